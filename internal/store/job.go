@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// AddJob inserts one row with status 0 through any handle, a transaction's too, and returns its id.
+const AddJob = "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES (?, ?, 0, ?, ?, ?)"
+
+// Mark claims pending rows for the term: from here on, only this term or a later one can write their outcome. A row
+// that still bore an earlier term was in flight when its process died, which is counted in lost.
+//
+// It returns how many rows it marked. Fewer than asked: some are final, gone, marked by a later term, or marked by this
+// one already; MarkedRows tells which are ours. Sent again, it leaves rows that bear the term as they are.
+func (s *Store) Mark(ctx context.Context, ids []uint64, term int64) (int, error) {
+	// On MySQL, SET is evaluated from left to right: lost must look at term before term is set.
+	n, err := s.exec(ctx, fmt.Sprintf(
+		"UPDATE async_job_tab %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %d, attempts = attempts + 1, update_time = %s WHERE id IN (%s) AND term < %d AND %s",
+		s.byPrimary, term, s.now, numbers(ids), term, pending))
+	return n, wrap("mark jobs", err)
+}
+
+// Marked is a row that bears the term that was asked for.
+type Marked struct {
+	ID       uint64 `db:"id"`
+	Attempts int    `db:"attempts"`
+	Lost     int    `db:"lost"`
+}
+
+// MarkedRows reads which of the rows are pending and bear the term.
+func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Marked, error) {
+	rows, err := read(ctx, s.db, structs[Marked], fmt.Sprintf("SELECT id, attempts, lost FROM async_job_tab %s WHERE %s",
+		s.byPrimary, ours(ids, term)))
+	return rows, wrap("read back marked jobs", err)
+}
+
+// UnmarkJobs takes back the marks of rows that were not started: as if they had never been marked. Rows of a later term
+// and final rows stay as they are.
+func (s *Store) UnmarkJobs(ctx context.Context, ids []uint64, term int64) error {
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE async_job_tab %s SET term = 0, attempts = attempts - 1, update_time = %s WHERE %s",
+		s.byPrimary, s.now, ours(ids, term)))
+	return wrap("unmark jobs", err)
+}
+
+// Finish writes a final status to rows that bear the term. It returns how many it wrote; fewer than asked: a later term
+// has taken the rest over, they were finished by other means, or an earlier sending of this statement did it.
+func (s *Store) Finish(ctx context.Context, ids []uint64, term int64, status int32) (int, error) {
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE async_job_tab %s SET job_status = %d, update_time = %s WHERE %s",
+		s.byPrimary, status, s.now, ours(ids, term)))
+	return n, wrap("finish jobs", err)
+}
+
+// PutBack writes a pending status to rows that bear the term, to run again after so many seconds, and takes the mark
+// off them. Retried is added to their count of retries. The result is that of Finish.
+func (s *Store) PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (int, error) {
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE async_job_tab %s SET job_status = %d, start_time = %s, retries = retries + %d, term = 0, update_time = %s WHERE %s",
+		s.byPrimary, status, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, wait)), retried, s.now, ours(ids, term)))
+	return n, wrap("put back jobs", err)
+}
+
+// FailLost ends rows whose runs were lost: those that bear an earlier term than this one, when so many runs before were
+// lost too. It counts the loss, puts its own term in, and sets the status failed. The result is that of Finish.
+func (s *Store) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int) (int, error) {
+	n, err := s.exec(ctx, fmt.Sprintf(
+		"UPDATE async_job_tab %s SET lost = lost + 1, term = %d, job_status = 2, update_time = %s WHERE id IN (%s) AND term <> 0 AND term < %d AND lost >= %d AND %s",
+		s.byPrimary, term, s.now, numbers(ids), term, lostBefore, pending))
+	return n, wrap("fail lost jobs", err)
+}
+
+func ours(ids []uint64, term int64) string {
+	return fmt.Sprintf("id IN (%s) AND term = %d AND %s", numbers(ids), term, pending)
+}
+
+// Attempt is a run of a job that did not succeed, as it stands in async_job_log_tab. Times are unix milliseconds.
+type Attempt struct {
+	JobID    uint64
+	Attempt  int
+	Term     int64
+	Outcome  string
+	Error    string
+	Started  int64
+	Finished int64
+	Instance string
+}
+
+const (
+	attemptColumns  = "job_id, attempt, term, outcome, error, started, finished, instance"
+	attemptRowsMax  = 200 // eight arguments each, well below every database's limit
+	attemptErrorMax = 1000
+)
+
+// LogAttempts writes attempts into the log; one that is there already stays as it is.
+func (s *Store) LogAttempts(ctx context.Context, attempts []Attempt) error {
+	for len(attempts) > 0 {
+		some := attempts[:min(len(attempts), attemptRowsMax)]
+		attempts = attempts[len(some):]
+		var args []any
+		for _, a := range some {
+			args = append(args, a.JobID, a.Attempt, a.Term, a.Outcome, cut(a.Error, attemptErrorMax), a.Started, a.Finished, cut(a.Instance, 255))
+		}
+		const values = "(?, ?, ?, ?, ?, ?, ?, ?)"
+		if _, err := s.exec(ctx, fmt.Sprintf("%s async_job_log_tab (%s) VALUES %s%s", s.insertNew, attemptColumns, values,
+			strings.Repeat(", "+values, len(some)-1)), args...); err != nil {
+			return wrap("log attempts", err)
+		}
+	}
+	return nil
+}
+
+// cut shortens text to so many characters and mends what is not UTF-8, so that the column takes it.
+func cut(text string, max int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if runes := []rune(text); len(runes) > max {
+		return string(runes[:max-1]) + "…"
+	}
+	return text
+}
+
+// Columns and Indexes read the names of what a table has; none: there is no such table.
+func (s *Store) Columns(ctx context.Context, table string) ([]string, error) {
+	names, err := read(ctx, s.db, column[string], s.columnsOf, table)
+	return names, wrap("columns of "+table, err)
+}
+
+func (s *Store) Indexes(ctx context.Context, table string) ([]string, error) {
+	names, err := read(ctx, s.db, column[string], s.indexesOf, table)
+	return names, wrap("indexes of "+table, err)
+}

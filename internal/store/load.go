@@ -1,0 +1,237 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// Row is a job as it stands in async_job_tab; a NULL status or start time reads as 0.
+type Row struct {
+	ID         uint64
+	Params     string
+	JobType    int32
+	Status     int32
+	StartTime  int64 // unix seconds; 0: at once
+	CreateTime int64 // unix seconds
+	Term       int64 // 0: not marked
+	Attempts   int
+	Retries    int
+	Lost       int
+}
+
+const (
+	rowColumns = "id, %s AS params, job_type, COALESCE(job_status, 0) AS job_status, COALESCE(start_time, 0) AS start_time, create_time, term, attempts, retries, lost"
+	pending    = "(job_status IN (0, 3, 4) OR job_status IS NULL)"
+)
+
+// Newest reads the largest id of the table and the database's clock in seconds.
+func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) {
+	_, err = read(ctx, s.db, func(rows *sql.Rows) (struct{}, error) {
+		rows.Next()
+		return struct{}{}, rows.Scan(&id, &now)
+	}, fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM async_job_tab), %s", s.nowPrecise))
+	return id, now, wrap("newest job", err)
+}
+
+// Gap is a run of ids, both ends included.
+type Gap struct{ From, To uint64 }
+
+// TailRow is a row that the tail passed. One that is not whole lacks its parameters: it is only a witness that its id
+// is taken.
+type TailRow struct {
+	Row
+	Whole bool
+}
+
+// Tail reads the rows above an id and those in the gaps, of every type and status, in the order of their ids: by
+// primary key, so dead index entries cost it nothing. Whole are the pending rows of the types that are due within
+// horizon seconds. Fewer rows than the limit: there are no more at this moment; but a transaction that is still open
+// may add one below the last.
+func (s *Store) Tail(ctx context.Context, above uint64, gaps []Gap, types []int32, horizon int64, limit int) ([]TailRow, error) {
+	var where strings.Builder
+	fmt.Fprintf(&where, "id > %d", above)
+	for _, gap := range gaps {
+		fmt.Fprintf(&where, " OR id BETWEEN %d AND %d", gap.From, gap.To)
+	}
+	whole := "1 = 0"
+	if len(types) > 0 {
+		whole = fmt.Sprintf("job_type IN (%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", numbers(types), pending, s.now, horizon)
+	}
+	rows, err := read(ctx, s.db, jobRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM async_job_tab %[3]s WHERE %[4]s ORDER BY id LIMIT %[5]d",
+		whole, fmt.Sprintf(rowColumns, "CASE WHEN "+whole+" THEN params ELSE '' END"), s.byPrimary, where.String(), limit))
+	tailed := make([]TailRow, len(rows))
+	for i := range rows {
+		tailed[i] = TailRow{rows[i].Row, rows[i].part == 1}
+	}
+	return tailed, wrap("tail jobs", err)
+}
+
+// SweepAll reads pending rows of the types that are due within horizon seconds, in no particular order, at most limit
+// rows of each of four kinds. More reports that a limit was reached, so there may be others.
+func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []Row, more bool, err error) {
+	var parts []string
+	for _, status := range []string{"job_status IN (0, 3, 4)", "job_status IS NULL"} {
+		for _, start := range []string{fmt.Sprintf("start_time <= %s + %d", s.now, horizon), "start_time IS NULL"} {
+			parts = append(parts, s.selectJobs(len(parts), fmt.Sprintf("job_type IN (%s) AND %s AND %s", numbers(types), status, start), "", limit))
+		}
+	}
+	got, err := read(ctx, s.db, jobRows, unionAll(parts))
+	count := make([]int, len(parts))
+	for _, row := range got {
+		count[row.part]++
+		more = more || count[row.part] == limit
+	}
+	return onlyRows(got), more, wrap("sweep jobs", err)
+}
+
+// Lane is a stretch of the due index of one job type: the pending rows of one status that start at once, at a time, or
+// have no start time. Together the lanes hold all pending rows of the type.
+type Lane struct {
+	Status int32 // NoStatus: the column is NULL
+	Start  Start
+}
+
+// Start says what a lane's rows have in start_time.
+type Start int
+
+const (
+	AtOnce  Start = iota // 0
+	AtATime              // unix seconds
+	Unset                // NULL
+
+	NoStatus int32 = -1
+)
+
+// Lanes returns the lanes of a job type.
+func Lanes() (lanes []Lane) {
+	for _, status := range []int32{0, 3, 4, NoStatus} {
+		for _, start := range []Start{AtOnce, AtATime, Unset} {
+			lanes = append(lanes, Lane{status, start})
+		}
+	}
+	return lanes
+}
+
+func (l Lane) where(jobType int32) string {
+	status := "job_status IS NULL"
+	if l.Status != NoStatus {
+		status = fmt.Sprintf("job_status = %d", l.Status)
+	}
+	start := map[Start]string{AtOnce: "start_time = 0", AtATime: "start_time > 0", Unset: "start_time IS NULL"}[l.Start]
+	return fmt.Sprintf("job_type = %d AND %s AND %s", jobType, status, start)
+}
+
+// Place is a place in a lane: behind the row with this start time and id.
+type Place struct {
+	Lane
+	StartTime int64
+	ID        uint64
+}
+
+func (p Place) where(jobType int32, until string) string {
+	if p.Start != AtATime {
+		return fmt.Sprintf("%s AND id > %d", p.Lane.where(jobType), p.ID)
+	}
+	return fmt.Sprintf("%s AND start_time >= %d AND start_time <= %s AND (start_time > %d OR id > %d)",
+		p.Lane.where(jobType), p.StartTime, until, p.StartTime, p.ID)
+}
+
+func (l Lane) order() string {
+	if l.Start == AtATime {
+		return "start_time, id"
+	}
+	return "id"
+}
+
+// Page reads, behind each place, the rows of the lane that are due within horizon seconds, in the lane's order, at most
+// limit of them for each place. Fewer: the lane has no more at this moment. The result has a list for each place.
+func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon int64, limit int) ([][]Row, error) {
+	parts := make([]string, len(places))
+	for i, place := range places {
+		parts[i] = s.selectJobs(i, place.where(jobType, fmt.Sprintf("%s + %d", s.now, horizon)), place.order(), limit)
+	}
+	rows, err := read(ctx, s.db, jobRows, unionAll(parts))
+	if err != nil {
+		return nil, wrap("page jobs", err)
+	}
+	pages := make([][]Row, len(places))
+	for _, row := range rows {
+		pages[row.part] = append(pages[row.part], row.Row)
+	}
+	return pages, nil
+}
+
+// Abandoned counts the rows at the head of a lane that fell due before the moment, and returns the place behind them.
+// What is due at once fell due when it was created; such rows are counted up to the first one that is younger.
+func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before int64) (Place, int, error) {
+	end := Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}
+	count := fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab %s WHERE %s AND start_time < %d", s.byDue, lane.where(jobType), before)
+	if lane.Start != AtATime {
+		young, err := read(ctx, s.db, column[uint64], fmt.Sprintf("SELECT id FROM async_job_tab %s WHERE %s AND create_time >= %d ORDER BY id LIMIT 1",
+			s.byDue, lane.where(jobType), before))
+		if err == nil && len(young) == 0 {
+			young, err = read(ctx, s.db, column[uint64], fmt.Sprintf("SELECT COALESCE(MAX(id), 0) + 1 FROM async_job_tab %s WHERE %s", s.byDue, lane.where(jobType)))
+		}
+		if err != nil {
+			return Place{}, 0, wrap("first young job", err)
+		}
+		end = Place{Lane: lane, ID: young[0] - 1}
+		count = fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab %s WHERE %s AND id <= %d", s.byDue, lane.where(jobType), end.ID)
+	}
+	n, err := read(ctx, s.db, column[int], count)
+	if err != nil {
+		return Place{}, 0, wrap("count abandoned jobs", err)
+	}
+	return end, n[0], nil
+}
+
+// selectJobs reads rows along the due index; part says in the result which of several selects a row came from.
+func (s *Store) selectJobs(part int, where, order string, limit int) string {
+	if order != "" {
+		order = " ORDER BY " + order
+	}
+	return fmt.Sprintf("SELECT %d AS part, %s FROM async_job_tab %s WHERE %s%s LIMIT %d",
+		part, fmt.Sprintf(rowColumns, "params"), s.byDue, where, order, limit)
+}
+
+// unionAll joins selects that have a limit each; such a select must be a derived table, except when it is alone.
+func unionAll(selects []string) string {
+	if len(selects) == 1 {
+		return selects[0]
+	}
+	var all strings.Builder
+	for i, one := range selects {
+		if i > 0 {
+			all.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&all, "SELECT * FROM (%s) AS part%d", one, i)
+	}
+	return all.String()
+}
+
+// partRow is a row and the number of the select that it came from.
+type partRow struct {
+	part int
+	Row
+}
+
+func jobRows(rows *sql.Rows) (list []partRow, err error) {
+	for rows.Next() {
+		var r partRow
+		if err := rows.Scan(&r.part, &r.ID, &r.Params, &r.JobType, &r.Status, &r.StartTime, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost); err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+func onlyRows(parts []partRow) []Row {
+	rows := make([]Row, len(parts))
+	for i := range parts {
+		rows[i] = parts[i].Row
+	}
+	return rows
+}

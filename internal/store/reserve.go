@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Reserve returns a store whose statements handlers cannot starve. If the handle is a pool with a limit, the store gets
+// one connection of its own, on top of that limit: with SetMaxOpenConns(1) and a handler that sits on the one
+// connection, a lease could not be renewed otherwise. All stores of a pool share that connection; the last release
+// gives it back and lowers the limit again. On other handles it is the same store.
+func (s *Store) Reserve() (reserved *Store, release func()) {
+	pool, ok := s.db.(connPool)
+	if !ok || !s.reservesConns {
+		return s, func() {}
+	}
+	if wrapped, ok := s.db.(*sqlx.DB); ok {
+		pool = wrapped.DB
+	}
+	reservations.Lock()
+	defer reservations.Unlock()
+	own := reservations.of[pool]
+	if own == nil {
+		own = &ownConn{pool: pool}
+		reservations.of[pool] = own
+	}
+	own.users++
+	return s.On(own), sync.OnceFunc(own.leave)
+}
+
+// connPool is what a *sql.DB, and whatever embeds one, has.
+type connPool interface {
+	Conn(context.Context) (*sql.Conn, error)
+	SetMaxOpenConns(int)
+	Stats() sql.DBStats
+}
+
+var reservations = struct {
+	sync.Mutex
+	of map[connPool]*ownConn
+}{of: map[connPool]*ownConn{}}
+
+// ownConn is a handle on one connection of a pool, opened when it is needed and again after it broke.
+type ownConn struct {
+	pool  connPool
+	users int // guarded by reservations
+
+	mu    sync.Mutex
+	conn  *sql.Conn
+	limit int // what the pool's limit was set to last, our place included; 0: it has none
+}
+
+func (c *ownConn) Exec(query string, args ...any) (sql.Result, error) {
+	return c.ExecContext(context.Background(), query, args...)
+}
+
+func (c *ownConn) Query(query string, args ...any) (*sql.Rows, error) {
+	return c.QueryContext(context.Background(), query, args...)
+}
+
+func (c *ownConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	conn, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result, err := conn.ExecContext(ctx, query, args...)
+	c.dropOn(err, conn)
+	return result, err
+}
+
+func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	conn, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := conn.QueryContext(ctx, query, args...)
+	c.dropOn(err, conn)
+	return rows, err
+}
+
+// open returns the connection, opening it if there is none. The place for it is made beside whatever handlers hold:
+// for the moment of opening, the limit is one more than what is in use.
+func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addPlace()
+	if c.conn != nil {
+		return c.conn, nil
+	}
+	if c.limit > 0 {
+		c.pool.SetMaxOpenConns(max(c.limit, c.pool.Stats().InUse+1))
+		defer c.pool.SetMaxOpenConns(c.limit)
+	}
+	conn, err := c.pool.Conn(ctx)
+	c.conn = conn
+	return conn, err
+}
+
+// addPlace adds our place to the pool's limit: at first, and again when the application has set a lower one since. A
+// higher one has room for us.
+func (c *ownConn) addPlace() {
+	limit := c.pool.Stats().MaxOpenConnections
+	if limit > 0 && (c.limit == 0 || limit < c.limit) {
+		limit++
+		c.pool.SetMaxOpenConns(limit)
+	}
+	c.limit = limit
+}
+
+// dropOn gives a connection up after an error: it may be broken, and errors are rare here.
+func (c *ownConn) dropOn(err error, conn *sql.Conn) {
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == conn {
+		c.conn = nil
+		conn.Close()
+	}
+}
+
+func (c *ownConn) leave() {
+	reservations.Lock()
+	defer reservations.Unlock()
+	if c.users--; c.users > 0 {
+		return
+	}
+	delete(reservations.of, c.pool)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+	if c.limit > 0 && c.pool.Stats().MaxOpenConnections == c.limit {
+		c.pool.SetMaxOpenConns(c.limit - 1)
+	}
+	c.limit = 0
+}

@@ -1,0 +1,61 @@
+// Package logger is how the library speaks to its host: five methods that any logging library can fill, and QueueLog,
+// which fills them with log/slog.
+//
+// What a message is about (service, job id, type, attempt, term) travels in the context as slog attributes, so a
+// message stays one plain sentence. QueueLog writes them; a Logger of your own reads them with Attrs. Job parameters
+// are never logged: they hold personal data.
+package logger
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+)
+
+// Logger is what the library needs of a log. Its methods are called from many goroutines at once.
+type Logger interface {
+	// GetNewContext returns the context that a handler's context takes its values from: the place for a trace id.
+	// It is called once for each run of a job. Its deadline and cancellation are ignored.
+	GetNewContext(serviceName string) context.Context
+	Info(ctx context.Context, msg string)
+	Warn(ctx context.Context, msg string)
+	Error(ctx context.Context, msg string)
+	Debug(ctx context.Context, msg string)
+}
+
+// QueueLog writes to log/slog, with every attribute of the context. The zero value writes to slog.Default().
+type QueueLog struct {
+	Slog *slog.Logger
+}
+
+// GetNewContext returns a context that bears the service's name as an attribute.
+func (q QueueLog) GetNewContext(serviceName string) context.Context {
+	return With(context.Background(), slog.String("service", serviceName))
+}
+
+func (q QueueLog) Info(ctx context.Context, msg string)  { q.write(ctx, slog.LevelInfo, msg) }
+func (q QueueLog) Warn(ctx context.Context, msg string)  { q.write(ctx, slog.LevelWarn, msg) }
+func (q QueueLog) Error(ctx context.Context, msg string) { q.write(ctx, slog.LevelError, msg) }
+func (q QueueLog) Debug(ctx context.Context, msg string) { q.write(ctx, slog.LevelDebug, msg) }
+
+func (q QueueLog) write(ctx context.Context, level slog.Level, msg string) {
+	to := q.Slog
+	if to == nil {
+		to = slog.Default()
+	}
+	to.LogAttrs(ctx, level, msg, Attrs(ctx)...)
+}
+
+type attrsKey struct{}
+
+// With returns a context that bears the attributes beside those it already has.
+func With(ctx context.Context, attrs ...slog.Attr) context.Context {
+	return context.WithValue(ctx, attrsKey{}, append(slices.Clip(Attrs(ctx)), attrs...))
+}
+
+// Attrs returns the attributes that With has put on the context, oldest first. Read it in a Logger of your own to
+// learn which job a message is about.
+func Attrs(ctx context.Context) []slog.Attr {
+	attrs, _ := ctx.Value(attrsKey{}).([]slog.Attr)
+	return attrs
+}
