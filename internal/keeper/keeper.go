@@ -1,0 +1,287 @@
+// Package keeper takes named leases and keeps them: all leases of one process on one database with one statement every
+// third of their length. The engine keeps a lease for each job type with it, package shedlock a single one.
+package keeper
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/lease"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+var (
+	// ErrLost is the cause in a lease's context when trust in it has ended.
+	ErrLost = errors.New("lease lost")
+	// ErrReleased is the cause in a lease's context when it was given back.
+	ErrReleased = errors.New("lease released")
+)
+
+// Want is a lease that somebody wants to hold.
+type Want struct {
+	Name    string
+	Lock    time.Duration // whole seconds, at least lease.ShortestLock
+	MinLock time.Duration // whole seconds: once taken, nobody else gets it any earlier
+}
+
+// Lease is a lease that is or was held.
+type Lease struct {
+	Want
+	Term  int64
+	owner string
+
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	trust   *time.Timer  // cancels when trust ends
+	until   atomic.Int64 // nanoseconds after epoch: the end of trust
+	renewAt time.Time    // belongs to Run
+}
+
+// epoch anchors moments to the monotonic clock.
+var epoch = time.Now()
+
+// Trusted reports whether the lease is held for certain at this moment. Ask before every act that only the holder may do.
+func (l *Lease) Trusted() bool {
+	return int64(time.Since(epoch)) < l.until.Load() && l.ctx.Err() == nil
+}
+
+// Context ends when the lease is lost or given back, with ErrLost or ErrReleased as its cause, or with the keeper's
+// parent.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+func (l *Lease) trustUntil(moment time.Time) {
+	l.until.Store(int64(moment.Sub(epoch)))
+	l.trust.Reset(time.Until(moment))
+}
+
+func (l *Lease) end(cause error) {
+	l.trust.Stop()
+	l.cancel(cause)
+}
+
+// Keeper takes and keeps leases on one database.
+type Keeper struct {
+	store  *store.Store
+	parent context.Context
+	holder string // service, host, process: the readable part of locked_by
+	onFail func(error)
+
+	mu      sync.Mutex
+	held    map[string]*Lease
+	changed chan struct{} // a lease was added
+}
+
+// New returns a keeper. The contexts of its leases end with parent. Holder says in the table who holds the leases;
+// onFail hears of renewals that did not go through, each of which is tried again.
+func New(parent context.Context, s *store.Store, holder string, onFail func(error)) *Keeper {
+	return &Keeper{store: s, parent: parent, holder: holder, onFail: onFail, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
+}
+
+// Take takes those of the wanted leases that are free, and returns them. It locks nothing when none is free.
+func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
+	free, err := k.free(ctx, wants)
+	if err != nil {
+		return nil, err
+	}
+	var taken []*Lease
+	for lock, wants := range groupByLock(free) {
+		sent, owner := time.Now(), k.owner()
+		terms, err := k.store.TakeLeases(ctx, names(wants), owner, int64(lock/time.Second))
+		if err != nil {
+			k.abandon(ctx, wants, owner)
+			return taken, err
+		}
+		for _, want := range wants {
+			if term, ok := terms[want.Name]; ok {
+				taken = append(taken, k.hold(want, term, owner, sent))
+			}
+		}
+	}
+	return taken, nil
+}
+
+// abandon gives back what a taking of unknown outcome may have taken; if that does not go through either, the leases
+// expire by themselves.
+func (k *Keeper) abandon(ctx context.Context, wants []Want, owner string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	for _, want := range wants {
+		if k.store.ReleaseLease(ctx, want.Name, owner, 0) != nil {
+			return
+		}
+	}
+}
+
+func names(wants []Want) []string {
+	list := make([]string, len(wants))
+	for i, want := range wants {
+		list[i] = want.Name
+	}
+	return list
+}
+
+// free returns the wants whose lease nobody holds. A lease that has no row yet gets one.
+func (k *Keeper) free(ctx context.Context, wants []Want) ([]Want, error) {
+	if len(wants) == 0 {
+		return nil, nil
+	}
+	seen, err := k.store.SeeLeases(ctx, names(wants))
+	if err != nil {
+		return nil, err
+	}
+	isFree := make(map[string]bool, len(seen))
+	for _, s := range seen {
+		isFree[s.Name] = s.Free
+	}
+	var missing []string
+	free := slices.DeleteFunc(slices.Clone(wants), func(want Want) bool {
+		free, exists := isFree[want.Name]
+		if !exists {
+			missing = append(missing, want.Name)
+		}
+		return exists && !free
+	})
+	if len(missing) > 0 {
+		err = k.store.MakeLeases(ctx, missing)
+	}
+	return free, err
+}
+
+// owner names the holder in the table, with a part that is new at every call: so a read-back never mistakes an earlier
+// acquisition for this one.
+func (k *Keeper) owner() string {
+	var unique [6]byte
+	rand.Read(unique[:])
+	holder := []rune(k.holder)
+	return string(holder[:min(len(holder), 240)]) + "#" + hex.EncodeToString(unique[:])
+}
+
+// Holder returns the readable part of locked_by for a service in this process.
+func Holder(service string) string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s@%s/%d", service, host, os.Getpid())
+}
+
+func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Lease {
+	ctx, cancel := context.WithCancelCause(k.parent)
+	l := &Lease{Want: want, Term: term, owner: owner, ctx: ctx, cancel: cancel, renewAt: sent.Add(lease.RenewEvery(want.Lock))}
+	l.trust = time.AfterFunc(time.Hour, func() { cancel(ErrLost) })
+	l.trustUntil(lease.TrustedUntil(sent, want.Lock))
+	k.mu.Lock()
+	k.held[want.Name] = l
+	k.mu.Unlock()
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+	return l
+}
+
+// Release gives a lease back: another may take it at once, or when MinLock has passed. A lease that was lost is
+// released too, as far as it is still ours.
+func (k *Keeper) Release(ctx context.Context, l *Lease) error {
+	k.drop(l)
+	l.end(ErrReleased)
+	return k.store.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
+}
+
+func (k *Keeper) drop(l *Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.held[l.Name] == l {
+		delete(k.held, l.Name)
+	}
+}
+
+// Run renews the held leases until the context ends.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		wait := time.NewTimer(time.Until(k.nextRenewal()))
+		select {
+		case <-wait.C:
+			k.keep(ctx)
+		case <-k.changed:
+		case <-ctx.Done():
+		}
+		wait.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// nextRenewal is when the first of the held leases must be renewed.
+func (k *Keeper) nextRenewal() time.Time {
+	next := time.Now().Add(time.Hour)
+	for _, l := range k.all() {
+		if l.renewAt.Before(next) {
+			next = l.renewAt
+		}
+	}
+	return next
+}
+
+// keep renews all held leases. What fails is tried again soon; meanwhile trust runs on.
+func (k *Keeper) keep(ctx context.Context) {
+	const retryAfter = 100 * time.Millisecond
+	for lock, leases := range groupByLock(k.all()) {
+		sent := time.Now()
+		statement, cancel := context.WithTimeout(ctx, lease.RenewEvery(lock))
+		names, owners := namesAndOwners(leases)
+		kept, err := k.store.KeepLeases(statement, names, owners, int64(lock/time.Second))
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			k.onFail(err)
+		}
+		for _, l := range leases {
+			switch {
+			case l.ctx.Err() != nil: // trust ended, or it was released: renewing it changes neither
+				k.drop(l)
+			case err != nil:
+				l.renewAt = time.Now().Add(retryAfter)
+			case slices.Contains(kept, l.Name):
+				l.trustUntil(lease.TrustedUntil(sent, lock))
+				l.renewAt = sent.Add(lease.RenewEvery(lock))
+			default:
+				k.drop(l)
+				l.end(ErrLost)
+			}
+		}
+	}
+}
+
+func (k *Keeper) all() []*Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Values(k.held))
+}
+
+// groupByLock groups by the length of the lease, which one statement can write only one of.
+func groupByLock[L interface{ lock() time.Duration }](list []L) map[time.Duration][]L {
+	groups := map[time.Duration][]L{}
+	for _, l := range list {
+		groups[l.lock()] = append(groups[l.lock()], l)
+	}
+	return groups
+}
+
+func (w Want) lock() time.Duration { return w.Lock }
+
+func namesAndOwners(leases []*Lease) (names, owners []string) {
+	for _, l := range leases {
+		names = append(names, l.Name)
+		if !slices.Contains(owners, l.owner) {
+			owners = append(owners, l.owner)
+		}
+	}
+	return names, owners
+}

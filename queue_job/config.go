@@ -1,0 +1,116 @@
+package queue_job
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/lease"
+)
+
+// Config says how the jobs of one type are run. Zero values mean the defaults.
+type Config struct {
+	// ServiceName appears in logs and, as the readable part of locked_by, in shedlock_tab. Required.
+	ServiceName string
+	// JobType is the column job_type of the rows that this configuration is for. Each type has one configuration.
+	JobType int32
+	// NeedRetry lets a failed run be followed by another. Without it, the first failure is final.
+	NeedRetry bool
+	// MaxRetries is how many times a job is retried: it runs at most MaxRetries + 1 times. Runs that end with
+	// JobStatusContinue and runs whose process died do not count.
+	MaxRetries int
+	// WaitTime is the wait before a retry and before a continuation. Default 0: at once.
+	WaitTime time.Duration
+
+	// WorkerPoolCapacity is how many jobs of this type run at the same time, over all instances. Default 100.
+	WorkerPoolCapacity int
+	// WorkerExpirySecond is after how many idle seconds a worker goroutine ends. Default 60.
+	WorkerExpirySecond int
+
+	// Db is the database that holds the tables. Configurations may name different ones. Required.
+	Db DB
+
+	// FirstPullDay is how old work may be at start: what fell due more than this many days before the runner started is
+	// left alone, and counted in a warning. Jobs due in the future are never left out. Default 7; -1: no limit.
+	FirstPullDay int
+	// QueueMaxSize is how many waiting rows are held in memory; the rest waits in the table. A row takes the length of
+	// its parameters and some 300 bytes. Default 50000.
+	QueueMaxSize int
+	// LoadLimit is how many rows one statement loads. Default 10000.
+	LoadLimit int
+
+	// HandleJobFunc runs a job. Its context ends when the lease of the job type is lost, and when the time given to Stop
+	// is over; a handler that goes on after that may run beside the job's next run. Required.
+	HandleJobFunc func(ctx context.Context, job *Job) error
+
+	// LockSecond is the length of the job type's lease: how long after the sudden death of an instance another one takes
+	// over. It is renewed three times as often. At least 2; default 10.
+	LockSecond uint32
+	// MinLockSecond keeps a lease that was given back from being taken any earlier than this long after it was taken.
+	// Default 0: handed over at once.
+	MinLockSecond uint32
+}
+
+// Validate reports the first setting that cannot work, naming the field and the remedy. It asks no database.
+func (c *Config) Validate() error {
+	bad := func(field, remedy string, args ...any) error {
+		return fmt.Errorf("queue_job.Config.%s (job type %d, service %q): %s", field, c.JobType, c.ServiceName, fmt.Sprintf(remedy, args...))
+	}
+	switch {
+	case c.ServiceName == "":
+		return bad("ServiceName", "is empty; give the service a name, it shows in logs and in locked_by")
+	case isNil(c.Db):
+		return bad("Db", "is nil; set it to your *sql.DB")
+	case c.HandleJobFunc == nil:
+		return bad("HandleJobFunc", "is nil; set it to the function that runs a job")
+	case c.MaxRetries < 0:
+		return bad("MaxRetries", "is %d; use 0 or more", c.MaxRetries)
+	case c.WaitTime < 0:
+		return bad("WaitTime", "is %v; use 0 or more", c.WaitTime)
+	case c.WorkerPoolCapacity < 0:
+		return bad("WorkerPoolCapacity", "is %d; use 1 or more, or 0 for the default of 100", c.WorkerPoolCapacity)
+	case c.WorkerExpirySecond < 0:
+		return bad("WorkerExpirySecond", "is %d; use 1 or more, or 0 for the default of 60", c.WorkerExpirySecond)
+	case c.FirstPullDay < -1:
+		return bad("FirstPullDay", "is %d; use -1 for no limit, 0 for the default of 7, or the number of days", c.FirstPullDay)
+	case c.QueueMaxSize < 0:
+		return bad("QueueMaxSize", "is %d; use 1 or more, or 0 for the default of 50000", c.QueueMaxSize)
+	case c.LoadLimit < 0:
+		return bad("LoadLimit", "is %d; use 1 or more, or 0 for the default of 10000", c.LoadLimit)
+	case c.LockSecond > 0 && c.lock() < lease.ShortestLock:
+		return bad("LockSecond", "is %d; use %d or more, or 0 for the default of 10", c.LockSecond, lease.ShortestLock/time.Second)
+	case c.LockSecond > lockSecondMax:
+		return bad("LockSecond", "is %d; use %d (a day) or less", c.LockSecond, lockSecondMax)
+	case c.MinLockSecond > lockSecondMax:
+		return bad("MinLockSecond", "is %d; use %d (a day) or less", c.MinLockSecond, lockSecondMax)
+	}
+	return nil
+}
+
+const lockSecondMax = 24 * 60 * 60
+
+func (c *Config) lock() time.Duration { return time.Duration(c.LockSecond) * time.Second }
+
+// WithDefaults returns the configuration with its zero values replaced by the defaults.
+func (c Config) WithDefaults() Config {
+	setDefault(&c.WorkerPoolCapacity, 100)
+	setDefault(&c.WorkerExpirySecond, 60)
+	setDefault(&c.FirstPullDay, 7)
+	setDefault(&c.QueueMaxSize, 50_000)
+	setDefault(&c.LoadLimit, 10_000)
+	setDefault(&c.LockSecond, uint32(lease.DefaultLock/time.Second))
+	return c
+}
+
+func setDefault[N int | uint32](field *N, value N) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// isNil also sees a nil *sql.DB inside the interface.
+func isNil(db DB) bool {
+	v := reflect.ValueOf(db)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}

@@ -1,0 +1,71 @@
+// Package queue_job says what a job is: its configuration, its life as a status, and how it is added.
+package queue_job
+
+import (
+	"database/sql"
+	"fmt"
+)
+
+// DB is the database handle that the library is given: a *sql.DB, anything that embeds one (sqlx, bun), or a wrapper of
+// your own that has these four methods. A handle that also has ExecContext and QueryContext is called with a context,
+// which lets the library give up waiting for a dead connection. Close is never called: the handle stays yours.
+type DB interface {
+	Exec(query string, args ...any) (sql.Result, error)
+	Query(query string, args ...any) (*sql.Rows, error)
+	Ping() error
+	Close() error
+}
+
+// JobStatus is the state of a job, as it stands in the column job_status.
+type JobStatus int32
+
+const (
+	// JobStatusInit: added and not finished. A NULL in the table means the same.
+	JobStatusInit JobStatus = iota
+	// JobStatusSuccess is final.
+	JobStatusSuccess
+	// JobStatusFailed is final: out of retries, or given up by the handler.
+	JobStatusFailed
+	// JobStatusContinue: runs again after WaitTime. It is not a retry and may go on for ever.
+	JobStatusContinue
+	// JobStatusRetry: failed, and runs again after WaitTime.
+	JobStatusRetry
+	// JobStatusCancelled is final: taken back before it was done.
+	JobStatusCancelled
+)
+
+func (s JobStatus) String() string {
+	names := [...]string{"init", "success", "failed", "continue", "retry", "cancelled"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("unknown status %d", int32(s))
+	}
+	return names[s]
+}
+
+// Job is one run of a job, as its handler sees it.
+//
+// A handler says what came of the run by setting Status, or by leaving it alone: then a nil error means
+// JobStatusSuccess, an error or a panic JobStatusRetry. A status that was set wins over the error. A retry of a job type
+// without NeedRetry, or beyond MaxRetries, is JobStatusFailed.
+type Job struct {
+	// Id is the row's id in async_job_tab. It stays the same over all runs of the job.
+	Id uint64
+	// Status is JobStatusInit when the handler is called, and the handler's to set.
+	Status JobStatus
+	// Retries counts the runs that failed before this one. Runs that ended with JobStatusContinue do not count.
+	Retries int
+	// NextExecuteTime is when this run fell due, in unix seconds.
+	NextExecuteTime uint32
+	JobType         int32
+	// JobParams is the column params: JSON if AddAsyncJob wrote it, else whatever the INSERT did.
+	JobParams string
+	// StartTime is the column start_time: unix seconds, or 0 for a job that was due when it was added.
+	StartTime uint32
+	// Attempt counts the runs of this job, this one included: 1 at first.
+	Attempt int
+	// Lost counts the runs that nobody heard of again: their process died, or lost its lease for good.
+	Lost int
+	// Term is the number of the lease under which this run was started. It grows with every change of holder, so an
+	// outside system that remembers the largest one it saw can refuse what a stale holder sends.
+	Term int64
+}
