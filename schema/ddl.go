@@ -1,0 +1,70 @@
+package schema
+
+import (
+	"embed"
+	"regexp"
+	"strings"
+)
+
+//go:embed mysql.sql sqlite.sql
+var files embed.FS
+
+// table is one CREATE TABLE of a schema file, with the indexes that belong to it.
+type table struct {
+	name    string
+	create  string
+	columns []part
+	indexes []part
+}
+
+// part is a column or an index: its name, and the SQL that adds it to a table that lacks it.
+type part struct{ name, add string }
+
+var (
+	createTable = regexp.MustCompile(`(?s)^CREATE TABLE IF NOT EXISTS (\w+) \(\n(.*)\n\)`)
+	createIndex = regexp.MustCompile(`^CREATE INDEX IF NOT EXISTS (\w+) ON (\w+)`)
+	keyLine     = regexp.MustCompile(`^KEY (\w+)`)
+	columnLine  = regexp.MustCompile(`^([a-z_]+) `)
+)
+
+// tables reads a schema file. The file is the only place that says what the tables look like; what an older table needs
+// is read off its lines.
+func tables(ddl string) (list []*table) {
+	byName := map[string]*table{}
+	for statement := range statements(ddl) {
+		if m := createTable.FindStringSubmatch(statement); m != nil {
+			t := &table{name: m[1], create: statement}
+			for line := range strings.Lines(m[2]) {
+				line = strings.TrimSuffix(strings.TrimSpace(line), ",")
+				alter := "ALTER TABLE " + t.name + " ADD "
+				if key := keyLine.FindStringSubmatch(line); key != nil {
+					t.indexes = append(t.indexes, part{key[1], alter + line})
+				} else if column := columnLine.FindStringSubmatch(line); column != nil {
+					t.columns = append(t.columns, part{column[1], alter + "COLUMN " + line})
+				}
+			}
+			list = append(list, t)
+			byName[t.name] = t
+		} else if m := createIndex.FindStringSubmatch(statement); m != nil {
+			byName[m[2]].indexes = append(byName[m[2]].indexes, part{m[1], statement})
+		}
+	}
+	return list
+}
+
+// statements yields the statements of a file, without their semicolons and the comments between them.
+func statements(ddl string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		var lines []string
+		for line := range strings.Lines(ddl) {
+			if !strings.HasPrefix(line, "--") {
+				lines = append(lines, line)
+			}
+		}
+		for statement := range strings.SplitSeq(strings.Join(lines, ""), ";\n") {
+			if statement = strings.TrimSpace(statement); statement != "" && !yield(statement) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,43 @@
+-- The tables of persistent-queue on MySQL and MariaDB. One column or key per line: schema.Migrate adds the lines that
+-- an existing table lacks.
+
+-- One row per job. Business code inserts it; the first seven columns are all it needs to know.
+CREATE TABLE IF NOT EXISTS async_job_tab (
+  id          bigint unsigned NOT NULL AUTO_INCREMENT,
+  params      varchar(4096) COLLATE utf8mb4_unicode_ci NOT NULL DEFAULT '',
+  job_type    int NOT NULL,
+  job_status  tinyint DEFAULT NULL COMMENT '0 or NULL: init, 1: success, 2: failed, 3: continue, 4: retry, 5: cancelled',
+  start_time  int unsigned DEFAULT 0 COMMENT 'due, unix seconds; 0: at once',
+  create_time int unsigned NOT NULL COMMENT 'unix seconds',
+  update_time int unsigned NOT NULL COMMENT 'unix seconds',
+  term        bigint NOT NULL DEFAULT 0 COMMENT 'lease under which the job is in flight or was finished; 0: not marked',
+  attempts    int NOT NULL DEFAULT 0 COMMENT 'runs started',
+  retries     int NOT NULL DEFAULT 0 COMMENT 'runs that failed and were followed by another',
+  lost        tinyint NOT NULL DEFAULT 0 COMMENT 'runs whose process died',
+  job_key     varchar(128) DEFAULT NULL COMMENT 'business key',
+  PRIMARY KEY (id),
+  KEY async_job_due (job_type, job_status, start_time, id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- One row per lease: who works a job type (job-<type>), or holds a named lock.
+CREATE TABLE IF NOT EXISTS shedlock_tab (
+  lock_name  varchar(64) NOT NULL COMMENT 'lock key',
+  lock_until timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP COMMENT 'lock expiry time',
+  locked_at  timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'lock time',
+  locked_by  varchar(255) NOT NULL COMMENT 'who lock',
+  term       bigint NOT NULL DEFAULT 0 COMMENT 'grows with every holder',
+  PRIMARY KEY (lock_name)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+
+-- One row per run that did not succeed.
+CREATE TABLE IF NOT EXISTS async_job_log_tab (
+  job_id   bigint unsigned NOT NULL,
+  attempt  int NOT NULL,
+  term     bigint NOT NULL,
+  outcome  varchar(16) NOT NULL COMMENT 'retry, failed, cancelled, continue (with an error), lost',
+  error    varchar(1024) NOT NULL,
+  started  bigint NOT NULL COMMENT 'unix milliseconds; 0: unknown',
+  finished bigint NOT NULL COMMENT 'unix milliseconds',
+  instance varchar(255) NOT NULL COMMENT 'service, host, process',
+  PRIMARY KEY (job_id, attempt, term)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
