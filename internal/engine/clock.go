@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// epoch anchors local moments to the monotonic clock, so that nothing here notices when somebody sets the wall clock.
+var epoch = time.Now()
+
+// clock estimates the database's clock. The estimate is never ahead, so no job starts early, and behind by no more than
+// the time that the best reading's answer took to arrive.
+type clock struct {
+	mu     sync.Mutex
+	offset time.Duration // the database's unix time at epoch, at least
+	known  bool
+}
+
+// reading takes a reading of the database's clock, in unix seconds, by a statement sent and answered at these moments.
+// The database looked at its clock somewhere in between, so each reading bounds the offset from both sides. While the
+// bounds agree with the estimate, the estimate that is further ahead is the better one; when they do not, one of the
+// clocks has been set or drifted, and the reading wins.
+func (c *clock) reading(seconds float64, sent, answered time.Time) {
+	database := time.Duration(seconds * float64(time.Second))
+	least, most := database-answered.Sub(epoch), database-sent.Sub(epoch)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known || c.offset < least || c.offset > most {
+		c.offset, c.known = least, true
+	}
+}
+
+// now is the database's time in unix milliseconds.
+func (c *clock) now() int64 { return c.at(time.Now()) }
+
+func (c *clock) at(moment time.Time) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return (c.offset + moment.Sub(epoch)).Milliseconds()
+}

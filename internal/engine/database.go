@@ -1,0 +1,253 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+const (
+	standbyEvery = 500 * time.Millisecond // between looks whether a lease has become free
+	loadMax      = 30 * time.Second       // a read that takes longer is given up
+)
+
+// database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
+// has a line for each type.
+type database struct {
+	store    *store.Store
+	log      logger.Logger
+	about    context.Context
+	instance string
+	alone    chan struct{}
+	clock    clock
+	loads    loads
+	tail     tail
+	keeper   *keeper.Keeper
+	lines    []*line
+
+	closeStore func()
+	handlers   context.CancelCauseFunc // ends the contexts of handlers
+
+	drain    context.CancelFunc // ends the loops that find and start work
+	loops    sync.WaitGroup
+	quit     context.CancelFunc // ends the loops that keep leases and write outcomes
+	keepings sync.WaitGroup
+}
+
+// held is a line whose lease this process holds.
+type held struct {
+	*line
+	lease *keeper.Lease
+}
+
+func openDatabase(ctx context.Context, db queue_job.DB, configs []queue_job.Config, log logger.Logger, alone chan struct{}) (*database, error) {
+	st, err := store.Open(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	service := configs[0].ServiceName
+	d := &database{store: st, log: log, alone: alone, instance: keeper.Holder(service), about: log.GetNewContext(service)}
+	d.tail.signal = make(chan struct{}, 1)
+	if _, err := d.newest(ctx); err != nil {
+		return nil, err
+	}
+	for _, cfg := range configs {
+		l, err := newLine(cfg, d)
+		if err != nil {
+			d.releasePools(ctx)
+			return nil, err
+		}
+		d.lines = append(d.lines, l)
+	}
+	handlers, cancel := context.WithCancelCause(context.Background())
+	d.handlers = cancel
+	leases, closeStore := st.Reserve()
+	d.closeStore = closeStore
+	d.keeper = keeper.New(handlers, leases, d.instance, func(err error) { d.log.Warn(d.about, err.Error()+"; trying again while the lease lasts") })
+	return d, nil
+}
+
+// start starts the loops.
+func (d *database) start() {
+	keeping, quit := context.WithCancel(context.Background())
+	d.quit = quit
+	d.keepings.Go(func() { d.keeper.Run(keeping) })
+	for _, l := range d.lines {
+		d.keepings.Go(func() { l.settler.run(keeping) })
+	}
+	working, drain := context.WithCancel(context.Background())
+	d.drain = drain
+	d.loops.Go(func() { d.standBy(working) })
+	d.loops.Go(func() { d.follow(working) })
+	d.loops.Go(func() { d.sweep(working) })
+}
+
+// standBy takes every lease that becomes free and works its job type, until ctx ends.
+func (d *database) standBy(ctx context.Context) {
+	trouble := d.newTrouble("take leases")
+	for ctx.Err() == nil {
+		byName := map[string]*line{}
+		var wants []keeper.Want
+		for _, l := range d.lines {
+			if !l.serving.Load() {
+				wants = append(wants, l.want())
+				byName[l.want().Name] = l
+			}
+		}
+		statement, cancel := context.WithTimeout(ctx, statementMax)
+		taken, err := d.keeper.Take(statement, wants)
+		cancel()
+		trouble.on(ctx, err)
+		for _, lease := range taken {
+			l := byName[lease.Name]
+			l.serving.Store(true)
+			l.lease = lease
+			d.loops.Go(func() {
+				defer l.serving.Store(false)
+				l.serve(ctx, lease)
+			})
+		}
+		if len(taken) > 0 {
+			signal(d.tail.signal)
+		}
+		// Instances that started together need not ask together.
+		sleep(ctx, standbyEvery*3/4+rand.N(standbyEvery/4))
+	}
+}
+
+// heldLines returns the lines whose lease is held, by job type.
+func (d *database) heldLines() map[int32]*held {
+	lines := map[int32]*held{}
+	for _, l := range d.lines {
+		if lease := l.held.Load(); lease != nil {
+			lines[l.cfg.JobType] = &held{l, lease}
+		}
+	}
+	return lines
+}
+
+// newest reads the largest id and the database's clock.
+func (d *database) newest(ctx context.Context) (id uint64, err error) {
+	statement, cancel := context.WithTimeout(ctx, loadMax)
+	defer cancel()
+	sent := time.Now()
+	id, now, err := d.store.Newest(statement)
+	if err == nil {
+		d.clock.reading(now, sent, time.Now())
+	}
+	return id, err
+}
+
+// stop lets what runs come to its end and gives the leases back, line by line. When ctx ends first, the handlers'
+// contexts are cancelled, and those that heed it still have their outcomes written.
+func (d *database) stop(ctx context.Context) error {
+	d.drain()
+	d.loops.Wait()
+	stuck := make(chan *line, len(d.lines))
+	var draining sync.WaitGroup
+	for _, l := range d.lines {
+		draining.Go(func() {
+			if !l.awaitDrained(ctx) {
+				stuck <- l
+				return
+			}
+			d.release(ctx, l)
+		})
+	}
+	draining.Wait()
+	close(stuck)
+
+	var err error
+	if ctx.Err() != nil && len(stuck) > 0 {
+		err = d.stopHandlers(ctx, stuck)
+	}
+	d.quit()
+	d.keepings.Wait()
+	d.handlers(ErrStopped)
+	d.releasePools(ctx)
+	d.closeStore()
+	return err
+}
+
+// stopHandlers ends the handlers' contexts and waits a little for those that heed it. A lease whose handlers run on is
+// not given back: it expires, which gives them or the end of the process that much time.
+func (d *database) stopHandlers(ctx context.Context, stuck chan *line) error {
+	d.handlers(ErrStopped)
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	var running, unwritten int
+	for l := range stuck {
+		if l.awaitDrained(patience) {
+			d.release(patience, l)
+			continue
+		}
+		l.mu.Lock()
+		running += l.running
+		l.mu.Unlock()
+		unwritten += l.settler.waiting()
+	}
+	if running+unwritten == 0 {
+		return nil
+	}
+	return fmt.Errorf("stop: %w: %d handlers still run, %d outcomes are not written; those jobs will run again elsewhere", context.Cause(ctx), running, unwritten)
+}
+
+func (d *database) release(ctx context.Context, l *line) {
+	if l.lease == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	if err := d.keeper.Release(ctx, l.lease); err != nil {
+		d.log.Warn(l.about, fmt.Sprintf("%v; it expires by itself", err))
+	}
+}
+
+func (d *database) releasePools(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	var pools sync.WaitGroup
+	for _, l := range d.lines {
+		pools.Go(func() { l.pool.ReleaseContext(ctx) })
+	}
+	pools.Wait()
+}
+
+// trouble logs the errors of a loop that tries again: the first one, then one every while, and that it is over.
+type trouble struct {
+	d     *database
+	doing string
+	since time.Time // zero: none
+	told  time.Time
+}
+
+func (d *database) newTrouble(doing string) *trouble { return &trouble{d: d, doing: doing} }
+
+// on notes what a turn of the loop came to and returns whether it was an error.
+func (t *trouble) on(ctx context.Context, err error) bool {
+	const tellEvery = 10 * time.Second
+	if ctx.Err() != nil {
+		return err != nil
+	}
+	log, about := t.d.log, logger.With(t.d.about, slog.String("doing", t.doing))
+	switch {
+	case err == nil && !t.since.IsZero():
+		log.Info(about, fmt.Sprintf("the database answers again after %v", time.Since(t.since).Round(time.Millisecond)))
+		*t = trouble{d: t.d, doing: t.doing}
+	case err != nil && time.Since(t.told) > tellEvery:
+		if t.since.IsZero() {
+			t.since = time.Now()
+		}
+		t.told = time.Now()
+		log.Warn(about, err.Error()+"; trying again")
+	}
+	return err != nil
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+const (
+	batchRowsMax  = 1000                  // rows of one mark or settle
+	unsettledMax  = 4 * batchRowsMax      // outcomes that wait to be written before new marks stop
+	aloneWaitsFor = 10 * time.Second      // for the neighbours to end, and again for the suspect itself
+	statementMax  = 10 * time.Second      // a statement that takes longer is given up and sent again
+	retryFirst    = 20 * time.Millisecond // wait before a failed statement is sent again …
+	retryLongest  = time.Second           // … doubling up to this
+)
+
+// pace says how many rows to mark ahead of free workers, so that none waits for a mark: as many as end while a mark is
+// under way, twice. When jobs are long, that is none, and few marks are lost with a process.
+type pace struct {
+	ahead    int
+	lastSent time.Time
+}
+
+func (p *pace) marked(sent time.Time, took time.Duration, finished int) {
+	if cycle := sent.Sub(p.lastSent); !p.lastSent.IsZero() && cycle > 0 {
+		share := min(1, float64(took)/float64(cycle))
+		p.ahead = min(batchRowsMax, max(int(2*share*float64(finished)+0.999), p.ahead/2))
+	}
+	p.lastSent = sent
+}
+
+// dispatch marks due rows and hands them to the workers, until ctx ends. While a mark is under way, workers become free
+// and rows come in, so marks grow with the traffic.
+func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
+	var pace pace
+	for ctx.Err() == nil && lease.Trusted() {
+		if suspect := l.permitSuspect(); suspect != nil {
+			l.runAlone(ctx, lease, suspect)
+			continue
+		}
+		batch := l.queue.pick(l.clock.now(), l.roomForMarks(pace.ahead))
+		if len(batch) == 0 {
+			l.awaitWork(ctx, pace.ahead)
+			continue
+		}
+		signal(l.roomCame)
+		sent := time.Now()
+		marked := l.mark(ctx, lease, batch)
+		pace.marked(sent, time.Since(sent), l.countFinished())
+		l.start(marked)
+	}
+}
+
+func (l *line) roomForMarks(ahead int) int {
+	if l.settler.waiting() > unsettledMax {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return min(batchRowsMax, l.cfg.WorkerPoolCapacity+ahead-l.running-len(l.ready))
+}
+
+func (l *line) countFinished() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.finished
+	l.finished = 0
+	return n
+}
+
+// awaitWork waits until a row falls due or something has changed.
+func (l *line) awaitWork(ctx context.Context, ahead int) {
+	wait := time.Hour
+	if due, ok := l.queue.nextDue(); ok && l.roomForMarks(ahead) > 0 {
+		wait = time.Duration(due-l.clock.now()) * time.Millisecond
+	}
+	permit := l.alone
+	if !l.queue.hasSuspects() {
+		permit = nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.rowsCame:
+	case permit <- struct{}{}:
+		<-permit // free again: the next turn asks for it properly
+	case <-ctx.Done():
+	}
+}
+
+// mark marks the tasks and returns those that are now ours to run. The others are final, gone or marked by a later
+// term, and forgotten. When ctx ends meanwhile, a mark that was sent is still heard out, and taken back: a clean stop
+// leaves no marks behind.
+func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task) {
+	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
+	statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+	marked, err := l.store.Mark(statement, idsOf(batch), lease.Term)
+	cancel()
+	if err == nil && marked == len(batch) {
+		for _, t := range batch {
+			l.nowOurs(t, lease, t.Attempts+1, lostIfMarked(&t.Row, lease.Term))
+		}
+		ours = batch
+	} else {
+		ours = l.markedFor(ctx, lease, batch, err)
+	}
+	if ctx.Err() != nil {
+		l.settler.undo(lease, ours...)
+		return nil
+	}
+	return ours
+}
+
+// markedFor finds out which tasks bear our term, after a statement that did not say so.
+func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task, err error) (ours []*task) {
+	if err != nil && lease.Trusted() {
+		l.log.Warn(l.about, fmt.Sprintf("%v; reading back", err))
+	}
+	ours, rest, errBack := l.readBack(lease, batch)
+	switch {
+	case errBack != nil: // the lease is over, and nobody knows
+		l.settler.undo(lease, batch...)
+	case err != nil:
+		l.queue.putBack(rest)
+		sleep(ctx, retryFirst)
+	default:
+		l.queue.forget(rest...)
+	}
+	return ours
+}
+
+// readBack divides the tasks into those that bear our term and the rest. It asks until it learns it or the lease ends.
+func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task, err error) {
+	marked := make(map[uint64]store.Marked, len(batch))
+	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
+		statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+		rows, err := l.store.MarkedRows(statement, idsOf(batch), lease.Term)
+		cancel()
+		if err == nil {
+			for _, row := range rows {
+				marked[row.ID] = row
+			}
+			break
+		}
+		if !sleep(lease.Context(), wait) {
+			return nil, nil, err
+		}
+	}
+	for _, t := range batch {
+		if row, ok := marked[t.ID]; ok {
+			l.nowOurs(t, lease, row.Attempts, row.Lost)
+			ours = append(ours, t)
+		} else {
+			rest = append(rest, t)
+		}
+	}
+	return ours, rest, nil
+}
+
+// nowOurs notes on a task that it bears our term, and in the log that an earlier run of it was lost.
+func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int) {
+	if lost > t.Lost {
+		l.settler.noteLost(t, lease)
+	}
+	t.lease, t.Term, t.Attempts, t.Lost = lease, lease.Term, attempts, lost
+}
+
+// permitSuspect returns a suspect that may run now: it needs the process's one permit.
+func (l *line) permitSuspect() *task {
+	if !l.queue.hasSuspects() {
+		return nil
+	}
+	select {
+	case l.alone <- struct{}{}:
+	default:
+		return nil
+	}
+	suspect := l.queue.pickSuspect(l.clock.now())
+	if suspect == nil {
+		<-l.alone
+	}
+	return suspect
+}
+
+// runAlone runs a suspect while nothing else of this job type runs, so that only its own process's death can be held
+// against it. A hung neighbour, or a suspect that takes its time, holds the line up only for so long. The permit goes
+// back when the run is over.
+func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task) {
+	l.awaitQuiet(ctx)
+	marked := l.mark(ctx, lease, []*task{suspect})
+	if len(marked) == 0 {
+		<-l.alone
+		return
+	}
+	suspect.alone = true
+	l.start(marked)
+	l.awaitQuiet(ctx)
+}
+
+// awaitQuiet waits until nothing is marked or runs.
+func (l *line) awaitQuiet(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, aloneWaitsFor)
+	defer cancel()
+	for !l.quiet() {
+		select {
+		case <-l.rowsCame: // workers signal it too
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *line) quiet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running == 0 && len(l.ready) == 0
+}
+
+func idsOf(tasks []*task) []uint64 {
+	ids := make([]uint64, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	return ids
+}

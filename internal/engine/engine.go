@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// stopPatience is how long Stop waits, after its context has ended, for handlers that heed theirs.
+const stopPatience = 2 * time.Second
+
+// ErrStopped is the cause in a handler's context when Stop gave up waiting for it.
+var ErrStopped = errors.New("runner stopped")
+
+// Engine runs the jobs of all configured types, on as many databases as the configurations name.
+type Engine struct {
+	databases []*database
+}
+
+// Start opens the databases and starts the loops. The configurations are complete and valid.
+func Start(ctx context.Context, configs []queue_job.Config, log logger.Logger) (*Engine, error) {
+	e := &Engine{}
+	alone := make(chan struct{}, 1)
+	for _, group := range ByDatabase(configs) {
+		d, err := openDatabase(ctx, group[0].Db, group, log, alone)
+		if err != nil {
+			for _, opened := range e.databases {
+				opened.releasePools(ctx)
+				opened.closeStore()
+			}
+			return nil, fmt.Errorf("start: %w", err)
+		}
+		e.databases = append(e.databases, d)
+	}
+	for _, d := range e.databases {
+		d.start()
+	}
+	return e, nil
+}
+
+// Stop ends the loops, waits for what runs until ctx ends, and gives the leases back. Nothing runs when it returns nil.
+func (e *Engine) Stop(ctx context.Context) error {
+	errs := make([]error, len(e.databases))
+	var stopping sync.WaitGroup
+	for i, d := range e.databases {
+		stopping.Go(func() { errs[i] = d.stop(ctx) })
+	}
+	stopping.Wait()
+	return errors.Join(errs...)
+}
+
+// ByDatabase groups configurations by their database handle.
+func ByDatabase(configs []queue_job.Config) (groups [][]queue_job.Config) {
+	index := map[queue_job.DB]int{}
+	for _, cfg := range configs {
+		i, ok := -1, false
+		if reflect.TypeOf(cfg.Db).Comparable() {
+			i, ok = index[cfg.Db]
+		}
+		if !ok {
+			i = len(groups)
+			groups = append(groups, nil)
+			if reflect.TypeOf(cfg.Db).Comparable() {
+				index[cfg.Db] = i
+			}
+		}
+		groups[i] = append(groups[i], cfg)
+	}
+	return groups
+}

@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// line is what this process does for one job type. It lives as long as the engine; between two leases it only finishes
+// what it had started.
+//
+//	load ─┐
+//	tail ─┼─► queue ─► dispatch: mark ─► ready ─► work: run ─► settler
+//	sweep ┘                                                     │
+//	          ▲─────────── runs again soon ─────────────────────┘
+type line struct {
+	cfg     queue_job.Config
+	store   *store.Store
+	clock   *clock
+	log     logger.Logger
+	about   context.Context // for messages about the line as a whole
+	alone   chan struct{}   // the process's one permit to run a suspect
+	since   int64           // what fell due before is left alone, in unix seconds; 0: nothing is
+	loads   *loads
+	queue   *queue
+	settler *settler
+	pool    pool
+
+	serving atomic.Bool                  // serve runs
+	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
+	lease   *keeper.Lease                // the last one taken; belongs to standBy
+	behind  atomic.Bool                  // the loader is to bring what tail and sweep do not
+	missed  atomic.Bool                  // since the loader began its round, there was no room for a row
+
+	rowsCame chan struct{} // the queue or the room for marks has changed
+	roomCame chan struct{} // rows have left the queue
+	load     chan struct{} // the line has fallen behind
+
+	mu       sync.Mutex
+	ready    []*task // marked, waiting for a worker
+	running  int     // workers at work, never more than the capacity
+	finished int     // runs that ended since the last mark
+}
+
+func newLine(cfg queue_job.Config, d *database) (*line, error) {
+	workers, err := newPool(cfg.WorkerPoolCapacity, time.Duration(cfg.WorkerExpirySecond)*time.Second)
+	if err != nil {
+		return nil, fmt.Errorf("worker pool of job type %d: %w", cfg.JobType, err)
+	}
+	l := &line{
+		cfg: cfg, store: d.store, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
+		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: workers,
+		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1),
+		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
+	}
+	l.settler = newSettler(l, d.instance)
+	return l, nil
+}
+
+// abandonedBefore is the unix second before which work that fell due is left alone; 0: none is.
+func abandonedBefore(days int, now int64) int64 {
+	if days < 0 {
+		return 0
+	}
+	return now/1000 - int64(days)*24*60*60
+}
+
+// want is the lease of the job type. It is named after the type, not the service: two services can never both work it.
+func (l *line) want() keeper.Want {
+	return keeper.Want{
+		Name:    fmt.Sprintf("job-%d", l.cfg.JobType),
+		Lock:    time.Duration(l.cfg.LockSecond) * time.Second,
+		MinLock: time.Duration(l.cfg.MinLockSecond) * time.Second,
+	}
+}
+
+// serve works the job type while the lease holds and ctx lives. When it returns, what waited is forgotten and what was
+// marked but not started is on its way to be unmarked; what runs, runs on.
+func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
+	defer stop(nil)
+
+	l.log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
+	l.queue.clear()
+	l.behind.Store(true)
+	l.held.Store(lease)
+	var loops sync.WaitGroup
+	loops.Go(func() { l.dispatch(ctx, lease) })
+	loops.Go(func() { l.loadBacklog(ctx, lease) })
+	loops.Wait()
+	l.held.Store(nil)
+
+	l.queue.clear()
+	l.mu.Lock()
+	unstarted := l.ready
+	l.ready = nil
+	l.mu.Unlock()
+	l.settler.undo(lease, unstarted...)
+	if lease.Context().Err() != nil {
+		l.log.Warn(l.about, fmt.Sprintf("lease %s of term %d: %v; another instance may take over", lease.Name, lease.Term, context.Cause(lease.Context())))
+	}
+}
+
+// offer takes a pending row that was read from the table into the queue. One that is too old is left alone, one that
+// was lost too often has failed. It reports false if there is no room; then a later load will bring the row.
+func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
+	if due := l.due(row); due < l.since {
+		return true
+	}
+	t := &task{Row: *row, due: row.StartTime * 1000}
+	lost := lostIfMarked(row, lease.Term)
+	if lost >= lostBeforeFailed && lost > row.Lost {
+		if l.queue.admit(t) {
+			l.settler.failLost(t, lease)
+		}
+		return true
+	}
+	if !l.queue.offer(t, lost >= lostBeforeAlone) {
+		l.fellBehind()
+		return false
+	}
+	signal(l.rowsCame)
+	return true
+}
+
+// due is when a row fell due, in unix seconds.
+func (l *line) due(row *store.Row) int64 {
+	if row.StartTime > 0 {
+		return row.StartTime
+	}
+	return row.CreateTime
+}
+
+// lostIfMarked is how many of the job's runs have been lost, seen from a term that is about to mark it.
+func lostIfMarked(row *store.Row, term int64) int {
+	if row.Term != 0 && row.Term < term {
+		return row.Lost + 1
+	}
+	return row.Lost
+}
+
+// fellBehind leaves rows to the loader.
+func (l *line) fellBehind() {
+	l.missed.Store(true)
+	l.behind.Store(true)
+	signal(l.load)
+}
+
+// awaitDrained waits until nothing runs and nothing waits to be written; it reports whether it came to that.
+func (l *line) awaitDrained(ctx context.Context) bool {
+	for {
+		if l.quiet() && l.settler.waiting() == 0 {
+			return true
+		}
+		select {
+		case <-l.rowsCame: // workers and the settler signal it
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// signal wakes the reader of a channel of one place, now or when it next looks.
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits, but no longer than the context lives; it reports whether it waited to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,274 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// settler writes what came of the runs of one job type: all outcomes that have gathered while the last batch was
+// written, alike ones in one statement. An outcome is kept until it is written or the table says that it is not ours to
+// write any more; while the database is away, they wait.
+type settler struct {
+	line     *line
+	instance string
+
+	mu      sync.Mutex
+	pending []*outcome
+	lost    []store.Attempt // runs of other processes, for the log only
+	writing int             // taken from pending and not yet written
+	came    chan struct{}
+}
+
+// outcome is what is to be written about one task.
+type outcome struct {
+	*task
+	act
+	log   *store.Attempt // to be written first; nil: nothing, or done
+	tries int
+}
+
+// act is the part of an outcome that one statement can write for many tasks.
+type act struct {
+	kind kind
+	term int64
+	verdict
+}
+
+type kind int
+
+const (
+	settle   kind = iota // write the verdict of a run
+	unmark               // it was marked, but not started
+	failLost             // the last run that could be lost was lost
+)
+
+func newSettler(l *line, instance string) *settler {
+	return &settler{line: l, instance: instance, came: make(chan struct{}, 1)}
+}
+
+// add takes the verdict of a run that has ended.
+func (s *settler) add(t *task, v verdict, started int64) {
+	o := &outcome{task: t, act: act{settle, t.Term, v}}
+	if v.reason != "" && v.status != queue_job.JobStatusSuccess {
+		o.log = s.attempt(t, v.status.String(), v.reason, started)
+		s.tell(t, v)
+	}
+	o.reason = "" // told; alike verdicts for different reasons are written together
+	s.push(o)
+}
+
+// tell logs a run that did not succeed.
+func (s *settler) tell(t *task, v verdict) {
+	l := s.line
+	ctx := logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)
+	switch {
+	case !v.final():
+		l.log.Warn(ctx, fmt.Sprintf("job runs again in %v: %s", v.wait, v.reason))
+	default:
+		l.log.Error(ctx, fmt.Sprintf("job %v: %s", v.status, v.reason))
+	}
+}
+
+// undo takes back the marks of tasks that will not be started, as far as the lease's term stands on them.
+func (s *settler) undo(lease *keeper.Lease, tasks ...*task) {
+	for _, t := range tasks {
+		if t.alone {
+			<-s.line.alone
+			t.alone = false
+		}
+		s.push(&outcome{task: t, act: act{kind: unmark, term: lease.Term}})
+	}
+}
+
+// failLost ends a job whose process died once too often, under a lease that has not marked it.
+func (s *settler) failLost(t *task, lease *keeper.Lease) {
+	v := verdict{status: queue_job.JobStatusFailed, reason: lostReason}
+	s.tell(t, v)
+	s.push(&outcome{task: t, act: act{kind: failLost, term: lease.Term}, log: s.attempt(t, v.status.String(), lostReason, 0)})
+}
+
+// noteLost logs that an earlier run of a task was lost.
+func (s *settler) noteLost(t *task, lease *keeper.Lease) {
+	l := s.line
+	l.log.Warn(logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...), "job runs again: "+lostReason)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = append(s.lost, *s.attempt(t, "lost", lostReason, 0))
+}
+
+func (s *settler) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
+	return &store.Attempt{
+		JobID: t.ID, Attempt: t.Attempts, Term: t.Term, Outcome: outcome, Error: reason,
+		Started: started, Finished: s.line.clock.now(), Instance: s.instance,
+	}
+}
+
+func (s *settler) push(o *outcome) {
+	s.mu.Lock()
+	s.pending = append(s.pending, o)
+	s.mu.Unlock()
+	signal(s.came)
+}
+
+// waiting is how many outcomes are not written yet.
+func (s *settler) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending) + s.writing
+}
+
+// run writes outcomes until ctx ends.
+func (s *settler) run(ctx context.Context) {
+	wait := retryFirst
+	for ctx.Err() == nil {
+		outcomes := s.take()
+		if len(outcomes) == 0 {
+			select {
+			case <-s.came:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		failed := s.write(ctx, outcomes)
+		if s.putBack(failed); len(failed) == 0 {
+			wait = retryFirst
+			continue
+		}
+		sleep(ctx, wait)
+		wait = min(2*wait, retryLongest)
+	}
+}
+
+// take takes what has gathered. An outcome that could not be written before goes with few others, in the end alone, so
+// that one row which the database refuses does not hold up the rest.
+func (s *settler) take() []*outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := batchRowsMax
+	n := 0
+	for n < len(s.pending) && n < most {
+		most = min(most, max(1, batchRowsMax>>min(s.pending[n].tries, 16)))
+		n++
+	}
+	n = min(n, most)
+	batch := s.pending[:n:n]
+	s.pending = s.pending[n:]
+	s.writing = n
+	return batch
+}
+
+func (s *settler) putBack(failed []*outcome) {
+	for _, o := range failed {
+		o.tries++
+	}
+	s.mu.Lock()
+	s.pending = append(s.pending, failed...)
+	s.writing = 0
+	s.mu.Unlock()
+	signal(s.line.rowsCame) // there may be room for marks again, or nothing left to wait for
+}
+
+// write writes the outcomes and returns those whose writing failed.
+func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*outcome) {
+	s.writeLog(ctx, outcomes)
+	groups := map[act][]*outcome{}
+	for _, o := range outcomes {
+		groups[o.act] = append(groups[o.act], o)
+	}
+	for act, group := range groups {
+		if !s.writeGroup(ctx, act, group) {
+			failed = append(failed, group...)
+		}
+	}
+	return failed
+}
+
+// writeLog writes the attempts that did not succeed, before their outcomes: a reason without a status is better than a
+// status without a reason. A log that cannot be written stops no job.
+func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
+	s.mu.Lock()
+	attempts := s.lost
+	s.lost = nil
+	s.mu.Unlock()
+	for _, o := range outcomes {
+		if o.log != nil {
+			attempts = append(attempts, *o.log)
+		}
+	}
+	if len(attempts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	if err := s.line.store.LogAttempts(ctx, attempts); err != nil {
+		s.line.log.Warn(s.line.about, err.Error())
+		return
+	}
+	for _, o := range outcomes {
+		o.log = nil
+	}
+}
+
+// writeGroup writes alike outcomes in one statement.
+func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ok bool) {
+	l := s.line
+	tasks := make([]*task, len(group))
+	for i, o := range group {
+		tasks[i] = o.task
+	}
+	statement, cancel := context.WithTimeout(ctx, statementMax)
+	written, err := s.send(statement, act, idsOf(tasks))
+	cancel()
+	if err != nil {
+		if ctx.Err() == nil {
+			l.log.Warn(l.about, fmt.Sprintf("%v; %d outcomes wait", err, len(group)))
+		}
+		return false
+	}
+	if written < len(group) && group[0].tries == 0 {
+		l.log.Info(l.about, fmt.Sprintf("%d of %d outcomes dropped: a later term took the jobs over, or they were finished by other means", len(group)-written, len(group)))
+	}
+	if act.kind == settle && !act.final() && written == len(group) {
+		s.runAgain(act, tasks)
+	} else {
+		l.queue.forget(tasks...)
+	}
+	return true
+}
+
+func (s *settler) send(ctx context.Context, act act, ids []uint64) (written int, err error) {
+	st := s.line.store
+	switch {
+	case act.kind == unmark:
+		return len(ids), st.UnmarkJobs(ctx, ids, act.term)
+	case act.kind == failLost:
+		return st.FailLost(ctx, ids, act.term, lostBeforeFailed-1)
+	case act.final():
+		return st.Finish(ctx, ids, act.term, int32(act.status))
+	default:
+		return st.PutBack(ctx, ids, act.term, int32(act.status), act.wait.Seconds(), act.retried)
+	}
+}
+
+// runAgain keeps tasks in memory that fall due soon, so that they start on time; the others come back with a sweep.
+func (s *settler) runAgain(act act, tasks []*task) {
+	l := s.line
+	due := l.clock.now() + act.wait.Milliseconds()
+	for _, t := range tasks {
+		if l.held.Load() != t.lease || act.wait > horizon || t.Lost >= lostBeforeAlone {
+			l.queue.forget(t)
+			continue
+		}
+		again := &task{Row: t.Row, due: due}
+		again.Term, again.Status, again.StartTime = 0, int32(act.status), due/1000+1
+		again.Retries += act.retried
+		l.queue.again(again)
+	}
+	signal(l.rowsCame)
+}

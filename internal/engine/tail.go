@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/wake"
+)
+
+const (
+	tailRowsMax = 2000
+	tailFast    = 2 * time.Millisecond  // between polls while there is traffic
+	tailSlow    = 60 * time.Millisecond // when there is none
+)
+
+// tail finds new rows of all held types by their ids, with one query by primary key. It is the fast path: milliseconds
+// apart while there is traffic. What it misses, the sweep finds.
+type tail struct {
+	above  atomic.Uint64 // the largest id seen
+	gaps   gaps
+	signal chan struct{} // a type was taken
+}
+
+// follow polls for new rows until ctx ends.
+func (d *database) follow(ctx context.Context) {
+	added, stopListening := wake.Listen()
+	defer stopListening()
+	trouble := d.newTrouble("look for new jobs")
+	delay, following := tailFast, false
+	for ctx.Err() == nil {
+		lines := d.heldLines()
+		if len(lines) == 0 {
+			following = false
+			select {
+			case <-d.tail.signal:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		var found bool
+		var err error
+		if !following {
+			// The backlog is the loader's; the tail begins at the end.
+			var newest uint64
+			if newest, err = d.newest(ctx); err == nil {
+				d.tail.above.Store(newest)
+				d.tail.gaps = gaps{}
+				following = true
+			}
+		} else {
+			found, err = d.poll(ctx, lines)
+		}
+		switch {
+		case trouble.on(ctx, err):
+			delay = min(2*max(delay, tailSlow), retryLongest)
+		case found:
+			delay = tailFast
+		default:
+			delay = min(delay*5/4, tailSlow)
+		}
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-added:
+			delay = tailFast
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// poll reads what is new and offers it to the lines. A type whose queue is full falls out: its rows come without their
+// parameters, and its loader will bring them.
+func (d *database) poll(ctx context.Context, lines map[int32]*held) (found bool, err error) {
+	defer d.loads.begin()()
+	var types []int32
+	for jobType, h := range lines {
+		if room, _ := h.queue.room(false); room > 0 {
+			types = append(types, jobType)
+		} else {
+			h.fellBehind()
+			delete(lines, jobType)
+		}
+	}
+	now := time.Now()
+	statement, cancel := context.WithTimeout(ctx, loadMax)
+	defer cancel()
+	above := d.tail.above.Load()
+	rows, err := d.store.Tail(statement, above, d.tail.gaps.ask(now), types, horizonSpan, tailRowsMax)
+	if err != nil {
+		return false, err
+	}
+	last := above
+	for i := range rows {
+		row := &rows[i]
+		switch {
+		case row.ID <= above:
+			d.tail.gaps.fill(row.ID)
+		case row.ID > last+1:
+			d.tail.gaps.open(last+1, row.ID-1, now)
+			fallthrough
+		default:
+			last = row.ID
+		}
+		if h := lines[row.JobType]; h != nil && row.Whole {
+			h.offer(h.lease, &row.Row)
+		}
+	}
+	d.tail.above.CompareAndSwap(above, last)
+	return len(rows) > 0, nil
+}

@@ -1,0 +1,184 @@
+// Package persistent_queue runs asynchronous jobs out of a database table.
+//
+// Business code inserts a row into async_job_tab, in its own transaction. A Runner in every instance of the application
+// works the configured job types; for each type, the instance that holds the type's lease loads due rows, runs them on
+// a worker pool and writes what came of them. When an instance dies, another takes its leases over.
+//
+// Delivery is at least once: a job runs again if its process dies, or is cut off, while running it. Recording is exactly
+// once: of two runs, only the one whose lease is current can write the outcome. Effects are exactly once only if they
+// happen in the database transaction that completes the job.
+package persistent_queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/engine"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
+)
+
+// Init checks the configurations, starts a Runner for them and returns it. It panics if a configuration cannot work, or
+// if the tables are out of date and cannot be brought up to date. A database that does not answer yet is no reason: Init
+// logs it and goes on trying in the background, so the host application comes up.
+//
+// Keep the Runner to Stop it when the application ends; an application that just ends costs the jobs that were running
+// a second run.
+func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner {
+	r, err := New(configs, log, opts...)
+	if err != nil {
+		panic(err)
+	}
+	err = r.Start(context.Background())
+	var outdated *schema.OutdatedError
+	switch {
+	case errors.As(err, &outdated):
+		panic(err)
+	case err != nil:
+		r.startLater(err)
+	}
+	return r
+}
+
+// New checks the configurations and returns a Runner that is not started. No two may name the same job type. A nil log
+// writes to slog.Default().
+func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner, error) {
+	if log == nil {
+		log = logger.QueueLog{}
+	}
+	r := &Runner{log: log}
+	for _, option := range opts {
+		option(r)
+	}
+	if len(configs) == 0 {
+		return nil, errors.New("persistent_queue: no configurations; pass one queue_job.Config for each job type")
+	}
+	services := map[int32]string{}
+	for _, cfg := range configs {
+		if err := cfg.Validate(); err != nil {
+			return nil, err
+		}
+		if service, taken := services[cfg.JobType]; taken {
+			return nil, fmt.Errorf("queue_job.Config.JobType: services %q and %q both have job type %d; give each its own", service, cfg.ServiceName, cfg.JobType)
+		}
+		services[cfg.JobType] = cfg.ServiceName
+		r.configs = append(r.configs, cfg.WithDefaults())
+	}
+	return r, nil
+}
+
+// Option changes what a Runner does beside its configurations.
+type Option func(*Runner)
+
+// WithoutMigration keeps Start from creating or changing tables: for shops whose DBAs run the DDL. Start then only
+// checks them; if something is missing, its error says what, and the SQL to run.
+func WithoutMigration() Option {
+	return func(r *Runner) { r.withoutMigration = true }
+}
+
+// Runner runs the jobs of the configured types in this process.
+type Runner struct {
+	configs          []queue_job.Config
+	log              logger.Logger
+	withoutMigration bool
+
+	mu      sync.Mutex
+	engine  *engine.Engine // nil: not running
+	later   context.CancelFunc
+	laterWg sync.WaitGroup
+}
+
+// ErrRunning is what Start returns when the Runner runs already.
+var ErrRunning = errors.New("runner is running")
+
+// Start brings the tables up to date and starts working. It returns once the pollers run. The context covers the start
+// only; to end what was started, call Stop. A stopped Runner can be started again.
+func (r *Runner) Start(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.engine != nil || r.later != nil {
+		return ErrRunning
+	}
+	return r.start(ctx)
+}
+
+func (r *Runner) start(ctx context.Context) error {
+	prepare := schema.Migrate
+	if r.withoutMigration {
+		prepare = schema.Check
+	}
+	for _, group := range engine.ByDatabase(r.configs) {
+		if err := prepare(ctx, group[0].Db); err != nil {
+			return err
+		}
+	}
+	started, err := engine.Start(ctx, r.configs, r.log)
+	r.engine = started
+	return err
+}
+
+// startLater goes on trying to start, until it succeeds or Stop is called.
+func (r *Runner) startLater(err error) {
+	const tryEvery = 2 * time.Second
+	ctx, cancel := context.WithCancel(context.Background())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.later = cancel
+	r.laterWg.Go(func() {
+		about := r.log.GetNewContext(r.configs[0].ServiceName)
+		for {
+			r.log.Error(about, fmt.Sprintf("no jobs run yet: %v; trying again every %v", err, tryEvery))
+			select {
+			case <-time.After(tryEvery):
+			case <-ctx.Done():
+				return
+			}
+			r.mu.Lock()
+			if err = r.start(ctx); err == nil {
+				r.later = nil
+			}
+			r.mu.Unlock()
+			if err == nil {
+				r.log.Info(about, "started; jobs run")
+				return
+			}
+		}
+	})
+}
+
+// Stop ends the Runner. It starts no more jobs, waits for those that run, writes their outcomes and hands the leases
+// over, which lets another instance go on within a second. When ctx ends before all have come to their end, it cancels
+// the handlers' contexts and gives those that heed it two seconds; if some still run then, the error says how many, and
+// their jobs will run again. Stop is safe twice, and before Start.
+func (r *Runner) Stop(ctx context.Context) error {
+	r.mu.Lock()
+	running, later := r.engine, r.later
+	r.engine, r.later = nil, nil
+	r.mu.Unlock()
+	if later != nil {
+		later()
+		r.laterWg.Wait()
+		return r.Stop(ctx) // it may have started just before
+	}
+	if running == nil {
+		return nil
+	}
+	return running.Stop(ctx)
+}
+
+// Run starts the Runner, waits until ctx ends, and stops it with a grace period of 25 seconds: within the 30 that
+// Kubernetes gives by default. It returns nil after a clean stop. For main functions, with signal.NotifyContext.
+func (r *Runner) Run(ctx context.Context) error {
+	const grace = 25 * time.Second
+	if err := r.Start(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	return r.Stop(stopping)
+}
