@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/create-info/persistent-queue v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
+	go.uber.org/goleak v1.3.0
 	modernc.org/sqlite v1.60.1
 )
 
@@ -23,4 +24,3 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
-

@@ -115,9 +115,6 @@ func (d *database) standBy(ctx context.Context) {
 				l.serve(ctx, lease)
 			})
 		}
-		if len(taken) > 0 {
-			signal(d.tail.signal)
-		}
 		// Instances that started together need not ask together.
 		sleep(ctx, standbyEvery*3/4+rand.N(standbyEvery/4))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -20,64 +21,63 @@ const (
 	retryLongest  = time.Second           // … doubling up to this
 )
 
-// pace says how many rows to mark ahead of free workers, so that none waits for a mark: as many as end while a mark is
-// under way, twice. When jobs are long, that is none, and few marks are lost with a process.
-type pace struct {
-	ahead    int
-	lastSent time.Time
+// aheadOf says how many rows to mark ahead of free workers so that none waits for a mark: as many as the workers finish
+// while a mark is under way, twice. When jobs are long that is none, and few marks are lost with a process.
+func aheadOf(workers int, runTakes, markTakes time.Duration) int {
+	if runTakes <= 0 {
+		return 0 // nothing has run yet
+	}
+	return int(min(batchRowsMax, math.Ceil(2*float64(workers)*float64(markTakes)/float64(runTakes))))
 }
 
-func (p *pace) marked(sent time.Time, took time.Duration, finished int) {
-	if cycle := sent.Sub(p.lastSent); !p.lastSent.IsZero() && cycle > 0 {
-		share := min(1, float64(took)/float64(cycle))
-		p.ahead = min(batchRowsMax, max(int(2*share*float64(finished)+0.999), p.ahead/2))
+// smooth follows a quantity that wavers.
+func smooth(mean *time.Duration, took time.Duration) {
+	const weight = 8
+	if *mean == 0 {
+		*mean = took
 	}
-	p.lastSent = sent
+	*mean = max(1, *mean+(took-*mean)/weight)
 }
 
 // dispatch marks due rows and hands them to the workers, until ctx ends. While a mark is under way, workers become free
 // and rows come in, so marks grow with the traffic.
 func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
-	var pace pace
+	var markTakes time.Duration
 	for ctx.Err() == nil && lease.Trusted() {
+		l.start(nil) // a worker may have left before its time
 		if suspect := l.permitSuspect(); suspect != nil {
 			l.runAlone(ctx, lease, suspect)
 			continue
 		}
-		batch := l.queue.pick(l.clock.now(), l.roomForMarks(pace.ahead))
+		room := l.roomForMarks(markTakes)
+		batch := l.queue.pick(l.clock.now(), room)
 		if len(batch) == 0 {
-			l.awaitWork(ctx, pace.ahead)
+			l.awaitWork(ctx, room)
 			continue
 		}
 		signal(l.roomCame)
 		sent := time.Now()
 		marked := l.mark(ctx, lease, batch)
-		pace.marked(sent, time.Since(sent), l.countFinished())
+		smooth(&markTakes, time.Since(sent))
 		l.start(marked)
 	}
 }
 
-func (l *line) roomForMarks(ahead int) int {
+// roomForMarks is how many rows to mark now.
+func (l *line) roomForMarks(markTakes time.Duration) int {
 	if l.settler.waiting() > unsettledMax {
 		return 0
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	ahead := aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes)
 	return min(batchRowsMax, l.cfg.WorkerPoolCapacity+ahead-l.running-len(l.ready))
 }
 
-func (l *line) countFinished() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.finished
-	l.finished = 0
-	return n
-}
-
 // awaitWork waits until a row falls due or something has changed.
-func (l *line) awaitWork(ctx context.Context, ahead int) {
+func (l *line) awaitWork(ctx context.Context, room int) {
 	wait := time.Hour
-	if due, ok := l.queue.nextDue(); ok && l.roomForMarks(ahead) > 0 {
+	if due, ok := l.queue.nextDue(); ok && room > 0 {
 		wait = time.Duration(due-l.clock.now()) * time.Millisecond
 	}
 	permit := l.alone

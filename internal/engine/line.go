@@ -43,11 +43,12 @@ type line struct {
 	rowsCame chan struct{} // the queue or the room for marks has changed
 	roomCame chan struct{} // rows have left the queue
 	load     chan struct{} // the line has fallen behind
+	taken    chan struct{} // for the tail: there is a type to follow
 
 	mu       sync.Mutex
-	ready    []*task // marked, waiting for a worker
-	running  int     // workers at work, never more than the capacity
-	finished int     // runs that ended since the last mark
+	ready    []*task       // marked, waiting for a worker
+	running  int           // workers at work, never more than the capacity
+	runTakes time.Duration // of late
 }
 
 func newLine(cfg queue_job.Config, d *database) (*line, error) {
@@ -58,7 +59,7 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 	l := &line{
 		cfg: cfg, store: d.store, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
 		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: workers,
-		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1),
+		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal,
 		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
 	}
 	l.settler = newSettler(l, d.instance)
@@ -93,6 +94,7 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	l.queue.clear()
 	l.behind.Store(true)
 	l.held.Store(lease)
+	signal(l.taken)
 	var loops sync.WaitGroup
 	loops.Go(func() { l.dispatch(ctx, lease) })
 	loops.Go(func() { l.loadBacklog(ctx, lease) })

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -20,38 +19,124 @@ const (
 
 // loadBacklog brings in, page by page as there is room, what neither tail nor sweep will bring: everything when the
 // lease was just taken, and whatever a full queue turned away. Then the sweep does, until the line falls behind again.
+//
+// Each lane is gone through from its head to its end, and again a second later, whatever the others do: a long backlog
+// in one does not keep the due jobs of another waiting.
 func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
-	var places []store.Place
+	var heads []store.Place
 	var abandoned int
 	l.insist(ctx, func(ctx context.Context) (err error) {
-		places, abandoned, err = l.firstPlaces(ctx)
+		heads, abandoned, err = l.heads(ctx)
 		return err
 	})
 	if abandoned > 0 {
 		l.log.Warn(l.about, fmt.Sprintf("%d jobs left alone: they fell due more than FirstPullDay = %d days before the start; set it to -1 to run them", abandoned, l.cfg.FirstPullDay))
 	}
+	rounds := make([]round, len(heads))
+	for i, head := range heads {
+		rounds[i].head = head
+	}
+	l.missed.Store(false)
 	for ctx.Err() == nil {
-		began := time.Now()
-		l.missed.Store(false)
-		l.loadAll(ctx, lease, places)
-		// The sweep of all types would read the abandoned rows, and many waiting ones, again and again.
-		if l.missed.Load() || abandoned > 0 || l.queue.waiting() > fewRows {
-			sleep(ctx, sweepEvery-time.Since(began))
-			continue
-		}
-		l.behind.Store(false)
-		if l.missed.Load() { // a row was turned away just now
-			continue
-		}
-		select {
-		case <-l.load:
-		case <-ctx.Done():
+		open, next := openRounds(rounds, time.Now())
+		switch {
+		case len(open) > 0:
+			if limit := l.roomFor(open); limit > 0 {
+				l.loadPage(ctx, lease, open, limit)
+			} else {
+				l.awaitRoom(ctx, next)
+			}
+		case l.missed.Swap(false) || abandoned > 0 || l.queue.waiting() > fewRows:
+			// The sweep of all types would read abandoned rows, and many waiting ones, again and again.
+			sleep(ctx, time.Until(next))
+		default:
+			l.behind.Store(false)
+			select {
+			case <-l.load:
+				rounds = restart(rounds)
+			case <-ctx.Done():
+			}
 		}
 	}
 }
 
-// firstPlaces returns where loading begins in each lane: at its head, or behind the abandoned rows, which it counts.
-func (l *line) firstPlaces(ctx context.Context) (places []store.Place, abandoned int, err error) {
+// round is one way through a lane.
+type round struct {
+	head, at store.Place
+	began    time.Time // zero: never
+	done     bool
+}
+
+// openRounds returns the rounds that have more to load, those included that begin anew, and when the next one does.
+func openRounds(rounds []round, now time.Time) (open []*round, next time.Time) {
+	next = now.Add(sweepEvery)
+	for i := range rounds {
+		r := &rounds[i]
+		if r.began.IsZero() || r.done && now.Sub(r.began) >= sweepEvery {
+			*r = round{head: r.head, at: r.head, began: now}
+		}
+		if !r.done {
+			open = append(open, r)
+		} else if again := r.began.Add(sweepEvery); again.Before(next) {
+			next = again
+		}
+	}
+	return open, next
+}
+
+func restart(rounds []round) []round {
+	for i := range rounds {
+		rounds[i] = round{head: rounds[i].head}
+	}
+	return rounds
+}
+
+// roomFor returns how many rows of each round to load now; 0: too few to be worth a statement.
+func (l *line) roomFor(open []*round) (limit int) {
+	for _, r := range open {
+		room, most := l.queue.room(r.at.Start == store.AtATime)
+		if room > 0 && room >= min(most, l.cfg.LoadLimit)/roomFraction {
+			limit = max(limit, min(room, l.cfg.LoadLimit)/len(open), 1)
+		}
+	}
+	return limit
+}
+
+// awaitRoom waits until rows have left the queue, or the moment.
+func (l *line) awaitRoom(ctx context.Context, until time.Time) {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-l.roomCame:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// loadPage loads the next rows of each round. A round stops at a row for which there is no room, and goes on there.
+func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, open []*round, limit int) {
+	places := make([]store.Place, len(open))
+	for i, r := range open {
+		places[i] = r.at
+	}
+	defer l.loads.begin()()
+	var pages [][]store.Row
+	l.insist(ctx, func(ctx context.Context) (err error) {
+		pages, err = l.store.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
+		return err
+	})
+	for i, page := range pages {
+		r, took := open[i], 0
+		for took < len(page) && l.offer(lease, &page[took]) {
+			r.at.StartTime, r.at.ID = page[took].StartTime, page[took].ID
+			took++
+		}
+		r.done = took == len(page) && len(page) < limit
+	}
+}
+
+// heads returns where loading begins in each lane: at its head, or behind the abandoned rows, which it counts.
+func (l *line) heads(ctx context.Context) (places []store.Place, abandoned int, err error) {
 	for _, lane := range store.Lanes() {
 		places = append(places, store.Place{Lane: lane, StartTime: 1})
 	}
@@ -74,51 +159,6 @@ func (l *line) firstPlaces(ctx context.Context) (places []store.Place, abandoned
 		abandoned += n
 	}
 	return places, abandoned, nil
-}
-
-// loadAll goes once through all lanes.
-func (l *line) loadAll(ctx context.Context, lease *keeper.Lease, places []store.Place) {
-	places = slices.Clone(places)
-	for len(places) > 0 && ctx.Err() == nil {
-		room := l.awaitRoom(ctx, places)
-		limit := max(1, min(room, l.cfg.LoadLimit)/len(places))
-		var pages [][]store.Row
-		end := l.loads.begin()
-		l.insist(ctx, func(ctx context.Context) (err error) {
-			pages, err = l.store.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
-			return err
-		})
-		var more []store.Place
-		for i, page := range pages {
-			took := 0
-			for took < len(page) && l.offer(lease, &page[took]) {
-				places[i].StartTime, places[i].ID = page[took].StartTime, page[took].ID
-				took++
-			}
-			if took < len(page) || len(page) == limit {
-				more = append(more, places[i])
-			}
-		}
-		end()
-		places = more
-	}
-}
-
-// awaitRoom waits until one of the lanes' queues has room for a good part of a page, and returns how much.
-func (l *line) awaitRoom(ctx context.Context, places []store.Place) int {
-	for {
-		for _, place := range places {
-			room, most := l.queue.room(place.Start == store.AtATime)
-			if room > 0 && room >= min(most, l.cfg.LoadLimit)/roomFraction {
-				return room
-			}
-		}
-		select {
-		case <-l.roomCame:
-		case <-ctx.Done():
-			return 1
-		}
-	}
 }
 
 // insist repeats an act until it succeeds or ctx ends.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// start hands marked tasks to the workers.
+// start hands marked tasks to the workers, starting as many more as there is work for. Only the dispatcher calls it: the
+// pool may keep it waiting for a goroutine to end, which a goroutine that ends must not wait for.
 func (l *line) start(marked []*task) {
 	l.mu.Lock()
 	l.ready = append(l.ready, marked...)
@@ -20,25 +22,33 @@ func (l *line) start(marked []*task) {
 	l.mu.Unlock()
 	for range more {
 		if err := l.pool.Submit(l.work); err != nil { // only a pool that was released says no
-			l.mu.Lock()
-			l.running--
-			l.mu.Unlock()
+			l.workerLeft()
 		}
 	}
 }
 
 // work runs ready tasks, one after the other, until there are none.
 func (l *line) work() {
-	defer l.workerLeft()
+	ended := false
+	defer func() {
+		if !ended { // a handler took the goroutine down with runtime.Goexit; the dispatcher starts another
+			l.workerLeft()
+			signal(l.rowsCame)
+		}
+	}()
 	for t := l.nextReady(); t != nil; t = l.nextReady() {
 		l.run(t)
 	}
+	ended = true
 }
 
+// nextReady takes a ready task; if there is none, the worker that asks leaves.
 func (l *line) nextReady() *task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.ready) == 0 {
+		l.running--
+		signal(l.rowsCame)
 		return nil
 	}
 	t := l.ready[0]
@@ -47,14 +57,10 @@ func (l *line) nextReady() *task {
 	return t
 }
 
-// workerLeft is called when a worker ends: for want of work, or because a handler took its goroutine down with
-// runtime.Goexit. Then another takes its place.
 func (l *line) workerLeft() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.running--
-	l.mu.Unlock()
-	l.start(nil)
-	signal(l.rowsCame)
 }
 
 // run runs one marked task and hands its outcome to the settler, however the handler ends. Without trust in the lease
@@ -69,7 +75,7 @@ func (l *line) run(t *task) {
 		Retries: t.Retries, Attempt: t.Attempts, Lost: t.Lost, Term: t.Term,
 	}
 	ctx, cancel := context.WithCancel(jobContext{t.lease.Context(), logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)})
-	started := l.clock.now()
+	started := time.Now()
 	err := errGoexit // stands if the call never returns
 	defer func() {
 		cancel()
@@ -78,14 +84,14 @@ func (l *line) run(t *task) {
 	err = l.call(ctx, job)
 }
 
-func (l *line) finish(t *task, job *queue_job.Job, started int64, err error) {
+func (l *line) finish(t *task, job *queue_job.Job, started time.Time, err error) {
 	if t.alone {
 		<-l.alone
 	}
 	l.mu.Lock()
-	l.finished++
+	smooth(&l.runTakes, time.Since(started))
 	l.mu.Unlock()
-	l.settler.add(t, decide(&l.cfg, t.Retries, job.Status, err), started)
+	l.settler.add(t, decide(&l.cfg, t.Retries, job.Status, err), l.clock.at(started))
 	signal(l.rowsCame)
 }
 

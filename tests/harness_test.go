@@ -1,0 +1,210 @@
+// Package tests proves what the library promises, on every database it supports: one file for each chapter of the
+// promise, each test named after its claim.
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerVariable) != "" {
+		os.Exit(workerMain())
+	}
+	before := goleak.IgnoreCurrent() // ants starts goroutines of its own when it is imported
+	code := m.Run()
+	if err := goleak.Find(before); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// start runs a Runner until the test ends. Configurations get what the test does not care about.
+func start(t *testing.T, db queue_job.DB, configs ...queue_job.Config) *persistent_queue.Runner {
+	t.Helper()
+	r := newRunner(t, db, configs...)
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, r) })
+	return r
+}
+
+func newRunner(t *testing.T, db queue_job.DB, configs ...queue_job.Config) *persistent_queue.Runner {
+	t.Helper()
+	for i := range configs {
+		cfg := &configs[i]
+		if cfg.ServiceName == "" {
+			cfg.ServiceName = "test"
+		}
+		if cfg.JobType == 0 {
+			cfg.JobType = 1
+		}
+		if cfg.LockSecond == 0 {
+			cfg.LockSecond = 3
+		}
+		if cfg.Db == nil {
+			cfg.Db = db
+		}
+	}
+	r, err := persistent_queue.New(configs, logOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func stop(t *testing.T, r *persistent_queue.Runner) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := r.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// logOf writes to the test's log.
+func logOf(t *testing.T) logger.QueueLog {
+	return logger.QueueLog{Slog: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))}
+}
+
+// add adds n jobs of type 1 that are due at a time, 0 for at once.
+func add(t *testing.T, db *sql.DB, n int, at uint32) {
+	t.Helper()
+	addType(t, db, 1, n, at)
+}
+
+func addType(t *testing.T, db *sql.DB, jobType int32, n int, at uint32) {
+	t.Helper()
+	now := time.Now().Unix()
+	for n > 0 {
+		some := min(n, 1000)
+		n -= some
+		row := fmt.Sprintf("('{}', %d, 0, %d, %d, %d)", jobType, at, now, now)
+		execute(t, db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES "+
+			strings.Repeat(row+", ", some-1)+row)
+	}
+}
+
+func execute(t *testing.T, db *sql.DB, query string, args ...any) sql.Result {
+	t.Helper()
+	result, err := db.Exec(query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query[:min(len(query), 200)], err)
+	}
+	return result
+}
+
+func number(t *testing.T, db *sql.DB, query string, args ...any) (n int64) {
+	t.Helper()
+	if err := db.QueryRow(query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// awaitNumber waits until a query yields the number.
+func awaitNumber(t *testing.T, db *sql.DB, want int64, within time.Duration, query string, args ...any) {
+	t.Helper()
+	var got int64
+	await(t, within, func() string { return fmt.Sprintf("%s: %d, want %d", query, got, want) }, func() bool {
+		got = number(t, db, query, args...)
+		return got == want
+	})
+}
+
+// await waits until the condition holds; what says what it waited for, if it does not come.
+func await(t *testing.T, within time.Duration, what func() string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v: %s", within, what())
+		}
+	}
+}
+
+const succeeded = "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1"
+
+// runs notes the runs of a handler.
+type runs struct {
+	mu   sync.Mutex
+	list []run
+}
+
+type run struct {
+	id      uint64
+	started time.Time
+	job     queue_job.Job
+}
+
+func (r *runs) note(job *queue_job.Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, run{job.Id, time.Now(), *job})
+}
+
+func (r *runs) all() []run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]run(nil), r.list...)
+}
+
+func (r *runs) of(id uint64) (list []run) {
+	for _, run := range r.all() {
+		if run.id == id {
+			list = append(list, run)
+		}
+	}
+	return list
+}
+
+// handler notes every run and succeeds.
+func (r *runs) handler(_ context.Context, job *queue_job.Job) error {
+	r.note(job)
+	return nil
+}
+
+func migrate(t *testing.T, d dbtest.Database) {
+	t.Helper()
+	if err := schema.Migrate(t.Context(), d.DB); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lines is a log that a test can read.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lines) log() logger.QueueLog {
+	return logger.QueueLog{Slog: slog.New(slog.NewTextHandler(l, nil))}
+}

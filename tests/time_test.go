@@ -1,0 +1,223 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+func TestJobsDueInOneSecondStartOnTimeAndNoneEarly(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const jobs = 1000
+		var ran runs
+		due := time.Now().Add(5 * time.Second).Truncate(time.Second)
+		add(t, d.DB, jobs/2, uint32(due.Unix()))
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		add(t, d.DB, jobs/2, uint32(due.Unix()))
+		awaitNumber(t, d.DB, jobs, 20*time.Second, succeeded)
+		var late []time.Duration
+		for _, run := range ran.all() {
+			if run.started.Before(due) {
+				t.Fatalf("job %d started %v early", run.id, due.Sub(run.started))
+			}
+			late = append(late, run.started.Sub(due))
+		}
+		p99 := percentile(late, 99)
+		t.Logf("late by: p50 %v, p99 %v, most %v", percentile(late, 50), p99, percentile(late, 100))
+		if p99 > 100*time.Millisecond*slack {
+			t.Errorf("99 of 100 started within %v, want 100 ms", p99)
+		}
+	})
+}
+
+func TestJobsDueNextWeekCostNothingToday(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		start(t, d.DB, queue_job.Config{QueueMaxSize: 1000, HandleJobFunc: ran.handler})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		before := heap()
+		nextWeek := uint32(time.Now().Add(7 * 24 * time.Hour).Unix())
+		add(t, d.DB, 60_000, nextWeek)
+		began := time.Now()
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 2, 10*time.Second, succeeded)
+		if took := time.Since(began); took > time.Second*slack {
+			t.Errorf("a fresh job took %v", took)
+		}
+		if grown := int64(heap()) - int64(before); grown > 8<<20 {
+			t.Errorf("the heap grew by %d kB", grown>>10)
+		}
+		if len(ran.all()) != 2 {
+			t.Errorf("%d runs, want 2", len(ran.all()))
+		}
+	})
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestALateCommitRunsWithinTwoSeconds(t *testing.T) {
+	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // SQLite has one writer at a time: nothing commits late
+		migrate(t, d)
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		for _, open := range []time.Duration{20 * time.Millisecond, 5 * time.Second} { // within the tail's memory, and beyond it
+			tx, err := d.DB.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			id, err := queue_job.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			add(t, d.DB, 100, 0) // later rows, which run meanwhile
+			awaitNumber(t, d.DB, 0, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0")
+			<-time.After(open)
+			committed := time.Now()
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			await(t, 2*time.Second*slack, func() string { return fmt.Sprintf("the job committed %v late has not run", open) },
+				func() bool { return len(ran.of(id)) == 1 })
+			t.Logf("open for %v: ran %v after the commit", open, ran.of(id)[0].started.Sub(committed))
+		}
+	})
+}
+
+func TestIDsMayJump(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		add(t, d.DB, 3, 0)
+		awaitNumber(t, d.DB, 3, 10*time.Second, succeeded)
+		before := heap()
+		execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, job_status, start_time, create_time, update_time) VALUES (1099511627776, '{}', 1, 0, 0, 1900000000, 1)")
+		add(t, d.DB, 3, 0)
+		awaitNumber(t, d.DB, 7, 10*time.Second, succeeded)
+		if grown := int64(heap()) - int64(before); grown > 4<<20 {
+			t.Errorf("the heap grew by %d kB", grown>>10)
+		}
+	})
+}
+
+func TestIDsMayBeginAnew(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		add(t, d.DB, 50, 0)
+		awaitNumber(t, d.DB, 50, 10*time.Second, succeeded)
+		if d.Name == "SQLite" {
+			execute(t, d.DB, "DELETE FROM async_job_tab")
+			execute(t, d.DB, "DELETE FROM sqlite_sequence")
+		} else {
+			execute(t, d.DB, "TRUNCATE TABLE async_job_tab")
+		}
+		add(t, d.DB, 10, 0)
+		awaitNumber(t, d.DB, 10, 10*time.Second, succeeded)
+	})
+}
+
+func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		ago := func(days float64) int64 { return time.Now().Add(-time.Duration(days * float64(24*time.Hour))).Unix() }
+		row := func(status string, start, created int64) string {
+			return fmt.Sprintf("('{}', 1, %s, %d, %d, %d)", status, start, created, created)
+		}
+		soon := time.Now().Unix() + 3
+		rows := []string{
+			// Too old: due when created, due at a time, a retry, and with a NULL status.
+			row("0", 0, ago(8)), row("0", ago(7.5), ago(300)), row("4", ago(9), ago(9)), row("NULL", 0, ago(30)),
+			// To run: young ones, and an old row that is due in the future.
+			row("0", 0, ago(6)), row("0", ago(6.5), ago(300)), row("4", ago(1), ago(9)), row("NULL", 0, ago(0)), row("0", soon, ago(300)),
+		}
+		execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES "+strings.Join(rows, ", "))
+		var log lines
+		r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "test", JobType: 1, Db: d.DB, HandleJobFunc: (&runs{}).handler}}, log.log())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer stop(t, r)
+		awaitNumber(t, d.DB, 5, 10*time.Second, succeeded)
+		<-time.After(1500 * time.Millisecond) // a sweep later, the rest is still left alone
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id <= 4 AND attempts = 0 AND (job_status <> 1 OR job_status IS NULL)"); n != 4 {
+			t.Errorf("%d of 4 old rows were left alone", n)
+		}
+		if !strings.Contains(log.String(), "4 jobs left alone") {
+			t.Errorf("no warning counts the 4 jobs:\n%s", log.String())
+		}
+		stop(t, r)
+
+		noLimit := newRunner(t, d.DB, queue_job.Config{FirstPullDay: -1, HandleJobFunc: (&runs{}).handler})
+		if err := noLimit.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer stop(t, noLimit)
+		awaitNumber(t, d.DB, 9, 10*time.Second, succeeded)
+	})
+}
+
+func TestABacklogBeyondQueueMaxSizeWaitsInTheTable(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const jobs = 20_000
+		addBig(t, d, jobs)
+		before := heap()
+		var most uint64
+		began := make(chan struct{})
+		r := start(t, d.DB, queue_job.Config{QueueMaxSize: 200, LoadLimit: 100, WorkerPoolCapacity: 10,
+			HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+				if job.Id == 1 {
+					close(began)
+				}
+				return nil
+			}})
+		<-began
+		for number(t, d.DB, succeeded) < jobs {
+			most = max(most, heap())
+			<-time.After(50 * time.Millisecond)
+		}
+		stop(t, r)
+		// 200 rows of 4 kB each are waiting at most, and some more are on their way.
+		if grown := int64(most) - int64(before); grown > 16<<20 {
+			t.Errorf("the heap grew by %d kB", grown>>10)
+		} else {
+			t.Logf("the heap grew by %d kB", grown>>10)
+		}
+	})
+}
+
+// addBig adds jobs with parameters of 4,000 characters.
+func addBig(t *testing.T, d dbtest.Database, n int) {
+	t.Helper()
+	row := "('" + strings.Repeat("x", 4000) + "', 1, 0, 0, 2000000000, 0)"
+	for ; n > 0; n -= 500 {
+		execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES "+
+			strings.Repeat(row+", ", 499)+row)
+	}
+}
+
+func percentile(list []time.Duration, p int) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[(len(list)-1)*p/100]
+}

@@ -1,0 +1,142 @@
+package tests
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// A worker is another process of the application: this test binary, started again. It prints a line for each start of a
+// job, unbuffered, so that a kill loses none.
+const workerVariable = "PQ_TEST_WORKER"
+
+type workerSettings struct {
+	Driver, DSN string
+	Types       []int32
+	LockSecond  uint32
+	Capacity    int
+	HandlerMS   int
+	Deadly      string // jobs with these parameters kill the process
+}
+
+func workerMain() int {
+	var s workerSettings
+	if err := json.Unmarshal([]byte(os.Getenv(workerVariable)), &s); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	db, err := sql.Open(s.Driver, s.DSN)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	defer db.Close()
+	var configs []queue_job.Config
+	for _, jobType := range s.Types {
+		configs = append(configs, queue_job.Config{
+			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
+			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+				fmt.Printf("start %d %d\n", job.Id, time.Now().UnixNano())
+				if s.Deadly != "" && job.JobParams == s.Deadly {
+					os.Exit(3)
+				}
+				if s.HandlerMS > 0 {
+					time.Sleep(time.Duration(s.HandlerMS) * time.Millisecond)
+				}
+				return nil
+			},
+		})
+	}
+	log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	r, err := persistent_queue.New(configs, log)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	if err := r.Run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// worker is a running worker process, as its parent sees it.
+type worker struct {
+	*exec.Cmd
+	mu     sync.Mutex
+	starts map[uint64][]time.Time
+	last   time.Time
+	done   chan struct{} // closed when its output has ended
+}
+
+func startWorker(t *testing.T, d dbtest.Database, s workerSettings) *worker {
+	t.Helper()
+	s.Driver, s.DSN = d.Driver, d.DSN
+	settings, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{Cmd: exec.Command(os.Args[0]), starts: map[uint64][]time.Time{}, done: make(chan struct{})}
+	w.Env = append(os.Environ(), workerVariable+"="+string(settings))
+	w.Stderr = t.Output()
+	out, err := w.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go w.listen(bufio.NewScanner(out))
+	t.Cleanup(func() { w.end(syscall.SIGKILL) })
+	return w
+}
+
+func (w *worker) listen(lines *bufio.Scanner) {
+	defer close(w.done)
+	for lines.Scan() {
+		var id uint64
+		var at int64
+		if n, _ := fmt.Sscanf(strings.TrimSpace(lines.Text()), "start %d %d", &id, &at); n == 2 {
+			w.mu.Lock()
+			w.last = time.Unix(0, at)
+			w.starts[id] = append(w.starts[id], w.last)
+			w.mu.Unlock()
+		}
+	}
+}
+
+// end sends a signal and waits until the process is gone and its output read.
+func (w *worker) end(signal syscall.Signal) error {
+	w.Process.Signal(signal)
+	<-w.done
+	return w.Wait()
+}
+
+// started returns how often each job was started here, and when the last one was.
+func (w *worker) started() (map[uint64][]time.Time, time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	starts := make(map[uint64][]time.Time, len(w.starts))
+	for id, times := range w.starts {
+		starts[id] = append([]time.Time(nil), times...)
+	}
+	return starts, w.last
+}
