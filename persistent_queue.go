@@ -23,17 +23,20 @@ import (
 )
 
 // Init checks the configurations, starts a Runner for them and returns it. It panics if a configuration cannot work, or
-// if the tables are out of date and cannot be brought up to date. A database that does not answer yet is no reason: Init
-// logs it and goes on trying in the background, so the host application comes up.
+// if the tables are out of date and the database refuses to change them. A database that does not answer within ten
+// seconds is no reason: Init logs it and goes on trying in the background, so the host application comes up.
 //
 // Keep the Runner to Stop it when the application ends; an application that just ends costs the jobs that were running
 // a second run.
 func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner {
+	const patience = 10 * time.Second
 	r, err := New(configs, log, opts...)
 	if err != nil {
 		panic(err)
 	}
-	err = r.Start(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err = r.Start(ctx)
 	var outdated *schema.OutdatedError
 	switch {
 	case errors.As(err, &outdated):
@@ -50,7 +53,7 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 	if log == nil {
 		log = logger.QueueLog{}
 	}
-	r := &Runner{log: log}
+	r := &Runner{log: log, giveUps: map[int]context.CancelCauseFunc{}}
 	for _, option := range opts {
 		option(r)
 	}
@@ -86,27 +89,32 @@ type Runner struct {
 	log              logger.Logger
 	withoutMigration bool
 
-	mu      sync.Mutex
-	engine  *engine.Engine // nil: not running
-	later   context.CancelFunc
-	laterWg sync.WaitGroup
+	changing sync.Mutex     // held while the Runner starts or stops
+	engine   *engine.Engine // nil: not running
+
+	mu       sync.Mutex
+	giveUps  map[int]context.CancelCauseFunc // end what is trying to start
+	nextID   int
+	starting sync.WaitGroup // the trying in the background
 }
 
-// ErrRunning is what Start returns when the Runner runs already.
-var ErrRunning = errors.New("runner is running")
+var (
+	// ErrRunning is what Start returns when the Runner runs already.
+	ErrRunning = errors.New("runner is running")
+	// ErrStopped is the cause in the context of a handler that Stop no longer waits for, and of a Start that Stop ended.
+	ErrStopped = engine.ErrStopped
+)
 
 // Start brings the tables up to date and starts working. It returns once the pollers run. The context covers the start
 // only; to end what was started, call Stop. A stopped Runner can be started again.
 func (r *Runner) Start(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.engine != nil || r.later != nil {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if r.engine != nil {
 		return ErrRunning
 	}
-	return r.start(ctx)
-}
-
-func (r *Runner) start(ctx context.Context) error {
+	ctx, done := r.mayGiveUp(ctx)
+	defer done()
 	prepare := schema.Migrate
 	if r.withoutMigration {
 		prepare = schema.Check
@@ -121,49 +129,60 @@ func (r *Runner) start(ctx context.Context) error {
 	return err
 }
 
-// startLater goes on trying to start, until it succeeds or Stop is called.
-func (r *Runner) startLater(err error) {
-	const tryEvery = 2 * time.Second
-	ctx, cancel := context.WithCancel(context.Background())
+// mayGiveUp returns a context that Stop ends.
+func (r *Runner) mayGiveUp(ctx context.Context) (_ context.Context, done func()) {
+	ctx, giveUp := context.WithCancelCause(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.later = cancel
-	r.laterWg.Go(func() {
-		about := r.log.GetNewContext(r.configs[0].ServiceName)
-		for {
+	id := r.nextID
+	r.nextID++
+	r.giveUps[id] = giveUp
+	return ctx, func() {
+		giveUp(nil)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.giveUps, id)
+	}
+}
+
+// startLater goes on trying to start, until it succeeds or Stop is called.
+func (r *Runner) startLater(err error) {
+	const tryEvery, patience = 2 * time.Second, 10 * time.Second
+	trying, done := r.mayGiveUp(context.Background())
+	about := r.log.GetNewContext(r.configs[0].ServiceName)
+	r.starting.Go(func() {
+		defer done()
+		for err != nil {
 			r.log.Error(about, fmt.Sprintf("no jobs run yet: %v; trying again every %v", err, tryEvery))
 			select {
 			case <-time.After(tryEvery):
-			case <-ctx.Done():
+			case <-trying.Done():
 				return
 			}
-			r.mu.Lock()
-			if err = r.start(ctx); err == nil {
-				r.later = nil
-			}
-			r.mu.Unlock()
-			if err == nil {
-				r.log.Info(about, "started; jobs run")
-				return
-			}
+			ctx, cancel := context.WithTimeout(trying, patience)
+			err = r.Start(ctx)
+			cancel()
 		}
+		r.log.Info(about, "started; jobs run")
 	})
 }
 
 // Stop ends the Runner. It starts no more jobs, waits for those that run, writes their outcomes and hands the leases
-// over, which lets another instance go on within a second. When ctx ends before all have come to their end, it cancels
-// the handlers' contexts and gives those that heed it two seconds; if some still run then, the error says how many, and
+// over, which lets another instance go on within a second. When ctx ends before all have come to their end, it ends the
+// handlers' contexts and gives those that heed it two seconds; if some still run then, the error says how many, and
 // their jobs will run again. Stop is safe twice, and before Start.
 func (r *Runner) Stop(ctx context.Context) error {
 	r.mu.Lock()
-	running, later := r.engine, r.later
-	r.engine, r.later = nil, nil
-	r.mu.Unlock()
-	if later != nil {
-		later()
-		r.laterWg.Wait()
-		return r.Stop(ctx) // it may have started just before
+	for _, giveUp := range r.giveUps {
+		giveUp(ErrStopped)
 	}
+	r.mu.Unlock()
+	r.starting.Wait()
+
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	running := r.engine
+	r.engine = nil
 	if running == nil {
 		return nil
 	}

@@ -3,10 +3,10 @@ package queue_job
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/lease"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Config says how the jobs of one type are run. Zero values mean the defaults.
@@ -20,7 +20,7 @@ type Config struct {
 	// MaxRetries is how many times a job is retried: it runs at most MaxRetries + 1 times. Runs that end with
 	// JobStatusContinue and runs whose process died do not count.
 	MaxRetries int
-	// WaitTime is the wait before a retry and before a continuation. Default 0: at once.
+	// WaitTime is the wait before a retry and before a continuation, at most ten years. Default 0: at once.
 	WaitTime time.Duration
 
 	// WorkerPoolCapacity is how many jobs of this type run at the same time, over all instances. Default 100.
@@ -41,7 +41,8 @@ type Config struct {
 	LoadLimit int
 
 	// HandleJobFunc runs a job. Its context ends when the lease of the job type is lost, and when the time given to Stop
-	// is over; a handler that goes on after that may run beside the job's next run. Required.
+	// is over. A handler that then returns an error, without having set a status, has its job run again, uncounted; one
+	// that goes on may run beside the job's next run. Required.
 	HandleJobFunc func(ctx context.Context, job *Job) error
 
 	// LockSecond is the length of the job type's lease: how long after the sudden death of an instance another one takes
@@ -60,14 +61,14 @@ func (c *Config) Validate() error {
 	switch {
 	case c.ServiceName == "":
 		return bad("ServiceName", "is empty; give the service a name, it shows in logs and in locked_by")
-	case isNil(c.Db):
+	case store.NoHandle(c.Db):
 		return bad("Db", "is nil; set it to your *sql.DB")
 	case c.HandleJobFunc == nil:
 		return bad("HandleJobFunc", "is nil; set it to the function that runs a job")
 	case c.MaxRetries < 0:
 		return bad("MaxRetries", "is %d; use 0 or more", c.MaxRetries)
-	case c.WaitTime < 0:
-		return bad("WaitTime", "is %v; use 0 or more", c.WaitTime)
+	case c.WaitTime < 0 || c.WaitTime > waitTimeMax:
+		return bad("WaitTime", "is %v; use 0 to %v (ten years)", c.WaitTime, waitTimeMax)
 	case c.WorkerPoolCapacity < 0:
 		return bad("WorkerPoolCapacity", "is %d; use 1 or more, or 0 for the default of 100", c.WorkerPoolCapacity)
 	case c.WorkerExpirySecond < 0:
@@ -88,7 +89,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-const lockSecondMax = 24 * 60 * 60
+const (
+	lockSecondMax = 24 * 60 * 60
+	waitTimeMax   = 10 * 365 * 24 * time.Hour // start_time, an int unsigned, ends in 2106
+)
 
 func (c *Config) lock() time.Duration { return time.Duration(c.LockSecond) * time.Second }
 
@@ -107,10 +111,4 @@ func setDefault[N int | uint32](field *N, value N) {
 	if *field == 0 {
 		*field = value
 	}
-}
-
-// isNil also sees a nil *sql.DB inside the interface.
-func isNil(db DB) bool {
-	v := reflect.ValueOf(db)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

@@ -22,7 +22,8 @@ import (
 // change waits, waits behind it. So Migrate waits at most a second at a time, lets the others through and tries again,
 // until the context ends.
 //
-// The error is an *OutdatedError when something is missing that could not be added.
+// The error is an *OutdatedError when something is missing and the database refuses to have it added. Any other error,
+// a database that is away or read-only, or a table that stayed in use, may pass.
 func Migrate(ctx context.Context, db queue_job.DB) error {
 	st, err := store.Open(ctx, db)
 	if err != nil {
@@ -35,11 +36,15 @@ func Migrate(ctx context.Context, db queue_job.DB) error {
 	for len(missing) > 0 {
 		if err := runDDL(ctx, st, db, missing[0]); err != nil {
 			// Whatever went wrong, another instance may have done it meanwhile: the schema decides, not the error.
-			if still, errLook := lacking(ctx, st); errLook != nil || len(still) > 0 && still[0] == missing[0] && !worthAnother(err) {
-				return &OutdatedError{Database: st.Database(), SQL: missing, Err: errors.Join(err, errLook)}
+			still, errLook := lacking(ctx, st)
+			switch same := len(still) > 0 && still[0] == missing[0]; {
+			case errLook == nil && same && refused.MatchString(err.Error()):
+				return &OutdatedError{Database: st.Database(), SQL: still, Err: err}
+			case errLook != nil || same && !waited.MatchString(err.Error()):
+				return fmt.Errorf("bring the schema up to date: %w", errors.Join(err, errLook))
 			}
 			if !pause(ctx, 200*time.Millisecond) {
-				return &OutdatedError{Database: st.Database(), SQL: missing, Err: errors.Join(ctx.Err(), err)}
+				return fmt.Errorf("bring the schema up to date: %w", errors.Join(ctx.Err(), err))
 			}
 		}
 		if missing, err = lacking(ctx, st); err != nil {
@@ -175,15 +180,15 @@ func runDDL(ctx context.Context, st *store.Store, db queue_job.DB, ddl string) e
 	return err
 }
 
-// worthAnother reports whether a failed statement may succeed if it is tried again: it waited too long for a lock, met
-// a deadlock, or found the database busy.
-func worthAnother(err error) bool {
-	return waited.MatchString(err.Error())
-}
-
-// Drivers differ in their error types, but all print the server's number. 1205: lock wait timeout, 1213: deadlock,
-// 1412: table definition has changed; SQLite: busy, locked.
-var waited = regexp.MustCompile(`\b(1205|1213|1412)\b|SQLITE_BUSY|database is locked|database table is locked`)
+// Drivers differ in their error types, but all print the server's number.
+var (
+	// The statement waited too long for a lock (1205), met a deadlock (1213) or a change of the table (1412); on SQLite
+	// the database was busy. It is worth another try.
+	waited = regexp.MustCompile(`\b(1205|1213|1412)\b|SQLITE_BUSY|database is locked|database table is locked`)
+	// The server will never do it for this user: access denied (1044, 1142, 1227, 1370), or it does not understand or
+	// cannot have such a table (1064, 1071, 1118).
+	refused = regexp.MustCompile(`\b(1044|1142|1227|1370|1064|1071|1118)\b|readonly database|not authorized|syntax error`)
+)
 
 func pause(ctx context.Context, d time.Duration) bool {
 	select {

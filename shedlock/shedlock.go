@@ -11,7 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,8 +26,8 @@ import (
 type Config struct {
 	// DB is the database that holds shedlock_tab; schema.Migrate creates it. Required.
 	DB queue_job.DB
-	// ServiceName is the lock's name, at most 64 characters: who uses the same name shares the lock. Names that begin
-	// with "job-" and a number belong to the runners of job types. Required.
+	// ServiceName is the lock's name, at most 64 characters: who uses the same name shares the lock; upper and lower case
+	// are the same on MySQL and MariaDB. "job-" and a number names the lease of a job type. Required.
 	ServiceName string
 	// LockSecond is how long the lock outlives the sudden death of its holder. At least 2; default 10.
 	LockSecond uint32
@@ -50,11 +50,18 @@ type Lock struct {
 	log  logger.Logger
 	db   queue_job.DB
 
-	mu     sync.Mutex
-	held   *keeper.Lease
-	keeper *keeper.Keeper
-	stop   func() // ends the keeping of the held lease
+	mu   sync.Mutex
+	held *holding // the last acquisition; it may be over
 }
+
+// holding is one acquisition of the lock.
+type holding struct {
+	*keeper.Lease
+	keeper *keeper.Keeper
+	kept   chan struct{} // closed when nothing of ours keeps it any more
+}
+
+func (h *holding) over() bool { return h == nil || h.Context().Err() != nil }
 
 // New checks the configuration and returns a lock that is not held. It asks no database. A nil log writes to
 // slog.Default().
@@ -67,10 +74,12 @@ func New(cfg Config, log logger.Logger) (*Lock, error) {
 	}
 	const most = 24 * 60 * 60
 	switch n := len([]rune(cfg.ServiceName)); {
-	case isNil(cfg.DB):
+	case store.NoHandle(cfg.DB):
 		return nil, errors.New("shedlock.Config.DB: is nil; set it to your *sql.DB")
 	case n == 0:
 		return nil, errors.New("shedlock.Config.ServiceName: is empty; it is the lock's name")
+	case strings.TrimSpace(cfg.ServiceName) != cfg.ServiceName:
+		return nil, fmt.Errorf("shedlock.Config.ServiceName: %q begins or ends with a space, which the database may not tell apart", cfg.ServiceName)
 	case n > 64:
 		return nil, fmt.Errorf("shedlock.Config.ServiceName: has %d characters; the column lock_name holds 64", n)
 	case time.Duration(cfg.LockSecond)*time.Second < lease.ShortestLock:
@@ -91,45 +100,57 @@ func New(cfg Config, log logger.Logger) (*Lock, error) {
 // TryLock takes the lock if it is free and reports whether it did. An error means that something broke; a lock that
 // somebody holds, here or elsewhere, is none.
 func (l *Lock) TryLock(ctx context.Context) (bool, error) {
+	h, err := l.take(ctx)
+	return h != nil, err
+}
+
+// take returns the new holding, or nil if the lock is not free.
+func (l *Lock) take(ctx context.Context) (*holding, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held != nil && l.held.Context().Err() == nil {
-		return false, nil
+	if !l.held.over() {
+		return nil, nil
 	}
-	l.letGo()
 	st, err := store.Open(ctx, l.db)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	reserved, giveBack := st.Reserve()
 	about := l.log.GetNewContext(l.want.Name)
+	reserved, giveBack := st.Reserve()
 	k := keeper.New(context.Background(), reserved, keeper.Holder(l.want.Name), func(err error) {
 		l.log.Warn(about, err.Error()+"; trying again while the lock lasts")
 	})
 	taken, err := k.Take(ctx, []keeper.Want{l.want})
 	if len(taken) == 0 {
 		giveBack()
-		return false, err
+		return nil, err
 	}
-	keeping, quit := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() { k.Run(keeping) })
-	l.held, l.keeper = taken[0], k
-	l.stop = func() { quit(); done.Wait(); giveBack() }
-	return true, nil
+	h := &holding{taken[0], k, make(chan struct{})}
+	go func() {
+		defer close(h.kept)
+		defer giveBack()
+		k.Run(h.Context())
+	}()
+	l.held = h
+	return h, nil
 }
 
 // Lock waits until it has taken the lock, or ctx ends. It looks twice a second. Errors of the database are logged and
 // waited out. If this process holds the lock already, that is ErrHeld.
 func (l *Lock) Lock(ctx context.Context) error {
+	_, err := l.await(ctx)
+	return err
+}
+
+func (l *Lock) await(ctx context.Context) (*holding, error) {
 	const lookEvery = 500 * time.Millisecond
 	for {
 		if l.Context().Err() == nil {
-			return fmt.Errorf("lock %q: %w", l.want.Name, ErrHeld)
+			return nil, fmt.Errorf("lock %q: %w", l.want.Name, ErrHeld)
 		}
-		locked, err := l.TryLock(ctx)
-		if locked {
-			return nil
+		h, err := l.take(ctx)
+		if h != nil {
+			return h, nil
 		}
 		if err != nil && ctx.Err() == nil {
 			l.log.Warn(l.log.GetNewContext(l.want.Name), err.Error()+"; trying again")
@@ -137,7 +158,7 @@ func (l *Lock) Lock(ctx context.Context) error {
 		select {
 		case <-time.After(lookEvery*3/4 + rand.N(lookEvery/4)):
 		case <-ctx.Done():
-			return fmt.Errorf("lock %q: %w", l.want.Name, context.Cause(ctx))
+			return nil, fmt.Errorf("lock %q: %w", l.want.Name, context.Cause(ctx))
 		}
 	}
 }
@@ -146,28 +167,31 @@ func (l *Lock) Lock(ctx context.Context) error {
 // its own: if the lock was lost and another has it, nothing happens to that one, and the error is ErrNotHeld.
 func (l *Lock) Unlock(ctx context.Context) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held == nil {
-		return fmt.Errorf("unlock %q: %w", l.want.Name, ErrNotHeld)
-	}
-	lost := l.held.Context().Err() != nil
-	err := l.keeper.Release(ctx, l.held)
-	l.letGo()
-	switch {
-	case err != nil:
-		return fmt.Errorf("unlock %q: %w", l.want.Name, err)
-	case lost:
-		return fmt.Errorf("unlock %q: %w: it expired before", l.want.Name, ErrNotHeld)
-	}
-	return nil
+	h := l.held
+	l.mu.Unlock()
+	return l.unlock(ctx, h)
 }
 
-// letGo ends the keeping of a lease that is over.
-func (l *Lock) letGo() {
-	if l.held != nil {
-		l.stop()
-		l.held, l.keeper, l.stop = nil, nil, nil
+func (l *Lock) unlock(ctx context.Context, h *holding) error {
+	l.mu.Lock()
+	ours := h != nil && h == l.held
+	if ours {
+		l.held = nil
 	}
+	l.mu.Unlock()
+	if h == nil {
+		return fmt.Errorf("unlock %q: %w", l.want.Name, ErrNotHeld)
+	}
+	lost := h.over()
+	err := h.keeper.Release(ctx, h.Lease)
+	<-h.kept
+	switch {
+	case lost:
+		return errors.Join(fmt.Errorf("unlock %q: %w: it expired before", l.want.Name, ErrNotHeld), err)
+	case err != nil:
+		return fmt.Errorf("unlock %q: %w", l.want.Name, err)
+	}
+	return nil
 }
 
 // Context lives while the lock is held for certain. It ends when the lock is lost (cause ErrLost) or unlocked; if the
@@ -185,7 +209,7 @@ func (l *Lock) Context() context.Context {
 func (l *Lock) Term() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held == nil {
+	if l.held.over() {
 		return 0
 	}
 	return l.held.Term
@@ -200,37 +224,32 @@ var notHeld = func() context.Context {
 // Do waits for the lock, runs fn and unlocks: leader election, when fn runs for as long as it leads. The context that fn
 // gets ends when the lock is lost or ctx ends. The error is fn's, or says why fn did not run.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
-	if err := l.Lock(ctx); err != nil {
+	h, err := l.await(ctx)
+	if err != nil {
 		return err
 	}
-	return l.run(ctx, fn)
+	return l.run(ctx, h, fn)
 }
 
 // TryDo runs fn and unlocks if the lock is free, and reports whether it ran: for cron, where who comes late may go.
 func (l *Lock) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
-	if locked, err := l.TryLock(ctx); !locked {
+	h, err := l.take(ctx)
+	if h == nil {
 		return false, err
 	}
-	return true, l.run(ctx, fn)
+	return true, l.run(ctx, h, fn)
 }
 
-func (l *Lock) run(ctx context.Context, fn func(context.Context) error) (err error) {
+// run runs fn under a holding and releases that one, whoever has the lock by then.
+func (l *Lock) run(ctx context.Context, h *holding, fn func(context.Context) error) (err error) {
 	const unlockWithin = 5 * time.Second
-	held := l.Context()
-	ctx, cancel := context.WithCancelCause(ctx)
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(held, func() { cancel(context.Cause(held)) })()
+	defer context.AfterFunc(h.Context(), func() { cancel(context.Cause(h.Context())) })()
 	defer func() {
 		unlocking, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockWithin)
 		defer cancel()
-		if errUnlock := l.Unlock(unlocking); errUnlock != nil {
-			err = errors.Join(err, errUnlock)
-		}
+		err = errors.Join(err, l.unlock(unlocking, h))
 	}()
-	return fn(ctx)
-}
-
-func isNil(db queue_job.DB) bool {
-	v := reflect.ValueOf(db)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+	return fn(running)
 }

@@ -16,7 +16,8 @@ import (
 
 const (
 	standbyEvery = 500 * time.Millisecond // between looks whether a lease has become free
-	loadMax      = 30 * time.Second       // a read that takes longer is given up
+	loadMax      = 30 * time.Second       // a look at the table that takes longer is given up
+	takeMax      = time.Second            // the same for the taking of leases, which must not keep renewals waiting
 )
 
 // database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
@@ -34,7 +35,8 @@ type database struct {
 	lines    []*line
 
 	closeStore func()
-	handlers   context.CancelCauseFunc // ends the contexts of handlers
+	patience   context.Context // handlers and looks at the table end with it
+	impatient  context.CancelCauseFunc
 
 	drain    context.CancelFunc // ends the loops that find and start work
 	loops    sync.WaitGroup
@@ -56,22 +58,23 @@ func openDatabase(ctx context.Context, db queue_job.DB, configs []queue_job.Conf
 	service := configs[0].ServiceName
 	d := &database{store: st, log: log, alone: alone, instance: keeper.Holder(service), about: log.GetNewContext(service)}
 	d.tail.signal = make(chan struct{}, 1)
-	if _, err := d.newest(ctx); err != nil {
+	d.patience, d.impatient = context.WithCancelCause(context.Background())
+	newest, err := d.newest(ctx)
+	if err != nil {
 		return nil, err
 	}
+	d.tail.above.Store(newest)
 	for _, cfg := range configs {
 		l, err := newLine(cfg, d)
 		if err != nil {
-			d.releasePools(ctx)
+			d.releasePools(true)
 			return nil, err
 		}
 		d.lines = append(d.lines, l)
 	}
-	handlers, cancel := context.WithCancelCause(context.Background())
-	d.handlers = cancel
 	leases, closeStore := st.Reserve()
 	d.closeStore = closeStore
-	d.keeper = keeper.New(handlers, leases, d.instance, func(err error) { d.log.Warn(d.about, err.Error()+"; trying again while the lease lasts") })
+	d.keeper = keeper.New(d.patience, leases, d.instance, func(err error) { d.log.Warn(d.about, err.Error()+"; trying again while the lease lasts") })
 	return d, nil
 }
 
@@ -102,7 +105,7 @@ func (d *database) standBy(ctx context.Context) {
 				byName[l.want().Name] = l
 			}
 		}
-		statement, cancel := context.WithTimeout(ctx, statementMax)
+		statement, cancel := d.look(takeMax)
 		taken, err := d.keeper.Take(statement, wants)
 		cancel()
 		trouble.on(ctx, err)
@@ -131,12 +134,16 @@ func (d *database) heldLines() map[int32]*held {
 	return lines
 }
 
+// look returns the context of a statement that looks for work. The end of a loop does not cut it off, which would cost
+// the connection and leave its outcome unknown; only the end of all patience does.
+func (d *database) look(atMost time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(d.patience, atMost)
+}
+
 // newest reads the largest id and the database's clock.
 func (d *database) newest(ctx context.Context) (id uint64, err error) {
-	statement, cancel := context.WithTimeout(ctx, loadMax)
-	defer cancel()
 	sent := time.Now()
-	id, now, err := d.store.Newest(statement)
+	id, now, err := d.store.Newest(ctx)
 	if err == nil {
 		d.clock.reading(now, sent, time.Now())
 	}
@@ -146,6 +153,8 @@ func (d *database) newest(ctx context.Context) (id uint64, err error) {
 // stop lets what runs come to its end and gives the leases back, line by line. When ctx ends first, the handlers'
 // contexts are cancelled, and those that heed it still have their outcomes written.
 func (d *database) stop(ctx context.Context) error {
+	calm := context.AfterFunc(ctx, func() { d.impatient(ErrStopped) })
+	defer calm()
 	d.drain()
 	d.loops.Wait()
 	stuck := make(chan *line, len(d.lines))
@@ -164,20 +173,19 @@ func (d *database) stop(ctx context.Context) error {
 
 	var err error
 	if ctx.Err() != nil && len(stuck) > 0 {
-		err = d.stopHandlers(ctx, stuck)
+		err = d.awaitHeedful(ctx, stuck)
 	}
 	d.quit()
 	d.keepings.Wait()
-	d.handlers(ErrStopped)
-	d.releasePools(ctx)
+	d.impatient(ErrStopped)
+	d.releasePools(err == nil)
 	d.closeStore()
 	return err
 }
 
-// stopHandlers ends the handlers' contexts and waits a little for those that heed it. A lease whose handlers run on is
-// not given back: it expires, which gives them or the end of the process that much time.
-func (d *database) stopHandlers(ctx context.Context, stuck chan *line) error {
-	d.handlers(ErrStopped)
+// awaitHeedful waits a little for the handlers that heed the end of their contexts. A lease whose handlers run on is not
+// given back: it expires, which gives them or the end of the process that much time.
+func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) error {
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	var running, unwritten int
@@ -208,9 +216,14 @@ func (d *database) release(ctx context.Context, l *line) {
 	}
 }
 
-func (d *database) releasePools(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
-	defer cancel()
+// releasePools ends the pools' goroutines and, if they are idle, waits for that.
+func (d *database) releasePools(idle bool) {
+	var ctx context.Context // nil: do not wait
+	if idle {
+		waiting, cancel := context.WithTimeout(context.Background(), stopPatience)
+		defer cancel()
+		ctx = waiting
+	}
 	var pools sync.WaitGroup
 	for _, l := range d.lines {
 		pools.Go(func() { l.pool.ReleaseContext(ctx) })

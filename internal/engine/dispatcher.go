@@ -17,6 +17,7 @@ const (
 	unsettledMax  = 4 * batchRowsMax      // outcomes that wait to be written before new marks stop
 	aloneWaitsFor = 10 * time.Second      // for the neighbours to end, and again for the suspect itself
 	statementMax  = 10 * time.Second      // a statement that takes longer is given up and sent again
+	markMax       = 3 * time.Second       // the same for a mark: one that waits for a locked row keeps others waiting
 	retryFirst    = 20 * time.Millisecond // wait before a failed statement is sent again …
 	retryLongest  = time.Second           // … doubling up to this
 )
@@ -28,6 +29,20 @@ func aheadOf(workers int, runTakes, markTakes time.Duration) int {
 		return 0 // nothing has run yet
 	}
 	return int(min(batchRowsMax, math.Ceil(2*float64(workers)*float64(markTakes)/float64(runTakes))))
+}
+
+// batchSize is how many rows go into one statement. One that fails may do so because of a single row, which is locked by
+// business code or refused by a trigger: the next one is smaller, until the others pass that row by.
+type batchSize struct{ rows int }
+
+func newBatchSize() batchSize { return batchSize{batchRowsMax} }
+
+func (b *batchSize) after(ok bool) {
+	if ok {
+		b.rows = min(batchRowsMax, 2*b.rows)
+	} else {
+		b.rows = max(1, b.rows/8)
+	}
 }
 
 // smooth follows a quantity that wavers.
@@ -43,21 +58,22 @@ func smooth(mean *time.Duration, took time.Duration) {
 // and rows come in, so marks grow with the traffic.
 func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 	var markTakes time.Duration
+	size := newBatchSize()
 	for ctx.Err() == nil && lease.Trusted() {
 		l.start(nil) // a worker may have left before its time
 		if suspect := l.permitSuspect(); suspect != nil {
 			l.runAlone(ctx, lease, suspect)
-			continue
 		}
 		room := l.roomForMarks(markTakes)
-		batch := l.queue.pick(l.clock.now(), room)
+		batch := l.queue.pick(l.clock.now(), min(room, size.rows))
 		if len(batch) == 0 {
 			l.awaitWork(ctx, room)
 			continue
 		}
 		signal(l.roomCame)
 		sent := time.Now()
-		marked := l.mark(ctx, lease, batch)
+		marked, ok := l.mark(ctx, lease, batch)
+		size.after(ok)
 		smooth(&markTakes, time.Since(sent))
 		l.start(marked)
 	}
@@ -77,12 +93,15 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 // awaitWork waits until a row falls due or something has changed.
 func (l *line) awaitWork(ctx context.Context, room int) {
 	wait := time.Hour
+	now := l.clock.now()
 	if due, ok := l.queue.nextDue(); ok && room > 0 {
-		wait = time.Duration(due-l.clock.now()) * time.Millisecond
+		wait = time.Duration(due-now) * time.Millisecond
 	}
-	permit := l.alone
-	if !l.queue.hasSuspects() {
-		permit = nil
+	var permit chan struct{} // nil: none is wanted
+	if due, ok := l.queue.nextSuspect(); ok && due <= now {
+		permit = l.alone
+	} else if ok {
+		wait = min(wait, time.Duration(due-now)*time.Millisecond)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -97,10 +116,10 @@ func (l *line) awaitWork(ctx context.Context, room int) {
 
 // mark marks the tasks and returns those that are now ours to run. The others are final, gone or marked by a later
 // term, and forgotten. When ctx ends meanwhile, a mark that was sent is still heard out, and taken back: a clean stop
-// leaves no marks behind.
-func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task) {
+// leaves no marks behind. Ok is false if the statement failed.
+func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
 	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
-	statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+	statement, cancel := context.WithTimeout(lease.Context(), markMax)
 	marked, err := l.store.Mark(statement, idsOf(batch), lease.Term)
 	cancel()
 	if err == nil && marked == len(batch) {
@@ -113,9 +132,9 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	}
 	if ctx.Err() != nil {
 		l.settler.undo(lease, ours...)
-		return nil
+		return nil, false
 	}
-	return ours
+	return ours, err == nil
 }
 
 // markedFor finds out which tasks bear our term, after a statement that did not say so.
@@ -128,8 +147,7 @@ func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task
 	case errBack != nil: // the lease is over, and nobody knows
 		l.settler.undo(lease, batch...)
 	case err != nil:
-		l.queue.putBack(rest)
-		sleep(ctx, retryFirst)
+		l.queue.putBack(l.clock.now(), rest)
 	default:
 		l.queue.forget(rest...)
 	}
@@ -174,7 +192,7 @@ func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int) {
 
 // permitSuspect returns a suspect that may run now: it needs the process's one permit.
 func (l *line) permitSuspect() *task {
-	if !l.queue.hasSuspects() {
+	if due, ok := l.queue.nextSuspect(); !ok || due > l.clock.now() {
 		return nil
 	}
 	select {
@@ -186,15 +204,16 @@ func (l *line) permitSuspect() *task {
 	if suspect == nil {
 		<-l.alone
 	}
+	signal(l.roomCame)
 	return suspect
 }
 
-// runAlone runs a suspect while nothing else of this job type runs, so that only its own process's death can be held
-// against it. A hung neighbour, or a suspect that takes its time, holds the line up only for so long. The permit goes
+// runAlone runs a suspect while nothing else of this job type runs, and everything that ran is written: so the death of
+// the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up only for so long. The permit goes
 // back when the run is over.
 func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task) {
 	l.awaitQuiet(ctx)
-	marked := l.mark(ctx, lease, []*task{suspect})
+	marked, _ := l.mark(ctx, lease, []*task{suspect})
 	if len(marked) == 0 {
 		<-l.alone
 		return
@@ -204,23 +223,18 @@ func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task)
 	l.awaitQuiet(ctx)
 }
 
-// awaitQuiet waits until nothing is marked or runs.
+// awaitQuiet waits until the line is quiet, but not for ever.
 func (l *line) awaitQuiet(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, aloneWaitsFor)
 	defer cancel()
 	for !l.quiet() {
+		l.start(nil)
 		select {
 		case <-l.rowsCame: // workers signal it too
 		case <-ctx.Done():
 			return
 		}
 	}
-}
-
-func (l *line) quiet() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.running == 0 && len(l.ready) == 0
 }
 
 func idsOf(tasks []*task) []uint64 {

@@ -31,7 +31,7 @@ func Start(ctx context.Context, configs []queue_job.Config, log logger.Logger) (
 		d, err := openDatabase(ctx, group[0].Db, group, log, alone)
 		if err != nil {
 			for _, opened := range e.databases {
-				opened.releasePools(ctx)
+				opened.releasePools(true)
 				opened.closeStore()
 			}
 			return nil, fmt.Errorf("start: %w", err)

@@ -28,7 +28,9 @@ type line struct {
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
 	alone   chan struct{}   // the process's one permit to run a suspect
-	since   int64           // what fell due before is left alone, in unix seconds; 0: nothing is
+	look    func(atMost time.Duration) (context.Context, context.CancelFunc)
+	since   int64  // what fell due before is left alone, in unix seconds; 0: nothing is
+	upTo    uint64 // the newest row at the start: those that came later are never left alone
 	loads   *loads
 	queue   *queue
 	settler *settler
@@ -57,10 +59,10 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		return nil, fmt.Errorf("worker pool of job type %d: %w", cfg.JobType, err)
 	}
 	l := &line{
-		cfg: cfg, store: d.store, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
+		cfg: cfg, store: d.store, clock: &d.clock, log: d.log, alone: d.alone, look: d.look, loads: &d.loads,
 		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: workers,
 		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal,
-		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
+		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
 	}
 	l.settler = newSettler(l, d.instance)
 	return l, nil
@@ -115,24 +117,27 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 // offer takes a pending row that was read from the table into the queue. One that is too old is left alone, one that
 // was lost too often has failed. It reports false if there is no room; then a later load will bring the row.
 func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
-	if due := l.due(row); due < l.since {
+	if l.abandoned(row) {
 		return true
 	}
-	t := &task{Row: *row, due: row.StartTime * 1000}
 	lost := lostIfMarked(row, lease.Term)
+	t := &task{Row: *row, due: row.StartTime * 1000, suspect: lost >= lostBeforeAlone}
 	if lost >= lostBeforeFailed && lost > row.Lost {
 		if l.queue.admit(t) {
 			l.settler.failLost(t, lease)
 		}
 		return true
 	}
-	if !l.queue.offer(t, lost >= lostBeforeAlone) {
+	if !l.queue.offer(t) {
 		l.fellBehind()
 		return false
 	}
 	signal(l.rowsCame)
 	return true
 }
+
+// abandoned reports whether a row is one of those that FirstPullDay leaves alone.
+func (l *line) abandoned(row *store.Row) bool { return row.ID <= l.upTo && l.due(row) < l.since }
 
 // due is when a row fell due, in unix seconds.
 func (l *line) due(row *store.Row) int64 {
@@ -157,10 +162,18 @@ func (l *line) fellBehind() {
 	signal(l.load)
 }
 
-// awaitDrained waits until nothing runs and nothing waits to be written; it reports whether it came to that.
+// quiet reports whether nothing is marked or runs, and every outcome is written.
+func (l *line) quiet() bool {
+	l.mu.Lock()
+	busy := l.running > 0 || len(l.ready) > 0
+	l.mu.Unlock()
+	return !busy && l.settler.waiting() == 0
+}
+
+// awaitDrained waits until the line is quiet; it reports whether it came to that.
 func (l *line) awaitDrained(ctx context.Context) bool {
 	for {
-		if l.quiet() && l.settler.waiting() == 0 {
+		if l.quiet() {
 			return true
 		}
 		select {

@@ -46,8 +46,8 @@ func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 			} else {
 				l.awaitRoom(ctx, next)
 			}
-		case l.missed.Swap(false) || abandoned > 0 || l.queue.waiting() > fewRows:
-			// The sweep of all types would read abandoned rows, and many waiting ones, again and again.
+		case l.missed.Swap(false) || abandoned > 0 || l.queue.inMemory() > fewRows:
+			// The sweep of all types would read abandoned rows, and many that are in memory, again and again.
 			sleep(ctx, time.Until(next))
 		default:
 			l.behind.Store(false)
@@ -63,8 +63,19 @@ func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 // round is one way through a lane.
 type round struct {
 	head, at store.Place
-	began    time.Time // zero: never
+	began    time.Time     // zero: never
+	took     time.Duration // by its statements
 	done     bool
+}
+
+// nextAt is when the lane is gone through again: soon, unless that is so much work that it would do little else.
+func (r *round) nextAt() time.Time { return r.began.Add(restAfter(r.took)) }
+
+// restAfter is how long to rest after a look at the table that took so long: so that looking never takes more than a
+// tenth of the time, and late commits are found soon nevertheless.
+func restAfter(took time.Duration) time.Duration {
+	const longest = 5 * time.Second
+	return min(max(sweepEvery, 10*took), longest)
 }
 
 // openRounds returns the rounds that have more to load, those included that begin anew, and when the next one does.
@@ -72,13 +83,13 @@ func openRounds(rounds []round, now time.Time) (open []*round, next time.Time) {
 	next = now.Add(sweepEvery)
 	for i := range rounds {
 		r := &rounds[i]
-		if r.began.IsZero() || r.done && now.Sub(r.began) >= sweepEvery {
+		if r.began.IsZero() || r.done && !now.Before(r.nextAt()) {
 			*r = round{head: r.head, at: r.head, began: now}
 		}
 		if !r.done {
 			open = append(open, r)
-		} else if again := r.began.Add(sweepEvery); again.Before(next) {
-			next = again
+		} else if r.nextAt().Before(next) {
+			next = r.nextAt()
 		}
 	}
 	return open, next
@@ -120,6 +131,7 @@ func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, open []*round,
 		places[i] = r.at
 	}
 	defer l.loads.begin()()
+	began := time.Now()
 	var pages [][]store.Row
 	l.insist(ctx, func(ctx context.Context) (err error) {
 		pages, err = l.store.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
@@ -131,6 +143,7 @@ func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, open []*round,
 			r.at.StartTime, r.at.ID = page[took].StartTime, page[took].ID
 			took++
 		}
+		r.took += time.Since(began) / time.Duration(len(open))
 		r.done = took == len(page) && len(page) < limit
 	}
 }
@@ -148,10 +161,10 @@ func (l *line) heads(ctx context.Context) (places []store.Place, abandoned int, 
 		return nil, 0, err
 	}
 	for i, head := range heads {
-		if len(head) == 0 || l.due(&head[0]) >= l.since {
+		if len(head) == 0 || !l.abandoned(&head[0]) {
 			continue
 		}
-		place, n, err := l.store.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.since)
+		place, n, err := l.store.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.since, l.upTo)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -161,17 +174,17 @@ func (l *line) heads(ctx context.Context) (places []store.Place, abandoned int, 
 	return places, abandoned, nil
 }
 
-// insist repeats an act until it succeeds or ctx ends.
-func (l *line) insist(ctx context.Context, act func(context.Context) error) {
+// insist repeats a look at the table until it succeeds or ctx ends.
+func (l *line) insist(ctx context.Context, look func(context.Context) error) {
 	for wait := retryFirst; ctx.Err() == nil; wait = min(2*wait, retryLongest) {
-		statement, cancel := context.WithTimeout(ctx, loadMax)
-		err := act(statement)
+		statement, cancel := l.look(loadMax)
+		err := look(statement)
 		cancel()
 		if err == nil {
 			return
 		}
 		if ctx.Err() == nil {
-			l.log.Warn(l.about, err.Error())
+			l.log.Warn(l.about, err.Error()+"; trying again")
 		}
 		sleep(ctx, wait)
 	}

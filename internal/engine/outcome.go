@@ -57,6 +57,12 @@ func decide(cfg *queue_job.Config, retries int, status queue_job.JobStatus, err 
 	return v
 }
 
+// interrupted is the verdict on a run that ended with an error after its context had been ended from here, because the
+// lease was lost or Stop ran out of patience. The job is not to blame: it runs again, and it is not counted.
+func interrupted(cause, err error) verdict {
+	return verdict{status: queue_job.JobStatusRetry, reason: fmt.Sprintf("%v: %v", cause, err)}
+}
+
 // A job whose process died while running it runs again; the second time it runs alone, so that it takes no neighbour
 // with it; the third time it has failed.
 const (

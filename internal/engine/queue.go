@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -12,13 +13,15 @@ import (
 // task is a row in memory, from loading to settling.
 type task struct {
 	store.Row
-	due   int64         // database time in milliseconds from which it may start
-	lease *keeper.Lease // under which it is marked; nil before
-	alone bool          // it holds the process's permit to run a suspect
+	due     int64         // database time in milliseconds from which it may start; 0: at once
+	suspect bool          // it was lost so often that it runs alone
+	refused int           // marks of it that failed
+	lease   *keeper.Lease // under which it is marked; nil before
+	alone   bool          // it holds the process's permit to run a suspect
 }
 
-// timed reports whether the task waits for its time; otherwise it fell due when it was added.
-func (t *task) timed() bool { return t.StartTime > 0 }
+// timed reports whether the task waits for its time.
+func (t *task) timed() bool { return t.due > 0 }
 
 // queue holds the rows of one job type that wait in memory, within bounds, and knows every row that is in memory in
 // whatever state, so that none is loaded twice.
@@ -50,7 +53,7 @@ func newQueue(limit int, loads *loads) *queue {
 }
 
 // offer takes a row in. It reports false if there is no room; a row that is in memory already is no news.
-func (q *queue) offer(t *task, suspect bool) bool {
+func (q *queue) offer(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flush()
@@ -61,15 +64,19 @@ func (q *queue) offer(t *task, suspect bool) bool {
 		return false
 	}
 	q.known[t.ID] = struct{}{}
+	q.push(t)
+	return true
+}
+
+func (q *queue) push(t *task) {
 	switch {
-	case suspect:
+	case t.suspect:
 		q.suspects = append(q.suspects, t)
 	case t.timed():
 		heap.Push(&q.timed, t)
 	default:
 		q.fresh = append(q.fresh, t)
 	}
-	return true
 }
 
 // admit makes a row known that is not to wait. It reports false if it is in memory already.
@@ -101,11 +108,11 @@ func (q *queue) roomIn(timed bool) int {
 
 func (q *queue) waitingRows() int { return len(q.fresh) + len(q.timed) + len(q.suspects) }
 
-// waiting is how many rows wait.
-func (q *queue) waiting() int {
+// inMemory is how many rows are in memory, in whatever state.
+func (q *queue) inMemory() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waitingRows()
+	return len(q.known)
 }
 
 // pick takes at most n rows that are due, from both lanes by turns.
@@ -142,7 +149,7 @@ func (q *queue) pickSuspect(now int64) *task {
 	return nil
 }
 
-// nextDue is when the first waiting row falls due; false if none waits.
+// nextDue is when the first row falls due that waits in a lane; false if none does.
 func (q *queue) nextDue() (due int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,25 +162,29 @@ func (q *queue) nextDue() (due int64, ok bool) {
 	return 0, false
 }
 
-func (q *queue) hasSuspects() bool {
+// nextSuspect is when the first suspect falls due; false if there is none.
+func (q *queue) nextSuspect() (due int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.suspects) > 0
-}
-
-// putBack returns rows that were picked but could not be marked, to be picked first.
-func (q *queue) putBack(tasks []*task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var fresh []*task
-	for _, t := range tasks {
-		if t.timed() {
-			heap.Push(&q.timed, t)
-		} else {
-			fresh = append(fresh, t)
+	for i, t := range q.suspects {
+		if i == 0 || t.due < due {
+			due, ok = t.due, true
 		}
 	}
-	q.fresh = append(fresh, q.fresh...)
+	return due, ok
+}
+
+// putBack returns rows that were picked but could not be marked. They wait a while, longer each time: one of them may be
+// locked by business code, and the others shall pass.
+func (q *queue) putBack(now int64, tasks []*task) {
+	const longest = 5
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		t.due = now + int64(retryFirst/time.Millisecond)<<(2*min(t.refused, longest))
+		t.refused++
+		q.push(t)
+	}
 }
 
 // again takes a row that was settled to run again. It reports false, and forgets the row, if there is no room.

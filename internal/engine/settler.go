@@ -29,8 +29,8 @@ type settler struct {
 type outcome struct {
 	*task
 	act
-	log   *store.Attempt // to be written first; nil: nothing, or done
-	tries int
+	log    *store.Attempt // to be written first; nil: nothing, or done
+	failed bool           // it was sent before
 }
 
 // act is the part of an outcome that one statement can write for many tasks.
@@ -125,9 +125,9 @@ func (s *settler) waiting() int {
 
 // run writes outcomes until ctx ends.
 func (s *settler) run(ctx context.Context) {
-	wait := retryFirst
+	wait, size := retryFirst, newBatchSize()
 	for ctx.Err() == nil {
-		outcomes := s.take()
+		outcomes := s.take(size.rows)
 		if len(outcomes) == 0 {
 			select {
 			case <-s.came:
@@ -136,6 +136,7 @@ func (s *settler) run(ctx context.Context) {
 			continue
 		}
 		failed := s.write(ctx, outcomes)
+		size.after(len(failed) == 0)
 		if s.putBack(failed); len(failed) == 0 {
 			wait = retryFirst
 			continue
@@ -145,27 +146,21 @@ func (s *settler) run(ctx context.Context) {
 	}
 }
 
-// take takes what has gathered. An outcome that could not be written before goes with few others, in the end alone, so
-// that one row which the database refuses does not hold up the rest.
-func (s *settler) take() []*outcome {
+// take takes what has gathered, but no more than so many.
+func (s *settler) take(most int) []*outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most := batchRowsMax
-	n := 0
-	for n < len(s.pending) && n < most {
-		most = min(most, max(1, batchRowsMax>>min(s.pending[n].tries, 16)))
-		n++
-	}
-	n = min(n, most)
+	n := min(most, len(s.pending))
 	batch := s.pending[:n:n]
 	s.pending = s.pending[n:]
 	s.writing = n
 	return batch
 }
 
+// putBack lets failed outcomes wait behind the others.
 func (s *settler) putBack(failed []*outcome) {
 	for _, o := range failed {
-		o.tries++
+		o.failed = true
 	}
 	s.mu.Lock()
 	s.pending = append(s.pending, failed...)
@@ -231,7 +226,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ok
 		}
 		return false
 	}
-	if written < len(group) && group[0].tries == 0 {
+	if written < len(group) && !group[0].failed {
 		l.log.Info(l.about, fmt.Sprintf("%d of %d outcomes dropped: a later term took the jobs over, or they were finished by other means", len(group)-written, len(group)))
 	}
 	if act.kind == settle && !act.final() && written == len(group) {

@@ -13,46 +13,67 @@ func (d *database) sweep(ctx context.Context) {
 	trouble := d.newTrouble("look for due jobs")
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := d.sweepQuiet(ctx)
+		err := d.sweepQuiet()
 		if err == nil {
-			err = d.checkNewest(ctx)
+			err = d.checkNewest()
 		}
-		trouble.on(ctx, err)
-		// Dead index entries can make a sweep slow; it never takes more than a tenth of a connection.
-		sleep(ctx, max(sweepEvery-time.Since(began), 9*time.Since(began)))
+		rest := restAfter(time.Since(began)) // dead index entries can make a sweep slow
+		if trouble.on(ctx, err) {
+			rest = sweepEvery
+		}
+		sleep(ctx, rest)
 	}
 }
 
-// checkNewest reads the clock, and notices when the ids begin anew (TRUNCATE): the tail then follows them.
-func (d *database) checkNewest(ctx context.Context) error {
-	above := d.tail.above.Load()
-	newest, err := d.newest(ctx)
-	if err == nil && newest < above {
-		d.tail.above.CompareAndSwap(above, newest)
-	}
-	return err
-}
-
-// sweepQuiet sweeps the types that have no backlog. One that turns out to have one is left to its loader.
-func (d *database) sweepQuiet(ctx context.Context) error {
+// sweepQuiet sweeps the types that have no backlog. One that turns out to have one is left to its loader, and the others
+// are swept again, since its rows may have kept theirs out of the result.
+func (d *database) sweepQuiet() error {
 	lines := d.heldLines()
 	maps.DeleteFunc(lines, func(_ int32, h *held) bool { return h.behind.Load() })
-	if len(lines) == 0 {
-		return nil
+	for len(lines) > 0 {
+		full, err := d.sweepOnce(lines)
+		if err != nil {
+			return err
+		}
+		if len(full) == 0 {
+			return nil
+		}
+		for jobType := range full {
+			lines[jobType].fellBehind()
+			delete(lines, jobType)
+		}
 	}
+	return nil
+}
+
+// sweepOnce offers what a sweep finds. If it found more than one statement brings, it returns the types that it saw.
+func (d *database) sweepOnce(lines map[int32]*held) (full map[int32]bool, err error) {
 	defer d.loads.begin()()
-	statement, cancel := context.WithTimeout(ctx, loadMax)
+	statement, cancel := d.look(loadMax)
 	defer cancel()
 	rows, more, err := d.store.SweepAll(statement, slices.Collect(maps.Keys(lines)), horizonSpan, fewRows)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	full = map[int32]bool{}
 	for i := range rows {
 		h := lines[rows[i].JobType]
 		h.offer(h.lease, &rows[i])
 		if more {
-			h.fellBehind()
+			full[rows[i].JobType] = true
 		}
 	}
-	return nil
+	return full, nil
+}
+
+// checkNewest reads the clock, and notices when the ids begin anew (TRUNCATE): the tail then follows them.
+func (d *database) checkNewest() error {
+	statement, cancel := d.look(loadMax)
+	defer cancel()
+	above := d.tail.above.Load()
+	newest, err := d.newest(statement)
+	if err == nil && newest < above {
+		d.tail.above.CompareAndSwap(above, newest)
+	}
+	return err
 }

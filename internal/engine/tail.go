@@ -41,15 +41,11 @@ func (d *database) follow(ctx context.Context) {
 		var found bool
 		var err error
 		if !following {
-			// The backlog is the loader's; the tail begins at the end.
-			var newest uint64
-			if newest, err = d.newest(ctx); err == nil {
-				d.tail.above.Store(newest)
-				d.tail.gaps = gaps{}
+			if err = d.beginAtTheEnd(); err == nil {
 				following = true
 			}
 		} else {
-			found, err = d.poll(ctx, lines)
+			found, err = d.poll(lines)
 		}
 		switch {
 		case trouble.on(ctx, err):
@@ -70,9 +66,21 @@ func (d *database) follow(ctx context.Context) {
 	}
 }
 
+// beginAtTheEnd lets the tail follow what comes from now on: the backlog is the loaders'.
+func (d *database) beginAtTheEnd() error {
+	statement, cancel := d.look(loadMax)
+	defer cancel()
+	newest, err := d.newest(statement)
+	if err == nil {
+		d.tail.above.Store(newest)
+		d.tail.gaps = gaps{}
+	}
+	return err
+}
+
 // poll reads what is new and offers it to the lines. A type whose queue is full falls out: its rows come without their
 // parameters, and its loader will bring them.
-func (d *database) poll(ctx context.Context, lines map[int32]*held) (found bool, err error) {
+func (d *database) poll(lines map[int32]*held) (found bool, err error) {
 	defer d.loads.begin()()
 	var types []int32
 	for jobType, h := range lines {
@@ -84,7 +92,7 @@ func (d *database) poll(ctx context.Context, lines map[int32]*held) (found bool,
 		}
 	}
 	now := time.Now()
-	statement, cancel := context.WithTimeout(ctx, loadMax)
+	statement, cancel := d.look(loadMax)
 	defer cancel()
 	above := d.tail.above.Load()
 	rows, err := d.store.Tail(statement, above, d.tail.gaps.ask(now), types, horizonSpan, tailRowsMax)

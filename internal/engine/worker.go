@@ -91,7 +91,11 @@ func (l *line) finish(t *task, job *queue_job.Job, started time.Time, err error)
 	l.mu.Lock()
 	smooth(&l.runTakes, time.Since(started))
 	l.mu.Unlock()
-	l.settler.add(t, decide(&l.cfg, t.Retries, job.Status, err), l.clock.at(started))
+	v := decide(&l.cfg, t.Retries, job.Status, err)
+	if ended := t.lease.Context(); err != nil && job.Status == queue_job.JobStatusInit && ended.Err() != nil {
+		v = interrupted(context.Cause(ended), err)
+	}
+	l.settler.add(t, v, l.clock.at(started))
 	signal(l.rowsCame)
 }
 

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,13 +102,18 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 			return taken, err
 		}
 		for _, want := range wants {
-			if term, ok := terms[want.Name]; ok {
-				taken = append(taken, k.hold(want, term, owner, sent))
+			for name, term := range terms {
+				if want.named(name) {
+					taken = append(taken, k.hold(want, term, owner, sent))
+				}
 			}
 		}
 	}
 	return taken, nil
 }
+
+// named reports whether the lease has a name. MySQL and MariaDB compare names without regard to case, so we do.
+func (w Want) named(name string) bool { return strings.EqualFold(w.Name, name) }
 
 // abandon gives back what a taking of unknown outcome may have taken; if that does not go through either, the leases
 // expire by themselves.
@@ -138,17 +144,13 @@ func (k *Keeper) free(ctx context.Context, wants []Want) ([]Want, error) {
 	if err != nil {
 		return nil, err
 	}
-	isFree := make(map[string]bool, len(seen))
-	for _, s := range seen {
-		isFree[s.Name] = s.Free
-	}
 	var missing []string
 	free := slices.DeleteFunc(slices.Clone(wants), func(want Want) bool {
-		free, exists := isFree[want.Name]
-		if !exists {
+		i := slices.IndexFunc(seen, func(s store.Seen) bool { return want.named(s.Name) })
+		if i < 0 {
 			missing = append(missing, want.Name)
 		}
-		return exists && !free
+		return i >= 0 && !seen[i].Free
 	})
 	if len(missing) > 0 {
 		err = k.store.MakeLeases(ctx, missing)
@@ -233,9 +235,14 @@ func (k *Keeper) nextRenewal() time.Time {
 // keep renews all held leases. What fails is tried again soon; meanwhile trust runs on.
 func (k *Keeper) keep(ctx context.Context) {
 	const retryAfter = 100 * time.Millisecond
-	for lock, leases := range groupByLock(k.all()) {
+	all := k.all()
+	patience := time.Hour // one long lease must not keep the others waiting for its answer
+	for _, l := range all {
+		patience = min(patience, lease.RenewEvery(l.Lock)/2)
+	}
+	for lock, leases := range groupByLock(all) {
 		sent := time.Now()
-		statement, cancel := context.WithTimeout(ctx, lease.RenewEvery(lock))
+		statement, cancel := context.WithTimeout(ctx, patience)
 		names, owners := namesAndOwners(leases)
 		kept, err := k.store.KeepLeases(statement, names, owners, int64(lock/time.Second))
 		cancel()
@@ -248,7 +255,7 @@ func (k *Keeper) keep(ctx context.Context) {
 				k.drop(l)
 			case err != nil:
 				l.renewAt = time.Now().Add(retryAfter)
-			case slices.Contains(kept, l.Name):
+			case slices.ContainsFunc(kept, l.named):
 				l.trustUntil(lease.TrustedUntil(sent, lock))
 				l.renewAt = sent.Add(lease.RenewEvery(lock))
 			default:

@@ -21,10 +21,17 @@ type Row struct {
 	Lost       int
 }
 
-const (
-	rowColumns = "id, %s AS params, job_type, COALESCE(job_status, 0) AS job_status, COALESCE(start_time, 0) AS start_time, create_time, term, attempts, retries, lost"
-	pending    = "(job_status IN (0, 3, 4) OR job_status IS NULL)"
-)
+const pending = "(job_status IN (0, 3, 4) OR job_status IS NULL)"
+
+// rowColumns are the columns of a Row. SQLite keeps whatever was inserted, text in a number's column too; a row like
+// that must not make the whole result unreadable.
+func (s *Store) rowColumns(params string) string {
+	columns := fmt.Sprintf("id, %s AS params", params)
+	for _, number := range []string{"job_type", "COALESCE(job_status, 0)", "COALESCE(start_time, 0)", "create_time", "term", "attempts", "retries", "lost"} {
+		columns += ", " + fmt.Sprintf(s.integer, number)
+	}
+	return columns
+}
 
 // Newest reads the largest id of the table and the database's clock in seconds.
 func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) {
@@ -60,7 +67,7 @@ func (s *Store) Tail(ctx context.Context, above uint64, gaps []Gap, types []int3
 		whole = fmt.Sprintf("job_type IN (%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", numbers(types), pending, s.now, horizon)
 	}
 	rows, err := read(ctx, s.db, jobRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM async_job_tab %[3]s WHERE %[4]s ORDER BY id LIMIT %[5]d",
-		whole, fmt.Sprintf(rowColumns, "CASE WHEN "+whole+" THEN params ELSE '' END"), s.byPrimary, where.String(), limit))
+		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.byPrimary, where.String(), limit))
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
 		tailed[i] = TailRow{rows[i].Row, rows[i].part == 1}
@@ -164,20 +171,21 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 }
 
 // Abandoned counts the rows at the head of a lane that fell due before the moment, and returns the place behind them.
-// What is due at once fell due when it was created; such rows are counted up to the first one that is younger.
-func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before int64) (Place, int, error) {
+// What is due at once fell due when it was created; such rows are counted up to the first one that is younger. Rows with
+// larger ids than upTo do not count.
+func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before int64, upTo uint64) (Place, int, error) {
 	end := Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}
-	count := fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab %s WHERE %s AND start_time < %d", s.byDue, lane.where(jobType), before)
+	count := fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab %s WHERE %s AND start_time < %d AND id <= %d", s.byDue, lane.where(jobType), before, upTo)
 	if lane.Start != AtATime {
 		young, err := read(ctx, s.db, column[uint64], fmt.Sprintf("SELECT id FROM async_job_tab %s WHERE %s AND create_time >= %d ORDER BY id LIMIT 1",
 			s.byDue, lane.where(jobType), before))
 		if err == nil && len(young) == 0 {
-			young, err = read(ctx, s.db, column[uint64], fmt.Sprintf("SELECT COALESCE(MAX(id), 0) + 1 FROM async_job_tab %s WHERE %s", s.byDue, lane.where(jobType)))
+			young, err = []uint64{upTo + 1}, nil
 		}
 		if err != nil {
 			return Place{}, 0, wrap("first young job", err)
 		}
-		end = Place{Lane: lane, ID: young[0] - 1}
+		end = Place{Lane: lane, ID: min(young[0]-1, upTo)}
 		count = fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab %s WHERE %s AND id <= %d", s.byDue, lane.where(jobType), end.ID)
 	}
 	n, err := read(ctx, s.db, column[int], count)
@@ -193,7 +201,7 @@ func (s *Store) selectJobs(part int, where, order string, limit int) string {
 		order = " ORDER BY " + order
 	}
 	return fmt.Sprintf("SELECT %d AS part, %s FROM async_job_tab %s WHERE %s%s LIMIT %d",
-		part, fmt.Sprintf(rowColumns, "params"), s.byDue, where, order, limit)
+		part, s.rowColumns("params"), s.byDue, where, order, limit)
 }
 
 // unionAll joins selects that have a limit each; such a select must be a derived table, except when it is alone.
@@ -220,9 +228,11 @@ type partRow struct {
 func jobRows(rows *sql.Rows) (list []partRow, err error) {
 	for rows.Next() {
 		var r partRow
-		if err := rows.Scan(&r.part, &r.ID, &r.Params, &r.JobType, &r.Status, &r.StartTime, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost); err != nil {
+		var jobType, status int64
+		if err := rows.Scan(&r.part, &r.ID, &r.Params, &jobType, &status, &r.StartTime, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost); err != nil {
 			return nil, err
 		}
+		r.JobType, r.Status = int32(jobType), int32(status)
 		list = append(list, r)
 	}
 	return list, nil

@@ -20,6 +20,7 @@ func mysqlFamily(name string) dialect {
 		toUnix:     "UNIX_TIMESTAMP(%s)",
 		greatest:   "GREATEST",
 		ceiling:    "CEILING(%s)",
+		integer:    "%s",
 		insertNew:  "INSERT IGNORE INTO",
 		// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC: in the hour that summer time repeats,
 		// a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement runs in UTC,

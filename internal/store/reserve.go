@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"reflect"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
@@ -14,7 +15,7 @@ import (
 // gives it back and lowers the limit again. On other handles it is the same store.
 func (s *Store) Reserve() (reserved *Store, release func()) {
 	pool, ok := s.db.(connPool)
-	if !ok || !s.reservesConns {
+	if !ok || !s.reservesConns || !reflect.TypeOf(pool).Comparable() {
 		return s, func() {}
 	}
 	if wrapped, ok := s.db.(*sqlx.DB); ok {
@@ -24,7 +25,7 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 	defer reservations.Unlock()
 	own := reservations.of[pool]
 	if own == nil {
-		own = &ownConn{pool: pool}
+		own = &ownConn{pool: pool, turn: make(chan struct{}, 1)}
 		reservations.of[pool] = own
 	}
 	own.users++
@@ -46,11 +47,22 @@ var reservations = struct {
 // ownConn is a handle on one connection of a pool, opened when it is needed and again after it broke.
 type ownConn struct {
 	pool  connPool
-	users int // guarded by reservations
+	users int           // guarded by reservations
+	turn  chan struct{} // held by the one whose statement runs
 
-	mu    sync.Mutex
+	// The rest belongs to whoever has the turn.
 	conn  *sql.Conn
-	limit int // what the pool's limit was set to last, our place included; 0: it has none
+	limit int  // the pool's limit when we last looked; 0: it has none
+	added bool // our place is in it
+}
+
+func (c *ownConn) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case c.turn <- struct{}{}:
+		return func() { <-c.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (c *ownConn) Exec(query string, args ...any) (sql.Result, error) {
@@ -84,8 +96,6 @@ func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (
 // open returns the connection, opening it if there is none. The place for it is made beside whatever handlers hold:
 // for the moment of opening, the limit is one more than what is in use.
 func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.addPlace()
 	if c.conn != nil {
 		return c.conn, nil
@@ -106,20 +116,18 @@ func (c *ownConn) addPlace() {
 	if limit > 0 && (c.limit == 0 || limit < c.limit) {
 		limit++
 		c.pool.SetMaxOpenConns(limit)
+		c.added = true
+	} else if limit != c.limit {
+		c.added = false
 	}
 	c.limit = limit
 }
 
 // dropOn gives a connection up after an error: it may be broken, and errors are rare here.
 func (c *ownConn) dropOn(err error, conn *sql.Conn) {
-	if err == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn == conn {
-		c.conn = nil
+	if err != nil {
 		conn.Close()
+		c.conn = nil
 	}
 }
 
@@ -130,14 +138,14 @@ func (c *ownConn) leave() {
 		return
 	}
 	delete(reservations.of, c.pool)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
 	if c.conn != nil {
 		c.conn.Close()
 		c.conn = nil
 	}
-	if c.limit > 0 && c.pool.Stats().MaxOpenConnections == c.limit {
+	if c.added && c.pool.Stats().MaxOpenConnections == c.limit {
 		c.pool.SetMaxOpenConns(c.limit - 1)
 	}
-	c.limit = 0
+	c.limit, c.added = 0, false
 }

@@ -12,6 +12,7 @@ var sqlite = dialect{
 	toUnix:      "unixepoch(%s)",
 	greatest:    "MAX",
 	ceiling:     "(CAST(%[1]s AS INTEGER) + (%[1]s > CAST(%[1]s AS INTEGER)))",
+	integer:     "CAST(%s AS INTEGER)",
 	insertNew:   "INSERT OR IGNORE INTO",
 	leaseUpdate: "UPDATE shedlock_tab",
 	byPrimary:   "NOT INDEXED",

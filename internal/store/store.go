@@ -18,6 +18,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -48,6 +49,7 @@ type dialect struct {
 	toUnix        string // format: a timestamp to unix seconds
 	greatest      string // the function that returns the larger of two values
 	ceiling       string // format: the next whole number
+	integer       string // format: a column of whole numbers, whatever is in it
 	insertNew     string // INSERT that passes over rows whose key exists
 	leaseUpdate   string // UPDATE of shedlock_tab, safe from the session's time zone
 	byPrimary     string // index hint: by id
@@ -55,6 +57,12 @@ type dialect struct {
 	columnsOf     string // the columns of the table named by the argument
 	indexesOf     string // the indexes of the table named by the argument
 	reservesConns bool   // a second connection works beside a pool of one
+}
+
+// NoHandle reports whether a handle is nil, or an interface with a nil pointer inside.
+func NoHandle(db DB) bool {
+	v := reflect.ValueOf(db)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Open finds out which database the handle leads to.
@@ -83,6 +91,18 @@ func (s *Store) Database() string { return s.dialect.name }
 // On returns the same store over another handle of the same database.
 func (s *Store) On(db DB) *Store { return &Store{db, s.dialect} }
 
+// shared is a handle that takes one statement at a time: its users take turns, and wait no longer than their context.
+type shared interface {
+	acquire(context.Context) (release func(), err error)
+}
+
+func acquire(ctx context.Context, db DB) (release func(), err error) {
+	if db, ok := db.(shared); ok {
+		return db.acquire(ctx)
+	}
+	return func() {}, nil
+}
+
 // exec runs a statement and returns how many rows it changed.
 func (s *Store) exec(ctx context.Context, query string, args ...any) (int, error) {
 	result, err := exec(ctx, s.db, query, args...)
@@ -94,6 +114,11 @@ func (s *Store) exec(ctx context.Context, query string, args ...any) (int, error
 }
 
 func exec(ctx context.Context, db DB, query string, args ...any) (sql.Result, error) {
+	release, err := acquire(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	if with, ok := db.(interface {
 		ExecContext(context.Context, string, ...any) (sql.Result, error)
 	}); ok {
@@ -103,7 +128,12 @@ func exec(ctx context.Context, db DB, query string, args ...any) (sql.Result, er
 }
 
 // read runs a query and hands all its rows to collect.
-func read[T any](ctx context.Context, db DB, collect func(*sql.Rows) (T, error), query string, args ...any) (T, error) {
+func read[T any](ctx context.Context, db DB, collect func(*sql.Rows) (T, error), query string, args ...any) (got T, err error) {
+	release, err := acquire(ctx, db)
+	if err != nil {
+		return got, err
+	}
+	defer release()
 	collectAll := func(rows *sql.Rows, err error) (T, error) {
 		if err != nil {
 			var none T
