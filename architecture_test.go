@@ -1,0 +1,159 @@
+package persistent_queue_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/create-info/persistent-queue"
+
+// floors is the building, from the top down. A package imports from the floors below its own, and from no other.
+var floors = []struct {
+	reason   string
+	packages []string
+}{
+	{"the public story: it joins the rest and nothing needs it", []string{"."}},
+	{"the parts of that story, none of which knows another: loops, the lock on its own, tables", []string{"internal/engine", "shedlock", "schema"}},
+	{"a lease that is held; the engine and the lock both stand on it", []string{"internal/keeper"}},
+	{"what a job is: its meaning, and no loops", []string{"queue_job"}},
+	{"each alone: what is written to the log, the arithmetic of trust, the statements, the wake-up call", []string{"logger", "internal/lease", "internal/store", "internal/wake"}},
+}
+
+// outside is what the library takes from other modules, each at one place. It is what a user gets into go.mod with us.
+var outside = []struct{ reason, dependency, user string }{
+	{"store knows SQL, and nothing else does", "github.com/jmoiron/sqlx", "internal/store"},
+	{"the engine alone runs handlers", "github.com/panjf2000/ants/v2", "internal/engine"},
+}
+
+func TestArchitecture_ImportsPointDown(t *testing.T) {
+	floorOf := map[string]int{}
+	for i, f := range floors {
+		for _, p := range f.packages {
+			floorOf[p] = i
+		}
+	}
+	imports := importsOfLibrary(t)
+	for _, p := range slices.Sorted(maps.Keys(imports)) {
+		from, placed := floorOf[p]
+		if !placed {
+			t.Errorf("package %s stands on no floor: put it on one in architecture_test.go, or where it belongs", p)
+			continue
+		}
+		for _, imported := range imports[p] {
+			own, ok := within(imported, module)
+			if !ok {
+				continue
+			}
+			if to, placed := floorOf[own]; placed && to <= from {
+				t.Errorf("%s imports %s, which does not stand below it.\n%s: %s\n%s: %s",
+					p, own, p, floors[from].reason, own, floors[to].reason)
+			}
+		}
+	}
+	for p := range floorOf {
+		if imports[p] == nil {
+			t.Errorf("floor without its package: %s is in architecture_test.go and not in the module", p)
+		}
+	}
+}
+
+func TestArchitecture_OutsideIsSqlxAndAntsEachAtOnePlace(t *testing.T) {
+	imports := importsOfLibrary(t)
+	for _, p := range slices.Sorted(maps.Keys(imports)) {
+		for _, imported := range imports[p] {
+			if _, ok := within(imported, module); ok || isStandard(imported) {
+				continue
+			}
+			known := false
+			for _, o := range outside {
+				if _, ok := within(imported, o.dependency); ok {
+					known = true
+					if p != o.user {
+						t.Errorf("%s imports %s, which belongs in %s: %s", p, imported, o.user, o.reason)
+					}
+				}
+			}
+			if !known {
+				t.Errorf("%s imports %s: a library's user gets each dependency too; drivers and tools are for tests, examples and commands", p, imported)
+			}
+		}
+	}
+}
+
+func TestArchitecture_LeaseIsArithmeticOnly(t *testing.T) {
+	for _, imported := range importsOfLibrary(t)["internal/lease"] {
+		if imported != "time" {
+			t.Errorf("internal/lease imports %s: it holds values and now, with nothing to wait for and nothing to ask", imported)
+		}
+	}
+}
+
+// importsOfLibrary reads what each package of this module imports, its tests left out and every platform's files read.
+// Folders with a go.mod are modules of their own.
+func importsOfLibrary(t *testing.T) map[string][]string {
+	t.Helper()
+	imports := map[string][]string{}
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() {
+			if _, err := os.Stat(filepath.Join(file, "go.mod")); file != "." && (err == nil || isIgnored(name)) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || isIgnored(name) {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		p := path.Dir(filepath.ToSlash(file))
+		if imports[p] == nil {
+			imports[p] = []string{} // a package without imports is one too
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			imports[p] = append(imports[p], imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return imports
+}
+
+// isIgnored is what the go command does not look at.
+func isIgnored(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata"
+}
+
+// within returns the rest of the import path, "." for the root itself.
+func within(imported, root string) (rest string, ok bool) {
+	if imported == root {
+		return ".", true
+	}
+	return strings.CutPrefix(imported, root+"/")
+}
+
+// isStandard goes by the first element, which is a domain for everything else.
+func isStandard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".")
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+const (
+	serverGrace    = 20 * time.Second // to shut down
+	maxConnections = "--max-connections=500"
+)
+
+// installation is a server program and how to call it.
+type installation struct {
+	how     string   // it was obtained
+	command []string // the program, behind its loader if it needs one of its own
+	options []string // what it cannot find out by itself
+}
+
+// startPrivate starts a server that shares nothing with the machine's own: no config file, a data directory that goes
+// with it, and a free port on the loopback. Its root has no password.
+func startPrivate(ctx context.Context, d database, i installation) (_ server, err error) {
+	dir, err := os.MkdirTemp("", "persistent-queue-testenv-")
+	if err != nil {
+		return server{}, err
+	}
+	stop := func() { os.RemoveAll(dir) }
+	defer func() {
+		if err != nil {
+			stop()
+		}
+	}()
+	data := filepath.Join(dir, "data")
+	initData, err := d.initData(d, i, data)
+	if err != nil {
+		return server{}, err
+	}
+	if _, err := finish(ctx, newCommand(initData)); err != nil {
+		return server{}, fmt.Errorf("data directory of %s: %w", d.name, err)
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return server{}, err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return server{}, err
+	}
+	defer log.Close()
+
+	cmd := newCommand(append(serverCommand(d, i, data),
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--port=%d", address.Port),
+		"--socket="+filepath.Join(dir, "socket"),
+		"--pid-file="+filepath.Join(dir, "pid"),
+		maxConnections,
+	))
+	cmd.Stdout, cmd.Stderr = log, log
+	p, err := start(cmd)
+	if err != nil {
+		return server{}, fmt.Errorf("%s: %w", d.name, err)
+	}
+	stop = func() {
+		p.stop(serverGrace)
+		os.RemoveAll(dir)
+	}
+	dsn := fmt.Sprintf("root@tcp(%s)/", address)
+	version, err := awaitVersion(ctx, d, dsn, p.ended)
+	if err != nil {
+		said, _ := os.ReadFile(log.Name())
+		return server{}, fmt.Errorf("%w%s", err, tail(string(said)))
+	}
+	return server{d.variable, dsn, version, fmt.Sprintf("%s, %s", i.how, address), stop}, nil
+}
+
+// serverCommand has what the server's first start and its later ones share.
+func serverCommand(d database, i installation, data string) []string {
+	// The servers take --no-defaults as the first option only.
+	command := append(append([]string{}, i.command...), "--no-defaults", "--datadir="+data)
+	command = append(command, asRoot()...)
+	command = append(command, i.options...)
+	return append(command, d.options...)
+}
+
+// asRoot is what a server asks of one who starts it as root. It stays root: changing the user would undo
+// setEndWithParent.
+func asRoot() []string {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return []string{"--user=root"}
+}
+
+// freeAddress is free now; another process may take it before the server does, which then ends with an error.
+func freeAddress() (*net.TCPAddr, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr), nil
+}
+
+func newCommand(command []string) *exec.Cmd {
+	return exec.Command(command[0], command[1:]...)
+}
