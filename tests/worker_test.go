@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -83,8 +84,8 @@ type worker struct {
 	*exec.Cmd
 	mu     sync.Mutex
 	starts map[uint64][]time.Time
-	last   time.Time
-	done   chan struct{} // closed when its output has ended
+	done   chan struct{} // closed when it is gone and its output read
+	err    error         // how it ended; after done
 }
 
 func startWorker(t *testing.T, d dbtest.Database, s workerSettings) *worker {
@@ -104,20 +105,22 @@ func startWorker(t *testing.T, d dbtest.Database, s workerSettings) *worker {
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go w.listen(bufio.NewScanner(out))
+	go func() {
+		defer close(w.done)
+		w.listen(bufio.NewScanner(out))
+		w.err = w.Wait()
+	}()
 	t.Cleanup(func() { w.end(syscall.SIGKILL) })
 	return w
 }
 
 func (w *worker) listen(lines *bufio.Scanner) {
-	defer close(w.done)
 	for lines.Scan() {
 		var id uint64
 		var at int64
 		if n, _ := fmt.Sscanf(strings.TrimSpace(lines.Text()), "start %d %d", &id, &at); n == 2 {
 			w.mu.Lock()
-			w.last = time.Unix(0, at)
-			w.starts[id] = append(w.starts[id], w.last)
+			w.starts[id] = append(w.starts[id], time.Unix(0, at))
 			w.mu.Unlock()
 		}
 	}
@@ -127,16 +130,12 @@ func (w *worker) listen(lines *bufio.Scanner) {
 func (w *worker) end(signal syscall.Signal) error {
 	w.Process.Signal(signal)
 	<-w.done
-	return w.Wait()
+	return w.err
 }
 
-// started returns how often each job was started here, and when the last one was.
-func (w *worker) started() (map[uint64][]time.Time, time.Time) {
+// started returns when each job was started here.
+func (w *worker) started() map[uint64][]time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	starts := make(map[uint64][]time.Time, len(w.starts))
-	for id, times := range w.starts {
-		starts[id] = append([]time.Time(nil), times...)
-	}
-	return starts, w.last
+	return maps.Clone(w.starts)
 }

@@ -44,10 +44,31 @@ func Each(t *testing.T, test func(t *testing.T, d Database)) {
 	})
 }
 
+// EachInTurn is Each, one database after the other: for tests that measure what the whole process shares.
+func EachInTurn(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
+	inTurn = true
+	defer func() { inTurn = false }()
+	Each(t, test)
+}
+
+// inTurn is read and written by tests that are not parallel themselves.
+var inTurn bool
+
+// parallel lets the databases of one test run side by side; most of a test's time is waiting.
+func parallel(t *testing.T) {
+	if !inTurn {
+		t.Parallel()
+	}
+}
+
 // EachEmpty is Each without the tables.
 func EachEmpty(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	t.Run("SQLite", func(t *testing.T) { test(t, sqlite(t)) })
+	t.Run("SQLite", func(t *testing.T) {
+		parallel(t)
+		test(t, sqlite(t))
+	})
 	Servers(t, test)
 }
 
@@ -56,6 +77,7 @@ func Servers(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {
+			parallel(t)
 			dsn := os.Getenv(s.variable)
 			switch {
 			case dsn != "":

@@ -1,0 +1,162 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+func TestStopDrainsUndoesAndHandsOverAtOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const jobs = 3000 / slack
+		var first, second runs
+		var stopped time.Time
+		config := func(ran *runs) queue_job.Config {
+			return queue_job.Config{WorkerPoolCapacity: 5, LockSecond: 60, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+				ran.note(job)
+				time.Sleep(5 * time.Millisecond)
+				return nil
+			}}
+		}
+		holder := start(t, d.DB, config(&first))
+		add(t, d.DB, jobs, 0)
+		await(t, 10*time.Second, func() string { return "nothing runs" }, func() bool { return len(first.all()) > 100 })
+		start(t, dbtest.Open(t, d.Driver, d.DSN), config(&second)) // stands by
+		stop(t, holder)
+		stopped = time.Now()
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND (term <> 0 OR attempts <> 0)"); n > 5 { // the successor's own, at most
+			t.Errorf("%d rows were left marked", n)
+		}
+		await(t, 5*time.Second, func() string { return "nobody took over" }, func() bool { return len(second.all()) > 0 })
+		if gap := second.all()[0].started.Sub(stopped); gap > time.Second {
+			t.Errorf("the successor started %v after Stop", gap)
+		} else {
+			t.Logf("the successor started %v after Stop", gap)
+		}
+		awaitNumber(t, d.DB, jobs, 30*time.Second, succeeded)
+		if n := len(first.all()) + len(second.all()); n != jobs {
+			t.Errorf("%d runs of %d jobs", n, jobs)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost <> 0"); n != 0 {
+			t.Errorf("%d rows do not say one attempt, none lost", n)
+		}
+	})
+}
+
+func TestStopCancelsHandlersWhenItsTimeIsUpAndTheirJobsRunAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		began := make(chan struct{})
+		r := start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
+			close(began)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}})
+		add(t, d.DB, 1, 0)
+		<-began
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if err := r.Stop(ctx); err != nil {
+			t.Errorf("the handler heeded its context, and Stop says %v", err)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 4 AND retries = 0 AND term = 0"); n != 1 {
+			t.Error("the job does not wait to run again, uncounted")
+		}
+		var reason string
+		if err := d.DB.QueryRow("SELECT error FROM async_job_log_tab").Scan(&reason); err != nil || !strings.Contains(reason, "stopped") {
+			t.Errorf("logged reason %q, %v", reason, err)
+		}
+	})
+}
+
+func TestStopSaysWhoStillRuns(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		began, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		r := newRunner(t, d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error {
+			close(began)
+			<-release
+			close(ended)
+			return nil
+		}})
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, 1, 0)
+		<-began
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := r.Stop(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 handlers still run") {
+			t.Errorf("Stop says %v", err)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM shedlock_tab WHERE locked_by <> ''"); n != 1 {
+			t.Errorf("%d leases", n)
+		}
+		close(release)
+		<-ended
+	})
+}
+
+func TestStopIsSafeTwiceAndBeforeStart(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		r := newRunner(t, d.DB, queue_job.Config{HandleJobFunc: (&runs{}).handler})
+		stop(t, r)
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err == nil {
+			t.Error("a second Start says nothing")
+		}
+		stop(t, r)
+		stop(t, r)
+		if err := r.Start(t.Context()); err != nil {
+			t.Errorf("a stopped runner does not start again: %v", err)
+		}
+		stop(t, r)
+	})
+}
+
+func TestAThousandStartsAndStopsLeaveNothingBehind(t *testing.T) {
+	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
+		cycles := 1000
+		if testing.Short() || slack > 1 {
+			cycles = 50
+		}
+		var ran atomic.Int64
+		d.DB.SetMaxOpenConns(8)
+		cfg := queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error { ran.Add(1); return nil }}
+		r := newRunner(t, d.DB, cfg)
+		cycle := func() {
+			if err := r.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			add(t, d.DB, 1, 0)
+			stop(t, r)
+		}
+		cycle()
+		d.DB.SetMaxIdleConns(0) // idle connections have goroutines too
+		goroutines := runtime.NumGoroutine()
+		for range cycles {
+			cycle()
+		}
+		await(t, 5*time.Second, func() string { return "goroutines are left behind" }, func() bool { return runtime.NumGoroutine() <= goroutines })
+		if s := d.DB.Stats(); s.InUse != 0 || s.MaxOpenConnections != 8 {
+			t.Errorf("%d connections in use, limit %d; want 0 and 8", s.InUse, s.MaxOpenConnections)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND (term <> 0 OR attempts <> 0) OR lost <> 0 OR attempts > 1"); n != 0 {
+			t.Errorf("%d rows are marked or count a run that was not", n)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM shedlock_tab"); n != 1 {
+			t.Errorf("%d leases, want 1", n)
+		}
+		t.Logf("%d of %d jobs ran in between", ran.Load(), cycles+1)
+		start(t, d.DB, cfg)
+		awaitNumber(t, d.DB, int64(cycles)+1, 20*time.Second, succeeded)
+	})
+}
