@@ -15,6 +15,7 @@ import (
 )
 
 func TestAKilledHolderLosesNothing(t *testing.T) {
+	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const jobs, lock, capacity = 10_000 / slack, 3, 100
 		var workers []*worker
@@ -94,6 +95,7 @@ func addSteadily(ctx context.Context, db *sql.DB, n int) error {
 }
 
 func TestAJobThatKillsItsProcessFailsAfterThreeCrashes(t *testing.T) {
+	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const good = 200
 		add(t, d.DB, good/2, 0)

@@ -208,3 +208,11 @@ func (l *lines) String() string {
 func (l *lines) log() logger.QueueLog {
 	return logger.QueueLog{Slog: slog.New(slog.NewTextHandler(l, nil))}
 }
+
+// long marks a test that takes its time; -short leaves it out.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out: it takes long; run without -short")
+	}
+}

@@ -58,6 +58,7 @@ func TestAFailingJobIsRetriedAfterWaitTimeUntilMaxRetries(t *testing.T) {
 }
 
 func TestRetriesAreCountedInTheTable(t *testing.T) {
+	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		cfg := queue_job.Config{NeedRetry: true, MaxRetries: 3, WaitTime: time.Second, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestStopDrainsUndoesAndHandsOverAtOnce(t *testing.T) {
+	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const jobs = 3000 / slack
 		var first, second runs
@@ -123,9 +124,10 @@ func TestStopIsSafeTwiceAndBeforeStart(t *testing.T) {
 }
 
 func TestAThousandStartsAndStopsLeaveNothingBehind(t *testing.T) {
+	long(t)
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		cycles := 1000
-		if testing.Short() || slack > 1 {
+		if slack > 1 {
 			cycles = 50
 		}
 		var ran atomic.Int64

@@ -39,6 +39,7 @@ func TestJobsDueInOneSecondStartOnTimeAndNoneEarly(t *testing.T) {
 }
 
 func TestJobsDueNextWeekCostNothingToday(t *testing.T) {
+	long(t)
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{QueueMaxSize: 1000, HandleJobFunc: ran.handler})
@@ -134,6 +135,7 @@ func TestIDsMayBeginAnew(t *testing.T) {
 }
 
 func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
+	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		ago := func(days float64) int64 { return time.Now().Add(-time.Duration(days * float64(24*time.Hour))).Unix() }
 		row := func(status string, start, created int64) string {
@@ -176,6 +178,7 @@ func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
 }
 
 func TestABacklogBeyondQueueMaxSizeWaitsInTheTable(t *testing.T) {
+	long(t)
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		const jobs = 20_000 / slack
 		addBig(t, d, jobs)
