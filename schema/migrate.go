@@ -180,14 +180,14 @@ func runDDL(ctx context.Context, st *store.Store, db queue_job.DB, ddl string) e
 	return err
 }
 
-// Drivers differ in their error types, but all print the server's number.
+// The error types are the drivers'; this goes by what they print: go-sql-driver's "Error 1142 (42000): …", SQLite's text.
 var (
 	// The statement waited too long for a lock (1205), met a deadlock (1213) or a change of the table (1412); on SQLite
 	// the database was busy. It is worth another try.
-	waited = regexp.MustCompile(`\b(1205|1213|1412)\b|SQLITE_BUSY|database is locked|database table is locked`)
+	waited = regexp.MustCompile(`\bError (1205|1213|1412)\b|SQLITE_BUSY|database is locked|database table is locked`)
 	// The server will never do it for this user: access denied (1044, 1142, 1227, 1370), or it does not understand or
 	// cannot have such a table (1064, 1071, 1118).
-	refused = regexp.MustCompile(`\b(1044|1142|1227|1370|1064|1071|1118)\b|readonly database|not authorized|syntax error`)
+	refused = regexp.MustCompile(`\bError (1044|1142|1227|1370|1064|1071|1118)\b|readonly database|not authorized|syntax error`)
 )
 
 func pause(ctx context.Context, d time.Duration) bool {

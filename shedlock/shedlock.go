@@ -57,8 +57,9 @@ type Lock struct {
 // holding is one acquisition of the lock.
 type holding struct {
 	*keeper.Lease
-	keeper *keeper.Keeper
-	kept   chan struct{} // closed when nothing of ours keeps it any more
+	keeper   *keeper.Keeper
+	released context.CancelFunc // the row needs nothing more of us
+	kept     chan struct{}      // closed when nothing of ours keeps it any more
 }
 
 func (h *holding) over() bool { return h == nil || h.Context().Err() != nil }
@@ -125,11 +126,15 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 		giveBack()
 		return nil, err
 	}
-	h := &holding{taken[0], k, make(chan struct{})}
+	released, release := context.WithCancel(context.Background())
+	h := &holding{taken[0], k, release, make(chan struct{})}
 	go func() {
 		defer close(h.kept)
 		defer giveBack()
 		k.Run(h.Context())
+		if context.Cause(h.Context()) == keeper.ErrReleased {
+			<-released.Done() // the statement that does it still needs the connection
+		}
 	}()
 	l.held = h
 	return h, nil
@@ -183,13 +188,14 @@ func (l *Lock) unlock(ctx context.Context, h *holding) error {
 		return fmt.Errorf("unlock %q: %w", l.want.Name, ErrNotHeld)
 	}
 	lost := h.over()
-	err := h.keeper.Release(ctx, h.Lease)
+	ours, err := h.keeper.Release(ctx, h.Lease)
+	h.released()
 	<-h.kept
 	switch {
-	case lost:
-		return errors.Join(fmt.Errorf("unlock %q: %w: it expired before", l.want.Name, ErrNotHeld), err)
 	case err != nil:
 		return fmt.Errorf("unlock %q: %w", l.want.Name, err)
+	case lost || !ours:
+		return fmt.Errorf("unlock %q: %w: it was lost before", l.want.Name, ErrNotHeld)
 	}
 	return nil
 }

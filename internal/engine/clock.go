@@ -8,6 +8,9 @@ import (
 // epoch anchors local moments to the monotonic clock, so that nothing here notices when somebody sets the wall clock.
 var epoch = time.Now()
 
+// resolution is by how much a reading can lie behind the database's clock: SQLite's has whole milliseconds.
+const resolution = time.Millisecond
+
 // clock estimates the database's clock. The estimate is never ahead, so no job starts early, and behind by no more than
 // the time that the best reading's answer took to arrive.
 type clock struct {
@@ -22,7 +25,7 @@ type clock struct {
 // clocks has been set or drifted, and the reading wins.
 func (c *clock) reading(seconds float64, sent, answered time.Time) {
 	database := time.Duration(seconds * float64(time.Second))
-	least, most := database-answered.Sub(epoch), database-sent.Sub(epoch)
+	least, most := database-answered.Sub(epoch), database-sent.Sub(epoch)+resolution
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known || c.offset < least || c.offset > most {

@@ -211,7 +211,7 @@ func (d *database) release(ctx context.Context, l *line) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
-	if err := d.keeper.Release(ctx, l.lease); err != nil {
+	if _, err := d.keeper.Release(ctx, l.lease); err != nil {
 		d.log.Warn(l.about, fmt.Sprintf("%v; it expires by itself", err))
 	}
 }

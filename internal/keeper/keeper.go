@@ -121,7 +121,7 @@ func (k *Keeper) abandon(ctx context.Context, wants []Want, owner string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	for _, want := range wants {
-		if k.store.ReleaseLease(ctx, want.Name, owner, 0) != nil {
+		if _, err := k.store.ReleaseLease(ctx, want.Name, owner, 0); err != nil {
 			return
 		}
 	}
@@ -188,9 +188,9 @@ func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Leas
 	return l
 }
 
-// Release gives a lease back: another may take it at once, or when MinLock has passed. A lease that was lost is
-// released too, as far as it is still ours.
-func (k *Keeper) Release(ctx context.Context, l *Lease) error {
+// Release gives a lease back: another may take it at once, or when MinLock has passed. It reports whether the lease was
+// still ours; if not, it changes nothing.
+func (k *Keeper) Release(ctx context.Context, l *Lease) (ours bool, err error) {
 	k.drop(l)
 	l.end(ErrReleased)
 	return k.store.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
@@ -235,7 +235,13 @@ func (k *Keeper) nextRenewal() time.Time {
 // keep renews all held leases. What fails is tried again soon; meanwhile trust runs on.
 func (k *Keeper) keep(ctx context.Context) {
 	const retryAfter = 100 * time.Millisecond
-	all := k.all()
+	all := slices.DeleteFunc(k.all(), func(l *Lease) bool {
+		over := l.ctx.Err() != nil
+		if over { // renewed once more, it would keep others out while nobody works
+			k.drop(l)
+		}
+		return over
+	})
 	patience := time.Hour // one long lease must not keep the others waiting for its answer
 	for _, l := range all {
 		patience = min(patience, lease.RenewEvery(l.Lock)/2)
@@ -251,8 +257,7 @@ func (k *Keeper) keep(ctx context.Context) {
 		}
 		for _, l := range leases {
 			switch {
-			case l.ctx.Err() != nil: // trust ended, or it was released: renewing it changes neither
-				k.drop(l)
+			case l.ctx.Err() != nil: // meanwhile; the next turn drops it
 			case err != nil:
 				l.renewAt = time.Now().Add(retryAfter)
 			case slices.ContainsFunc(kept, l.named):

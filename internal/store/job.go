@@ -31,7 +31,7 @@ type Marked struct {
 
 // MarkedRows reads which of the rows are pending and bear the term.
 func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Marked, error) {
-	rows, err := read(ctx, s.db, structs[Marked], fmt.Sprintf("SELECT id, attempts, lost FROM async_job_tab %s WHERE %s",
+	rows, err := read(ctx, s, structs[Marked], fmt.Sprintf("SELECT id, attempts, lost FROM async_job_tab %s WHERE %s",
 		s.byPrimary, ours(ids, term)))
 	return rows, wrap("read back marked jobs", err)
 }
@@ -120,11 +120,11 @@ func cut(text string, max int) string {
 
 // Columns and Indexes read the names of what a table has; none: there is no such table.
 func (s *Store) Columns(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s.db, column[string], s.columnsOf, table)
+	names, err := read(ctx, s, column[string], s.columnsOf, table)
 	return names, wrap("columns of "+table, err)
 }
 
 func (s *Store) Indexes(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s.db, column[string], s.indexesOf, table)
+	names, err := read(ctx, s, column[string], s.indexesOf, table)
 	return names, wrap("indexes of "+table, err)
 }

@@ -23,7 +23,7 @@ func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, err := read(ctx, s.db, structs[Seen], query, args...)
+	seen, err := read(ctx, s, structs[Seen], query, args...)
 	return seen, wrap("see leases", err)
 }
 
@@ -66,7 +66,7 @@ func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (m
 	if err != nil {
 		return nil, err
 	}
-	terms, err := read(ctx, s.db, func(rows *sql.Rows) (map[string]int64, error) {
+	terms, err := read(ctx, s, func(rows *sql.Rows) (map[string]int64, error) {
 		terms := make(map[string]int64, len(names))
 		for rows.Next() {
 			var name string
@@ -104,17 +104,26 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 	if err != nil {
 		return nil, err
 	}
-	held, err := read(ctx, s.db, column[string], query, args...)
+	held, err := read(ctx, s, column[string], query, args...)
 	return held, wrap("read kept leases", err)
 }
 
-// ReleaseLease ends a lease of this owner, at once or when it has been held for atLeast. It changes nothing if somebody
-// else has it; sent again, it changes nothing that matters.
-func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast time.Duration) error {
+// ReleaseLease ends a lease of this owner, at once or when it has been held for atLeast, and reports whether it was still
+// the owner's. It changes nothing if somebody else has it; sent again, it changes nothing that matters.
+func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast time.Duration) (ours bool, err error) {
 	until := s.now
 	if atLeast > 0 {
-		until = fmt.Sprintf("%s(%s, %s + %d)", s.greatest, s.now, s.unix("locked_at"), int64(atLeast/time.Second))
+		// locked_at has lost its fraction of a second, which would be missing from the time held.
+		until = fmt.Sprintf("%s(%s, %s + %d)", s.greatest, s.now, s.unix("locked_at"), int64(atLeast/time.Second)+1)
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("%s SET lock_until = %s WHERE lock_name = ? AND locked_by = ?", s.leaseUpdate, s.timestamp(until)), name, owner)
-	return wrap("release lease", err)
+	n, err := s.exec(ctx, fmt.Sprintf("%s SET lock_until = %s WHERE lock_name = ? AND locked_by = ?", s.leaseUpdate, s.timestamp(until)), name, owner)
+	if err != nil || n > 0 {
+		return n > 0, wrap("release lease", err)
+	}
+	// No row: it is somebody else's, or lock_until happened to have the value already.
+	rows, err := read(ctx, s, column[int], "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name = ? AND locked_by = ?", name, owner)
+	if err != nil {
+		return false, wrap("read released lease", err)
+	}
+	return rows[0] > 0, nil
 }

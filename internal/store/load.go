@@ -35,7 +35,7 @@ func (s *Store) rowColumns(params string) string {
 
 // Newest reads the largest id of the table and the database's clock in seconds.
 func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) {
-	_, err = read(ctx, s.db, func(rows *sql.Rows) (struct{}, error) {
+	_, err = read(ctx, s, func(rows *sql.Rows) (struct{}, error) {
 		rows.Next()
 		return struct{}{}, rows.Scan(&id, &now)
 	}, fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM async_job_tab), %s", s.nowPrecise))
@@ -66,7 +66,7 @@ func (s *Store) Tail(ctx context.Context, above uint64, gaps []Gap, types []int3
 	if len(types) > 0 {
 		whole = fmt.Sprintf("job_type IN (%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", numbers(types), pending, s.now, horizon)
 	}
-	rows, err := read(ctx, s.db, jobRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM async_job_tab %[3]s WHERE %[4]s ORDER BY id LIMIT %[5]d",
+	rows, err := read(ctx, s, jobRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM async_job_tab %[3]s WHERE %[4]s ORDER BY id LIMIT %[5]d",
 		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.byPrimary, where.String(), limit))
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
@@ -84,7 +84,7 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 			parts = append(parts, s.selectJobs(len(parts), fmt.Sprintf("job_type IN (%s) AND %s AND %s", numbers(types), status, start), "", limit))
 		}
 	}
-	got, err := read(ctx, s.db, jobRows, unionAll(parts))
+	got, err := read(ctx, s, jobRows, unionAll(parts))
 	count := make([]int, len(parts))
 	for _, row := range got {
 		count[row.part]++
@@ -159,7 +159,7 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 	for i, place := range places {
 		parts[i] = s.selectJobs(i, place.where(jobType, fmt.Sprintf("%s + %d", s.now, horizon)), place.order(), limit)
 	}
-	rows, err := read(ctx, s.db, jobRows, unionAll(parts))
+	rows, err := read(ctx, s, jobRows, unionAll(parts))
 	if err != nil {
 		return nil, wrap("page jobs", err)
 	}
@@ -177,7 +177,7 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 	end := Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}
 	count := fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab %s WHERE %s AND start_time < %d AND id <= %d", s.byDue, lane.where(jobType), before, upTo)
 	if lane.Start != AtATime {
-		young, err := read(ctx, s.db, column[uint64], fmt.Sprintf("SELECT id FROM async_job_tab %s WHERE %s AND create_time >= %d ORDER BY id LIMIT 1",
+		young, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM async_job_tab %s WHERE %s AND create_time >= %d ORDER BY id LIMIT 1",
 			s.byDue, lane.where(jobType), before))
 		if err == nil && len(young) == 0 {
 			young, err = []uint64{upTo + 1}, nil
@@ -188,7 +188,7 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 		end = Place{Lane: lane, ID: min(young[0]-1, upTo)}
 		count = fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab %s WHERE %s AND id <= %d", s.byDue, lane.where(jobType), end.ID)
 	}
-	n, err := read(ctx, s.db, column[int], count)
+	n, err := read(ctx, s, column[int], count)
 	if err != nil {
 		return Place{}, 0, wrap("count abandoned jobs", err)
 	}

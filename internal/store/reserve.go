@@ -25,16 +25,18 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 	defer reservations.Unlock()
 	own := reservations.of[pool]
 	if own == nil {
-		own = &ownConn{pool: pool, turn: make(chan struct{}, 1)}
+		own = &ownConn{pool: pool, turn: newTurn()}
 		reservations.of[pool] = own
 	}
 	own.users++
-	return s.On(own), sync.OnceFunc(own.leave)
+	return &Store{db: own, dialect: s.dialect, reading: own.turn, writing: own.turn}, sync.OnceFunc(own.leave)
 }
 
 // connPool is what a *sql.DB, and whatever embeds one, has.
 type connPool interface {
 	Conn(context.Context) (*sql.Conn, error)
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	SetMaxOpenConns(int)
 	Stats() sql.DBStats
 }
@@ -47,22 +49,14 @@ var reservations = struct {
 // ownConn is a handle on one connection of a pool, opened when it is needed and again after it broke.
 type ownConn struct {
 	pool  connPool
-	users int           // guarded by reservations
-	turn  chan struct{} // held by the one whose statement runs
+	users int  // guarded by reservations
+	turn  turn // statements come one at a time: a connection has no place for two
 
 	// The rest belongs to whoever has the turn.
 	conn  *sql.Conn
 	limit int  // the pool's limit when we last looked; 0: it has none
 	added bool // our place is in it
-}
-
-func (c *ownConn) acquire(ctx context.Context) (release func(), err error) {
-	select {
-	case c.turn <- struct{}{}:
-		return func() { <-c.turn }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	given bool // it was given back; who still has a statement uses the pool
 }
 
 func (c *ownConn) Exec(query string, args ...any) (sql.Result, error) {
@@ -74,6 +68,9 @@ func (c *ownConn) Query(query string, args ...any) (*sql.Rows, error) {
 }
 
 func (c *ownConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if c.given {
+		return c.pool.ExecContext(ctx, query, args...)
+	}
 	conn, err := c.open(ctx)
 	if err != nil {
 		return nil, err
@@ -84,6 +81,9 @@ func (c *ownConn) ExecContext(ctx context.Context, query string, args ...any) (s
 }
 
 func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if c.given {
+		return c.pool.QueryContext(ctx, query, args...)
+	}
 	conn, err := c.open(ctx)
 	if err != nil {
 		return nil, err
@@ -138,8 +138,8 @@ func (c *ownConn) leave() {
 		return
 	}
 	delete(reservations.of, c.pool)
-	c.turn <- struct{}{}
-	defer func() { <-c.turn }()
+	done, _ := c.turn.enter(context.Background())
+	defer done()
 	if c.conn != nil {
 		c.conn.Close()
 		c.conn = nil
@@ -147,5 +147,5 @@ func (c *ownConn) leave() {
 	if c.added && c.pool.Stats().MaxOpenConnections == c.limit {
 		c.pool.SetMaxOpenConns(c.limit - 1)
 	}
-	c.limit, c.added = 0, false
+	c.limit, c.added, c.given = 0, false, true
 }

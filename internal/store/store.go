@@ -36,6 +36,24 @@ type DB interface {
 type Store struct {
 	db DB
 	dialect
+	reading, writing turn
+}
+
+// turn lets statements in one at a time, if it is not nil: those who wait do so no longer than their context lives.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+func (t turn) enter(ctx context.Context) (leave func(), err error) {
+	if t == nil {
+		return func() {}, nil
+	}
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // dialect is what differs between databases, as fragments of SQL. Times are unix seconds.
@@ -71,7 +89,8 @@ func Open(ctx context.Context, db DB) (*Store, error) {
 	if err != nil {
 		// SQLite alone has no function of that name, but one of its own.
 		if _, errLite := readText(ctx, db, "SELECT sqlite_version()"); errLite == nil {
-			return &Store{db, sqlite}, nil
+			// It has one writer at a time. Waiting for it, it sleeps ever longer; waiting here, we are called.
+			return &Store{db: db, dialect: sqlite, writing: newTurn()}, nil
 		}
 		return nil, fmt.Errorf("database version: %w", err)
 	}
@@ -79,32 +98,22 @@ func Open(ctx context.Context, db DB) (*Store, error) {
 	case strings.Contains(version, "PostgreSQL"):
 		return nil, fmt.Errorf("database version %q: PostgreSQL is not supported yet; use MySQL, MariaDB or SQLite", version)
 	case strings.Contains(version, "MariaDB"):
-		return &Store{db, mariadb}, nil
+		return &Store{db: db, dialect: mariadb}, nil
 	default:
-		return &Store{db, mysql}, nil
+		return &Store{db: db, dialect: mysql}, nil
 	}
 }
 
 // Database is the name of the database for logs and errors.
 func (s *Store) Database() string { return s.dialect.name }
 
-// On returns the same store over another handle of the same database.
-func (s *Store) On(db DB) *Store { return &Store{db, s.dialect} }
-
-// shared is a handle that takes one statement at a time: its users take turns, and wait no longer than their context.
-type shared interface {
-	acquire(context.Context) (release func(), err error)
-}
-
-func acquire(ctx context.Context, db DB) (release func(), err error) {
-	if db, ok := db.(shared); ok {
-		return db.acquire(ctx)
-	}
-	return func() {}, nil
-}
-
 // exec runs a statement and returns how many rows it changed.
 func (s *Store) exec(ctx context.Context, query string, args ...any) (int, error) {
+	leave, err := s.writing.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	result, err := exec(ctx, s.db, query, args...)
 	if err != nil {
 		return 0, err
@@ -114,11 +123,6 @@ func (s *Store) exec(ctx context.Context, query string, args ...any) (int, error
 }
 
 func exec(ctx context.Context, db DB, query string, args ...any) (sql.Result, error) {
-	release, err := acquire(ctx, db)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	if with, ok := db.(interface {
 		ExecContext(context.Context, string, ...any) (sql.Result, error)
 	}); ok {
@@ -128,12 +132,12 @@ func exec(ctx context.Context, db DB, query string, args ...any) (sql.Result, er
 }
 
 // read runs a query and hands all its rows to collect.
-func read[T any](ctx context.Context, db DB, collect func(*sql.Rows) (T, error), query string, args ...any) (got T, err error) {
-	release, err := acquire(ctx, db)
+func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, error), query string, args ...any) (got T, err error) {
+	leave, err := s.reading.enter(ctx)
 	if err != nil {
 		return got, err
 	}
-	defer release()
+	defer leave()
 	collectAll := func(rows *sql.Rows, err error) (T, error) {
 		if err != nil {
 			var none T
@@ -146,17 +150,21 @@ func read[T any](ctx context.Context, db DB, collect func(*sql.Rows) (T, error),
 		}
 		return got, err
 	}
-	if with, ok := db.(interface {
+	if with, ok := s.db.(interface {
 		QueryContext(context.Context, string, ...any) (*sql.Rows, error)
 	}); ok {
 		return collectAll(with.QueryContext(ctx, query, args...))
 	}
-	return within(ctx, func() (T, error) { return collectAll(db.Query(query, args...)) })
+	return within(ctx, func() (T, error) { return collectAll(s.db.Query(query, args...)) })
 }
 
 // within waits for an act that knows no context, but no longer than the context lives. The act itself runs on: only its
 // own time-outs end it.
 func within[T any](ctx context.Context, act func() (T, error)) (T, error) {
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, err
+	}
 	type result struct {
 		value T
 		err   error
@@ -176,7 +184,7 @@ func within[T any](ctx context.Context, act func() (T, error)) (T, error) {
 }
 
 func readText(ctx context.Context, db DB, query string) (string, error) {
-	return read(ctx, db, func(rows *sql.Rows) (text string, err error) {
+	return read(ctx, &Store{db: db}, func(rows *sql.Rows) (text string, err error) {
 		if !rows.Next() {
 			return "", errors.Join(errors.New("no row"), rows.Err())
 		}

@@ -1,0 +1,82 @@
+package persistent_queue_test
+
+import (
+	"context"
+	"database/sql"
+	"log"
+	"os/signal"
+	"syscall"
+	"time"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+const mailType = 7
+
+var db *sql.DB // opened with the driver of your choice
+
+func sendMail(ctx context.Context, job *queue_job.Job) error {
+	log.Print("sending ", job.JobParams)
+	return nil
+}
+
+// One line in an application that already has a database. Without the Runner, jobs that run when the application ends
+// run again; keep it and call Stop to let them finish.
+func ExampleInit() {
+	persistent_queue.Init([]queue_job.Config{{
+		ServiceName: "shop", JobType: mailType, Db: db, HandleJobFunc: sendMail,
+	}}, logger.QueueLog{})
+}
+
+// The job exists if and only if the transaction commits.
+func Example_addInATransaction() {
+	ctx := context.Background()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, "UPDATE orders SET paid = 1 WHERE id = ?", 42); err != nil {
+		log.Print(err)
+		return
+	}
+	if _, err := queue_job.Add(ctx, tx, queue_job.AddModelJob{JobType: mailType, JobParams: map[string]int{"order": 42}}); err != nil {
+		log.Print(err)
+		return
+	}
+	if err := tx.Commit(); err != nil {
+		log.Print(err)
+	}
+}
+
+// A main function: it works until the process is told to end, then finishes what runs and hands the rest over.
+func ExampleRunner_Run() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	runner, err := persistent_queue.New([]queue_job.Config{{
+		ServiceName: "shop", JobType: mailType, Db: db, HandleJobFunc: sendMail,
+		NeedRetry: true, MaxRetries: 5, WaitTime: 10 * time.Second,
+	}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := runner.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Where the database's administrators run the DDL, Start only checks the tables, and says what they lack.
+func ExampleWithoutMigration() {
+	runner, err := persistent_queue.New([]queue_job.Config{{
+		ServiceName: "shop", JobType: mailType, Db: db, HandleJobFunc: sendMail,
+	}}, nil, persistent_queue.WithoutMigration())
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := runner.Start(context.Background()); err != nil {
+		log.Fatal(err) // with the SQL to run
+	}
+	defer runner.Stop(context.Background())
+}

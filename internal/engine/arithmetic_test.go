@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func TestNothingIsMarkedAheadBeforeAnythingHasRun(t *testing.T) {
+	if got := aheadOf(100, 0, time.Second); got != 0 {
+		t.Fatal(got)
+	}
+}
+
+func TestMarksRunAheadOfShortJobsAndHardlyOfLongOnes(t *testing.T) {
+	for _, c := range []struct {
+		workers         int
+		run, mark       time.Duration
+		least, atMost   int
+		whatTheyWaitFor string
+	}{
+		{100, 20 * time.Millisecond, 2 * time.Millisecond, 20, 20, "two marks' worth of finished jobs"},
+		{100, time.Minute, 2 * time.Millisecond, 0, 1, "next to none for long jobs"},
+		{2000, time.Nanosecond, time.Hour, batchRowsMax, batchRowsMax, "a batch at most"},
+	} {
+		if got := aheadOf(c.workers, c.run, c.mark); got < c.least || got > c.atMost {
+			t.Errorf("%d workers, runs of %v, marks of %v: %d ahead, want %s", c.workers, c.run, c.mark, got, c.whatTheyWaitFor)
+		}
+	}
+}
+
+func TestAStatementThatFailsGetsSmallerUntilOneRowIsAlone(t *testing.T) {
+	size := newBatchSize()
+	var sizes []int
+	for range 5 {
+		sizes = append(sizes, size.rows)
+		size.after(false)
+	}
+	if !slices.IsSortedFunc(sizes, func(a, b int) int { return b - a }) || size.rows != 1 {
+		t.Fatalf("%v, then %d", sizes, size.rows)
+	}
+	for range 20 {
+		size.after(true)
+	}
+	if size.rows != batchRowsMax {
+		t.Fatalf("%d rows after many that went well", size.rows)
+	}
+}
+
+func TestLookingTakesNoMoreThanATenthOfTheTimeAndRestsNoLongerThanFiveSeconds(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: sweepEvery, 100 * time.Millisecond: time.Second, 300 * time.Millisecond: 3 * time.Second, time.Minute: 5 * time.Second,
+	} {
+		if got := restAfter(took); got != want {
+			t.Errorf("after %v: %v, want %v", took, got, want)
+		}
+	}
+}
+
+func TestALaneIsGoneThroughAgainASecondAfterItBeganWhateverTheOthersDo(t *testing.T) {
+	short, long := store.Lane{Status: 0}, store.Lane{Status: 3}
+	rounds := []round{{head: store.Place{Lane: short}}, {head: store.Place{Lane: long}}}
+
+	open, _ := openRounds(rounds, noon)
+	if len(open) != 2 {
+		t.Fatalf("%d rounds open at first", len(open))
+	}
+	rounds[0].at.ID, rounds[0].done = 70, true
+	rounds[1].at.ID = 500
+
+	open, next := openRounds(rounds, noon.Add(sweepEvery-1))
+	if len(open) != 1 || open[0].at.ID != 500 || !next.Equal(noon.Add(sweepEvery)) {
+		t.Fatalf("%d open, next at %v", len(open), next)
+	}
+	open, _ = openRounds(rounds, noon.Add(sweepEvery))
+	if len(open) != 2 || open[0].at != rounds[0].head || open[1].at.ID != 500 {
+		t.Fatalf("%d open: %+v", len(open), rounds)
+	}
+}
+
+func TestARoundOfSlowStatementsRestsLonger(t *testing.T) {
+	rounds := []round{{began: noon, took: 300 * time.Millisecond, done: true}}
+	if open, _ := openRounds(rounds, noon.Add(3*time.Second-1)); len(open) != 0 {
+		t.Fatal("began anew too early")
+	}
+	if open, _ := openRounds(rounds, noon.Add(3*time.Second)); len(open) != 1 || rounds[0].took != 0 {
+		t.Fatal("did not begin anew")
+	}
+}
+
+func TestRestartedRoundsBeginAtTheirHeads(t *testing.T) {
+	head := store.Place{Lane: store.Lane{Status: 3}, StartTime: 1}
+	rounds := restart([]round{{head: head, at: store.Place{ID: 9}, began: noon, took: 1, done: true}})
+	if rounds[0] != (round{head: head}) {
+		t.Fatalf("%+v", rounds[0])
+	}
+}
+
+func TestAMarkOfAnEarlierTermIsALostRun(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		term      int64
+		lost, now int
+	}{
+		{"not marked", 0, 1, 1},
+		{"marked by an earlier term", 6, 1, 2},
+		{"marked by this term, whose answer was lost", 7, 1, 1},
+		{"marked by a later term", 8, 1, 1},
+	} {
+		if got := lostIfMarked(&store.Row{Term: c.term, Lost: c.lost}, 7); got != c.now {
+			t.Errorf("%s: %d, want %d", c.name, got, c.now)
+		}
+	}
+}
+
+func TestFirstPullDayIsCountedBackFromTheStartAndMinusOneIsNoLimit(t *testing.T) {
+	const now = 1_700_000_000
+	for days, want := range map[int]int64{-1: 0, 1: now - 86_400, 7: now - 7*86_400} {
+		if got := abandonedBefore(days, now*1000+999); got != want {
+			t.Errorf("%d days: %d, want %d", days, got, want)
+		}
+	}
+}
+
+func TestOnlyOldWorkThatWasThereAtTheStartIsLeftAlone(t *testing.T) {
+	const since, upTo = 1_000, 50
+	l := &line{since: since, upTo: upTo}
+	for _, c := range []struct {
+		name string
+		row  store.Row
+		want bool
+	}{
+		{"created long ago, due at once", store.Row{ID: 1, CreateTime: 999}, true},
+		{"created in time", store.Row{ID: 1, CreateTime: 1_000}, false},
+		{"due long ago", store.Row{ID: 1, StartTime: 999, CreateTime: 5}, true},
+		{"created long ago, due in the future", store.Row{ID: 1, StartTime: 9_000, CreateTime: 5}, false},
+		{"came after the start, however it is dated", store.Row{ID: 51, CreateTime: 5}, false},
+	} {
+		if got := l.abandoned(&c.row); got != c.want {
+			t.Errorf("%s: left alone %v, want %v", c.name, got, c.want)
+		}
+	}
+	if unlimited := (&line{upTo: upTo}); unlimited.abandoned(&store.Row{ID: 1}) {
+		t.Error("no limit, and left alone")
+	}
+}
+
+// uncomparable is a handle that cannot be a map's key.
+type uncomparable struct {
+	queue_job.DB
+	_ []string
+}
+
+func TestConfigurationsAreGroupedByTheirDatabase(t *testing.T) {
+	a, b, odd := &struct{ queue_job.DB }{}, &struct{ queue_job.DB }{}, uncomparable{}
+	var configs []queue_job.Config
+	for i, db := range []queue_job.DB{a, b, a, odd, odd} {
+		configs = append(configs, queue_job.Config{JobType: int32(i), Db: db})
+	}
+	var got [][]int32
+	for _, group := range ByDatabase(configs) {
+		var types []int32
+		for _, cfg := range group {
+			types = append(types, cfg.JobType)
+		}
+		got = append(got, types)
+	}
+	want := [][]int32{{0, 2}, {1}, {3}, {4}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+}

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// world is a database's clock beside ours.
+type world struct {
+	local  time.Time
+	offset time.Duration // the database's unix time at the local moment epoch
+}
+
+func newWorld() *world {
+	return &world{local: epoch, offset: time.Duration(1_700_000_000_123_456_000)}
+}
+
+// ask reads the database's clock: the statement takes there to arrive, and the answer back.
+func (w *world) ask(c *clock, there, back time.Duration) {
+	sent := w.local
+	looked := w.database(sent.Add(there))
+	w.local = sent.Add(there + back)
+	c.reading(float64(looked.Microseconds())/1e6, sent, w.local)
+}
+
+func (w *world) database(moment time.Time) time.Duration { return w.offset + moment.Sub(epoch) }
+
+// behind is how far the estimate lags. Whole milliseconds of the estimate, and a reading in a float64, cost a little.
+func (w *world) behind(c *clock) time.Duration {
+	return w.database(w.local) - time.Duration(c.at(w.local))*time.Millisecond
+}
+
+const floatCosts = time.Microsecond
+
+func (w *world) expect(t *testing.T, c *clock, behindAtMost time.Duration) {
+	t.Helper()
+	if behind := w.behind(c); behind < -floatCosts || behind > behindAtMost+time.Millisecond+2*floatCosts {
+		t.Fatalf("behind by %v; want 0 to %v", behind, behindAtMost)
+	}
+}
+
+func TestTheClockIsNeverAheadAndBehindByNoMoreThanTheFastestAnswer(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w, c, fastest := newWorld(), &clock{}, time.Hour
+		for range 50 {
+			there, back := randomly(random), randomly(random)
+			w.ask(c, there, back)
+			fastest = min(fastest, back)
+			w.expect(t, c, fastest)
+			w.local = w.local.Add(randomly(random))
+		}
+	}
+}
+
+func TestTheClockFollowsAStepOfEitherClock(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		w, c := newWorld(), &clock{}
+		for range 20 {
+			// A database clock that jumps ahead and a machine of ours that was suspended look alike.
+			step := time.Hour + time.Duration(random.Int64N(int64(time.Hour)))
+			if random.IntN(2) == 0 {
+				step = -step
+			}
+			w.offset += step
+			there, back := randomly(random), randomly(random)
+			w.ask(c, there, back)
+			w.expect(t, c, back)
+		}
+	}
+}
+
+func TestTheClockGoesOnBetweenReadings(t *testing.T) {
+	w, c := newWorld(), &clock{}
+	w.ask(c, 0, 0)
+	w.local = w.local.Add(time.Hour)
+	w.expect(t, c, 0)
+}
+
+// randomly returns anything up to a minute. No statement travels faster than the database's clock ticks.
+func randomly(random *rand.Rand) time.Duration {
+	return 2*floatCosts + time.Duration(random.Int64N(int64(1)<<random.IntN(36)))
+}
+
+func TestASlowReadingDoesNotSpoilTheEstimateOnADatabaseWithACoarseClock(t *testing.T) {
+	c := &clock{}
+	at := func(d time.Duration) time.Time { return epoch.Add(d) }
+	// SQLite's unixepoch('subsec') has whole milliseconds. True offset: 1.7e9 s.
+	c.reading(1_700_000_000.001, at(time.Millisecond), at(time.Millisecond+50*time.Microsecond))
+	// Sent at 2.900 ms, looked at 2.910 (reads 2 ms), the process pauses, answered a second later.
+	c.reading(1_700_000_000.002, at(2900*time.Microsecond), at(1002900*time.Microsecond))
+	if behind := 1_700_000_001_100 - c.at(at(1100*time.Millisecond)); behind > 2 {
+		t.Errorf("behind by %d ms after a good reading before", behind)
+	}
+}

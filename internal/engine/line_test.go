@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// silent is a log that nobody reads.
+type silent struct{}
+
+func (silent) GetNewContext(string) context.Context { return context.Background() }
+func (silent) Info(context.Context, string)         {}
+func (silent) Warn(context.Context, string)         {}
+func (silent) Error(context.Context, string)        {}
+func (silent) Debug(context.Context, string)        {}
+
+// lineOf returns a line that no loop works.
+func lineOf(limit int) *line {
+	l := &line{
+		log: silent{}, clock: &clock{}, queue: newQueue(limit, &loads{}),
+		rowsCame: make(chan struct{}, 1), load: make(chan struct{}, 1),
+	}
+	l.settler = newSettler(l, "test")
+	return l
+}
+
+var lease = &keeper.Lease{Term: 7}
+
+func TestARowWithoutRoomIsLeftToTheLoader(t *testing.T) {
+	l := lineOf(1)
+	if !l.offer(lease, &store.Row{ID: 1}) || l.behind.Load() {
+		t.Fatal("no room for the first row")
+	}
+	if l.offer(lease, &store.Row{ID: 2}) || !l.behind.Load() || !l.missed.Load() || len(l.load) != 1 {
+		t.Fatal("the loader does not hear of the second row")
+	}
+}
+
+func TestAnAbandonedRowIsNeitherQueuedNorMissed(t *testing.T) {
+	l := lineOf(1)
+	l.since, l.upTo = 1000, 50
+	if !l.offer(lease, &store.Row{ID: 1, CreateTime: 5}) || l.behind.Load() || l.queue.inMemory() > 0 {
+		t.Fatal("it was taken in")
+	}
+}
+
+func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		row  store.Row
+		want string
+	}{
+		{"never lost", store.Row{ID: 1}, "among others"},
+		{"lost for the first time", store.Row{ID: 1, Term: 5}, "among others"},
+		{"lost for the second time", store.Row{ID: 1, Term: 5, Lost: 1}, "alone"},
+		{"lost twice, and put back since", store.Row{ID: 1, Lost: 2}, "alone"},
+		{"failed for that, and set back by hand", store.Row{ID: 1, Lost: 3}, "alone"},
+		{"lost for the third time", store.Row{ID: 1, Term: 5, Lost: 2}, "failed"},
+		{"marked by this very term", store.Row{ID: 1, Term: 7, Lost: 2}, "alone"},
+	} {
+		l := lineOf(9)
+		for range 2 { // a row that is read twice is one row
+			if !l.offer(lease, &c.row) {
+				t.Fatal("no room")
+			}
+		}
+		got := map[string]int{"among others": len(l.queue.pick(1e15, 9)), "alone": len(l.queue.suspects), "failed": l.settler.waiting()}
+		if got[c.want] != 1 || got["among others"]+got["alone"]+got["failed"] != 1 {
+			t.Errorf("%s: %v, want it %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestALeaseIsNamedAfterTheJobTypeAndNotTheService(t *testing.T) {
+	for _, service := range []string{"shop", "warehouse"} {
+		l := &line{cfg: queue_job.Config{ServiceName: service, JobType: -7}}
+		if name := l.want().Name; name != "job--7" {
+			t.Error(name)
+		}
+	}
+}
+
+func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T) {
+	l := lineOf(9)
+	for id := range uint64(3) {
+		l.settler.add(fresh(id+1), verdict{status: queue_job.JobStatusSuccess}, 0)
+	}
+	first := l.settler.take(2)
+	if len(first) != 2 || l.settler.waiting() != 3 {
+		t.Fatalf("%d taken, %d waiting", len(first), l.settler.waiting())
+	}
+	l.settler.putBack(first[:1]) // the other one is written
+	if l.settler.waiting() != 2 {
+		t.Fatalf("%d waiting", l.settler.waiting())
+	}
+	next := l.settler.take(9)
+	if len(next) != 2 || next[0].ID != 3 || next[1].ID != 1 {
+		t.Fatalf("the failed one does not stand behind: %d", next[0].ID)
+	}
+}
+
+func TestAlikeVerdictsForDifferentReasonsAreWrittenTogetherAndLoggedApart(t *testing.T) {
+	l := lineOf(9)
+	for id, reason := range []string{"timeout", "refused"} {
+		l.settler.add(fresh(uint64(id)), verdict{status: queue_job.JobStatusFailed, reason: reason}, 0)
+	}
+	one, other := l.settler.pending[0], l.settler.pending[1]
+	if one.act != other.act || one.log.Error != "timeout" || other.log.Error != "refused" {
+		t.Fatalf("%+v, %+v", one, other)
+	}
+}

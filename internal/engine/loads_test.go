@@ -1,0 +1,22 @@
+package engine
+
+import "testing"
+
+func TestTheOldestReadUnderWayHoldsForgettingBack(t *testing.T) {
+	var l loads
+	expect := func(when string, newest, oldest uint64) {
+		t.Helper()
+		if n, o := l.span(); n != newest || o != oldest {
+			t.Fatalf("%s: newest %d, oldest %d; want %d, %d", when, n, o, newest, oldest)
+		}
+	}
+	expect("none began", 0, 1)
+	first, second, third := l.begin(), l.begin(), l.begin()
+	expect("three under way", 3, 1)
+	second()
+	expect("the second is over", 3, 1)
+	first()
+	expect("the first is over too", 3, 3)
+	third()
+	expect("all are over", 3, 4)
+}

@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+func fresh(id uint64) *task            { return timed(id, 0) }
+func timed(id uint64, due int64) *task { return &task{Row: store.Row{ID: id}, due: due} }
+
+func suspect(id uint64, due int64) *task {
+	t := timed(id, due)
+	t.suspect = true
+	return t
+}
+
+func queueOf(t *testing.T, limit int, tasks ...*task) *queue {
+	t.Helper()
+	q := newQueue(limit, &loads{})
+	for _, task := range tasks {
+		if !q.offer(task) {
+			t.Fatalf("no room for %d", task.ID)
+		}
+	}
+	return q
+}
+
+func expectIDs(t *testing.T, tasks []*task, want ...uint64) {
+	t.Helper()
+	if got := idsOf(tasks); !slices.Equal(got, want) && len(got)+len(want) > 0 {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+}
+
+func TestARowInMemoryIsNotTakenTwice(t *testing.T) {
+	q := queueOf(t, 10, fresh(1), fresh(1))
+	expectIDs(t, q.pick(0, 10), 1)
+	if !q.offer(fresh(1)) {
+		t.Fatal("a row that runs counts as turned away")
+	}
+	if q.admit(fresh(1)) {
+		t.Fatal("a row that runs was admitted again")
+	}
+	expectIDs(t, q.pick(0, 10))
+}
+
+func TestADepartedRowStaysKnownUntilReadsThatBeganBeforeAreOver(t *testing.T) {
+	q := queueOf(t, 10, fresh(1))
+	before := q.loads.begin()
+	q.forget(q.pick(0, 1)...)
+	after := q.loads.begin()
+	defer after()
+
+	q.offer(fresh(1)) // by the read that began before
+	expectIDs(t, q.pick(0, 1))
+	before()
+	q.offer(fresh(1)) // by the read that began after
+	expectIDs(t, q.pick(0, 1), 1)
+}
+
+func TestARowForgottenWhileNothingIsReadMayComeBackAtOnce(t *testing.T) {
+	q := queueOf(t, 10, fresh(1))
+	q.forget(q.pick(0, 1)...)
+	q.offer(fresh(1))
+	expectIDs(t, q.pick(0, 1), 1)
+}
+
+func TestLanesAreServedByTurns(t *testing.T) {
+	q := queueOf(t, 20, fresh(1), fresh(2), fresh(3), fresh(4), timed(11, 5), timed(12, 6))
+	expectIDs(t, q.pick(10, 3), 1, 11, 2)
+	expectIDs(t, q.pick(10, 9), 12, 3, 4)
+}
+
+func TestTimedRowsComeInTheOrderInWhichTheyFallDueAndNotBefore(t *testing.T) {
+	q := queueOf(t, 20, timed(1, 300), timed(2, 100), timed(4, 200), timed(3, 200))
+	expectIDs(t, q.pick(99, 9))
+	expectIDs(t, q.pick(200, 9), 2, 3, 4)
+	if due, ok := q.nextDue(); !ok || due != 300 {
+		t.Fatalf("next due %d, %v", due, ok)
+	}
+}
+
+func TestNextDueIsNowForFreshRowsAndNeverForAnEmptyQueue(t *testing.T) {
+	q := queueOf(t, 20)
+	if _, ok := q.nextDue(); ok {
+		t.Fatal("an empty queue has something due")
+	}
+	q = queueOf(t, 20, timed(1, 300), fresh(2), suspect(3, 100))
+	if due, ok := q.nextDue(); !ok || due != 0 {
+		t.Fatalf("next due %d, %v", due, ok)
+	}
+}
+
+func TestOneLaneLeavesRoomToTheOther(t *testing.T) {
+	for _, lane := range []struct {
+		name        string
+		mine, other func(id uint64) *task
+	}{
+		{"fresh", fresh, func(id uint64) *task { return timed(id, 1) }},
+		{"timed", func(id uint64) *task { return timed(id, 1) }, fresh},
+	} {
+		q := queueOf(t, 8, lane.mine(1), lane.mine(2), lane.mine(3), lane.mine(4), lane.mine(5), lane.mine(6))
+		if q.offer(lane.mine(7)) {
+			t.Errorf("%s: takes more than three quarters", lane.name)
+		}
+		if !q.offer(lane.other(8)) || !q.offer(lane.other(9)) {
+			t.Errorf("%s: leaves no room to the other lane", lane.name)
+		}
+		if q.offer(lane.other(10)) {
+			t.Errorf("%s: more rows than the limit", lane.name)
+		}
+	}
+}
+
+func TestAQueueOfOneHoldsOne(t *testing.T) {
+	q := queueOf(t, 1, fresh(1))
+	if q.offer(timed(2, 1)) {
+		t.Fatal("holds two")
+	}
+	if now, most := q.room(true); now != 0 || most != 1 {
+		t.Fatalf("room %d of %d", now, most)
+	}
+	q.pick(0, 1)
+	if now, _ := q.room(true); now != 1 {
+		t.Fatal("a row that was picked still takes room")
+	}
+}
+
+func TestSuspectsWaitApartAndTakeRoom(t *testing.T) {
+	q := queueOf(t, 4, suspect(1, 50), suspect(2, 20), fresh(3), fresh(4))
+	if q.offer(fresh(5)) {
+		t.Fatal("more rows than the limit")
+	}
+	expectIDs(t, q.pick(100, 9), 3, 4)
+	if due, ok := q.nextSuspect(); !ok || due != 20 {
+		t.Fatalf("next suspect %d, %v", due, ok)
+	}
+	if s := q.pickSuspect(19); s != nil {
+		t.Fatalf("%d came early", s.ID)
+	}
+	expectIDs(t, []*task{q.pickSuspect(20), q.pickSuspect(100)}, 2, 1)
+	if _, ok := q.nextSuspect(); ok || q.pickSuspect(100) != nil {
+		t.Fatal("a suspect too many")
+	}
+}
+
+func TestARowThatCannotBeMarkedWaitsLongerEachTimeAndLetsOthersPass(t *testing.T) {
+	q := queueOf(t, 10, fresh(1), fresh(2))
+	now := int64(1_000_000)
+	var last int64
+	for range 20 {
+		refused := q.pick(now, 1)
+		expectIDs(t, refused, 1)
+		q.putBack(now, refused)
+		due := refused[0].due - now
+		longer := due > last || due == last && due > (10*time.Second).Milliseconds()
+		if !longer || due < retryFirst.Milliseconds() || due > (30*time.Second).Milliseconds() {
+			t.Fatalf("waits %d ms after %d ms", due, last)
+		}
+		last = due
+		if first := q.pick(now+due-1, 1); first != nil {
+			expectIDs(t, first, 2) // it passes, once
+		}
+		now += due
+	}
+}
+
+func TestASuspectThatCannotBeMarkedStaysASuspect(t *testing.T) {
+	q := queueOf(t, 10, suspect(1, 0))
+	q.putBack(100, []*task{q.pickSuspect(100)})
+	expectIDs(t, q.pick(1_000_000, 1))
+	expectIDs(t, []*task{q.pickSuspect(1_000_000)}, 1)
+}
+
+func TestARowThatRunsAgainStaysInMemoryIfThereIsRoom(t *testing.T) {
+	q := queueOf(t, 2, fresh(1))
+	first := q.pick(0, 1)[0]
+	first.due = 50
+	if !q.again(first) {
+		t.Fatal("no room")
+	}
+	expectIDs(t, q.pick(50, 1), 1)
+
+	q.offer(fresh(2))
+	q.offer(timed(3, 1))
+	if q.again(first) {
+		t.Fatal("more rows than the limit")
+	}
+	q.clear()
+	q.offer(fresh(1)) // forgotten, so a read may bring it back
+	expectIDs(t, q.pick(0, 1), 1)
+}
+
+func TestClearForgetsWhatWaitsAndNotWhatRuns(t *testing.T) {
+	q := queueOf(t, 10, fresh(1))
+	q.pick(0, 1)
+	for _, waiting := range []*task{fresh(2), timed(3, 1), suspect(4, 0)} {
+		q.offer(waiting)
+	}
+	q.clear()
+	if got := q.inMemory(); got != 1 {
+		t.Fatalf("%d rows in memory, want the one that runs", got)
+	}
+	for id := range uint64(4) {
+		q.offer(fresh(id + 1))
+	}
+	expectIDs(t, q.pick(9, 9), 2, 3, 4)
+}

@@ -1,0 +1,343 @@
+package keeper
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/create-info/persistent-queue/internal/lease"
+)
+
+const lock = 9 * time.Second // renewed every three
+
+var errAway = errors.New("connection refused")
+
+func expectLost(t *testing.T, l *Lease) {
+	t.Helper()
+	synctest.Wait()
+	if l.Trusted() || !errors.Is(context.Cause(l.Context()), ErrLost) {
+		t.Errorf("trusted %v, cause %v; want it lost", l.Trusted(), context.Cause(l.Context()))
+	}
+}
+
+func expectHeld(t *testing.T, l *Lease) {
+	t.Helper()
+	synctest.Wait()
+	if !l.Trusted() || l.Context().Err() != nil {
+		t.Errorf("trusted %v, cause %v; want it held", l.Trusted(), context.Cause(l.Context()))
+	}
+}
+
+func expectFailures(t *testing.T, f *fake, n int) {
+	t.Helper()
+	if got := f.failures(); len(got) != n {
+		t.Errorf("heard of %d failed renewals, want %d: %v", len(got), n, got)
+	}
+}
+
+func TestARenewedLeaseIsTrustedOn(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		l := f.takeIt(t)
+		time.Sleep(time.Hour)
+		expectHeld(t, l)
+		expectFailures(t, f, 0)
+		if n := len(f.statements(keep)); n != int(time.Hour/(lock/3)) {
+			t.Errorf("renewed %d times in an hour", n)
+		}
+	})
+}
+
+func TestTrustEndsByItselfWhenRenewalsFail(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		taken := time.Now()
+		f.alwaysSays(keep, answer{err: errAway})
+		l := f.takeIt(t)
+		trust := lease.TrustedUntil(taken, lock).Sub(taken)
+
+		time.Sleep(trust - time.Nanosecond)
+		expectHeld(t, l)
+		time.Sleep(time.Nanosecond)
+		expectLost(t, l)
+		heard := f.failures()
+		if len(heard) < 10 || !errors.Is(heard[0], errAway) {
+			t.Errorf("heard of %d failed renewals: %v", len(heard), heard)
+		}
+		time.Sleep(time.Hour)
+		if more := len(f.failures()) - len(heard); more > 1 {
+			t.Errorf("renewed %d times after trust had ended", more)
+		}
+	})
+}
+
+func TestARenewalAfterTwoFailuresSavesTheLease(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(keep, answer{err: errAway}, answer{err: errAway})
+		l := f.takeIt(t)
+		time.Sleep(2 * lock)
+		expectHeld(t, l)
+		expectFailures(t, f, 2)
+	})
+}
+
+func TestTrustIsCountedFromTheSendingOfTheStatement(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		taken := time.Now()
+		f.says(keep, answer{changed: 1, takes: time.Second})
+		f.alwaysSays(keep, answer{err: errAway})
+		l := f.takeIt(t)
+		<-l.Context().Done()
+		if got, want := time.Now(), lease.TrustedUntil(taken.Add(lock/3), lock); !got.Equal(want) {
+			t.Errorf("trust ended %v after the taking, want %v", got.Sub(taken), want.Sub(taken))
+		}
+	})
+}
+
+func TestARenewalThatHangsIsGivenUpInTimeForAnother(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(keep, answer{takes: time.Hour})
+		l := f.takeIt(t)
+		time.Sleep(2 * lock)
+		expectHeld(t, l)
+		expectFailures(t, f, 1)
+	})
+}
+
+func TestALeaseWhoseRenewalComesBackTooLateStaysLost(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		l := f.takeIt(t)
+		f.alwaysSays(keep, answer{err: errAway})
+		<-l.Context().Done()
+		f.alwaysSays(keep, answer{changed: 1})
+		time.Sleep(lock)
+		expectLost(t, l)
+	})
+}
+
+func TestWhenARenewalChangesFewerRowsTheReadBackDecides(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer [][]driver.Value
+		expect func(*testing.T, *Lease)
+	}{
+		{"still ours", [][]driver.Value{{"job-1"}}, expectHeld},
+		{"still ours, in the case that MySQL does not tell apart", [][]driver.Value{{"JOB-1"}}, expectHeld},
+		{"somebody else has it", nil, expectLost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			withKeeper(t, func(t *testing.T, f *fake) {
+				f.says(keep, answer{changed: 0})
+				f.says(readKeep, answer{rows: c.answer})
+				l := f.takeIt(t)
+				time.Sleep(lock / 3)
+				c.expect(t, l)
+				expectFailures(t, f, 0) // an answer is no failure
+			})
+		})
+	}
+}
+
+func TestALostLeaseTakesNoOtherWithIt(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner(), time.Now())
+		two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner(), time.Now())
+		f.says(keep, answer{changed: 1})
+		f.says(readKeep, answer{rows: [][]driver.Value{{"job-2"}}})
+		time.Sleep(lock / 3)
+		expectLost(t, one)
+		expectHeld(t, two)
+	})
+}
+
+func TestAReadBackThatFailsLosesNothingYet(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(keep, answer{changed: 0})
+		f.says(readKeep, answer{err: errAway})
+		l := f.takeIt(t)
+		time.Sleep(2 * lock)
+		expectHeld(t, l)
+		expectFailures(t, f, 1)
+	})
+}
+
+func TestLeasesOfOneLengthAreRenewedInOneStatement(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.alwaysSays(keep, answer{changed: 3})
+		for _, name := range []string{"job-1", "job-2", "job-3"} {
+			f.hold(Want{Name: name, Lock: lock}, 1, f.owner(), time.Now())
+		}
+		time.Sleep(lock)
+		synctest.Wait()
+		renewals := f.statements(keep)
+		if len(renewals) != 3 || len(renewals[0].args) != 6 {
+			t.Errorf("%d statements in three turns: %v", len(renewals), renewals)
+		}
+	})
+}
+
+func TestALeaseThatSomebodyHoldsIsOnlyLookedAt(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(see, answer{rows: [][]driver.Value{{"job-1", int64(0)}}})
+		if taken, err := f.Take(t.Context(), wanted); len(taken) > 0 || err != nil {
+			t.Errorf("%v, %v", taken, err)
+		}
+		if len(f.statements(take))+len(f.statements(makeRow)) > 0 {
+			t.Error("wrote something")
+		}
+	})
+}
+
+func TestALeaseThatHasNoRowYetGetsOne(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(see, answer{})
+		f.takeIt(t)
+		if rows := f.statements(makeRow); len(rows) != 1 || !slices.Equal(rows[0].args, []string{"job-1"}) {
+			t.Errorf("%v", rows)
+		}
+	})
+}
+
+func TestWhoComesLateForALeaseHasNotTakenIt(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(take, answer{changed: 0})
+		f.says(readTake, answer{})
+		if taken, err := f.Take(t.Context(), wanted); len(taken) > 0 || err != nil {
+			t.Errorf("%v, %v", taken, err)
+		}
+	})
+}
+
+func TestATakingOfUnknownOutcomeIsGivenBack(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		unknown func(f *fake)
+	}{
+		{"sent and not answered", func(f *fake) { f.says(take, answer{err: errAway}) }},
+		{"the read-back failed", func(f *fake) { f.says(readTake, answer{err: errAway}) }},
+		{"it hung until the caller's patience ended", func(f *fake) { f.says(take, answer{takes: time.Hour}) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			withKeeper(t, func(t *testing.T, f *fake) {
+				c.unknown(f)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if taken, err := f.Take(ctx, wanted); err == nil || len(taken)+len(f.all()) > 0 {
+					t.Errorf("%v, %v", taken, err)
+				}
+				owner := f.statements(take)[0].args[0]
+				if back := f.statements(release); len(back) != 1 || !slices.Equal(back[0].args, []string{"job-1", owner}) {
+					t.Errorf("taken by %s, given back: %v", owner, back)
+				}
+			})
+		})
+	}
+}
+
+func TestGivingBackATakingOfUnknownOutcomeTakesNoLongerThanASecond(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(take, answer{err: errAway})
+		f.says(release, answer{takes: time.Hour})
+		began := time.Now()
+		if _, err := f.Take(t.Context(), wanted); !errors.Is(err, errAway) || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestAReleasedLeaseIsNeitherTrustedNorRenewed(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		l := f.takeIt(t)
+		if ours, err := f.Release(t.Context(), l); !ours || err != nil {
+			t.Fatal(ours, err)
+		}
+		if l.Trusted() || !errors.Is(context.Cause(l.Context()), ErrReleased) {
+			t.Errorf("trusted %v, cause %v", l.Trusted(), context.Cause(l.Context()))
+		}
+		time.Sleep(time.Hour)
+		if n := len(f.statements(keep)); n > 0 {
+			t.Errorf("renewed %d times", n)
+		}
+	})
+}
+
+func TestALeaseThatCouldNotBeReleasedIsNotTrustedEither(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(release, answer{err: errAway})
+		l := f.takeIt(t)
+		if _, err := f.Release(t.Context(), l); !errors.Is(err, errAway) || l.Trusted() {
+			t.Errorf("trusted %v, %v", l.Trusted(), err)
+		}
+	})
+}
+
+func TestAReleaseThatChangesNothingAsksWhoseTheLeaseIs(t *testing.T) {
+	for count, ours := range map[int64]bool{1: true, 0: false} {
+		withKeeper(t, func(t *testing.T, f *fake) {
+			f.says(release, answer{changed: 0})
+			f.says(readRelease, answer{rows: [][]driver.Value{{count}}})
+			if got, err := f.Release(t.Context(), f.takeIt(t)); got != ours || err != nil {
+				t.Errorf("%d rows are ours: %v, %v", count, got, err)
+			}
+		})
+	}
+}
+
+func TestTheEndOfTheParentEndsTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, stop := context.WithCancel(t.Context())
+		l := New(parent, nil, "shop", nil).hold(wanted[0], 1, "me", time.Now())
+		expectHeld(t, l)
+		if stop(); l.Trusted() {
+			t.Error("trusted after its parent has ended")
+		}
+		l.end(ErrReleased)
+	})
+}
+
+func TestALeaseWhoseTakingTookTooLongIsNotTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := time.Now()
+		time.Sleep(lock)
+		expectLost(t, New(t.Context(), nil, "shop", nil).hold(wanted[0], 1, "me", sent))
+	})
+}
+
+func TestEveryTakingHasAnOwnerOfItsOwnThatFitsTheColumn(t *testing.T) {
+	for _, holder := range []string{Holder("shop"), strings.Repeat("é", 300)} {
+		k := &Keeper{holder: holder}
+		var owners []string
+		for range 100 {
+			owner := k.owner()
+			if n := utf8.RuneCountInString(owner); n > 255 {
+				t.Errorf("%d characters; locked_by holds 255", n)
+			}
+			if readable, _, _ := strings.Cut(owner, "#"); !strings.HasPrefix(holder, readable) || readable == "" {
+				t.Errorf("%q does not say who holds it", owner)
+			}
+			owners = append(owners, owner)
+		}
+		slices.Sort(owners)
+		if len(slices.Compact(owners)) != 100 {
+			t.Error("an owner came twice")
+		}
+	}
+}
+
+func TestALeaseWhoseTrustHasEndedIsNotRenewed(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.alwaysSays(keep, answer{err: errAway})
+		l := f.takeIt(t)
+		<-l.Context().Done()
+		f.alwaysSays(keep, answer{changed: 1}) // the database is back
+		before := len(f.statements(keep))
+		time.Sleep(lock)
+		if n := len(f.statements(keep)) - before; n > 0 {
+			t.Errorf("renewed %d times after trust had ended: the row is taken for %v more, and nobody works", n, lock)
+		}
+	})
+}

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// server is a database without jobs and leases.
+type server struct {
+	takes  time.Duration
+	fails  atomic.Bool
+	opened atomic.Int32
+}
+
+func (s *server) Connect(context.Context) (driver.Conn, error) {
+	s.opened.Add(1)
+	return connection{s}, nil
+}
+func (s *server) Driver() driver.Driver { return nil }
+
+type connection struct{ *server }
+
+func (c connection) wait(ctx context.Context) error {
+	select {
+	case <-time.After(c.takes):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.fails.Load() {
+		return errors.New("gone away")
+	}
+	return nil
+}
+
+func (c connection) ExecContext(ctx context.Context, _ string, _ []driver.NamedValue) (driver.Result, error) {
+	return driver.RowsAffected(1), c.wait(ctx)
+}
+func (c connection) QueryContext(ctx context.Context, query string, _ []driver.NamedValue) (driver.Rows, error) {
+	return &rows{counts: strings.HasPrefix(query, "SELECT COUNT(*)")}, c.wait(ctx)
+}
+func (connection) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
+func (connection) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
+func (connection) Close() error                        { return nil }
+
+// rows are none, or one with a count of 0.
+type rows struct{ counts bool }
+
+func (*rows) Columns() []string { return []string{"column"} }
+func (*rows) Close() error      { return nil }
+func (r *rows) Next(to []driver.Value) error {
+	if !r.counts {
+		return io.EOF
+	}
+	r.counts, to[0] = false, int64(0)
+	return nil
+}
+
+func poolOf(t *testing.T) *sql.DB {
+	t.Helper()
+	db := sql.OpenDB(&server{})
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func storeOn(db DB) *Store { return &Store{db: db, dialect: mysql} }
+
+// use sends a statement through a store and expects the pool to have the limit afterwards.
+func use(t *testing.T, s *Store, pool *sql.DB, limit int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := s.exec(ctx, "UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	expectLimit(t, pool, limit)
+}
+
+func expectLimit(t *testing.T, pool *sql.DB, limit int) {
+	t.Helper()
+	if got := pool.Stats().MaxOpenConnections; got != limit {
+		t.Fatalf("the pool's limit is %d, want %d", got, limit)
+	}
+}
+
+func TestAReservedConnectionComesOnTopOfThePoolsLimitAndGoesAgain(t *testing.T) {
+	pool := poolOf(t)
+	pool.SetMaxOpenConns(1)
+	handler, err := pool.Conn(t.Context()) // sits on the one connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handler.Close()
+	reserved, release := storeOn(pool).Reserve()
+	use(t, reserved, pool, 2)
+	use(t, reserved, pool, 2)
+	release()
+	expectLimit(t, pool, 1)
+	if inUse := pool.Stats().InUse; inUse != 1 {
+		t.Fatalf("%d connections in use, want the handler's", inUse)
+	}
+	release()
+	expectLimit(t, pool, 1)
+}
+
+func TestAPoolWithoutALimitKeepsNone(t *testing.T) {
+	pool := poolOf(t)
+	reserved, release := storeOn(pool).Reserve()
+	use(t, reserved, pool, 0)
+	release()
+	expectLimit(t, pool, 0)
+}
+
+func TestALowerLimitSetLaterGetsThePlaceToo(t *testing.T) {
+	pool := poolOf(t)
+	pool.SetMaxOpenConns(5)
+	reserved, release := storeOn(pool).Reserve()
+	use(t, reserved, pool, 6)
+	pool.SetMaxOpenConns(2)
+	use(t, reserved, pool, 3)
+	release()
+	expectLimit(t, pool, 2)
+}
+
+func TestAHigherLimitSetLaterStays(t *testing.T) {
+	pool := poolOf(t)
+	pool.SetMaxOpenConns(2)
+	reserved, release := storeOn(pool).Reserve()
+	use(t, reserved, pool, 3)
+	pool.SetMaxOpenConns(10)
+	use(t, reserved, pool, 10)
+	release()
+	expectLimit(t, pool, 10)
+}
+
+func TestALimitSetWhereThereWasNoneGetsThePlace(t *testing.T) {
+	pool := poolOf(t)
+	reserved, release := storeOn(pool).Reserve()
+	use(t, reserved, pool, 0)
+	pool.SetMaxOpenConns(2)
+	use(t, reserved, pool, 3)
+	release()
+	expectLimit(t, pool, 2)
+}
+
+func TestAllStoresOfAPoolShareOneConnection(t *testing.T) {
+	pool := poolOf(t)
+	pool.SetMaxOpenConns(3)
+	first, releaseFirst := storeOn(pool).Reserve()
+	second, releaseSecond := storeOn(sqlx.NewDb(pool, "mysql")).Reserve()
+	use(t, first, pool, 4)
+	use(t, second, pool, 4)
+	if inUse := pool.Stats().InUse; inUse != 1 {
+		t.Errorf("%d connections in use", inUse)
+	}
+	releaseFirst()
+	releaseFirst() // counts once
+	expectLimit(t, pool, 4)
+	use(t, second, pool, 4)
+	releaseSecond()
+	expectLimit(t, pool, 3)
+}
+
+func TestTheReservedConnectionIsOpenedAnewAfterItBroke(t *testing.T) {
+	s := &server{}
+	pool := sql.OpenDB(s)
+	defer pool.Close()
+	pool.SetMaxOpenConns(1)
+	reserved, release := storeOn(pool).Reserve()
+	defer release()
+	use(t, reserved, pool, 2)
+	s.fails.Store(true)
+	if _, err := reserved.exec(t.Context(), "UPDATE"); err == nil {
+		t.Fatal("no error")
+	}
+	if inUse := pool.Stats().InUse; inUse != 0 {
+		t.Fatalf("the broken connection is still held: %d in use", inUse)
+	}
+	s.fails.Store(false)
+	use(t, reserved, pool, 2)
+}
+
+func TestUsersOfTheReservedConnectionWaitForTheirTurnNoLongerThanTheirContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := sql.OpenDB(&server{takes: 5 * time.Second})
+		defer pool.Close()
+		reserved, release := storeOn(pool).Reserve()
+		defer release()
+		first := make(chan error, 1)
+		go func() {
+			_, err := reserved.exec(t.Context(), "UPDATE")
+			first <- err
+		}()
+		synctest.Wait()
+
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := reserved.exec(ctx, "UPDATE"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if _, err := reserved.exec(t.Context(), "UPDATE"); err != nil || time.Since(began) != 10*time.Second {
+			t.Errorf("%v after %v; want its turn after the first one's", err, time.Since(began))
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// uncomparable is a pool that cannot be a map's key.
+type uncomparable struct {
+	*sql.DB
+	_ []string
+}
+
+func TestWhereNoConnectionCanBeReservedTheStoreIsTheSame(t *testing.T) {
+	pool := poolOf(t)
+	for _, s := range []*Store{storeOn(uncomparable{DB: pool}), storeOn(hanging{}), {db: pool, dialect: sqlite}} {
+		reserved, release := s.Reserve()
+		if reserved != s {
+			t.Errorf("another store on %T", s.db)
+		}
+		release()
+		release()
+	}
+}

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// verbs calls everything that sends a statement.
+var verbs = map[string]func(context.Context, *Store){
+	"Abandoned": func(ctx context.Context, s *Store) {
+		for _, lane := range Lanes() {
+			_, _, _ = s.Abandoned(ctx, 7, lane, 1000, 500)
+		}
+	},
+	"Columns":      func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
+	"FailLost":     func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, ids, 9, 2) },
+	"Finish":       func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, ids, 9, 1) },
+	"Indexes":      func(ctx context.Context, s *Store) { _, _ = s.Indexes(ctx, "async_job_tab") },
+	"KeepLeases":   func(ctx context.Context, s *Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10) },
+	"LogAttempts":  func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
+	"MakeLeases":   func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
+	"Mark":         func(ctx context.Context, s *Store) { _, _ = s.Mark(ctx, ids, 9) },
+	"MarkedRows":   func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
+	"Newest":       func(ctx context.Context, s *Store) { _, _, _ = s.Newest(ctx) },
+	"Page":         func(ctx context.Context, s *Store) { _, _ = s.Page(ctx, 7, places(), 3, 100) },
+	"PutBack":      func(ctx context.Context, s *Store) { _, _ = s.PutBack(ctx, ids, 9, 4, 1.5, 1) },
+	"ReleaseLease": func(ctx context.Context, s *Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
+	"SeeLeases":    func(ctx context.Context, s *Store) { _, _ = s.SeeLeases(ctx, leases) },
+	"SweepAll":     func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 100) },
+	"Tail":         func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, []int32{7}, 3, 100) },
+	"TakeLeases":   func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 10) },
+	"UnmarkJobs":   func(ctx context.Context, s *Store) { _ = s.UnmarkJobs(ctx, ids, 9) },
+}
+
+var ids, leases = []uint64{1, 2}, []string{"a", "b"}
+
+func places() (list []Place) {
+	for _, lane := range Lanes() {
+		list = append(list, Place{Lane: lane})
+	}
+	return list
+}
+
+type statement struct {
+	text string
+	args []any
+}
+
+// recorder notes every statement, and answers that nothing was changed or found.
+type recorder struct {
+	*sql.DB
+	sent []statement
+}
+
+func (r *recorder) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	r.sent = append(r.sent, statement{query, args})
+	return driver.RowsAffected(0), nil
+}
+
+func (r *recorder) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	r.sent = append(r.sent, statement{query, args})
+	return r.DB.QueryContext(ctx, query)
+}
+
+func sentBy(t *testing.T, d dialect, verb func(context.Context, *Store)) []statement {
+	t.Helper()
+	db := poolOf(t)
+	r := &recorder{DB: db}
+	verb(t.Context(), &Store{db: r, dialect: d})
+	return r.sent
+}
+
+func TestEveryVerbsStatementsAreLookedAtHere(t *testing.T) {
+	send := reflect.TypeFor[*Store]()
+	for i := range send.NumMethod() {
+		m := send.Method(i)
+		takesContext := m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]()
+		if takesContext && verbs[m.Name] == nil {
+			t.Errorf("%s sends statements, and is not in the list", m.Name)
+		}
+	}
+	for name, verb := range verbs {
+		for _, d := range []dialect{mysql, mariadb, sqlite} {
+			if len(sentBy(t, d, verb)) == 0 {
+				t.Errorf("%s sends nothing to %s", name, d.name)
+			}
+		}
+	}
+}
+
+func TestTheStatementsRunOnMySQL57(t *testing.T) {
+	tooNew := regexp.MustCompile(`(?i)\bSKIP\s+LOCKED\b|\bNOWAIT\b|\bOVER\s*\(|\bWITH\b|\bJSON\w*|->|\bRETURNING\b|\bLATERAL\b|\bEXCEPT\b|\bINTERSECT\b|\)\s*AS\s+new\b|FULL\s+OUTER`)
+	for name, verb := range verbs {
+		for _, s := range append(sentBy(t, mysql, verb), statement{text: AddJob}) {
+			if found := tooNew.FindString(s.text); found != "" {
+				t.Errorf("%s says %q: %s", name, found, s.text)
+			}
+		}
+	}
+}
+
+func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
+	for _, name := range []string{"Mark", "MarkedRows", "UnmarkJobs", "Finish", "PutBack", "FailLost", "Tail", "SweepAll", "Page", "Newest"} {
+		sent := sentBy(t, mysql, verbs[name])
+		if len(sent) != 1 || len(sent[0].args) != 0 {
+			t.Errorf("%s sends %d statements; arguments %v cost it two round trips more", name, len(sent), sent[0].args)
+		}
+	}
+}
+
+func TestTheMarkLooksAtTheOldTermBeforeItSetsItsOwn(t *testing.T) {
+	for _, verb := range []string{"Mark", "FailLost"} {
+		text := sentBy(t, mysql, verbs[verb])[0].text
+		if lost, term := strings.Index(text, "SET lost ="), strings.Index(text, ", term ="); lost < 0 || term < lost {
+			t.Errorf("MySQL sets from left to right, and %s says: %s", verb, text)
+		}
+	}
+}
+
+func TestEveryOutcomeIsFencedByTheTerm(t *testing.T) {
+	for _, name := range []string{"Finish", "PutBack", "UnmarkJobs"} {
+		if text := sentBy(t, mysql, verbs[name])[0].text; !strings.Contains(text, "AND term = 9 AND "+pending) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+func TestALongLogIsWrittenInPieces(t *testing.T) {
+	var written int
+	for _, s := range sentBy(t, mysql, func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 450)) }) {
+		if len(s.args) > 8*attemptRowsMax || len(s.args) != strings.Count(s.text, "?") {
+			t.Errorf("%d arguments for %d places", len(s.args), strings.Count(s.text, "?"))
+		}
+		written += len(s.args) / 8
+	}
+	if written != 450 {
+		t.Errorf("%d of 450 attempts written", written)
+	}
+}

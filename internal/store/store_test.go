@@ -1,0 +1,210 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/DATA-DOG/go-sqlmock"
+)
+
+func mocked(t *testing.T) (*sql.DB, sqlmock.Sqlmock) {
+	t.Helper()
+	db, mock, err := sqlmock.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := mock.ExpectationsWereMet(); err != nil {
+			t.Error(err)
+		}
+		mock.ExpectClose()
+		db.Close()
+	})
+	return db, mock
+}
+
+func version(text string) *sqlmock.Rows { return sqlmock.NewRows([]string{"version"}).AddRow(text) }
+
+func TestOpenTellsTheDatabaseByItsVersion(t *testing.T) {
+	for answer, want := range map[string]string{
+		"8.4.3":                           "MySQL",
+		"5.7.44-log":                      "MySQL",
+		"10.11.6-MariaDB-0+deb12u1":       "MariaDB",
+		"5.5.5-10.4.32-MariaDB-1:10.4.32": "MariaDB",
+	} {
+		db, mock := mocked(t)
+		mock.ExpectQuery(`SELECT VERSION\(\)`).WillReturnRows(version(answer))
+		st, err := Open(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Database() != want {
+			t.Errorf("%q opens as %s, want %s", answer, st.Database(), want)
+		}
+	}
+}
+
+func TestOpenKnowsSQLiteByTheFunctionThatItLacks(t *testing.T) {
+	db, mock := mocked(t)
+	mock.ExpectQuery("SELECT VERSION").WillReturnError(errors.New("no such function: VERSION"))
+	mock.ExpectQuery(`SELECT sqlite_version\(\)`).WillReturnRows(version("3.46.0"))
+	st, err := Open(t.Context(), db)
+	if err != nil || st.Database() != "SQLite" {
+		t.Fatalf("%v, %v", st, err)
+	}
+}
+
+func TestOpenRefusesPostgreSQLAndSaysWhatToUse(t *testing.T) {
+	db, mock := mocked(t)
+	mock.ExpectQuery("SELECT VERSION").WillReturnRows(version("PostgreSQL 16.3 on x86_64-pc-linux-gnu"))
+	_, err := Open(t.Context(), db)
+	if err == nil || !strings.Contains(err.Error(), "PostgreSQL is not supported yet; use MySQL, MariaDB or SQLite") {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenReportsWhyADatabaseThatIsAwayDidNotAnswer(t *testing.T) {
+	db, mock := mocked(t)
+	refused := errors.New("connection refused")
+	mock.ExpectQuery("SELECT VERSION").WillReturnError(refused)
+	mock.ExpectQuery("SELECT sqlite_version").WillReturnError(errors.New("another"))
+	if _, err := Open(t.Context(), db); !errors.Is(err, refused) {
+		t.Fatal(err)
+	}
+}
+
+func TestAResultThatBreaksOffIsAnError(t *testing.T) {
+	db, mock := mocked(t)
+	broken := errors.New("invalid connection")
+	mock.ExpectQuery("SELECT column_name").WillReturnRows(sqlmock.NewRows([]string{"name"}).
+		AddRow("a").AddRow("b").RowError(1, broken))
+	mock.ExpectExec("UPDATE").WillReturnResult(sqlmock.NewErrorResult(broken))
+	if read, err := storeOn(db).Columns(t.Context(), "async_job_tab"); !errors.Is(err, broken) {
+		t.Errorf("read %v, %v", read, err)
+	}
+	if n, err := storeOn(db).Finish(t.Context(), ids, 9, 1); !errors.Is(err, broken) {
+		t.Errorf("changed %d, %v", n, err)
+	}
+}
+
+// fourMethods is a handle that knows no context.
+type fourMethods struct{ db *sql.DB }
+
+func (h fourMethods) Exec(query string, args ...any) (sql.Result, error) {
+	return h.db.Exec(query, args...)
+}
+func (h fourMethods) Query(query string, args ...any) (*sql.Rows, error) {
+	return h.db.Query(query, args...)
+}
+func (h fourMethods) Ping() error  { return h.db.Ping() }
+func (h fourMethods) Close() error { return h.db.Close() }
+
+func TestAHandleWithFourMethodsIsEnough(t *testing.T) {
+	db, mock := mocked(t)
+	mock.ExpectQuery("SELECT VERSION").WillReturnRows(version("8.4.3"))
+	mock.ExpectExec("UPDATE async_job_tab").WillReturnResult(sqlmock.NewResult(0, 2))
+	st, err := Open(t.Context(), fourMethods{db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserved, release := st.Reserve()
+	defer release()
+	if reserved != st {
+		t.Error("a connection was reserved on a handle that is no pool")
+	}
+	if n, err := reserved.Finish(t.Context(), []uint64{1, 2}, 7, 1); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+}
+
+// hanging is a handle whose calls return when it is told to.
+type hanging struct{ until chan struct{} }
+
+func (h hanging) Exec(string, ...any) (sql.Result, error) {
+	<-h.until
+	return nil, errors.New("too late")
+}
+func (h hanging) Query(string, ...any) (*sql.Rows, error) {
+	<-h.until
+	return nil, errors.New("too late")
+}
+
+func TestACallEndsWithItsContextThoughTheHandleKnowsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := hanging{make(chan struct{})}
+		defer close(db.until)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := storeOn(db).Finish(ctx, ids, 9, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if _, err := storeOn(db).MarkedRows(ctx, ids, 9); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestNoHandleSeesThroughAnInterface(t *testing.T) {
+	var none *sql.DB
+	if !NoHandle(nil) || !NoHandle(none) {
+		t.Error("nil passes for a handle")
+	}
+	if NoHandle(&sql.DB{}) || NoHandle(fourMethods{}) {
+		t.Error("a handle does not pass")
+	}
+}
+
+func TestCutMakesTextFitItsColumn(t *testing.T) {
+	long := strings.Repeat("é", 11)
+	for text, want := range map[string]string{
+		"":                               "",
+		"short":                          "short",
+		long[:20]:                        long[:20], // ten characters: exactly as many as fit
+		long:                             strings.Repeat("é", 9) + "…",
+		"a\xff\xfeb":                     "a\uFFFDb",
+		strings.Repeat("\xff", 3) + long: "\uFFFD" + strings.Repeat("é", 8) + "…",
+	} {
+		got := cut(text, 10)
+		if got != want || !utf8.ValidString(got) || utf8.RuneCountInString(got) > 10 {
+			t.Errorf("cut(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestIdsAreWrittenInFullAndJobTypesMayBeNegative(t *testing.T) {
+	if got := numbers([]uint64{0, 1, 1<<64 - 1}); got != "0,1,18446744073709551615" {
+		t.Error(got)
+	}
+	if got := numbers([]int32{-1 << 31, 0, 1<<31 - 1}); got != "-2147483648,0,2147483647" {
+		t.Error(got)
+	}
+}
+
+type noting struct{ n *atomic.Int32 }
+
+func (h noting) Exec(string, ...any) (sql.Result, error) { h.n.Add(1); return nil, errors.New("x") }
+func (h noting) Query(string, ...any) (*sql.Rows, error) { h.n.Add(1); return nil, errors.New("x") }
+
+func TestNothingIsSentUnderAContextThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		h := noting{&atomic.Int32{}}
+		_, _ = storeOn(h).Finish(ctx, ids, 9, 1)
+		synctest.Wait()
+		if n := h.n.Load(); n > 0 {
+			t.Errorf("%d sent", n)
+		}
+	})
+}

@@ -1,0 +1,11 @@
+package persistent_queue_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // ants starts two goroutines when it is imported
+}

@@ -1,0 +1,187 @@
+package persistent_queue_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/DATA-DOG/go-sqlmock"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
+)
+
+// away is a database that does not answer: at once, or only when it is told to.
+type away struct {
+	asked   atomic.Int32
+	answers chan struct{} // nil: at once
+}
+
+var errAway = errors.New("connection refused")
+
+func (d *away) Exec(string, ...any) (sql.Result, error) { return nil, d.answer() }
+func (d *away) Query(string, ...any) (*sql.Rows, error) { return nil, d.answer() }
+func (d *away) Ping() error                             { return d.answer() }
+func (d *away) Close() error                            { panic("the handle is the application's") }
+
+func (d *away) answer() error {
+	d.asked.Add(1)
+	if d.answers != nil {
+		<-d.answers
+	}
+	return errAway
+}
+
+// counting is a log that counts its errors.
+type counting struct{ errors atomic.Int32 }
+
+func (*counting) GetNewContext(string) context.Context { return context.Background() }
+func (*counting) Info(context.Context, string)         {}
+func (*counting) Warn(context.Context, string)         {}
+func (l *counting) Error(context.Context, string)      { l.errors.Add(1) }
+func (*counting) Debug(context.Context, string)        {}
+
+func config(db queue_job.DB, jobType int32) queue_job.Config {
+	return queue_job.Config{
+		ServiceName: "shop", JobType: jobType, Db: db,
+		HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil },
+	}
+}
+
+func TestConfigurationsThatCannotWorkAreRefusedByNewAndPanicInInit(t *testing.T) {
+	db := &away{}
+	unnamed, other := config(db, 7), config(db, 7)
+	unnamed.ServiceName, other.ServiceName = "", "warehouse"
+	for _, c := range []struct {
+		name    string
+		configs []queue_job.Config
+		says    []string
+	}{
+		{"none", nil, []string{"pass one queue_job.Config for each job type"}},
+		{"a bad one", []queue_job.Config{config(db, 1), unnamed}, []string{"queue_job.Config.ServiceName", "give the service a name"}},
+		{"one job type twice", []queue_job.Config{config(db, 7), config(db, 8), other}, []string{"queue_job.Config.JobType", `"shop"`, `"warehouse"`, "give each its own"}},
+	} {
+		_, err := persistent_queue.New(c.configs, nil)
+		panicked := func() (p any) {
+			defer func() { p = recover() }()
+			persistent_queue.Init(c.configs, nil)
+			return nil
+		}()
+		for _, part := range c.says {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: New says %v, not %q", c.name, err, part)
+			}
+			if inPanic, ok := panicked.(error); !ok || !strings.Contains(inPanic.Error(), part) {
+				t.Errorf("%s: Init panics with %v, not %q", c.name, panicked, part)
+			}
+		}
+	}
+	if db.asked.Load() > 0 {
+		t.Error("the database was asked before the configurations were checked")
+	}
+}
+
+func TestStopIsSafeTwiceAndBeforeStart(t *testing.T) {
+	r, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, &counting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestStartAndRunReportADatabaseThatIsAway(t *testing.T) {
+	r, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, &counting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(t.Context()); !errors.Is(err, errAway) {
+		t.Errorf("Start: %v", err)
+	}
+	if err := r.Run(t.Context()); !errors.Is(err, errAway) {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestInitReturnsWithoutItsDatabaseAndTriesUntilItIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, l := &away{}, &counting{}
+		r := persistent_queue.Init([]queue_job.Config{config(db, 7)}, l)
+		atFirst := db.asked.Load()
+		time.Sleep(time.Minute + time.Second) // between two tries
+		if tried := db.asked.Load() - atFirst; tried < 10 || l.errors.Load() < 10 {
+			t.Errorf("asked %d times in a minute, logged %d times", tried, l.errors.Load())
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		atLast := db.asked.Load()
+		time.Sleep(time.Hour)
+		if db.asked.Load() != atLast {
+			t.Errorf("asked %d times after Stop", db.asked.Load()-atLast)
+		}
+	})
+}
+
+func TestInitWaitsTenSecondsForADatabaseThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &away{answers: make(chan struct{})}
+		began := time.Now()
+		r := persistent_queue.Init([]queue_job.Config{config(db, 7)}, &counting{})
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("returned after %v", took)
+		}
+		time.Sleep(3 * time.Second) // by now the next try hangs
+		began = time.Now()
+		if err := r.Stop(t.Context()); err != nil || time.Since(began) > 0 {
+			t.Errorf("stopped after %v: %v", time.Since(began), err)
+		}
+		close(db.answers)
+	})
+}
+
+func TestStopEndsAStartThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &away{answers: make(chan struct{})}
+		r, err := persistent_queue.New([]queue_job.Config{config(db, 7)}, &counting{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		started := make(chan error)
+		go func() { started <- r.Start(context.Background()) }()
+		synctest.Wait()
+		go r.Stop(context.Background())
+		if err := <-started; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		close(db.answers)
+	})
+}
+
+func TestInitPanicsWithTheSQLIfTheTablesAreOutOfDateAndMayNotBeChanged(t *testing.T) {
+	db, mock, err := sqlmock.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	mock.ExpectQuery("SELECT VERSION").WillReturnRows(sqlmock.NewRows([]string{"version"}).AddRow("8.4.3"))
+	for range 6 { // columns and indexes of three tables
+		mock.ExpectQuery("information_schema").WillReturnRows(sqlmock.NewRows([]string{"name"}))
+	}
+	defer func() {
+		var outdated *schema.OutdatedError
+		if err, ok := recover().(error); !ok || !errors.As(err, &outdated) || !strings.Contains(err.Error(), "CREATE TABLE IF NOT EXISTS async_job_tab") {
+			t.Errorf("panicked with %v", err)
+		}
+	}()
+	persistent_queue.Init([]queue_job.Config{config(db, 7)}, &counting{}, persistent_queue.WithoutMigration())
+}

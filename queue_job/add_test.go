@@ -1,0 +1,158 @@
+package queue_job
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/wake"
+)
+
+// inserts is a handle that notes what is inserted.
+type inserts struct {
+	DB
+	query string
+	args  []any
+	id    int64
+	err   error
+	noID  error
+}
+
+func (h *inserts) Exec(query string, args ...any) (sql.Result, error) {
+	h.query, h.args = query, args
+	return result{h}, h.err
+}
+
+func (h *inserts) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return h.Exec(query, args...)
+}
+
+type result struct{ *inserts }
+
+func (r result) LastInsertId() (int64, error) { return r.id, r.noID }
+func (r result) RowsAffected() (int64, error) { return 1, nil }
+
+// added adds a job both ways and returns what stands in params.
+func added(t *testing.T, params any) string {
+	t.Helper()
+	one, other := &inserts{id: 9}, &inserts{}
+	id, err := Add(t.Context(), one, AddModelJob{JobType: 7, JobParams: params})
+	if err != nil || id != 9 {
+		t.Fatal(id, err)
+	}
+	if err := AddAsyncJob(other, AddModelJob{JobType: 7, JobParams: params}); err != nil {
+		t.Fatal(err)
+	}
+	if one.args[0] != other.args[0] {
+		t.Fatalf("Add writes %q, AddAsyncJob %q", one.args[0], other.args[0])
+	}
+	return one.args[0].(string)
+}
+
+func TestParametersAreStoredAsJSON(t *testing.T) {
+	type order struct {
+		ID   int    `json:"id"`
+		Note string `json:"note,omitempty"`
+	}
+	for _, c := range []struct {
+		params any
+		want   string
+	}{
+		{nil, `null`},
+		{order{ID: 3}, `{"id":3}`},
+		{&order{3, `a<b> & "c"`}, `{"id":3,"note":"a<b> & \"c\""}`},
+		{"text", `"text"`},
+		{map[string]any{"b": 1.5, "a": []int{1, 2}}, `{"a":[1,2],"b":1.5}`},
+		{json.RawMessage(`{"big":12345678901234567890}`), `{"big":12345678901234567890}`},
+		{"Grüße 世界 😀", `"Grüße 世界 😀"`},
+		{"two\nlines\n", `"two\nlines\n"`},
+	} {
+		if got := added(t, c.params); got != c.want {
+			t.Errorf("%v is stored as %s, want %s", c.params, got, c.want)
+		}
+	}
+}
+
+func TestParametersThatAreNoJSONAreRefusedAndNothingIsInserted(t *testing.T) {
+	for name, params := range map[string]any{
+		"a channel": make(chan int), "a function": func() {}, "not a number": math.NaN(), "broken raw JSON": json.RawMessage(`{"a":`),
+	} {
+		db := &inserts{}
+		if err := AddAsyncJob(db, AddModelJob{JobType: 7, JobParams: params}); err == nil || !strings.Contains(err.Error(), "job of type 7") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if db.query != "" {
+			t.Errorf("%s: inserted", name)
+		}
+	}
+}
+
+func TestParametersUpToTheColumnsLengthPassAndLongerOnesAreRefusedWithBothLengths(t *testing.T) {
+	for _, character := range []string{"a", "é", "世", "😀", "<"} {
+		if got := added(t, strings.Repeat(character, ParamsMax-2)); len([]rune(got)) != ParamsMax {
+			t.Errorf("%s: %d characters", character, len([]rune(got)))
+		}
+		db := &inserts{}
+		_, err := Add(t.Context(), db, AddModelJob{JobParams: strings.Repeat(character, ParamsMax-1)})
+		if !errors.Is(err, ErrParamsTooLong) || !strings.Contains(err.Error(), "4097") || !strings.Contains(err.Error(), "4096") {
+			t.Errorf("%s: %v", character, err)
+		}
+		if db.query != "" {
+			t.Errorf("%s: inserted", character)
+		}
+	}
+}
+
+func TestAJobIsOneRowWithItsTypeAndTimes(t *testing.T) {
+	db := &inserts{}
+	before := time.Now().Unix()
+	if err := AddAsyncJob(db, AddModelJob{JobType: -7, StartTime: 1<<32 - 1}); err != nil {
+		t.Fatal(err)
+	}
+	created := db.args[3].(int64)
+	if db.query != store.AddJob || db.args[1] != int32(-7) || db.args[2] != uint32(1<<32-1) || db.args[4] != db.args[3] || created < before || created > time.Now().Unix() {
+		t.Fatalf("%s: %v", db.query, db.args)
+	}
+}
+
+func TestAnErrorOfTheDatabaseReachesTheCaller(t *testing.T) {
+	boom := errors.New("boom")
+	for name, db := range map[string]*inserts{"insert": {err: boom}, "id": {noID: boom}} {
+		if _, err := Add(t.Context(), db, AddModelJob{}); !errors.Is(err, boom) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := Add(ended, &inserts{}, AddModelJob{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that has ended: %v", err)
+	}
+}
+
+func TestAnAddedJobWakesTheRunnersOfThisProcessAndARefusedOneDoesNot(t *testing.T) {
+	woken, end := wake.Listen()
+	defer end()
+	heard := func() bool {
+		select {
+		case <-woken:
+			return true
+		default:
+			return false
+		}
+	}
+	if err := AddAsyncJob(&inserts{}, AddModelJob{}); err != nil || !heard() {
+		t.Error("nobody was woken", err)
+	}
+	if err := AddAsyncJob(&inserts{err: errors.New("boom")}, AddModelJob{}); err == nil || heard() {
+		t.Error("woken for nothing", err)
+	}
+}

@@ -1,0 +1,110 @@
+package queue_job
+
+import (
+	"context"
+	"database/sql"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func valid() Config {
+	return Config{
+		ServiceName: "shop", JobType: 7, Db: &sql.DB{},
+		HandleJobFunc: func(context.Context, *Job) error { return nil },
+	}
+}
+
+func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
+	remedy := regexp.MustCompile(`; (use|set it to|give) `)
+	bad := map[string][]func(*Config){
+		"ServiceName":        {func(c *Config) { c.ServiceName = "" }},
+		"MaxRetries":         {func(c *Config) { c.MaxRetries = -1 }},
+		"WaitTime":           {func(c *Config) { c.WaitTime = -1 }, func(c *Config) { c.WaitTime = waitTimeMax + 1 }},
+		"WorkerPoolCapacity": {func(c *Config) { c.WorkerPoolCapacity = -1 }},
+		"WorkerExpirySecond": {func(c *Config) { c.WorkerExpirySecond = -1 }},
+		"Db":                 {func(c *Config) { c.Db = nil }, func(c *Config) { c.Db = (*sql.DB)(nil) }},
+		"FirstPullDay":       {func(c *Config) { c.FirstPullDay = -2 }},
+		"QueueMaxSize":       {func(c *Config) { c.QueueMaxSize = -1 }},
+		"LoadLimit":          {func(c *Config) { c.LoadLimit = -1 }},
+		"HandleJobFunc":      {func(c *Config) { c.HandleJobFunc = nil }},
+		"LockSecond":         {func(c *Config) { c.LockSecond = 1 }, func(c *Config) { c.LockSecond = 86_401 }, func(c *Config) { c.LockSecond = 1<<32 - 1 }},
+		"MinLockSecond":      {func(c *Config) { c.MinLockSecond = 86_401 }},
+	}
+	for field, breaks := range bad {
+		for _, breakIt := range breaks {
+			cfg := valid()
+			breakIt(&cfg)
+			err := cfg.Validate()
+			if err == nil || !strings.HasPrefix(err.Error(), "queue_job.Config."+field+" (job type 7, service ") || !remedy.MatchString(err.Error()) {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		anyValueWorks := field.Name == "JobType" || field.Name == "NeedRetry"
+		if bad[field.Name] == nil && !anyValueWorks {
+			t.Errorf("nothing is refused for %s", field.Name)
+		}
+	}
+}
+
+func TestTheFirstBadSettingIsReportedForSeveral(t *testing.T) {
+	if err := (&Config{}).Validate(); err == nil || !strings.Contains(err.Error(), "ServiceName") {
+		t.Fatal(err)
+	}
+}
+
+func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"nothing set":            func(*Config) {},
+		"a negative job type":    func(c *Config) { c.JobType = -1 },
+		"FirstPullDay -1":        func(c *Config) { c.FirstPullDay = -1 },
+		"ten years of wait":      func(c *Config) { c.WaitTime = waitTimeMax },
+		"a lease of two seconds": func(c *Config) { c.LockSecond = 2 },
+		"leases of a day":        func(c *Config) { c.LockSecond, c.MinLockSecond = 86_400, 86_400 },
+		"one of everything": func(c *Config) {
+			c.MaxRetries, c.WorkerPoolCapacity, c.WorkerExpirySecond, c.QueueMaxSize, c.LoadLimit = 1, 1, 1, 1, 1
+		},
+	} {
+		cfg := valid()
+		change(&cfg)
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestZeroMeansTheDefaultAndWhatIsSetStays(t *testing.T) {
+	got := Config{}.WithDefaults()
+	want := Config{WorkerPoolCapacity: 100, WorkerExpirySecond: 60, FirstPullDay: 7, QueueMaxSize: 50_000, LoadLimit: 10_000, LockSecond: 10}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	set := Config{MaxRetries: 1, WaitTime: time.Second, WorkerPoolCapacity: 2, WorkerExpirySecond: 3, FirstPullDay: -1, QueueMaxSize: 4, LoadLimit: 5, LockSecond: 6, MinLockSecond: 7}
+	if got := set.WithDefaults(); !reflect.DeepEqual(got, set) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestEveryStatusHasAName(t *testing.T) {
+	for status, want := range map[JobStatus]string{
+		JobStatusInit: "init", JobStatusSuccess: "success", JobStatusFailed: "failed", JobStatusContinue: "continue",
+		JobStatusRetry: "retry", JobStatusCancelled: "cancelled", 6: "unknown status 6", -1: "unknown status -1",
+	} {
+		if got := status.String(); got != want {
+			t.Errorf("%d is called %q, want %q", int32(status), got, want)
+		}
+	}
+}
+
+func TestTheStatusesAreTheNumbersInTheTable(t *testing.T) {
+	statuses := []JobStatus{JobStatusInit, JobStatusSuccess, JobStatusFailed, JobStatusContinue, JobStatusRetry, JobStatusCancelled}
+	for number, status := range statuses {
+		if int(status) != number {
+			t.Errorf("%v is %d, want %d", status, int32(status), number)
+		}
+	}
+}

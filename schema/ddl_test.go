@@ -1,0 +1,87 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+)
+
+// contract are the tables with their columns and, behind the bar, their indexes. The first columns are those of tables
+// that existed before, in their order.
+const contract = `
+async_job_tab: id params job_type job_status start_time create_time update_time term attempts retries lost job_key | async_job_due
+shedlock_tab: lock_name lock_until locked_at locked_by term |
+async_job_log_tab: job_id attempt term outcome error started finished instance |
+`
+
+func tablesOf(t *testing.T, file string) []*table {
+	t.Helper()
+	text, err := files.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tables(string(text))
+}
+
+func TestBothFilesHaveTheContractsTablesColumnsAndIndexes(t *testing.T) {
+	for _, file := range []string{"mysql.sql", "sqlite.sql"} {
+		got := "\n"
+		for _, table := range tablesOf(t, file) {
+			got += strings.TrimSpace(table.name+": "+strings.Join(names(table.columns), " ")+" | "+strings.Join(names(table.indexes), " ")) + "\n"
+		}
+		if got != contract {
+			t.Errorf("%s has%swant%s", file, got, contract)
+		}
+	}
+}
+
+func TestNoLineOfAFileIsPassedOver(t *testing.T) {
+	for _, file := range []string{"mysql.sql", "sqlite.sql"} {
+		for _, table := range tablesOf(t, file) {
+			lines := 0
+			for line := range strings.Lines(table.create) {
+				if strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "  PRIMARY KEY") {
+					lines++
+				}
+			}
+			inside := len(table.columns)
+			if strings.Contains(table.create, "\n  KEY ") {
+				inside += len(table.indexes)
+			}
+			if lines != inside {
+				t.Errorf("%s: %s has %d lines, and %d were read", file, table.name, lines, inside)
+			}
+		}
+	}
+}
+
+func TestWhatAnOlderTableLacksIsReadOffTheFilesLine(t *testing.T) {
+	for file, want := range map[string]string{
+		"mysql.sql":  "ALTER TABLE async_job_tab ADD KEY async_job_due (job_type, job_status, start_time, id)",
+		"sqlite.sql": "CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, start_time, id)",
+	} {
+		jobs := tablesOf(t, file)[0]
+		if got := absent(jobs.indexes, []string{"PRIMARY"}); len(got) != 1 || got[0].add != want {
+			t.Errorf("%s: %v", file, got)
+		}
+		missing := absent(jobs.columns, []string{"ID", "Params", "job_type", "job_status", "start_time", "create_time", "update_time", "term", "attempts", "lost", "job_key"})
+		if len(missing) != 1 || missing[0].name != "retries" || !strings.HasPrefix(missing[0].add, "ALTER TABLE async_job_tab ADD COLUMN retries     int NOT NULL DEFAULT 0") {
+			t.Errorf("%s: %v", file, missing)
+		}
+	}
+}
+
+func TestAddedColumnsHaveADefaultSoThatPlainInsertsGoOnWorking(t *testing.T) {
+	original := map[string]bool{}
+	for _, name := range strings.Fields("id params job_type job_status start_time create_time update_time lock_name lock_until locked_at locked_by") {
+		original[name] = true
+	}
+	for _, file := range []string{"mysql.sql", "sqlite.sql"} {
+		for _, table := range tablesOf(t, file)[:2] {
+			for _, column := range table.columns {
+				if !original[column.name] && !strings.Contains(column.add, " DEFAULT ") {
+					t.Errorf("%s: %s", file, column.add)
+				}
+			}
+		}
+	}
+}

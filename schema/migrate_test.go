@@ -1,0 +1,208 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/DATA-DOG/go-sqlmock"
+)
+
+// What a server says, as the drivers print it.
+var (
+	errDenied   = errors.New("Error 1142 (42000): CREATE command denied to user 'app'@'10.0.0.7' for table 'async_job_tab'")
+	errReadOnly = errors.New("Error 1290 (HY000): The MySQL server is running with the --read-only option so it cannot execute this statement")
+	errInUse    = errors.New("Error 1205 (HY000): Lock wait timeout exceeded; try restarting transaction")
+)
+
+func TestErrorsAreRefusedOrWaitedForOrReported(t *testing.T) {
+	for _, c := range []struct {
+		text            string
+		refused, waited bool
+	}{
+		{errDenied.Error(), true, false},
+		{"Error 1044 (42000): Access denied for user 'app'@'%' to database 'shop'", true, false},
+		{"Error 1071 (42000): Specified key was too long; max key length is 767 bytes", true, false},
+		{"attempt to write a readonly database (8)", true, false},
+		{errInUse.Error(), false, true},
+		{"Error 1213 (40001): Deadlock found when trying to get lock; try restarting transaction", false, true},
+		{"Error 1412 (HY000): Table definition has changed, please retry transaction", false, true},
+		{"database is locked (5) (SQLITE_BUSY)", false, true},
+		{errReadOnly.Error(), false, false},
+		{"Error 1836 (HY000): Running in read-only mode", false, false},
+		{"dial tcp 10.0.0.7:3306: connect: connection refused", false, false},
+		{"Error 11420 (HY000): a number that only contains another", false, false},
+	} {
+		if got := refused.MatchString(c.text); got != c.refused {
+			t.Errorf("refused %v: %s", got, c.text)
+		}
+		if got := waited.MatchString(c.text); got != c.waited {
+			t.Errorf("waited %v: %s", got, c.text)
+		}
+	}
+}
+
+func TestOutdatedErrorPrintsTheSQLAndWhyItWasNotRun(t *testing.T) {
+	err := &OutdatedError{Database: "MySQL", SQL: []string{"CREATE TABLE a", "ALTER TABLE b"}, Err: errDenied}
+	text := err.Error()
+	for _, part := range []string{"MySQL", "\nCREATE TABLE a;\n\nALTER TABLE b;\n", errDenied.Error(), "as a user with DDL rights"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in\n%s", part, text)
+		}
+	}
+	if !errors.Is(err, errDenied) {
+		t.Error("the cause is hidden")
+	}
+	if text := (&OutdatedError{Database: "SQLite", SQL: []string{"CREATE TABLE a"}}).Error(); !strings.HasPrefix(text, "the SQLite schema") {
+		t.Error(text)
+	}
+}
+
+// server is a MySQL in virtual time whose first table lacks its index.
+type server struct {
+	sqlmock.Sqlmock
+	db *sql.DB
+}
+
+func withServer(t *testing.T, test func(t *testing.T, s server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		db, mock, err := sqlmock.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mock.ExpectQuery("SELECT VERSION").WillReturnRows(list("8.4.3"))
+		test(t, server{mock, db})
+		if err := mock.ExpectationsWereMet(); err != nil {
+			t.Error(err)
+		}
+		mock.ExpectClose()
+		db.Close()
+	})
+}
+
+func list(values ...string) *sqlmock.Rows {
+	rows := sqlmock.NewRows([]string{"name"})
+	for _, value := range values {
+		rows.AddRow(value)
+	}
+	return rows
+}
+
+// looked expects a look at the tables: all is there but the indexes that are left out.
+func (s server) looked(t *testing.T, indexes ...string) {
+	for _, table := range tablesOf(t, "mysql.sql") {
+		s.ExpectQuery("information_schema.columns").WithArgs(table.name).WillReturnRows(list(names(table.columns)...))
+		s.ExpectQuery("information_schema.statistics").WithArgs(table.name).WillReturnRows(list(indexes...))
+	}
+}
+
+// altered expects the DDL, on a connection that waits a second at most, and its setting undone.
+func (s server) altered(err error) {
+	s.ExpectExec("SET SESSION lock_wait_timeout = 1").WillReturnResult(sqlmock.NewResult(0, 0))
+	ddl := s.ExpectExec("ALTER TABLE async_job_tab ADD KEY async_job_due")
+	if err != nil {
+		ddl.WillReturnError(err)
+	} else {
+		ddl.WillReturnResult(sqlmock.NewResult(0, 0))
+	}
+	s.ExpectExec("SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout").WillReturnResult(sqlmock.NewResult(0, 0))
+}
+
+func TestAnUpToDateSchemaIsOnlyLookedAt(t *testing.T) {
+	withServer(t, func(t *testing.T, s server) {
+		s.looked(t, "async_job_due")
+		if err := Migrate(t.Context(), s.db); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAUserWithoutDDLRightsIsToldWhatToRun(t *testing.T) {
+	withServer(t, func(t *testing.T, s server) {
+		s.looked(t)
+		s.altered(errDenied)
+		s.looked(t)
+		err := Migrate(t.Context(), s.db)
+		var outdated *OutdatedError
+		if !errors.As(err, &outdated) || !errors.Is(err, errDenied) || len(outdated.SQL) != 1 || !strings.Contains(outdated.SQL[0], "async_job_due") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAServerThatIsReadOnlyForNowIsNoOutdatedSchema(t *testing.T) {
+	withServer(t, func(t *testing.T, s server) {
+		s.looked(t)
+		s.altered(errReadOnly)
+		s.looked(t)
+		var outdated *OutdatedError
+		if err := Migrate(t.Context(), s.db); !errors.Is(err, errReadOnly) || errors.As(err, &outdated) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestATableInUseIsWaitedFor(t *testing.T) {
+	withServer(t, func(t *testing.T, s server) {
+		s.looked(t)
+		s.altered(errInUse)
+		s.looked(t)
+		s.looked(t)
+		s.altered(nil)
+		s.looked(t, "async_job_due")
+		began := time.Now()
+		if err := Migrate(t.Context(), s.db); err != nil || time.Since(began) == 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestATableThatStaysInUseIsReportedWhenTheContextEnds(t *testing.T) {
+	withServer(t, func(t *testing.T, s server) {
+		s.looked(t)
+		s.altered(errInUse)
+		s.looked(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := Migrate(ctx, s.db); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errInUse) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhatAnotherInstanceDidMeanwhileIsNoError(t *testing.T) {
+	for _, got := range []error{errors.New("Error 1061 (42000): Duplicate key name 'async_job_due'"), errDenied, errReadOnly} {
+		withServer(t, func(t *testing.T, s server) {
+			s.looked(t)
+			s.altered(got)
+			s.looked(t, "async_job_due")
+			s.looked(t, "async_job_due")
+			if err := Migrate(t.Context(), s.db); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestCheckChangesNothing(t *testing.T) {
+	withServer(t, func(t *testing.T, s server) {
+		s.looked(t)
+		var outdated *OutdatedError
+		if err := Check(t.Context(), s.db); !errors.As(err, &outdated) || outdated.Database != "MySQL" || outdated.Err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAPortIsNoErrorNumber(t *testing.T) {
+	for _, text := range []string{"dial tcp 10.0.0.7:1142: connect: connection refused", "dial tcp 10.0.0.7:1205: connect: connection refused"} {
+		if refused.MatchString(text) || waited.MatchString(text) {
+			t.Error(text)
+		}
+	}
+}
