@@ -22,7 +22,7 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go test $(RACE) -count=1 -timeout 3m ./...
 
 test: race ## Every test on every database: SQLite, MariaDB and MySQL, which testenv provides.
-	go run ./testenv -- go test $(RACE) -count=1 -timeout 9m $(MODULES)
+	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 9m $(MODULES)
 
 quickstart: ## The first example.
 	go run ./examples/quickstart

@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -51,10 +52,12 @@ func TestJobsDueNextWeekCostNothingToday(t *testing.T) {
 		began := time.Now()
 		add(t, d.DB, 1, 0)
 		awaitNumber(t, d.DB, 2, 10*time.Second, succeeded)
-		if took := time.Since(began); took > time.Second*slack {
-			t.Errorf("a fresh job took %v", took)
+		took, grown := time.Since(began), int64(heap())-int64(before)
+		t.Logf("beside 60,000 rows due next week, a fresh job took %v; the heap grew by %d kB", took, grown>>10)
+		if took > 500*time.Millisecond*slack {
+			t.Errorf("the fresh job took %v", took)
 		}
-		if grown := int64(heap()) - int64(before); grown > 8<<20 {
+		if grown > 1<<20 {
 			t.Errorf("the heap grew by %d kB", grown>>10)
 		}
 		if len(ran.all()) != 2 {
@@ -77,7 +80,7 @@ func TestALateCommitRunsWithinTwoSeconds(t *testing.T) {
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, 1, 0)
 		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
-		for _, open := range []time.Duration{20 * time.Millisecond, 5 * time.Second} { // within the tail's memory, and beyond it
+		for _, open := range []time.Duration{20 * time.Millisecond, late()} { // within the tail's memory, and beyond it
 			tx, err := d.DB.Begin()
 			if err != nil {
 				t.Fatal(err)
@@ -99,6 +102,14 @@ func TestALateCommitRunsWithinTwoSeconds(t *testing.T) {
 			t.Logf("open for %v: ran %v after the commit", open, ran.of(id)[0].started.Sub(committed))
 		}
 	})
+}
+
+// late is how long the transaction stays open; PQ_TEST_LATE sets another length, such as 30s.
+func late() time.Duration {
+	if open, err := time.ParseDuration(os.Getenv("PQ_TEST_LATE")); err == nil {
+		return open
+	}
+	return 5 * time.Second
 }
 
 func TestIDsMayJump(t *testing.T) {

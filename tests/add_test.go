@@ -1,0 +1,245 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// fourMethods is a handle with the methods of queue_job.DB and no others.
+type fourMethods struct{ db *sql.DB }
+
+func (f fourMethods) Exec(query string, args ...any) (sql.Result, error) {
+	return f.db.Exec(query, args...)
+}
+func (f fourMethods) Query(query string, args ...any) (*sql.Rows, error) {
+	return f.db.Query(query, args...)
+}
+func (f fourMethods) Ping() error { return f.db.Ping() }
+func (fourMethods) Close() error  { return errors.New("the handle is not the library's to close") }
+
+func addAsync(t *testing.T, db queue_job.DB, job queue_job.AddModelJob) {
+	t.Helper()
+	if err := queue_job.AddAsyncJob(db, job); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func awaitRuns(t *testing.T, ran *runs, n int) []run {
+	t.Helper()
+	await(t, 10*time.Second, func() string { return "the jobs have not run" }, func() bool { return len(ran.all()) >= n })
+	return ran.all()
+}
+
+func TestAJobIsAddedThroughAnyHandleOfFourMethods(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		for i, handle := range []queue_job.DB{d.DB, fourMethods{d.DB}} {
+			addAsync(t, handle, queue_job.AddModelJob{JobType: 1, JobParams: map[string]int{"order": i}})
+			if job := awaitRuns(t, &ran, i+1)[i].job; job.JobParams != []string{`{"order":0}`, `{"order":1}`}[i] || job.StartTime != 0 || job.JobType != 1 {
+				t.Errorf("job %+v", job)
+			}
+		}
+	})
+}
+
+func TestAJobAddedInATransactionExistsIfItCommits(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		for _, commit := range []bool{false, true} {
+			tx, err := d.DB.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			id, err := queue_job.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, JobParams: commit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !commit {
+				tx.Rollback()
+				continue
+			}
+			time.Sleep(100 * time.Millisecond) // the runner was told of the job, and looks
+			if n := len(ran.all()); n != 0 {
+				t.Fatalf("%d jobs ran before the commit", n)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if job := awaitRuns(t, &ran, 1)[0].job; job.Id != id || job.JobParams != "true" {
+				t.Errorf("ran %+v, added %d", job, id)
+			}
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != 1 {
+			t.Errorf("%d rows, want the committed one", n)
+		}
+	})
+}
+
+func TestAddReturnsTheIDOfTheRow(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		conn, err := d.DB.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for i, handle := range []queue_job.Execer{conn, d.DB} {
+			add(t, d.DB, 3, 0) // ids are no count of ours
+			id, err := queue_job.Add(t.Context(), handle, queue_job.AddModelJob{JobType: 9, JobParams: i})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND job_type = 9 AND params = ? AND job_status = 0", id, []string{"0", "1"}[i]); n != 1 {
+				t.Errorf("%T: row %d is not the added one", handle, id)
+			}
+		}
+	})
+}
+
+func TestParametersThatFillTheColumnArriveUnchangedAndOneMoreIsRefused(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		full := `"` + strings.Repeat("𝔘", queue_job.ParamsMax-2) + `"`
+		addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, JobParams: json.RawMessage(full)})
+		plain := strings.Repeat("🐘", 4096)
+		execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, create_time, update_time) VALUES (?, 1, ?, ?)", plain, time.Now().Unix(), time.Now().Unix())
+
+		err := queue_job.AddAsyncJob(d.DB, queue_job.AddModelJob{JobType: 1, JobParams: strings.Repeat("𝔘", queue_job.ParamsMax-1)})
+		if !errors.Is(err, queue_job.ErrParamsTooLong) || !strings.Contains(err.Error(), "4097") || !strings.Contains(err.Error(), "4096") {
+			t.Errorf("4097 characters: %v, want both lengths", err)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != 2 {
+			t.Fatalf("%d rows, want 2", n)
+		}
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		awaitRuns(t, &ran, 2)
+		if got := ran.of(1)[0].job.JobParams; got != full {
+			t.Errorf("%d bytes came of %d", len(got), len(full))
+		}
+		if got := ran.of(2)[0].job.JobParams; got != plain {
+			t.Errorf("%d bytes came of %d", len(got), len(plain))
+		}
+	})
+}
+
+func TestParametersArriveUnchangedWhateverTheyHold(t *testing.T) {
+	texts := []string{"", " ends with a space ", `it's "quoted" \ and \n`, "a\x00b", "line\nline\r\ttab", "Zwölf 🐘 漢字 é", "?, %s %d $1 :name -- /* ;", "<b>&amp;</b>", `{"json": [1, null, "\u0000"]}`, "\u2028"}
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		for i, text := range texts {
+			addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, JobParams: text}) // ids 1, 3, 5 …
+			execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, create_time, update_time) VALUES (?, ?, 1, ?, ?)", 2*i+2, text, time.Now().Unix(), time.Now().Unix())
+		}
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		awaitRuns(t, &ran, 2*len(texts))
+		for i, text := range texts {
+			var got string
+			if err := json.Unmarshal([]byte(ran.of(uint64(2*i + 1))[0].job.JobParams), &got); err != nil || got != text {
+				t.Errorf("by AddAsyncJob: %q came of %q, %v", got, text, err)
+			}
+			if got := ran.of(uint64(2*i + 2))[0].job.JobParams; got != text {
+				t.Errorf("by INSERT: %q came of %q", got, text)
+			}
+		}
+	})
+}
+
+func TestAnAddedJobWaitsForItsStartTime(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		due := time.Now().Add(2 * time.Second).Truncate(time.Second)
+		addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, StartTime: uint32(due.Unix())})
+		run := awaitRuns(t, &ran, 1)[0]
+		if late := run.started.Sub(due); late < 0 || late > 500*time.Millisecond*slack || run.job.StartTime != uint32(due.Unix()) {
+			t.Errorf("started %v after start_time %d", late, run.job.StartTime)
+		}
+	})
+}
+
+func TestARunnerWorksOnAHandleOfFourMethods(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		add(t, d.DB, 200, 0)
+		r := start(t, fourMethods{d.DB}, queue_job.Config{HandleJobFunc: ran.handler, LockSecond: 60})
+		add(t, d.DB, 200, 0)
+		awaitNumber(t, d.DB, 400, 10*time.Second, succeeded)
+		stop(t, r)
+		if n := len(ran.all()); n != 400 {
+			t.Errorf("%d runs of 400 jobs", n)
+		}
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler}) // the lease was handed over
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 401, 5*time.Second, succeeded)
+	})
+}
+
+// Without being told, an idle runner looks every 60 ms, and half of the jobs start later than the bound.
+func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
+	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
+		started := make(chan time.Time, 1)
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error {
+			started <- time.Now()
+			return nil
+		}})
+		awaitNumber(t, d.DB, 1, 5*time.Second, "SELECT COUNT(*) FROM shedlock_tab WHERE term > 0")
+		var took []time.Duration
+		for range 20 {
+			time.Sleep(200 * time.Millisecond)
+			added := time.Now()
+			addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1})
+			took = append(took, (<-started).Sub(added))
+		}
+		slices.Sort(took)
+		t.Logf("from add to start: p50 %v, most %v", took[10], took[19])
+		if took[10] > 10*time.Millisecond*slack {
+			t.Errorf("half of the jobs took longer than %v", took[10])
+		}
+	})
+}
+
+func TestTwoServicesOfOneJobTypeRunEachJobOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var one, other runs
+		add(t, d.DB, 300, 0)
+		r := start(t, d.DB, queue_job.Config{ServiceName: "one", HandleJobFunc: one.handler})
+		start(t, dbtest.Open(t, d.Driver, d.DSN), queue_job.Config{ServiceName: "other", HandleJobFunc: other.handler})
+		add(t, d.DB, 300, 0)
+		awaitNumber(t, d.DB, 600, 10*time.Second, succeeded)
+		stop(t, r)
+		add(t, d.DB, 300, 0)
+		awaitNumber(t, d.DB, 900, 10*time.Second, succeeded)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts = 1"); n != 900 || len(one.all())+len(other.all()) != 900 {
+			t.Errorf("%d rows say one attempt, %d and %d runs; want 900", n, len(one.all()), len(other.all()))
+		}
+		if len(other.all()) < 300 {
+			t.Errorf("the other service ran %d jobs after the first had stopped, want 300", len(other.all()))
+		}
+	})
+}
+
+func TestJobTypesMayHaveHandlesOfTheirOwn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var one, other runs
+		start(t, nil,
+			queue_job.Config{JobType: 1, Db: d.DB, HandleJobFunc: one.handler},
+			queue_job.Config{JobType: 2, Db: fourMethods{dbtest.Open(t, d.Driver, d.DSN)}, HandleJobFunc: other.handler})
+		addType(t, d.DB, 1, 200, 0)
+		addType(t, d.DB, 2, 300, 0)
+		awaitNumber(t, d.DB, 500, 10*time.Second, succeeded)
+		if len(one.all()) != 200 || len(other.all()) != 300 {
+			t.Errorf("%d and %d runs, want 200 and 300", len(one.all()), len(other.all()))
+		}
+	})
+}

@@ -1,0 +1,489 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/shedlock"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// newLock returns the lock named "report" unless the configuration names another, and gives it back after the test.
+func newLock(t *testing.T, db queue_job.DB, cfg shedlock.Config) *shedlock.Lock {
+	t.Helper()
+	cfg.DB = db
+	if cfg.ServiceName == "" {
+		cfg.ServiceName = "report"
+	}
+	l, err := shedlock.New(cfg, logOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Unlock(context.Background()); err != nil && !errors.Is(err, shedlock.ErrNotHeld) {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// twoLocks returns the same lock as two instances have it, each on a pool of its own.
+func twoLocks(t *testing.T, d dbtest.Database, cfg shedlock.Config) (one, other *shedlock.Lock) {
+	t.Helper()
+	return newLock(t, d.DB, cfg), newLock(t, dbtest.Open(t, d.Driver, d.DSN), cfg)
+}
+
+func wantTryLock(t *testing.T, l *shedlock.Lock, want bool) {
+	t.Helper()
+	if got, err := l.TryLock(t.Context()); err != nil || got != want {
+		t.Fatalf("TryLock: %v, %v; want %v", got, err, want)
+	}
+}
+
+func unlock(t *testing.T, l *shedlock.Lock) {
+	t.Helper()
+	if err := l.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantHeldFor holds a lock and sees that nobody else gets it.
+func wantHeldFor(t *testing.T, d time.Duration, held, other *shedlock.Lock) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		wantTryLock(t, other, false)
+		if err := held.Context().Err(); err != nil {
+			t.Fatal(context.Cause(held.Context()))
+		}
+	}
+}
+
+func wantLost(t *testing.T, l *shedlock.Lock, within time.Duration) {
+	t.Helper()
+	select {
+	case <-l.Context().Done():
+		if cause := context.Cause(l.Context()); !errors.Is(cause, shedlock.ErrLost) || l.Term() != 0 {
+			t.Errorf("cause %v, term %d; want ErrLost and 0", cause, l.Term())
+		}
+	case <-time.After(within):
+		t.Fatalf("the lock lives %v after it was lost", within)
+	}
+}
+
+const expire = "UPDATE shedlock_tab SET lock_until = '2020-01-01 00:00:00'"
+
+func TestALockExcludesOthers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one, other := twoLocks(t, d, shedlock.Config{})
+		elsewhere := newLock(t, d.DB, shedlock.Config{ServiceName: "another"})
+		wantTryLock(t, one, true)
+		wantTryLock(t, other, false)
+		wantTryLock(t, one, false) // not even its own holder gets it twice
+		if err := one.Lock(t.Context()); !errors.Is(err, shedlock.ErrHeld) {
+			t.Errorf("Lock of a held lock: %v, want ErrHeld", err)
+		}
+		wantTryLock(t, elsewhere, true)
+		unlock(t, one)
+		wantTryLock(t, other, true)
+		unlock(t, other)
+		if err := other.Unlock(t.Context()); !errors.Is(err, shedlock.ErrNotHeld) {
+			t.Errorf("Unlock of a free lock: %v, want ErrNotHeld", err)
+		}
+	})
+}
+
+func TestALockOutlivesItsLengthWhileItIsHeld(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one, other := twoLocks(t, d, shedlock.Config{LockSecond: 2})
+		wantTryLock(t, one, true)
+		wantHeldFor(t, 5*time.Second, one, other)
+	})
+}
+
+func TestLockWaitsUntilTheOtherUnlocks(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one, other := twoLocks(t, d, shedlock.Config{})
+		wantTryLock(t, one, true)
+		locked := make(chan error, 1)
+		go func() { locked <- other.Lock(t.Context()) }()
+		select {
+		case err := <-locked:
+			t.Fatalf("Lock of a lock that another holds: %v", err)
+		case <-time.After(700 * time.Millisecond): // it has looked again
+		}
+		unlock(t, one)
+		unlocked := time.Now()
+		if err := <-locked; err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(unlocked); took > time.Second*slack {
+			t.Errorf("Lock returned %v after Unlock", took)
+		}
+		if other.Context().Err() != nil || other.Term() == 0 {
+			t.Error("the lock is not held after Lock")
+		}
+	})
+}
+
+func TestLockEndsWithItsContext(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one, other := twoLocks(t, d, shedlock.Config{})
+		wantTryLock(t, one, true)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if err := other.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Lock: %v, want the context's error", err)
+		}
+		if took := time.Since(began); took > 300*time.Millisecond*slack {
+			t.Errorf("Lock returned %v after it was called, for a context of 100 ms", took)
+		}
+	})
+}
+
+func TestUnlockReleasesOnlyItsOwn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one, other := twoLocks(t, d, shedlock.Config{LockSecond: 30})
+		third := newLock(t, d.DB, shedlock.Config{})
+		wantTryLock(t, one, true)
+		execute(t, d.DB, expire)
+		wantTryLock(t, other, true)
+		if err := one.Unlock(t.Context()); !errors.Is(err, shedlock.ErrNotHeld) {
+			t.Errorf("Unlock of a lock that another has taken: %v, want ErrNotHeld", err)
+		}
+		wantTryLock(t, third, false)
+		if err := other.Context().Err(); err != nil {
+			t.Error(err)
+		}
+		unlock(t, other)
+	})
+}
+
+func TestALockIsTakenForMinLockSecondHoweverSoonItIsUnlocked(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const least = 2 * time.Second
+		one, other := twoLocks(t, d, shedlock.Config{MinLockSecond: 2})
+		// Late in a second is where cutting fractions off would show.
+		await(t, 2*time.Second, func() string { return "the second does not end" }, func() bool { return time.Now().Nanosecond() > 700e6 })
+		wantTryLock(t, one, true)
+		taken := time.Now() // a moment later than the database's
+		unlock(t, one)
+		await(t, 10*time.Second, func() string { return "the lock is not free" }, func() bool {
+			free, err := other.TryLock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return free
+		})
+		switch after := time.Since(taken); {
+		case after < least-100*time.Millisecond:
+			t.Errorf("the lock was free %v after it was taken, want %v at least", after, least)
+		case after > least+1500*time.Millisecond*slack:
+			t.Errorf("the lock was free no sooner than %v after it was taken, want %v", after, least)
+		}
+	})
+}
+
+func TestTheContextEndsWithErrLostWhenTheRowIsTakenAway(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		locks := map[string]*shedlock.Lock{}
+		for name, takeAway := range map[string]string{
+			"taken":   "UPDATE shedlock_tab SET locked_by = 'thief'",
+			"expired": expire,
+			"deleted": "DELETE FROM shedlock_tab",
+		} {
+			locks[name] = newLock(t, d.DB, shedlock.Config{ServiceName: name, LockSecond: 2})
+			wantTryLock(t, locks[name], true)
+			execute(t, d.DB, takeAway+" WHERE lock_name = ?", name)
+		}
+		for name, l := range locks {
+			wantLost(t, l, 2*time.Second)
+			if err := l.Unlock(t.Context()); !errors.Is(err, shedlock.ErrNotHeld) {
+				t.Errorf("%s: Unlock of a lost lock: %v, want ErrNotHeld", name, err)
+			}
+		}
+	})
+}
+
+func TestALostLockCanBeTakenAgainWithALargerTerm(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one, other := twoLocks(t, d, shedlock.Config{LockSecond: 2})
+		wantTryLock(t, one, true)
+		first := one.Term()
+		execute(t, d.DB, "UPDATE shedlock_tab SET locked_by = 'thief'")
+		wantLost(t, one, 2*time.Second)
+		if err := one.Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if second := one.Term(); second <= first {
+			t.Errorf("term %d after %d", second, first)
+		}
+		wantHeldFor(t, time.Second, one, other) // what kept the first one does not disturb the second
+		unlock(t, one)
+		wantTryLock(t, other, true)
+	})
+}
+
+func TestTermsOnlyGrow(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one, other := twoLocks(t, d, shedlock.Config{})
+		var last int64
+		for i := range 20 {
+			l := one
+			if i%3 == 0 {
+				l = other
+			}
+			wantTryLock(t, l, true)
+			if l.Term() <= last {
+				t.Fatalf("term %d after %d", l.Term(), last)
+			}
+			last = l.Term()
+			unlock(t, l)
+			if i%5 == 0 {
+				execute(t, d.DB, "DELETE FROM shedlock_tab")
+			}
+		}
+	})
+}
+
+func TestDoAndTryDoRunUnderTheLockAndUnlock(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one, other := twoLocks(t, d, shedlock.Config{})
+		broken := errors.New("broken")
+		work := func(ctx context.Context) error {
+			wantTryLock(t, other, false)
+			if ran, err := other.TryDo(ctx, func(context.Context) error { return nil }); ran || err != nil {
+				t.Errorf("TryDo beside it: %v, %v", ran, err)
+			}
+			return errors.Join(broken, ctx.Err())
+		}
+		wantFree := func(after string) {
+			t.Helper()
+			if one.Term() != 0 || one.Context().Err() == nil {
+				t.Errorf("after %s the lock is held", after)
+			}
+			wantTryLock(t, other, true)
+			unlock(t, other)
+		}
+
+		if err := one.Do(t.Context(), work); !errors.Is(err, broken) {
+			t.Errorf("Do: %v, want fn's error", err)
+		}
+		wantFree("Do")
+		if ran, err := one.TryDo(t.Context(), work); !ran || !errors.Is(err, broken) {
+			t.Errorf("TryDo: %v, %v; want fn's error", ran, err)
+		}
+		wantFree("TryDo")
+		func() {
+			defer func() {
+				if recover() != "boom" {
+					t.Error("Do swallowed a panic")
+				}
+			}()
+			one.Do(t.Context(), func(context.Context) error { panic("boom") })
+		}()
+		wantFree("a panic")
+		if err := one.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Errorf("Do: %v", err)
+		}
+	})
+}
+
+func TestDoEndsItsFunctionsContextWhenTheLockIsLost(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		l := newLock(t, d.DB, shedlock.Config{LockSecond: 2})
+		err := l.Do(t.Context(), func(ctx context.Context) error {
+			execute(t, d.DB, "DELETE FROM shedlock_tab")
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(3 * time.Second):
+				return errors.New("the context lives on")
+			}
+		})
+		if !errors.Is(err, shedlock.ErrLost) || !errors.Is(err, shedlock.ErrNotHeld) {
+			t.Errorf("Do: %v, want fn's ErrLost, and ErrNotHeld from unlocking", err)
+		}
+	})
+}
+
+func TestOfTwentyWhoTryAtOnceOneGetsTheLock(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		for _, values := range []int{1, 20} {
+			locks := make([]*shedlock.Lock, values)
+			for i := range locks {
+				locks[i] = newLock(t, d.DB, shedlock.Config{ServiceName: fmt.Sprint("of ", values)})
+			}
+			var winners atomic.Int64
+			var all sync.WaitGroup
+			for i := range 20 {
+				all.Go(func() {
+					won, err := locks[i%values].TryLock(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					if won {
+						winners.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if n := winners.Load(); n != 1 {
+				t.Errorf("20 tries on %d values: %d got the lock", values, n)
+			}
+		}
+	})
+}
+
+func TestABareCounterUnderTheLockIsExact(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const lockers, times = 4, 25
+		execute(t, d.DB, "CREATE TABLE counter_tab (n int NOT NULL)")
+		execute(t, d.DB, "INSERT INTO counter_tab VALUES (0)")
+		count := func(db *sql.DB, l *shedlock.Lock) error {
+			for taken := false; !taken; time.Sleep(time.Millisecond) {
+				var err error
+				if taken, err = l.TryLock(t.Context()); err != nil {
+					return err
+				}
+			}
+			var n int
+			err := db.QueryRow("SELECT n FROM counter_tab").Scan(&n)
+			if err == nil {
+				_, err = db.Exec("UPDATE counter_tab SET n = ?", n+1)
+			}
+			return errors.Join(err, l.Unlock(t.Context()))
+		}
+		var all sync.WaitGroup
+		for range lockers {
+			db := dbtest.Open(t, d.Driver, d.DSN)
+			l := newLock(t, db, shedlock.Config{})
+			all.Go(func() {
+				for range times {
+					if err := count(db, l); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := number(t, d.DB, "SELECT n FROM counter_tab"); n != lockers*times {
+			t.Errorf("the counter is %d, want %d", n, lockers*times)
+		}
+	})
+}
+
+// SQLite is left out by what it is: there, no second connection is opened beside a busy one.
+func TestABusyPoolOfOneKeepsItsLock(t *testing.T) {
+	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		pool := dbtest.Open(t, d.Driver, d.DSN)
+		pool.SetMaxOpenConns(1)
+		one, other := newLock(t, pool, shedlock.Config{LockSecond: 2}), newLock(t, d.DB, shedlock.Config{LockSecond: 2})
+		wantTryLock(t, one, true)
+		busy, err := pool.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer busy.Close()
+		wantHeldFor(t, 3*time.Second, one, other)
+	})
+}
+
+func TestALockLeavesThePoolAsItWas(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		pool := dbtest.Open(t, d.Driver, d.DSN)
+		pool.SetMaxOpenConns(1)
+		l := newLock(t, pool, shedlock.Config{LockSecond: 2})
+		want := func(after string) {
+			t.Helper()
+			if s := pool.Stats(); s.InUse != 0 || s.MaxOpenConnections != 1 {
+				t.Fatalf("%s: %d connections are in use, and the limit is %d, was 1", after, s.InUse, s.MaxOpenConnections)
+			}
+		}
+		for range 100 {
+			wantTryLock(t, l, true)
+			unlock(t, l)
+			want("unlocked")
+		}
+		wantTryLock(t, l, true)
+		execute(t, d.DB, "DELETE FROM shedlock_tab")
+		wantLost(t, l, 2*time.Second)
+		if err := l.Unlock(t.Context()); !errors.Is(err, shedlock.ErrNotHeld) {
+			t.Error(err)
+		}
+		want("unlocked when it was lost")
+	})
+}
+
+func TestNamesThatDifferInCaseLockNobodyOut(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one := newLock(t, d.DB, shedlock.Config{ServiceName: "Report", LockSecond: 2})
+		other := newLock(t, d.DB, shedlock.Config{ServiceName: "rEPORT", LockSecond: 2})
+		same := newLock(t, d.DB, shedlock.Config{ServiceName: "rEPORT", LockSecond: 2})
+		wantTryLock(t, one, true)
+		unlock(t, one)
+		wantTryLock(t, other, true)
+		wantHeldFor(t, 1500*time.Millisecond, other, same) // two renewals
+		unlock(t, other)
+		wantTryLock(t, one, true)
+	})
+}
+
+func TestInTheHourThatSummerTimeRepeatsALockIsAsLongAsEver(t *testing.T) {
+	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		zone := zoneWithSummerTime(t, d)
+		for when, clock := range map[string]string{"the first 02:30": "1792888200", "the second 02:30": "1792891800"} {
+			config, err := mysql.ParseDSN(d.DSN)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Params = map[string]string{"time_zone": "'" + zone + "'", "timestamp": clock}
+			pool := dbtest.Open(t, d.Driver, config.FormatDSN())
+			one, other := newLock(t, pool, shedlock.Config{ServiceName: when}), newLock(t, pool, shedlock.Config{ServiceName: when})
+			wantTryLock(t, one, true)
+			if ahead := number(t, pool, "SELECT UNIX_TIMESTAMP(lock_until) - UNIX_TIMESTAMP() FROM shedlock_tab WHERE lock_name = ?", when); ahead != 10 && ahead != 11 {
+				t.Errorf("at %s, lock_until lies %d s ahead, want 10, or 11 by rounding", when, ahead)
+			}
+			wantTryLock(t, other, false)
+		}
+	})
+}
+
+// zoneWithSummerTime returns the name of a time zone that goes by Berlin's clocks in 2026. A server that was installed
+// without zones is told of one.
+func zoneWithSummerTime(t *testing.T, d dbtest.Database) string {
+	t.Helper()
+	const known = "SELECT CONVERT_TZ('2026-07-01 12:00:00', '+00:00', '%s') IS NOT NULL"
+	for _, zone := range []string{"Europe/Berlin", "pq/Berlin"} {
+		if number(t, d.DB, fmt.Sprintf(known, zone)) == 1 {
+			return zone
+		}
+	}
+	result, err := d.DB.Exec("INSERT INTO mysql.time_zone (Use_leap_seconds) VALUES ('N')")
+	if err != nil {
+		t.Skipf("left out: the server knows no time zones by name, and tells us of none: %v", err)
+	}
+	id, err := result.LastInsertId()
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_name (Name, Time_zone_id) VALUES ('pq/Berlin', %d)", id))
+	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_transition_type (Time_zone_id, Transition_type_id, Offset, Is_DST, Abbreviation) VALUES (%[1]d, 0, 3600, 0, 'CET'), (%[1]d, 1, 7200, 1, 'CEST')", id))
+	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_transition (Time_zone_id, Transition_time, Transition_type_id) VALUES (%[1]d, 1761440400, 0), (%[1]d, 1774746000, 1), (%[1]d, 1792890000, 0)", id))
+	if number(t, d.DB, fmt.Sprintf(known, "pq/Berlin")) != 1 {
+		t.Fatal("the server does not know the time zone that it was told of")
+	}
+	return "pq/Berlin"
+}
