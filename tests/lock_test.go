@@ -480,7 +480,7 @@ func zoneWithSummerTime(t *testing.T, d dbtest.Database) string {
 		t.Fatal(err)
 	}
 	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_name (Name, Time_zone_id) VALUES ('pq/Berlin', %d)", id))
-	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_transition_type (Time_zone_id, Transition_type_id, Offset, Is_DST, Abbreviation) VALUES (%[1]d, 0, 3600, 0, 'CET'), (%[1]d, 1, 7200, 1, 'CEST')", id))
+	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_transition_type (Time_zone_id, Transition_type_id, `Offset`, Is_DST, Abbreviation) VALUES (%[1]d, 0, 3600, 0, 'CET'), (%[1]d, 1, 7200, 1, 'CEST')", id))
 	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_transition (Time_zone_id, Transition_time, Transition_type_id) VALUES (%[1]d, 1761440400, 0), (%[1]d, 1774746000, 1), (%[1]d, 1792890000, 0)", id))
 	if number(t, d.DB, fmt.Sprintf(known, "pq/Berlin")) != 1 {
 		t.Fatal("the server does not know the time zone that it was told of")

@@ -236,7 +236,7 @@ func (k *Keeper) nextRenewal() time.Time {
 func (k *Keeper) keep(ctx context.Context) {
 	const retryAfter = 100 * time.Millisecond
 	all := slices.DeleteFunc(k.all(), func(l *Lease) bool {
-		over := l.ctx.Err() != nil
+		over := !l.Trusted()
 		if over { // renewed once more, it would keep others out while nobody works
 			k.drop(l)
 		}
