@@ -14,7 +14,7 @@ import (
 
 const (
 	batchRowsMax  = 1000                  // rows of one mark or settle
-	unsettledMax  = 4 * batchRowsMax      // outcomes that wait to be written before new marks stop
+	unsettledMax  = 2 * batchRowsMax      // outcomes that wait to be written before new marks stop
 	aloneWaitsFor = 10 * time.Second      // for the neighbours to end, and again for the suspect itself
 	statementMax  = 10 * time.Second      // a statement that takes longer is given up and sent again
 	markMax       = 3 * time.Second       // the same for a mark: one that waits for a locked row keeps others waiting

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,23 +16,31 @@ import (
 
 const (
 	perSecond  = 100
-	produceFor = 20 * time.Second
+	produceFor = 10 * time.Second
 )
 
-// latency measures from before the INSERT of a job in another process, and from when it was committed, to the start of
-// its handler in this one.
-func latency(db *sql.DB, dsn string) error {
+// latency measures, round after round, how long after the beginning of its INSERT in another process, and after its
+// commit, a job starts in this one; and how long the INSERT took, which says what the server's disk is like at the time.
+func latency(db *sql.DB, dsn string, rounds int) error {
+	var inserts, fromInsert, fromCommit spread
+	for range rounds {
+		if err := latencyRound(db, dsn, &inserts, &fromInsert, &fromCommit); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("- start of a job added by another process at %d/s: after the beginning of its INSERT %v; after its commit %v; the INSERT itself %v (medians of %d rounds of %v)\n",
+		perSecond, &fromInsert, &fromCommit, &inserts, rounds, produceFor)
+	return nil
+}
+
+func latencyRound(db *sql.DB, dsn string, inserts, fromInsert, fromCommit *spread) error {
 	var mu sync.Mutex
-	var fromInsert []time.Duration
 	started := map[uint64]time.Time{}
 	stop, err := start(db, 1, func(_ context.Context, job *queue_job.Job) error {
-		now := time.Now()
-		sent, err := strconv.ParseInt(job.JobParams, 10, 64)
 		mu.Lock()
 		defer mu.Unlock()
-		fromInsert = append(fromInsert, now.Sub(time.Unix(0, sent)))
-		started[job.Id] = now
-		return err
+		started[job.Id] = time.Now()
+		return nil
 	})
 	if err != nil {
 		return err
@@ -52,23 +59,36 @@ func latency(db *sql.DB, dsn string) error {
 	if err := stop(); err != nil {
 		return err
 	}
-	var fromCommit []time.Duration
+	var insert, fromBefore, fromAfter []time.Duration
 	for line := range strings.Lines(added.String()) {
 		var id uint64
-		var committed int64
-		if _, err := fmt.Sscan(line, &id, &committed); err != nil {
+		var before, after int64
+		if _, err := fmt.Sscan(line, &id, &before, &after); err != nil {
 			return err
 		}
-		fromCommit = append(fromCommit, max(0, started[id].Sub(time.Unix(0, committed))))
+		insert = append(insert, time.Duration(after-before))
+		fromBefore = append(fromBefore, started[id].Sub(time.Unix(0, before)))
+		fromAfter = append(fromAfter, max(0, started[id].Sub(time.Unix(0, after)))) // it may start before the producer hears
 	}
-	fmt.Printf("- start of a job added by another process, %d jobs at %d/s: after the beginning of its INSERT p50 %v, p99 %v, most %v; after its commit p50 %v, p99 %v\n",
-		len(fromInsert), perSecond, percentile(fromInsert, 50), percentile(fromInsert, 99), percentile(fromInsert, 100),
-		percentile(fromCommit, 50), percentile(fromCommit, 99))
+	inserts.add(insert)
+	fromInsert.add(fromBefore)
+	fromCommit.add(fromAfter)
 	return nil
 }
 
-// produce adds jobs at a steady rate, each with the moment before its adding as its parameters, and prints their ids and
-// the moments after.
+// spread gathers percentiles over rounds.
+type spread struct{ p50, p99 []time.Duration }
+
+func (s *spread) add(list []time.Duration) {
+	s.p50 = append(s.p50, percentile(list, 50))
+	s.p99 = append(s.p99, percentile(list, 99))
+}
+
+func (s *spread) String() string {
+	return fmt.Sprintf("p50 %v, p99 %v", percentile(s.p50, 50), percentile(s.p99, 50))
+}
+
+// produce adds jobs at a steady rate, and prints their ids and the moments before and after.
 func produce(dsn string) error {
 	db, err := sql.Open("mysql", dsn)
 	if err != nil {
@@ -78,11 +98,12 @@ func produce(dsn string) error {
 	tick := time.NewTicker(time.Second / perSecond)
 	defer tick.Stop()
 	for end := time.Now().Add(produceFor); time.Now().Before(end); <-tick.C {
-		id, err := queue_job.Add(context.Background(), db, queue_job.AddModelJob{JobType: 1, JobParams: time.Now().UnixNano()})
+		before := time.Now().UnixNano()
+		id, err := queue_job.Add(context.Background(), db, queue_job.AddModelJob{JobType: 1})
 		if err != nil {
 			return err
 		}
-		fmt.Println(id, time.Now().UnixNano())
+		fmt.Println(id, before, time.Now().UnixNano())
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ import (
 
 func main() {
 	producer := flag.String("produce", "", "run as the producer of the latency figure, on this `DSN`")
-	rounds := flag.Int("rounds", 3, "rounds of the drain; the median counts")
+	rounds := flag.Int("rounds", 5, "rounds of each figure; the median counts")
 	flag.Parse()
 	if *producer != "" {
 		exit(produce(*producer))
@@ -80,7 +80,7 @@ func measure(dsn string, rounds int) error {
 	}
 	fmt.Printf("## %s\n\n", version)
 	for _, figure := range []func() error{
-		func() error { return latency(db, config.FormatDSN()) },
+		func() error { return latency(db, config.FormatDSN(), rounds) },
 		func() error { return idle(db) },
 		func() error { return drain(db, rounds) },
 	} {
