@@ -25,11 +25,7 @@ import (
 // The error is an *OutdatedError when something is missing and the database refuses to have it added. Any other error,
 // a database that is away or read-only, or a table that stayed in use, may pass.
 func Migrate(ctx context.Context, db queue_job.DB) error {
-	st, err := store.Open(ctx, db)
-	if err != nil {
-		return err
-	}
-	missing, err := lacking(ctx, st)
+	st, missing, err := look(ctx, db)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -56,15 +52,18 @@ func Migrate(ctx context.Context, db queue_job.DB) error {
 
 // Check reports, as an *OutdatedError, what the tables lack. It changes nothing: for shops whose DBAs run the DDL.
 func Check(ctx context.Context, db queue_job.DB) error {
-	st, err := store.Open(ctx, db)
-	if err != nil {
-		return err
-	}
-	missing, err := lacking(ctx, st)
+	st, missing, err := look(ctx, db)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
 	return &OutdatedError{Database: st.Database(), SQL: missing}
+}
+
+func look(ctx context.Context, db queue_job.DB) (st *store.Store, missing []string, err error) {
+	if st, err = store.Open(ctx, db); err == nil {
+		missing, err = lacking(ctx, st)
+	}
+	return st, missing, err
 }
 
 // OutdatedError says that the tables lack something, and how to mend it.
