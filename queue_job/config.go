@@ -35,7 +35,7 @@ type Config struct {
 	// left alone, and counted in a warning. Jobs due in the future are never left out. Default 7; -1: no limit.
 	FirstPullDay int
 	// QueueMaxSize is how many waiting rows are held in memory; the rest waits in the table. A row takes the length of
-	// its parameters and some 300 bytes. Default 50000.
+	// its parameters, at most 16 kB, and a little more. Default 50000.
 	QueueMaxSize int
 	// LoadLimit is how many rows one statement loads. Default 10000.
 	LoadLimit int
