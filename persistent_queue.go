@@ -124,7 +124,7 @@ func (r *Runner) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	started, err := engine.Start(ctx, r.configs, r.log)
+	started, err := engine.Start(ctx, engine.Open, r.configs, r.log)
 	r.engine = started
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
-	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -23,7 +22,7 @@ const (
 // database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
 // has a line for each type.
 type database struct {
-	store    *store.Store
+	tables   Tables
 	log      logger.Logger
 	about    context.Context
 	instance string
@@ -34,9 +33,8 @@ type database struct {
 	keeper   *keeper.Keeper
 	lines    []*line
 
-	closeStore func()
-	patience   context.Context // handlers and looks at the table end with it
-	impatient  context.CancelCauseFunc
+	patience  context.Context // handlers and looks at the table end with it
+	impatient context.CancelCauseFunc
 
 	drain    context.CancelFunc // ends the loops that find and start work
 	loops    sync.WaitGroup
@@ -50,15 +48,21 @@ type held struct {
 	lease *keeper.Lease
 }
 
-func openDatabase(ctx context.Context, db queue_job.DB, configs []queue_job.Config, log logger.Logger, alone chan struct{}) (*database, error) {
-	st, err := store.Open(ctx, db)
+func openDatabase(ctx context.Context, open func(context.Context, queue_job.DB) (Tables, error), configs []queue_job.Config, log logger.Logger, alone chan struct{}) (_ *database, err error) {
+	tables, err := open(ctx, configs[0].Db)
 	if err != nil {
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{store: st, log: log, alone: alone, instance: keeper.Holder(service), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, alone: alone, instance: keeper.Holder(service), about: log.GetNewContext(service)}
 	d.tail.signal = make(chan struct{}, 1)
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
+	defer func() {
+		if err != nil {
+			d.releasePools(true)
+			tables.Close()
+		}
+	}()
 	newest, err := d.newest(ctx)
 	if err != nil {
 		return nil, err
@@ -67,14 +71,11 @@ func openDatabase(ctx context.Context, db queue_job.DB, configs []queue_job.Conf
 	for _, cfg := range configs {
 		l, err := newLine(cfg, d)
 		if err != nil {
-			d.releasePools(true)
 			return nil, err
 		}
 		d.lines = append(d.lines, l)
 	}
-	leases, closeStore := st.Reserve()
-	d.closeStore = closeStore
-	d.keeper = keeper.New(d.patience, leases, d.instance, func(err error) { d.log.Warn(d.about, err.Error()+"; trying again while the lease lasts") })
+	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, func(err error) { d.log.Warn(d.about, err.Error()+"; trying again while the lease lasts") })
 	return d, nil
 }
 
@@ -143,7 +144,7 @@ func (d *database) look(atMost time.Duration) (context.Context, context.CancelFu
 // newest reads the largest id and the database's clock.
 func (d *database) newest(ctx context.Context) (id uint64, err error) {
 	sent := time.Now()
-	id, now, err := d.store.Newest(ctx)
+	id, now, err := d.tables.Jobs.Newest(ctx)
 	if err == nil {
 		d.clock.reading(now, sent, time.Now())
 	}
@@ -179,7 +180,7 @@ func (d *database) stop(ctx context.Context) error {
 	d.keepings.Wait()
 	d.impatient(ErrStopped)
 	d.releasePools(err == nil)
-	d.closeStore()
+	d.tables.Close()
 	return err
 }
 

@@ -120,7 +120,7 @@ func (l *line) awaitWork(ctx context.Context, room int) {
 func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
 	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
 	statement, cancel := context.WithTimeout(lease.Context(), markMax)
-	marked, err := l.store.Mark(statement, idsOf(batch), lease.Term)
+	marked, err := l.jobs.Mark(statement, idsOf(batch), lease.Term)
 	cancel()
 	if err == nil && marked == len(batch) {
 		for _, t := range batch {
@@ -159,7 +159,7 @@ func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task,
 	marked := make(map[uint64]store.Marked, len(batch))
 	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
 		statement, cancel := context.WithTimeout(lease.Context(), statementMax)
-		rows, err := l.store.MarkedRows(statement, idsOf(batch), lease.Term)
+		rows, err := l.jobs.MarkedRows(statement, idsOf(batch), lease.Term)
 		cancel()
 		if err == nil {
 			for _, row := range rows {

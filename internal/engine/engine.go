@@ -24,15 +24,15 @@ type Engine struct {
 }
 
 // Start opens the databases and starts the loops. The configurations are complete and valid.
-func Start(ctx context.Context, configs []queue_job.Config, log logger.Logger) (*Engine, error) {
+func Start(ctx context.Context, open func(context.Context, queue_job.DB) (Tables, error), configs []queue_job.Config, log logger.Logger) (*Engine, error) {
 	e := &Engine{}
 	alone := make(chan struct{}, 1)
 	for _, group := range ByDatabase(configs) {
-		d, err := openDatabase(ctx, group[0].Db, group, log, alone)
+		d, err := openDatabase(ctx, open, group, log, alone)
 		if err != nil {
 			for _, opened := range e.databases {
 				opened.releasePools(true)
-				opened.closeStore()
+				opened.tables.Close()
 			}
 			return nil, fmt.Errorf("start: %w", err)
 		}

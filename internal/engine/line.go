@@ -23,7 +23,7 @@ import (
 //	          ▲─────────── runs again soon ─────────────────────┘
 type line struct {
 	cfg     queue_job.Config
-	store   *store.Store
+	jobs    Jobs
 	clock   *clock
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
@@ -59,7 +59,7 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		return nil, fmt.Errorf("worker pool of job type %d: %w", cfg.JobType, err)
 	}
 	l := &line{
-		cfg: cfg, store: d.store, clock: &d.clock, log: d.log, alone: d.alone, look: d.look, loads: &d.loads,
+		cfg: cfg, jobs: d.tables.Jobs, clock: &d.clock, log: d.log, alone: d.alone, look: d.look, loads: &d.loads,
 		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: workers,
 		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal,
 		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),

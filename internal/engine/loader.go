@@ -134,7 +134,7 @@ func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, open []*round,
 	began := time.Now()
 	var pages [][]store.Row
 	l.insist(ctx, func(ctx context.Context) (err error) {
-		pages, err = l.store.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
+		pages, err = l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
 		return err
 	})
 	for i, page := range pages {
@@ -156,7 +156,7 @@ func (l *line) heads(ctx context.Context) (places []store.Place, abandoned int, 
 	if l.since == 0 {
 		return places, 0, nil
 	}
-	heads, err := l.store.Page(ctx, l.cfg.JobType, places, horizonSpan, 1)
+	heads, err := l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, 1)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -164,7 +164,7 @@ func (l *line) heads(ctx context.Context) (places []store.Place, abandoned int, 
 		if len(head) == 0 || !l.abandoned(&head[0]) {
 			continue
 		}
-		place, n, err := l.store.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.since, l.upTo)
+		place, n, err := l.jobs.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.since, l.upTo)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -201,7 +201,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	if err := s.line.store.LogAttempts(ctx, attempts); err != nil {
+	if err := s.line.jobs.LogAttempts(ctx, attempts); err != nil {
 		s.line.log.Warn(s.line.about, err.Error())
 		return
 	}
@@ -238,16 +238,16 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ok
 }
 
 func (s *settler) send(ctx context.Context, act act, ids []uint64) (written int, err error) {
-	st := s.line.store
+	jobs := s.line.jobs
 	switch {
 	case act.kind == unmark:
-		return len(ids), st.UnmarkJobs(ctx, ids, act.term)
+		return len(ids), jobs.UnmarkJobs(ctx, ids, act.term)
 	case act.kind == failLost:
-		return st.FailLost(ctx, ids, act.term, lostBeforeFailed-1)
+		return jobs.FailLost(ctx, ids, act.term, lostBeforeFailed-1)
 	case act.final():
-		return st.Finish(ctx, ids, act.term, int32(act.status))
+		return jobs.Finish(ctx, ids, act.term, int32(act.status))
 	default:
-		return st.PutBack(ctx, ids, act.term, int32(act.status), act.wait.Seconds(), act.retried)
+		return jobs.PutBack(ctx, ids, act.term, int32(act.status), act.wait.Seconds(), act.retried)
 	}
 }
 

@@ -51,7 +51,7 @@ func (d *database) sweepOnce(lines map[int32]*held) (full map[int32]bool, err er
 	defer d.loads.begin()()
 	statement, cancel := d.look(loadMax)
 	defer cancel()
-	rows, more, err := d.store.SweepAll(statement, slices.Collect(maps.Keys(lines)), horizonSpan, fewRows)
+	rows, more, err := d.tables.Jobs.SweepAll(statement, slices.Collect(maps.Keys(lines)), horizonSpan, fewRows)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (d *database) poll(lines map[int32]*held) (found bool, err error) {
 	statement, cancel := d.look(loadMax)
 	defer cancel()
 	above := d.tail.above.Load()
-	rows, err := d.store.Tail(statement, above, d.tail.gaps.ask(now), types, horizonSpan, tailRowsMax)
+	rows, err := d.tables.Jobs.Tail(statement, above, d.tail.gaps.ask(now), types, horizonSpan, tailRowsMax)
 	if err != nil {
 		return false, err
 	}

@@ -69,9 +69,18 @@ func (l *Lease) end(cause error) {
 	l.cancel(cause)
 }
 
+// Leases is what the keeper needs of the table of leases. *store.Store has it; its methods carry the contracts.
+type Leases interface {
+	SeeLeases(ctx context.Context, names []string) ([]store.Seen, error)
+	MakeLeases(ctx context.Context, names []string) error
+	TakeLeases(ctx context.Context, names []string, owner string, lockSeconds int64) (terms map[string]int64, err error)
+	KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64) (kept []string, err error)
+	ReleaseLease(ctx context.Context, name, owner string, minLock time.Duration) (ours bool, err error)
+}
+
 // Keeper takes and keeps leases on one database.
 type Keeper struct {
-	store  *store.Store
+	leases Leases
 	parent context.Context
 	holder string // service, host, process: the readable part of locked_by
 	onFail func(error)
@@ -83,8 +92,8 @@ type Keeper struct {
 
 // New returns a keeper. The contexts of its leases end with parent. Holder says in the table who holds the leases;
 // onFail hears of renewals that did not go through, each of which is tried again.
-func New(parent context.Context, s *store.Store, holder string, onFail func(error)) *Keeper {
-	return &Keeper{store: s, parent: parent, holder: holder, onFail: onFail, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
+func New(parent context.Context, leases Leases, holder string, onFail func(error)) *Keeper {
+	return &Keeper{leases: leases, parent: parent, holder: holder, onFail: onFail, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
 }
 
 // Take takes those of the wanted leases that are free, and returns them. It locks nothing when none is free.
@@ -96,7 +105,7 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 	var taken []*Lease
 	for lock, wants := range groupByLock(free) {
 		sent, owner := time.Now(), k.owner()
-		terms, err := k.store.TakeLeases(ctx, names(wants), owner, int64(lock/time.Second))
+		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, int64(lock/time.Second))
 		if err != nil {
 			k.abandon(ctx, wants, owner)
 			return taken, err
@@ -121,7 +130,7 @@ func (k *Keeper) abandon(ctx context.Context, wants []Want, owner string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	for _, want := range wants {
-		if _, err := k.store.ReleaseLease(ctx, want.Name, owner, 0); err != nil {
+		if _, err := k.leases.ReleaseLease(ctx, want.Name, owner, 0); err != nil {
 			return
 		}
 	}
@@ -140,7 +149,7 @@ func (k *Keeper) free(ctx context.Context, wants []Want) ([]Want, error) {
 	if len(wants) == 0 {
 		return nil, nil
 	}
-	seen, err := k.store.SeeLeases(ctx, names(wants))
+	seen, err := k.leases.SeeLeases(ctx, names(wants))
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +162,7 @@ func (k *Keeper) free(ctx context.Context, wants []Want) ([]Want, error) {
 		return i >= 0 && !seen[i].Free
 	})
 	if len(missing) > 0 {
-		err = k.store.MakeLeases(ctx, missing)
+		err = k.leases.MakeLeases(ctx, missing)
 	}
 	return free, err
 }
@@ -193,7 +202,7 @@ func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Leas
 func (k *Keeper) Release(ctx context.Context, l *Lease) (ours bool, err error) {
 	k.drop(l)
 	l.end(ErrReleased)
-	return k.store.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
+	return k.leases.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
 }
 
 func (k *Keeper) drop(l *Lease) {
@@ -250,7 +259,7 @@ func (k *Keeper) keep(ctx context.Context) {
 		sent := time.Now()
 		statement, cancel := context.WithTimeout(ctx, patience)
 		names, owners := namesAndOwners(leases)
-		kept, err := k.store.KeepLeases(statement, names, owners, int64(lock/time.Second))
+		kept, err := k.leases.KeepLeases(statement, names, owners, int64(lock/time.Second))
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			k.onFail(err)

@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Tables are the tables of one database, as the engine needs them. The simulator brings its own.
+type Tables struct {
+	Jobs   Jobs
+	Leases keeper.Leases // on a connection that handlers cannot starve
+	Close  func()
+}
+
+// Jobs is what the engine needs of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
+type Jobs interface {
+	Newest(ctx context.Context) (id uint64, now float64, err error)
+	Tail(ctx context.Context, above uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error)
+	SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error)
+	Page(ctx context.Context, jobType int32, places []store.Place, horizon int64, limit int) ([][]store.Row, error)
+	Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error)
+
+	Mark(ctx context.Context, ids []uint64, term int64) (marked int, err error)
+	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)
+	UnmarkJobs(ctx context.Context, ids []uint64, term int64) error
+	Finish(ctx context.Context, ids []uint64, term int64, status int32) (written int, err error)
+	PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (written int, err error)
+	FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int) (written int, err error)
+	LogAttempts(ctx context.Context, attempts []store.Attempt) error
+}
+
+// Open opens the tables that a handle leads to.
+func Open(ctx context.Context, db queue_job.DB) (Tables, error) {
+	jobs, err := store.Open(ctx, db)
+	if err != nil {
+		return Tables{}, err
+	}
+	leases, release := jobs.Reserve()
+	return Tables{Jobs: jobs, Leases: leases, Close: release}, nil
+}
