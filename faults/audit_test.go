@@ -1,0 +1,168 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The audit is kept by the database itself: triggers record every change of a job's status and term, and every new term
+// of a lease, with the connection's worker and the database's clock. The test's own connections have no worker's name:
+// what they change was changed by hand.
+var auditTables = []string{
+	`CREATE TABLE audit_job (
+		seq bigint AUTO_INCREMENT PRIMARY KEY, at bigint NOT NULL, worker varchar(64) NULL, job bigint unsigned NOT NULL, job_type int NOT NULL,
+		old_status int NULL, new_status int NULL, old_term bigint NOT NULL, new_term bigint NOT NULL)`,
+	`CREATE TABLE audit_lease (
+		seq bigint AUTO_INCREMENT PRIMARY KEY, at bigint NOT NULL, worker varchar(64) NULL, name varchar(64) NOT NULL, term bigint NOT NULL)`,
+	`CREATE TRIGGER audit_job_update AFTER UPDATE ON async_job_tab FOR EACH ROW
+		IF NOT (OLD.job_status <=> NEW.job_status) OR OLD.term <> NEW.term THEN
+			INSERT INTO audit_job (at, worker, job, job_type, old_status, new_status, old_term, new_term)
+			VALUES (` + microseconds + `, @pq_worker, NEW.id, NEW.job_type, OLD.job_status, NEW.job_status, OLD.term, NEW.term);
+		END IF`,
+	`CREATE TRIGGER audit_lease_update AFTER UPDATE ON shedlock_tab FOR EACH ROW
+		IF OLD.term <> NEW.term THEN
+			INSERT INTO audit_lease (at, worker, name, term) VALUES (` + microseconds + `, @pq_worker, NEW.lock_name, NEW.term);
+		END IF`,
+}
+
+const microseconds = "UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))"
+
+func (x *trial) startAudit() {
+	x.Helper()
+	for _, statement := range auditTables {
+		x.execute(statement)
+	}
+}
+
+// change is one line of the audit.
+type change struct {
+	at               time.Time
+	worker           string // empty: by hand
+	job              uint64
+	jobType          int32
+	oldStatus        int
+	newStatus        int
+	oldTerm, newTerm int64
+}
+
+// tenure is a term of a lease: whose it was, and when the next one began.
+type tenure struct {
+	worker     string
+	from, till time.Time
+}
+
+type leaseTerm struct {
+	lease string
+	term  int64
+}
+
+func (x *trial) changes() (list []change) {
+	x.Helper()
+	rows, err := x.db.Query("SELECT at, COALESCE(worker, ''), job, job_type, COALESCE(old_status, 0), COALESCE(new_status, 0), old_term, new_term FROM audit_job ORDER BY seq")
+	if err != nil {
+		x.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c change
+		var at int64
+		if err := rows.Scan(&at, &c.worker, &c.job, &c.jobType, &c.oldStatus, &c.newStatus, &c.oldTerm, &c.newTerm); err != nil {
+			x.Fatal(err)
+		}
+		c.at = time.UnixMicro(at)
+		list = append(list, c)
+	}
+	if err := rows.Err(); err != nil {
+		x.Fatal(err)
+	}
+	return list
+}
+
+// tenures reads who held which lease when. Terms of a lease only grow.
+func (x *trial) tenures() map[leaseTerm]tenure {
+	x.Helper()
+	rows, err := x.db.Query("SELECT at, COALESCE(worker, ''), name, term FROM audit_lease ORDER BY seq")
+	if err != nil {
+		x.Fatal(err)
+	}
+	defer rows.Close()
+	terms := map[leaseTerm]tenure{}
+	last := map[string]leaseTerm{}
+	for rows.Next() {
+		var at int64
+		var worker string
+		var this leaseTerm
+		if err := rows.Scan(&at, &worker, &this.lease, &this.term); err != nil {
+			x.Fatal(err)
+		}
+		before := last[this.lease]
+		if this.term <= before.term {
+			x.Errorf("lease %s: term %d of %s follows %d of %s", this.lease, this.term, worker, before.term, terms[before].worker)
+		}
+		if ended, ok := terms[before]; ok {
+			ended.till = time.UnixMicro(at)
+			terms[before] = ended
+		}
+		terms[this] = tenure{worker: worker, from: time.UnixMicro(at)}
+		last[this.lease] = this
+	}
+	if err := rows.Err(); err != nil {
+		x.Fatal(err)
+	}
+	return terms
+}
+
+// auditErrorsMax keeps a broken run readable.
+const auditErrorsMax = 10
+
+// checkAudit holds what was recorded against the rules: who may write what, and when a handler may start.
+func (x *trial) checkAudit() {
+	x.Helper()
+	terms := x.tenures()
+	owner := func(jobType int32, term int64) string { return terms[leaseTerm{leaseName(jobType), term}].worker }
+	wrong := 0
+	complain := func(format string, values ...any) {
+		if wrong++; wrong <= auditErrorsMax {
+			x.Errorf(format, values...)
+		}
+	}
+	for _, c := range x.changes() {
+		if c.worker == "" {
+			continue
+		}
+		switch {
+		case isFinal(c.oldStatus):
+			complain("job %d was final and was changed: %+v", c.job, c)
+		case c.newTerm > c.oldTerm: // marked, or failed because it was lost too often
+			if owner(c.jobType, c.newTerm) != c.worker {
+				complain("job %d was marked with a term of %q by another worker: %+v", c.job, owner(c.jobType, c.newTerm), c)
+			}
+			if c.newStatus != c.oldStatus && c.newStatus != 2 {
+				complain("job %d changed its status while it was marked: %+v", c.job, c)
+			}
+		case owner(c.jobType, c.oldTerm) != c.worker:
+			complain("job %d bore a term of %q and was written by another worker: %+v", c.job, owner(c.jobType, c.oldTerm), c)
+		case c.newTerm != c.oldTerm && c.newTerm != 0:
+			complain("job %d went back to an earlier term: %+v", c.job, c)
+		case c.newStatus == 0 && c.oldStatus != 0:
+			complain("job %d went back to status 0: %+v", c.job, c)
+		}
+	}
+	for _, s := range x.starts() {
+		held, ok := terms[leaseTerm{leaseName(s.jobType), s.term}]
+		switch {
+		case !ok || held.worker != s.worker.name:
+			complain("job %d was started by %s under term %d, which was not its own", s.job, s.worker.name, s.term)
+		case !held.till.IsZero() && s.at.After(held.till):
+			complain("job %d was started by %s under term %d, %v after the next term had begun", s.job, s.worker.name, s.term, s.at.Sub(held.till))
+		}
+	}
+	if wrong > auditErrorsMax {
+		x.Errorf("and %d more", wrong-auditErrorsMax)
+	}
+}
+
+func leaseName(jobType int32) string { return fmt.Sprintf("job-%d", jobType) }
+
+func isFinal(status int) bool { return slices.Contains([]int{1, 2, 5}, status) }

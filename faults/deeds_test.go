@@ -1,0 +1,84 @@
+package faults
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// deeds are what handlers do that is more than taking time.
+var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
+	"error":  func(context.Context, *sql.DB, *queue_job.Job) error { return errors.New("not today") },
+	"panic":  func(context.Context, *sql.DB, *queue_job.Job) error { panic("a handler's panic") },
+	"goexit": func(context.Context, *sql.DB, *queue_job.Job) error { runtime.Goexit(); return nil },
+	"exit":   func(context.Context, *sql.DB, *queue_job.Job) error { os.Exit(3); return nil },
+	// fatal error: concurrent map writes, which no recover catches.
+	"fatal": func(context.Context, *sql.DB, *queue_job.Job) error {
+		shared := map[int]int{}
+		for range 8 {
+			go func() {
+				for i := range 1 << 30 {
+					shared[i&7] = i
+				}
+			}()
+		}
+		select {}
+	},
+	// out of memory, as under a container's limit.
+	"memory": func(context.Context, *sql.DB, *queue_job.Job) error {
+		limitMemory()
+		var hoard [][]byte
+		for {
+			block := make([]byte, 64<<20)
+			for i := 0; i < len(block); i += 4096 {
+				block[i] = 1
+			}
+			hoard = append(hoard, block)
+		}
+	},
+	// ignores its context, for ten seconds.
+	"deaf": func(context.Context, *sql.DB, *queue_job.Job) error { time.Sleep(10 * time.Second); return nil },
+	// waits until its context ends.
+	"hang": func(ctx context.Context, _ *sql.DB, _ *queue_job.Job) error { <-ctx.Done(); return context.Cause(ctx) },
+	// needs 64 MB for a moment.
+	"hungry": func(context.Context, *sql.DB, *queue_job.Job) error {
+		block := make([]byte, 64<<20)
+		for i := 0; i < len(block); i += 4096 {
+			block[i] = 1
+		}
+		time.Sleep(time.Millisecond)
+		runtime.KeepAlive(block)
+		return nil
+	},
+	// sits on a connection of the runner's pool, in a transaction.
+	"pool": func(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		var n int
+		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM shedlock_tab").Scan(&n); err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+		return tx.Commit()
+	},
+}
+
+// limitMemory lets the process have half a gigabyte more than it has.
+func limitMemory() {
+	var pages uint64
+	if status, err := os.ReadFile("/proc/self/statm"); err == nil {
+		fmt.Sscan(string(status), &pages)
+	}
+	most := pages*uint64(os.Getpagesize()) + 512<<20
+	syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: most, Max: most})
+}

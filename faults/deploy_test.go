@@ -1,0 +1,38 @@
+package faults
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestADeployLosesNothingAndRunsNothingTwice(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(x *trial) {
+		times, bound := repeat(30, 3), time.Second
+		load := x.startLoad(500, work{MS: 5}, 0)
+		x.startWorker(workerSettings{})
+		x.startWorker(workerSettings{})
+		worst := time.Duration(0)
+		since := time.Now()
+		for range times {
+			holder := x.awaitHolder(since)
+			x.startWorker(workerSettings{})
+			since = time.Now()
+			if err := holder.end(syscall.SIGTERM); err != nil {
+				x.Errorf("%s did not end cleanly: %v", holder.name, err)
+			}
+			last := since // of the one that leaves: the handover begins there
+			if starts := holder.started(); len(starts) > 0 && starts[len(starts)-1].at.After(last) {
+				last = starts[len(starts)-1].at
+			}
+			gap := x.awaitStart(last, 20*time.Second, holder)
+			x.within(gap, bound, "the handover")
+			worst = max(worst, gap)
+		}
+		o := x.conclude(time.Minute, load)
+		x.stopWorkers()
+		x.noDuplicates(o)
+		x.tell("SIGTERM (deploy)", times, o, worst, bound, "")
+	})
+}

@@ -1,0 +1,111 @@
+package faults
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+)
+
+// load is business code that goes on while things break: it adds jobs in transactions of ten, by a way of its own to
+// the database, and remembers which of them were committed.
+type load struct {
+	x       *trial
+	cancel  context.CancelFunc
+	stopped sync.WaitGroup
+
+	mu         sync.Mutex
+	committed  []uint64
+	rolledBack []uint64
+	uncertain  map[uint64]bool // the answer to the COMMIT was lost
+	slowest    time.Duration   // transaction
+	failed     int             // transactions that could not be, while the server was away
+}
+
+const rowsPerTransaction = 10
+
+// startLoad adds so many jobs a second. Some part of the transactions is rolled back.
+func (x *trial) startLoad(perSecond int, w work, rolledBack float64) *load {
+	ctx, cancel := context.WithCancel(x.Context())
+	l := &load{x: x, cancel: cancel, uncertain: map[uint64]bool{}}
+	x.Cleanup(l.stop)
+	l.stopped.Go(func() {
+		tick := time.NewTicker(time.Second * rowsPerTransaction / time.Duration(perSecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			l.transaction(w, rand.Float64() < rolledBack)
+		}
+	})
+	return l
+}
+
+// stop ends the load; no transaction is under way when it returns.
+func (l *load) stop() {
+	l.cancel()
+	l.stopped.Wait()
+}
+
+func (l *load) transaction(w work, rollBack bool) {
+	// It is not cut off with the load: nobody would know what came of it.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	began := time.Now()
+	tx, err := l.x.db.BeginTx(ctx, nil)
+	if err != nil {
+		l.note(func() { l.failed++ })
+		return
+	}
+	ids, err := insert(ctx, tx, 1, rowsPerTransaction, w)
+	switch {
+	case err != nil:
+		tx.Rollback()
+		l.note(func() { l.failed++ })
+	case rollBack:
+		tx.Rollback()
+		l.note(func() { l.rolledBack = append(l.rolledBack, ids...) })
+	default:
+		err := tx.Commit()
+		l.note(func() {
+			if err == nil {
+				l.committed = append(l.committed, ids...)
+				l.slowest = max(l.slowest, time.Since(began))
+				return
+			}
+			l.failed++
+			for _, id := range ids {
+				l.uncertain[id] = true
+			}
+		})
+	}
+}
+
+func (l *load) note(what func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	what()
+}
+
+// insert adds jobs with one statement and returns their ids: those of one INSERT follow each other.
+func insert(ctx context.Context, tx *sql.Tx, jobType int32, n int, w work) ([]uint64, error) {
+	now := time.Now().Unix()
+	row := fmt.Sprintf("('%s', %d, 0, 0, %d, %d)", w.params(), jobType, now, now)
+	result, err := tx.ExecContext(ctx, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES "+
+		strings.Repeat(row+", ", n-1)+row)
+	if err != nil {
+		return nil, err
+	}
+	first, err := result.LastInsertId()
+	ids := make([]uint64, n)
+	for i := range ids {
+		ids[i] = uint64(first) + uint64(i)
+	}
+	return ids, err
+}

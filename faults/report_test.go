@@ -1,0 +1,111 @@
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// resultsVariable names the file into which the table is written; without it, the table is printed only.
+const resultsVariable = "PQ_FAULTS_RESULTS"
+
+// line is one line of the report: a fault on a database.
+type line struct {
+	fault, database string
+	repetitions     int
+	outcome
+	recovery time.Duration // the worst; 0: the fault has none
+	bound    time.Duration
+	remark   string
+	verdict  string
+}
+
+var report struct {
+	sync.Mutex
+	lines   []line
+	servers []string
+}
+
+// tell puts a fault into the report, with the verdict that the test comes to.
+func (x *trial) tell(fault string, repetitions int, o outcome, recovery, bound time.Duration, remark string, values ...any) {
+	x.Helper()
+	l := line{fault: fault, database: x.name, repetitions: repetitions, outcome: o, recovery: recovery, bound: bound, remark: fmt.Sprintf(remark, values...), verdict: "held"}
+	if x.Failed() {
+		l.verdict = "BROKEN"
+	}
+	x.Logf("%+v", l)
+	report.Lock()
+	defer report.Unlock()
+	report.lines = append(report.lines, l)
+	if version := fmt.Sprintf("%s %s", x.name, x.version()); !slices.Contains(report.servers, version) {
+		report.servers = append(report.servers, version)
+	}
+}
+
+func (x *trial) version() (version string) {
+	x.db.QueryRow("SELECT VERSION()").Scan(&version)
+	return version
+}
+
+// publish prints the report when all tests have run, and writes it to the file that was asked for.
+func publish(took time.Duration) error {
+	report.Lock()
+	defer report.Unlock()
+	if len(report.lines) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(report.lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(a.fault, b.fault), cmp.Compare(a.database, b.database))
+	})
+	table := markdown()
+	fmt.Println(table)
+	file := os.Getenv(resultsVariable)
+	if file == "" {
+		return nil
+	}
+	slices.Sort(report.servers)
+	return os.WriteFile(file, []byte(head(took)+table), 0o644)
+}
+
+func head(took time.Duration) string {
+	commit, _ := exec.Command("git", "describe", "--always", "--dirty").Output()
+	return fmt.Sprintf("# Faults: the last whole run\n\n`make faults` at %s, %s on %s/%s with %d cores, %s; %s, %v long. LockSecond is %d.\n\n",
+		strings.TrimSpace(string(commit)), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(report.servers, ", "),
+		time.Now().UTC().Format("2006-01-02"), took.Round(time.Second), lockSecond)
+}
+
+func markdown() string {
+	var text strings.Builder
+	text.WriteString("| fault | database | times | jobs | lost | duplicates / in flight | worst recovery | bound | verdict | |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, l := range report.lines {
+		recovery, bound := "", ""
+		if l.recovery > 0 {
+			recovery = l.recovery.Round(time.Millisecond).String()
+		}
+		if l.bound > 0 {
+			bound = l.bound.String()
+		}
+		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d | %d / %d | %s | %s | %s | %s |\n", l.fault, l.database, l.repetitions, l.jobs, l.lost, l.duplicates, l.inFlight, recovery, bound, l.verdict, l.remark)
+	}
+	return text.String()
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerVariable) != "" {
+		os.Exit(workerMain())
+	}
+	began := time.Now()
+	code := m.Run()
+	if err := publish(time.Since(began)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}

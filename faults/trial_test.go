@@ -1,0 +1,307 @@
+package faults
+
+import (
+	"bufio"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/create-info/persistent-queue/schema"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// lockSecond is the length of leases in the trials, lock the same as a duration: the L of the bounds.
+const (
+	lockSecond = 3
+	lock       = lockSecond * time.Second
+)
+
+// trial is a database with an audit, and worker processes on it that a test may hurt.
+type trial struct {
+	*testing.T
+	name string  // of the database
+	db   *sql.DB // the test's own way to it, which no fault cuts
+	dsn  string
+
+	mu      sync.Mutex
+	workers []*worker // all there ever were
+}
+
+// eachServer tries a fault on every server that testenv provides.
+func eachServer(t *testing.T, test func(x *trial)) {
+	t.Helper()
+	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { test(newTrial(t, d.Name, d.DSN)) })
+}
+
+// newTrial makes the tables and their audit in an empty database.
+func newTrial(t *testing.T, name, dsn string) *trial {
+	t.Helper()
+	x := &trial{T: t, name: name, dsn: dsn, db: dbtest.Open(t, "mysql", dsn)}
+	if err := schema.Migrate(t.Context(), x.db); err != nil {
+		t.Fatal(err)
+	}
+	x.startAudit()
+	return x
+}
+
+// startWorker starts a process that works job type 1, unless the settings say otherwise.
+func (x *trial) startWorker(s workerSettings) *worker {
+	x.Helper()
+	if s.DSN == "" {
+		s.DSN = x.dsn
+	}
+	if s.Types == nil {
+		s.Types = []int32{1}
+	}
+	if s.LockSecond == 0 {
+		s.LockSecond = lockSecond
+	}
+	x.mu.Lock()
+	name := fmt.Sprintf("worker-%d", len(x.workers)+1)
+	x.mu.Unlock()
+	s.DSN = withName(x, s.DSN, name)
+	settings, err := json.Marshal(s)
+	if err != nil {
+		x.Fatal(err)
+	}
+	w := &worker{Cmd: exec.Command(os.Args[0]), name: name, memory: make(chan memory), done: make(chan struct{})}
+	w.Env = append(os.Environ(), workerVariable+"="+string(settings))
+	w.Stderr = prefixed{x.Output(), name}
+	if w.in, err = w.StdinPipe(); err != nil {
+		x.Fatal(err)
+	}
+	out, err := w.StdoutPipe()
+	if err != nil {
+		x.Fatal(err)
+	}
+	if err := w.Start(); err != nil {
+		x.Fatal(err)
+	}
+	go func() {
+		defer close(w.done)
+		w.listen(bufio.NewScanner(out))
+		w.err = w.Wait()
+	}()
+	x.Cleanup(func() { w.end(syscall.SIGKILL) })
+	x.mu.Lock()
+	x.workers = append(x.workers, w)
+	x.mu.Unlock()
+	return w
+}
+
+// withName lets the server's triggers know whose connection it is.
+func withName(x *trial, dsn, name string) string {
+	config, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		x.Fatal(err)
+	}
+	if config.Params == nil {
+		config.Params = map[string]string{}
+	}
+	config.Params["@pq_worker"] = "'" + name + "'"
+	return config.FormatDSN()
+}
+
+// through is the trial's DSN with another address, a proxy's.
+func (x *trial) through(address string) string {
+	config, err := mysql.ParseDSN(x.dsn)
+	if err != nil {
+		x.Fatal(err)
+	}
+	config.Addr = address
+	return config.FormatDSN()
+}
+
+// holder is the living worker that holds the lease of a job type at this moment, nil if none does.
+func (x *trial) holder(jobType int32) *worker {
+	x.Helper()
+	var owner string
+	err := x.db.QueryRow("SELECT locked_by FROM shedlock_tab WHERE lock_name = ? AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()", fmt.Sprintf("job-%d", jobType)).Scan(&owner)
+	if err != nil {
+		return nil
+	}
+	for _, w := range x.living() {
+		if strings.Contains(owner, fmt.Sprintf("/%d#", w.Process.Pid)) {
+			return w
+		}
+	}
+	return nil
+}
+
+// awaitHolder waits for one that has started a job since the moment, so it is at work.
+func (x *trial) awaitHolder(since time.Time) (holder *worker) {
+	x.Helper()
+	x.await(20*time.Second, "no worker at work", func() bool {
+		holder = x.holder(1)
+		return holder != nil && slices.ContainsFunc(holder.started(), func(s start) bool { return s.at.After(since) })
+	})
+	return holder
+}
+
+// living are the workers whose processes exist.
+func (x *trial) living() []*worker {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(x.workers), (*worker).gone)
+}
+
+// stopWorkers ends all workers as a deploy does. Each must end cleanly, and leave nothing behind.
+func (x *trial) stopWorkers() {
+	x.Helper()
+	living := x.living()
+	for _, w := range living {
+		w.signal(syscall.SIGTERM)
+	}
+	for _, w := range living {
+		if <-w.done; w.err != nil {
+			x.Errorf("%s did not end cleanly: %v", w.name, w.err)
+		}
+	}
+}
+
+// starts are all starts of all workers, in the order of time.
+func (x *trial) starts() (all []start) {
+	x.mu.Lock()
+	workers := slices.Clone(x.workers)
+	x.mu.Unlock()
+	for _, w := range workers {
+		all = append(all, w.started()...)
+	}
+	slices.SortFunc(all, func(a, b start) int { return a.at.Compare(b.at) })
+	return all
+}
+
+// awaitStart waits for the first start after a moment, on any worker but those named, and returns how long after.
+func (x *trial) awaitStart(after time.Time, within time.Duration, but ...*worker) (gap time.Duration) {
+	x.Helper()
+	x.await(within, "no job started again", func() bool {
+		first := time.Time{}
+		x.mu.Lock()
+		workers := slices.Clone(x.workers)
+		x.mu.Unlock()
+		for _, w := range workers {
+			if slices.Contains(but, w) {
+				continue
+			}
+			starts := w.started() // ascending by time, but for what overtakes a write
+			for i := len(starts) - 1; i >= 0 && starts[i].at.After(after.Add(-time.Second)); i-- {
+				if at := starts[i].at; at.After(after) && (first.IsZero() || at.Before(first)) {
+					first = at
+				}
+			}
+		}
+		gap = first.Sub(after)
+		return !first.IsZero()
+	})
+	return gap
+}
+
+// await waits until the condition holds.
+func (x *trial) await(within time.Duration, otherwise string, condition func() bool) {
+	x.Helper()
+	for deadline := time.Now().Add(within); !condition(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			x.Fatalf("after %v: %s", within, otherwise)
+		}
+	}
+}
+
+// awaitDone waits until no runnable row is left.
+func (x *trial) awaitDone(within time.Duration) {
+	x.Helper()
+	const pending = "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (0, 3, 4) OR job_status IS NULL"
+	deadline := time.Now().Add(within)
+	for x.number(pending) > 0 {
+		if time.Now().After(deadline) {
+			x.Fatalf("after %v, %d rows wait: %s", within, x.number(pending), x.describe("job_status IN (0, 3, 4) OR job_status IS NULL"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// describe shows some rows.
+func (x *trial) describe(where string) string {
+	rows, err := x.db.Query("SELECT id, job_type, COALESCE(job_status, -1), start_time, term, attempts, lost, params FROM async_job_tab WHERE " + where + " LIMIT 5")
+	if err != nil {
+		return err.Error()
+	}
+	defer rows.Close()
+	var text strings.Builder
+	for rows.Next() {
+		var id, jobType, status, start, term, attempts, lost int64
+		var params string
+		rows.Scan(&id, &jobType, &status, &start, &term, &attempts, &lost, &params)
+		fmt.Fprintf(&text, "\n  id %d type %d status %d start %d term %d attempts %d lost %d params %s", id, jobType, status, start, term, attempts, lost, params)
+	}
+	return text.String()
+}
+
+func (x *trial) number(query string, args ...any) (n int64) {
+	x.Helper()
+	if err := x.db.QueryRow(query, args...).Scan(&n); err != nil {
+		x.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func (x *trial) execute(query string, args ...any) {
+	x.Helper()
+	if _, err := x.db.Exec(query, args...); err != nil {
+		x.Fatalf("%s: %v", query[:min(len(query), 200)], err)
+	}
+}
+
+// addMany adds jobs of a type in few statements.
+func (x *trial) addMany(jobType int32, n int, w work) {
+	x.Helper()
+	now := time.Now().Unix()
+	row := fmt.Sprintf("('%s', %d, 0, 0, %d, %d)", w.params(), jobType, now, now)
+	for n > 0 {
+		some := min(n, 2000)
+		n -= some
+		x.execute("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES " +
+			strings.Repeat(row+", ", some-1) + row)
+	}
+}
+
+// startsOf counts the starts of each job.
+func startsOf(starts []start) map[uint64]int {
+	count := map[uint64]int{}
+	for _, s := range starts {
+		count[s.job]++
+	}
+	return count
+}
+
+// sortedKeys makes complaints come in an order.
+func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
+
+// repeat is how often a fault is repeated: in the whole run, and in the short one.
+func repeat(full, quick int) int {
+	if testing.Short() {
+		return quick
+	}
+	return full
+}
+
+// prefixed writes a worker's log into the test's.
+type prefixed struct {
+	to   interface{ Write([]byte) (int, error) }
+	name string
+}
+
+func (p prefixed) Write(text []byte) (int, error) {
+	_, err := fmt.Fprintf(p.to, "%s: %s", p.name, text)
+	return len(text), err
+}

@@ -1,0 +1,112 @@
+package faults
+
+import (
+	"fmt"
+	"time"
+)
+
+// outcome is what a trial came to.
+type outcome struct {
+	jobs       int // committed
+	lost       int // of them, not in a final state
+	duplicates int // starts beyond the first and the retries
+	inFlight   int // runs that the audit of the rows themselves counts as lost: the most that may be started again
+}
+
+// conclude waits until the work is done and checks every invariant on what happened. The workers may still run.
+func (x *trial) conclude(within time.Duration, loads ...*load) (o outcome) {
+	x.Helper()
+	for _, l := range loads {
+		l.stop()
+	}
+	x.awaitDone(within)
+	return x.check(loads...)
+}
+
+// check holds the rows, the starts and the audit against the invariants.
+func (x *trial) check(loads ...*load) (o outcome) {
+	x.Helper()
+	rows := x.rows()
+	ran := startsOf(x.starts())
+	for _, l := range loads {
+		for _, id := range l.committed {
+			if row, ok := rows[id]; !ok || !isFinal(row.status) {
+				o.lost++
+				x.Errorf("job %d was committed and is not in a final state: %+v", id, row)
+			}
+		}
+		for _, id := range l.rolledBack {
+			if ran[id] > 0 {
+				x.Errorf("job %d was rolled back and ran", id)
+			}
+		}
+		if most := 3 * time.Second; l.slowest > most {
+			x.Errorf("a transaction of business code took %v, want at most %v", l.slowest, most)
+		}
+	}
+	for _, id := range sortedKeys(rows) {
+		row := rows[id]
+		o.jobs++
+		o.inFlight += row.lost
+		if again := ran[id] - 1 - row.retries; again > 0 {
+			o.duplicates += again
+			if again > row.lost {
+				x.Errorf("job %d started %d times, with %d retries and %d lost runs: %+v", id, ran[id], row.retries, row.lost, row)
+			}
+		}
+		if row.status == 1 && ran[id] == 0 {
+			x.Errorf("job %d succeeded without a start", id)
+		}
+	}
+	for _, id := range sortedKeys(ran) {
+		if _, ok := rows[id]; !ok {
+			x.Errorf("job %d ran, and there is no such row", id)
+		}
+	}
+	x.checkAudit()
+	return o
+}
+
+type row struct{ status, retries, lost, attempts int }
+
+func (x *trial) rows() map[uint64]row {
+	x.Helper()
+	list := map[uint64]row{}
+	result, err := x.db.Query("SELECT id, COALESCE(job_status, 0), retries, lost, attempts FROM async_job_tab")
+	if err != nil {
+		x.Fatal(err)
+	}
+	defer result.Close()
+	for result.Next() {
+		var id uint64
+		var r row
+		if err := result.Scan(&id, &r.status, &r.retries, &r.lost, &r.attempts); err != nil {
+			x.Fatal(err)
+		}
+		list[id] = r
+	}
+	if err := result.Err(); err != nil {
+		x.Fatal(err)
+	}
+	return list
+}
+
+// noDuplicates is for faults that cut nothing off.
+func (x *trial) noDuplicates(o outcome) {
+	x.Helper()
+	if o.duplicates > 0 || o.inFlight > 0 {
+		x.Errorf("%d duplicates, %d runs counted as lost; want none", o.duplicates, o.inFlight)
+	}
+}
+
+// within holds a recovery against its bound.
+func (x *trial) within(recovery, bound time.Duration, what string) {
+	x.Helper()
+	if recovery > bound {
+		x.Errorf("%s after %v, want at most %v", what, recovery, bound)
+	}
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("%d jobs, %d lost, %d duplicates, %d in flight", o.jobs, o.lost, o.duplicates, o.inFlight)
+}

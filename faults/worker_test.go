@@ -1,0 +1,225 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// A worker is an application process of its own: this test binary, started again. It says on its standard output, with
+// one unbuffered write each, which jobs it starts, so that a kill loses none of it.
+const workerVariable = "PQ_FAULTS_WORKER"
+
+// workerSettings say what a worker does. Zero values mean the trial's defaults.
+type workerSettings struct {
+	DSN          string
+	Types        []int32
+	LockSecond   uint32
+	Capacity     int
+	MaxOpenConns int
+	QueueMaxSize int
+	NoRetry      bool
+	WaitTime     time.Duration
+}
+
+// work is what a job's parameters tell the handler to do; none: succeed at once.
+type work struct {
+	MS int    `json:"ms,omitempty"` // take so long
+	Do string `json:"do,omitempty"` // a name in deeds
+}
+
+func (w work) params() string {
+	text, _ := json.Marshal(w)
+	return string(text)
+}
+
+func workerMain() int {
+	var s workerSettings
+	if err := json.Unmarshal([]byte(os.Getenv(workerVariable)), &s); err != nil {
+		return complain(err)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	go commands()
+	time.Sleep(10 * time.Millisecond) // until the host's own goroutines run
+	before := runtime.NumGoroutine()
+	code := s.run(ctx)
+	// The host goes on without the runner: nothing of it may be left.
+	for deadline := time.Now().Add(2 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+			return complain(fmt.Errorf("%d goroutines are left of %d", runtime.NumGoroutine(), before))
+		}
+	}
+	return code
+}
+
+// run works until ctx ends, and stops as an application does.
+func (s workerSettings) run(ctx context.Context) (code int) {
+	db, err := sql.Open("mysql", s.DSN)
+	if err != nil {
+		return complain(err)
+	}
+	db.SetMaxOpenConns(s.MaxOpenConns)
+	var configs []queue_job.Config
+	for _, jobType := range s.Types {
+		configs = append(configs, queue_job.Config{
+			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
+			QueueMaxSize: s.QueueMaxSize, NeedRetry: !s.NoRetry, MaxRetries: 3, WaitTime: s.WaitTime, FirstPullDay: -1,
+			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error { return handle(ctx, db, job) },
+		})
+	}
+	log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	runner := persistent_queue.Init(configs, log)
+	<-ctx.Done()
+	stopping, done := context.WithTimeout(context.Background(), 25*time.Second)
+	defer done()
+	if err := runner.Stop(stopping); err != nil {
+		return complain(err)
+	}
+	if used := db.Stats().InUse; used > 0 {
+		return complain(fmt.Errorf("%d connections are not given back", used))
+	}
+	if err := db.Close(); err != nil {
+		return complain(err)
+	}
+	return 0
+}
+
+func complain(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// handle says that the job starts, and does what its parameters tell.
+func handle(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
+	fmt.Fprintf(os.Stdout, "start %d %d %d %d\n", job.Id, job.JobType, job.Term, time.Now().UnixNano())
+	var w work
+	if err := json.Unmarshal([]byte(job.JobParams), &w); err != nil {
+		return err
+	}
+	if w.Do != "" {
+		return deeds[w.Do](ctx, db, job)
+	}
+	if w.MS == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(time.Duration(w.MS) * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// commands answers what the parent asks on standard input. When the parent is gone, so is its worker.
+func commands() {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		switch lines.Text() {
+		case "memory":
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			fmt.Fprintf(os.Stdout, "memory %d %d %d\n", m.HeapInuse, m.Sys, runtime.NumGoroutine())
+		}
+	}
+	os.Exit(1)
+}
+
+// worker is a worker process as its parent sees it.
+type worker struct {
+	*exec.Cmd
+	name   string // what its connections say in @pq_worker
+	in     io.Writer
+	mu     sync.Mutex
+	starts []start
+	memory chan memory
+	done   chan struct{} // closed when it is gone and its output read
+	err    error         // how it ended; after done
+}
+
+// start is one start of a handler.
+type start struct {
+	job     uint64
+	jobType int32
+	term    int64
+	at      time.Time
+	worker  *worker
+}
+
+type memory struct{ heap, sys, goroutines int }
+
+// listen reads what the process says.
+func (w *worker) listen(lines *bufio.Scanner) {
+	for lines.Scan() {
+		var s start
+		var at int64
+		var m memory
+		text := strings.TrimSpace(lines.Text())
+		if n, _ := fmt.Sscanf(text, "start %d %d %d %d", &s.job, &s.jobType, &s.term, &at); n == 4 {
+			s.at, s.worker = time.Unix(0, at), w
+			w.mu.Lock()
+			w.starts = append(w.starts, s)
+			w.mu.Unlock()
+		} else if n, _ := fmt.Sscanf(text, "memory %d %d %d", &m.heap, &m.sys, &m.goroutines); n == 3 {
+			w.memory <- m
+		}
+	}
+}
+
+// started returns what the process has started since it began.
+func (w *worker) started() []start {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.starts[:len(w.starts):len(w.starts)]
+}
+
+// signal sends a signal.
+func (w *worker) signal(s syscall.Signal) { w.Process.Signal(s) }
+
+// end sends a signal and waits until the process is gone and its output read.
+func (w *worker) end(s syscall.Signal) error {
+	w.signal(s)
+	<-w.done
+	return w.err
+}
+
+// gone reports whether the process has ended.
+func (w *worker) gone() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// askMemory asks the process how much memory it uses, after a collection.
+func (w *worker) askMemory() memory {
+	fmt.Fprintln(w.in, "memory")
+	select {
+	case m := <-w.memory:
+		return m
+	case <-w.done:
+		return memory{}
+	}
+}
