@@ -1,12 +1,15 @@
 # What a contributor runs is what CI runs: make check and make test. Both need Go, and nothing else that is installed.
 
 .DEFAULT_GOAL := help
-.PHONY: help check test quickstart
+.PHONY: help check test faults soak quickstart
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # The modules that go.work joins, as ./... patterns.
 MODULES := $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|; s|$$|/...|')
+
+# What breaks servers and processes measures time, so it runs on its own and without the race detector.
+FAULTS := go run ./testenv -private -- go -C faults test -count=1
 
 # Go's race detector needs a C compiler.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -22,7 +25,14 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go test $(RACE) -count=1 -timeout 3m ./...
 
 test: race ## Every test on every database: SQLite, MariaDB and MySQL, which testenv provides.
-	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 9m $(MODULES)
+	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 9m $(filter-out ./faults/...,$(MODULES))
+	$(FAULTS) -short -parallel 6 -timeout 9m
+
+faults: ## Kill, freeze and cut real processes and servers, for about 20 minutes; writes faults/results/last.md.
+	PQ_FAULTS_RESULTS=results/last.md $(FAULTS) -parallel 6 -timeout 60m
+
+soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
+	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(FAULTS) -run '^TestSoak' -timeout 0
 
 quickstart: ## The first example.
 	go run ./examples/quickstart

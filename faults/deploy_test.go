@@ -9,6 +9,7 @@ import (
 func TestADeployLosesNothingAndRunsNothingTwice(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(x *trial) {
+		const betweenDeploys = 700 * time.Millisecond
 		times, bound := repeat(30, 3), time.Second
 		load := x.startLoad(500, work{MS: 5}, 0)
 		x.startWorker(workerSettings{})
@@ -17,6 +18,7 @@ func TestADeployLosesNothingAndRunsNothingTwice(t *testing.T) {
 		since := time.Now()
 		for range times {
 			holder := x.awaitHolder(since)
+			x.awaitStart(since.Add(betweenDeploys), 20*time.Second) // work goes on for a while
 			x.startWorker(workerSettings{})
 			since = time.Now()
 			if err := holder.end(syscall.SIGTERM); err != nil {

@@ -40,9 +40,9 @@ func (x *trial) tell(fault string, repetitions int, o outcome, recovery, bound t
 	if x.Failed() {
 		l.verdict = "BROKEN"
 	}
-	x.Logf("%+v", l)
 	report.Lock()
 	defer report.Unlock()
+	fmt.Println(l.plain()) // progress, while the others run
 	report.lines = append(report.lines, l)
 	if version := fmt.Sprintf("%s %s", x.name, x.version()); !slices.Contains(report.servers, version) {
 		report.servers = append(report.servers, version)
@@ -72,6 +72,18 @@ func publish(took time.Duration) error {
 	}
 	slices.Sort(report.servers)
 	return os.WriteFile(file, []byte(head(took)+table), 0o644)
+}
+
+// plain is the line for a terminal.
+func (l line) plain() string {
+	text := fmt.Sprintf("%-7s %-55s %-8s %d times: %v", l.verdict, l.fault, l.database, l.repetitions, l.outcome)
+	if l.recovery > 0 {
+		text += fmt.Sprintf("; recovery at worst %v, bound %v", l.recovery.Round(time.Millisecond), l.bound)
+	}
+	if l.remark != "" {
+		text += "; " + l.remark
+	}
+	return text
 }
 
 func head(took time.Duration) string {

@@ -218,15 +218,18 @@ func (x *trial) await(within time.Duration, otherwise string, condition func() b
 }
 
 // awaitDone waits until no runnable row is left.
-func (x *trial) awaitDone(within time.Duration) {
+func (x *trial) awaitDone(within time.Duration) { x.Helper(); x.awaitDoneBut(-1, within) }
+
+// awaitDoneBut is awaitDone for all types but one, which goes on.
+func (x *trial) awaitDoneBut(jobType int32, within time.Duration) {
 	x.Helper()
-	const pending = "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (0, 3, 4) OR job_status IS NULL"
+	pending := fmt.Sprintf("(job_status IN (0, 3, 4) OR job_status IS NULL) AND job_type <> %d", jobType)
 	deadline := time.Now().Add(within)
-	for x.number(pending) > 0 {
-		if time.Now().After(deadline) {
-			x.Fatalf("after %v, %d rows wait: %s", within, x.number(pending), x.describe("job_status IN (0, 3, 4) OR job_status IS NULL"))
+	for n := int64(1); n > 0; time.Sleep(20 * time.Millisecond) {
+		n = x.number("SELECT COUNT(*) FROM async_job_tab WHERE " + pending)
+		if n > 0 && time.Now().After(deadline) {
+			x.Fatalf("after %v, %d rows wait: %s", within, n, x.describe(pending))
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -43,8 +43,9 @@ type workerSettings struct {
 
 // work is what a job's parameters tell the handler to do; none: succeed at once.
 type work struct {
-	MS int    `json:"ms,omitempty"` // take so long
-	Do string `json:"do,omitempty"` // a name in deeds
+	MS   int    `json:"ms,omitempty"`   // take so long
+	Deaf bool   `json:"deaf,omitempty"` // whatever the context says
+	Do   string `json:"do,omitempty"`   // a name in deeds
 }
 
 func (w work) params() string {
@@ -119,6 +120,9 @@ func handle(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
 	}
 	if w.Do != "" {
 		return deeds[w.Do](ctx, db, job)
+	}
+	if w.Deaf {
+		ctx = context.WithoutCancel(ctx)
 	}
 	if w.MS == 0 {
 		return nil
