@@ -15,8 +15,7 @@ import (
 
 const (
 	standbyEvery = 500 * time.Millisecond // between looks whether a lease has become free
-	loadMax      = 30 * time.Second       // a look at the table that takes longer is given up
-	takeMax      = time.Second            // the same for the taking of leases, which must not keep renewals waiting
+	takeMax      = time.Second            // the taking of leases must not keep renewals waiting
 )
 
 // database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
@@ -106,7 +105,7 @@ func (d *database) standBy(ctx context.Context) {
 				byName[l.want().Name] = l
 			}
 		}
-		statement, cancel := d.look(takeMax)
+		statement, cancel := context.WithTimeout(d.patience, takeMax)
 		taken, err := d.keeper.Take(statement, wants)
 		cancel()
 		trouble.on(ctx, err)
@@ -128,17 +127,21 @@ func (d *database) standBy(ctx context.Context) {
 func (d *database) heldLines() map[int32]*held {
 	lines := map[int32]*held{}
 	for _, l := range d.lines {
-		if lease := l.held.Load(); lease != nil {
+		if lease := l.held.Load(); lease != nil && lease.Context().Err() == nil {
 			lines[l.cfg.JobType] = &held{l, lease}
 		}
 	}
 	return lines
 }
 
-// look returns the context of a statement that looks for work. The end of a loop does not cut it off, which would cost
-// the connection and leave its outcome unknown; only the end of all patience does.
-func (d *database) look(atMost time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(d.patience, atMost)
+// holding lives while the leases of the lines do, of which one stands for all: they are renewed together.
+func (d *database) holding(lines map[int32]*held) context.Context {
+	for _, l := range d.lines {
+		if h := lines[l.cfg.JobType]; h != nil {
+			return h.lease.Context()
+		}
+	}
+	return d.patience
 }
 
 // newest reads the largest id and the database's clock.

@@ -28,9 +28,8 @@ type line struct {
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
 	alone   chan struct{}   // the process's one permit to run a suspect
-	look    func(atMost time.Duration) (context.Context, context.CancelFunc)
-	since   int64  // what fell due before is left alone, in unix seconds; 0: nothing is
-	upTo    uint64 // the newest row at the start: those that came later are never left alone
+	since   int64           // what fell due before is left alone, in unix seconds; 0: nothing is
+	upTo    uint64          // the newest row at the start: those that came later are never left alone
 	loads   *loads
 	queue   *queue
 	settler *settler
@@ -59,7 +58,7 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		return nil, fmt.Errorf("worker pool of job type %d: %w", cfg.JobType, err)
 	}
 	l := &line{
-		cfg: cfg, jobs: d.tables.Jobs, clock: &d.clock, log: d.log, alone: d.alone, look: d.look, loads: &d.loads,
+		cfg: cfg, jobs: d.tables.Jobs, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
 		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: workers,
 		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal,
 		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),

@@ -25,7 +25,8 @@ const (
 func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 	var heads []store.Place
 	var abandoned int
-	l.insist(ctx, func(ctx context.Context) (err error) {
+	var looks looks
+	l.insist(ctx, lease, &looks, func(ctx context.Context) (err error) {
 		heads, abandoned, err = l.heads(ctx)
 		return err
 	})
@@ -42,7 +43,7 @@ func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 		switch {
 		case len(open) > 0:
 			if limit := l.roomFor(open); limit > 0 {
-				l.loadPage(ctx, lease, open, limit)
+				l.loadPage(ctx, lease, &looks, open, limit)
 			} else {
 				l.awaitRoom(ctx, next)
 			}
@@ -125,7 +126,7 @@ func (l *line) awaitRoom(ctx context.Context, until time.Time) {
 }
 
 // loadPage loads the next rows of each round. A round stops at a row for which there is no room, and goes on there.
-func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, open []*round, limit int) {
+func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, looks *looks, open []*round, limit int) {
 	places := make([]store.Place, len(open))
 	for i, r := range open {
 		places[i] = r.at
@@ -133,7 +134,7 @@ func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, open []*round,
 	defer l.loads.begin()()
 	began := time.Now()
 	var pages [][]store.Row
-	l.insist(ctx, func(ctx context.Context) (err error) {
+	l.insist(ctx, lease, looks, func(ctx context.Context) (err error) {
 		pages, err = l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
 		return err
 	})
@@ -175,11 +176,9 @@ func (l *line) heads(ctx context.Context) (places []store.Place, abandoned int, 
 }
 
 // insist repeats a look at the table until it succeeds or ctx ends.
-func (l *line) insist(ctx context.Context, look func(context.Context) error) {
+func (l *line) insist(ctx context.Context, lease *keeper.Lease, looks *looks, read func(context.Context) error) {
 	for wait := retryFirst; ctx.Err() == nil; wait = min(2*wait, retryLongest) {
-		statement, cancel := l.look(loadMax)
-		err := look(statement)
-		cancel()
+		err := looks.look(lease.Context(), read)
 		if err == nil {
 			return
 		}

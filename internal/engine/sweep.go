@@ -5,17 +5,20 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // sweep looks along the due index for what is due or soon will be, in all held types at once, until ctx ends. It is what
 // makes the whole correct: late commits, delayed jobs, retries and rows of dead processes are found here, however old.
 func (d *database) sweep(ctx context.Context) {
+	var looks looks
 	trouble := d.newTrouble("look for due jobs")
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := d.sweepQuiet()
+		err := d.sweepQuiet(&looks)
 		if err == nil {
-			err = d.checkNewest()
+			err = d.checkNewest(&looks)
 		}
 		rest := restAfter(time.Since(began)) // dead index entries can make a sweep slow
 		if trouble.on(ctx, err) {
@@ -27,11 +30,11 @@ func (d *database) sweep(ctx context.Context) {
 
 // sweepQuiet sweeps the types that have no backlog. One that turns out to have one is left to its loader, and the others
 // are swept again, since its rows may have kept theirs out of the result.
-func (d *database) sweepQuiet() error {
+func (d *database) sweepQuiet(looks *looks) error {
 	lines := d.heldLines()
 	maps.DeleteFunc(lines, func(_ int32, h *held) bool { return h.behind.Load() })
 	for len(lines) > 0 {
-		full, err := d.sweepOnce(lines)
+		full, err := d.sweepOnce(looks, lines)
 		if err != nil {
 			return err
 		}
@@ -47,11 +50,14 @@ func (d *database) sweepQuiet() error {
 }
 
 // sweepOnce offers what a sweep finds. If it found more than one statement brings, it returns the types that it saw.
-func (d *database) sweepOnce(lines map[int32]*held) (full map[int32]bool, err error) {
+func (d *database) sweepOnce(looks *looks, lines map[int32]*held) (full map[int32]bool, err error) {
 	defer d.loads.begin()()
-	statement, cancel := d.look(loadMax)
-	defer cancel()
-	rows, more, err := d.tables.Jobs.SweepAll(statement, slices.Collect(maps.Keys(lines)), horizonSpan, fewRows)
+	var rows []store.Row
+	var more bool
+	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+		rows, more, err = d.tables.Jobs.SweepAll(ctx, slices.Sorted(maps.Keys(lines)), horizonSpan, fewRows)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +73,13 @@ func (d *database) sweepOnce(lines map[int32]*held) (full map[int32]bool, err er
 }
 
 // checkNewest reads the clock, and notices when the ids begin anew (TRUNCATE): the tail then follows them.
-func (d *database) checkNewest() error {
-	statement, cancel := d.look(loadMax)
-	defer cancel()
+func (d *database) checkNewest(looks *looks) error {
 	above := d.tail.above.Load()
-	newest, err := d.newest(statement)
+	var newest uint64
+	err := looks.look(d.holding(d.heldLines()), func(ctx context.Context) (err error) {
+		newest, err = d.newest(ctx)
+		return err
+	})
 	if err == nil && newest < above {
 		d.tail.above.CompareAndSwap(above, newest)
 	}

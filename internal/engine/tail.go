@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
 )
 
@@ -19,6 +20,7 @@ const (
 type tail struct {
 	above  atomic.Uint64 // the largest id seen
 	gaps   gaps
+	looks  looks
 	signal chan struct{} // a type was taken
 }
 
@@ -41,7 +43,7 @@ func (d *database) follow(ctx context.Context) {
 		var found bool
 		var err error
 		if !following {
-			if err = d.beginAtTheEnd(); err == nil {
+			if err = d.beginAtTheEnd(lines); err == nil {
 				following = true
 			}
 		} else {
@@ -67,10 +69,12 @@ func (d *database) follow(ctx context.Context) {
 }
 
 // beginAtTheEnd lets the tail follow what comes from now on: the backlog is the loaders'.
-func (d *database) beginAtTheEnd() error {
-	statement, cancel := d.look(loadMax)
-	defer cancel()
-	newest, err := d.newest(statement)
+func (d *database) beginAtTheEnd(lines map[int32]*held) error {
+	var newest uint64
+	err := d.tail.looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+		newest, err = d.newest(ctx)
+		return err
+	})
 	if err == nil {
 		d.tail.above.Store(newest)
 		d.tail.gaps = gaps{}
@@ -82,6 +86,7 @@ func (d *database) beginAtTheEnd() error {
 // parameters, and its loader will bring them.
 func (d *database) poll(lines map[int32]*held) (found bool, err error) {
 	defer d.loads.begin()()
+	holding := d.holding(lines)
 	var types []int32
 	for jobType, h := range lines {
 		if room, _ := h.queue.room(false); room > 0 {
@@ -92,10 +97,12 @@ func (d *database) poll(lines map[int32]*held) (found bool, err error) {
 		}
 	}
 	now := time.Now()
-	statement, cancel := d.look(loadMax)
-	defer cancel()
 	above := d.tail.above.Load()
-	rows, err := d.tables.Jobs.Tail(statement, above, d.tail.gaps.ask(now), types, horizonSpan, tailRowsMax)
+	var rows []store.TailRow
+	err = d.tail.looks.look(holding, func(ctx context.Context) (err error) {
+		rows, err = d.tables.Jobs.Tail(ctx, above, d.tail.gaps.ask(now), types, horizonSpan, tailRowsMax)
+		return err
+	})
 	if err != nil {
 		return false, err
 	}
