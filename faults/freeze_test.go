@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,8 @@ func TestAFrozenHolderOverwritesNothingAndMayWinAgain(t *testing.T) {
 		since := time.Now()
 		for range times {
 			frozen = x.awaitHolder(since)
+			x.addMany(1, 3000, work{MS: 5}) // the freeze shall hit rows that are marked and wait for a worker
+			x.awaitStart(time.Now().Add(50*time.Millisecond), 20*time.Second)
 			since = time.Now()
 			frozen.signal(syscall.SIGSTOP)
 			gap := x.awaitStart(since, 20*time.Second, frozen)
@@ -78,5 +81,54 @@ func TestInstancesThatWereAllFrozenWakeToOneHolder(t *testing.T) {
 		o := x.conclude(time.Minute, load)
 		x.stopWorkers()
 		x.tell("all instances frozen 5 L, woken together", times, o, worst, bound, "%d types, 4 instances", len(types))
+	})
+}
+
+func TestAHolderFrozenBetweenMarkAndSettle(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(x *trial) {
+		times := repeat(5, 1)
+		for range times {
+			p := x.proxy()
+			first := x.startWorker(workerSettings{DSN: x.through(p.address())})
+			for _, w := range x.living() {
+				if w != first {
+					w.end(syscall.SIGTERM)
+				}
+			}
+			x.await(20*time.Second, "the first worker does not hold the lease", func() bool { return x.holder(1) == first })
+			second := x.startWorker(workerSettings{})
+			release, held := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			p.intercept(func(c command) fate {
+				f := fate{}
+				if isSettle(c) {
+					once.Do(func() {
+						first.signal(syscall.SIGSTOP)
+						close(held)
+						f.holdUntil = release
+					})
+				}
+				return f
+			})
+			x.addMany(1, 1, work{MS: 2000, Deaf: true})
+			<-held
+			// The successor has marked the row and runs the job when the old settle arrives.
+			x.awaitStart(time.Now(), 20*time.Second, first)
+			before := x.number("SELECT COUNT(*) FROM audit_job WHERE new_status = 1")
+			close(release)
+			time.Sleep(time.Second)
+			if n := x.number("SELECT COUNT(*) FROM audit_job WHERE new_status = 1"); n != before {
+				x.Errorf("the settle of the frozen holder changed %d rows that its successor had marked", n-before)
+			}
+			first.signal(syscall.SIGCONT)
+			x.awaitDone(20 * time.Second)
+			second.end(syscall.SIGTERM)
+			x.await(20*time.Second, "the one that was frozen does not win again", func() bool { return x.holder(1) == first })
+		}
+		o := x.conclude(time.Minute)
+		x.noneFailed()
+		x.stopWorkers()
+		x.tell("SIGSTOP exactly between mark and settle", times, o, 0, 0, "")
 	})
 }
