@@ -26,6 +26,7 @@ var floors = []struct {
 	{"a lease that is held; the engine and the lock both stand on it", []string{"internal/keeper"}},
 	{"what a job is: its meaning, and no loops", []string{"queue_job"}},
 	{"each alone: what is written to the log, the arithmetic of trust, the statements, the wake-up call", []string{"logger", "internal/lease", "internal/store", "internal/wake"}},
+	{"for tests: a library with a known failure", []string{"internal/mutant"}},
 }
 
 // outside is what the library takes from other modules, each at one place. It is what a user gets into go.mod with us.

@@ -1,0 +1,66 @@
+package faults
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/create-info/persistent-queue/internal/mutant"
+)
+
+// mutants are the failures that the suite must see, each with the test that does. What depends on the order of
+// goroutines rather than on servers and processes, the simulator sees: its mutants stand beside it.
+var mutants = []struct {
+	mutant.Mutant
+	test string
+}{
+	{mutant.Mutant{
+		Name: "a settle without the term",
+		File: "internal/store/job.go",
+		Old:  `s.byPrimary, status, s.now, ours(ids, term)))`,
+		New:  `s.byPrimary, status, s.now, fmt.Sprintf("id IN (%s) AND %s", numbers(ids), pending)))`,
+	}, "TestAHolderFrozenBetweenMarkAndSettle"},
+	{mutant.Mutant{
+		Name: "a holder that never asks whether it is trusted",
+		File: "internal/keeper/keeper.go",
+		Old:  `return int64(time.Since(epoch)) < l.until.Load() && l.ctx.Err() == nil`,
+		New:  `return true`,
+	}, "TestAFrozenHolderOverwritesNothingAndMayWinAgain"},
+	{mutant.Mutant{
+		Name: "no sweep",
+		File: "internal/engine/database.go",
+		Old:  `d.loops.Go(func() { d.sweep(working) })`,
+	}, "TestALateCommitIsFoundByTheNextSweep"},
+	{mutant.Mutant{
+		Name: "a mark of unknown outcome that is not read back",
+		File: "internal/engine/dispatcher.go",
+		Old:  `ours, rest, errBack := l.readBack(lease, batch)`,
+		New:  `rest, errBack := batch, error(nil)`,
+	}, "TestAConnectionCutAtEveryByteOfAMarkAndASettle"},
+}
+
+func TestTheSuiteTurnsRedForEachKnownFailure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out: it runs parts of the suite again, on libraries with a failure each; run make faults")
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(m.Name, func(t *testing.T) {
+			test, err := m.GoTest(root, "faults", t.TempDir(), "-short", "-run", "^"+m.test, ".")
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.Env = append(os.Environ(), resultsVariable+"=")
+			said, err := test.CombinedOutput()
+			if err == nil {
+				t.Errorf("%s is green on a library with %s", m.test, m.Name)
+			} else if !strings.Contains(string(said), "--- FAIL: "+m.test) {
+				t.Errorf("%s did not run: %s", m.test, said)
+			}
+		})
+	}
+}
