@@ -54,7 +54,7 @@ func fromDocker(ctx context.Context, d database) (server, error) {
 		stop()
 		return server{}, fmt.Errorf("container of %s: %w", d.image, err)
 	}
-	return server{d.variable, dsn, version, "Docker container of " + d.image, stop}, nil
+	return server{d, dsn, version, "Docker container of " + d.image, recipe{}, stop}, nil
 }
 
 // dockerAnswers asks once for all databases.

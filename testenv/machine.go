@@ -44,17 +44,17 @@ func programs(names ...string) (paths []string) {
 	return paths
 }
 
-func initMySQL(d database, i installation, data string) ([]string, error) {
-	return append(serverCommand(d, i, data), "--initialize-insecure"), nil
+func initMySQL(d database, i installation) ([]string, error) {
+	return append(serverCommand(d, i), "--initialize-insecure"), nil
 }
 
 // initMariaDB: the server has no such option; a script that comes with it does the work.
-func initMariaDB(_ database, _ installation, data string) ([]string, error) {
+func initMariaDB(database, installation) ([]string, error) {
 	scripts := programs("mariadb-install-db", "mysql_install_db")
 	if len(scripts) == 0 {
 		return nil, errors.New("no mariadb-install-db, which belongs to the server")
 	}
 	// A root without a password, who may come by TCP.
-	return append([]string{scripts[0], "--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal",
+	return append([]string{scripts[0], "--no-defaults", "--datadir={data}", "--auth-root-authentication-method=normal",
 		"--skip-test-db"}, asRoot()...), nil
 }

@@ -12,10 +12,25 @@
 //  4. apt, on Debian and Ubuntu.
 //
 // If none works, testenv says why each did not and what to do, and the command does not run.
+//
+// Tests that kill, freeze or starve servers need servers of their own:
+//
+//	go run ./testenv -private -- go test ./faults
+//
+// With -private, only ways 3 and 4 count: Docker is not asked, and a variable that is set is not used, which testenv
+// says. The command then also finds in each of PQ_TEST_MARIADB_SERVER and PQ_TEST_MYSQL_SERVER how to make more of such
+// servers, as JSON:
+//
+//	{"dir": "/tmp/x", "init": ["program", "argument", ...], "serve": ["program", "argument", ...]}
+//
+// The command init makes the data directory {data}, which must not exist; serve serves it on the loopback's {port}, with
+// {socket} and {pid} for its files. These four, in braces, are for the caller to fill in. What lies in dir is removed at
+// the end, also when the command was killed. A server that the command starts is the command's to stop.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,12 +44,19 @@ const commandGrace = 30 * time.Second
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-func run(command []string) (exitCode int) {
-	if len(command) > 0 && command[0] == "--" {
-		command = command[1:]
+func run(arguments []string) (exitCode int) {
+	flags := flag.NewFlagSet("testenv", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: go run ./testenv [-private] -- command [argument ...]")
+		flags.PrintDefaults()
 	}
+	private := flags.Bool("private", false, "start programs of this machine, and tell the command how to start more")
+	if flags.Parse(arguments) != nil {
+		return 2
+	}
+	command := flags.Args()
 	if len(command) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./testenv -- command [argument ...]")
+		flags.Usage()
 		return 2
 	}
 
@@ -45,7 +67,7 @@ func run(command []string) (exitCode int) {
 	ctx, cancel := signal.NotifyContext(context.Background(), stopSignals...)
 	defer cancel()
 
-	servers, err := provideAll(ctx)
+	servers, err := provideAll(ctx, *private)
 	defer stopAll(servers)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -57,6 +79,9 @@ func run(command []string) (exitCode int) {
 	environment := append(os.Environ(), "PQ_TEST_ALL=1")
 	for _, s := range servers {
 		environment = append(environment, s.variable+"="+s.dsn)
+		if *private {
+			environment = append(environment, s.recipeVariable+"="+s.recipe.String())
+		}
 	}
 	code, err := runCommand(command, environment, signals)
 	if err != nil {

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -35,17 +38,22 @@ func startPrivate(ctx context.Context, d database, i installation) (_ server, er
 			stop()
 		}
 	}()
-	data := filepath.Join(dir, "data")
-	initData, err := d.initData(d, i, data)
+	r, err := newRecipe(d, i, dir)
 	if err != nil {
 		return server{}, err
-	}
-	if _, err := finish(ctx, newCommand(initData)); err != nil {
-		return server{}, fmt.Errorf("data directory of %s: %w", d.name, err)
 	}
 	address, err := freeAddress()
 	if err != nil {
 		return server{}, err
+	}
+	places := strings.NewReplacer(
+		"{data}", filepath.Join(dir, "data"),
+		"{port}", strconv.Itoa(address.Port),
+		"{socket}", filepath.Join(dir, "socket"),
+		"{pid}", filepath.Join(dir, "pid"),
+	)
+	if _, err := finish(ctx, newCommand(r.Init, places)); err != nil {
+		return server{}, fmt.Errorf("data directory of %s: %w", d.name, err)
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -53,13 +61,7 @@ func startPrivate(ctx context.Context, d database, i installation) (_ server, er
 	}
 	defer log.Close()
 
-	cmd := newCommand(append(serverCommand(d, i, data),
-		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--port=%d", address.Port),
-		"--socket="+filepath.Join(dir, "socket"),
-		"--pid-file="+filepath.Join(dir, "pid"),
-		maxConnections,
-	))
+	cmd := newCommand(r.Serve, places)
 	cmd.Stdout, cmd.Stderr = log, log
 	p, err := start(cmd)
 	if err != nil {
@@ -75,13 +77,35 @@ func startPrivate(ctx context.Context, d database, i installation) (_ server, er
 		said, _ := os.ReadFile(log.Name())
 		return server{}, fmt.Errorf("%w%s", err, tail(string(said)))
 	}
-	return server{d.variable, dsn, version, fmt.Sprintf("%s, %s", i.how, address), stop}, nil
+	return server{d, dsn, version, fmt.Sprintf("%s, %s", i.how, address), r, stop}, nil
+}
+
+// recipe is how to make and serve a data directory; the package comment says what the names in braces stand for.
+type recipe struct {
+	Dir   string   `json:"dir"`
+	Init  []string `json:"init"`
+	Serve []string `json:"serve"`
+}
+
+func newRecipe(d database, i installation, dir string) (recipe, error) {
+	initData, err := d.initData(d, i)
+	if err != nil {
+		return recipe{}, err
+	}
+	serve := append(serverCommand(d, i),
+		"--bind-address=127.0.0.1", "--port={port}", "--socket={socket}", "--pid-file={pid}", maxConnections)
+	return recipe{dir, initData, serve}, nil
+}
+
+func (r recipe) String() string {
+	text, _ := json.Marshal(r) // strings only
+	return string(text)
 }
 
 // serverCommand has what the server's first start and its later ones share.
-func serverCommand(d database, i installation, data string) []string {
+func serverCommand(d database, i installation) []string {
 	// The servers take --no-defaults as the first option only.
-	command := append(append([]string{}, i.command...), "--no-defaults", "--datadir="+data)
+	command := append(append([]string{}, i.command...), "--no-defaults", "--datadir={data}")
 	command = append(command, asRoot()...)
 	command = append(command, i.options...)
 	return append(command, d.options...)
@@ -106,6 +130,10 @@ func freeAddress() (*net.TCPAddr, error) {
 	return l.Addr().(*net.TCPAddr), nil
 }
 
-func newCommand(command []string) *exec.Cmd {
-	return exec.Command(command[0], command[1:]...)
+func newCommand(command []string, places *strings.Replacer) *exec.Cmd {
+	var filled []string
+	for _, word := range command {
+		filled = append(filled, places.Replace(word))
+	}
+	return exec.Command(filled[0], filled[1:]...)
 }

@@ -11,51 +11,55 @@ import (
 
 // database is a kind of server that tests need.
 type database struct {
-	name     string
-	variable string // names the environment variable that holds a DSN
-	image    string // of the container
-	remedy   string // what to install, for one who reads that there is none
+	name           string
+	variable       string // names the environment variable that holds a DSN
+	recipeVariable string // names the one that tells how to make more of such servers
+	image          string // of the container
+	remedy         string // what to install, for one who reads that there is none
 
 	container func(ctx context.Context, image string) (container, error)
-	initData  func(d database, i installation, data string) (command []string, err error) // fills the data directory
-	options   []string                                                                    // beyond those that all servers get
+	initData  func(d database, i installation) (command []string, err error) // fills the data directory
+	options   []string                                                       // beyond those that all servers get
 	fromApt   func(ctx context.Context, d database) (installation, error)
 }
 
 var databases = []database{
 	{
-		name:      "MariaDB",
-		variable:  "PQ_TEST_MARIADB_DSN",
-		image:     "mariadb:10.11",
-		remedy:    "install MariaDB (Debian, Ubuntu: apt-get install mariadb-server; macOS: brew install mariadb)",
-		container: mariadbContainer,
-		initData:  initMariaDB,
-		fromApt:   installMariaDB,
+		name:           "MariaDB",
+		variable:       "PQ_TEST_MARIADB_DSN",
+		recipeVariable: "PQ_TEST_MARIADB_SERVER",
+		image:          "mariadb:10.11",
+		remedy:         "install MariaDB (Debian, Ubuntu: apt-get install mariadb-server; macOS: brew install mariadb)",
+		container:      mariadbContainer,
+		initData:       initMariaDB,
+		fromApt:        installMariaDB,
 	},
 	{
-		name:      "MySQL",
-		variable:  "PQ_TEST_MYSQL_DSN",
-		image:     "mysql:9",
-		remedy:    "install MySQL (Ubuntu: apt-get install mysql-server; macOS: brew install mysql)",
-		container: mysqlContainer,
-		initData:  initMySQL,
-		options:   []string{"--mysqlx=OFF", "--secure-file-priv=NULL"},
-		fromApt:   unpackMySQL,
+		name:           "MySQL",
+		variable:       "PQ_TEST_MYSQL_DSN",
+		recipeVariable: "PQ_TEST_MYSQL_SERVER",
+		image:          "mysql:9",
+		remedy:         "install MySQL (Ubuntu: apt-get install mysql-server; macOS: brew install mysql)",
+		container:      mysqlContainer,
+		initData:       initMySQL,
+		options:        []string{"--mysqlx=OFF", "--secure-file-priv=NULL"},
+		fromApt:        unpackMySQL,
 	},
 }
 
 // server is one that runs.
 type server struct {
-	variable string
-	dsn      string
-	version  string
-	how      string // it was obtained
-	stop     func()
+	database
+	dsn     string
+	version string
+	how     string // it was obtained
+	recipe  recipe // of a program on this machine; others have none
+	stop    func()
 }
 
 // provideAll provides all databases at once. The servers it returns run, and are the caller's to stop, also when there
 // is an error.
-func provideAll(ctx context.Context) ([]server, error) {
+func provideAll(ctx context.Context, private bool) ([]server, error) {
 	var (
 		mu      sync.Mutex
 		servers []server
@@ -64,7 +68,7 @@ func provideAll(ctx context.Context) ([]server, error) {
 	)
 	for _, d := range databases {
 		all.Go(func() {
-			s, err := provide(ctx, d)
+			s, err := provide(ctx, d, private)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -83,12 +87,23 @@ func provideAll(ctx context.Context) ([]server, error) {
 }
 
 // provide takes the first way that works. A variable that is set is no suggestion: what it names is used, or nothing.
-func provide(ctx context.Context, d database) (server, error) {
-	if os.Getenv(d.variable) != "" {
+// A private server is a program on this machine, whatever else there is.
+func provide(ctx context.Context, d database, private bool) (server, error) {
+	set := os.Getenv(d.variable) != ""
+	ways := []func(context.Context, database) (server, error){fromDocker, fromMachine, fromApt}
+	reasons := []string{d.variable + " is not set"}
+	otherwise := fmt.Sprintf("Start Docker, %s, or set %s to a DSN such as root:secret@tcp(127.0.0.1:3306)/", d.remedy, d.variable)
+	switch {
+	case private:
+		ways, reasons = ways[1:], []string{"-private takes a program on this machine only"}
+		otherwise = "To have one, " + d.remedy
+		if set {
+			say("%s is set, and not used: with -private, %s is a program on this machine", d.variable, d.name)
+		}
+	case set:
 		return fromVariable(ctx, d)
 	}
-	reasons := []string{d.variable + " is not set"}
-	for _, way := range []func(context.Context, database) (server, error){fromDocker, fromMachine, fromApt} {
+	for _, way := range ways {
 		s, err := way(ctx, d)
 		if err == nil {
 			return s, nil
@@ -98,8 +113,7 @@ func provide(ctx context.Context, d database) (server, error) {
 		}
 		reasons = append(reasons, err.Error())
 	}
-	return server{}, fmt.Errorf("no %s for the tests:\n  - %s\nStart Docker, %s, or set %s to a DSN such as root:secret@tcp(127.0.0.1:3306)/",
-		d.name, strings.Join(reasons, "\n  - "), d.remedy, d.variable)
+	return server{}, fmt.Errorf("no %s for the tests:\n  - %s\n%s", d.name, strings.Join(reasons, "\n  - "), otherwise)
 }
 
 func fromVariable(ctx context.Context, d database) (server, error) {
@@ -108,7 +122,7 @@ func fromVariable(ctx context.Context, d database) (server, error) {
 	if err != nil {
 		return server{}, fmt.Errorf("the %s that %s names: %w", d.name, d.variable, err)
 	}
-	return server{d.variable, dsn, version, "named by " + d.variable, func() {}}, nil
+	return server{d, dsn, version, "named by " + d.variable, recipe{}, func() {}}, nil
 }
 
 func stopAll(servers []server) {

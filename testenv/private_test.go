@@ -1,0 +1,39 @@
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRecipe_TheCommandReadsWhatTestenvItselfUses(t *testing.T) {
+	i := installation{command: []string{"loader", "mysqld"}, options: []string{"--basedir=usr"}}
+	want, err := newRecipe(databases[1], i, "dir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got recipe
+	if err := json.Unmarshal([]byte(want.String()), &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("read %+v, %v; want %+v", got, err, want)
+	}
+	places := strings.NewReplacer("{data}", "D", "{port}", "1", "{socket}", "S", "{pid}", "P")
+	filled := newCommand(got.Serve, places).Args
+	for _, option := range []string{"--datadir=D", "--port=1", "--socket=S", "--pid-file=P", "--basedir=usr"} {
+		if !slices.Contains(filled, option) {
+			t.Errorf("no %s in %q", option, filled)
+		}
+	}
+	if all := strings.Join(append(filled, newCommand(got.Init, places).Args...), " "); strings.Contains(all, "{") {
+		t.Errorf("a place is not filled: %s", all)
+	}
+}
+
+func TestRun_RefusesWhatIsNoCommand(t *testing.T) {
+	for _, arguments := range [][]string{nil, {"--"}, {"-private"}, {"-private", "--"}, {"-nonsense", "--", "true"}} {
+		if code := run(arguments); code != 2 {
+			t.Errorf("%q: exit code %d", arguments, code)
+		}
+	}
+}
