@@ -6,6 +6,7 @@ require (
 	github.com/create-info/persistent-queue v0.0.0
 	github.com/create-info/persistent-queue/tests v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
+	golang.org/x/sys v0.48.0
 )
 
 require (
@@ -18,7 +19,6 @@ require (
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	golang.org/x/sync v0.23.0 // indirect
-	golang.org/x/sys v0.48.0 // indirect
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package faults
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+func endWithParent(*exec.Cmd) {}
+
+// freezeProcess does not wait for the threads here.
+func freezeProcess(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
+
+const noLimit = 0
+
+func limitFiles(*os.Process, uint64) error { return errors.ErrUnsupported }
+
+func outliveFileLimits() {}
