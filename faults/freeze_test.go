@@ -24,7 +24,7 @@ func TestAFrozenHolderOverwritesNothingAndMayWinAgain(t *testing.T) {
 			x.addMany(1, 3000, work{MS: 5}) // the freeze shall hit rows that are marked and wait for a worker
 			x.awaitStart(time.Now().Add(50*time.Millisecond), 20*time.Second)
 			since = time.Now()
-			freezeProcess(frozen.Process)
+			x.freeze(frozen)
 			gap := x.awaitStart(since, 20*time.Second, frozen)
 			x.within(gap, bound, "the next start")
 			worst = max(worst, gap)
@@ -63,7 +63,7 @@ func TestInstancesThatWereAllFrozenWakeToOneHolder(t *testing.T) {
 		for range times {
 			x.awaitHolder(since)
 			for _, w := range x.living() {
-				freezeProcess(w.Process)
+				x.freeze(w)
 			}
 			for _, jobType := range types {
 				x.addMany(jobType, 500, work{MS: 1})
@@ -104,7 +104,7 @@ func TestAHolderFrozenBetweenMarkAndSettle(t *testing.T) {
 				f := fate{}
 				if isSettle(c) {
 					once.Do(func() {
-						freezeProcess(first.Process)
+						x.freeze(first)
 						close(held)
 						f.holdUntil = release
 					})
