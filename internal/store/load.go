@@ -172,27 +172,33 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 
 // Abandoned counts the rows at the head of a lane that fell due before the moment, and returns the place behind them.
 // What is due at once fell due when it was created; such rows are counted up to the first one that is younger. Rows with
-// larger ids than upTo do not count.
+// larger ids than upTo do not count. The place is right behind the last row that was counted: a transaction that is still
+// open may add one before the first that was not.
 func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before int64, upTo uint64) (Place, int, error) {
-	end := Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}
-	count := fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab %s WHERE %s AND start_time < %d AND id <= %d", s.byDue, lane.where(jobType), before, upTo)
+	where := fmt.Sprintf("%s AND start_time < %d AND id <= %d", lane.where(jobType), before, upTo)
 	if lane.Start != AtATime {
 		young, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM async_job_tab %s WHERE %s AND create_time >= %d ORDER BY id LIMIT 1",
 			s.byDue, lane.where(jobType), before))
-		if err == nil && len(young) == 0 {
-			young, err = []uint64{upTo + 1}, nil
-		}
 		if err != nil {
 			return Place{}, 0, wrap("first young job", err)
 		}
-		end = Place{Lane: lane, ID: min(young[0]-1, upTo)}
-		count = fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab %s WHERE %s AND id <= %d", s.byDue, lane.where(jobType), end.ID)
+		where = fmt.Sprintf("%s AND id <= %d", lane.where(jobType), upTo)
+		if len(young) > 0 {
+			where += fmt.Sprintf(" AND id < %d", young[0])
+		}
 	}
-	n, err := read(ctx, s, column[int], count)
+	type counted struct {
+		N    int    `db:"n"`
+		Last uint64 `db:"last"`
+	}
+	old, err := read(ctx, s, structs[counted], fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last FROM async_job_tab %s WHERE %s", s.byDue, where))
 	if err != nil {
 		return Place{}, 0, wrap("count abandoned jobs", err)
 	}
-	return end, n[0], nil
+	if lane.Start == AtATime {
+		return Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, old[0].N, nil
+	}
+	return Place{Lane: lane, ID: old[0].Last}, old[0].N, nil
 }
 
 // selectJobs reads rows along the due index; part says in the result which of several selects a row came from.
