@@ -96,6 +96,7 @@ func (d *database) start() {
 // standBy takes every lease that becomes free and works its job type, until ctx ends.
 func (d *database) standBy(ctx context.Context) {
 	trouble := d.newTrouble("take leases")
+	chance := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	for ctx.Err() == nil {
 		byName := map[string]*line{}
 		var wants []keeper.Want
@@ -119,7 +120,7 @@ func (d *database) standBy(ctx context.Context) {
 			})
 		}
 		// Instances that started together need not ask together.
-		sleep(ctx, standbyEvery*3/4+rand.N(standbyEvery/4))
+		sleep(ctx, standbyEvery*3/4+time.Duration(chance.Int64N(int64(standbyEvery/4))))
 	}
 }
 
@@ -226,7 +227,7 @@ func (d *database) releasePools(idle bool) {
 	if idle {
 		waiting, cancel := context.WithTimeout(context.Background(), stopPatience)
 		defer cancel()
-		ctx = waiting
+		ctx = yielding{waiting}
 	}
 	var pools sync.WaitGroup
 	for _, l := range d.lines {

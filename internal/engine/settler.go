@@ -173,12 +173,16 @@ func (s *settler) putBack(failed []*outcome) {
 func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*outcome) {
 	s.writeLog(ctx, outcomes)
 	groups := map[act][]*outcome{}
+	var acts []act // in the order of their first outcomes
 	for _, o := range outcomes {
+		if groups[o.act] == nil {
+			acts = append(acts, o.act)
+		}
 		groups[o.act] = append(groups[o.act], o)
 	}
-	for act, group := range groups {
-		if !s.writeGroup(ctx, act, group) {
-			failed = append(failed, group...)
+	for _, act := range acts {
+		if !s.writeGroup(ctx, act, groups[act]) {
+			failed = append(failed, groups[act]...)
 		}
 	}
 	return failed

@@ -3,6 +3,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -103,8 +104,8 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 		return nil, err
 	}
 	var taken []*Lease
-	for lock, wants := range groupByLock(free) {
-		sent, owner := time.Now(), k.owner()
+	for _, wants := range groupByLock(free) {
+		lock, sent, owner := wants[0].Lock, time.Now(), k.owner()
 		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, int64(lock/time.Second))
 		if err != nil {
 			k.abandon(ctx, wants, owner)
@@ -255,8 +256,8 @@ func (k *Keeper) keep(ctx context.Context) {
 	for _, l := range all {
 		patience = min(patience, lease.RenewEvery(l.Lock)/2)
 	}
-	for lock, leases := range groupByLock(all) {
-		sent := time.Now()
+	for _, leases := range groupByLock(all) {
+		lock, sent := leases[0].Lock, time.Now()
 		statement, cancel := context.WithTimeout(ctx, patience)
 		names, owners := namesAndOwners(leases)
 		kept, err := k.leases.KeepLeases(statement, names, owners, int64(lock/time.Second))
@@ -283,14 +284,18 @@ func (k *Keeper) keep(ctx context.Context) {
 func (k *Keeper) all() []*Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.Collect(maps.Values(k.held))
+	return slices.SortedFunc(maps.Values(k.held), func(a, b *Lease) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// groupByLock groups by the length of the lease, which one statement can write only one of.
-func groupByLock[L interface{ lock() time.Duration }](list []L) map[time.Duration][]L {
-	groups := map[time.Duration][]L{}
-	for _, l := range list {
-		groups[l.lock()] = append(groups[l.lock()], l)
+// groupByLock groups by the length of the lease, which one statement can write only one of; the shortest comes first.
+func groupByLock[L interface{ lock() time.Duration }](list []L) (groups [][]L) {
+	list = slices.SortedStableFunc(slices.Values(list), func(a, b L) int { return cmp.Compare(a.lock(), b.lock()) })
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].lock() == list[0].lock() {
+			n++
+		}
+		groups, list = append(groups, list[:n:n]), list[n:]
 	}
 	return groups
 }
