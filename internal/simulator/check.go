@@ -1,0 +1,603 @@
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// judge watches the world and knows what may happen. It is told of everything at the moment it happens, and looks at
+// what is left at the end.
+type judge struct {
+	world     *world
+	actor     *instance // whose statement is applied; nil: somebody's by hand
+	late      bool      // its sender had given up
+	truncated bool
+
+	histories   []*history
+	active      []*run
+	takers      map[tenure]*instance // who took a lease under a term
+	latest      map[string]int64     // the largest term of a lease
+	takenAt     map[string]time.Time
+	disturbed   time.Time // until when somebody was struck
+	disturbance int
+	accusations []string
+	broken      int            // how many events there were with the first one
+	saw         map[string]int // what happened how often: a check that never had a case proves nothing
+}
+
+// tenure is a lease and the term under which somebody took it. Two leases may bear one term.
+type tenure struct {
+	lease string
+	term  int64
+}
+
+// history is what happened to one row.
+type history struct {
+	order     *order
+	id        uint64
+	committed bool
+	inserted  time.Time
+	since     time.Time // it is committed
+	gone      bool      // deleted
+	byHand    bool      // changed or deleted by hand
+	final     bool
+	due       float64
+	latest    int64 // the largest term that marked it
+	mark      *mark // that stands on it
+	putBacks  int
+	runs      []*run
+	retried   int
+}
+
+// mark is a mark that stands on a row.
+type mark struct {
+	term int64
+	by   *instance
+	run  *run // that was started under it
+}
+
+// run is one run of a handler.
+type run struct {
+	history *history
+	ctx     context.Context
+	nth     int // from 1
+	by      *instance
+	jobType int32
+	term    int64
+	suspect bool
+	began   time.Time
+	over    bool // it has ended, or its process has
+	ended   bool
+	verdict verdict
+}
+
+// verdict is what the engine has to write about a run.
+type verdict struct {
+	status  queue_job.JobStatus
+	retried int
+	wait    time.Duration
+}
+
+func newJudge(w *world) *judge {
+	return &judge{world: w, takers: map[tenure]*instance{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, saw: map[string]int{}}
+}
+
+// accuse notes that something happened that must not. After a TRUNCATE the ids begin anew, and what is in memory about
+// the old rows is taken for the new ones: only that the world goes on is asked for then.
+func (j *judge) accuse(what string, args ...any) {
+	if j.truncated {
+		j.saw["broken by TRUNCATE"]++
+		return
+	}
+	accusation := fmt.Sprintf(what, args...)
+	j.world.trace.add(event{what: "BROKEN: " + accusation})
+	j.accusations = append(j.accusations, accusation)
+	if len(j.accusations) == 1 {
+		j.broken = len(j.world.trace.events)
+	}
+}
+
+func (h *history) name() string { return fmt.Sprintf("%s (row %d)", h.order.label, h.id) }
+
+func (h *history) tenure(term int64) tenure { return tenure{leaseName(h.order.row.JobType), term} }
+
+func (j *judge) now() float64 { return float64(j.world.clock().UnixMicro()) / 1e6 }
+
+// innocent reports whether nothing has befallen an instance that excuses a lost or repeated run.
+func (j *judge) innocent(i *instance) bool {
+	w := j.world.weather
+	return !i.struck.Load() && !w.stepped && !w.edited
+}
+
+func (j *judge) inserted(o *order) *history {
+	j.world.mu.Lock()
+	defer j.world.mu.Unlock()
+	h := &history{order: o, inserted: time.Now()}
+	j.histories = append(j.histories, h)
+	return h
+}
+
+// changed hears of every row that a statement changed.
+func (j *judge) changed(c change) {
+	h := c.before.history
+	if h == nil {
+		return
+	}
+	j.saw[string(c.verb)]++
+	switch c.verb {
+	case commit:
+		h.committed, h.since, h.due = true, time.Now(), c.after.Due
+		return
+	case byHand:
+		h.byHand = true
+		h.gone = c.after.history == nil
+		h.final = !h.gone && !c.after.pending()
+		return
+	}
+	if h.order.ignored {
+		j.accuse("%s of %s, which is nobody's", c.verb, h.name())
+	}
+	if !c.before.pending() {
+		j.accuse("%s of %s, which was final", c.verb, h.name())
+	}
+	switch c.verb {
+	case markJobs:
+		j.marked(h, c)
+	case unmarkJobs:
+		j.expectOwnMark(h, c)
+		if h.mark != nil && h.mark.run != nil && !j.late {
+			j.accuse("the mark of %s was taken back, and its run had started", h.name())
+		}
+		h.mark = nil
+	case finish, putBack:
+		j.expectOwnMark(h, c)
+		j.settled(h, c)
+	case failLost:
+		j.expectHit(h)
+		if c.after.Lost < 3 {
+			j.accuse("%s has failed after %d losses", h.name(), c.after.Lost)
+		}
+		h.mark, h.final = nil, true
+	}
+}
+
+func (j *judge) marked(h *history, c change) {
+	switch {
+	case c.before.Term >= c.term:
+		j.accuse("%s was marked under term %d after term %d", h.name(), c.term, c.before.Term)
+	case c.term < h.latest && j.innocent(j.actor):
+		j.accuse("%s was marked under term %d after term %d, by an instance that was not struck", h.name(), c.term, h.latest)
+	}
+	if c.before.Term != 0 {
+		j.saw["lost"]++
+		j.expectHit(h)
+		if c.after.Lost != c.before.Lost+1 {
+			j.accuse("the loss of %s was not counted", h.name())
+		}
+	} else if c.after.Lost != c.before.Lost {
+		j.accuse("a loss of %s was counted, and there was none", h.name())
+	}
+	if j.takers[h.tenure(c.term)] != j.actor {
+		j.accuse("%s was marked under term %d, which is not the instance's", h.name(), c.term)
+	}
+	h.latest = max(h.latest, c.term)
+	h.mark = &mark{term: c.term, by: j.actor}
+}
+
+// expectHit expects that whoever marked the row was struck: nothing else is a loss.
+func (j *judge) expectHit(h *history) {
+	if h.mark == nil {
+		j.accuse("%s was lost, and was not marked", h.name())
+	} else if j.innocent(h.mark.by) {
+		j.accuse("%s was lost by instance %d, which was not struck", h.name(), h.mark.by.number)
+	}
+}
+
+func (j *judge) expectOwnMark(h *history, c change) {
+	if h.mark == nil || h.mark.term != c.term || h.mark.by != j.actor {
+		j.accuse("%s of %s under term %d, whose mark does not stand on it", c.verb, h.name(), c.term)
+	}
+}
+
+// settled expects that what is written about a run is what came of it.
+func (j *judge) settled(h *history, c change) {
+	if m := h.mark; m != nil && !j.late {
+		wrote := verdict{queue_job.JobStatus(c.after.Status), c.retried, time.Duration(c.wait * float64(time.Second))}
+		switch {
+		case m.run == nil || !m.run.ended:
+			j.accuse("%s of %s, whose run has not ended", c.verb, h.name())
+		case m.run.verdict != wrote:
+			j.accuse("%s was settled as %v; its run came to %v", h.name(), wrote, m.run.verdict)
+		}
+	}
+	h.mark = nil
+	if c.verb == finish {
+		h.final = true
+		return
+	}
+	h.putBacks++
+	h.retried += c.retried
+	h.due = c.after.Due
+}
+
+// took hears of leases that were taken. By then, whoever had one before must have noticed.
+func (j *judge) took(i *instance, terms map[string]int64) {
+	w := j.world.weather
+	for _, r := range j.active {
+		term, taken := terms[leaseName(r.jobType)]
+		if taken && term != r.term && r.ctx.Err() == nil && !w.stepped && !w.edited {
+			j.accuse("instance %d takes a lease, and a run of %s by instance %d trusts in the one before", i.number, r.history.name(), r.by.number)
+		}
+	}
+	for name, term := range terms {
+		if term <= j.latest[name] && !j.world.weather.edited {
+			j.accuse("lease %s: term %d after term %d", name, term, j.latest[name])
+		}
+		if term > j.latest[name] {
+			j.latest[name], j.takenAt[name] = term, time.Now()
+		}
+		j.takers[tenure{name, term}] = i
+	}
+}
+
+// started hears of every run, before it does anything.
+func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config, job *queue_job.Job) *run {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := slices.IndexFunc(j.histories, func(h *history) bool { return h.order.label == job.JobParams })
+	if n < 0 {
+		j.accuse("a run of %q, which nobody inserted", job.JobParams)
+		panic("no such job")
+	}
+	h := j.histories[n]
+	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, suspect: job.Lost >= 2, began: time.Now()}
+	w.trace.add(event{who: i.number, what: "run", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s attempt %d", job.JobParams, job.Attempt)}})
+	j.expectRow(r, job)
+	j.expectTime(r)
+	j.expectNoDuplicate(r)
+	j.expectRoom(r, cfg)
+	if w.weather.gentle && !h.byHand && (job.Attempt != r.nth || job.Retries != h.retried || job.Lost != 0) {
+		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, and %d were retries", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried)
+	}
+	if h.mark != nil && h.mark.term == job.Term {
+		h.mark.run = r
+	}
+	h.runs = append(h.runs, r)
+	j.active = append(j.active, r)
+	return r
+}
+
+// expectRow expects that the run's row is there, is ours, and that nobody has taken the lease since.
+func (j *judge) expectRow(r *run, job *queue_job.Job) {
+	h, w := r.history, j.world
+	switch {
+	case !h.committed:
+		j.accuse("a run of %s, which is not committed", h.name())
+	case h.order.ignored || job.JobType != h.order.row.JobType || r.jobType != job.JobType:
+		j.accuse("a run of %s as type %d", h.name(), r.jobType)
+	case job.Id != h.id:
+		j.accuse("a run of %s as row %d", h.name(), job.Id)
+	case h.byHand: // between the mark and the start, perhaps
+	case w.weather.stepped || w.weather.edited: // two instances may hold the lease
+	case h.final:
+		j.accuse("a run of %s, which is final", h.name())
+	case h.mark == nil || h.mark.term != job.Term || h.mark.by != r.by:
+		j.accuse("a run of %s under term %d, whose mark does not stand on it", h.name(), job.Term)
+	}
+	name, lock := leaseName(r.jobType), time.Duration(j.configOf(r.jobType).LockSecond)*time.Second
+	if lease, _ := w.table.Lease(name); lease.Term > job.Term && (!w.weather.stepped && !w.weather.edited || time.Since(j.takenAt[name]) > lock) {
+		j.accuse("a run of %s under term %d, and the lease bears term %d", h.name(), job.Term, lease.Term)
+	}
+	if j.takers[h.tenure(job.Term)] != r.by {
+		j.accuse("a run of %s under term %d, which is not the instance's", h.name(), job.Term)
+	}
+	if r.by.stopped {
+		j.accuse("a run of %s after Stop", h.name())
+	}
+}
+
+// expectTime expects that the run does not start before its job is due. When a job is put back, the wait begins a little
+// earlier for the engine, which estimates the database's clock.
+func (j *judge) expectTime(r *run) {
+	h, w := r.history, j.world.weather
+	slack := 0.002
+	if h.putBacks > 0 {
+		slack += 2 * w.latency.Seconds()
+	}
+	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && (h.putBacks == 0 || w.gentle) {
+		j.accuse("a run of %s %.3f s before it is due", h.name(), early)
+	}
+	if j.tooOld(h) && h.putBacks == 0 && h.since.Before(r.by.born) {
+		j.accuse("a run of %s, which had been due for %d days when instance %d started", h.name(), h.order.old, r.by.number)
+	}
+}
+
+// tooOld reports whether FirstPullDay leaves a job alone, if it is there when an instance starts.
+func (j *judge) tooOld(h *history) bool {
+	days := j.configOf(h.order.row.JobType).FirstPullDay
+	return days > 0 && h.order.old > days && h.order.due <= 0
+}
+
+func (j *judge) configOf(jobType int32) *queue_job.Config {
+	return &j.world.plan.configs[jobType-1]
+}
+
+// expectNoDuplicate expects that the run before came to a verdict after which another one follows, unless whoever made
+// it was struck.
+func (j *judge) expectNoDuplicate(r *run) {
+	h := r.history
+	if len(h.runs) == 0 {
+		return
+	}
+	last := h.runs[len(h.runs)-1]
+	again := last.ended && (last.verdict.status == queue_job.JobStatusContinue || last.verdict.status == queue_job.JobStatusRetry)
+	if again {
+		return
+	}
+	j.saw["repeated run"]++
+	if !last.over {
+		j.saw["run beside another of the same job"]++
+	}
+	if j.innocent(last.by) {
+		j.accuse("%s runs again under term %d; its run under term %d came to %v, and instance %d was not struck", h.name(), r.term, last.term, last.verdict.status, last.by.number)
+	}
+}
+
+// expectRoom expects that no more runs go on than the configuration allows, and none beside a suspect.
+func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
+	const patience = 10 * time.Second // after which neighbours are not waited for
+	beside := 0
+	for _, other := range j.active {
+		if other.by != r.by {
+			continue
+		}
+		recent := time.Since(other.began) < patience
+		if r.suspect && other.suspect {
+			j.accuse("the suspects %s and %s run at a time", r.history.name(), other.history.name())
+		}
+		if other.jobType != r.jobType {
+			continue
+		}
+		beside++
+		if (r.suspect || other.suspect) && recent && r.term == other.term { // what ran under a lease before is not waited for
+			j.accuse("%s runs beside %s, and one of them is a suspect", r.history.name(), other.history.name())
+		}
+	}
+	if r.suspect {
+		j.saw["suspect"]++
+	}
+	if beside >= cfg.WorkerPoolCapacity {
+		j.accuse("%d runs of type %d beside %s; the capacity is %d", beside, cfg.JobType, r.history.name(), cfg.WorkerPoolCapacity)
+	}
+}
+
+// ended hears what came of a run.
+func (j *judge) ended(r *run, cfg *queue_job.Config, job *queue_job.Job, e ending, interrupted bool) {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.ended = true
+	r.verdict = verdictOn(cfg, job.Retries, e, interrupted)
+	j.leave(r)
+	w.trace.add(event{who: r.by.number, what: "ran", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s: %v", job.JobParams, r.verdict.status)}})
+}
+
+func (j *judge) leave(r *run) {
+	r.over = true
+	j.active = slices.DeleteFunc(j.active, func(other *run) bool { return other == r })
+}
+
+// verdictOn says again, in other words, what the contract of queue_job.Job says.
+func verdictOn(cfg *queue_job.Config, retries int, e ending, interrupted bool) verdict {
+	switch e {
+	case endsWell:
+		return verdict{status: queue_job.JobStatusSuccess}
+	case endsFailed, endsCancelled:
+		return verdict{status: e.status()}
+	case endsContinued:
+		return verdict{status: queue_job.JobStatusContinue, wait: cfg.WaitTime}
+	case endsInError, endsInPanic, endsInGoexit:
+		if interrupted {
+			return verdict{status: queue_job.JobStatusRetry}
+		}
+	}
+	if cfg.NeedRetry && retries < cfg.MaxRetries {
+		return verdict{queue_job.JobStatusRetry, 1, cfg.WaitTime}
+	}
+	return verdict{status: queue_job.JobStatusFailed}
+}
+
+// What becomes of instances.
+
+func (j *judge) isUp(i *instance) {
+	j.world.mu.Lock()
+	defer j.world.mu.Unlock()
+	i.up, i.since = true, time.Now()
+	j.world.trace.add(event{who: i.number, what: "is up"})
+}
+
+// killed, expectTakeover and disturb are called while the world stands still.
+func (j *judge) killed(i *instance) {
+	for _, r := range slices.Clone(j.active) {
+		if r.by == i {
+			j.leave(r)
+		}
+	}
+	i.up = false
+	j.saw["kill"]++
+}
+
+// hasStopped hears what Stop returned. After a good one, nothing of the instance is left, here or in the tables.
+func (j *judge) hasStopped(i *instance, err error) {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i.up = false
+	if i.link.dead() {
+		return
+	}
+	w.trace.add(event{who: i.number, what: "has stopped", about: about{note: fmt.Sprint(err)}})
+	if err != nil {
+		j.saw["bad stop"]++
+		if !i.struck.Load() {
+			j.accuse("instance %d, which was not struck: %v", i.number, err)
+		}
+		return
+	}
+	j.saw["good stop"]++
+	i.stopped = true
+	for _, r := range j.active {
+		if r.by == i {
+			j.accuse("%s runs after Stop", r.history.name())
+		}
+	}
+	if !j.innocent(i) {
+		return
+	}
+	for _, h := range j.histories {
+		if h.mark != nil && h.mark.by == i && !h.final && !h.gone {
+			j.accuse("%s bears the mark of instance %d, which has stopped in good order", h.name(), i.number)
+		}
+	}
+	for _, cfg := range w.plan.configs {
+		l, _ := w.table.Lease(leaseName(cfg.JobType))
+		if l.Until > w.clock().Unix() && j.takers[tenure{leaseName(cfg.JobType), l.Term}] == i && cfg.MinLockSecond == 0 && !i.unreleased {
+			j.accuse("instance %d has stopped in good order, and still holds the lease %s", i.number, leaseName(cfg.JobType))
+		}
+	}
+}
+
+// disturb notes that somebody is struck for a while.
+func (j *judge) disturb(for_ time.Duration) {
+	j.disturbance++
+	if until := time.Now().Add(for_); until.After(j.disturbed) {
+		j.disturbed = until
+	}
+}
+
+// expectTakeover expects that, within LockSecond and a second after an instance was killed, another one has its leases,
+// if there is one and nothing else is wrong.
+func (j *judge) expectTakeover(dying *instance) {
+	w := j.world
+	bad := w.weather
+	if bad.refused+bad.broken+bad.slow > 0 || bad.edited || bad.stepped || time.Now().Before(j.disturbed) || !dying.up {
+		return
+	}
+	index := slices.IndexFunc(w.instances, func(i *instance) bool { return i != dying && i.up && !i.ending.Load() })
+	if index < 0 {
+		return
+	}
+	heir, disturbance := w.instances[index], j.disturbance+1 // the kill itself
+	for _, cfg := range w.plan.configs {
+		name := leaseName(cfg.JobType)
+		l, _ := w.table.Lease(name)
+		if l.Until <= w.clock().Unix() || j.takers[tenure{name, l.Term}] != dying {
+			continue
+		}
+		within := time.Duration(cfg.LockSecond)*time.Second + time.Second + 10*w.weather.latency
+		time.AfterFunc(within, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if j.disturbance != disturbance || heir.ending.Load() {
+				return
+			}
+			j.saw["takeover in time"]++
+			if now, _ := w.table.Lease(name); now.Term == l.Term {
+				j.accuse("lease %s of instance %d, which was killed, is not taken over %v later", name, dying.number, within)
+			}
+		})
+	}
+}
+
+// expectFlow expects, when calm comes, that work which waits begins within LockSecond and a second; in a rough world a
+// loop that has met slow statements may rest for five more.
+func (j *judge) expectFlow() {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	calm, disturbance := time.Now(), j.disturbance
+	for _, cfg := range w.plan.configs {
+		busy := slices.ContainsFunc(j.active, func(r *run) bool { return r.jobType == cfg.JobType })
+		waits := slices.IndexFunc(j.histories, func(h *history) bool {
+			return h.order.row.JobType == cfg.JobType && j.required(h) && !h.final && h.due <= j.now()
+		})
+		if busy || waits < 0 || w.weather.edited || w.weather.stepped {
+			continue
+		}
+		h := j.histories[waits]
+		within := time.Duration(cfg.LockSecond+cfg.MinLockSecond)*time.Second + time.Second + 100*time.Millisecond
+		if !w.weather.gentle {
+			within += 5 * time.Second
+		}
+		time.AfterFunc(within, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if j.disturbance != disturbance { // by a job that kills
+				return
+			}
+			j.saw["flow again in time"]++
+			began := slices.ContainsFunc(j.histories, func(h *history) bool {
+				return h.order.row.JobType == cfg.JobType && slices.ContainsFunc(h.runs, func(r *run) bool { return r.began.After(calm) })
+			})
+			if !began && !h.final && !h.gone {
+				j.accuse("%s waits, and no job of its type has started in %v of calm", h.name(), within)
+			}
+		})
+	}
+}
+
+// required reports whether a job has to be done.
+func (j *judge) required(h *history) bool {
+	o := h.order
+	if !h.committed || h.gone || o.ignored {
+		return false
+	}
+	if !j.tooOld(h) {
+		return true
+	}
+	// Who was there before the job has to run it. A timed one may be passed over by a loader that the tail has left it to.
+	return o.due == 0 && !slices.ContainsFunc(j.world.instances, func(i *instance) bool { return i.since.IsZero() || i.since.After(h.inserted) })
+}
+
+// unfinished is how many jobs are not done yet that have to be.
+func (j *judge) unfinished() (n int) {
+	j.world.mu.Lock()
+	defer j.world.mu.Unlock()
+	for _, h := range j.histories {
+		if j.required(h) && !h.final {
+			n++
+		}
+	}
+	return n
+}
+
+// conclude looks at what is left when everybody has stopped.
+func (j *judge) conclude() {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rows := map[*history]Job{}
+	for _, row := range w.table.Jobs() {
+		rows[row.history] = row
+	}
+	for _, h := range j.histories {
+		row, there := rows[h]
+		switch {
+		case there != (h.committed && !h.gone):
+			j.accuse("%s: there %v, committed %v, deleted %v", h.name(), there, h.committed, h.gone)
+		case !there:
+			continue
+		case j.required(h) && row.pending():
+			j.accuse("%s was never done: %v; it ran %d times", h.name(), row.Row, len(h.runs))
+		}
+		if w.weather.gentle && !h.byHand && (row.Attempts != len(h.runs) || row.Retries != h.retried || row.Lost != 0) {
+			j.accuse("%s: attempts %d, retries %d, lost %d; it ran %d times, and %d were retries", h.name(), row.Attempts, row.Retries, row.Lost, len(h.runs), h.retried)
+		}
+	}
+	j.saw["jobs"] += len(j.histories)
+}

@@ -1,0 +1,451 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// verb names a statement, in the trace and in the dice.
+type verb string
+
+const (
+	newest       verb = "newest"
+	tailJobs     verb = "tail"
+	sweepJobs    verb = "sweep"
+	pageJobs     verb = "page"
+	countOld     verb = "abandoned"
+	markJobs     verb = "mark"
+	readMarked   verb = "read back"
+	unmarkJobs   verb = "unmark"
+	finish       verb = "finish"
+	putBack      verb = "put back"
+	failLost     verb = "fail lost"
+	logAttempts  verb = "log attempts"
+	seeLeases    verb = "see leases"
+	makeLeases   verb = "make leases"
+	takeLeases   verb = "take leases"
+	keepLeases   verb = "keep leases"
+	releaseLease verb = "release lease"
+	commit       verb = "commit"
+	byHand       verb = "by hand"
+)
+
+var (
+	errRefused = errors.New("connection refused")             // nothing has happened
+	errBroken  = errors.New("connection reset by peer")       // and who knows what has happened
+	errKilled  = errors.New("the process is no longer there") // nobody hears it
+)
+
+// link is one instance's way to the tables: it decides what becomes of each statement.
+type link struct {
+	world    *world
+	instance *instance
+	turn     chan struct{} // statements about leases have one connection
+	killed   chan struct{}
+
+	mu          sync.Mutex
+	sent        map[kind]uint64
+	inARow      map[verb]int // failures
+	frozenUntil time.Time
+	noWayUntil  time.Time // statements do not arrive
+	noBackUntil time.Time // answers do not
+	stormUntil  time.Time // many are slow
+}
+
+func newLink(w *world, i *instance) *link {
+	return &link{world: w, instance: i, turn: make(chan struct{}, 1), killed: make(chan struct{}), sent: map[kind]uint64{}, inARow: map[verb]int{}}
+}
+
+// kind is a verb and what it is about.
+type kind struct {
+	verb
+	key uint64
+}
+
+// fate is what becomes of a statement.
+type fate struct {
+	out, back   time.Duration
+	refused     bool // it fails before it does anything
+	broken      bool // it takes effect, and the answer is an error
+	late        bool // if nobody waits for it any more, it takes effect all the same
+	inattentive bool // the caller overlooks for once that its context has ended
+	blow        blow
+	span        time.Duration // of the blow
+}
+
+// blow is what strikes an instance in the middle of a statement, when it is applied and not answered yet: the moment
+// that a random one hardly ever hits.
+type blow int
+
+const (
+	none   blow = iota
+	freeze      // it is frozen
+	kill        // it is killed
+	cutOff      // the answer is slow, and nothing else gets through afterwards
+	delay       // or rather not at all: it takes effect when its sender has given up
+)
+
+// fate draws the fate of a statement: the n-th of its kind that is about this row, type or lease. Loops that come to send
+// theirs at the same moment do not change each other's.
+func (l *link) fate(v verb, about about) (f fate) {
+	w := l.world
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kind := kind{v, about.key()}
+	l.sent[kind]++
+	d := throw(w.seed, uint64(l.instance.number), hash(string(v)), kind.key, l.sent[kind])
+	f.out, f.back = d.between(20*time.Microsecond, w.weather.latency), d.between(20*time.Microsecond, w.weather.latency)
+	if w.calm() {
+		return f
+	}
+	f.refused, f.broken, f.late, f.inattentive = d.chance(w.weather.refused), d.chance(w.weather.broken), d.chance(500), d.chance(500)
+	if w.weather.gentle && v == keepLeases && l.inARow[v] >= 2 {
+		f.refused, f.broken = false, false // a third failure would cost the lease
+	}
+	if l.inARow[v]++; !f.refused && !f.broken {
+		l.inARow[v] = 0
+	}
+	slow := w.weather.slow
+	if time.Now().Before(l.stormUntil) {
+		slow = 300
+	}
+	if d.chance(slow) {
+		f.out += d.between(0, w.weather.slowest)
+		l.instance.hit("a slow statement")
+	}
+	if d.chance(slow) {
+		f.back += d.between(0, w.weather.slowest)
+		l.instance.hit("a slow answer")
+	}
+	blows := w.weather.blows
+	switch v { // more where most is at stake
+	case markJobs, takeLeases:
+		blows *= 5
+	case keepLeases:
+		blows *= 10
+	}
+	if v.writes() && d.chance(blows) {
+		f.blow = oneOf(d, freeze, kill, cutOff)
+		switch v {
+		case markJobs:
+			f.blow = oneOf(d, freeze, freeze, kill, delay)
+		case keepLeases:
+			f.blow = oneOf(d, cutOff, cutOff, cutOff, freeze, kill)
+		}
+		f.span = d.between(w.longestLock()/2, 2*w.longestLock())
+	}
+	if f.blow == delay { // a little longer than the dispatcher waits
+		f.out, f.late = d.between(3*time.Second, 3500*time.Millisecond), true
+		l.instance.hit("a mark on its way")
+	}
+	if f.blow == cutOff { // as slow as the keeper still waits for
+		f.back += d.between(w.longestLock()/8, w.longestLock()/6)
+		f.span += w.longestLock()
+	}
+	return f
+}
+
+// send sends a statement, which is applied in one step when it arrives. The context is heeded like database/sql does:
+// who gives up has an error at once, and does not know.
+func send[T any](ctx context.Context, l *link, v verb, apply func(context.Context) (T, error), about about) (got T, err error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	f := l.fate(v, about)
+	l.holdStill(f.out)
+	if ctx.Err() != nil && !f.inattentive || l.dead() {
+		return none, l.gaveUp(ctx)
+	}
+	arrival := l.arrival(f.out, func() time.Time { return l.noWayUntil })
+	if !l.await(ctx, arrival, ctx.Err() != nil) {
+		if f.late && v.writes() {
+			time.AfterFunc(time.Until(arrival), func() { l.apply(v, about, true, func() { apply(ctx) }) })
+		}
+		return none, l.gaveUp(ctx)
+	}
+	if f.refused {
+		return none, errRefused
+	}
+	l.apply(v, about, false, func() { got, err = apply(ctx) })
+	answered := l.arrival(f.back, func() time.Time { return l.noBackUntil })
+	l.strike(f)
+	came := l.await(ctx, answered, false)
+	l.holdStill(f.back)
+	switch {
+	case !came || l.dead() || ctx.Err() != nil && !f.inattentive:
+		return none, l.gaveUp(ctx)
+	case f.broken:
+		return none, errBroken
+	}
+	return got, err
+}
+
+func (l *link) strike(f fate) {
+	w, i := l.world, l.instance
+	if f.blow == none || i.ending.Load() {
+		return
+	}
+	w.mu.Lock()
+	w.judge.saw["blow"]++
+	w.mu.Unlock()
+	switch f.blow {
+	case freeze:
+		w.freeze(i, f.span)
+	case kill:
+		w.kill(i)
+		time.AfterFunc(f.span, func() { w.start(i.place) })
+	case cutOff:
+		w.cutOff(i, f.span, true, true)
+	}
+}
+
+func (v verb) writes() bool {
+	switch v {
+	case newest, tailJobs, sweepJobs, pageJobs, countOld, readMarked, seeLeases:
+		return false
+	}
+	return true
+}
+
+// arrival is when something arrives that is sent now.
+func (l *link) arrival(takes time.Duration, blocked func() time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := time.Now().Add(takes)
+	if until := blocked(); at.Before(until) {
+		at = until.Add(takes % time.Millisecond)
+	}
+	// When calm comes, it comes for everything that is under way.
+	if calm := l.world.calmAt().Add(takes % (5 * time.Millisecond)); at.After(calm) && time.Now().Before(calm) {
+		at = calm
+	}
+	return at
+}
+
+// await waits for the moment. It reports false if the caller gives up before, which one that is frozen does when it
+// thaws, or is no more.
+func (l *link) await(ctx context.Context, moment time.Time, heedless bool) (came bool) {
+	timer := time.NewTimer(time.Until(moment))
+	defer timer.Stop()
+	done := ctx.Done()
+	if heedless {
+		done = nil
+	}
+	var thaw <-chan time.Time
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-done:
+			frozen := l.frozenFor()
+			if frozen <= 0 {
+				return false
+			}
+			done, thaw = nil, time.After(frozen)
+		case <-thaw:
+			return false
+		case <-l.killed:
+			return false
+		}
+	}
+}
+
+func (l *link) gaveUp(ctx context.Context) error {
+	if l.dead() {
+		return errKilled
+	}
+	return ctx.Err()
+}
+
+func (l *link) dead() bool {
+	select {
+	case <-l.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+// holdStill lets nothing pass while the process is frozen. When it thaws, not everything moves in the same nanosecond.
+func (l *link) holdStill(after time.Duration) {
+	for wait := l.frozenFor(); wait > 0; wait = l.frozenFor() {
+		timer := time.NewTimer(wait + after%(100*time.Microsecond))
+		select {
+		case <-timer.C:
+		case <-l.killed:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+func (l *link) frozenFor() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Until(l.frozenUntil)
+}
+
+// apply applies a statement in one step, with nothing else going on in the world.
+func (l *link) apply(v verb, about about, late bool, do func()) {
+	w := l.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judge.actor, w.judge.late = l.instance, late
+	w.trace.statement(l.instance, v, about, late)
+	do()
+	w.judge.actor, w.judge.late = nil, false
+}
+
+// about is what the trace says of a statement.
+type about struct {
+	ids  []uint64
+	term int64
+	note string
+}
+
+func (a about) key() uint64 {
+	if len(a.ids) > 0 {
+		return a.ids[0]
+	}
+	return hash(a.note)
+}
+
+func (l *link) Newest(ctx context.Context) (uint64, float64, error) {
+	type reading struct {
+		id  uint64
+		now float64
+	}
+	r, err := send(ctx, l, newest, func(ctx context.Context) (r reading, err error) {
+		r.id, r.now, err = l.world.table.Newest(ctx)
+		return r, err
+	}, about{})
+	return r.id, r.now, err
+}
+
+func (l *link) Tail(ctx context.Context, above uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error) {
+	return send(ctx, l, tailJobs, func(ctx context.Context) ([]store.TailRow, error) {
+		return l.world.table.Tail(ctx, above, gaps, types, horizon, limit)
+	}, about{})
+}
+
+func (l *link) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) ([]store.Row, bool, error) {
+	more := false
+	rows, err := send(ctx, l, sweepJobs, func(ctx context.Context) (rows []store.Row, err error) {
+		rows, more, err = l.world.table.SweepAll(ctx, types, horizon, limit)
+		return rows, err
+	}, about{})
+	return rows, more && err == nil, err
+}
+
+func (l *link) Page(ctx context.Context, jobType int32, places []store.Place, horizon int64, limit int) ([][]store.Row, error) {
+	return send(ctx, l, pageJobs, func(ctx context.Context) ([][]store.Row, error) {
+		return l.world.table.Page(ctx, jobType, places, horizon, limit)
+	}, about{note: leaseName(jobType)})
+}
+
+func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error) {
+	n := 0
+	place, err := send(ctx, l, countOld, func(ctx context.Context) (place store.Place, err error) {
+		place, n, err = l.world.table.Abandoned(ctx, jobType, lane, before, upTo)
+		return place, err
+	}, about{note: leaseName(jobType)})
+	return place, n, err
+}
+
+func (l *link) Mark(ctx context.Context, ids []uint64, term int64) (int, error) {
+	return send(ctx, l, markJobs, func(ctx context.Context) (int, error) {
+		return l.world.table.Mark(ctx, ids, term)
+	}, about{ids: ids, term: term})
+}
+
+func (l *link) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error) {
+	return send(ctx, l, readMarked, func(ctx context.Context) ([]store.Marked, error) {
+		return l.world.table.MarkedRows(ctx, ids, term)
+	}, about{ids: ids, term: term})
+}
+
+func (l *link) UnmarkJobs(ctx context.Context, ids []uint64, term int64) error {
+	_, err := send(ctx, l, unmarkJobs, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.world.table.UnmarkJobs(ctx, ids, term)
+	}, about{ids: ids, term: term})
+	return err
+}
+
+func (l *link) Finish(ctx context.Context, ids []uint64, term int64, status int32) (int, error) {
+	return send(ctx, l, finish, func(ctx context.Context) (int, error) {
+		return l.world.table.Finish(ctx, ids, term, status)
+	}, about{ids: ids, term: term, note: statusName(status)})
+}
+
+func (l *link) PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (int, error) {
+	return send(ctx, l, putBack, func(ctx context.Context) (int, error) {
+		return l.world.table.PutBack(ctx, ids, term, status, wait, retried)
+	}, about{ids: ids, term: term, note: statusName(status)})
+}
+
+func (l *link) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int) (int, error) {
+	return send(ctx, l, failLost, func(ctx context.Context) (int, error) {
+		return l.world.table.FailLost(ctx, ids, term, lostBefore)
+	}, about{ids: ids, term: term})
+}
+
+func (l *link) LogAttempts(ctx context.Context, attempts []store.Attempt) error {
+	_, err := send(ctx, l, logAttempts, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.world.table.LogAttempts(ctx, attempts)
+	}, about{ids: []uint64{attempts[0].JobID}})
+	return err
+}
+
+func (l *link) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
+	return sendInTurn(ctx, l, seeLeases, func(ctx context.Context) ([]store.Seen, error) {
+		return l.world.table.SeeLeases(ctx, names)
+	}, names)
+}
+
+func (l *link) MakeLeases(ctx context.Context, names []string) error {
+	_, err := sendInTurn(ctx, l, makeLeases, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.world.table.MakeLeases(ctx, names)
+	}, names)
+	return err
+}
+
+func (l *link) TakeLeases(ctx context.Context, names []string, owner string, lockSeconds int64) (map[string]int64, error) {
+	return sendInTurn(ctx, l, takeLeases, func(ctx context.Context) (map[string]int64, error) {
+		terms, err := l.world.table.TakeLeases(ctx, names, owner, lockSeconds)
+		l.world.judge.took(l.instance, terms)
+		return terms, err
+	}, names)
+}
+
+func (l *link) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64) ([]string, error) {
+	return sendInTurn(ctx, l, keepLeases, func(ctx context.Context) ([]string, error) {
+		return l.world.table.KeepLeases(ctx, names, owners, lockSeconds)
+	}, names)
+}
+
+func (l *link) ReleaseLease(ctx context.Context, name, owner string, minLock time.Duration) (bool, error) {
+	ours, err := sendInTurn(ctx, l, releaseLease, func(ctx context.Context) (bool, error) {
+		return l.world.table.ReleaseLease(ctx, name, owner, minLock)
+	}, []string{name})
+	if err != nil {
+		l.mu.Lock()
+		l.instance.unreleased = true
+		l.mu.Unlock()
+	}
+	return ours, err
+}
+
+func sendInTurn[T any](ctx context.Context, l *link, v verb, apply func(context.Context) (T, error), names []string) (got T, err error) {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+		return send(ctx, l, v, apply, about{note: joined(names)})
+	case <-ctx.Done():
+		return got, ctx.Err()
+	}
+}

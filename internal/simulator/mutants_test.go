@@ -1,0 +1,266 @@
+package simulator
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/mutant"
+)
+
+const (
+	mutantsVariable = "PQ_SIM_MUTANTS" // "1", or a part of the names
+	mutantSeeds     = 4000             // for each, unless PQ_SIM_SEEDS says otherwise
+)
+
+// mutants are failures that this library, or one like it, has had or could have. Trust that is counted from the answer to
+// a renewal is not among them: a renewal that is answered late is given up so soon that the margin covers nearly all of
+// it, and six thousand worlds do not show it. The keeper's own test does.
+var mutants = []mutant.Mutant{
+	{
+		Name: "a settle without the term",
+		File: "internal/simulator/table.go",
+		Old:  "j != nil && j.Term == term && j.pending()",
+		New:  "j != nil && j.pending()",
+	},
+	{
+		Name: "a handler starts without asking for trust",
+		File: "internal/engine/worker.go",
+		Old:  "if !t.lease.Trusted() {",
+		New:  "if false {",
+	},
+	{
+		Name: "no sweep",
+		File: "internal/engine/database.go",
+		Old:  "d.loops.Go(func() { d.sweep(working) })",
+		New:  "",
+	},
+	{
+		Name: "an unknown mark is taken for failed",
+		File: "internal/engine/dispatcher.go",
+		Old:  "ours, rest, errBack := l.readBack(lease, batch)",
+		New:  "rest, errBack := batch, error(nil)",
+	},
+	{
+		Name: "an unknown mark is taken for done",
+		File: "internal/engine/dispatcher.go",
+		Old:  "ours, rest, errBack := l.readBack(lease, batch)",
+		New:  "ours, rest, errBack := batch, batch[:0], error(nil)\n\tfor _, t := range ours {\n\t\tl.nowOurs(t, lease, t.Attempts+1, t.Lost)\n\t}",
+	},
+	{
+		Name: "an outcome whose settle failed is dropped",
+		File: "internal/engine/settler.go",
+		Old:  "failed = append(failed, groups[act]...)",
+		New:  "s.line.queue.forget()",
+	},
+	{
+		Name: "an outcome whose settle failed is dropped, and its row forgotten",
+		File: "internal/engine/settler.go",
+		Old:  "failed = append(failed, groups[act]...)",
+		New:  "for _, o := range groups[act] {\n\t\t\t\ts.line.queue.forget(o.task)\n\t\t\t}",
+	},
+	{
+		Name: "marks are not taken back at the end of a lease",
+		File: "internal/engine/line.go",
+		Old:  "l.settler.undo(lease, unstarted...)",
+		New:  "_ = unstarted",
+	},
+	{
+		Name: "a mark that comes back after the stop is not taken back",
+		File: "internal/engine/dispatcher.go",
+		Old:  "l.settler.undo(lease, ours...)\n",
+		New:  "\n",
+	},
+	{
+		Name: "a release without owner",
+		File: "internal/simulator/table.go",
+		Old:  "if !ok || l.Owner != owner {",
+		New:  "if !ok {",
+	},
+	{
+		Name: "a renewal without owner",
+		File: "internal/simulator/table.go",
+		Old:  "slices.Contains(owners, l.Owner) && l.Until > t.now() {\n\t\t\tl.Until",
+		New:  "l.Until > t.now() {\n\t\t\tl.Until",
+	},
+	{
+		Name: "trust is counted from the answer to the taking",
+		File: "internal/keeper/keeper.go",
+		Old:  "k.hold(want, term, owner, sent)",
+		New:  "k.hold(want, term, owner, sent.Add(time.Since(sent)))",
+	},
+	{
+		Name: "trust without margin",
+		File: "internal/lease/lease.go",
+		Old:  "sent.Add(lock - rounding - margin(lock))",
+		New:  "sent.Add(lock)",
+	},
+	{
+		Name: "a term that does not grow",
+		File: "internal/simulator/table.go",
+		Old:  "Term: max(l.Term+1, t.clock().UnixMilli())",
+		New:  "Term: max(l.Term, 1)",
+	},
+	{
+		Name: "a loss is counted for a holder's own mark",
+		File: "internal/simulator/table.go",
+		Old:  "j.Term < term && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
+		New:  "j.Term <= term && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
+	},
+	{
+		Name: "a row is forgotten while it is read",
+		File: "internal/engine/queue.go",
+		Old:  "if oldest > newest {",
+		New:  "if oldest > newest || true {",
+	},
+	{
+		Name: "a lease is renewed that is not trusted",
+		File: "internal/keeper/keeper.go",
+		Old:  "over := !l.Trusted()",
+		New:  "over := false",
+	},
+	{
+		Name: "a suspect does not wait for its neighbours",
+		File: "internal/engine/dispatcher.go",
+		Old:  "l.awaitQuiet(ctx)\n\tmarked, _",
+		New:  "marked, _",
+	},
+	{
+		Name: "neighbours do not wait for a suspect",
+		File: "internal/engine/dispatcher.go",
+		Old:  "l.start(marked)\n\tl.awaitQuiet(ctx)",
+		New:  "l.start(marked)",
+	},
+	{
+		Name: "two suspects at a time",
+		File: "internal/engine/engine.go",
+		Old:  "make(chan struct{}, 1)",
+		New:  "make(chan struct{}, 2)",
+	},
+	{
+		Name: "a job that kills its process does so for ever",
+		File: "internal/engine/line.go",
+		Old:  "lost >= lostBeforeFailed && lost > row.Lost",
+		New:  "false",
+	},
+	{
+		Name: "a job has failed one loss too early",
+		File: "internal/engine/outcome.go",
+		Old:  "lostBeforeFailed = 3",
+		New:  "lostBeforeFailed = 2",
+	},
+	{
+		Name: "jobs start early",
+		File: "internal/engine/dispatcher.go",
+		Old:  "l.queue.pick(l.clock.now(), min(room, size.rows))",
+		New:  "l.queue.pick(l.clock.now()+100, min(room, size.rows))",
+	},
+	{
+		Name: "a retry is not counted",
+		File: "internal/engine/outcome.go",
+		Old:  "v.wait, v.retried = cfg.WaitTime, 1",
+		New:  "v.wait, v.retried = cfg.WaitTime, 0",
+	},
+	{
+		Name: "an interrupted run counts as failed",
+		File: "internal/engine/worker.go",
+		Old:  "v = interrupted(context.Cause(ended), err)",
+		New:  "_ = ended",
+	},
+	{
+		Name: "late commits below abandoned rows are passed over",
+		File: "internal/simulator/table.go",
+		Old:  "place.ID = old[len(old)-1].ID",
+		New:  "place.ID = end",
+	},
+	{
+		Name: "Stop does not wait",
+		File: "internal/engine/database.go",
+		Old:  "if !l.awaitDrained(ctx) {",
+		New:  "if false {",
+	},
+	{
+		Name: "a handler's Goexit costs a worker",
+		File: "internal/engine/worker.go",
+		Old:  "l.workerLeft()\n\t\t\tsignal(l.rowsCame)",
+		New:  "signal(l.rowsCame)",
+	},
+	{
+		Name: "abandoned rows are run",
+		File: "internal/engine/line.go",
+		Old:  "return row.ID <= l.upTo && l.due(row) < l.since",
+		New:  "return false",
+	},
+	{
+		Name: "the gaps of the tail and the sweep forget late commits",
+		File: "internal/engine/sweep.go",
+		Old:  "h.offer(h.lease, &rows[i])",
+		New:  "if rows[i].ID > d.tail.above.Load() {\n\t\t\th.offer(h.lease, &rows[i])\n\t\t}",
+	},
+	{
+		Name: "a lease lost by the table's word is kept",
+		File: "internal/keeper/keeper.go",
+		Old:  "\t\t\t\tk.drop(l)\n\t\t\t\tl.end(ErrLost)",
+		New:  "\t\t\t\tl.trustUntil(lease.TrustedUntil(sent, lock))\n\t\t\t\tl.renewAt = sent.Add(lease.RenewEvery(lock))",
+	},
+}
+
+// Can the simulator fail? Each mutant is compiled and simulated, until it shows. That takes three minutes, so it is done
+// on demand.
+func TestTheSimulatorFindsKnownFailures(t *testing.T) {
+	wanted := os.Getenv(mutantsVariable)
+	if wanted == "" {
+		t.Skipf("left out: it compiles %d times; set %s=1", len(mutants), mutantsVariable)
+	}
+	seeds := numberFrom(t, seedsVariable, mutantSeeds)
+	for _, m := range mutants {
+		if wanted != "1" && !strings.Contains(m.Name, wanted) {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			began := time.Now()
+			cmd, err := m.GoTest("../..", "internal/simulator", t.TempDir(), "-vet=off", "-run=^TestNothingIsLostAndNothingRunsTwiceWithoutCause$", ".")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", seedsVariable, seeds))
+			text, _ := cmd.CombinedOutput()
+			out := string(text)
+			switch seed, found := brokenSeed(out); {
+			case strings.Contains(out, "[build failed]"):
+				t.Fatal(out)
+			case found:
+				t.Logf("found by seed %d after %v: %s", seed, time.Since(began).Round(time.Second), firstAccusation(out))
+			default:
+				t.Errorf("survives %d seeds:\n%s", seeds, out)
+			}
+		})
+	}
+}
+
+var accusation = regexp.MustCompile(`(?m)^ *(?:[a-z_]+\.go:\d+: )?seed (\d+): (.*)$`)
+
+// brokenSeed returns the first seed that an output says is broken.
+func brokenSeed(out string) (first int, found bool) {
+	for _, m := range accusation.FindAllStringSubmatch(out, -1) {
+		if seed, err := strconv.Atoi(m[1]); err == nil && (!found || seed < first) {
+			first, found = seed, true
+		}
+	}
+	return first, found
+}
+
+func firstAccusation(out string) string {
+	what := ""
+	for _, m := range accusation.FindAllStringSubmatch(out, -1) {
+		if !strings.HasPrefix(m[2], "exit status") {
+			return m[2]
+		}
+		what = m[2]
+	}
+	return what
+}

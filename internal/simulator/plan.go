@@ -1,0 +1,284 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// weather is how bad the network and the database are, until calm comes.
+type weather struct {
+	gentle          bool          // nobody is hit so hard that a lease is lost or a run repeated
+	latency         time.Duration // of a statement, and again of its answer, at most
+	refused, broken int           // statements of a thousand
+	slow            int           // statements of a thousand that are slow to arrive or to be answered
+	slowest         time.Duration
+	blows           int  // statements of a thousand in the middle of which their instance is struck
+	stepped         bool // the database's clock is set meanwhile
+	edited          bool // somebody meddles with the leases
+	truncated       bool
+}
+
+// plan is what happens in a world: all of it follows from the seed.
+type plan struct {
+	weather weather
+	configs []queue_job.Config
+	calmAt  time.Duration
+	steps   []step
+	orders  []*order
+}
+
+// step is something that happens to the world at a moment.
+type step struct {
+	at   time.Duration
+	what string
+	do   func(*world)
+}
+
+// order is a row that somebody inserts.
+type order struct {
+	label   string
+	row     Job
+	due     time.Duration // after it is inserted; 0: at once
+	ignored bool          // no configuration is for it, or its status is unknown: it is never touched
+	old     int           // days for which it has been due when it comes
+	lengthy bool          // its first run takes longer than ten leases
+	deadly  bool          // it kills its process
+
+	history *history // since it was inserted
+}
+
+func draw(seed uint64) *plan {
+	d := throw(seed, 1)
+	p := &plan{}
+	p.weather = weather{gentle: d.chance(500), latency: d.between(100*time.Microsecond, oneOf(d, time.Millisecond, 5*time.Millisecond))}
+	if d.chance(700) {
+		p.weather.refused, p.weather.broken = d.upTo(200), d.upTo(100)
+	}
+	p.calmAt = d.between(2*time.Second, 8*time.Second)
+	p.drawConfigs(d)
+	p.drawOrders(d)
+	if p.weather.gentle {
+		p.drawRollout(d)
+	} else {
+		p.drawFaults(d)
+	}
+	return p
+}
+
+func (p *plan) at(moment time.Duration, do func(*world), what string, args ...any) {
+	p.steps = append(p.steps, step{moment, fmt.Sprintf(what, args...), do})
+}
+
+func (p *plan) drawConfigs(d *dice) {
+	lock := uint32(2 + d.upTo(3))
+	for jobType := range 1 + d.upTo(3) {
+		cfg := queue_job.Config{
+			JobType:            int32(jobType + 1),
+			NeedRetry:          d.chance(700),
+			MaxRetries:         d.upTo(4),
+			WaitTime:           oneOf(d, 0, 0, 50*time.Millisecond, time.Second, 2500*time.Millisecond, 4200*time.Millisecond),
+			WorkerPoolCapacity: oneOf(d, 1, 2, 3, 5, 10),
+			FirstPullDay:       oneOf(d, -1, 1, 7),
+			LockSecond:         lock,
+		}
+		if d.chance(300) {
+			cfg.LockSecond = uint32(2 + d.upTo(3))
+		}
+		if d.chance(300) {
+			cfg.QueueMaxSize = oneOf(d, 1, 2, 4, 10)
+		}
+		if d.chance(300) {
+			cfg.LoadLimit = oneOf(d, 1, 2, 5)
+		}
+		if d.chance(100) {
+			cfg.MinLockSecond = uint32(1 + d.upTo(3))
+		}
+		p.configs = append(p.configs, cfg.WithDefaults())
+	}
+}
+
+func (p *plan) longestLock() (longest time.Duration) {
+	for _, cfg := range p.configs {
+		longest = max(longest, time.Duration(cfg.LockSecond)*time.Second)
+	}
+	return longest
+}
+
+// drawOrders draws what producers do: a backlog before anybody runs, then transactions of a few rows or of many.
+func (p *plan) drawOrders(d *dice) {
+	if d.chance(500) {
+		p.drawTransaction(d, 0, 1+d.upTo(30), 0)
+	}
+	if d.chance(150) {
+		p.drawTransaction(d, d.between(1, 10*time.Millisecond), 1+d.upTo(5), 0)
+	}
+	rollbacks := oneOf(d, 0, 0, 300)
+	for range 3 + d.upTo(12) {
+		rows := 1
+		if d.chance(200) {
+			rows = 2 + d.upTo(25)
+		}
+		p.drawTransaction(d, d.between(0, p.calmAt), rows, rollbacks)
+	}
+	if d.chance(100) {
+		jump := oneOf[uint64](d, 1, 3, 1000, 1<<40)
+		p.at(d.between(0, p.calmAt), func(w *world) { w.table.SkipIDs(jump) }, "%d ids are skipped", jump)
+	}
+	if d.chance(30) && !p.weather.gentle {
+		p.weather.truncated = true
+		p.at(d.between(0, p.calmAt), func(w *world) { w.truncate() }, "TRUNCATE")
+	}
+}
+
+func (p *plan) drawTransaction(d *dice, at time.Duration, rows, rollbacks int) {
+	orders := make([]*order, rows)
+	for i := range orders {
+		orders[i] = p.drawOrder(d, at == 0)
+	}
+	open := d.between(0, 2*time.Millisecond)
+	switch {
+	case d.chance(150):
+		open = d.between(2*time.Millisecond, 4*time.Second)
+	case d.chance(20):
+		open = d.between(4*time.Second, 8*time.Second)
+	}
+	back, notify := d.chance(rollbacks), d.chance(100)
+	end := min(at+open, p.calmAt+open%time.Millisecond)
+	var x *insertion
+	p.at(at, func(w *world) { x = w.insert(orders) }, "insert %s to %s", orders[0].label, orders[rows-1].label)
+	if back {
+		p.at(end, func(w *world) { x.rollback() }, "roll back %s to %s", orders[0].label, orders[rows-1].label)
+		return
+	}
+	p.at(end, func(w *world) { x.commit(notify) }, "commit %s to %s", orders[0].label, orders[rows-1].label)
+	for _, o := range orders {
+		if d.chance(20) {
+			p.at(d.between(end, p.calmAt+time.Second), func(w *world) { w.finishByHand(o) }, "finish %s by hand", o.label)
+		} else if d.chance(10) {
+			p.at(d.between(end, p.calmAt+time.Second), func(w *world) { w.deleteByHand(o) }, "delete %s", o.label)
+		}
+	}
+}
+
+func (p *plan) drawOrder(d *dice, backlog bool) *order {
+	o := &order{label: fmt.Sprintf("j%d", len(p.orders))}
+	p.orders = append(p.orders, o)
+	o.row.Params = o.label
+	o.row.JobType = int32(1 + d.upTo(len(p.configs)))
+	o.row.NoStatus = d.chance(150)
+	switch {
+	case d.chance(100):
+		o.row.NoStart = true
+	case d.chance(250):
+		o.due = d.between(0, oneOf(d, 2*time.Second, 6*time.Second, 6*time.Second, p.calmAt+6*time.Second))
+	case d.chance(80):
+		o.due = -d.between(0, time.Minute)
+	}
+	switch {
+	case d.chance(20):
+		o.ignored = true
+		o.row.JobType = 99
+	case d.chance(10):
+		o.ignored = true
+		o.row.Status, o.row.NoStatus = 9, false
+	case d.chance(80) && (backlog || o.due < 0): // create_time grows with the ids
+		o.old = oneOf(d, 2, 8)
+	}
+	if !p.weather.gentle {
+		o.lengthy, o.deadly = d.chance(1), d.chance(3)
+	}
+	return o
+}
+
+// drawRollout draws what a gentle world does to its instances: they are started, and stopped in good order.
+func (p *plan) drawRollout(d *dice) {
+	for n := range 1 + d.upTo(4) {
+		slot, at := n, time.Duration(0)
+		if d.chance(500) {
+			at = d.between(0, p.calmAt)
+		}
+		for range 1 + d.upTo(3) {
+			p.at(at, func(w *world) { w.start(slot) }, "start in place %d", slot)
+			at += d.between(500*time.Millisecond, p.calmAt)
+			if at > p.calmAt || d.chance(300) {
+				break
+			}
+			p.at(at, func(w *world) { w.stop(slot, time.Minute) }, "stop place %d", slot)
+			at += d.between(time.Millisecond, time.Second)
+		}
+	}
+}
+
+// drawFaults draws what a rough world does to its instances.
+func (p *plan) drawFaults(d *dice) {
+	places := 1 + d.upTo(4)
+	for slot := range places {
+		at := time.Duration(0)
+		if d.chance(300) {
+			at = d.between(0, p.calmAt)
+		}
+		p.at(at, func(w *world) { w.start(slot) }, "start in place %d", slot)
+	}
+	lock := p.longestLock()
+	span := func() time.Duration { return d.between(50*time.Millisecond, oneOf(d, lock/2, lock, 2*lock)) }
+	if d.chance(300) {
+		p.weather.slow, p.weather.slowest = d.upTo(50), d.between(time.Millisecond, 6*time.Second)
+	} else {
+		p.weather.slowest = time.Second
+	}
+	faults := 1 + d.upTo(8)
+	switch {
+	case d.chance(250): // one thing at a time
+		faults = 1
+		p.weather.refused, p.weather.broken, p.weather.slow = 0, 0, 0
+	case d.chance(700):
+		p.weather.blows = 1 + d.upTo(40)
+	}
+	for range faults {
+		slot, at := d.upTo(places), d.between(0, p.calmAt)
+		switch d.upTo(10) {
+		case 0, 1, 2:
+			p.at(at, func(w *world) { w.kill(w.at(slot)) }, "kill place %d", slot)
+			p.at(at+d.between(time.Millisecond, 2*lock), func(w *world) { w.start(slot) }, "start in place %d", slot)
+		case 3, 4:
+			for_ := span()
+			p.at(at, func(w *world) { w.freeze(w.at(slot), for_) }, "freeze place %d for %v", slot, for_)
+		case 5, 6:
+			for_, way := span(), d.upTo(3)
+			p.at(at, func(w *world) { w.cutOff(w.at(slot), for_, way != 1, way != 2) }, "cut place %d off for %v: statements %v, answers %v", slot, for_, way != 1, way != 2)
+		case 7:
+			for_ := span()
+			p.at(at, func(w *world) { w.storm(w.at(slot), for_) }, "place %d is slow for %v", slot, for_)
+		case 8:
+			patience := d.between(0, 3*time.Second)
+			p.at(at, func(w *world) { w.stop(slot, patience) }, "stop place %d with a patience of %v", slot, patience)
+			p.at(at+d.between(time.Millisecond, time.Second), func(w *world) { w.start(slot) }, "start in place %d", slot)
+		case 9:
+			p.drawMeddling(d, at)
+		}
+	}
+}
+
+func (p *plan) drawMeddling(d *dice, at time.Duration) {
+	jobType := int32(1 + d.upTo(len(p.configs)))
+	// Without the lease's row the new term comes from the clock, so the clock is not set as well.
+	switch n := d.upTo(4); {
+	case n == 0 && !p.weather.stepped:
+		p.weather.edited = true
+		p.at(at, func(w *world) { w.table.DeleteLease(leaseName(jobType)) }, "delete the lease %s", leaseName(jobType))
+	case n == 1 && !p.weather.stepped:
+		p.weather.edited = true
+		p.at(at, func(w *world) { w.freeLease(jobType) }, "set the lease %s free", leaseName(jobType))
+	case !p.weather.edited:
+		p.weather.stepped = true
+		by := d.between(100*time.Millisecond, 20*time.Second)
+		if d.chance(500) {
+			by = -min(by, 5*time.Second)
+		}
+		p.at(at, func(w *world) { w.stepClock(by) }, "the database's clock is set by %v", by)
+	}
+}
+
+func leaseName(jobType int32) string { return fmt.Sprintf("job-%d", jobType) }

@@ -1,0 +1,8 @@
+//go:build !race
+
+package simulator
+
+const (
+	raceEnabled  = false
+	defaultSeeds = 300
+)

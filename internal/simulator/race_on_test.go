@@ -1,0 +1,8 @@
+//go:build race
+
+package simulator
+
+const (
+	raceEnabled  = true
+	defaultSeeds = 60
+)

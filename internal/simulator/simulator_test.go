@@ -1,0 +1,212 @@
+package simulator
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	seedsVariable = "PQ_SIM_SEEDS" // how many worlds to simulate
+	seedVariable  = "PQ_SIM_SEED"  // the one world to simulate and to show
+	shareVariable = "PQ_SIM_SHARE" // "first step last": a child's part of the seeds
+)
+
+func TestNothingIsLostAndNothingRunsTwiceWithoutCause(t *testing.T) {
+	switch {
+	case os.Getenv(shareVariable) != "":
+		simulateShare(t)
+	case os.Getenv(seedVariable) != "":
+		deterministic(t)
+		w := live(t, numberFrom(t, seedVariable, 0))
+		t.Logf("%+v\n%s", w.weather, w.trace.before(len(w.trace.events), len(w.trace.events)))
+		t.Logf("the trace adds up to %016x", w.trace.total())
+		report(t, w)
+	default:
+		simulateAll(t, numberFrom(t, seedsVariable, defaultSeeds))
+	}
+}
+
+// A seed is worth something only if it always brings the same world.
+func TestASeedBringsTheSameWorldEachTime(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector shuffles goroutines")
+	}
+	if os.Getenv(shareVariable) != "" {
+		t.Skip("a child simulates other seeds")
+	}
+	deterministic(t)
+	seeds, differ := 50, 0
+	if os.Getenv(seedsVariable) != "" {
+		seeds = int(numberFrom(t, seedsVariable, 0))
+	}
+	for n := range seeds {
+		seed := uint64(n + 1)
+		if one, two := live(t, seed), live(t, seed); one.trace.total() != two.trace.total() {
+			differ++
+			t.Logf("seed %d: two worlds, which part here:\n%s", seed, firstDifference(&one.trace, &two.trace))
+		}
+	}
+	if differ > 1+seeds/100 {
+		t.Errorf("%d of %d seeds brought two different worlds", differ, seeds)
+	}
+}
+
+func firstDifference(one, two *trace) string {
+	for i := range min(len(one.events), len(two.events)) {
+		if a, b := one.events[i].String(), two.events[i].String(); a != b {
+			return fmt.Sprintf("%s\n%s", a, b)
+		}
+	}
+	return "in the number of their events"
+}
+
+// deterministic takes away what would make goroutines take turns in another order the next time.
+func deterministic(t *testing.T) {
+	processors, collector := runtime.GOMAXPROCS(1), debug.SetGCPercent(-1)
+	t.Cleanup(func() {
+		runtime.GOMAXPROCS(processors)
+		debug.SetGCPercent(collector)
+	})
+}
+
+func live(t *testing.T, seed uint64) (w *world) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { w = simulate(seed) })
+	return w
+}
+
+func report(t *testing.T, w *world) {
+	t.Helper()
+	const shown = 60
+	if len(w.judge.accusations) == 0 {
+		return
+	}
+	t.Errorf("seed %d: %s\nThe end of its trace; for all of it: %s=%d go test -run '^%s$' -v ./internal/simulator\n%s",
+		w.seed, strings.Join(w.judge.accusations[:min(3, len(w.judge.accusations))], "\n"), seedVariable, w.seed, t.Name(), w.trace.before(w.judge.broken, shown))
+}
+
+// simulateShare is what a child does.
+func simulateShare(t *testing.T) {
+	deterministic(t)
+	var first, step, last uint64
+	if _, err := fmt.Sscan(os.Getenv(shareVariable), &first, &step, &last); err != nil {
+		t.Fatal(err)
+	}
+	saw := map[string]int{}
+	for seed := first; seed <= last; seed += step {
+		fmt.Println("seed", seed)
+		w := live(t, seed)
+		for what, n := range w.judge.saw {
+			saw[what] += n
+		}
+		if report(t, w); t.Failed() {
+			break
+		}
+		if seed/step%64 == 0 {
+			runtime.GC() // between worlds
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(saw)) {
+		fmt.Printf("saw %d %s\n", saw[what], what)
+	}
+}
+
+// simulateAll shares the seeds out to children, one for each processor: a world needs a process with one processor.
+func simulateAll(t *testing.T, seeds uint64) {
+	began := time.Now()
+	children := uint64(min(runtime.NumCPU(), 8))
+	var running sync.WaitGroup
+	saw := &tally{count: map[string]int{}}
+	for n := range children {
+		running.Go(func() { child(t, fmt.Sprintf("%d %d %d", n+1, children, seeds), saw) })
+	}
+	running.Wait()
+	took := time.Since(began)
+	t.Logf("%d worlds in %v, %.0f a second", seeds, took.Round(time.Millisecond), float64(seeds)/took.Seconds())
+	for _, what := range slices.Sorted(maps.Keys(saw.count)) {
+		t.Logf("%8d × %s", saw.count[what], what)
+	}
+}
+
+// tally adds up what the children saw.
+type tally struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (y *tally) add(n int, what string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.count[what] += n
+}
+
+// child simulates a share of the seeds in a process of its own. It says before each seed which one it is: a deadlock
+// ends the process, and a world that never ends is ended here.
+func child(t *testing.T, share string, saw *tally) {
+	const worldMax = 30 * time.Second
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	watch := time.AfterFunc(worldMax, func() { cancel(errors.New("a world does not end")) })
+	defer watch.Stop()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestNothingIsLostAndNothingRunsTwiceWithoutCause$", "-test.v=false", "-test.timeout=30m")
+	cmd.Env = append(os.Environ(), shareVariable+"="+share)
+	out, in := io.Pipe()
+	cmd.Stdout, cmd.Stderr = in, in
+	if err := cmd.Start(); err != nil {
+		t.Error(err)
+		return
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait(); in.Close() }()
+	var seed string
+	var rest bytes.Buffer
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadString('\n')
+		if number, ok := strings.CutPrefix(line, "seed "); ok {
+			seed = strings.TrimSpace(number)
+			watch.Reset(worldMax)
+		} else if seen, ok := strings.CutPrefix(line, "saw "); ok {
+			n, what, _ := strings.Cut(strings.TrimSpace(seen), " ")
+			count, _ := strconv.Atoi(n)
+			saw.add(count, what)
+		} else if rest.Len() < 1<<16 {
+			rest.WriteString(line)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("seed %s: %v %v\n%s", seed, err, context.Cause(ctx), rest.String())
+	}
+}
+
+func numberFrom(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}

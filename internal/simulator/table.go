@@ -1,0 +1,500 @@
+package simulator
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Table is the tables in memory: jobs, leases, attempts. Its methods do what the statements of package store do, each in
+// one step; the contracts stand there. A test in tests/ sends both the same statements and compares.
+type Table struct {
+	mu       sync.Mutex
+	clock    func() time.Time
+	watch    func(change)
+	nextID   uint64
+	jobs     []*Job // by id, uncommitted ones included
+	leases   map[string]Lease
+	attempts map[attemptKey]store.Attempt
+}
+
+// Job is a row of async_job_tab.
+type Job struct {
+	store.Row         // Status and StartTime are 0 where the column is NULL
+	NoStatus  bool    // job_status is NULL
+	NoStart   bool    // start_time is NULL
+	Due       float64 // what start_time was before it was rounded to whole seconds
+
+	committed bool
+	history   *history // for the audit
+}
+
+// Lease is a row of shedlock_tab; times are unix seconds.
+type Lease struct {
+	Until, Since int64
+	Owner        string
+	Term         int64
+}
+
+type attemptKey struct {
+	job     uint64
+	attempt int
+	term    int64
+}
+
+// change is what a statement did to one row.
+type change struct {
+	verb          verb
+	term          int64 // that the statement named
+	before, after Job   // after is empty if the row is gone
+	retried       int
+	wait          float64
+}
+
+// NewTable returns empty tables. The clock is the database's.
+func NewTable(clock func() time.Time) *Table {
+	return &Table{clock: clock, watch: func(change) {}, nextID: 1, leases: map[string]Lease{}, attempts: map[attemptKey]store.Attempt{}}
+}
+
+func (t *Table) now() int64 { return t.clock().Unix() }
+
+func (t *Table) nowPrecise() float64 { return float64(t.clock().UnixMicro()) / 1e6 }
+
+func (t *Table) nowRounded() int64 { return t.clock().Add(500 * time.Millisecond).Unix() }
+
+func (j *Job) pending() bool {
+	return j.NoStatus || j.Status == 0 || j.Status == 3 || j.Status == 4
+}
+
+func (j *Job) dueBy(moment int64) bool { return j.NoStart || j.StartTime <= moment }
+
+// ours returns the pending rows that bear the term.
+func (t *Table) ours(ids []uint64, term int64) (rows []*Job) {
+	for _, id := range ids {
+		if j := t.find(id); j != nil && j.Term == term && j.pending() {
+			rows = append(rows, j)
+		}
+	}
+	return rows
+}
+
+// find returns the committed row of an id, or nil.
+func (t *Table) find(id uint64) *Job {
+	if i, ok := t.search(id); ok && t.jobs[i].committed {
+		return t.jobs[i]
+	}
+	return nil
+}
+
+// search returns where the row of an id is, or would be.
+func (t *Table) search(id uint64) (int, bool) {
+	return slices.BinarySearchFunc(t.jobs, id, func(j *Job, id uint64) int { return cmp.Compare(j.ID, id) })
+}
+
+// write changes rows and says so to the audit.
+func (t *Table) write(rows []*Job, c change, set func(*Job)) int {
+	for _, j := range rows {
+		c.before = *j
+		set(j)
+		c.after = *j
+		t.watch(c)
+	}
+	return len(rows)
+}
+
+func (t *Table) Mark(_ context.Context, ids []uint64, term int64) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var rows []*Job
+	for _, id := range ids {
+		if j := t.find(id); j != nil && j.Term < term && j.pending() {
+			rows = append(rows, j)
+		}
+	}
+	return t.write(rows, change{verb: markJobs, term: term}, func(j *Job) {
+		if j.Term != 0 {
+			j.Lost++
+		}
+		j.Term = term
+		j.Attempts++
+	}), nil
+}
+
+func (t *Table) MarkedRows(_ context.Context, ids []uint64, term int64) (marked []store.Marked, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, j := range t.ours(ids, term) {
+		marked = append(marked, store.Marked{ID: j.ID, Attempts: j.Attempts, Lost: j.Lost})
+	}
+	return marked, nil
+}
+
+func (t *Table) UnmarkJobs(_ context.Context, ids []uint64, term int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.write(t.ours(ids, term), change{verb: unmarkJobs, term: term}, func(j *Job) {
+		j.Term = 0
+		j.Attempts--
+	})
+	return nil
+}
+
+func (t *Table) Finish(_ context.Context, ids []uint64, term int64, status int32) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.write(t.ours(ids, term), change{verb: finish, term: term}, func(j *Job) { j.setStatus(status) }), nil
+}
+
+func (j *Job) setStatus(status int32) { j.Status, j.NoStatus = status, false }
+
+func (t *Table) PutBack(_ context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	due := t.nowPrecise() + wait
+	return t.write(t.ours(ids, term), change{verb: putBack, term: term, retried: retried, wait: wait}, func(j *Job) {
+		j.setStatus(status)
+		j.StartTime, j.NoStart, j.Due = int64(math.Ceil(due)), false, due
+		j.Retries += retried
+		j.Term = 0
+	}), nil
+}
+
+func (t *Table) FailLost(_ context.Context, ids []uint64, term int64, lostBefore int) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var rows []*Job
+	for _, id := range ids {
+		if j := t.find(id); j != nil && j.Term != 0 && j.Term < term && j.Lost >= lostBefore && j.pending() {
+			rows = append(rows, j)
+		}
+	}
+	return t.write(rows, change{verb: failLost, term: term}, func(j *Job) {
+		j.Lost++
+		j.Term = term
+		j.setStatus(2)
+	}), nil
+}
+
+func (t *Table) LogAttempts(_ context.Context, attempts []store.Attempt) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range attempts {
+		key := attemptKey{a.JobID, a.Attempt, a.Term}
+		if _, ok := t.attempts[key]; !ok {
+			t.attempts[key] = a
+		}
+	}
+	return nil
+}
+
+func (t *Table) Newest(context.Context) (id uint64, now float64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := len(t.jobs) - 1; i >= 0 && id == 0; i-- {
+		if t.jobs[i].committed {
+			id = t.jobs[i].ID
+		}
+	}
+	return id, t.nowPrecise(), nil
+}
+
+func (t *Table) Tail(_ context.Context, above uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rows := []store.TailRow{}
+	pass := func(from, to uint64) {
+		for i, _ := t.search(from); i < len(t.jobs) && t.jobs[i].ID <= to && len(rows) < limit; i++ {
+			j := t.jobs[i]
+			if !j.committed {
+				continue
+			}
+			row := store.TailRow{Row: j.Row, Whole: slices.Contains(types, j.JobType) && j.pending() && j.dueBy(t.now()+horizon)}
+			if !row.Whole {
+				row.Params = ""
+			}
+			rows = append(rows, row)
+		}
+	}
+	for _, gap := range gaps {
+		pass(gap.From, min(gap.To, above)) // what lies above comes below
+	}
+	pass(above+1, math.MaxUint64)
+	return rows, nil
+}
+
+func (t *Table) SweepAll(_ context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	count := map[[2]bool]int{}
+	for _, j := range t.jobs {
+		kind := [2]bool{j.NoStatus, j.NoStart}
+		if !j.committed || !j.pending() || !slices.Contains(types, j.JobType) || !j.dueBy(t.now()+horizon) || count[kind] == limit {
+			continue
+		}
+		count[kind]++
+		more = more || count[kind] == limit
+		rows = append(rows, j.Row)
+	}
+	return rows, more, nil
+}
+
+func (t *Table) Page(_ context.Context, jobType int32, places []store.Place, horizon int64, limit int) ([][]store.Row, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	pages := make([][]store.Row, len(places))
+	for i, place := range places {
+		lane := t.lane(jobType, place.Lane, func(j *Job) bool {
+			if place.Start != store.AtATime {
+				return j.ID > place.ID
+			}
+			return j.StartTime <= t.now()+horizon && (j.StartTime > place.StartTime || j.StartTime == place.StartTime && j.ID > place.ID)
+		})
+		for _, j := range lane[:min(limit, len(lane))] {
+			pages[i] = append(pages[i], j.Row)
+		}
+	}
+	return pages, nil
+}
+
+// lane returns the rows of a lane in its order.
+func (t *Table) lane(jobType int32, lane store.Lane, where func(*Job) bool) (rows []*Job) {
+	for _, j := range t.jobs {
+		status := j.Status == lane.Status
+		if j.NoStatus || lane.Status == store.NoStatus {
+			status = j.NoStatus && lane.Status == store.NoStatus
+		}
+		if j.committed && j.JobType == jobType && status && startOf(j) == lane.Start && where(j) {
+			rows = append(rows, j)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b *Job) int { return cmp.Compare(a.StartTime, b.StartTime) })
+	return rows
+}
+
+func startOf(j *Job) store.Start {
+	switch {
+	case j.NoStart:
+		return store.Unset
+	case j.StartTime == 0:
+		return store.AtOnce
+	}
+	return store.AtATime
+}
+
+func (t *Table) Abandoned(_ context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if lane.Start == store.AtATime {
+		old := t.lane(jobType, lane, func(j *Job) bool { return j.StartTime < before && j.ID <= upTo })
+		return store.Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, len(old), nil
+	}
+	end := upTo
+	if young := t.lane(jobType, lane, func(j *Job) bool { return j.CreateTime >= before }); len(young) > 0 {
+		end = min(young[0].ID-1, upTo)
+	}
+	place, old := store.Place{Lane: lane}, t.lane(jobType, lane, func(j *Job) bool { return j.ID <= end })
+	if len(old) > 0 {
+		place.ID = old[len(old)-1].ID
+	}
+	return place, len(old), nil
+}
+
+func (t *Table) SeeLeases(_ context.Context, names []string) (seen []store.Seen, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range names {
+		if l, ok := t.leases[name]; ok {
+			seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now()})
+		}
+	}
+	return seen, nil
+}
+
+func (t *Table) MakeLeases(_ context.Context, names []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range names {
+		if _, ok := t.leases[name]; !ok {
+			t.leases[name] = Lease{Until: t.now(), Since: t.now()}
+		}
+	}
+	return nil
+}
+
+func (t *Table) TakeLeases(_ context.Context, names []string, owner string, lockSeconds int64) (map[string]int64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	terms := map[string]int64{}
+	for _, name := range names {
+		l, ok := t.leases[name]
+		if ok && l.Until <= t.now() {
+			l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: max(l.Term+1, t.clock().UnixMilli())}
+			t.leases[name] = l
+		}
+		if ok && l.Owner == owner && l.Until > t.now() {
+			terms[name] = l.Term
+		}
+	}
+	return terms, nil
+}
+
+func (t *Table) KeepLeases(_ context.Context, names, owners []string, lockSeconds int64) (kept []string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range names {
+		if l, ok := t.leases[name]; ok && slices.Contains(owners, l.Owner) && l.Until > t.now() {
+			l.Until = t.nowRounded() + lockSeconds
+			t.leases[name] = l
+			kept = append(kept, name)
+		}
+	}
+	return kept, nil
+}
+
+func (t *Table) ReleaseLease(_ context.Context, name, owner string, atLeast time.Duration) (ours bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l, ok := t.leases[name]
+	if !ok || l.Owner != owner {
+		return false, nil
+	}
+	l.Until = t.now()
+	if atLeast > 0 {
+		l.Until = max(l.Until, l.Since+int64(atLeast/time.Second)+1)
+	}
+	t.leases[name] = l
+	return true, nil
+}
+
+// Transaction is one of business code, or somebody's at a prompt: its rows have their ids at once, and can be seen by
+// others when it commits.
+type Transaction struct {
+	table *Table
+	rows  []*Job
+}
+
+func (t *Table) Begin() *Transaction { return &Transaction{table: t} }
+
+// Insert adds a row. Its id is the table's to give.
+func (x *Transaction) Insert(j Job) (id uint64) {
+	t := x.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	j.ID, j.Due, j.committed = t.nextID, float64(j.StartTime), false
+	t.nextID++
+	t.jobs = append(t.jobs, &j)
+	x.rows = append(x.rows, &j)
+	return j.ID
+}
+
+func (x *Transaction) Commit() {
+	x.table.mu.Lock()
+	defer x.table.mu.Unlock()
+	x.table.write(x.rows, change{verb: commit}, func(j *Job) { j.committed = true })
+	x.rows = nil
+}
+
+// Rollback takes the rows back; their ids are gone for ever.
+func (x *Transaction) Rollback() {
+	t := x.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.jobs = slices.DeleteFunc(t.jobs, func(j *Job) bool { return slices.Contains(x.rows, j) })
+	x.rows = nil
+}
+
+// SkipIDs leaves a gap in the ids, as INSERTs that fail do, or somebody who sets AUTO_INCREMENT.
+func (t *Table) SkipIDs(n uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.nextID += n
+}
+
+// Change changes a row by hand, if it is there.
+func (t *Table) Change(id uint64, set func(*Job)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j := t.find(id); j != nil {
+		t.write([]*Job{j}, change{verb: byHand}, set)
+	}
+}
+
+// Delete deletes a row, if it is there.
+func (t *Table) Delete(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j := t.find(id); j != nil {
+		t.remove(j)
+	}
+}
+
+func (t *Table) remove(j *Job) {
+	i, _ := t.search(j.ID)
+	t.jobs = slices.Delete(t.jobs, i, i+1)
+	t.watch(change{verb: byHand, before: *j})
+}
+
+// Truncate deletes every row and lets the ids begin anew. It waits for open transactions: while there are some, it does
+// nothing and says so.
+func (t *Table) Truncate() (done bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slices.ContainsFunc(t.jobs, func(j *Job) bool { return !j.committed }) {
+		return false
+	}
+	for len(t.jobs) > 0 {
+		t.remove(t.jobs[len(t.jobs)-1])
+	}
+	t.nextID = 1
+	return true
+}
+
+// Jobs returns the committed rows in the order of their ids.
+func (t *Table) Jobs() (jobs []Job) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, j := range t.jobs {
+		if j.committed {
+			jobs = append(jobs, *j)
+		}
+	}
+	return jobs
+}
+
+// Lease returns a lease's row; ok is false if it has none.
+func (t *Table) Lease(name string) (l Lease, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l, ok = t.leases[name]
+	return l, ok
+}
+
+// SetLease writes a lease's row by hand, DeleteLease deletes it.
+func (t *Table) SetLease(name string, l Lease) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leases[name] = l
+}
+
+func (t *Table) DeleteLease(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.leases, name)
+}
+
+// Attempts returns how many runs of a job the log has.
+func (t *Table) Attempts(job uint64) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.attempts {
+		if key.job == job {
+			n++
+		}
+	}
+	return n
+}

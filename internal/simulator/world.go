@@ -1,0 +1,483 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/engine"
+	"github.com/create-info/persistent-queue/internal/wake"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// world is the database, the instances and what befalls them, under virtual time.
+type world struct {
+	*plan
+	seed  uint64
+	began time.Time
+	table *Table
+	ahead atomic.Int64 // nanoseconds by which the database's clock is ahead of ours
+
+	mu    sync.Mutex // held while anything happens that the judge or the trace sees
+	judge *judge
+	trace trace
+
+	places    map[int]*instance
+	instances []*instance
+	running   sync.WaitGroup
+	handlers  sync.WaitGroup
+	over      bool // nobody is started any more
+}
+
+// simulate lets a world live from its beginning to its end, in a bubble of virtual time.
+func simulate(seed uint64) *world {
+	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}}
+	w.trace.began = w.began
+	w.ahead.Store(int64(throw(seed, 3).between(0, time.Second))) // a second need not begin with the world
+	w.table = NewTable(w.clock)
+	w.judge = newJudge(w)
+	w.table.watch = w.judge.changed
+
+	w.plan.at(w.plan.calmAt, func(w *world) { w.ensureOneRuns() }, "calm")
+	slices.SortStableFunc(w.steps, func(a, b step) int { return int(a.at - b.at) })
+	for _, s := range w.steps {
+		time.Sleep(time.Until(w.began.Add(s.at)))
+		w.say(0, s.what)
+		s.do(w)
+	}
+	w.awaitDone()
+	w.end()
+	w.judge.conclude()
+	return w
+}
+
+func (w *world) clock() time.Time  { return time.Now().Add(time.Duration(w.ahead.Load())) }
+func (w *world) calmAt() time.Time { return w.began.Add(w.plan.calmAt) }
+func (w *world) calm() bool        { return !time.Now().Before(w.calmAt()) }
+func (w *world) say(who int, what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace.add(event{who: who, what: what})
+}
+
+// awaitDone waits until every job is done that has to be, but not for ever: the judge asks again.
+func (w *world) awaitDone() {
+	const patience = 4 * time.Minute
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && w.judge.unfinished() > 0; {
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// end stops everybody in good order.
+func (w *world) end() {
+	w.mu.Lock()
+	w.over = true
+	w.mu.Unlock()
+	for n, i := range w.instances {
+		time.Sleep(time.Millisecond + time.Duration(n))
+		i.order(time.Minute)
+	}
+	w.running.Wait()
+	w.handlers.Wait() // Stop may have given some up
+}
+
+// What befalls instances.
+
+func (w *world) start(place int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := w.places[place]; w.over || i != nil && !i.ending.Load() {
+		return
+	}
+	i := newInstance(w, place)
+	w.places[place] = i
+	w.instances = append(w.instances, i)
+	w.running.Go(i.live)
+}
+
+func (w *world) at(place int) *instance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.places[place]
+}
+
+func (w *world) ensureOneRuns() {
+	w.mu.Lock()
+	runs := slices.ContainsFunc(w.instances, func(i *instance) bool { return !i.ending.Load() })
+	w.mu.Unlock()
+	if runs {
+		w.judge.expectFlow()
+	} else {
+		w.start(0)
+	}
+}
+
+func (w *world) stop(place int, patience time.Duration) {
+	if i := w.at(place); i != nil {
+		w.disturb(0)
+		i.order(patience)
+	}
+}
+
+func (w *world) kill(i *instance) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i != nil && !i.link.dead() {
+		w.trace.add(event{who: i.number, what: "is killed"})
+		w.judge.expectTakeover(i)
+		w.judge.disturb(0)
+		i.kill()
+	}
+}
+
+func (w *world) freeze(i *instance, for_ time.Duration) {
+	w.strike(i, for_, "frozen", func(l *link, until time.Time) { l.frozenUntil = until })
+}
+
+func (w *world) cutOff(i *instance, for_ time.Duration, statements, answers bool) {
+	w.strike(i, for_, "cut off", func(l *link, until time.Time) {
+		if statements {
+			l.noWayUntil = until
+		}
+		if answers {
+			l.noBackUntil = until
+		}
+	})
+}
+
+func (w *world) storm(i *instance, for_ time.Duration) {
+	w.strike(i, for_, "slow", func(l *link, until time.Time) { l.stormUntil = until })
+}
+
+func (w *world) strike(i *instance, for_ time.Duration, what string, how func(l *link, until time.Time)) {
+	if i == nil {
+		return
+	}
+	until := time.Now().Add(for_)
+	if until.After(w.calmAt()) {
+		until = w.calmAt()
+	}
+	w.say(i.number, fmt.Sprintf("is %s for %v", what, time.Until(until)))
+	w.disturb(time.Until(until))
+	i.hit(what)
+	i.link.mu.Lock()
+	defer i.link.mu.Unlock()
+	how(i.link, until)
+}
+
+func (w *world) disturb(for_ time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judge.disturb(for_)
+}
+
+func (w *world) stepClock(by time.Duration) { w.ahead.Add(int64(by)) }
+
+func (w *world) freeLease(jobType int32) {
+	if l, ok := w.table.Lease(leaseName(jobType)); ok {
+		l.Until = w.clock().Unix()
+		w.table.SetLease(leaseName(jobType), l)
+	}
+}
+
+// What befalls jobs.
+
+type insertion struct {
+	*world
+	*Transaction
+	orders []*order
+}
+
+func (w *world) insert(orders []*order) *insertion {
+	x := &insertion{w, w.table.Begin(), orders}
+	now := w.clock().Unix()
+	for _, o := range orders {
+		row := o.row
+		row.CreateTime = now - int64(o.old)*24*60*60
+		switch {
+		case o.due > 0:
+			row.StartTime = now + int64(o.due/time.Second) + 1
+		case o.due < 0:
+			row.StartTime = row.CreateTime + int64(o.due/time.Second)
+		}
+		o.history = w.judge.inserted(o)
+		row.history = o.history
+		o.history.id = x.Insert(row)
+	}
+	return x
+}
+
+func (x *insertion) commit(notify bool) {
+	x.mu.Lock()
+	x.Commit()
+	x.mu.Unlock()
+	if notify {
+		wake.Notify()
+	}
+}
+
+func (x *insertion) rollback() {
+	x.Rollback()
+}
+
+func (w *world) finishByHand(o *order) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.table.Change(o.history.id, func(j *Job) {
+		if j.pending() {
+			j.setStatus(int32(queue_job.JobStatusCancelled))
+		}
+	})
+}
+
+func (w *world) deleteByHand(o *order) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.table.Delete(o.history.id)
+}
+
+func (w *world) truncate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judge.truncated = w.table.Truncate() || w.judge.truncated
+}
+
+// instance is one process with an engine.
+type instance struct {
+	world  *world
+	place  int
+	number int // of all instances there ever were
+	link   *link
+	alive  context.Context
+	die    context.CancelFunc
+	born   time.Time
+	orders chan time.Duration // to stop, with so much patience
+	ending atomic.Bool
+	struck atomic.Bool // by something after which it may lose leases and repeat runs
+
+	// Guarded by world.mu.
+	up         bool
+	stopped    bool
+	since      time.Time // it is up
+	unreleased bool      // a lease could not be given back
+}
+
+func newInstance(w *world, place int) *instance {
+	i := &instance{world: w, place: place, number: len(w.instances) + 1, born: time.Now(), orders: make(chan time.Duration, 1)}
+	i.alive, i.die = context.WithCancel(context.Background())
+	i.link = newLink(w, i)
+	return i
+}
+
+func (i *instance) hit(what string) {
+	i.struck.Store(true)
+	_ = what
+}
+
+// order tells the instance to stop.
+func (i *instance) order(patience time.Duration) {
+	i.ending.Store(true)
+	select {
+	case i.orders <- patience:
+	default: // it is stopping
+	}
+}
+
+// kill ends the process: nothing that it does from now on has an effect. Its goroutines are cleared away.
+func (i *instance) kill() {
+	i.hit("killed")
+	i.ending.Store(true)
+	i.world.judge.killed(i)
+	close(i.link.killed)
+	i.die()
+}
+
+// live is the life of an instance.
+func (i *instance) live() {
+	defer i.die()
+	e := i.start()
+	if e == nil {
+		return
+	}
+	var patience time.Duration
+	select {
+	case patience = <-i.orders:
+	case <-i.alive.Done():
+	}
+	ctx, cancel := context.WithTimeout(i.alive, patience)
+	defer cancel()
+	impatient := time.AfterFunc(patience, func() { i.hit("stopped without patience") })
+	err := e.Stop(ctx)
+	impatient.Stop()
+	i.world.judge.hasStopped(i, err)
+}
+
+// start tries to start the engine until it succeeds or is told to stop.
+func (i *instance) start() *engine.Engine {
+	trying, giveUp := context.WithCancel(i.alive)
+	defer giveUp()
+	for {
+		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
+		opened := func(context.Context, queue_job.DB) (engine.Tables, error) {
+			return engine.Tables{Jobs: i.link, Leases: i.link, Close: func() {}}, nil
+		}
+		e, err := engine.Start(ctx, opened, i.configs(), journal{i})
+		cancel()
+		if err == nil {
+			i.world.judge.isUp(i)
+			return e
+		}
+		i.world.say(i.number, fmt.Sprintf("does not start: %v", err))
+		retry := time.NewTimer(200 * time.Millisecond)
+		select {
+		case <-retry.C:
+		case <-i.orders:
+			return nil
+		case <-i.alive.Done():
+			return nil
+		}
+	}
+}
+
+func (i *instance) configs() []queue_job.Config {
+	configs := slices.Clone(i.world.plan.configs)
+	for c := range configs {
+		cfg := &configs[c]
+		cfg.ServiceName = fmt.Sprintf("instance %d", i.number)
+		cfg.Db = nowhere{}
+		cfg.HandleJobFunc = func(ctx context.Context, job *queue_job.Job) error { return i.handle(ctx, cfg, job) }
+	}
+	return configs
+}
+
+// nowhere is the handle that every configuration must have.
+type nowhere struct{ queue_job.DB }
+
+var errHandler = errors.New("the handler's error")
+
+// handle is the handler of every job. What it does follows from the seed, the job and how often it has run.
+func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue_job.Job) error {
+	if i.link.dead() {
+		return errKilled
+	}
+	i.world.handlers.Add(1)
+	defer i.world.handlers.Done()
+	run := i.world.judge.started(ctx, i, cfg, job)
+	if run.history.order.deadly {
+		i.world.say(i.number, "is killed by "+job.JobParams)
+		i.world.kill(i)
+		time.AfterFunc(time.Duration(hash(job.JobParams)%uint64(time.Second)), func() { i.world.start(i.place) })
+		return errKilled
+	}
+	b := behave(i.world, run)
+	if !b.pass(ctx, i.link) {
+		return errKilled
+	}
+	i.link.holdStill(b.reacts)
+	if i.link.dead() {
+		return errKilled
+	}
+	if b.heeds && ctx.Err() != nil {
+		b.ends = endsInError
+	}
+	job.Status = b.ends.status()
+	i.world.judge.ended(run, cfg, job, b.ends, ctx.Err() != nil)
+	switch b.ends {
+	case endsInError:
+		return errHandler
+	case endsInPanic:
+		panic(errHandler)
+	case endsInGoexit:
+		runtime.Goexit()
+	}
+	return nil
+}
+
+// ending is how a handler ends.
+type ending int
+
+const (
+	endsWell ending = iota
+	endsInError
+	endsInPanic
+	endsInGoexit
+	endsContinued
+	endsRetried
+	endsFailed
+	endsCancelled
+)
+
+func (e ending) status() queue_job.JobStatus {
+	switch e {
+	case endsContinued:
+		return queue_job.JobStatusContinue
+	case endsRetried:
+		return queue_job.JobStatusRetry
+	case endsFailed:
+		return queue_job.JobStatusFailed
+	case endsCancelled:
+		return queue_job.JobStatusCancelled
+	}
+	return queue_job.JobStatusInit
+}
+
+// behaviour is what one run of a handler does.
+type behaviour struct {
+	takes  time.Duration
+	heeds  bool          // its context
+	reacts time.Duration // so long after its context has ended
+	ends   ending
+}
+
+func behave(w *world, r *run) (b behaviour) {
+	const runsMax = 6 // then it succeeds
+	d := throw(w.seed, 2, hash(r.history.order.label), uint64(r.nth))
+	switch n := d.upTo(100); {
+	case n < 25: // at once
+	case n < 70:
+		b.takes = d.between(10*time.Microsecond, 5*time.Millisecond)
+	case n < 94:
+		b.takes = d.between(5*time.Millisecond, 300*time.Millisecond)
+	default:
+		b.takes = d.between(300*time.Millisecond, 2*time.Second)
+		if !w.weather.gentle && d.chance(500) { // its context bears witness to the trust in the lease
+			b.takes += w.longestLock()
+		}
+	}
+	if r.history.order.lengthy && r.nth == 1 {
+		b.takes = d.between(10, 12) * w.longestLock()
+	}
+	b.heeds, b.reacts = d.chance(600), d.between(time.Microsecond, time.Millisecond)
+	if r.nth < runsMax {
+		b.ends = oneOf(d, endsWell, endsWell, endsWell, endsWell, endsWell, endsWell, endsWell, endsInError, endsInError,
+			endsInPanic, endsInGoexit, endsContinued, endsRetried, endsFailed, endsCancelled)
+	}
+	return b
+}
+
+// pass lets the time of a run pass; it reports false if the process did not live to see its end.
+func (b *behaviour) pass(ctx context.Context, l *link) bool {
+	if b.takes == 0 {
+		return true
+	}
+	timer := time.NewTimer(b.takes)
+	defer timer.Stop()
+	done := ctx.Done()
+	if !b.heeds {
+		done = nil
+	}
+	select {
+	case <-timer.C:
+		return true
+	case <-done:
+		time.Sleep(b.reacts)
+		return !l.dead()
+	case <-l.killed:
+		return false
+	}
+}

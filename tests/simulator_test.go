@@ -1,0 +1,362 @@
+package tests
+
+import (
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/engine"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/simulator"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// The simulator is worth as much as its tables are like the real ones: here both get the same statements.
+func TestTheSimulatorsTablesDoWhatTheDatabaseDoes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const statements = 1500
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		s, err := store.Open(t.Context(), d.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &pair{T: t, Rand: rand.New(rand.NewPCG(seed, 0)), db: d.DB, real: s}
+		p.table = simulator.NewTable(func() time.Time { return p.now })
+		for range statements {
+			p.readClock()
+			p.step()
+			if t.Failed() {
+				t.Fatalf("after: %s", p.last)
+			}
+		}
+	})
+}
+
+// tables is what package store and the simulator both offer the engine.
+type tables interface {
+	engine.Jobs
+	keeper.Leases
+}
+
+// pair is a database and the simulator's tables, which have seen the same statements.
+type pair struct {
+	*testing.T
+	*rand.Rand
+	db    *sql.DB
+	real  tables
+	table *simulator.Table
+	now   time.Time // by the database's clock
+	last  string
+	ids   []uint64
+	terms int64
+}
+
+const (
+	clockSlack = 2 // seconds that may pass between a statement here and there
+	farAway    = 1000
+)
+
+// readClock sets the simulator's clock to the database's.
+func (p *pair) readClock() {
+	_, now, err := p.real.Newest(p.Context())
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.now = time.UnixMicro(int64(now * 1e6))
+}
+
+func (p *pair) step() {
+	types, horizon := []int32{1, 2}[:1+p.IntN(2)], int64(3)
+	ids, term := p.someIDs(), p.someTerm()
+	switch p.IntN(20) {
+	case 0, 1:
+		p.insert()
+	case 2:
+		p.byHand()
+	case 3, 4, 5:
+		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, term) })
+	case 6:
+		p.both("read back", func(t tables) (any, error) {
+			rows, err := t.MarkedRows(p.Context(), ids, term)
+			slices.SortFunc(rows, func(a, b store.Marked) int { return int(a.ID) - int(b.ID) })
+			return slices.Compact(rows), err
+		})
+	case 7:
+		p.both("unmark", func(t tables) (any, error) { return nil, t.UnmarkJobs(p.Context(), ids, term) })
+	case 8:
+		status := []int32{1, 2, 5}[p.IntN(3)]
+		p.both("finish", func(t tables) (any, error) { return t.Finish(p.Context(), ids, term, status) })
+	case 9, 10:
+		status, wait, retried := 3+p.Int32N(2), float64(p.IntN(3))*farAway, p.IntN(2)
+		p.both("put back", func(t tables) (any, error) { return t.PutBack(p.Context(), ids, term, status, wait, retried) })
+	case 11:
+		lost := p.IntN(3)
+		p.both("fail lost", func(t tables) (any, error) { return t.FailLost(p.Context(), ids, term, lost) })
+	case 12, 13:
+		above, gaps, limit := p.someID(), p.someGaps(), 1+p.IntN(20)
+		p.both("tail", func(t tables) (any, error) { return t.Tail(p.Context(), above, gaps, types, horizon, limit) })
+	case 14:
+		p.both("sweep", func(t tables) (any, error) {
+			rows, more, err := t.SweepAll(p.Context(), types, horizon, farAway)
+			slices.SortFunc(rows, func(a, b store.Row) int { return int(a.ID) - int(b.ID) })
+			return []any{rows, more}, err
+		})
+		p.both("whether a sweep is full", func(t tables) (any, error) {
+			rows, more, err := t.SweepAll(p.Context(), types, horizon, 3)
+			return []any{len(rows), more}, err
+		})
+	case 15:
+		places, limit := p.somePlaces(), 1+p.IntN(10)
+		p.both("page", func(t tables) (any, error) { return t.Page(p.Context(), types[0], places, horizon, limit) })
+	case 16:
+		lane, before, upTo := store.Lanes()[p.IntN(12)], p.now.Unix()-farAway/2, p.someID()
+		p.both("abandoned", func(t tables) (any, error) {
+			place, n, err := t.Abandoned(p.Context(), types[0], lane, before, upTo)
+			return []any{place, n}, err
+		})
+	default:
+		p.lease()
+	}
+	p.compareRows()
+}
+
+// both sends a statement to both and compares the results.
+func (p *pair) both(what string, send func(tables) (any, error)) {
+	p.Helper()
+	p.last = what
+	want, err := send(p.real)
+	if err != nil {
+		p.Fatalf("%s: %v", what, err)
+	}
+	got, _ := send(p.table)
+	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
+		p.Errorf("%s: the simulator says\n%s\nthe database\n%s", what, g, w)
+	}
+}
+
+// insert adds a few rows, here and there, in a transaction that commits or does not. Start and creation lie so far from
+// now that the time between the two does not matter.
+func (p *pair) insert() {
+	p.last = "insert"
+	tx, err := p.db.BeginTx(p.Context(), nil)
+	if err != nil {
+		p.Fatal(err)
+	}
+	here := p.table.Begin()
+	for range 1 + p.IntN(4) {
+		created := p.now.Unix() - int64(p.IntN(2))*farAway
+		row := simulator.Job{NoStatus: p.IntN(4) == 0, NoStart: p.IntN(4) == 0}
+		row.JobType, row.CreateTime = 1+p.Int32N(3), created
+		row.Params = fmt.Sprintf("row %d", p.IntN(farAway))
+		var status, start any
+		if !row.NoStatus {
+			row.Status = []int32{0, 0, 3, 4, 1, 9}[p.IntN(6)]
+			status = row.Status
+		}
+		if !row.NoStart {
+			row.StartTime = []int64{0, 0, p.now.Unix() - farAway, p.now.Unix() + farAway}[p.IntN(4)]
+			start = row.StartTime
+		}
+		result, err := tx.Exec("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES (?, ?, ?, ?, ?, ?)",
+			row.Params, row.JobType, status, start, created, created)
+		if err != nil {
+			p.Fatal(err)
+		}
+		there, _ := result.LastInsertId()
+		id := here.Insert(row)
+		if skipped := uint64(there) - id; skipped > 0 { // a database may reuse or leave out ids after a rollback
+			p.Fatalf("id %d here, %d there", id, there)
+		}
+		p.ids = append(p.ids, id)
+	}
+	if err := tx.Commit(); err != nil {
+		p.Fatal(err)
+	}
+	here.Commit()
+}
+
+func (p *pair) byHand() {
+	id := p.someID()
+	p.last = fmt.Sprintf("delete %d", id)
+	if p.IntN(3) == 0 {
+		p.exec("DELETE FROM async_job_tab WHERE id = ?", id)
+		p.table.Delete(id)
+		return
+	}
+	p.last = fmt.Sprintf("cancel %d", id)
+	p.exec("UPDATE async_job_tab SET job_status = 5 WHERE id = ?", id)
+	p.table.Change(id, func(j *simulator.Job) { j.Status, j.NoStatus = 5, false })
+}
+
+func (p *pair) exec(query string, args ...any) {
+	p.Helper()
+	if _, err := p.db.ExecContext(p.Context(), query, args...); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// lease sends a statement about leases. Nothing expires by itself: they are set to a moment far away by hand.
+func (p *pair) lease() {
+	names, owner := []string{"job-1", "job-2"}[:1+p.IntN(2)], fmt.Sprintf("owner %d", p.IntN(3))
+	name := names[len(names)-1]
+	switch p.IntN(6) {
+	case 0:
+		p.both("make leases", func(t tables) (any, error) { return nil, t.MakeLeases(p.Context(), names) })
+	case 1:
+		p.both("see leases", func(t tables) (any, error) {
+			seen, err := t.SeeLeases(p.Context(), names)
+			slices.SortFunc(seen, func(a, b store.Seen) int { return len(a.Name) - len(b.Name) + int(a.Name[4]) - int(b.Name[4]) })
+			return seen, err
+		})
+	case 2:
+		owner = fmt.Sprintf("owner %d", p.Uint64()) // new at every call
+		p.last = "take leases"
+		want, err := p.real.TakeLeases(p.Context(), names, owner, farAway)
+		if err != nil {
+			p.Fatal(err)
+		}
+		got, _ := p.table.TakeLeases(p.Context(), names, owner, farAway)
+		for _, name := range names {
+			w, there := want[name]
+			g, here := got[name]
+			if there != here || max(g-w, w-g) > clockSlack*1000 {
+				p.Errorf("take leases: the simulator says %v, the database %v", got, want)
+			}
+		}
+	case 3:
+		owners := []string{owner, p.ownerOf(name)}
+		p.both("keep leases", func(t tables) (any, error) {
+			kept, err := t.KeepLeases(p.Context(), names, owners, farAway)
+			slices.Sort(kept)
+			return kept, err
+		})
+	case 4:
+		if p.IntN(2) == 0 {
+			owner = p.ownerOf(name)
+		}
+		atLeast := time.Duration(p.IntN(2)) * farAway * time.Second
+		p.both("release lease", func(t tables) (any, error) { return t.ReleaseLease(p.Context(), name, owner, atLeast) })
+	case 5:
+		p.last = "expire or delete the lease by hand"
+		if p.IntN(4) == 0 {
+			p.exec("DELETE FROM shedlock_tab WHERE lock_name = ?", name)
+			p.table.DeleteLease(name)
+		} else if l, ok := p.table.Lease(name); ok {
+			p.exec("UPDATE shedlock_tab SET lock_until = '2001-01-01 00:00:00' WHERE lock_name = ?", name)
+			l.Until = 1
+			p.table.SetLease(name, l)
+		}
+	}
+	p.compareLeases()
+}
+
+func (p *pair) ownerOf(name string) string {
+	l, _ := p.table.Lease(name)
+	return l.Owner
+}
+
+// compareRows compares all rows, and then lets the simulator have the database's times, which came a moment earlier.
+func (p *pair) compareRows() {
+	p.Helper()
+	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost FROM async_job_tab ORDER BY id")
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer rows.Close()
+	here := p.table.Jobs()
+	for i := 0; rows.Next(); i++ {
+		var r store.Row
+		var status, start sql.NullInt64
+		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost); err != nil {
+			p.Fatal(err)
+		}
+		r.Status, r.StartTime = int32(status.Int64), start.Int64
+		if i >= len(here) {
+			p.Fatalf("row %d is missing in the simulator", r.ID)
+		}
+		got := here[i]
+		if apart := got.StartTime - r.StartTime; apart != 0 && max(apart, -apart) <= clockSlack {
+			got.StartTime = r.StartTime
+			p.table.Change(r.ID, func(j *simulator.Job) { j.StartTime = r.StartTime })
+		}
+		if got.Row != r || got.NoStatus == status.Valid || got.NoStart == start.Valid {
+			p.Errorf("the simulator has %+v (NULL status %v, NULL start %v)\nthe database   %+v (%v, %v)", got.Row, got.NoStatus, got.NoStart, r, !status.Valid, !start.Valid)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// compareLeases compares the owners and terms, and lets the simulator have the database's terms.
+func (p *pair) compareLeases() {
+	p.Helper()
+	rows, err := p.db.QueryContext(p.Context(), "SELECT lock_name, locked_by, term FROM shedlock_tab ORDER BY lock_name")
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, owner string
+		var term int64
+		if err := rows.Scan(&name, &owner, &term); err != nil {
+			p.Fatal(err)
+		}
+		l, ok := p.table.Lease(name)
+		if !ok || l.Owner != owner || max(l.Term-term, term-l.Term) > clockSlack*1000 {
+			p.Errorf("the simulator has %+v (%v), the database %s of %q with term %d", l, ok, name, owner, term)
+		}
+		l.Term = term
+		p.table.SetLease(name, l)
+	}
+	if err := rows.Err(); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *pair) someID() uint64 {
+	if len(p.ids) == 0 {
+		return 1
+	}
+	return p.ids[max(0, len(p.ids)-1-p.IntN(60))]
+}
+
+func (p *pair) someIDs() []uint64 {
+	ids := make([]uint64, 1+p.IntN(8))
+	for i := range ids {
+		ids[i] = p.someID()
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func (p *pair) someTerm() int64 {
+	p.terms += p.Int64N(2)
+	return 1 + max(0, p.terms/10-p.Int64N(4))
+}
+
+func (p *pair) someGaps() (gaps []store.Gap) {
+	for range p.IntN(3) {
+		from := p.someID()
+		gaps = append(gaps, store.Gap{From: from, To: from + p.Uint64N(5)})
+	}
+	slices.SortFunc(gaps, func(a, b store.Gap) int { return int(a.From) - int(b.From) })
+	return slices.CompactFunc(gaps, func(a, b store.Gap) bool { return b.From <= a.To }) // apart from each other
+}
+
+func (p *pair) somePlaces() (places []store.Place) {
+	for _, lane := range store.Lanes() {
+		if p.IntN(2) == 0 {
+			places = append(places, store.Place{Lane: lane, StartTime: 1 + p.Int64N(2)*p.now.Unix(), ID: p.someID()})
+		}
+	}
+	if len(places) == 0 {
+		places = append(places, store.Place{Lane: store.Lanes()[0]})
+	}
+	return places
+}
