@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -20,6 +21,7 @@ const (
 	markMax       = 3 * time.Second       // the same for a mark: one that waits for a locked row keeps others waiting
 	retryFirst    = 20 * time.Millisecond // wait before a failed statement is sent again …
 	retryLongest  = time.Second           // … doubling up to this
+	lockedLongest = 20 * time.Second      // the same for a row that business code may have locked
 )
 
 // aheadOf says how many rows to mark ahead of free workers so that none waits for a mark: as many as the workers finish
@@ -147,7 +149,11 @@ func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task
 	case errBack != nil: // the lease is over, and nobody knows
 		l.settler.undo(lease, batch...)
 	case err != nil:
-		l.queue.putBack(l.clock.now(), rest)
+		longest := retryLongest
+		if errors.Is(err, context.DeadlineExceeded) { // one of them may be locked
+			longest = lockedLongest
+		}
+		l.queue.putBack(l.clock.now(), rest, longest)
 	default:
 		l.queue.forget(rest...)
 	}

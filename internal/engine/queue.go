@@ -174,14 +174,14 @@ func (q *queue) nextSuspect() (due int64, ok bool) {
 	return due, ok
 }
 
-// putBack returns rows that were picked but could not be marked. They wait a while, longer each time: one of them may be
-// locked by business code, and the others shall pass.
-func (q *queue) putBack(now int64, tasks []*task) {
-	const longest = 5
+// putBack returns rows that were picked but could not be marked. They wait a while, longer each time, so that others
+// pass.
+func (q *queue) putBack(now int64, tasks []*task, longest time.Duration) {
+	const doublings = 10
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		t.due = now + int64(retryFirst/time.Millisecond)<<(2*min(t.refused, longest))
+		t.due = now + min(retryFirst<<min(2*t.refused, doublings), longest).Milliseconds()
 		t.refused++
 		q.push(t)
 	}

@@ -154,7 +154,7 @@ func TestARowThatCannotBeMarkedWaitsLongerEachTimeAndLetsOthersPass(t *testing.T
 	for range 20 {
 		refused := q.pick(now, 1)
 		expectIDs(t, refused, 1)
-		q.putBack(now, refused)
+		q.putBack(now, refused, lockedLongest)
 		due := refused[0].due - now
 		longer := due > last || due == last && due > (10*time.Second).Milliseconds()
 		if !longer || due < retryFirst.Milliseconds() || due > (30*time.Second).Milliseconds() {
@@ -168,9 +168,22 @@ func TestARowThatCannotBeMarkedWaitsLongerEachTimeAndLetsOthersPass(t *testing.T
 	}
 }
 
+func TestARowWaitsNoLongerForADatabaseThatIsAwayThanTheLoopsDo(t *testing.T) {
+	q := queueOf(t, 10, fresh(1))
+	now := int64(0)
+	for range 20 {
+		refused := q.pick(now, 1)
+		q.putBack(now, refused, retryLongest)
+		if wait := refused[0].due - now; wait > retryLongest.Milliseconds() {
+			t.Fatalf("waits %d ms", wait)
+		}
+		now = refused[0].due
+	}
+}
+
 func TestASuspectThatCannotBeMarkedStaysASuspect(t *testing.T) {
 	q := queueOf(t, 10, suspect(1, 0))
-	q.putBack(100, []*task{q.pickSuspect(100)})
+	q.putBack(100, []*task{q.pickSuspect(100)}, retryLongest)
 	expectIDs(t, q.pick(1_000_000, 1))
 	expectIDs(t, []*task{q.pickSuspect(1_000_000)}, 1)
 }
