@@ -1,7 +1,10 @@
 # What a contributor runs is what CI runs: make check and make test. Both need Go, and nothing else that is installed.
 
+SHELL := bash
+.SHELLFLAGS := -eo pipefail -c
+
 .DEFAULT_GOAL := help
-.PHONY: help check test faults soak quickstart
+.PHONY: help check test simulate faults soak quickstart
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -24,11 +27,15 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go test -count=1 -run '^TestArchitecture' .
 	go test $(RACE) -count=1 -timeout 3m ./...
 
-test: race ## Every test on every database: SQLite, MariaDB and MySQL, which testenv provides.
+test: race simulate ## Every test on every database: SQLite, MariaDB and MySQL, which testenv provides.
 	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 9m $(filter-out ./faults/...,$(MODULES))
 	$(FAULTS) -short -parallel 6 -timeout 9m
 
-faults: ## Kill, freeze and cut real processes and servers, for about 20 minutes; writes faults/results/last.md.
+simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
+	PQ_SIM_SEEDS=10000 go test -count=1 -v -run '^TestNothingIsLost' ./internal/simulator
+
+faults: ## Kill, freeze and cut real processes and servers, for about half an hour; writes faults/results.
+	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee faults/results/simulator.txt
 	PQ_FAULTS_RESULTS=results/last.md $(FAULTS) -parallel 6 -timeout 60m
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
