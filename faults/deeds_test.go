@@ -57,20 +57,27 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 		runtime.KeepAlive(block)
 		return nil
 	},
-	// sits on a connection of the runner's pool, in a transaction.
-	"pool": func(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
-		tx, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback()
-		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM shedlock_tab").Scan(&n); err != nil {
-			return err
-		}
-		time.Sleep(100 * time.Millisecond)
-		return tx.Commit()
+	// sits on a connection of the runner's pool, in a transaction, for a moment …
+	"pool": func(ctx context.Context, db *sql.DB, _ *queue_job.Job) error {
+		return occupy(ctx, db, 100*time.Millisecond)
 	},
+	// … and for longer than a lease lasts.
+	"longpool": func(ctx context.Context, db *sql.DB, _ *queue_job.Job) error { return occupy(ctx, db, 2*lock) },
+}
+
+// occupy sits on a connection, in a transaction.
+func occupy(ctx context.Context, db *sql.DB, long time.Duration) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	var n int
+	if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM shedlock_tab").Scan(&n); err != nil {
+		return err
+	}
+	time.Sleep(long)
+	return tx.Commit()
 }
 
 // limitMemory lets the process have half a gigabyte more than it has.

@@ -14,6 +14,7 @@ import (
 // the database, and remembers which of them were committed.
 type load struct {
 	x       *trial
+	types   []int32 // of the jobs; a transaction adds jobs of one of them
 	cancel  context.CancelFunc
 	stopped sync.WaitGroup
 
@@ -22,6 +23,7 @@ type load struct {
 	rolledBack []uint64
 	uncertain  map[uint64]bool // the answer to the COMMIT was lost
 	slowest    time.Duration   // transaction
+	heldUp     time.Duration   // for how long the fault itself keeps business code waiting
 	failed     int             // transactions that could not be, while the server was away
 }
 
@@ -29,8 +31,13 @@ const rowsPerTransaction = 10
 
 // startLoad adds so many jobs a second. Some part of the transactions is rolled back.
 func (x *trial) startLoad(perSecond int, w work, rolledBack float64) *load {
+	return x.startLoadOf([]int32{1}, perSecond, w, rolledBack)
+}
+
+// startLoadOf is startLoad for jobs of these types.
+func (x *trial) startLoadOf(types []int32, perSecond int, w work, rolledBack float64) *load {
 	ctx, cancel := context.WithCancel(x.Context())
-	l := &load{x: x, cancel: cancel, uncertain: map[uint64]bool{}}
+	l := &load{x: x, types: types, cancel: cancel, uncertain: map[uint64]bool{}}
 	x.Cleanup(l.stop)
 	l.stopped.Go(func() {
 		tick := time.NewTicker(time.Second * rowsPerTransaction / time.Duration(perSecond))
@@ -53,7 +60,10 @@ func (l *load) stop() {
 	l.stopped.Wait()
 }
 
-func (l *load) transaction(w work, rollBack bool) {
+func (l *load) transaction(w work, rollBack bool) { l.longTransaction(0, w, rollBack) }
+
+// longTransaction stays open for so long between its INSERT and its end.
+func (l *load) longTransaction(open time.Duration, w work, rollBack bool) {
 	// It is not cut off with the load: nobody would know what came of it.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -63,7 +73,8 @@ func (l *load) transaction(w work, rollBack bool) {
 		l.note(func() { l.failed++ })
 		return
 	}
-	ids, err := insert(ctx, tx, 1, rowsPerTransaction, w)
+	ids, err := insert(ctx, tx, l.types[rand.N(len(l.types))], rowsPerTransaction, w)
+	time.Sleep(open)
 	switch {
 	case err != nil:
 		tx.Rollback()
@@ -76,7 +87,7 @@ func (l *load) transaction(w work, rollBack bool) {
 		l.note(func() {
 			if err == nil {
 				l.committed = append(l.committed, ids...)
-				l.slowest = max(l.slowest, time.Since(began))
+				l.slowest = max(l.slowest, time.Since(began)-open)
 				return
 			}
 			l.failed++

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bufio"
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -36,12 +37,26 @@ type trial struct {
 
 	mu      sync.Mutex
 	workers []*worker // all there ever were
+
+	touched map[uint64]bool // jobs that the test itself changed or deleted: what comes of them is for it to check
+	seized  []time.Time     // when the test took the lease from a living holder, which learns it by its next renewal
 }
 
 // eachServer tries a fault on every server that testenv provides.
 func eachServer(t *testing.T, test func(x *trial)) {
 	t.Helper()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { test(newTrial(t, d.Name, d.DSN)) })
+}
+
+// eachServerInTurn is eachServer, one after the other: for faults that need the machine to themselves.
+func eachServerInTurn(t *testing.T, test func(x *trial)) {
+	t.Helper()
+	var turn sync.Mutex
+	eachServer(t, func(x *trial) {
+		turn.Lock()
+		x.Cleanup(turn.Unlock) // when its workers are gone
+		test(x)
+	})
 }
 
 // newTrial makes the tables and their audit in an empty database.
@@ -75,8 +90,8 @@ func (x *trial) startWorker(s workerSettings) *worker {
 	if err != nil {
 		x.Fatal(err)
 	}
-	w := &worker{Cmd: exec.Command(os.Args[0]), name: name, memory: make(chan memory), done: make(chan struct{})}
-	w.Env = append(os.Environ(), workerVariable+"="+string(settings))
+	w := &worker{Cmd: exec.Command(cmp.Or(s.binary, os.Args[0])), name: name, memory: make(chan memory), steps: make(chan time.Duration), done: make(chan struct{})}
+	w.Env = append(os.Environ(), workerVariable+"="+string(settings), wallVariable+"="+s.wallOffset.String())
 	w.Stderr = prefixed{x.Output(), name}
 	if w.in, err = w.StdinPipe(); err != nil {
 		x.Fatal(err)
@@ -154,6 +169,13 @@ func (x *trial) living() []*worker {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(x.workers), (*worker).gone)
+}
+
+// freeze stops a worker's threads, and returns when they stand still.
+func (x *trial) freeze(w *worker) {
+	if err := freezeProcess(w.Process); err != nil {
+		x.Errorf("%s does not freeze: %v", w.name, err)
+	}
 }
 
 // stopWorkers ends all workers as a deploy does. Each must end cleanly, and leave nothing behind.

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -39,6 +40,11 @@ type workerSettings struct {
 	QueueMaxSize int
 	NoRetry      bool
 	WaitTime     time.Duration
+	Patience     time.Duration // of Stop
+	Quiet        bool          // no log: thousands of runs fail on purpose
+
+	binary     string        // another than this one
+	wallOffset time.Duration // of its wall clock; only the binary of buildStepped has one that can be set
 }
 
 // work is what a job's parameters tell the handler to do; none: succeed at once.
@@ -63,7 +69,9 @@ func workerMain() int {
 	go commands()
 	time.Sleep(10 * time.Millisecond) // until the host's own goroutines run
 	before := runtime.NumGoroutine()
-	code := s.run(ctx)
+	if code := s.run(ctx); code != 0 {
+		return code
+	}
 	// The host goes on without the runner: nothing of it may be left.
 	for deadline := time.Now().Add(2 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -71,7 +79,7 @@ func workerMain() int {
 			return complain(fmt.Errorf("%d goroutines are left of %d", runtime.NumGoroutine(), before))
 		}
 	}
-	return code
+	return 0
 }
 
 // run works until ctx ends, and stops as an application does.
@@ -90,9 +98,12 @@ func (s workerSettings) run(ctx context.Context) (code int) {
 		})
 	}
 	log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	if s.Quiet {
+		log.Slog = slog.New(slog.DiscardHandler)
+	}
 	runner := persistent_queue.Init(configs, log)
 	<-ctx.Done()
-	stopping, done := context.WithTimeout(context.Background(), 25*time.Second)
+	stopping, done := context.WithTimeout(context.Background(), cmp.Or(s.Patience, 25*time.Second))
 	defer done()
 	if err := runner.Stop(stopping); err != nil {
 		return complain(err)
@@ -113,7 +124,7 @@ func complain(err error) int {
 
 // handle says that the job starts, and does what its parameters tell.
 func handle(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
-	fmt.Fprintf(os.Stdout, "start %d %d %d %d\n", job.Id, job.JobType, job.Term, time.Now().UnixNano())
+	fmt.Fprintf(os.Stdout, "start %d %d %d %d\n", job.Id, job.JobType, job.Term, trueNow().UnixNano())
 	var w work
 	if err := json.Unmarshal([]byte(job.JobParams), &w); err != nil {
 		return err
@@ -144,6 +155,8 @@ func commands() {
 			runtime.GC()
 			runtime.ReadMemStats(&m)
 			fmt.Fprintf(os.Stdout, "memory %d %d %d\n", m.HeapInuse, m.Sys, runtime.NumGoroutine())
+		default:
+			stepOn(lines.Text())
 		}
 	}
 	os.Exit(1)
@@ -157,8 +170,9 @@ type worker struct {
 	mu     sync.Mutex
 	starts []start
 	memory chan memory
-	done   chan struct{} // closed when it is gone and its output read
-	err    error         // how it ended; after done
+	steps  chan time.Duration // how far its wall clock is off, after each step
+	done   chan struct{}      // closed when it is gone and its output read
+	err    error              // how it ended; after done
 }
 
 // start is one start of a handler.
@@ -178,6 +192,7 @@ func (w *worker) listen(lines *bufio.Scanner) {
 		var s start
 		var at int64
 		var m memory
+		var off time.Duration
 		text := strings.TrimSpace(lines.Text())
 		if n, _ := fmt.Sscanf(text, "start %d %d %d %d", &s.job, &s.jobType, &s.term, &at); n == 4 {
 			s.at, s.worker = time.Unix(0, at), w
@@ -186,6 +201,8 @@ func (w *worker) listen(lines *bufio.Scanner) {
 			w.mu.Unlock()
 		} else if n, _ := fmt.Sscanf(text, "memory %d %d %d", &m.heap, &m.sys, &m.goroutines); n == 3 {
 			w.memory <- m
+		} else if n, _ := fmt.Sscanf(text, "stepped %d", &off); n == 1 {
+			w.steps <- off
 		}
 	}
 }

@@ -1,0 +1,53 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestHandlersThatUseUpThePoolCannotStarveTheLease(t *testing.T) {
+	t.Parallel()
+	for limit := 1; limit <= 3; limit++ {
+		t.Run(fmt.Sprintf("MaxOpenConns %d", limit), func(t *testing.T) {
+			t.Parallel()
+			eachServer(t, func(x *trial) { x.useUpPool(limit) })
+		})
+	}
+}
+
+// useUpPool lets twenty handlers of each of two types want the few connections of their process's pool. Some hold all
+// of them for twice as long as a lease lasts. Another instance stands by, to take what is not kept.
+func (x *trial) useUpPool(limit int) {
+	x.Helper()
+	const brief, long = int32(1), int32(2)
+	jobs := limit * repeat(300, 40)
+	for range 2 {
+		x.startWorker(workerSettings{Types: []int32{brief, long}, Capacity: 20, MaxOpenConns: limit})
+	}
+	x.addMany(brief, 1, work{})
+	x.awaitHolder(time.Time{})
+
+	began := time.Now()
+	x.addMany(long, limit*repeat(3, 1), work{Do: "longpool"})
+	x.addMany(brief, jobs, work{Do: "pool"})
+	o := x.conclude(5 * time.Minute)
+	took := time.Since(began)
+	x.stopWorkers()
+	x.noDuplicates(o)
+	x.keptTheirTerms(brief, long)
+	if n := x.number("SELECT COUNT(*) FROM async_job_tab WHERE job_status <> 1"); n > 0 {
+		x.Errorf("%d jobs did not succeed: %s", n, x.describe("job_status <> 1"))
+	}
+	x.tell(fmt.Sprintf("handlers use up a pool of %d", limit), 1, o, 0, 0, "all done in %v", took.Round(time.Second))
+}
+
+// keptTheirTerms holds that the leases of the types were taken once and never lost.
+func (x *trial) keptTheirTerms(types ...int32) {
+	x.Helper()
+	for _, jobType := range types {
+		if n := x.number("SELECT COUNT(*) FROM audit_lease WHERE name = ?", leaseName(jobType)); n != 1 {
+			x.Errorf("lease %s was taken %d times, want once", leaseName(jobType), n)
+		}
+	}
+}
