@@ -1,0 +1,253 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestAFleetUnderRandomKillsKeepsItsLeasesWithFewStatementsAndNoDeadlock(t *testing.T) {
+	eachServer(t, func(x *trial) {
+		instances, types, lasts, bound := repeat(20, 6), repeat(50, 20), time.Duration(repeat(300, 12))*time.Second, lock+time.Second
+		dice := x.dice()
+		x.auditLeaseStatements()
+		deadlocksBefore := x.deadlocks()
+		f := fleet{trial: x, dice: dice}
+		for i := range types {
+			f.types = append(f.types, int32(i+1))
+		}
+		load := x.startLoadOf(f.types, 300, work{MS: 50}, 0.05)
+		for range instances {
+			f.startOne()
+		}
+		f.awaitAllHeld()
+		for began := time.Now(); time.Since(began) < lasts; {
+			time.Sleep(time.Second + time.Duration(dice.Int64N(int64(3*time.Second))))
+			f.killOne()
+		}
+		f.awaitAllHeld()
+		o := x.conclude(time.Minute, load)
+		x.stopWorkers()
+
+		worst := f.checkRecoveries(bound)
+		s := x.leaseStatements()
+		for worker, list := range s.renewals {
+			if over := overPace(list, lock/3); over > lock/3 {
+				x.Errorf("%s sent %d renewals, and at worst %v ahead of one in %v", worker, len(list), over, lock/3)
+			}
+		}
+		if n := x.deadlocks() - deadlocksBefore; n > 0 {
+			x.Errorf("%d deadlocks; the last one: %s", n, x.lastDeadlock())
+		}
+		x.tell("random kills in a fleet", len(f.kills), o, worst, bound,
+			"%d instances × %d types for %v; at most %.2f renewals per process and third of L; %d takings, %d releases; no deadlock; business transaction at most %v",
+			instances, types, lasts, s.densest(lock/3), s.takings, s.releases, load.slowest.Round(time.Millisecond))
+	})
+}
+
+// seedVariable repeats the dice of an earlier run; without it they are thrown anew.
+const seedVariable = "PQ_FAULTS_SEED"
+
+// dice decide what breaks when. Their seed is printed.
+func (x *trial) dice() *rand.Rand {
+	x.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			x.Fatalf("%s: %v", seedVariable, err)
+		}
+	}
+	x.Logf("%s=%d", seedVariable, seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// fleet is many instances of one application: all work all types.
+type fleet struct {
+	*trial
+	dice  *rand.Rand
+	types []int32
+	kills []kill
+}
+
+type kill struct {
+	of *worker
+	at time.Time
+	by syscall.Signal
+}
+
+// startOne starts an instance. No two have their configurations in the same order.
+func (f *fleet) startOne() {
+	f.Helper()
+	types := make([]int32, len(f.types))
+	for i, j := range f.dice.Perm(len(types)) {
+		types[i] = f.types[j]
+	}
+	f.startWorker(workerSettings{Types: types, MaxOpenConns: 10})
+}
+
+func (f *fleet) awaitAllHeld() {
+	f.Helper()
+	f.await(20*time.Second, "some lease has no holder", func() bool {
+		return f.number("SELECT COUNT(*) FROM shedlock_tab WHERE UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()") == int64(len(f.types))
+	})
+}
+
+// killOne ends an instance and starts another: by turns one that holds a lease, and any one. Every third is asked to
+// stop, so that its leases are scattered over the others: whoever looks first takes what is free at that moment.
+func (f *fleet) killOne() {
+	f.Helper()
+	living := f.living()
+	victim := living[f.dice.IntN(len(living))]
+	if holder := f.holder(f.types[f.dice.IntN(len(f.types))]); holder != nil && len(f.kills)%2 == 0 {
+		victim = holder
+	}
+	by := syscall.SIGKILL
+	if len(f.kills)%3 == 2 {
+		by = syscall.SIGTERM
+	}
+	f.kills = append(f.kills, kill{victim, time.Now(), by})
+	if err := victim.end(by); err != nil && by == syscall.SIGTERM {
+		f.Errorf("%s did not end cleanly: %v", victim.name, err)
+	}
+	f.addOneOfEach()
+	f.startOne()
+}
+
+// addOneOfEach sees to it that there is something to start for each type.
+func (f *fleet) addOneOfEach() {
+	f.Helper()
+	rows := make([]string, len(f.types))
+	for i, jobType := range f.types {
+		rows[i] = fmt.Sprintf("('{}', %d, 0, 0, UNIX_TIMESTAMP(), UNIX_TIMESTAMP())", jobType)
+	}
+	f.execute("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES " + strings.Join(rows, ", "))
+}
+
+// checkRecoveries looks, for each lease of each instance that was killed, for the first start under a later term.
+func (f *fleet) checkRecoveries(bound time.Duration) (worst time.Duration) {
+	f.Helper()
+	firstStarts := map[string][]start{} // by lease, in the order of time
+	for _, s := range f.starts() {
+		name := leaseName(s.jobType)
+		if list := firstStarts[name]; len(list) == 0 || s.term > list[len(list)-1].term {
+			firstStarts[name] = append(list, s)
+		}
+	}
+	terms := f.tenures()
+	for _, k := range f.kills {
+		if k.by != syscall.SIGKILL {
+			continue
+		}
+		for t, held := range terms {
+			if held.worker != k.of.name || held.from.After(k.at) || !held.till.IsZero() && held.till.Before(k.at) {
+				continue
+			}
+			next := time.Time{}
+			for _, s := range firstStarts[t.lease] {
+				if s.term > t.term {
+					next = s.at
+					break
+				}
+			}
+			if next.IsZero() {
+				f.Errorf("%s was killed and nobody worked its lease %s afterwards", k.of.name, t.lease)
+				continue
+			}
+			f.within(next.Sub(k.at), bound, "the next start of "+t.lease)
+			worst = max(worst, next.Sub(k.at))
+		}
+	}
+	return worst
+}
+
+// auditLeaseStatements lets the database record which statements changed leases. All rows that one statement changes see
+// the same NOW(6), on the same connection. An UPDATE that finds its row as it would leave it fires the trigger too; one
+// that finds no row does not.
+func (x *trial) auditLeaseStatements() {
+	x.Helper()
+	x.execute(`CREATE TABLE audit_lease_statement (
+		at bigint NOT NULL, worker varchar(64) NOT NULL, connection bigint unsigned NOT NULL, what varchar(8) NOT NULL, leases int NOT NULL,
+		PRIMARY KEY (at, connection, what))`)
+	x.execute(`CREATE TRIGGER audit_lease_statement AFTER UPDATE ON shedlock_tab FOR EACH ROW
+		INSERT INTO audit_lease_statement (at, worker, connection, what, leases) VALUES (` + microseconds + `, COALESCE(@pq_worker, ''), CONNECTION_ID(),
+			CASE WHEN OLD.term <> NEW.term THEN 'take' WHEN UNIX_TIMESTAMP(NEW.lock_until) <= UNIX_TIMESTAMP() THEN 'release' ELSE 'keep' END, 1)
+		ON DUPLICATE KEY UPDATE leases = leases + 1`)
+}
+
+// leaseStatements are the statements that changed leases.
+type leaseStatements struct {
+	renewals          map[string][]time.Time // by worker
+	takings, releases int
+}
+
+func (x *trial) leaseStatements() leaseStatements {
+	x.Helper()
+	s := leaseStatements{renewals: map[string][]time.Time{}}
+	rows, err := x.db.Query("SELECT at, worker, what FROM audit_lease_statement ORDER BY at")
+	if err != nil {
+		x.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var at int64
+		var worker, what string
+		if err := rows.Scan(&at, &worker, &what); err != nil {
+			x.Fatal(err)
+		}
+		switch what {
+		case "keep":
+			s.renewals[worker] = append(s.renewals[worker], time.UnixMicro(at))
+		case "take":
+			s.takings++
+		default:
+			s.releases++
+		}
+	}
+	if err := rows.Err(); err != nil {
+		x.Fatal(err)
+	}
+	return s
+}
+
+// overPace is how far the moments run ahead of one every so often, at worst, between any two of them.
+func overPace(moments []time.Time, every time.Duration) (worst time.Duration) {
+	latest := time.Duration(0) // of those before, against the pace
+	for i, at := range moments {
+		late := at.Sub(moments[0]) - time.Duration(i)*every
+		latest = max(latest, late)
+		worst = max(worst, latest-late)
+	}
+	return worst
+}
+
+// densest is how many renewals the busiest process sent for each span of this length, from its first to its last.
+func (s leaseStatements) densest(span time.Duration) (most float64) {
+	for _, list := range s.renewals {
+		if lasted := list[len(list)-1].Sub(list[0]); lasted > 3*span {
+			most = max(most, float64(len(list)-1)/(float64(lasted)/float64(span)))
+		}
+	}
+	return most
+}
+
+// deadlocks is how many the server has found since it began.
+func (x *trial) deadlocks() int64 {
+	x.Helper()
+	return x.number("SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'")
+}
+
+func (x *trial) lastDeadlock() string {
+	var kind, name, status string
+	if err := x.db.QueryRow("SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status); err != nil {
+		return err.Error()
+	}
+	_, status, _ = strings.Cut(status, "LATEST DETECTED DEADLOCK")
+	status, _, _ = strings.Cut(status, "\nTRANSACTIONS\n")
+	return status
+}

@@ -1,0 +1,144 @@
+package faults
+
+import (
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// errReadOnly is how a server answers a write while it is a replica.
+const errReadOnly = 1290
+
+func TestAServerThatIsReadOnlyForAWhileFailsNoJob(t *testing.T) {
+	t.Parallel()
+	for _, lease := range []struct {
+		is         string
+		lockSecond uint32
+	}{{"over", lockSecond}, {"still held", 60}} {
+		t.Run("when it ends, the lease is "+lease.is, func(t *testing.T) {
+			t.Parallel()
+			eachOwnTrial(t, func(x *trial, s *server) {
+				times, readOnlyFor, bound := repeat(3, 1), seconds(20, 5), 2*time.Second
+				admin := x.asApplication(s)
+				loads := []*load{x.startLoad(200, work{MS: 5}, 0)}
+				for range 2 {
+					x.startWorker(workerSettings{LockSecond: lease.lockSecond, Capacity: 20})
+				}
+				var worst, worstOfAll time.Duration
+				var statements int64
+				var refused int
+				for range times {
+					x.awaitHolder(time.Now())
+					deaf := x.addRows(10, work{MS: 1000, Deaf: true}) // they end well while nothing can be written
+					x.await(20*time.Second, "the deaf ones do not run", func() bool { return len(x.startsAmong(deaf)) >= len(deaf) })
+					waiting := x.addRows(1000, work{MS: 5})
+					x.setReadOnly(admin, true)
+					before := x.statements(admin)
+					time.Sleep(readOnlyFor)
+					statements = max(statements, (x.statements(admin)-before)/int64(readOnlyFor/time.Second))
+					if _, err := x.db.Exec("UPDATE async_job_tab SET term = term"); refusal(err) != errReadOnly {
+						x.Errorf("the server is not read-only: %v", err)
+					}
+					loads[len(loads)-1].stop() // what comes now would hide for how long the others wait
+					refused += loads[len(loads)-1].failed
+					x.setReadOnly(admin, false)
+					since := time.Now()
+					gap := x.awaitStart(since, 20*time.Second)
+					x.within(gap, bound, "the next start")
+					worst = max(worst, gap)
+					x.awaitStatus(1, append(waiting, deaf...), time.Minute)
+					gap = time.Since(since)
+					x.within(gap, 2*bound, "the last of those that waited was done")
+					worstOfAll = max(worstOfAll, gap)
+					loads = append(loads, x.startLoad(200, work{MS: 5}, 0))
+				}
+				o := x.conclude(time.Minute, loads...)
+				x.stopWorkers()
+				x.noneFailed()
+				x.noneRetried()
+				if most := int64(300); statements > most {
+					x.Errorf("%d statements a second while the server is read-only, want at most %d", statements, most)
+				}
+				if refused == 0 {
+					x.Error("business code was refused nothing")
+				}
+				x.tell(fmt.Sprintf("read-only failover (1290), then the lease is %s", lease.is), times, o, worst, bound,
+					"%v long; all that waited was done within %v; at most %d statements a second meanwhile, by all; %d business transactions refused",
+					readOnlyFor, worstOfAll.Round(time.Millisecond), statements, refused)
+			})
+		})
+	}
+}
+
+// asApplication has load and workers use the database with the rights that they need, which a read-only server stops. It
+// returns the way of somebody who has all rights.
+func (x *trial) asApplication(s *server) (admin *sql.DB) {
+	x.Helper()
+	admin = x.db
+	for _, statement := range []string{
+		"CREATE USER application@'%' IDENTIFIED BY 'application'",
+		"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX ON trial.* TO application@'%'",
+	} {
+		if _, err := admin.Exec(statement); err != nil {
+			x.Fatal(err)
+		}
+	}
+	x.dsn = "application:application@tcp(" + s.address() + ")/trial"
+	x.db = dbtest.Open(x.T, "mysql", x.dsn)
+	return admin
+}
+
+func (x *trial) setReadOnly(admin *sql.DB, on bool) {
+	x.Helper()
+	if _, err := admin.Exec(fmt.Sprintf("SET GLOBAL read_only = %t", on)); err != nil {
+		x.Fatal(err)
+	}
+}
+
+// statements is how many statements the server has been sent.
+func (x *trial) statements(admin *sql.DB) (n int64) {
+	x.Helper()
+	var name string
+	if err := admin.QueryRow("SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
+		x.Fatal(err)
+	}
+	return n
+}
+
+func TestAFullDiskFailsTheInsertsOfBusinessCodeAndNoJob(t *testing.T) {
+	t.Parallel()
+	eachOwnTrial(t, func(x *trial, s *server) {
+		times, fullFor, bound := repeat(3, 1), seconds(20, 5), 2*time.Second
+		worst := time.Duration(0)
+		load := x.startLoad(200, work{MS: 5}, 0)
+		for range 2 {
+			x.startWorker(workerSettings{})
+		}
+		for range times {
+			x.awaitHolder(time.Now())
+			x.addRows(500, work{MS: 1000}) // some run, some wait
+			s.fillDisk("trial")
+			if _, err := x.db.Exec("INSERT INTO async_job_tab (job_type, job_status, create_time, update_time) VALUES (1, 0, 1, 1)"); refusal(err) != errTableFull {
+				x.Errorf("an INSERT into a full table: %v", err)
+			}
+			time.Sleep(fullFor)
+			since := time.Now()
+			s.freeDisk("trial")
+			gap := x.awaitStart(since, 20*time.Second)
+			x.within(gap, bound, "the next start")
+			worst = max(worst, gap)
+		}
+		o := x.conclude(time.Minute, load)
+		x.stopWorkers()
+		x.noDuplicates(o)
+		x.noneFailed()
+		x.noneRetried()
+		if load.failed == 0 {
+			x.Error("business code was refused nothing")
+		}
+		x.tell("disk full (1114)", times, o, worst, bound, "%v long; %d business transactions refused", fullFor, load.failed)
+	}, mayFillUp...)
+}
