@@ -79,7 +79,8 @@ func (p *pair) step() {
 	case 2:
 		p.byHand()
 	case 3, 4, 5:
-		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, term) })
+		createdBy := p.now.Unix() - int64(p.IntN(4)/3)*farAway/2
+		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, createdBy, term) })
 	case 6:
 		p.both("read back", func(t tables) (any, error) {
 			rows, err := t.MarkedRows(p.Context(), ids, term)

@@ -122,7 +122,7 @@ func (l *line) awaitWork(ctx context.Context, room int) {
 func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
 	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
 	statement, cancel := context.WithTimeout(lease.Context(), markMax)
-	marked, err := l.jobs.Mark(statement, idsOf(batch), lease.Term)
+	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), lease.Term)
 	cancel()
 	if err == nil && marked == len(batch) {
 		for _, t := range batch {
@@ -249,4 +249,12 @@ func idsOf(tasks []*task) []uint64 {
 		ids[i] = t.ID
 	}
 	return ids
+}
+
+// createdBy is the second in which the youngest of the tasks was created.
+func createdBy(tasks []*task) (second int64) {
+	for _, t := range tasks {
+		second = max(second, t.CreateTime)
+	}
+	return second
 }

@@ -18,7 +18,7 @@ func (d *database) sweep(ctx context.Context) {
 		began := time.Now()
 		err := d.sweepQuiet(&looks)
 		if err == nil {
-			err = d.checkNewest(&looks)
+			err = d.readClock(&looks)
 		}
 		rest := restAfter(time.Since(began)) // dead index entries can make a sweep slow
 		if trouble.on(ctx, err) {
@@ -72,16 +72,10 @@ func (d *database) sweepOnce(looks *looks, lines map[int32]*held) (full map[int3
 	return full, nil
 }
 
-// checkNewest reads the clock, and notices when the ids begin anew (TRUNCATE): the tail then follows them.
-func (d *database) checkNewest(looks *looks) error {
-	above := d.tail.above.Load()
-	var newest uint64
-	err := looks.look(d.holding(d.heldLines()), func(ctx context.Context) (err error) {
-		newest, err = d.newest(ctx)
+// readClock keeps the estimate of the database's clock fresh.
+func (d *database) readClock(looks *looks) error {
+	return looks.look(d.holding(d.heldLines()), func(ctx context.Context) error {
+		_, err := d.newest(ctx)
 		return err
 	})
-	if err == nil && newest < above {
-		d.tail.above.CompareAndSwap(above, newest)
-	}
-	return err
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ const (
 // apart while there is traffic. What it misses, the sweep finds.
 type tail struct {
 	above  atomic.Uint64 // the largest id seen
+	born   int64         // when its row was created; 0: not known
 	gaps   gaps
 	looks  looks
 	signal chan struct{} // a type was taken
@@ -77,7 +79,7 @@ func (d *database) beginAtTheEnd(lines map[int32]*held) error {
 	})
 	if err == nil {
 		d.tail.above.Store(newest)
-		d.tail.gaps = gaps{}
+		d.tail.born, d.tail.gaps = 0, gaps{}
 	}
 	return err
 }
@@ -106,22 +108,62 @@ func (d *database) poll(lines map[int32]*held) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if !d.tail.sameTable(above, rows) {
+		return true, d.beginAnew(holding, above)
+	}
 	last := above
 	for i := range rows {
 		row := &rows[i]
 		switch {
-		case row.ID <= above:
+		case row.ID == above:
+			d.tail.born = row.CreateTime
+			continue
+		case row.ID < above:
 			d.tail.gaps.fill(row.ID)
 		case row.ID > last+1:
 			d.tail.gaps.open(last+1, row.ID-1, now)
 			fallthrough
 		default:
-			last = row.ID
+			last, d.tail.born = row.ID, row.CreateTime
 		}
+		found = true
 		if h := lines[row.JobType]; h != nil && row.Whole {
 			h.offer(h.lease, &row.Row)
 		}
 	}
 	d.tail.above.CompareAndSwap(above, last)
-	return len(rows) > 0, nil
+	return found, nil
+}
+
+// sameTable reports whether the newest row that was seen is still there. If not, somebody has deleted it, or the table
+// was truncated and its ids begin anew.
+func (t *tail) sameTable(above uint64, rows []store.TailRow) bool {
+	if above == 0 || len(rows) == tailRowsMax {
+		return true
+	}
+	i := slices.IndexFunc(rows, func(row store.TailRow) bool { return row.ID >= above })
+	if i < 0 {
+		return false
+	}
+	newest := rows[i]
+	return newest.ID > above || t.born == 0 || t.born == newest.CreateTime
+}
+
+// beginAnew follows the table's newest id wherever it is, and forgets all rows that wait in memory: another job may bear
+// the id of one of them by now.
+func (d *database) beginAnew(holding context.Context, above uint64) error {
+	var newest uint64
+	err := d.tail.looks.look(holding, func(ctx context.Context) (err error) {
+		newest, err = d.newest(ctx)
+		return err
+	})
+	if err != nil || !d.tail.above.CompareAndSwap(above, newest) {
+		return err
+	}
+	d.tail.born, d.tail.gaps = 0, gaps{}
+	for _, h := range d.heldLines() {
+		h.queue.clear()
+		h.fellBehind()
+	}
+	return nil
 }

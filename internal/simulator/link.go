@@ -327,9 +327,9 @@ func (l *link) Newest(ctx context.Context) (uint64, float64, error) {
 	return r.id, r.now, err
 }
 
-func (l *link) Tail(ctx context.Context, above uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error) {
+func (l *link) Tail(ctx context.Context, from uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error) {
 	return send(ctx, l, tailJobs, func(ctx context.Context) ([]store.TailRow, error) {
-		return l.world.table.Tail(ctx, above, gaps, types, horizon, limit)
+		return l.world.table.Tail(ctx, from, gaps, types, horizon, limit)
 	}, about{})
 }
 
@@ -357,9 +357,9 @@ func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, be
 	return place, n, err
 }
 
-func (l *link) Mark(ctx context.Context, ids []uint64, term int64) (int, error) {
+func (l *link) Mark(ctx context.Context, ids []uint64, createdBy, term int64) (int, error) {
 	return send(ctx, l, markJobs, func(ctx context.Context) (int, error) {
-		return l.world.table.Mark(ctx, ids, term)
+		return l.world.table.Mark(ctx, ids, createdBy, term)
 	}, about{ids: ids, term: term})
 }
 

@@ -107,12 +107,12 @@ func (t *Table) write(rows []*Job, c change, set func(*Job)) int {
 	return len(rows)
 }
 
-func (t *Table) Mark(_ context.Context, ids []uint64, term int64) (int, error) {
+func (t *Table) Mark(_ context.Context, ids []uint64, createdBy, term int64) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var rows []*Job
 	for _, id := range ids {
-		if j := t.find(id); j != nil && j.Term < term && j.pending() {
+		if j := t.find(id); j != nil && j.Term < term && j.CreateTime <= createdBy && j.pending() {
 			rows = append(rows, j)
 		}
 	}
@@ -203,7 +203,7 @@ func (t *Table) Newest(context.Context) (id uint64, now float64, err error) {
 	return id, t.nowPrecise(), nil
 }
 
-func (t *Table) Tail(_ context.Context, above uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error) {
+func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rows := []store.TailRow{}
@@ -221,9 +221,11 @@ func (t *Table) Tail(_ context.Context, above uint64, gaps []store.Gap, types []
 		}
 	}
 	for _, gap := range gaps {
-		pass(gap.From, min(gap.To, above)) // what lies above comes below
+		if from > 0 {
+			pass(gap.From, min(gap.To, from-1)) // the rest comes below
+		}
 	}
-	pass(above+1, math.MaxUint64)
+	pass(from, math.MaxUint64)
 	return rows, nil
 }
 

@@ -52,13 +52,13 @@ type TailRow struct {
 	Whole bool
 }
 
-// Tail reads the rows above an id and those in the gaps, of every type and status, in the order of their ids: by
+// Tail reads the rows from an id on and those in the gaps, of every type and status, in the order of their ids: by
 // primary key, so dead index entries cost it nothing. Whole are the pending rows of the types that are due within
 // horizon seconds. Fewer rows than the limit: there are no more at this moment; but a transaction that is still open
 // may add one below the last.
-func (s *Store) Tail(ctx context.Context, above uint64, gaps []Gap, types []int32, horizon int64, limit int) ([]TailRow, error) {
+func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, types []int32, horizon int64, limit int) ([]TailRow, error) {
 	var where strings.Builder
-	fmt.Fprintf(&where, "id > %d", above)
+	fmt.Fprintf(&where, "id >= %d", from)
 	for _, gap := range gaps {
 		fmt.Fprintf(&where, " OR id BETWEEN %d AND %d", gap.From, gap.To)
 	}
