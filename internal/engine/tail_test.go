@@ -7,7 +7,9 @@ import (
 )
 
 func TestTheTailNoticesThatTheIdsBeginAnew(t *testing.T) {
-	row := func(id uint64, born int64) store.TailRow { return store.TailRow{Row: store.Row{ID: id, CreateTime: born}} }
+	row := func(id uint64, born int64) store.TailRow {
+		return store.TailRow{Row: store.Row{ID: id, CreateTime: born}}
+	}
 	full := make([]store.TailRow, tailRowsMax)
 	for _, c := range []struct {
 		what  string
