@@ -41,6 +41,7 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 				block[i] = 1
 			}
 			hoard = append(hoard, block)
+			runtime.KeepAlive(hoard)
 		}
 	},
 	// ignores its context, for ten seconds.
