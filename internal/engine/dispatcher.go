@@ -60,7 +60,7 @@ func smooth(mean *time.Duration, took time.Duration) {
 // and rows come in, so marks grow with the traffic.
 func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 	var markTakes time.Duration
-	size := newBatchSize()
+	size, wait := newBatchSize(), retryFirst
 	for ctx.Err() == nil && lease.Trusted() {
 		l.start(nil) // a worker may have left before its time
 		if suspect := l.permitSuspect(); suspect != nil {
@@ -78,6 +78,12 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		size.after(ok)
 		smooth(&markTakes, time.Since(sent))
 		l.start(marked)
+		if ok {
+			wait = retryFirst
+			continue
+		}
+		sleep(ctx, wait-time.Since(sent)) // where each is refused, they do not follow each other as fast as they can
+		wait = min(2*wait, retryLongest)
 	}
 }
 
