@@ -1,14 +1,20 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 func TestAFleetUnderRandomKillsKeepsItsLeasesWithFewStatementsAndNoDeadlock(t *testing.T) {
@@ -47,6 +53,46 @@ func TestAFleetUnderRandomKillsKeepsItsLeasesWithFewStatementsAndNoDeadlock(t *t
 		x.tell("random kills in a fleet", len(f.kills), o, worst, bound,
 			"%d instances × %d types for %v; at most %.2f renewals per process and third of L; %d takings, %d releases; no deadlock; business transaction at most %v",
 			instances, types, lasts, s.densest(lock/3), s.takings, s.releases, load.slowest.Round(time.Millisecond))
+	})
+}
+
+// The leases of a new application have no rows yet: all instances make them at once, then take them.
+func TestInstancesThatStartTogetherMakeTheirLeasesWithoutADeadlock(t *testing.T) {
+	eachServer(t, func(x *trial) {
+		const instances, leases = 20, 50
+		times := repeat(30, 5)
+		st, err := store.Open(x.Context(), x.db)
+		if err != nil {
+			x.Fatal(err)
+		}
+		before := x.deadlocks()
+		for range times {
+			x.execute("DELETE FROM shedlock_tab")
+			begin := make(chan struct{})
+			var started sync.WaitGroup
+			for i := range instances {
+				started.Go(func() {
+					names := make([]string, leases)
+					for j, n := range rand.Perm(leases) {
+						names[j] = leaseName(int32(n + 1))
+					}
+					<-begin
+					err := st.MakeLeases(x.Context(), names)
+					if err == nil {
+						_, err = st.TakeLeases(x.Context(), names, fmt.Sprint("instance ", i), lockSecond)
+					}
+					if err != nil {
+						x.Error(err)
+					}
+				})
+			}
+			close(begin)
+			started.Wait()
+		}
+		if n := x.deadlocks() - before; n > 0 {
+			x.Errorf("%d deadlocks; the last one: %s", n, x.lastDeadlock())
+		}
+		x.tell("a new fleet starts", times, outcome{}, 0, 0, "%d instances make and take %d leases at once", instances, leases)
 	})
 }
 
@@ -129,41 +175,55 @@ func (f *fleet) addOneOfEach() {
 	f.execute("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES " + strings.Join(rows, ", "))
 }
 
-// checkRecoveries looks, for each lease of each instance that was killed, for the first start under a later term.
+// checkRecoveries follows each lease from holder to holder: after one was killed, the next one starts a job within the
+// bound. One that is ended before it could do so leaves that to its own successor, from its end on.
 func (f *fleet) checkRecoveries(bound time.Duration) (worst time.Duration) {
 	f.Helper()
-	firstStarts := map[string][]start{} // by lease, in the order of time
+	firstStarts := map[leaseTerm]time.Time{}
 	for _, s := range f.starts() {
-		name := leaseName(s.jobType)
-		if list := firstStarts[name]; len(list) == 0 || s.term > list[len(list)-1].term {
-			firstStarts[name] = append(list, s)
+		t := leaseTerm{leaseName(s.jobType), s.term}
+		if _, again := firstStarts[t]; !again {
+			firstStarts[t] = s.at
 		}
 	}
 	terms := f.tenures()
-	for _, k := range f.kills {
-		if k.by != syscall.SIGKILL {
+	since := map[string]time.Time{} // when the lease lost its holder; none: somebody works
+	recovered := func(lease string, at time.Time) {
+		gap := at.Sub(since[lease])
+		f.within(gap, bound, "the next start of "+lease)
+		worst = max(worst, gap)
+		delete(since, lease)
+	}
+	for _, t := range slices.SortedFunc(maps.Keys(terms), func(a, b leaseTerm) int { return cmp.Compare(a.term, b.term) }) {
+		started, atWork := firstStarts[t]
+		if _, waited := since[t.lease]; waited && atWork {
+			recovered(t.lease, started)
+		}
+		k := f.endOf(terms[t])
+		if k == nil {
 			continue
 		}
-		for t, held := range terms {
-			if held.worker != k.of.name || held.from.After(k.at) || !held.till.IsZero() && held.till.Before(k.at) {
-				continue
-			}
-			next := time.Time{}
-			for _, s := range firstStarts[t.lease] {
-				if s.term > t.term {
-					next = s.at
-					break
-				}
-			}
-			if next.IsZero() {
-				f.Errorf("%s was killed and nobody worked its lease %s afterwards", k.of.name, t.lease)
-				continue
-			}
-			f.within(next.Sub(k.at), bound, "the next start of "+t.lease)
-			worst = max(worst, next.Sub(k.at))
+		if _, waited := since[t.lease]; waited {
+			recovered(t.lease, k.at)
+			since[t.lease] = k.at
+		} else if k.by == syscall.SIGKILL {
+			since[t.lease] = k.at
 		}
 	}
+	for lease := range since {
+		f.Errorf("the holder of %s was killed, and nobody has worked it since", lease)
+	}
 	return worst
+}
+
+// endOf is what ended the holder during its tenure, nil if nothing did.
+func (f *fleet) endOf(held tenure) *kill {
+	for i, k := range f.kills {
+		if k.of.name == held.worker && k.at.After(held.from) && (held.till.IsZero() || k.at.Before(held.till)) {
+			return &f.kills[i]
+		}
+	}
+	return nil
 }
 
 // auditLeaseStatements lets the database record which statements changed leases. All rows that one statement changes see

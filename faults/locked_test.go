@@ -156,10 +156,10 @@ func (x *trial) startsAmong(ids []uint64) []start {
 	return slices.DeleteFunc(x.starts(), func(s start) bool { return !slices.Contains(ids, s.job) })
 }
 
-// noneRetried is for faults that no run has to hear of.
+// noneRetried is for faults that no run has to hear of. Runs that another instance took over are counted elsewhere.
 func (x *trial) noneRetried() {
 	x.Helper()
-	if n := x.number("SELECT COUNT(*) FROM async_job_log_tab"); n > 0 {
+	if n := x.number("SELECT COUNT(*) FROM async_job_log_tab WHERE outcome <> 'lost'"); n > 0 {
 		x.Errorf("%d runs did not succeed", n)
 	}
 }

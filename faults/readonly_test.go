@@ -59,6 +59,9 @@ func TestAServerThatIsReadOnlyForAWhileFailsNoJob(t *testing.T) {
 				x.stopWorkers()
 				x.noneFailed()
 				x.noneRetried()
+				if lease.lockSecond > lockSecond { // else another instance may write first, and what ran follows again
+					x.noDuplicates(o)
+				}
 				if most := int64(300); statements > most {
 					x.Errorf("%d statements a second while the server is read-only, want at most %d", statements, most)
 				}

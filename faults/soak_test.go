@@ -103,6 +103,7 @@ func (s *soak) phase() {
 			s.healing.Wait()
 		}
 		done = append(done, shock.name)
+		s.addMany(1, 200, work{MS: 20, Deaf: true}) // so that many are marked or run when it comes
 		shock.do(s)
 		time.Sleep(s.upTo(2 * time.Second))
 	}
