@@ -39,7 +39,7 @@ faults: ## Kill, freeze and cut real processes and servers, for about half an ho
 	PQ_FAULTS_RESULTS=results/last.md $(FAULTS) -parallel 6 -timeout 60m
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
-	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(FAULTS) -run '^TestSoak' -timeout 0
+	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(FAULTS) -run '^TestASoak' -timeout 0
 
 quickstart: ## The first example.
 	go run ./examples/quickstart

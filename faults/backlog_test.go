@@ -57,7 +57,7 @@ func TestAMillionWaitingRowsCostATakeoverNeitherTimeNorMemory(t *testing.T) {
 }
 
 const (
-	// A row that waits takes a task of 128 bytes, its parameters (16 here), a place in the lane and one in the map of
+	// A row that waits takes a task of 128 bytes, its parameters (few here), a place in the lane and one in the map of
 	// known ids: 200 bytes by measurement. A page that is being loaded exists three times for a moment.
 	bytesPerRow = 512
 	// Rows in memory that the queue's limit does not count: marked ahead, running, and outcomes that wait to be written.
