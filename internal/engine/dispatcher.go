@@ -78,7 +78,7 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		size.after(ok)
 		smooth(&markTakes, time.Since(sent))
 		l.start(marked)
-		if ok {
+		if ok || len(marked) > 0 {
 			wait = retryFirst
 			continue
 		}

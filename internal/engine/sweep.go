@@ -13,6 +13,7 @@ import (
 // makes the whole correct: late commits, delayed jobs, retries and rows of dead processes are found here, however old.
 func (d *database) sweep(ctx context.Context) {
 	var looks looks
+	var takes time.Duration
 	trouble := d.newTrouble("look for due jobs")
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -20,7 +21,8 @@ func (d *database) sweep(ctx context.Context) {
 		if err == nil {
 			err = d.readClock(&looks)
 		}
-		rest := restAfter(time.Since(began)) // dead index entries can make a sweep slow
+		smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
+		rest := restAfter(takes)          // dead index entries can make a sweep slow
 		if trouble.on(ctx, err) {
 			rest = sweepEvery
 		}
