@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -71,6 +72,9 @@ func publish(took time.Duration) error {
 		return nil
 	}
 	slices.Sort(report.servers)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
 	return os.WriteFile(file, []byte(head(took)+table), 0o644)
 }
 
