@@ -72,11 +72,11 @@ type round struct {
 // nextAt is when the lane is gone through again: soon, unless that is so much work that it would do little else.
 func (r *round) nextAt() time.Time { return r.began.Add(restAfter(r.took)) }
 
-// restAfter is how long to rest after a look at the table that took so long: so that looking takes no more than a tenth
+// restAfter is how long to rest after a look at the table that took so long: so that looking takes no more than a fifth
 // of the time, unless a look is so slow that late commits would have to wait for it longer than they may.
 func restAfter(took time.Duration) time.Duration {
 	const longest = 5 * time.Second
-	return min(max(sweepEvery, 10*took), longest)
+	return min(max(sweepEvery, 5*took), longest)
 }
 
 // openRounds returns the rounds that have more to load, those included that begin anew, and when the next one does.
