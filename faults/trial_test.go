@@ -173,6 +173,7 @@ func (x *trial) living() []*worker {
 
 // freeze stops a worker's threads, and returns when they stand still.
 func (x *trial) freeze(w *worker) {
+	w.freezes++
 	if err := freezeProcess(w.Process); err != nil {
 		x.Errorf("%s does not freeze: %v", w.name, err)
 	}

@@ -165,14 +165,15 @@ func commands() {
 // worker is a worker process as its parent sees it.
 type worker struct {
 	*exec.Cmd
-	name   string // what its connections say in @pq_worker
-	in     io.Writer
-	mu     sync.Mutex
-	starts []start
-	memory chan memory
-	steps  chan time.Duration // how far its wall clock is off, after each step
-	done   chan struct{}      // closed when it is gone and its output read
-	err    error              // how it ended; after done
+	name    string // what its connections say in @pq_worker
+	freezes int    // how often it was frozen
+	in      io.Writer
+	mu      sync.Mutex
+	starts  []start
+	memory  chan memory
+	steps   chan time.Duration // how far its wall clock is off, after each step
+	done    chan struct{}      // closed when it is gone and its output read
+	err     error              // how it ended; after done
 }
 
 // start is one start of a handler.

@@ -64,18 +64,20 @@ func (l *line) workerLeft() {
 }
 
 // run runs one marked task and hands its outcome to the settler, however the handler ends. Without trust in the lease
-// nothing starts: the row may be somebody else's by now.
+// nothing starts: the row may be somebody else's by now. It is asked last, so that little time lies between the answer
+// and the start.
 func (l *line) run(t *task) {
-	if !t.lease.Trusted() {
-		l.settler.undo(t.lease, t)
-		return
-	}
 	job := &queue_job.Job{
 		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.due(&t.Row)),
 		Retries: t.Retries, Attempt: t.Attempts, Lost: t.Lost, Term: t.Term,
 	}
 	ctx, cancel := context.WithCancel(jobContext{t.lease.Context(), logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)})
 	started := time.Now()
+	if !t.lease.Trusted() {
+		cancel()
+		l.settler.undo(t.lease, t)
+		return
+	}
 	err := errGoexit // stands if the call never returns
 	defer func() {
 		cancel()
