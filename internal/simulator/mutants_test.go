@@ -108,8 +108,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a loss is counted for a holder's own mark",
 		File: "internal/simulator/table.go",
-		Old:  "j.Term < term && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
-		New:  "j.Term <= term && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
+		Old:  "j.Term < term && j.CreateTime <= createdBy && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
+		New:  "j.Term <= term && j.CreateTime <= createdBy && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
 	},
 	{
 		Name: "a row is forgotten while it is read",
