@@ -103,12 +103,7 @@ func TestAHolderFrozenBetweenMarkAndSettle(t *testing.T) {
 		times := repeat(5, 1)
 		for range times {
 			p := x.proxy()
-			first := x.startWorker(workerSettings{DSN: x.through(p.address())})
-			for _, w := range x.living() {
-				if w != first {
-					w.end(syscall.SIGTERM)
-				}
-			}
+			first := x.startOnly(p)
 			x.await(20*time.Second, "the first worker does not hold the lease", func() bool { return x.holder(1) == first })
 			second := x.startWorker(workerSettings{})
 			release, held := make(chan struct{}), make(chan struct{})

@@ -45,7 +45,7 @@ func TestHandlersThatMisbehaveCostNoSlotAndHoldNoOtherTypeUp(t *testing.T) {
 		x.noDuplicates(o)
 		x.cameTo(misbehaviour)
 		x.tell("panic, Goexit, error, hang, deaf and hungry handlers", 1, o, worst, bound, "heap %.1f MB before, %.1f MB after; %d and %d goroutines",
-			megabytes(before.heap), megabytes(after.heap), before.goroutines, after.goroutines)
+			mb(before.heap), mb(after.heap), before.goroutines, after.goroutines)
 	})
 }
 
@@ -127,14 +127,12 @@ func (x *trial) backNear(before, after memory) {
 	x.Helper()
 	const heapMore, goroutinesMore = 8 << 20, 10
 	if after.heap > before.heap+heapMore {
-		x.Errorf("the heap grew from %.1f MB to %.1f MB", megabytes(before.heap), megabytes(after.heap))
+		x.Errorf("the heap grew from %.1f MB to %.1f MB", mb(before.heap), mb(after.heap))
 	}
 	if after.goroutines > before.goroutines+goroutinesMore {
 		x.Errorf("%d goroutines became %d", before.goroutines, after.goroutines)
 	}
 }
-
-func megabytes(bytes int) float64 { return float64(bytes) / (1 << 20) }
 
 // cameTo holds that the jobs ended as they behaved, and that the log says why.
 func (x *trial) cameTo(mix map[work]int) {

@@ -19,6 +19,18 @@ func (x *trial) proxy() *proxy {
 	return newProxy(x, config.Addr)
 }
 
+// startOnly starts a worker behind the proxy, and ends all others.
+func (x *trial) startOnly(p *proxy) *worker {
+	x.Helper()
+	only := x.startWorker(workerSettings{DSN: x.through(p.address())})
+	for _, w := range x.living() {
+		if w != only {
+			w.end(syscall.SIGTERM)
+		}
+	}
+	return only
+}
+
 // isMark and isSettle know the statements by their text.
 func isMark(c command) bool { return strings.Contains(c.text, "SET lost = lost + (CASE") }
 func isSettle(c command) bool {
@@ -34,12 +46,7 @@ func TestABlackHoleBeforeTheHolder(t *testing.T) {
 		deaf := x.startLoad(20, work{MS: 1000, Deaf: true}, 0) // it ends when its outcome cannot be written
 		for _, after := range []afterwards{arriveLate, neverArrive} {
 			p := x.proxy()
-			cutOff := x.startWorker(workerSettings{DSN: x.through(p.address())})
-			for _, w := range x.living() {
-				if w != cutOff {
-					w.end(syscall.SIGTERM)
-				}
-			}
+			cutOff := x.startOnly(p)
 			x.awaitHolder(time.Now())
 			other := x.startWorker(workerSettings{})
 			since := time.Now()
@@ -97,12 +104,7 @@ func TestRepliesAreLostAndRequestsArrive(t *testing.T) {
 		deaf := x.startLoad(20, work{MS: 1000, Deaf: true}, 0)
 		for range times {
 			p := x.proxy()
-			cutOff := x.startWorker(workerSettings{DSN: x.through(p.address())})
-			for _, w := range x.living() {
-				if w != cutOff {
-					w.end(syscall.SIGTERM)
-				}
-			}
+			cutOff := x.startOnly(p)
 			x.awaitHolder(time.Now())
 			x.startWorker(workerSettings{})
 			since := time.Now()

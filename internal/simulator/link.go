@@ -115,11 +115,11 @@ func (l *link) fate(v verb, about about) (f fate) {
 	}
 	if d.chance(slow) {
 		f.out += d.between(0, w.weather.slowest)
-		l.instance.hit("a slow statement")
+		l.instance.hit()
 	}
 	if d.chance(slow) {
 		f.back += d.between(0, w.weather.slowest)
-		l.instance.hit("a slow answer")
+		l.instance.hit()
 	}
 	blows := w.weather.blows
 	switch v { // more where most is at stake
@@ -140,7 +140,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 	}
 	if f.blow == delay { // a little longer than the dispatcher waits
 		f.out, f.late = d.between(3*time.Second, 3500*time.Millisecond), true
-		l.instance.hit("a mark on its way")
+		l.instance.hit()
 	}
 	if f.blow == cutOff { // as slow as the keeper still waits for
 		f.back += d.between(w.longestLock()/8, w.longestLock()/6)

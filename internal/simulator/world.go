@@ -164,7 +164,7 @@ func (w *world) strike(i *instance, for_ time.Duration, what string, how func(l 
 	}
 	w.say(i.number, fmt.Sprintf("is %s for %v", what, time.Until(until)))
 	w.disturb(time.Until(until))
-	i.hit(what)
+	i.hit()
 	i.link.mu.Lock()
 	defer i.link.mu.Unlock()
 	how(i.link, until)
@@ -274,10 +274,7 @@ func newInstance(w *world, place int) *instance {
 	return i
 }
 
-func (i *instance) hit(what string) {
-	i.struck.Store(true)
-	_ = what
-}
+func (i *instance) hit() { i.struck.Store(true) }
 
 // order tells the instance to stop.
 func (i *instance) order(patience time.Duration) {
@@ -290,7 +287,7 @@ func (i *instance) order(patience time.Duration) {
 
 // kill ends the process: nothing that it does from now on has an effect. Its goroutines are cleared away.
 func (i *instance) kill() {
-	i.hit("killed")
+	i.hit()
 	i.ending.Store(true)
 	i.world.judge.killed(i)
 	close(i.link.killed)
@@ -311,7 +308,7 @@ func (i *instance) live() {
 	}
 	ctx, cancel := context.WithTimeout(i.alive, patience)
 	defer cancel()
-	impatient := time.AfterFunc(patience, func() { i.hit("stopped without patience") })
+	impatient := time.AfterFunc(patience, func() { i.hit() })
 	err := e.Stop(ctx)
 	impatient.Stop()
 	i.world.judge.hasStopped(i, err)
