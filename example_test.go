@@ -40,9 +40,13 @@ func Example() {
 			HandleJobFunc: sendMail, // func(ctx context.Context, job *queue_job.Job) error
 		}}, logger.QueueLog{})
 		defer runner.Stop(ctx)
+		jobs, err := queue_job.Open(db)
+		if err != nil {
+			return err
+		}
 
 		// In business code, in the transaction tx that marks the order as paid:
-		_, err = queue_job.Add(ctx, tx, queue_job.AddModelJob{JobType: 1, JobParams: map[string]int{"order": 4711}})
+		_, err = jobs.Add(ctx, tx, queue_job.AddModelJob{JobType: 1, JobParams: map[string]int{"order": 4711}})
 		return err
 	}
 	_ = work
@@ -58,6 +62,10 @@ func ExampleInit() {
 
 // The job exists if and only if the transaction commits.
 func Example_addInATransaction() {
+	jobs, err := queue_job.Open(db) // once, when the application starts
+	if err != nil {
+		log.Fatal(err)
+	}
 	ctx := context.Background()
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -68,7 +76,7 @@ func Example_addInATransaction() {
 		log.Print(err)
 		return
 	}
-	if _, err := queue_job.Add(ctx, tx, queue_job.AddModelJob{JobType: mailType, JobParams: map[string]int{"order": 42}}); err != nil {
+	if _, err := jobs.Add(ctx, tx, queue_job.AddModelJob{JobType: mailType, JobParams: map[string]int{"order": 42}}); err != nil {
 		log.Print(err)
 		return
 	}

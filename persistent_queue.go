@@ -120,7 +120,7 @@ func (r *Runner) Start(ctx context.Context) error {
 		prepare = schema.Check
 	}
 	for _, group := range engine.ByDatabase(r.configs) {
-		if err := prepare(ctx, group[0].Db); err != nil {
+		if err := prepare(ctx, group[0].Db, schema.WithTablePrefix(group[0].TablePrefix)); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package queue_job
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,40 +26,34 @@ type AddModelJob struct {
 	StartTime uint32
 }
 
-// Execer is what Add needs: *sql.DB, *sql.Tx, *sql.Conn and the handles of most ORMs have it. With GORM, pass
-// tx.Statement.ConnPool inside a transaction; tx.DB() leads out of it.
-type Execer interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+// Add adds a job through a handle that leads to the database, and returns the job's id. Inside a transaction, the job
+// exists if and only if the transaction commits: use that to tie a job to the business change that asks for it.
+func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64, err error) {
+	return add(ctx, j.store.Through(ex), job)
 }
 
-// Add adds a job through the handle and returns its id. Inside a transaction, the job exists if and only if the
-// transaction commits: use that to tie a job to the business change that asks for it.
-func Add(ctx context.Context, ex Execer, job AddModelJob) (id uint64, err error) {
-	return add(job, func(query string, args ...any) (sql.Result, error) { return ex.ExecContext(ctx, query, args...) })
-}
-
-// AddAsyncJob adds a job in a statement of its own. To add one inside a transaction, use Add.
+// AddAsyncJob adds a job in a statement of its own, to the tables without a prefix. To add one inside a transaction, use
+// Jobs.Add.
 func AddAsyncJob(session DB, modelJob AddModelJob) error {
-	_, err := add(modelJob, session.Exec)
+	ctx := context.Background()
+	st, err := remembered.open(ctx, session)
+	if err != nil {
+		return fmt.Errorf("add job of type %d: %w", modelJob.JobType, err)
+	}
+	_, err = add(ctx, st, modelJob)
 	return err
 }
 
-func add(job AddModelJob, exec func(query string, args ...any) (sql.Result, error)) (uint64, error) {
+func add(ctx context.Context, st *store.Store, job AddModelJob) (id uint64, err error) {
 	params, err := encode(job.JobParams)
-	if err != nil {
-		return 0, fmt.Errorf("add job of type %d: %w", job.JobType, err)
+	if err == nil {
+		id, err = st.AddJob(ctx, params, job.JobType, job.StartTime, time.Now().Unix())
 	}
-	now := time.Now().Unix()
-	result, err := exec(store.AddJob, params, job.JobType, job.StartTime, now, now)
 	if err != nil {
 		return 0, fmt.Errorf("add job of type %d: %w", job.JobType, err)
 	}
 	wake.Notify()
-	id, err := result.LastInsertId()
-	if err != nil {
-		return 0, fmt.Errorf("id of the added job of type %d: %w", job.JobType, err)
-	}
-	return uint64(id), nil
+	return id, nil
 }
 
 // ErrParamsTooLong is the cause when a job's parameters do not fit the column. They are never cut.

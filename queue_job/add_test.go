@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/DATA-DOG/go-sqlmock"
+
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
 )
@@ -29,6 +31,10 @@ func (h *inserts) Exec(query string, args ...any) (sql.Result, error) {
 	return result{h}, h.err
 }
 
+func (*inserts) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
+	panic("an insert asks for nothing")
+}
+
 func (h *inserts) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -41,11 +47,37 @@ type result struct{ *inserts }
 func (r result) LastInsertId() (int64, error) { return r.id, r.noID }
 func (r result) RowsAffected() (int64, error) { return 1, nil }
 
+// jobsOfMySQL are jobs in a MySQL that is not there.
+func jobsOfMySQL(t *testing.T, options ...OpenOption) *Jobs {
+	t.Helper()
+	db, mock, err := sqlmock.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	mock.ExpectQuery("SELECT VERSION").WillReturnRows(sqlmock.NewRows([]string{"v"}).AddRow("9.7.4"))
+	mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(sqlmock.NewRows([]string{"a"}).AddRow("1"))
+	mock.ExpectClose()
+	jobs, err := Open(db, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs
+}
+
+// remember lets AddAsyncJob know the handle already.
+func remember(t *testing.T, db *inserts) {
+	t.Helper()
+	remembered.stores[db] = jobsOfMySQL(t).store.Through(db)
+	t.Cleanup(func() { delete(remembered.stores, db) })
+}
+
 // added adds a job both ways and returns what stands in params.
 func added(t *testing.T, params any) string {
 	t.Helper()
 	one, other := &inserts{id: 9}, &inserts{}
-	id, err := Add(t.Context(), one, AddModelJob{JobType: 7, JobParams: params})
+	remember(t, other)
+	id, err := jobsOfMySQL(t).Add(t.Context(), one, AddModelJob{JobType: 7, JobParams: params})
 	if err != nil || id != 9 {
 		t.Fatal(id, err)
 	}
@@ -87,6 +119,7 @@ func TestParametersThatAreNoJSONAreRefusedAndNothingIsInserted(t *testing.T) {
 		"a channel": make(chan int), "a function": func() {}, "not a number": math.NaN(), "broken raw JSON": json.RawMessage(`{"a":`),
 	} {
 		db := &inserts{}
+		remember(t, db)
 		if err := AddAsyncJob(db, AddModelJob{JobType: 7, JobParams: params}); err == nil || !strings.Contains(err.Error(), "job of type 7") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -102,7 +135,7 @@ func TestParametersUpToTheColumnsLengthPassAndLongerOnesAreRefusedWithBothLength
 			t.Errorf("%s: %d characters", character, len([]rune(got)))
 		}
 		db := &inserts{}
-		_, err := Add(t.Context(), db, AddModelJob{JobParams: strings.Repeat(character, ParamsMax-1)})
+		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobParams: strings.Repeat(character, ParamsMax-1)})
 		if !errors.Is(err, ErrParamsTooLong) || !strings.Contains(err.Error(), "4097") || !strings.Contains(err.Error(), "4096") {
 			t.Errorf("%s: %v", character, err)
 		}
@@ -114,12 +147,13 @@ func TestParametersUpToTheColumnsLengthPassAndLongerOnesAreRefusedWithBothLength
 
 func TestAJobIsOneRowWithItsTypeAndTimes(t *testing.T) {
 	db := &inserts{}
+	remember(t, db)
 	before := time.Now().Unix()
 	if err := AddAsyncJob(db, AddModelJob{JobType: -7, StartTime: 1<<32 - 1}); err != nil {
 		t.Fatal(err)
 	}
 	created := db.args[3].(int64)
-	if db.query != store.AddJob || db.args[1] != int32(-7) || db.args[2] != uint32(1<<32-1) || db.args[4] != db.args[3] || created < before || created > time.Now().Unix() {
+	if !strings.HasPrefix(db.query, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)") || db.args[1] != int32(-7) || db.args[2] != uint32(1<<32-1) || db.args[4] != db.args[3] || created < before || created > time.Now().Unix() {
 		t.Fatalf("%s: %v", db.query, db.args)
 	}
 }
@@ -127,13 +161,13 @@ func TestAJobIsOneRowWithItsTypeAndTimes(t *testing.T) {
 func TestAnErrorOfTheDatabaseReachesTheCaller(t *testing.T) {
 	boom := errors.New("boom")
 	for name, db := range map[string]*inserts{"insert": {err: boom}, "id": {noID: boom}} {
-		if _, err := Add(t.Context(), db, AddModelJob{}); !errors.Is(err, boom) {
+		if _, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{}); !errors.Is(err, boom) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := Add(ended, &inserts{}, AddModelJob{}); !errors.Is(err, context.Canceled) {
+	if _, err := jobsOfMySQL(t).Add(ended, &inserts{}, AddModelJob{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that has ended: %v", err)
 	}
 }
@@ -149,10 +183,52 @@ func TestAnAddedJobWakesTheRunnersOfThisProcessAndARefusedOneDoesNot(t *testing.
 			return false
 		}
 	}
-	if err := AddAsyncJob(&inserts{}, AddModelJob{}); err != nil || !heard() {
+	good, bad := &inserts{}, &inserts{err: errors.New("boom")}
+	remember(t, good)
+	remember(t, bad)
+	if err := AddAsyncJob(good, AddModelJob{}); err != nil || !heard() {
 		t.Error("nobody was woken", err)
 	}
-	if err := AddAsyncJob(&inserts{err: errors.New("boom")}, AddModelJob{}); err == nil || heard() {
+	if err := AddAsyncJob(bad, AddModelJob{}); err == nil || heard() {
 		t.Error("woken for nothing", err)
+	}
+}
+
+func TestOpenRefusesAHandleThatIsNilAndAPrefixThatNoNameBeginsWith(t *testing.T) {
+	if _, err := Open((*sql.DB)(nil)); err == nil || !strings.Contains(err.Error(), "pass your *sql.DB") {
+		t.Error(err)
+	}
+	for _, prefix := range []string{"a b", "1st_", "x;--", "a.b.", "`a`.", strings.Repeat("x", 41)} {
+		if _, err := Open(&inserts{}, WithTablePrefix(prefix)); err == nil || !strings.Contains(err.Error(), "table prefix") {
+			t.Errorf("%q: %v", prefix, err)
+		}
+	}
+}
+
+func TestAddWritesIntoTheTableWithThePrefix(t *testing.T) {
+	for _, prefix := range []string{"shop_", "Shop2_", "jobs.", "jobs.shop_"} {
+		db := &inserts{id: 1}
+		if _, err := jobsOfMySQL(t, WithTablePrefix(prefix)).Add(t.Context(), db, AddModelJob{}); err != nil || !strings.HasPrefix(db.query, "INSERT INTO "+prefix+"async_job_tab (") {
+			t.Errorf("%q: %v, %v", prefix, db.query, err)
+		}
+	}
+}
+
+func TestTheMemoryOfHandlesHasAnEnd(t *testing.T) {
+	m := memory{stores: map[DB]*store.Store{}}
+	for range 3 * memoryMax {
+		db, mock, err := sqlmock.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mock.ExpectQuery("SELECT VERSION").WillReturnRows(sqlmock.NewRows([]string{"v"}).AddRow("PostgreSQL 17.2"))
+		for range 2 { // the second time it does not ask
+			if _, err := m.open(t.Context(), db); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(m.stores) > memoryMax {
+		t.Errorf("%d handles", len(m.stores))
 	}
 }

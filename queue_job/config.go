@@ -31,6 +31,10 @@ type Config struct {
 	// Db is the database that holds the tables. Configurations may name different ones. Required.
 	Db DB
 
+	// TablePrefix stands before the names of the three tables: "shop_" for shop_async_job_tab, or "jobs." for a schema of
+	// PostgreSQL or another database of MySQL. Who adds jobs opens them WithTablePrefix. Default: none.
+	TablePrefix string
+
 	// FirstPullDay is how old work may be at start: what fell due more than this many days before the runner started is
 	// left alone, and counted in a warning. Jobs due in the future are never left out. Default 7; -1: no limit.
 	FirstPullDay int
@@ -56,13 +60,16 @@ type Config struct {
 // Validate reports the first setting that cannot work, naming the field and the remedy. It asks no database.
 func (c *Config) Validate() error {
 	bad := func(field, remedy string, args ...any) error {
-		return fmt.Errorf("queue_job.Config.%s (job type %d, service %q): %s", field, c.JobType, c.ServiceName, fmt.Sprintf(remedy, args...))
+		return fmt.Errorf("queue_job.Config.%s (job type %d, service %q): %w", field, c.JobType, c.ServiceName, fmt.Errorf(remedy, args...))
 	}
+	prefixErr := store.CheckPrefix(c.TablePrefix)
 	switch {
 	case c.ServiceName == "":
 		return bad("ServiceName", "is empty; give the service a name, it shows in logs and in locked_by")
 	case store.NoHandle(c.Db):
 		return bad("Db", "is nil; set it to your *sql.DB")
+	case prefixErr != nil:
+		return bad("TablePrefix", "%w", prefixErr)
 	case c.HandleJobFunc == nil:
 		return bad("HandleJobFunc", "is nil; set it to the function that runs a job")
 	case c.MaxRetries < 0:

@@ -26,6 +26,7 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		"WorkerPoolCapacity": {func(c *Config) { c.WorkerPoolCapacity = -1 }},
 		"WorkerExpirySecond": {func(c *Config) { c.WorkerExpirySecond = -1 }},
 		"Db":                 {func(c *Config) { c.Db = nil }, func(c *Config) { c.Db = (*sql.DB)(nil) }},
+		"TablePrefix":        {func(c *Config) { c.TablePrefix = "a b" }, func(c *Config) { c.TablePrefix = strings.Repeat("x", 41) }},
 		"FirstPullDay":       {func(c *Config) { c.FirstPullDay = -2 }},
 		"QueueMaxSize":       {func(c *Config) { c.QueueMaxSize = -1 }},
 		"LoadLimit":          {func(c *Config) { c.LoadLimit = -1 }},

@@ -21,7 +21,11 @@ type mail struct {
 var db *sql.DB // opened with the driver of your choice
 
 // The order and its mail exist together or not at all.
-func ExampleAdd() {
+func ExampleJobs_Add() {
+	jobs, err := queue_job.Open(db) // once
+	if err != nil {
+		log.Fatal(err)
+	}
 	placeOrder := func(ctx context.Context, customer string) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
@@ -31,7 +35,7 @@ func ExampleAdd() {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO orders (customer) VALUES (?)", customer); err != nil {
 			return err
 		}
-		_, err = queue_job.Add(ctx, tx, queue_job.AddModelJob{
+		_, err = jobs.Add(ctx, tx, queue_job.AddModelJob{
 			JobType:   mailType,
 			JobParams: mail{To: customer, Subject: "Thank you for your order"},
 		})

@@ -6,8 +6,11 @@ import (
 	"strings"
 )
 
-//go:embed mysql.sql sqlite.sql
+//go:embed mysql.sql postgres.sql sqlite.sql
 var files embed.FS
+
+// fileOf is the schema file of each database that the store knows.
+var fileOf = map[string]string{"MySQL": "mysql.sql", "MariaDB": "mysql.sql", "PostgreSQL": "postgres.sql", "SQLite": "sqlite.sql"}
 
 // table is one CREATE TABLE of a schema file, with the indexes that belong to it.
 type table struct {
@@ -21,8 +24,8 @@ type table struct {
 type part struct{ name, add string }
 
 var (
-	createTable = regexp.MustCompile(`(?s)^CREATE TABLE IF NOT EXISTS (\w+) \(\n(.*)\n\)`)
-	createIndex = regexp.MustCompile(`^CREATE INDEX IF NOT EXISTS (\w+) ON (\w+)`)
+	createTable = regexp.MustCompile(`(?s)^CREATE TABLE IF NOT EXISTS ([\w.]+) \(\n(.*)\n\)`)
+	createIndex = regexp.MustCompile(`^CREATE INDEX IF NOT EXISTS (\w+) ON ([\w.]+)`)
 	keyLine     = regexp.MustCompile(`^KEY (\w+)`)
 	columnLine  = regexp.MustCompile(`^([a-z_]+) `)
 )

@@ -3,6 +3,8 @@ package schema
 import (
 	"strings"
 	"testing"
+
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // contract are the tables with their columns and, behind the bar, their indexes. The first columns are those of tables
@@ -22,8 +24,8 @@ func tablesOf(t *testing.T, file string) []*table {
 	return tables(string(text))
 }
 
-func TestBothFilesHaveTheContractsTablesColumnsAndIndexes(t *testing.T) {
-	for _, file := range []string{"mysql.sql", "sqlite.sql"} {
+func TestEveryFileHasTheContractsTablesColumnsAndIndexes(t *testing.T) {
+	for _, file := range []string{"mysql.sql", "postgres.sql", "sqlite.sql"} {
 		got := "\n"
 		for _, table := range tablesOf(t, file) {
 			got += strings.TrimSpace(table.name+": "+strings.Join(names(table.columns), " ")+" | "+strings.Join(names(table.indexes), " ")) + "\n"
@@ -35,7 +37,7 @@ func TestBothFilesHaveTheContractsTablesColumnsAndIndexes(t *testing.T) {
 }
 
 func TestNoLineOfAFileIsPassedOver(t *testing.T) {
-	for _, file := range []string{"mysql.sql", "sqlite.sql"} {
+	for _, file := range []string{"mysql.sql", "postgres.sql", "sqlite.sql"} {
 		for _, table := range tablesOf(t, file) {
 			lines := 0
 			for line := range strings.Lines(table.create) {
@@ -56,8 +58,9 @@ func TestNoLineOfAFileIsPassedOver(t *testing.T) {
 
 func TestWhatAnOlderTableLacksIsReadOffTheFilesLine(t *testing.T) {
 	for file, want := range map[string]string{
-		"mysql.sql":  "ALTER TABLE async_job_tab ADD KEY async_job_due (job_type, job_status, start_time, id)",
-		"sqlite.sql": "CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, start_time, id)",
+		"mysql.sql":    "ALTER TABLE async_job_tab ADD KEY async_job_due (job_type, job_status, start_time, id)",
+		"postgres.sql": "CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, start_time, id)\n  WHERE job_status IN (0, 3, 4) OR job_status IS NULL",
+		"sqlite.sql":   "CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, start_time, id)",
 	} {
 		jobs := tablesOf(t, file)[0]
 		if got := absent(jobs.indexes, []string{"PRIMARY"}); len(got) != 1 || got[0].add != want {
@@ -75,12 +78,34 @@ func TestAddedColumnsHaveADefaultSoThatPlainInsertsGoOnWorking(t *testing.T) {
 	for _, name := range strings.Fields("id params job_type job_status start_time create_time update_time lock_name lock_until locked_at locked_by") {
 		original[name] = true
 	}
-	for _, file := range []string{"mysql.sql", "sqlite.sql"} {
+	for _, file := range []string{"mysql.sql", "postgres.sql", "sqlite.sql"} {
 		for _, table := range tablesOf(t, file)[:2] {
 			for _, column := range table.columns {
 				if !original[column.name] && !strings.Contains(column.add, " DEFAULT ") {
 					t.Errorf("%s: %s", file, column.add)
 				}
+			}
+		}
+	}
+}
+
+func TestAPrefixStandsBeforeEveryNameAndTheIndexHasNoSchema(t *testing.T) {
+	for _, c := range []struct{ prefix, table, index string }{
+		{"shop_", "shop_async_job_tab", "shop_async_job_due"},
+		{"Jobs.", "Jobs.async_job_tab", "async_job_due"},
+		{"jobs.Shop_", "jobs.Shop_async_job_tab", "Shop_async_job_due"},
+	} {
+		for _, file := range []string{"mysql.sql", "postgres.sql", "sqlite.sql"} {
+			text, err := files.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs := tables(store.WithPrefix(string(text), c.prefix))[0]
+			if jobs.name != c.table || !strings.HasPrefix(jobs.create, "CREATE TABLE IF NOT EXISTS "+c.table+" (") || jobs.indexes[0].name != c.index {
+				t.Errorf("%s with %q: %s, %s, %s", file, c.prefix, jobs.name, jobs.indexes[0].name, jobs.create[:60])
+			}
+			if missing := absent(jobs.indexes, []string{strings.ToLower(c.index)}); len(missing) > 0 {
+				t.Errorf("%s with %q: an index that the database writes in lower case is missed", file, c.prefix)
 			}
 		}
 	}

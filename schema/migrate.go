@@ -1,5 +1,5 @@
-// Package schema holds the tables of every supported database, as the very files that are run (mysql.sql, sqlite.sql),
-// and brings a database up to them.
+// Package schema holds the tables of every supported database, as the very files that are run (mysql.sql,
+// postgres.sql, sqlite.sql), and brings a database up to them.
 package schema
 
 import (
@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -18,32 +17,32 @@ import (
 // Migrate creates the tables, or adds to existing ones what they lack; rows stay as they are. It only looks if there is
 // nothing to do, so a user without DDL rights can call it on an up-to-date schema. Many instances may call it at once.
 //
-// On MySQL and MariaDB, a table definition changes only when no transaction uses the table, and whoever comes while the
+// On a server, a table definition changes only when no transaction uses the table, and whoever comes while the
 // change waits, waits behind it. So Migrate waits at most a second at a time, lets the others through and tries again,
 // until the context ends.
 //
 // The error is an *OutdatedError when something is missing and the database refuses to have it added. Any other error,
 // a database that is away or read-only, or a table that stayed in use, may pass.
-func Migrate(ctx context.Context, db queue_job.DB) error {
-	st, missing, err := look(ctx, db)
+func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
+	p, missing, err := look(ctx, db, options)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
 	for len(missing) > 0 {
-		if err := runDDL(ctx, st, db, missing[0]); err != nil {
+		if err := p.run(ctx, missing[0]); err != nil {
 			// Whatever went wrong, another instance may have done it meanwhile: the schema decides, not the error.
-			still, errLook := lacking(ctx, st)
+			still, errLook := p.lacking(ctx)
 			switch same := len(still) > 0 && still[0] == missing[0]; {
-			case errLook == nil && same && refused.MatchString(err.Error()):
-				return &OutdatedError{Database: st.Database(), SQL: still, Err: err}
-			case errLook != nil || same && !waited.MatchString(err.Error()):
+			case errLook == nil && same && isRefusal(err):
+				return &OutdatedError{Database: p.store.Database(), SQL: still, Err: err}
+			case errLook != nil || same && !isWait(err):
 				return fmt.Errorf("bring the schema up to date: %w", errors.Join(err, errLook))
 			}
 			if !pause(ctx, 200*time.Millisecond) {
 				return fmt.Errorf("bring the schema up to date: %w", errors.Join(ctx.Err(), err))
 			}
 		}
-		if missing, err = lacking(ctx, st); err != nil {
+		if missing, err = p.lacking(ctx); err != nil {
 			return err
 		}
 	}
@@ -51,19 +50,41 @@ func Migrate(ctx context.Context, db queue_job.DB) error {
 }
 
 // Check reports, as an *OutdatedError, what the tables lack. It changes nothing: for shops whose DBAs run the DDL.
-func Check(ctx context.Context, db queue_job.DB) error {
-	st, missing, err := look(ctx, db)
+func Check(ctx context.Context, db queue_job.DB, options ...Option) error {
+	p, missing, err := look(ctx, db, options)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	return &OutdatedError{Database: st.Database(), SQL: missing}
+	return &OutdatedError{Database: p.store.Database(), SQL: missing}
 }
 
-func look(ctx context.Context, db queue_job.DB) (st *store.Store, missing []string, err error) {
-	if st, err = store.Open(ctx, db); err == nil {
-		missing, err = lacking(ctx, st)
+// Option changes which tables are meant.
+type Option func(*place)
+
+// WithTablePrefix means the tables whose names begin with the prefix, like queue_job.Config.TablePrefix.
+func WithTablePrefix(prefix string) Option {
+	return func(p *place) { p.prefix = prefix }
+}
+
+// place is where the tables are, or will be.
+type place struct {
+	db     queue_job.DB
+	store  *store.Store
+	prefix string
+}
+
+func look(ctx context.Context, db queue_job.DB, options []Option) (p place, missing []string, err error) {
+	p.db = db
+	for _, set := range options {
+		set(&p)
 	}
-	return st, missing, err
+	if err := store.CheckPrefix(p.prefix); err != nil {
+		return p, nil, fmt.Errorf("schema: table prefix %w", err)
+	}
+	if p.store, err = store.Open(ctx, db, p.prefix); err == nil {
+		missing, err = p.lacking(ctx)
+	}
+	return p, missing, err
 }
 
 // OutdatedError says that the tables lack something, and how to mend it.
@@ -84,21 +105,17 @@ func (e *OutdatedError) Error() string {
 func (e *OutdatedError) Unwrap() error { return e.Err }
 
 // lacking returns the statements that bring the database up to the schema file.
-func lacking(ctx context.Context, st *store.Store) (ddl []string, err error) {
-	file := "mysql.sql"
-	if st.Database() == "SQLite" {
-		file = "sqlite.sql"
-	}
-	text, err := files.ReadFile(file)
+func (p place) lacking(ctx context.Context) (ddl []string, err error) {
+	text, err := files.ReadFile(fileOf[p.store.Database()])
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range tables(string(text)) {
-		columns, err := st.Columns(ctx, t.name)
+	for _, t := range tables(store.WithPrefix(string(text), p.prefix)) {
+		columns, err := p.store.Columns(ctx, t.name)
 		if err != nil {
 			return nil, err
 		}
-		indexes, err := st.Indexes(ctx, t.name)
+		indexes, err := p.store.Indexes(ctx, t.name)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +129,7 @@ func lacking(ctx context.Context, st *store.Store) (ddl []string, err error) {
 		// Columns and indexes apart: new columns alone cost MySQL and MariaDB no copy of the table, and an index alone is
 		// built while rows come and go.
 		if missing := absent(t.columns, columns); len(missing) > 0 {
-			ddl = append(ddl, joinAlters(st, t, missing)...)
+			ddl = append(ddl, joinAlters(p.store, t, missing)...)
 		}
 		for _, index := range absent(t.indexes, indexes) {
 			ddl = append(ddl, index.add)
@@ -142,7 +159,7 @@ func absent(wanted []part, have []string) (missing []part) {
 		has[strings.ToLower(name)] = true
 	}
 	for _, p := range wanted {
-		if !has[p.name] {
+		if !has[strings.ToLower(p.name)] {
 			missing = append(missing, p)
 		}
 	}
@@ -156,14 +173,15 @@ func names(parts []part) (list []string) {
 	return list
 }
 
-// runDDL runs one statement that waits at most a second for a table's lock. That takes a session setting, so it takes a
+// run runs one statement that waits at most a second for a table's lock. That takes a session setting, so it takes a
 // connection of its own; through a handle that has none to give, the server's own limit holds.
-func runDDL(ctx context.Context, st *store.Store, db queue_job.DB, ddl string) error {
-	pool, ok := db.(interface {
+func (p place) run(ctx context.Context, ddl string) error {
+	pool, ok := p.db.(interface {
 		Conn(context.Context) (*sql.Conn, error)
 	})
-	if !ok || st.Database() == "SQLite" {
-		_, err := db.Exec(ddl)
+	short, usual := p.store.LockWait()
+	if !ok || short == "" {
+		_, err := p.db.Exec(ddl)
 		return err
 	}
 	conn, err := pool.Conn(ctx)
@@ -171,23 +189,13 @@ func runDDL(ctx context.Context, st *store.Store, db queue_job.DB, ddl string) e
 		return fmt.Errorf("connection for the schema: %w", err)
 	}
 	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1"); err != nil {
+	if _, err := conn.ExecContext(ctx, short); err != nil {
 		return err
 	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout")
+	defer conn.ExecContext(context.WithoutCancel(ctx), usual)
 	_, err = conn.ExecContext(ctx, ddl)
 	return err
 }
-
-// The error types are the drivers'; this goes by what they print: go-sql-driver's "Error 1142 (42000): …", SQLite's text.
-var (
-	// The statement waited too long for a lock (1205), met a deadlock (1213) or a change of the table (1412); on SQLite
-	// the database was busy. It is worth another try.
-	waited = regexp.MustCompile(`\bError (1205|1213|1412)\b|SQLITE_BUSY|database is locked|database table is locked`)
-	// The server will never do it for this user: access denied (1044, 1142, 1227, 1370), or it does not understand or
-	// cannot have such a table (1064, 1071, 1118).
-	refused = regexp.MustCompile(`\bError (1044|1142|1227|1370|1064|1071|1118)\b|readonly database|not authorized|syntax error`)
-)
 
 func pause(ctx context.Context, d time.Duration) bool {
 	select {

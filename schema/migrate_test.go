@@ -19,33 +19,6 @@ var (
 	errInUse    = errors.New("Error 1205 (HY000): Lock wait timeout exceeded; try restarting transaction")
 )
 
-func TestErrorsAreRefusedOrWaitedForOrReported(t *testing.T) {
-	for _, c := range []struct {
-		text            string
-		refused, waited bool
-	}{
-		{errDenied.Error(), true, false},
-		{"Error 1044 (42000): Access denied for user 'app'@'%' to database 'shop'", true, false},
-		{"Error 1071 (42000): Specified key was too long; max key length is 767 bytes", true, false},
-		{"attempt to write a readonly database (8)", true, false},
-		{errInUse.Error(), false, true},
-		{"Error 1213 (40001): Deadlock found when trying to get lock; try restarting transaction", false, true},
-		{"Error 1412 (HY000): Table definition has changed, please retry transaction", false, true},
-		{"database is locked (5) (SQLITE_BUSY)", false, true},
-		{errReadOnly.Error(), false, false},
-		{"Error 1836 (HY000): Running in read-only mode", false, false},
-		{"dial tcp 10.0.0.7:3306: connect: connection refused", false, false},
-		{"Error 11420 (HY000): a number that only contains another", false, false},
-	} {
-		if got := refused.MatchString(c.text); got != c.refused {
-			t.Errorf("refused %v: %s", got, c.text)
-		}
-		if got := waited.MatchString(c.text); got != c.waited {
-			t.Errorf("waited %v: %s", got, c.text)
-		}
-	}
-}
-
 func TestOutdatedErrorPrintsTheSQLAndWhyItWasNotRun(t *testing.T) {
 	err := &OutdatedError{Database: "MySQL", SQL: []string{"CREATE TABLE a", "ALTER TABLE b"}, Err: errDenied}
 	text := err.Error()
@@ -76,6 +49,7 @@ func withServer(t *testing.T, test func(t *testing.T, s server)) {
 			t.Fatal(err)
 		}
 		mock.ExpectQuery("SELECT VERSION").WillReturnRows(list("8.4.3"))
+		mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(list("1"))
 		test(t, server{mock, db})
 		if err := mock.ExpectationsWereMet(); err != nil {
 			t.Error(err)
@@ -96,8 +70,8 @@ func list(values ...string) *sqlmock.Rows {
 // looked expects a look at the tables: all is there but the indexes that are left out.
 func (s server) looked(t *testing.T, indexes ...string) {
 	for _, table := range tablesOf(t, "mysql.sql") {
-		s.ExpectQuery("information_schema.columns").WithArgs(table.name).WillReturnRows(list(names(table.columns)...))
-		s.ExpectQuery("information_schema.statistics").WithArgs(table.name).WillReturnRows(list(indexes...))
+		s.ExpectQuery("information_schema.columns .*'" + table.name + "'").WillReturnRows(list(names(table.columns)...))
+		s.ExpectQuery("information_schema.statistics .*'" + table.name + "'").WillReturnRows(list(indexes...))
 	}
 }
 
@@ -197,12 +171,4 @@ func TestCheckChangesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestAPortIsNoErrorNumber(t *testing.T) {
-	for _, text := range []string{"dial tcp 10.0.0.7:1142: connect: connection refused", "dial tcp 10.0.0.7:1205: connect: connection refused"} {
-		if refused.MatchString(text) || waited.MatchString(text) {
-			t.Error(text)
-		}
-	}
 }

@@ -29,6 +29,8 @@ type Config struct {
 	// ServiceName is the lock's name, at most 64 characters: who uses the same name shares the lock; upper and lower case
 	// are the same on MySQL and MariaDB. "job-" and a number names the lease of a job type. Required.
 	ServiceName string
+	// TablePrefix stands before the name of the table, like queue_job.Config.TablePrefix. Default: none.
+	TablePrefix string
 	// LockSecond is how long the lock outlives the sudden death of its holder. At least 2; default 10.
 	LockSecond uint32
 	// MinLockSecond is how long the lock stays taken at least, even if it is unlocked sooner: longer than the clocks of
@@ -46,9 +48,10 @@ var (
 
 // Lock is a lock that this process can hold, one holder at a time. Its methods may be called from many goroutines.
 type Lock struct {
-	want keeper.Want
-	log  logger.Logger
-	db   queue_job.DB
+	want        keeper.Want
+	log         logger.Logger
+	db          queue_job.DB
+	tablePrefix string
 
 	mu   sync.Mutex
 	held *holding // the last acquisition; it may be over
@@ -74,9 +77,12 @@ func New(cfg Config, log logger.Logger) (*Lock, error) {
 		cfg.LockSecond = uint32(lease.DefaultLock / time.Second)
 	}
 	const most = 24 * 60 * 60
+	prefixErr := store.CheckPrefix(cfg.TablePrefix)
 	switch n := len([]rune(cfg.ServiceName)); {
 	case store.NoHandle(cfg.DB):
 		return nil, errors.New("shedlock.Config.DB: is nil; set it to your *sql.DB")
+	case prefixErr != nil:
+		return nil, fmt.Errorf("shedlock.Config.TablePrefix: %w", prefixErr)
 	case n == 0:
 		return nil, errors.New("shedlock.Config.ServiceName: is empty; it is the lock's name")
 	case strings.TrimSpace(cfg.ServiceName) != cfg.ServiceName:
@@ -94,7 +100,7 @@ func New(cfg Config, log logger.Logger) (*Lock, error) {
 			Lock:    time.Duration(cfg.LockSecond) * time.Second,
 			MinLock: time.Duration(cfg.MinLockSecond) * time.Second,
 		},
-		log: log, db: cfg.DB,
+		log: log, db: cfg.DB, tablePrefix: cfg.TablePrefix,
 	}, nil
 }
 
@@ -112,7 +118,7 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 	if !l.held.over() {
 		return nil, nil
 	}
-	st, err := store.Open(ctx, l.db)
+	st, err := store.Open(ctx, l.db, l.tablePrefix)
 	if err != nil {
 		return nil, err
 	}

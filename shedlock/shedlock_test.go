@@ -53,6 +53,7 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		{func(c *Config) { c.ServiceName = " nightly" }, "ServiceName", "begins or ends with a space"},
 		{func(c *Config) { c.ServiceName = "nightly\n" }, "ServiceName", "begins or ends with a space"},
 		{func(c *Config) { c.ServiceName = strings.Repeat("é", 65) }, "ServiceName", "65 characters; the column lock_name holds 64"},
+		{func(c *Config) { c.TablePrefix = "a b" }, "TablePrefix", "use letters, digits and underscores"},
 		{func(c *Config) { c.LockSecond = 1 }, "LockSecond", "use 2 or more, or 0 for the default of 10"},
 		{func(c *Config) { c.LockSecond = 86_401 }, "LockSecond", "use 86400 (a day) or less"},
 		{func(c *Config) { c.MinLockSecond = 86_401 }, "MinLockSecond", "use 86400 (a day) or less"},

@@ -54,6 +54,7 @@ type notification struct {
 // shop is the application: it has a database, and customers who come for one visit.
 type shop struct {
 	db     *sql.DB
+	jobs   *queue_job.Jobs
 	now    string // SQL: the database's clock, in unix milliseconds
 	where  string // the database, for people
 	close  func()
@@ -89,7 +90,7 @@ func (s *shop) sell(ctx context.Context, o order) error {
 	if o.DueIn > 0 {
 		job.StartTime = uint32(time.Now().Add(o.DueIn).Unix())
 	}
-	if _, err := queue_job.Add(ctx, tx, job); err != nil {
+	if _, err := s.jobs.Add(ctx, tx, job); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO quickstart_order (visit, number, due, paid) VALUES (?, ?, ?, "+s.now+")",
@@ -242,6 +243,10 @@ func openShop(ctx context.Context, dsn string, orders []order) (*shop, error) {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	s.orders, s.visit = orders, time.Now().UnixNano()
+	if s.jobs, err = queue_job.Open(s.db); err != nil {
+		s.close()
+		return nil, err
+	}
 	_, err = s.db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS quickstart_order (
 		visit       bigint NOT NULL,
 		number      int NOT NULL,

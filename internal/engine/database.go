@@ -47,8 +47,8 @@ type held struct {
 	lease *keeper.Lease
 }
 
-func openDatabase(ctx context.Context, open func(context.Context, queue_job.DB) (Tables, error), configs []queue_job.Config, log logger.Logger, alone chan struct{}) (_ *database, err error) {
-	tables, err := open(ctx, configs[0].Db)
+func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, alone chan struct{}) (_ *database, err error) {
+	tables, err := open(ctx, configs[0])
 	if err != nil {
 		return nil, err
 	}

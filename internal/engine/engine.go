@@ -24,7 +24,7 @@ type Engine struct {
 }
 
 // Start opens the databases and starts the loops. The configurations are complete and valid.
-func Start(ctx context.Context, open func(context.Context, queue_job.DB) (Tables, error), configs []queue_job.Config, log logger.Logger) (*Engine, error) {
+func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger) (*Engine, error) {
 	e := &Engine{}
 	alone := make(chan struct{}, 1)
 	for _, group := range ByDatabase(configs) {
@@ -55,19 +55,23 @@ func (e *Engine) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ByDatabase groups configurations by their database handle.
+// ByDatabase groups configurations by their database handle and the prefix of the tables in it.
 func ByDatabase(configs []queue_job.Config) (groups [][]queue_job.Config) {
-	index := map[queue_job.DB]int{}
+	type place struct {
+		db     queue_job.DB
+		prefix string
+	}
+	index := map[place]int{}
 	for _, cfg := range configs {
 		i, ok := -1, false
 		if reflect.TypeOf(cfg.Db).Comparable() {
-			i, ok = index[cfg.Db]
+			i, ok = index[place{cfg.Db, cfg.TablePrefix}]
 		}
 		if !ok {
 			i = len(groups)
 			groups = append(groups, nil)
 			if reflect.TypeOf(cfg.Db).Comparable() {
-				index[cfg.Db] = i
+				index[place{cfg.Db, cfg.TablePrefix}] = i
 			}
 		}
 		groups[i] = append(groups[i], cfg)

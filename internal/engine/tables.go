@@ -32,9 +32,9 @@ type Jobs interface {
 	LogAttempts(ctx context.Context, attempts []store.Attempt) error
 }
 
-// Open opens the tables that a handle leads to.
-func Open(ctx context.Context, db queue_job.DB) (Tables, error) {
-	jobs, err := store.Open(ctx, db)
+// Open opens the tables that a configuration names.
+func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
+	jobs, err := store.Open(ctx, cfg.Db, cfg.TablePrefix)
 	if err != nil {
 		return Tables{}, err
 	}

@@ -28,6 +28,7 @@ const (
 	release     kind = "release"
 	readRelease kind = "read what was released"
 	version     kind = "version"
+	autocommit  kind = "autocommit"
 )
 
 func kindOf(query string) kind {
@@ -35,7 +36,7 @@ func kindOf(query string) kind {
 		part string
 		kind kind
 	}{
-		{"VERSION()", version}, {"AS free", see}, {"INSERT", makeRow}, {"SET term", take}, {"lock_name, term", readTake}, {"COUNT(*)", readRelease},
+		{"VERSION()", version}, {"@@autocommit", autocommit}, {"AS free", see}, {"INSERT", makeRow}, {"SET term", take}, {"lock_name, term", readTake}, {"COUNT(*)", readRelease},
 		{"SELECT lock_name", readKeep}, {"lock_name IN", keep}, {"lock_name = ?", release},
 	} {
 		if strings.Contains(query, k.part) {
@@ -76,17 +77,18 @@ func withKeeper(t *testing.T, test func(t *testing.T, f *fake)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{began: time.Now(), next: map[kind][]answer{}, sent: map[kind][]sent{}, always: map[kind]answer{
-			version:  {rows: [][]driver.Value{{"8.4.3"}}},
-			see:      {rows: [][]driver.Value{{"job-1", int64(1)}}},
-			makeRow:  {changed: 1},
-			take:     {changed: 1},
-			readTake: {rows: [][]driver.Value{{"job-1", int64(41)}}},
-			keep:     {changed: 1},
-			release:  {changed: 1},
+			version:    {rows: [][]driver.Value{{"8.4.3"}}},
+			autocommit: {rows: [][]driver.Value{{"1"}}},
+			see:        {rows: [][]driver.Value{{"job-1", int64(1)}}},
+			makeRow:    {changed: 1},
+			take:       {changed: 1},
+			readTake:   {rows: [][]driver.Value{{"job-1", int64(41)}}},
+			keep:       {changed: 1},
+			release:    {changed: 1},
 		}}
 		db := sql.OpenDB(f)
 		defer db.Close()
-		st, err := store.Open(t.Context(), db)
+		st, err := store.Open(t.Context(), db, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -320,7 +320,7 @@ func (i *instance) start() *engine.Engine {
 	defer giveUp()
 	for {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
-		opened := func(context.Context, queue_job.DB) (engine.Tables, error) {
+		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
 			return engine.Tables{Jobs: i.link, Leases: i.link, Close: func() {}}, nil
 		}
 		e, err := engine.Start(ctx, opened, i.configs(), journal{i})

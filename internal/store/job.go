@@ -6,8 +6,27 @@ import (
 	"strings"
 )
 
-// AddJob inserts one row with status 0 through any handle, a transaction's too, and returns its id.
-const AddJob = "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES (?, ?, 0, ?, ?, ?)"
+// AddJob inserts one row with status 0 and returns its id.
+func (s *Store) AddJob(ctx context.Context, params string, jobType int32, startTime uint32, created int64) (id uint64, err error) {
+	query := fmt.Sprintf("INSERT INTO %s (params, job_type, job_status, start_time, create_time, update_time) VALUES (?, ?, 0, ?, ?, ?)%s", s.jobs, s.returning)
+	args := []any{params, jobType, startTime, created, created}
+	if s.returning != "" {
+		ids, err := read(ctx, s, column[uint64], query, args...)
+		if err == nil && len(ids) != 1 {
+			err = fmt.Errorf("%d ids for one row", len(ids))
+		}
+		if err != nil {
+			return 0, err
+		}
+		return ids[0], nil
+	}
+	result, err := s.execute(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	last, err := result.LastInsertId()
+	return uint64(last), wrap("id of the row", err)
+}
 
 // Mark claims pending rows for the term: from here on, only this term or a later one can write their outcome. A row
 // that still bore an earlier term was in flight when its process died, which is counted in lost. A row that was created
@@ -17,9 +36,10 @@ const AddJob = "INSERT INTO async_job_tab (params, job_type, job_status, start_t
 // one already; MarkedRows tells which are ours. Sent again, it leaves rows that bear the term as they are.
 func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy, term int64) (int, error) {
 	// On MySQL, SET is evaluated from left to right: lost must look at term before term is set.
+	args := s.arguments()
 	n, err := s.exec(ctx, fmt.Sprintf(
-		"UPDATE async_job_tab %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %d, attempts = attempts + 1, update_time = %s WHERE id IN (%s) AND term < %d AND %s <= %d AND %s",
-		s.byPrimary, term, s.now, numbers(ids), term, fmt.Sprintf(s.integer, "create_time"), createdBy, pending))
+		"UPDATE %s %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %s, attempts = attempts + 1, update_time = %s WHERE %s AND term < %s AND %s <= %s AND %s",
+		s.jobs, s.byPrimary, args.number(term), s.now, args.idIn(ids), args.number(term), fmt.Sprintf(s.integer, "create_time"), args.number(createdBy), pending), args.list...)
 	return n, wrap("mark jobs", err)
 }
 
@@ -32,46 +52,52 @@ type Marked struct {
 
 // MarkedRows reads which of the rows are pending and bear the term.
 func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Marked, error) {
-	rows, err := read(ctx, s, structs[Marked], fmt.Sprintf("SELECT id, attempts, lost FROM async_job_tab %s WHERE %s",
-		s.byPrimary, ours(ids, term)))
+	args := s.arguments()
+	rows, err := read(ctx, s, structs[Marked], fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s",
+		s.jobs, s.byPrimary, args.ours(ids, term)), args.list...)
 	return rows, wrap("read back marked jobs", err)
 }
 
 // UnmarkJobs takes back the marks of rows that were not started: as if they had never been marked. Rows of a later term
 // and final rows stay as they are.
 func (s *Store) UnmarkJobs(ctx context.Context, ids []uint64, term int64) error {
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE async_job_tab %s SET term = 0, attempts = attempts - 1, update_time = %s WHERE %s",
-		s.byPrimary, s.now, ours(ids, term)))
+	args := s.arguments()
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET term = 0, attempts = attempts - 1, update_time = %s WHERE %s",
+		s.jobs, s.byPrimary, s.now, args.ours(ids, term)), args.list...)
 	return wrap("unmark jobs", err)
 }
 
 // Finish writes a final status to rows that bear the term. It returns how many it wrote; fewer than asked: a later term
 // has taken the rest over, they were finished by other means, or an earlier sending of this statement did it.
 func (s *Store) Finish(ctx context.Context, ids []uint64, term int64, status int32) (int, error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE async_job_tab %s SET job_status = %d, update_time = %s WHERE %s",
-		s.byPrimary, status, s.now, ours(ids, term)))
+	args := s.arguments()
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET job_status = %d, update_time = %s WHERE %s",
+		s.jobs, s.byPrimary, status, s.now, args.ours(ids, term)), args.list...)
 	return n, wrap("finish jobs", err)
 }
 
 // PutBack writes a pending status to rows that bear the term, to run again after so many seconds, and takes the mark
 // off them. Retried is added to their count of retries. The result is that of Finish.
 func (s *Store) PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (int, error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE async_job_tab %s SET job_status = %d, start_time = %s, retries = retries + %d, term = 0, update_time = %s WHERE %s",
-		s.byPrimary, status, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, wait)), retried, s.now, ours(ids, term)))
+	args := s.arguments()
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, term = 0, update_time = %s WHERE %s",
+		s.jobs, s.byPrimary, status, fmt.Sprintf(s.ceiling, s.nowPrecise+" + "+args.seconds(wait)), retried, s.now, args.ours(ids, term)), args.list...)
 	return n, wrap("put back jobs", err)
 }
 
 // FailLost ends rows whose runs were lost: those that bear an earlier term than this one, when so many runs before were
 // lost too. It counts the loss, puts its own term in, and sets the status failed. The result is that of Finish.
 func (s *Store) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int) (int, error) {
+	args := s.arguments()
 	n, err := s.exec(ctx, fmt.Sprintf(
-		"UPDATE async_job_tab %s SET lost = lost + 1, term = %d, job_status = 2, update_time = %s WHERE id IN (%s) AND term <> 0 AND term < %d AND lost >= %d AND %s",
-		s.byPrimary, term, s.now, numbers(ids), term, lostBefore, pending))
+		"UPDATE %s %s SET lost = lost + 1, term = %s, job_status = 2, update_time = %s WHERE %s AND term <> 0 AND term < %s AND lost >= %d AND %s",
+		s.jobs, s.byPrimary, args.number(term), s.now, args.idIn(ids), args.number(term), lostBefore, pending), args.list...)
 	return n, wrap("fail lost jobs", err)
 }
 
-func ours(ids []uint64, term int64) string {
-	return fmt.Sprintf("id IN (%s) AND term = %d AND %s", numbers(ids), term, pending)
+// ours writes the condition that a row is one of these, pending, and bears the term.
+func (a *arguments) ours(ids []uint64, term int64) string {
+	return fmt.Sprintf("%s AND term = %s AND %s", a.idIn(ids), a.number(term), pending)
 }
 
 // Attempt is a run of a job that did not succeed, as it stands in async_job_log_tab. Times are unix milliseconds.
@@ -102,30 +128,20 @@ func (s *Store) LogAttempts(ctx context.Context, attempts []Attempt) error {
 			args = append(args, a.JobID, a.Attempt, a.Term, a.Outcome, cut(a.Error, attemptErrorMax), a.Started, a.Finished, cut(a.Instance, 255))
 		}
 		const values = "(?, ?, ?, ?, ?, ?, ?, ?)"
-		if _, err := s.exec(ctx, fmt.Sprintf("%s async_job_log_tab (%s) VALUES %s%s", s.insertNew, attemptColumns, values,
-			strings.Repeat(", "+values, len(some)-1)), args...); err != nil {
+		if _, err := s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s%s", s.insertNew, s.attempts, attemptColumns, values,
+			strings.Repeat(", "+values, len(some)-1), s.unlessThere), args...); err != nil {
 			return wrap("log attempts", err)
 		}
 	}
 	return nil
 }
 
-// cut shortens text to so many characters and mends what is not UTF-8, so that the column takes it.
+// cut shortens text to so many characters and mends what is not UTF-8, and zeros, which PostgreSQL takes in no text, so
+// that the column takes it.
 func cut(text string, max int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	if runes := []rune(text); len(runes) > max {
 		return string(runes[:max-1]) + "…"
 	}
 	return text
-}
-
-// Columns and Indexes read the names of what a table has; none: there is no such table.
-func (s *Store) Columns(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s, column[string], s.columnsOf, table)
-	return names, wrap("columns of "+table, err)
-}
-
-func (s *Store) Indexes(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s, column[string], s.indexesOf, table)
-	return names, wrap("indexes of "+table, err)
 }

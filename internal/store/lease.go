@@ -20,7 +20,7 @@ type Seen struct {
 // SeeLeases reads which of the leases are free. A name that is missing has no row yet. It locks nothing.
 func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 	query, args, err := sqlx.In(fmt.Sprintf(
-		"SELECT lock_name, %s <= %s AS free FROM shedlock_tab WHERE lock_name IN (?)", s.unix("lock_until"), s.now), names)
+		"SELECT lock_name, %s <= %s AS free FROM %s WHERE lock_name IN (?)", s.unix("lock_until"), s.leaseNow, s.leases), names)
 	if err != nil {
 		return nil, err
 	}
@@ -36,8 +36,8 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 	for i, name := range slices.Sorted(slices.Values(names)) {
 		args[i] = name
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("%s shedlock_tab (lock_name, locked_by) VALUES (?, '')%s",
-		s.insertNew, strings.Repeat(", (?, '')", len(names)-1)), args...)
+	_, err := s.exec(ctx, fmt.Sprintf("%s %s (lock_name, locked_by) VALUES (?, '')%s%s",
+		s.insertNew, s.leases, strings.Repeat(", (?, '')", len(names)-1), s.unlessThere), args...)
 	return wrap("make leases", err)
 }
 
@@ -51,8 +51,8 @@ func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, lo
 	// SET is evaluated from left to right on MySQL; no assignment here reads a column that an earlier one wrote.
 	query, args, err := sqlx.In(fmt.Sprintf(
 		"%s SET term = %s(term + 1, %s), locked_by = ?, locked_at = %s, lock_until = %s WHERE lock_name IN (?) AND %s <= %s",
-		s.leaseUpdate, s.greatest, s.nowMillis, s.timestamp(s.now), s.timestamp(fmt.Sprintf("%s + %d", s.nowRounded, lockSeconds)),
-		s.unix("lock_until"), s.now), owner, names)
+		s.leaseUpdate, s.greatest, s.leaseMillis, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)),
+		s.unix("lock_until"), s.leaseNow), owner, names)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, lo
 
 func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (map[string]int64, error) {
 	query, args, err := sqlx.In(fmt.Sprintf(
-		"SELECT lock_name, term FROM shedlock_tab WHERE lock_name IN (?) AND locked_by = ? AND %s > %s", s.unix("lock_until"), s.now), names, owner)
+		"SELECT lock_name, term FROM %s WHERE lock_name IN (?) AND locked_by = ? AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow), names, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (m
 func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64) ([]string, error) {
 	query, args, err := sqlx.In(fmt.Sprintf(
 		"%s SET lock_until = %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s",
-		s.leaseUpdate, s.timestamp(fmt.Sprintf("%s + %d", s.nowRounded, lockSeconds)), s.unix("lock_until"), s.now), names, owners)
+		s.leaseUpdate, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)), s.unix("lock_until"), s.leaseNow), names, owners)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 	}
 	// Fewer rows: some are lost, or two renewals fell into one second and the second one changed nothing.
 	query, args, err = sqlx.In(fmt.Sprintf(
-		"SELECT lock_name FROM shedlock_tab WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s", s.unix("lock_until"), s.now), names, owners)
+		"SELECT lock_name FROM %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow), names, owners)
 	if err != nil {
 		return nil, err
 	}
@@ -113,17 +113,17 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 // ReleaseLease ends a lease of this owner, at once or when it has been held for atLeast, and reports whether it was still
 // the owner's. It changes nothing if somebody else has it; sent again, it changes nothing that matters.
 func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast time.Duration) (ours bool, err error) {
-	until := s.now
+	until := s.leaseNow
 	if atLeast > 0 {
 		// locked_at has lost its fraction of a second, which would be missing from the time held.
-		until = fmt.Sprintf("%s(%s, %s + %d)", s.greatest, s.now, s.unix("locked_at"), int64(atLeast/time.Second)+1)
+		until = fmt.Sprintf("%s(%s, %s + %d)", s.greatest, s.leaseNow, s.unix("locked_at"), int64(atLeast/time.Second)+1)
 	}
 	n, err := s.exec(ctx, fmt.Sprintf("%s SET lock_until = %s WHERE lock_name = ? AND locked_by = ?", s.leaseUpdate, s.timestamp(until)), name, owner)
 	if err != nil || n > 0 {
 		return n > 0, wrap("release lease", err)
 	}
 	// No row: it is somebody else's, or lock_until happened to have the value already.
-	rows, err := read(ctx, s, column[int], "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name = ? AND locked_by = ?", name, owner)
+	rows, err := read(ctx, s, column[int], fmt.Sprintf("SELECT COUNT(*) FROM %s WHERE lock_name = ? AND locked_by = ?", s.leases), name, owner)
 	if err != nil {
 		return false, wrap("read released lease", err)
 	}

@@ -38,7 +38,7 @@ func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) 
 	_, err = read(ctx, s, func(rows *sql.Rows) (struct{}, error) {
 		rows.Next()
 		return struct{}{}, rows.Scan(&id, &now)
-	}, fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM async_job_tab), %s", s.nowPrecise))
+	}, fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s), %s", s.jobs, s.nowPrecise))
 	return id, now, wrap("newest job", err)
 }
 
@@ -57,17 +57,18 @@ type TailRow struct {
 // horizon seconds. Fewer rows than the limit: there are no more at this moment; but a transaction that is still open
 // may add one below the last.
 func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, types []int32, horizon int64, limit int) ([]TailRow, error) {
+	args := s.arguments()
 	var where strings.Builder
-	fmt.Fprintf(&where, "id >= %d", from)
+	fmt.Fprintf(&where, "id >= %s", args.id(from))
 	for _, gap := range gaps {
-		fmt.Fprintf(&where, " OR id BETWEEN %d AND %d", gap.From, gap.To)
+		fmt.Fprintf(&where, " OR id BETWEEN %s AND %s", args.id(gap.From), args.id(gap.To))
 	}
 	whole := "1 = 0"
 	if len(types) > 0 {
 		whole = fmt.Sprintf("job_type IN (%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", numbers(types), pending, s.now, horizon)
 	}
-	rows, err := read(ctx, s, jobRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM async_job_tab %[3]s WHERE %[4]s ORDER BY id LIMIT %[5]d",
-		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.byPrimary, where.String(), limit))
+	rows, err := read(ctx, s, jobRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
+		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
 		tailed[i] = TailRow{rows[i].Row, rows[i].part == 1}
@@ -78,13 +79,14 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, types []int32
 // SweepAll reads pending rows of the types that are due within horizon seconds, in no particular order, at most limit
 // rows of each of four kinds. More reports that a limit was reached, so there may be others.
 func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []Row, more bool, err error) {
+	args := s.arguments()
 	var parts []string
 	for _, status := range []string{"job_status IN (0, 3, 4)", "job_status IS NULL"} {
 		for _, start := range []string{fmt.Sprintf("start_time <= %s + %d", s.now, horizon), "start_time IS NULL"} {
-			parts = append(parts, s.selectJobs(len(parts), fmt.Sprintf("job_type IN (%s) AND %s AND %s", numbers(types), status, start), "", limit))
+			parts = append(parts, s.selectJobs(len(parts), fmt.Sprintf("job_type IN (%s) AND %s AND %s", numbers(types), status, start), "", limit, args))
 		}
 	}
-	got, err := read(ctx, s, jobRows, unionAll(parts))
+	got, err := read(ctx, s, jobRows, unionAll(parts), args.list...)
 	count := make([]int, len(parts))
 	for _, row := range got {
 		count[row.part]++
@@ -137,12 +139,12 @@ type Place struct {
 	ID        uint64
 }
 
-func (p Place) where(jobType int32, until string) string {
+func (p Place) where(jobType int32, until string, args *arguments) string {
 	if p.Start != AtATime {
-		return fmt.Sprintf("%s AND id > %d", p.Lane.where(jobType), p.ID)
+		return fmt.Sprintf("%s AND id > %s", p.Lane.where(jobType), args.id(p.ID))
 	}
-	return fmt.Sprintf("%s AND start_time >= %d AND start_time <= %s AND (start_time > %d OR id > %d)",
-		p.Lane.where(jobType), p.StartTime, until, p.StartTime, p.ID)
+	return fmt.Sprintf("%s AND start_time >= %s AND start_time <= %s AND (start_time > %s OR id > %s)",
+		p.Lane.where(jobType), args.number(p.StartTime), until, args.number(p.StartTime), args.id(p.ID))
 }
 
 func (l Lane) order() string {
@@ -155,11 +157,12 @@ func (l Lane) order() string {
 // Page reads, behind each place, the rows of the lane that are due within horizon seconds, in the lane's order, at most
 // limit of them for each place. Fewer: the lane has no more at this moment. The result has a list for each place.
 func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon int64, limit int) ([][]Row, error) {
+	args := s.arguments()
 	parts := make([]string, len(places))
 	for i, place := range places {
-		parts[i] = s.selectJobs(i, place.where(jobType, fmt.Sprintf("%s + %d", s.now, horizon)), place.order(), limit)
+		parts[i] = s.selectJobs(i, place.where(jobType, fmt.Sprintf("%s + %d", s.now, horizon), args), place.order(), limit, args)
 	}
-	rows, err := read(ctx, s, jobRows, unionAll(parts))
+	rows, err := read(ctx, s, jobRows, unionAll(parts), args.list...)
 	if err != nil {
 		return nil, wrap("page jobs", err)
 	}
@@ -177,8 +180,8 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before int64, upTo uint64) (Place, int, error) {
 	where := fmt.Sprintf("%s AND start_time < %d AND id <= %d", lane.where(jobType), before, upTo)
 	if lane.Start != AtATime {
-		young, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM async_job_tab %s WHERE %s AND create_time >= %d ORDER BY id LIMIT 1",
-			s.byDue, lane.where(jobType), before))
+		young, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND create_time >= %d ORDER BY id LIMIT 1",
+			s.jobs, s.byDue, lane.where(jobType), before))
 		if err != nil {
 			return Place{}, 0, wrap("first young job", err)
 		}
@@ -191,7 +194,7 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 		N    int    `db:"n"`
 		Last uint64 `db:"last"`
 	}
-	old, err := read(ctx, s, structs[counted], fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last FROM async_job_tab %s WHERE %s", s.byDue, where))
+	old, err := read(ctx, s, structs[counted], fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last FROM %s %s WHERE %s", s.jobs, s.byDue, where))
 	if err != nil {
 		return Place{}, 0, wrap("count abandoned jobs", err)
 	}
@@ -202,12 +205,12 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 }
 
 // selectJobs reads rows along the due index; part says in the result which of several selects a row came from.
-func (s *Store) selectJobs(part int, where, order string, limit int) string {
+func (s *Store) selectJobs(part int, where, order string, limit int, args *arguments) string {
 	if order != "" {
 		order = " ORDER BY " + order
 	}
-	return fmt.Sprintf("SELECT %d AS part, %s FROM async_job_tab %s WHERE %s%s LIMIT %d",
-		part, s.rowColumns("params"), s.byDue, where, order, limit)
+	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s%s LIMIT %s",
+		part, s.rowColumns("params"), s.jobs, s.byDue, where, order, args.number(int64(limit)))
 }
 
 // unionAll joins selects that have a limit each; such a select must be a derived table, except when it is alone.

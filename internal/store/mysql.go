@@ -12,16 +12,17 @@ func mysqlFamily(name string) dialect {
 		name: name,
 		// UNIX_TIMESTAMP() without argument and the microseconds of NOW(6) are the same in every session time zone;
 		// UNIX_TIMESTAMP(NOW(6)) is an hour off for an hour each autumn.
-		now:        "UNIX_TIMESTAMP()",
-		nowPrecise: "(UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)",
-		nowRounded: "(UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000))",
-		nowMillis:  "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)",
-		fromUnix:   "FROM_UNIXTIME(%s)",
-		toUnix:     "UNIX_TIMESTAMP(%s)",
-		greatest:   "GREATEST",
-		ceiling:    "CEILING(%s)",
-		integer:    "%s",
-		insertNew:  "INSERT IGNORE INTO",
+		now:          "UNIX_TIMESTAMP()",
+		nowPrecise:   "(UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)",
+		leaseNow:     "UNIX_TIMESTAMP()",
+		leaseRounded: "(UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000))",
+		leaseMillis:  "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)",
+		fromUnix:     "FROM_UNIXTIME(%s)",
+		toUnix:       "UNIX_TIMESTAMP(%s)",
+		greatest:     "GREATEST",
+		ceiling:      "CEILING(%s)",
+		integer:      "%s",
+		insertNew:    "INSERT IGNORE INTO",
 		// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC: in the hour that summer time repeats,
 		// a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement runs in UTC,
 		// whatever the session's zone: the first comment is MariaDB's way, the second MySQL's (8.0.17 and later).
@@ -29,8 +30,14 @@ func mysqlFamily(name string) dialect {
 		// On a small or freshly filled table the optimizer may scan it all instead, which locks every row and gap.
 		byPrimary:     "FORCE INDEX (PRIMARY)",
 		byDue:         "FORCE INDEX (async_job_due)",
-		columnsOf:     "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?",
-		indexesOf:     "SELECT DISTINCT index_name AS name FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = ?",
+		columnsOf:     "SELECT column_name AS name FROM information_schema.columns WHERE " + thatTable,
+		indexesOf:     "SELECT DISTINCT index_name AS name FROM information_schema.statistics WHERE " + thatTable,
+		autocommit:    "SELECT @@autocommit",
+		impatient:     "SET SESSION lock_wait_timeout = 1",
+		patient:       "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
 		reservesConns: true,
 	}
 }
+
+// thatTable is the table of a name that may have its database before a dot.
+const thatTable = "table_name = SUBSTRING_INDEX('%[1]s', '.', -1) AND table_schema = IF(LOCATE('.', '%[1]s') > 0, SUBSTRING_INDEX('%[1]s', '.', 1), DATABASE())"

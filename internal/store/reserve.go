@@ -29,14 +29,16 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 		reservations.of[pool] = own
 	}
 	own.users++
-	return &Store{db: own, dialect: s.dialect, reading: own.turn, writing: own.turn}, sync.OnceFunc(own.leave)
+	reserved = &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, reading: own.turn, writing: own.turn}
+	return reserved, sync.OnceFunc(own.leave)
 }
 
 // connPool is what a *sql.DB, and whatever embeds one, has.
 type connPool interface {
+	execer
+	queryer
+	beginner
 	Conn(context.Context) (*sql.Conn, error)
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	SetMaxOpenConns(int)
 	Stats() sql.DBStats
 }
@@ -91,6 +93,19 @@ func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (
 	rows, err := conn.QueryContext(ctx, query, args...)
 	c.dropOn(err, conn)
 	return rows, err
+}
+
+func (c *ownConn) BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error) {
+	if c.given {
+		return c.pool.BeginTx(ctx, options)
+	}
+	conn, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := conn.BeginTx(ctx, options)
+	c.dropOn(err, conn)
+	return tx, err
 }
 
 // open returns the connection, opening it if there is none. The place for it is made beside whatever handlers hold:

@@ -72,7 +72,7 @@ func poolOf(t *testing.T) *sql.DB {
 	return db
 }
 
-func storeOn(db DB) *Store { return &Store{db: db, dialect: mysql} }
+func storeOn(db DB) *Store { return &Store{db: db, dialect: mysql, tables: named("")} }
 
 // use sends a statement through a store and expects the pool to have the limit afterwards.
 func use(t *testing.T, s *Store, pool *sql.DB, limit int) {

@@ -18,6 +18,7 @@ var verbs = map[string]func(context.Context, *Store){
 			_, _, _ = s.Abandoned(ctx, 7, lane, 1000, 500)
 		}
 	},
+	"AddJob":       func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, "{}", 7, 0, 1_700_000_000) },
 	"Columns":      func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
 	"FailLost":     func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, ids, 9, 2) },
 	"Finish":       func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, ids, 9, 1) },
@@ -72,7 +73,7 @@ func sentBy(t *testing.T, d dialect, verb func(context.Context, *Store)) []state
 	t.Helper()
 	db := poolOf(t)
 	r := &recorder{DB: db}
-	verb(t.Context(), &Store{db: r, dialect: d})
+	verb(t.Context(), &Store{db: r, dialect: d, tables: named("")})
 	return r.sent
 }
 
@@ -86,7 +87,7 @@ func TestEveryVerbsStatementsAreLookedAtHere(t *testing.T) {
 		}
 	}
 	for name, verb := range verbs {
-		for _, d := range []dialect{mysql, mariadb, sqlite} {
+		for _, d := range []dialect{mysql, mariadb, postgres, sqlite} {
 			if len(sentBy(t, d, verb)) == 0 {
 				t.Errorf("%s sends nothing to %s", name, d.name)
 			}
@@ -97,7 +98,7 @@ func TestEveryVerbsStatementsAreLookedAtHere(t *testing.T) {
 func TestTheStatementsRunOnMySQL57(t *testing.T) {
 	tooNew := regexp.MustCompile(`(?i)\bSKIP\s+LOCKED\b|\bNOWAIT\b|\bOVER\s*\(|\bWITH\b|\bJSON\w*|->|\bRETURNING\b|\bLATERAL\b|\bEXCEPT\b|\bINTERSECT\b|\)\s*AS\s+new\b|FULL\s+OUTER`)
 	for name, verb := range verbs {
-		for _, s := range append(sentBy(t, mysql, verb), statement{text: AddJob}) {
+		for _, s := range sentBy(t, mysql, verb) {
 			if found := tooNew.FindString(s.text); found != "" {
 				t.Errorf("%s says %q: %s", name, found, s.text)
 			}
@@ -141,5 +142,59 @@ func TestALongLogIsWrittenInPieces(t *testing.T) {
 	}
 	if written != 450 {
 		t.Errorf("%d of 450 attempts written", written)
+	}
+}
+
+func TestToPostgreSQLABatchIsOneTextWhateverItsNumbers(t *testing.T) {
+	other := map[string]func(context.Context, *Store){
+		"FailLost":   func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, []uint64{7}, 10, 2) },
+		"Finish":     func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, []uint64{7}, 10, 1) },
+		"Mark":       func(ctx context.Context, s *Store) { _, _ = s.Mark(ctx, []uint64{7}, 1_800_000_000, 10) },
+		"MarkedRows": func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, []uint64{7}, 10) },
+		"Newest":     verbs["Newest"],
+		"PutBack":    func(ctx context.Context, s *Store) { _, _ = s.PutBack(ctx, []uint64{7}, 10, 4, 0.25, 1) },
+		"SweepAll":   func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 99) },
+		"Tail":       func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 6, []Gap{{3, 4}}, []int32{7}, 3, 99) },
+		"UnmarkJobs": func(ctx context.Context, s *Store) { _ = s.UnmarkJobs(ctx, []uint64{7}, 10) },
+		"Page": func(ctx context.Context, s *Store) {
+			behind := places()
+			for i := range behind {
+				behind[i].ID, behind[i].StartTime = 5, 6
+			}
+			_, _ = s.Page(ctx, 7, behind, 3, 99)
+		},
+	}
+	for name, verb := range other {
+		a, b := sentBy(t, postgres, verbs[name]), sentBy(t, postgres, verb)
+		if len(a) != 1 || len(b) != 1 || a[0].text != b[0].text {
+			t.Errorf("%s: a driver would prepare both\n%s\n%s", name, a[0].text, b[0].text)
+		}
+	}
+}
+
+func TestEveryPlaceHasItsArgumentAndOnlyPostgreSQLNumbersThem(t *testing.T) {
+	for name, verb := range verbs {
+		for _, d := range []dialect{mysql, mariadb, postgres, sqlite} {
+			for _, s := range sentBy(t, d, verb) {
+				dollars := len(regexp.MustCompile(`\$\d+`).FindAllString(s.text, -1))
+				if places := strings.Count(s.text, "?") + dollars; places != len(s.args) || dollars > 0 && d.name != "PostgreSQL" {
+					t.Errorf("%s to %s: %d places for %d arguments: %s", name, d.name, places, len(s.args), s.text)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryStatementNamesTheTablesByTheirPrefix(t *testing.T) {
+	for name, verb := range verbs {
+		for _, d := range []dialect{mysql, mariadb, postgres, sqlite} {
+			r := &recorder{DB: poolOf(t)}
+			verb(t.Context(), &Store{db: r, dialect: d.named("shop_"), tables: named("shop_")})
+			for _, s := range r.sent {
+				if bare := regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_due)\b`).FindString(s.text); bare != "" && name != "Columns" && name != "Indexes" {
+					t.Errorf("%s to %s says %s: %s", name, d.name, bare, s.text)
+				}
+			}
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package store holds every statement that the library sends, and no meaning: it does not know what a status or a
-// lease is for. What differs between databases stands in one file for each (mysql.go, sqlite.go); the verbs never ask
-// which database they talk to.
+// lease is for. What differs between databases stands in one file for each (mysql.go, postgres.go, sqlite.go); the
+// verbs never ask which database they talk to.
 //
 // Each statement carries its contract: what it needs, what it changes, what fewer rows than asked means. Three rules
 // hold for all of them:
@@ -9,8 +9,9 @@
 //     reading back or repeating must be harmless.
 //   - An UPDATE changes a value in every row that it matches, so the affected rows are counted alike whether the
 //     connection counts found or changed rows (clientFoundRows).
-//   - Numbers stand in the text, strings are arguments. A statement without arguments costs one round trip where one
-//     with arguments costs three (prepare, execute, close).
+//   - Numbers stand in the text, strings are arguments: to MySQL, a statement without arguments costs one round trip where
+//     one with arguments costs three (prepare, execute, close). On PostgreSQL it is the other way around: a driver
+//     prepares each new text and keeps it, so what differs from time to time is an argument.
 package store
 
 import (
@@ -19,10 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
-
-	"github.com/jmoiron/sqlx"
 )
 
 // DB is what the store needs of a database handle; every queue_job.DB has it. A handle that also has ExecContext and
@@ -32,28 +30,13 @@ type DB interface {
 	Query(query string, args ...any) (*sql.Rows, error)
 }
 
-// Store sends the library's statements to one database.
+// Store sends the library's statements to one set of tables in one database.
 type Store struct {
 	db DB
 	dialect
+	tables
 	reading, writing turn
-}
-
-// turn lets statements in one at a time, if it is not nil: those who wait do so no longer than their context lives.
-type turn chan struct{}
-
-func newTurn() turn { return make(turn, 1) }
-
-func (t turn) enter(ctx context.Context) (leave func(), err error) {
-	if t == nil {
-		return func() {}, nil
-	}
-	select {
-	case t <- struct{}{}:
-		return func() { <-t }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	commits          bool // sessions do not commit by themselves
 }
 
 // dialect is what differs between databases, as fragments of SQL. Times are unix seconds.
@@ -61,19 +44,28 @@ type dialect struct {
 	name          string
 	now           string // the database's clock, whole seconds
 	nowPrecise    string // the same with its fraction
-	nowRounded    string // the same, rounded to the nearest second
-	nowMillis     string // the same in milliseconds
+	leaseNow      string // the clock that leases go by, as fine as lock_until is
+	leaseRounded  string // the same, rounded to what lock_until can hold
+	leaseMillis   string // the same in milliseconds
 	fromUnix      string // format: unix seconds to a timestamp
 	toUnix        string // format: a timestamp to unix seconds
 	greatest      string // the function that returns the larger of two values
 	ceiling       string // format: the next whole number
 	integer       string // format: a column of whole numbers, whatever is in it
-	insertNew     string // INSERT that passes over rows whose key exists
+	insertNew     string // INSERT that passes over rows whose key exists …
+	unlessThere   string // … and what it says behind the rows for that
+	returning     string // what an INSERT says to have its id returned as a row; empty: the driver tells it
 	leaseUpdate   string // UPDATE of shedlock_tab, safe from the session's time zone
 	byPrimary     string // index hint: by id
 	byDue         string // index hint: by job_type, job_status, start_time, id
-	columnsOf     string // the columns of the table named by the argument
-	indexesOf     string // the indexes of the table named by the argument
+	columnsOf     string // format: the columns of the named table
+	indexesOf     string // format: the indexes of the named table
+	autocommit    string // whether this session commits by itself; empty: every session does
+	impatient     string // lets this session wait a second for the lock of a table, and no longer; empty: it does not wait
+	patient       string // takes that back
+	bind          int    // how arguments are written, as sqlx knows it
+	bindsNumbers  bool   // numbers that differ from time to time are arguments
+	oneWriter     bool   // one statement at a time can write
 	reservesConns bool   // a second connection works beside a pool of one
 }
 
@@ -83,131 +75,59 @@ func NoHandle(db DB) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Open finds out which database the handle leads to.
-func Open(ctx context.Context, db DB) (*Store, error) {
+// Open finds out which database the handle leads to. The prefix is that of the tables' names.
+func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
+	d, err := dialectOf(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("database version: %w", err)
+	}
+	if d.oneWriter && strings.Contains(prefix, ".") {
+		return nil, fmt.Errorf("table prefix %q: %s has no schemas; use a prefix without a dot", prefix, d.name)
+	}
+	s := &Store{db: db, dialect: d.named(prefix), tables: named(prefix)}
+	if d.oneWriter {
+		// Waiting for its turn, the database's own code sleeps ever longer; waiting here, we are called.
+		s.writing = newTurn()
+	}
+	if d.autocommit == "" {
+		return s, nil
+	}
+	on, err := readText(ctx, db, d.autocommit)
+	if err != nil {
+		return nil, fmt.Errorf("autocommit of the session: %w", err)
+	}
+	if s.commits = on == "0"; s.commits && !begins(db) {
+		return nil, errors.New("the sessions of this database run with autocommit off, and the handle has no BeginTx: what is written through it would never be committed; turn autocommit on, or pass the *sql.DB")
+	}
+	return s, nil
+}
+
+func dialectOf(ctx context.Context, db DB) (dialect, error) {
 	version, err := readText(ctx, db, "SELECT VERSION()")
 	if err != nil {
 		// SQLite alone has no function of that name, but one of its own.
 		if _, errLite := readText(ctx, db, "SELECT sqlite_version()"); errLite == nil {
-			// It has one writer at a time. Waiting for it, it sleeps ever longer; waiting here, we are called.
-			return &Store{db: db, dialect: sqlite, writing: newTurn()}, nil
+			return sqlite, nil
 		}
-		return nil, fmt.Errorf("database version: %w", err)
+		return dialect{}, err
 	}
 	switch {
-	case strings.Contains(version, "PostgreSQL"):
-		return nil, fmt.Errorf("database version %q: PostgreSQL is not supported yet; use MySQL, MariaDB or SQLite", version)
+	case strings.Contains(version, "PostgreSQL"), strings.Contains(version, "CockroachDB"):
+		return postgres, nil
 	case strings.Contains(version, "MariaDB"):
-		return &Store{db: db, dialect: mariadb}, nil
+		return mariadb, nil
 	default:
-		return &Store{db: db, dialect: mysql}, nil
+		return mysql, nil
 	}
+}
+
+func begins(db DB) bool {
+	_, ok := db.(beginner)
+	return ok
 }
 
 // Database is the name of the database for logs and errors.
 func (s *Store) Database() string { return s.dialect.name }
-
-// exec runs a statement and returns how many rows it changed.
-func (s *Store) exec(ctx context.Context, query string, args ...any) (int, error) {
-	leave, err := s.writing.enter(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
-	result, err := exec(ctx, s.db, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	n, err := result.RowsAffected()
-	return int(n), err
-}
-
-func exec(ctx context.Context, db DB, query string, args ...any) (sql.Result, error) {
-	if with, ok := db.(interface {
-		ExecContext(context.Context, string, ...any) (sql.Result, error)
-	}); ok {
-		return with.ExecContext(ctx, query, args...)
-	}
-	return within(ctx, func() (sql.Result, error) { return db.Exec(query, args...) })
-}
-
-// read runs a query and hands all its rows to collect.
-func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, error), query string, args ...any) (got T, err error) {
-	leave, err := s.reading.enter(ctx)
-	if err != nil {
-		return got, err
-	}
-	defer leave()
-	collectAll := func(rows *sql.Rows, err error) (T, error) {
-		if err != nil {
-			var none T
-			return none, err
-		}
-		defer rows.Close()
-		got, err := collect(rows)
-		if err == nil {
-			err = rows.Err()
-		}
-		return got, err
-	}
-	if with, ok := s.db.(interface {
-		QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-	}); ok {
-		return collectAll(with.QueryContext(ctx, query, args...))
-	}
-	return within(ctx, func() (T, error) { return collectAll(s.db.Query(query, args...)) })
-}
-
-// within waits for an act that knows no context, but no longer than the context lives. The act itself runs on: only its
-// own time-outs end it.
-func within[T any](ctx context.Context, act func() (T, error)) (T, error) {
-	if err := ctx.Err(); err != nil {
-		var none T
-		return none, err
-	}
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := act()
-		done <- result{value, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
-}
-
-func readText(ctx context.Context, db DB, query string) (string, error) {
-	return read(ctx, &Store{db: db}, func(rows *sql.Rows) (text string, err error) {
-		if !rows.Next() {
-			return "", errors.Join(errors.New("no row"), rows.Err())
-		}
-		return text, rows.Scan(&text)
-	}, query)
-}
-
-// structs collects rows by their column names, column the values of a single column.
-func structs[T any](rows *sql.Rows) (list []T, err error) {
-	err = sqlx.StructScan(rows, &list)
-	return list, err
-}
-
-func column[T any](rows *sql.Rows) (list []T, err error) {
-	for rows.Next() {
-		var value T
-		if err := rows.Scan(&value); err != nil {
-			return nil, err
-		}
-		list = append(list, value)
-	}
-	return list, nil
-}
 
 func (s *Store) timestamp(unix string) string { return fmt.Sprintf(s.fromUnix, unix) }
 func (s *Store) unix(timestamp string) string { return fmt.Sprintf(s.toUnix, timestamp) }
@@ -217,20 +137,4 @@ func wrap(act string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", act, err)
-}
-
-// numbers writes ids as a list for IN (…).
-func numbers[N int32 | uint64](list []N) string {
-	text := make([]byte, 0, 12*len(list))
-	for i, n := range list {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		if n < 0 {
-			text = strconv.AppendInt(text, int64(n), 10)
-		} else {
-			text = strconv.AppendUint(text, uint64(n), 10)
-		}
-	}
-	return string(text)
 }

@@ -34,14 +34,20 @@ func version(text string) *sqlmock.Rows { return sqlmock.NewRows([]string{"versi
 
 func TestOpenTellsTheDatabaseByItsVersion(t *testing.T) {
 	for answer, want := range map[string]string{
-		"8.4.3":                           "MySQL",
-		"5.7.44-log":                      "MySQL",
-		"10.11.6-MariaDB-0+deb12u1":       "MariaDB",
-		"5.5.5-10.4.32-MariaDB-1:10.4.32": "MariaDB",
+		"8.4.3":                                         "MySQL",
+		"5.7.44-log":                                    "MySQL",
+		"10.11.6-MariaDB-0+deb12u1":                     "MariaDB",
+		"5.5.5-10.4.32-MariaDB-1:10.4.32":               "MariaDB",
+		"PostgreSQL 16.3 on x86_64-pc-linux-gnu":        "PostgreSQL",
+		"PostgreSQL 11.2-YB-2.20.1.3-b0 on x86_64":      "PostgreSQL",
+		"CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu)": "PostgreSQL",
 	} {
 		db, mock := mocked(t)
 		mock.ExpectQuery(`SELECT VERSION\(\)`).WillReturnRows(version(answer))
-		st, err := Open(t.Context(), db)
+		if want != "PostgreSQL" {
+			mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(version("1"))
+		}
+		st, err := Open(t.Context(), db, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,17 +61,84 @@ func TestOpenKnowsSQLiteByTheFunctionThatItLacks(t *testing.T) {
 	db, mock := mocked(t)
 	mock.ExpectQuery("SELECT VERSION").WillReturnError(errors.New("no such function: VERSION"))
 	mock.ExpectQuery(`SELECT sqlite_version\(\)`).WillReturnRows(version("3.46.0"))
-	st, err := Open(t.Context(), db)
+	st, err := Open(t.Context(), db, "")
 	if err != nil || st.Database() != "SQLite" {
 		t.Fatalf("%v, %v", st, err)
 	}
 }
 
-func TestOpenRefusesPostgreSQLAndSaysWhatToUse(t *testing.T) {
+func TestOpenRefusesAPrefixWithADotOnSQLite(t *testing.T) {
 	db, mock := mocked(t)
-	mock.ExpectQuery("SELECT VERSION").WillReturnRows(version("PostgreSQL 16.3 on x86_64-pc-linux-gnu"))
-	_, err := Open(t.Context(), db)
-	if err == nil || !strings.Contains(err.Error(), "PostgreSQL is not supported yet; use MySQL, MariaDB or SQLite") {
+	mock.ExpectQuery("SELECT VERSION").WillReturnError(errors.New("no such function: VERSION"))
+	mock.ExpectQuery("SELECT sqlite_version").WillReturnRows(version("3.46.0"))
+	if _, err := Open(t.Context(), db, "jobs."); err == nil || !strings.Contains(err.Error(), "use a prefix without a dot") {
+		t.Fatal(err)
+	}
+}
+
+func TestSessionsThatDoNotCommitGetATransactionForEachStatement(t *testing.T) {
+	db, mock := mocked(t)
+	mock.ExpectQuery("SELECT VERSION").WillReturnRows(version("9.7.4"))
+	mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(version("0"))
+	st, err := Open(t.Context(), db, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("deadlock")
+	mock.ExpectBegin()
+	mock.ExpectExec("UPDATE").WillReturnResult(sqlmock.NewResult(0, 2))
+	mock.ExpectCommit()
+	mock.ExpectBegin()
+	mock.ExpectQuery("SELECT id").WillReturnRows(sqlmock.NewRows([]string{"id", "attempts", "lost"}))
+	mock.ExpectCommit()
+	mock.ExpectBegin()
+	mock.ExpectExec("UPDATE").WillReturnError(broken)
+	mock.ExpectRollback()
+	mock.ExpectBegin()
+	mock.ExpectExec("UPDATE").WillReturnResult(sqlmock.NewResult(0, 2))
+	mock.ExpectCommit().WillReturnError(broken)
+	if n, err := st.Finish(t.Context(), ids, 9, 1); n != 2 || err != nil {
+		t.Error(n, err)
+	}
+	if _, err := st.MarkedRows(t.Context(), ids, 9); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if _, err := st.Finish(t.Context(), ids, 9, 1); !errors.Is(err, broken) {
+			t.Error("a statement that was not committed passes for one that was", err)
+		}
+	}
+}
+
+func TestAddingThroughAPoolCommitsAndThroughATransactionIsTheCallers(t *testing.T) {
+	db, mock := mocked(t)
+	st := &Store{dialect: mysql, tables: named(""), commits: true}
+	mock.ExpectBegin()
+	mock.ExpectExec("INSERT").WillReturnResult(sqlmock.NewResult(7, 1))
+	mock.ExpectCommit()
+	if id, err := st.Through(db).AddJob(t.Context(), "{}", 1, 0, 0); id != 7 || err != nil {
+		t.Error(id, err)
+	}
+	mock.ExpectBegin()
+	mock.ExpectExec("INSERT").WillReturnResult(sqlmock.NewResult(8, 1))
+	mock.ExpectRollback()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := st.Through(tx).AddJob(t.Context(), "{}", 1, 0, 0); id != 8 || err != nil {
+		t.Error(id, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAHandleThatCannotBeginIsRefusedWhereSessionsDoNotCommit(t *testing.T) {
+	db, mock := mocked(t)
+	mock.ExpectQuery("SELECT VERSION").WillReturnRows(version("9.7.4"))
+	mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(version("0"))
+	if _, err := Open(t.Context(), fourMethods{db}, ""); err == nil || !strings.Contains(err.Error(), "turn autocommit on, or pass the *sql.DB") {
 		t.Fatal(err)
 	}
 }
@@ -75,7 +148,7 @@ func TestOpenReportsWhyADatabaseThatIsAwayDidNotAnswer(t *testing.T) {
 	refused := errors.New("connection refused")
 	mock.ExpectQuery("SELECT VERSION").WillReturnError(refused)
 	mock.ExpectQuery("SELECT sqlite_version").WillReturnError(errors.New("another"))
-	if _, err := Open(t.Context(), db); !errors.Is(err, refused) {
+	if _, err := Open(t.Context(), db, ""); !errors.Is(err, refused) {
 		t.Fatal(err)
 	}
 }
@@ -109,8 +182,9 @@ func (h fourMethods) Close() error { return h.db.Close() }
 func TestAHandleWithFourMethodsIsEnough(t *testing.T) {
 	db, mock := mocked(t)
 	mock.ExpectQuery("SELECT VERSION").WillReturnRows(version("8.4.3"))
+	mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(version("1"))
 	mock.ExpectExec("UPDATE async_job_tab").WillReturnResult(sqlmock.NewResult(0, 2))
-	st, err := Open(t.Context(), fourMethods{db})
+	st, err := Open(t.Context(), fourMethods{db}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,6 +246,7 @@ func TestCutMakesTextFitItsColumn(t *testing.T) {
 		"short":                          "short",
 		long[:20]:                        long[:20], // ten characters: exactly as many as fit
 		long:                             strings.Repeat("é", 9) + "…",
+		"a\x00b":                         "a\uFFFDb",
 		"a\xff\xfeb":                     "a\uFFFDb",
 		strings.Repeat("\xff", 3) + long: "\uFFFD" + strings.Repeat("é", 8) + "…",
 	} {

@@ -1,0 +1,64 @@
+package store
+
+import "strconv"
+
+// arguments collects what a statement is called with, in the order in which its text is written.
+type arguments struct {
+	bound bool
+	list  []any
+}
+
+func (d dialect) arguments() *arguments { return &arguments{bound: d.bindsNumbers} }
+
+// number writes a number that differs from one sending to the next.
+func (a *arguments) number(n int64) string {
+	if !a.bound {
+		return strconv.FormatInt(n, 10)
+	}
+	a.list = append(a.list, n)
+	return "?"
+}
+
+// id writes an id, which MySQL has up to 64 bits of.
+func (a *arguments) id(id uint64) string {
+	if !a.bound {
+		return strconv.FormatUint(id, 10)
+	}
+	a.list = append(a.list, id)
+	return "?"
+}
+
+// seconds writes a span of time with its milliseconds.
+func (a *arguments) seconds(s float64) string {
+	text := strconv.FormatFloat(s, 'f', 3, 64)
+	if !a.bound {
+		return text
+	}
+	a.list = append(a.list, text)
+	return "CAST(? AS numeric)"
+}
+
+// idIn writes the condition that the id is one of these.
+func (a *arguments) idIn(ids []uint64) string {
+	if !a.bound {
+		return "id IN (" + numbers(ids) + ")"
+	}
+	a.list = append(a.list, "{"+numbers(ids)+"}")
+	return "id = ANY(CAST(? AS bigint[]))"
+}
+
+// numbers writes a list of numbers.
+func numbers[N int32 | uint64](list []N) string {
+	text := make([]byte, 0, 12*len(list))
+	for i, n := range list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		if n < 0 {
+			text = strconv.AppendInt(text, int64(n), 10)
+		} else {
+			text = strconv.AppendUint(text, uint64(n), 10)
+		}
+	}
+	return string(text)
+}

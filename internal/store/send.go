@@ -1,0 +1,201 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// turn lets statements in one at a time, if it is not nil: those who wait do so no longer than their context lives.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+func (t turn) enter(ctx context.Context) (leave func(), err error) {
+	if t == nil {
+		return func() {}, nil
+	}
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (s *Store) exec(ctx context.Context, query string, args ...any) (int, error) {
+	result, err := s.execute(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}
+
+func (s *Store) execute(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
+	leave, err := s.writing.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	query = sqlx.Rebind(s.bind, query)
+	err = s.committed(ctx, func(db DB) error {
+		result, err = execOn(ctx, db, query, args...)
+		return err
+	})
+	return result, err
+}
+
+func execOn(ctx context.Context, db DB, query string, args ...any) (sql.Result, error) {
+	if with, ok := db.(execer); ok {
+		return with.ExecContext(ctx, query, args...)
+	}
+	return within(ctx, func() (sql.Result, error) { return db.Exec(query, args...) })
+}
+
+// read runs a query and hands all its rows to collect.
+func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, error), query string, args ...any) (got T, err error) {
+	leave, err := s.reading.enter(ctx)
+	if err != nil {
+		return got, err
+	}
+	defer leave()
+	query = sqlx.Rebind(s.bind, query)
+	err = s.committed(ctx, func(db DB) error {
+		got, err = readOn(ctx, db, collect, query, args...)
+		return err
+	})
+	return got, err
+}
+
+func readOn[T any](ctx context.Context, db DB, collect func(*sql.Rows) (T, error), query string, args ...any) (T, error) {
+	collectAll := func(rows *sql.Rows, err error) (T, error) {
+		if err != nil {
+			var none T
+			return none, err
+		}
+		defer rows.Close()
+		got, err := collect(rows)
+		if err == nil {
+			err = rows.Err()
+		}
+		return got, err
+	}
+	if with, ok := db.(queryer); ok {
+		return collectAll(with.QueryContext(ctx, query, args...))
+	}
+	return within(ctx, func() (T, error) { return collectAll(db.Query(query, args...)) })
+}
+
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+type beginner interface {
+	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
+}
+
+// committed gives the handle to one statement; where the session commits nothing by itself, a transaction for that
+// statement alone. A read needs it too: without an end, it would see the same old picture for ever.
+func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
+	if !s.commits {
+		return statement(s.db)
+	}
+	tx, err := s.db.(beginner).BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := statement(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Through is the store on another handle to the same database, a transaction's for example. Where sessions do not commit by
+// themselves, a pool of connections gets a transaction for each statement; other handles are in the caller's.
+func (s *Store) Through(h Handle) *Store {
+	through := &Store{db: handle{h}, dialect: s.dialect, tables: s.tables}
+	if pool, ok := h.(connPool); ok && s.commits {
+		through.db, through.commits = struct {
+			handle
+			beginner
+		}{handle{h}, pool}, true
+	}
+	return through
+}
+
+// Handle is what Through takes.
+type Handle interface {
+	execer
+	queryer
+}
+
+// handle is a DB whose methods all take a context.
+type handle struct{ Handle }
+
+func (h handle) Exec(query string, args ...any) (sql.Result, error) {
+	return h.ExecContext(context.Background(), query, args...)
+}
+
+func (h handle) Query(query string, args ...any) (*sql.Rows, error) {
+	return h.QueryContext(context.Background(), query, args...)
+}
+
+// within waits for an act that knows no context, but no longer than the context lives. The act itself runs on: only its
+// own time-outs end it.
+func within[T any](ctx context.Context, act func() (T, error)) (T, error) {
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, err
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := act()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+func readText(ctx context.Context, db DB, query string) (string, error) {
+	return readOn(ctx, db, func(rows *sql.Rows) (text string, err error) {
+		if !rows.Next() {
+			return "", errors.Join(errors.New("no row"), rows.Err())
+		}
+		return text, rows.Scan(&text)
+	}, query)
+}
+
+// structs collects rows by their column names, column the values of a single column.
+func structs[T any](rows *sql.Rows) (list []T, err error) {
+	err = sqlx.StructScan(rows, &list)
+	return list, err
+}
+
+func column[T any](rows *sql.Rows) (list []T, err error) {
+	for rows.Next() {
+		var value T
+		if err := rows.Scan(&value); err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, nil
+}

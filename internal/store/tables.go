@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// tables are the names of what the library uses in a database.
+type tables struct{ jobs, leases, attempts string }
+
+func named(prefix string) tables {
+	return tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab"}
+}
+
+var (
+	tableName = regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab)\b`)
+	indexName = regexp.MustCompile(`\basync_job_due\b`)
+	goodName  = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
+)
+
+// WithPrefix puts the prefix before every name in a text of SQL that has them without. An index lies where its table
+// does, so its name gets what stands behind the dot.
+func WithPrefix(text, prefix string) string {
+	text = tableName.ReplaceAllString(text, prefix+"$1")
+	return indexName.ReplaceAllString(text, prefix[strings.Index(prefix, ".")+1:]+"$0")
+}
+
+// prefixMax leaves room for the names themselves in the 63 characters that PostgreSQL allows.
+const prefixMax = 40
+
+// CheckPrefix reports why a prefix cannot stand before the names of tables.
+func CheckPrefix(prefix string) error {
+	switch {
+	case !goodName.MatchString(prefix):
+		return fmt.Errorf("is %q; use letters, digits and underscores, as in \"shop_\", or a schema and a dot, as in \"jobs.\"", prefix)
+	case len(prefix) > prefixMax:
+		return fmt.Errorf("has %d characters; use at most %d", len(prefix), prefixMax)
+	}
+	return nil
+}
+
+func (d dialect) named(prefix string) dialect {
+	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)
+	d.byDue = WithPrefix(d.byDue, prefix)
+	return d
+}
+
+// Columns and Indexes read the names of what a table has; none: there is no such table.
+func (s *Store) Columns(ctx context.Context, table string) ([]string, error) {
+	names, err := read(ctx, s, column[string], fmt.Sprintf(s.columnsOf, table))
+	return names, wrap("columns of "+table, err)
+}
+
+func (s *Store) Indexes(ctx context.Context, table string) ([]string, error) {
+	names, err := read(ctx, s, column[string], fmt.Sprintf(s.indexesOf, table))
+	return names, wrap("indexes of "+table, err)
+}
+
+// LockWait returns the statements that let a session wait a second for the lock of a table, and no longer, and that take
+// it back. None: the database does not wait.
+func (s *Store) LockWait() (short, usual string) { return s.impatient, s.patient }

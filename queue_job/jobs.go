@@ -1,0 +1,90 @@
+package queue_job
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Jobs are the jobs in one database: the way in for business code, which adds them. Open it once; it may be used from many
+// goroutines.
+type Jobs struct{ store *store.Store }
+
+// Executor is what runs a statement: *sql.DB, *sql.Tx, *sql.Conn and the handles of most ORMs have it. With GORM, pass
+// tx.Statement.ConnPool inside a transaction; tx.DB() leads out of it.
+type Executor interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Open finds out which database the handle leads to; it keeps the handle for nothing else. A database that does not answer
+// within ten seconds is an error.
+func Open(db DB, options ...OpenOption) (*Jobs, error) {
+	const patience = 10 * time.Second
+	var o openOptions
+	for _, set := range options {
+		set(&o)
+	}
+	if store.NoHandle(db) {
+		return nil, fmt.Errorf("queue_job.Open: the handle is nil; pass your *sql.DB")
+	}
+	if err := store.CheckPrefix(o.tablePrefix); err != nil {
+		return nil, fmt.Errorf("queue_job.Open: table prefix %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	st, err := store.Open(ctx, db, o.tablePrefix)
+	if err != nil {
+		return nil, fmt.Errorf("queue_job.Open: %w", err)
+	}
+	return &Jobs{st}, nil
+}
+
+// OpenOption changes what Open opens.
+type OpenOption func(*openOptions)
+
+type openOptions struct{ tablePrefix string }
+
+// WithTablePrefix opens the tables whose names begin with the prefix, like Config.TablePrefix.
+func WithTablePrefix(prefix string) OpenOption {
+	return func(o *openOptions) { o.tablePrefix = prefix }
+}
+
+// remembered is what is known about handles that were asked lately, so that not every job costs a question more.
+var remembered = memory{stores: map[DB]*store.Store{}}
+
+type memory struct {
+	sync.Mutex
+	stores map[DB]*store.Store
+}
+
+// memoryMax is more handles than an application keeps; one that makes a handle for each job must not fill the memory.
+const memoryMax = 64
+
+func (m *memory) open(ctx context.Context, db DB) (*store.Store, error) {
+	comparable := reflect.TypeOf(db).Comparable()
+	if comparable {
+		m.Lock()
+		st := m.stores[db]
+		m.Unlock()
+		if st != nil {
+			return st, nil
+		}
+	}
+	st, err := store.Open(ctx, db, "")
+	if err != nil || !comparable {
+		return st, err
+	}
+	m.Lock()
+	defer m.Unlock()
+	if len(m.stores) == memoryMax {
+		clear(m.stores)
+	}
+	m.stores[db] = st
+	return st, nil
+}

@@ -1,0 +1,35 @@
+package schema
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+)
+
+// The error types are the drivers', and this package knows none of them. It goes by the code that PostgreSQL's drivers
+// tell, and by what the others print: go-sql-driver's "Error 1142 (42000): …", SQLite's text.
+
+// isWait: the statement waited too long for a lock (1205, 55P03), met a deadlock (1213, 40P01) or a change of the table
+// (1412); on SQLite the database was busy. It is worth another try.
+func isWait(err error) bool {
+	return waited.MatchString(err.Error()) || slices.Contains([]string{"55P03", "40P01"}, sqlState(err))
+}
+
+// isRefusal: the server will never do it for this user. Access is denied (1044, 1142, 1227, 1370, 42501), or it does not
+// understand or cannot have such a table (1064, 1071, 1118, 42601), or there is no such schema (1049, 3F000).
+func isRefusal(err error) bool {
+	return refused.MatchString(err.Error()) || slices.Contains([]string{"42501", "42601", "3F000"}, sqlState(err))
+}
+
+var (
+	waited  = regexp.MustCompile(`\bError (1205|1213|1412)\b|SQLITE_BUSY|database is locked|database table is locked`)
+	refused = regexp.MustCompile(`\bError (1044|1142|1227|1370|1064|1071|1118|1049)\b|readonly database|not authorized|syntax error`)
+)
+
+func sqlState(err error) string {
+	var with interface{ SQLState() string }
+	if errors.As(err, &with) {
+		return with.SQLState()
+	}
+	return ""
+}
