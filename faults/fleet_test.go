@@ -61,7 +61,7 @@ func TestInstancesThatStartTogetherMakeTheirLeasesWithoutADeadlock(t *testing.T)
 	eachServer(t, func(x *trial) {
 		const instances, leases = 20, 50
 		times := repeat(30, 5)
-		st, err := store.Open(x.Context(), x.db)
+		st, err := store.Open(x.Context(), x.db, "")
 		if err != nil {
 			x.Fatal(err)
 		}

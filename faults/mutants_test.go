@@ -18,8 +18,8 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "a settle without the term",
 		File: "internal/store/job.go",
-		Old:  `s.byPrimary, status, s.now, ours(ids, term)))`,
-		New:  `s.byPrimary, status, s.now, fmt.Sprintf("id IN (%s) AND %s", numbers(ids), pending)))`,
+		Old:  `s.jobs, s.byPrimary, status, s.now, args.ours(ids, term)), args.list...)`,
+		New:  `s.jobs, s.byPrimary, status, s.now, args.idIn(ids)+" AND "+pending), args.list...)`,
 	}, "TestAHolderFrozenBetweenMarkAndSettle"},
 	{mutant.Mutant{
 		Name: "a holder that never asks whether it is trusted",

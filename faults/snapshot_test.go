@@ -222,7 +222,7 @@ func (r *drainer) start(ran func(*queue_job.Job)) (stop func()) {
 func (r *drainer) probe() (tails, sweeps []time.Duration) {
 	r.Helper()
 	ctx := r.Context()
-	st, err := store.Open(ctx, r.db)
+	st, err := store.Open(ctx, r.db, "")
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestAJobAddedInATransactionExistsIfItCommits(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer tx.Rollback()
-			id, err := queue_job.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, JobParams: commit})
+			id, err := open(t, d.DB).Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, JobParams: commit})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,9 +94,9 @@ func TestAddReturnsTheIDOfTheRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		for i, handle := range []queue_job.Execer{conn, d.DB} {
+		for i, handle := range []queue_job.Executor{conn, d.DB} {
 			add(t, d.DB, 3, 0) // ids are no count of ours
-			id, err := queue_job.Add(t.Context(), handle, queue_job.AddModelJob{JobType: 9, JobParams: i})
+			id, err := open(t, d.DB).Add(t.Context(), handle, queue_job.AddModelJob{JobType: 9, JobParams: i})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,9 +137,15 @@ func TestParametersArriveUnchangedWhateverTheyHold(t *testing.T) {
 	texts := []string{"", " ends with a space ", `it's "quoted" \ and \n`, "a\x00b", "line\nline\r\ttab", "Zwölf 🐘 漢字 é", "?, %s %d $1 :name -- /* ;", "<b>&amp;</b>", `{"json": [1, null, "\u0000"]}`, "\u2028"}
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
+		texts := slices.Clone(texts)
 		for i, text := range texts {
+			if d.Name == "PostgreSQL" && strings.Contains(text, "\x00") {
+				text = strings.ReplaceAll(text, "\x00", "") // which it refuses in any text
+				texts[i] = text
+			}
 			addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, JobParams: text}) // ids 1, 3, 5 …
 			execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, create_time, update_time) VALUES (?, ?, 1, ?, ?)", 2*i+2, text, time.Now().Unix(), time.Now().Unix())
+			dbtest.ContinueIDs(t, d)
 		}
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		awaitRuns(t, &ran, 2*len(texts))

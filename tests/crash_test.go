@@ -79,13 +79,17 @@ func TestAKilledHolderLosesNothing(t *testing.T) {
 
 // addSteadily adds jobs of type 1, a hundred at a time.
 func addSteadily(ctx context.Context, db *sql.DB, n int) error {
+	jobs, err := queue_job.Open(db)
+	if err != nil {
+		return err
+	}
 	for ; n > 0; n -= 100 {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
 		for range 100 {
-			if _, err := queue_job.Add(ctx, tx, queue_job.AddModelJob{JobType: 1}); err != nil {
+			if _, err := jobs.Add(ctx, tx, queue_job.AddModelJob{JobType: 1}); err != nil {
 				return errors.Join(err, tx.Rollback())
 			}
 		}
@@ -153,11 +157,8 @@ func TestALostLeaseCancelsHandlersAndTheirOutcomeIsDropped(t *testing.T) {
 		<-began
 		// Somebody else takes the lease and marks the row with a later term.
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET term = %d WHERE id = 1", time.Now().UnixMilli()+1000_000))
-		until := "FROM_UNIXTIME(UNIX_TIMESTAMP() + 3600)"
-		if d.Name == "SQLite" {
-			until = "datetime('now', '+1 hour')"
-		}
-		execute(t, d.DB, "UPDATE shedlock_tab SET locked_by = 'somebody else', lock_until = "+until)
+		until := map[string]string{"mysql": "FROM_UNIXTIME(UNIX_TIMESTAMP() + 3600)", "pgx": "now() + interval '1 hour'", "sqlite": "datetime('now', '+1 hour')"}
+		execute(t, d.DB, "UPDATE shedlock_tab SET locked_by = 'somebody else', lock_until = "+until[d.Driver])
 		select {
 		case err := <-cause:
 			if !errors.Is(err, shedlock.ErrLost) {

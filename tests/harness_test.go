@@ -46,6 +46,16 @@ func start(t *testing.T, db queue_job.DB, configs ...queue_job.Config) *persiste
 	return r
 }
 
+// open opens the jobs in a database.
+func open(t *testing.T, db queue_job.DB) *queue_job.Jobs {
+	t.Helper()
+	jobs, err := queue_job.Open(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs
+}
+
 func newRunner(t *testing.T, db queue_job.DB, configs ...queue_job.Config) *persistent_queue.Runner {
 	t.Helper()
 	for i := range configs {
@@ -104,7 +114,7 @@ func addType(t *testing.T, db *sql.DB, jobType int32, n int, at uint32) {
 
 func execute(t *testing.T, db *sql.DB, query string, args ...any) sql.Result {
 	t.Helper()
-	result, err := db.Exec(query, args...)
+	result, err := db.Exec(dbtest.Rebind(db, query), args...)
 	if err != nil {
 		t.Fatalf("%s: %v", query[:min(len(query), 200)], err)
 	}
@@ -113,7 +123,7 @@ func execute(t *testing.T, db *sql.DB, query string, args ...any) sql.Result {
 
 func number(t *testing.T, db *sql.DB, query string, args ...any) (n int64) {
 	t.Helper()
-	if err := db.QueryRow(query, args...).Scan(&n); err != nil {
+	if err := db.QueryRow(dbtest.Rebind(db, query), args...).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n

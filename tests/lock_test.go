@@ -359,7 +359,7 @@ func TestABareCounterUnderTheLockIsExact(t *testing.T) {
 			var n int
 			err := db.QueryRow("SELECT n FROM counter_tab").Scan(&n)
 			if err == nil {
-				_, err = db.Exec("UPDATE counter_tab SET n = ?", n+1)
+				_, err = db.Exec(fmt.Sprintf("UPDATE counter_tab SET n = %d", n+1))
 			}
 			return errors.Join(err, l.Unlock(t.Context()))
 		}
@@ -441,7 +441,7 @@ func TestNamesThatDifferInCaseLockNobodyOut(t *testing.T) {
 }
 
 func TestInTheHourThatSummerTimeRepeatsALockIsAsLongAsEver(t *testing.T) {
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
+	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		zone := zoneWithSummerTime(t, d)
 		for when, clock := range map[string]string{"the first 02:30": "1792888200", "the second 02:30": "1792891800"} {

@@ -194,7 +194,7 @@ func TestATypesBacklogDoesNotHoldUpAnother(t *testing.T) {
 				return nil
 			}},
 			queue_job.Config{JobType: 2, HandleJobFunc: ran.handler})
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) > 0 FROM async_job_tab WHERE job_status = 1")
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM (SELECT 1 FROM async_job_tab WHERE job_status = 1 LIMIT 1) AS one")
 		began := time.Now()
 		addType(t, d.DB, 2, 100, 0)
 		await(t, 2*time.Second, func() string { return "the other type's jobs have not run" }, func() bool { return len(ran.all()) == 100 })

@@ -80,32 +80,32 @@ func TestALateCommitRunsWithinTwoSeconds(t *testing.T) {
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, 1, 0)
 		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
-		for _, open := range []time.Duration{20 * time.Millisecond, late()} { // within the tail's memory, and beyond it
+		for _, late := range []time.Duration{20 * time.Millisecond, heldOpen()} { // within the tail's memory, and beyond it
 			tx, err := d.DB.Begin()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer tx.Rollback()
-			id, err := queue_job.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1})
+			id, err := open(t, d.DB).Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			add(t, d.DB, 100, 0) // later rows, which run meanwhile
 			awaitNumber(t, d.DB, 0, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0")
-			<-time.After(open)
+			<-time.After(late)
 			committed := time.Now()
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
 			}
-			await(t, 2*time.Second*slack, func() string { return fmt.Sprintf("the job committed %v late has not run", open) },
+			await(t, 2*time.Second*slack, func() string { return fmt.Sprintf("the job committed %v late has not run", late) },
 				func() bool { return len(ran.of(id)) == 1 })
-			t.Logf("open for %v: ran %v after the commit", open, ran.of(id)[0].started.Sub(committed))
+			t.Logf("open for %v: ran %v after the commit", late, ran.of(id)[0].started.Sub(committed))
 		}
 	})
 }
 
-// late is how long the transaction stays open; PQ_TEST_LATE sets another length, such as 30s.
-func late() time.Duration {
+// heldOpen is how long the transaction stays open; PQ_TEST_LATE sets another length, such as 30s.
+func heldOpen() time.Duration {
 	if open, err := time.ParseDuration(os.Getenv("PQ_TEST_LATE")); err == nil {
 		return open
 	}
@@ -120,6 +120,7 @@ func TestIDsMayJump(t *testing.T) {
 		awaitNumber(t, d.DB, 3, 10*time.Second, succeeded)
 		before := heap()
 		execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, job_status, start_time, create_time, update_time) VALUES (1099511627776, '{}', 1, 0, 0, 1900000000, 1)")
+		dbtest.ContinueIDs(t, d)
 		add(t, d.DB, 3, 0)
 		awaitNumber(t, d.DB, 7, 10*time.Second, succeeded)
 		if grown := int64(heap()) - int64(before); grown > 4<<20 {
@@ -134,11 +135,13 @@ func TestIDsMayBeginAnew(t *testing.T) {
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, 50, 0)
 		awaitNumber(t, d.DB, 50, 10*time.Second, succeeded)
-		if d.Name == "SQLite" {
-			execute(t, d.DB, "DELETE FROM async_job_tab")
-			execute(t, d.DB, "DELETE FROM sqlite_sequence")
-		} else {
-			execute(t, d.DB, "TRUNCATE TABLE async_job_tab")
+		anew := map[string][]string{
+			"mysql":  {"TRUNCATE TABLE async_job_tab"},
+			"pgx":    {"TRUNCATE TABLE async_job_tab RESTART IDENTITY"},
+			"sqlite": {"DELETE FROM async_job_tab", "DELETE FROM sqlite_sequence"},
+		}
+		for _, statement := range anew[d.Driver] {
+			execute(t, d.DB, statement)
 		}
 		add(t, d.DB, 10, 0)
 		awaitNumber(t, d.DB, 10, 10*time.Second, succeeded)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,9 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 	_ "modernc.org/sqlite"
 
 	"github.com/create-info/persistent-queue/schema"
@@ -26,11 +30,13 @@ type Database struct {
 	DB     *sql.DB
 }
 
-// The environment variables that name servers; the README's "make test" sets them.
-var servers = []struct{ name, variable string }{
-	{"MariaDB", "PQ_TEST_MARIADB_DSN"},
-	{"MySQL", "PQ_TEST_MYSQL_DSN"},
-}
+// kind is a kind of server. The environment variable names one; the README's "make test" sets it.
+type kind struct{ name, variable, driver string }
+
+var (
+	mysqls  = []kind{{"MariaDB", "PQ_TEST_MARIADB_DSN", "mysql"}, {"MySQL", "PQ_TEST_MYSQL_DSN", "mysql"}}
+	servers = append(mysqls, kind{"PostgreSQL", "PQ_TEST_POSTGRES_DSN", "pgx"})
+)
 
 // Each runs the test on every database that is at hand, with the tables in place: SQLite always, a server when its
 // variable names one. A server that is left out shows as a skip; with PQ_TEST_ALL=1, as a failure.
@@ -75,17 +81,28 @@ func EachEmpty(t *testing.T, test func(t *testing.T, d Database)) {
 // Servers is EachEmpty without SQLite: for what only a server does.
 func Servers(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	for _, s := range servers {
-		t.Run(s.name, func(t *testing.T) {
+	on(t, servers, test)
+}
+
+// MySQLs is Servers without PostgreSQL: for what MySQL and MariaDB alone have.
+func MySQLs(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
+	on(t, mysqls, test)
+}
+
+func on(t *testing.T, kinds []kind, test func(t *testing.T, d Database)) {
+	t.Helper()
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
 			parallel(t)
-			dsn := os.Getenv(s.variable)
+			dsn := os.Getenv(k.variable)
 			switch {
 			case dsn != "":
-				test(t, server(t, s.name, dsn))
+				test(t, server(t, k, dsn))
 			case os.Getenv("PQ_TEST_ALL") != "":
-				t.Fatalf("%s is not set: \"make test\" runs on every database", s.variable)
+				t.Fatalf("%s is not set: \"make test\" runs on every database", k.variable)
 			default:
-				t.Skipf("left out: %s is not set; \"make test\" provides the servers", s.variable)
+				t.Skipf("left out: %s is not set; \"make test\" provides the servers", k.variable)
 			}
 		})
 	}
@@ -99,32 +116,60 @@ func sqlite(t *testing.T) Database {
 var databases atomic.Int64
 
 // server makes a database of its own on the server, and drops it after the test.
-func server(t *testing.T, name, dsn string) Database {
-	admin := Open(t, "mysql", dsn)
+func server(t *testing.T, k kind, dsn string) Database {
+	admin := Open(t, k.driver, dsn)
 	var version string
 	if err := admin.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("%s: %v", k.name, err)
 	}
-	if strings.Contains(version, "MariaDB") != (name == "MariaDB") {
-		t.Fatalf("the server that is named for %s says it is %s", name, version)
+	if nameOf(version) != k.name {
+		t.Fatalf("the server that %s names says it is %s", k.variable, version)
+	}
+	name := fmt.Sprintf("pq_test_%d_%d", os.Getpid(), databases.Add(1))
+	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The server waits for the last connection, or refuses; the test's own are closed by now.
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		drop := "DROP DATABASE " + name
+		if k.driver == "pgx" {
+			drop += " WITH (FORCE)" // a connection may take a moment to end
+		}
+		if _, err := admin.ExecContext(ctx, drop); err != nil {
+			t.Error(err)
+		}
+	})
+	dsn = within(t, k.driver, dsn, name)
+	return Database{k.name, k.driver, dsn, Open(t, k.driver, dsn)}
+}
+
+func nameOf(version string) string {
+	for _, name := range []string{"MariaDB", "PostgreSQL"} {
+		if strings.Contains(version, name) {
+			return name
+		}
+	}
+	return "MySQL"
+}
+
+// within is the DSN of a database of the server.
+func within(t *testing.T, driver, dsn, database string) string {
+	if driver == "pgx" {
+		u, err := url.Parse(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Path = "/" + database
+		return u.String()
 	}
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.DBName = fmt.Sprintf("pq_test_%d_%d", os.Getpid(), databases.Add(1))
-	if _, err := admin.Exec("CREATE DATABASE " + config.DBName); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		// The server waits for the last connection; the test's own are closed by then.
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if _, err := admin.ExecContext(ctx, "DROP DATABASE "+config.DBName); err != nil {
-			t.Error(err)
-		}
-	})
-	return Database{name, "mysql", config.FormatDSN(), Open(t, "mysql", config.FormatDSN())}
+	config.DBName = database
+	return config.FormatDSN()
 }
 
 // Open opens a pool and closes it after the test.
@@ -136,4 +181,26 @@ func Open(t *testing.T, driver, dsn string) *sql.DB {
 	}
 	t.Cleanup(func() { db.Close() })
 	return db
+}
+
+// Rebind writes a query's question marks as the pool's driver wants them.
+func Rebind(db *sql.DB, query string) string {
+	switch db.Driver().(type) {
+	case *stdlib.Driver, *pq.Driver:
+		return sqlx.Rebind(sqlx.DOLLAR, query)
+	default:
+		return query
+	}
+}
+
+// ContinueIDs lets the ids that the database gives go on behind the largest one, which was inserted by hand: on PostgreSQL
+// alone they do not do so by themselves.
+func ContinueIDs(t *testing.T, d Database) {
+	t.Helper()
+	if d.Name != "PostgreSQL" {
+		return
+	}
+	if _, err := d.DB.Exec("SELECT setval(pg_get_serial_sequence('async_job_tab', 'id'), MAX(id)) FROM async_job_tab"); err != nil {
+		t.Fatal(err)
+	}
 }

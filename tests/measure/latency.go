@@ -95,11 +95,15 @@ func produce(dsn string) error {
 		return err
 	}
 	defer db.Close()
+	jobs, err := queue_job.Open(db)
+	if err != nil {
+		return err
+	}
 	tick := time.NewTicker(time.Second / perSecond)
 	defer tick.Stop()
 	for end := time.Now().Add(produceFor); time.Now().Before(end); <-tick.C {
 		before := time.Now().UnixNano()
-		id, err := queue_job.Add(context.Background(), db, queue_job.AddModelJob{JobType: 1})
+		id, err := jobs.Add(context.Background(), db, queue_job.AddModelJob{JobType: 1})
 		if err != nil {
 			return err
 		}
