@@ -81,10 +81,9 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, types []int32
 func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []Row, more bool, err error) {
 	args := s.arguments()
 	var parts []string
-	for _, status := range []string{"job_status IN (0, 3, 4)", "job_status IS NULL"} {
-		for _, start := range []string{fmt.Sprintf("start_time <= %s + %d", s.now, horizon), "start_time IS NULL"} {
-			parts = append(parts, s.selectJobs(len(parts), fmt.Sprintf("job_type IN (%s) AND %s AND %s", numbers(types), status, start), "", limit, args))
-		}
+	for _, k := range []kind{{statuses: []int32{0, 3, 4}}, {statuses: []int32{0, 3, 4}, unset: true}, {}, {unset: true}} {
+		k.until = fmt.Sprintf("%s + %d", s.now, horizon)
+		parts = append(parts, s.sweep(s, len(parts), k, types, limit, args))
 	}
 	got, err := read(ctx, s, jobRows, unionAll(parts), args.list...)
 	count := make([]int, len(parts))
@@ -93,6 +92,29 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 		more = more || count[row.part] == limit
 	}
 	return onlyRows(got), more, wrap("sweep jobs", err)
+}
+
+// kind is a kind of rows that a sweep looks for.
+type kind struct {
+	statuses []int32 // none: the column is NULL
+	unset    bool    // start_time is NULL
+	until    string  // what start_time is at most, otherwise
+}
+
+func (k kind) start() string {
+	if k.unset {
+		return "start_time IS NULL"
+	}
+	return "start_time <= " + k.until
+}
+
+// sweepRanges leaves it to the index hint that the rows of all types and statuses are read along the due index.
+func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arguments) string {
+	status := "job_status IS NULL"
+	if len(k.statuses) > 0 {
+		status = fmt.Sprintf("job_status IN (%s)", numbers(k.statuses))
+	}
+	return s.selectJobs(part, fmt.Sprintf("job_type IN (%s) AND %s AND %s", numbers(types), status, k.start()), limit, args)
 }
 
 // Lane is a stretch of the due index of one job type: the pending rows of one status that start at once, at a time, or
@@ -123,12 +145,12 @@ func Lanes() (lanes []Lane) {
 	return lanes
 }
 
-func (l Lane) where(jobType int32) string {
+func (d dialect) lane(jobType int32, l Lane) string {
 	status := "job_status IS NULL"
 	if l.Status != NoStatus {
 		status = fmt.Sprintf("job_status = %d", l.Status)
 	}
-	start := map[Start]string{AtOnce: "start_time = 0", AtATime: "start_time > 0", Unset: "start_time IS NULL"}[l.Start]
+	start := map[Start]string{AtOnce: d.atOnce, AtATime: "start_time > 0", Unset: "start_time IS NULL"}[l.Start]
 	return fmt.Sprintf("job_type = %d AND %s AND %s", jobType, status, start)
 }
 
@@ -139,19 +161,23 @@ type Place struct {
 	ID        uint64
 }
 
-func (p Place) where(jobType int32, until string, args *arguments) string {
-	if p.Start != AtATime {
-		return fmt.Sprintf("%s AND id > %s", p.Lane.where(jobType), args.id(p.ID))
+func (d dialect) order(l Lane) string {
+	switch {
+	case d.lanesInFull:
+		return "job_status, start_time, id"
+	case l.Start == AtATime:
+		return "start_time, id"
+	default:
+		return "id"
 	}
-	return fmt.Sprintf("%s AND start_time >= %s AND start_time <= %s AND (start_time > %s OR id > %s)",
-		p.Lane.where(jobType), args.number(p.StartTime), until, args.number(p.StartTime), args.id(p.ID))
 }
 
-func (l Lane) order() string {
-	if l.Start == AtATime {
-		return "start_time, id"
+func (d dialect) behind(p Place, jobType int32, until string, args *arguments) string {
+	if p.Start != AtATime {
+		return fmt.Sprintf("%s AND id > %s", d.lane(jobType, p.Lane), args.id(p.ID))
 	}
-	return "id"
+	return fmt.Sprintf("%s AND start_time >= %s AND start_time <= %s AND (start_time > %s OR id > %s)",
+		d.lane(jobType, p.Lane), args.number(p.StartTime), until, args.number(p.StartTime), args.id(p.ID))
 }
 
 // Page reads, behind each place, the rows of the lane that are due within horizon seconds, in the lane's order, at most
@@ -160,7 +186,7 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 	args := s.arguments()
 	parts := make([]string, len(places))
 	for i, place := range places {
-		parts[i] = s.selectJobs(i, place.where(jobType, fmt.Sprintf("%s + %d", s.now, horizon), args), place.order(), limit, args)
+		parts[i] = s.selectJobs(i, s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args)+" ORDER BY "+s.order(place.Lane), limit, args)
 	}
 	rows, err := read(ctx, s, jobRows, unionAll(parts), args.list...)
 	if err != nil {
@@ -178,14 +204,14 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 // larger ids than upTo do not count. The place is right behind the last row that was counted: a transaction that is still
 // open may add one before the first that was not.
 func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before int64, upTo uint64) (Place, int, error) {
-	where := fmt.Sprintf("%s AND start_time < %d AND id <= %d", lane.where(jobType), before, upTo)
+	where := fmt.Sprintf("%s AND start_time < %d AND id <= %d", s.lane(jobType, lane), before, upTo)
 	if lane.Start != AtATime {
-		young, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND create_time >= %d ORDER BY id LIMIT 1",
-			s.jobs, s.byDue, lane.where(jobType), before))
+		young, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND create_time >= %d ORDER BY %s LIMIT 1",
+			s.jobs, s.byDue, s.lane(jobType, lane), before, s.order(lane)))
 		if err != nil {
 			return Place{}, 0, wrap("first young job", err)
 		}
-		where = fmt.Sprintf("%s AND id <= %d", lane.where(jobType), upTo)
+		where = fmt.Sprintf("%s AND id <= %d", s.lane(jobType, lane), upTo)
 		if len(young) > 0 {
 			where += fmt.Sprintf(" AND id < %d", young[0])
 		}
@@ -205,12 +231,9 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 }
 
 // selectJobs reads rows along the due index; part says in the result which of several selects a row came from.
-func (s *Store) selectJobs(part int, where, order string, limit int, args *arguments) string {
-	if order != "" {
-		order = " ORDER BY " + order
-	}
-	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s%s LIMIT %s",
-		part, s.rowColumns("params"), s.jobs, s.byDue, where, order, args.number(int64(limit)))
+func (s *Store) selectJobs(part int, where string, limit int, args *arguments) string {
+	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s LIMIT %s",
+		part, s.rowColumns("params"), s.jobs, s.byDue, where, args.number(int64(limit)))
 }
 
 // unionAll joins selects that have a limit each; such a select must be a derived table, except when it is alone.

@@ -1,10 +1,20 @@
 package store
 
-import "github.com/jmoiron/sqlx"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
 
 // Moments in PostgreSQL are the same in every session time zone. A lease goes by the clock at the moment at which its row
 // is looked at, which may be after a wait for another's transaction; jobs go by the moment at which the statement
 // arrived, which an index can be asked for.
+//
+// There are no index hints. A planner whose statistics are of a moment ago, when the table was full of pending rows, takes
+// the rows by their ids or one after the other: 600 ms for nothing in 1,300,000 finished rows, where the due index takes
+// 0.1. So the statements leave it no other way: an order that only that index has, in which no column is known to be
+// constant (atOnce is a range), and a look at each type and status by itself.
 var postgres = dialect{
 	name:         "PostgreSQL",
 	now:          "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)",
@@ -26,7 +36,26 @@ var postgres = dialect{
 	impatient:    "SET lock_timeout = '1s'",
 	patient:      "RESET lock_timeout",
 
+	atOnce:      "start_time BETWEEN 0 AND 0",
+	lanesInFull: true,
+	sweep:       sweepEach,
+
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,
 	reservesConns: true,
+}
+
+func sweepEach(s *Store, part int, k kind, types []int32, limit int, args *arguments) string {
+	statuses, status := "(0)", "job_status IS NULL"
+	if len(k.statuses) > 0 {
+		statuses, status = values(k.statuses), "job_status = status AND "+pending
+	}
+	return fmt.Sprintf("SELECT %d AS part, %s FROM (VALUES %s) AS types (type) CROSS JOIN (VALUES %s) AS statuses (status) CROSS JOIN LATERAL "+
+		"(SELECT * FROM %s WHERE job_type = type AND %s AND %s ORDER BY job_status, start_time, id LIMIT %s) AS due LIMIT %s",
+		part, s.rowColumns("params"), values(types), statuses, s.jobs, status, k.start(), args.number(int64(limit)), args.number(int64(limit)))
+}
+
+// values writes numbers as rows of one column.
+func values(list []int32) string {
+	return "(" + strings.ReplaceAll(numbers(list), ",", "), (") + ")"
 }

@@ -58,15 +58,18 @@ type dialect struct {
 	leaseUpdate   string // UPDATE of shedlock_tab, safe from the session's time zone
 	byPrimary     string // index hint: by id
 	byDue         string // index hint: by job_type, job_status, start_time, id
+	atOnce        string // start_time is 0
 	columnsOf     string // format: the columns of the named table
 	indexesOf     string // format: the indexes of the named table
 	autocommit    string // whether this session commits by itself; empty: every session does
 	impatient     string // lets this session wait a second for the lock of a table, and no longer; empty: it does not wait
 	patient       string // takes that back
-	bind          int    // how arguments are written, as sqlx knows it
-	bindsNumbers  bool   // numbers that differ from time to time are arguments
-	oneWriter     bool   // one statement at a time can write
-	reservesConns bool   // a second connection works beside a pool of one
+	lanesInFull   bool   // a lane is read in the order of all columns of the due index, whatever they are in the lane
+	sweep         func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
+	bind          int  // how arguments are written, as sqlx knows it
+	bindsNumbers  bool // numbers that differ from time to time are arguments
+	oneWriter     bool // one statement at a time can write
+	reservesConns bool // a second connection works beside a pool of one
 }
 
 // NoHandle reports whether a handle is nil, or an interface with a nil pointer inside.

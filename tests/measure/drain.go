@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,16 +14,16 @@ const drained = 100_000
 
 // drain runs no-op jobs that wait in the table, in turns with the bare loop: what plain SQL by hand would need for the
 // same statements, one after the other, without running anything.
-func drain(db *sql.DB, rounds int) error {
+func drain(b *bench, rounds int) error {
 	var ours, bare []float64
 	var per1000 float64
 	for range rounds {
-		rate, statements, err := round(db, runJobs)
+		rate, statements, err := round(b, runJobs)
 		if err != nil {
 			return err
 		}
 		ours, per1000 = append(ours, rate), statements
-		if rate, _, err = round(db, bareLoop); err != nil {
+		if rate, _, err = round(b, bareLoop); err != nil {
 			return err
 		}
 		bare = append(bare, rate)
@@ -35,30 +34,30 @@ func drain(db *sql.DB, rounds int) error {
 }
 
 // round fills the table, empties it, and returns the rate and the statements per 1,000 jobs.
-func round(db *sql.DB, empty func(*sql.DB) error) (rate, per1000 float64, err error) {
-	if _, err := db.Exec("TRUNCATE TABLE async_job_tab"); err != nil {
+func round(b *bench, empty func(*bench) error) (rate, per1000 float64, err error) {
+	if _, err := b.Exec("TRUNCATE TABLE async_job_tab"); err != nil {
 		return 0, 0, err
 	}
-	if err := insert(db, drained); err != nil {
+	if err := insert(b.DB, drained); err != nil {
 		return 0, 0, err
 	}
-	before, err := questions(db)
+	before, err := b.questions(b.DB)
 	if err != nil {
 		return 0, 0, err
 	}
 	began := time.Now()
-	if err := empty(db); err != nil {
+	if err := empty(b); err != nil {
 		return 0, 0, err
 	}
 	took := time.Since(began)
-	after, err := questions(db)
+	after, err := b.questions(b.DB)
 	return drained / took.Seconds(), float64(after-before-1) / drained * 1000, err
 }
 
 // runJobs counts itself: it looks at the table only when the last handler has returned.
-func runJobs(db *sql.DB) error {
+func runJobs(b *bench) error {
 	left := make(chan struct{}, drained)
-	stop, err := start(db, 1, func(context.Context, *queue_job.Job) error {
+	stop, err := start(b.DB, 1, func(context.Context, *queue_job.Job) error {
 		left <- struct{}{}
 		return nil
 	})
@@ -70,16 +69,16 @@ func runJobs(db *sql.DB) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := awaitDone(ctx, db); err != nil {
+	if err := awaitDone(ctx, b.DB); err != nil {
 		return err
 	}
 	return stop()
 }
 
-func bareLoop(db *sql.DB) error {
+func bareLoop(b *bench) error {
 	const batch = 1000
 	for last := uint64(0); ; {
-		rows, err := db.Query(fmt.Sprintf("SELECT id, params, job_type, job_status, start_time FROM async_job_tab FORCE INDEX (async_job_due) WHERE job_type = 1 AND job_status = 0 AND start_time = 0 AND id > %d ORDER BY id LIMIT %d", last, batch))
+		rows, err := b.Query(fmt.Sprintf("SELECT id, params, job_type, job_status, start_time FROM async_job_tab %s WHERE job_type = 1 AND job_status = 0 AND start_time = 0 AND id > %d ORDER BY id LIMIT %d", b.byDue, last, batch))
 		if err != nil {
 			return err
 		}
@@ -100,8 +99,9 @@ func bareLoop(db *sql.DB) error {
 			return err
 		}
 		rows.Close()
+		idIn, args := b.idIn(ids.String())
 		for _, set := range []string{"term = 1, attempts = attempts + 1", "job_status = 1"} {
-			if _, err := db.Exec("UPDATE async_job_tab FORCE INDEX (PRIMARY) SET " + set + " WHERE id IN (" + ids.String() + ") AND term < 2 AND job_status = 0"); err != nil {
+			if _, err := b.Exec("UPDATE async_job_tab "+b.byPrimary+" SET "+set+" WHERE "+idIn+" AND term < 2 AND job_status = 0", args...); err != nil {
 				return err
 			}
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"syscall"
 	"time"
@@ -11,21 +10,21 @@ import (
 )
 
 // idle counts the statements of a runner that has nothing to do.
-func idle(db *sql.DB) error {
+func idle(b *bench) error {
 	const types, settle, watch = 50, 3 * time.Second, 10 * time.Second
-	stop, err := start(db, types, func(context.Context, *queue_job.Job) error { return nil })
+	stop, err := start(b.DB, types, func(context.Context, *queue_job.Job) error { return nil })
 	if err != nil {
 		return err
 	}
 	time.Sleep(settle)
-	before, err := questions(db)
+	before, err := b.questions(b.DB)
 	if err != nil {
 		return err
 	}
 	cpu := cpuTime()
 	time.Sleep(watch)
 	cpu = cpuTime() - cpu
-	after, err := questions(db)
+	after, err := b.questions(b.DB)
 	if err != nil {
 		return err
 	}

@@ -21,10 +21,10 @@ const (
 
 // latency measures, round after round, how long after the beginning of its INSERT in another process, and after its
 // commit, a job starts in this one; and how long the INSERT took, which says what the server's disk is like at the time.
-func latency(db *sql.DB, dsn string, rounds int) error {
+func latency(b *bench, rounds int) error {
 	var inserts, fromInsert, fromCommit spread
 	for range rounds {
-		if err := latencyRound(db, dsn, &inserts, &fromInsert, &fromCommit); err != nil {
+		if err := latencyRound(b, &inserts, &fromInsert, &fromCommit); err != nil {
 			return err
 		}
 	}
@@ -33,10 +33,10 @@ func latency(db *sql.DB, dsn string, rounds int) error {
 	return nil
 }
 
-func latencyRound(db *sql.DB, dsn string, inserts, fromInsert, fromCommit *spread) error {
+func latencyRound(b *bench, inserts, fromInsert, fromCommit *spread) error {
 	var mu sync.Mutex
 	started := map[uint64]time.Time{}
-	stop, err := start(db, 1, func(_ context.Context, job *queue_job.Job) error {
+	stop, err := start(b.DB, 1, func(_ context.Context, job *queue_job.Job) error {
 		mu.Lock()
 		defer mu.Unlock()
 		started[job.Id] = time.Now()
@@ -46,14 +46,14 @@ func latencyRound(db *sql.DB, dsn string, inserts, fromInsert, fromCommit *sprea
 		return err
 	}
 	var added, stderr bytes.Buffer
-	producer := exec.Command(os.Args[0], "-produce", dsn)
+	producer := exec.Command(os.Args[0], "-driver", b.driver, "-produce", b.dsn)
 	producer.Stdout, producer.Stderr = &added, &stderr
 	if err := producer.Run(); err != nil {
 		return fmt.Errorf("producer: %w: %s", err, stderr.String())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := awaitDone(ctx, db); err != nil {
+	if err := awaitDone(ctx, b.DB); err != nil {
 		return err
 	}
 	if err := stop(); err != nil {
@@ -89,8 +89,8 @@ func (s *spread) String() string {
 }
 
 // produce adds jobs at a steady rate, and prints their ids and the moments before and after.
-func produce(dsn string) error {
-	db, err := sql.Open("mysql", dsn)
+func produce(driver, dsn string) error {
+	db, err := sql.Open(driver, dsn)
 	if err != nil {
 		return err
 	}

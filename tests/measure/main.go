@@ -17,29 +17,28 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
-	"github.com/create-info/persistent-queue/schema"
 )
 
 func main() {
 	producer := flag.String("produce", "", "run as the producer of the latency figure, on this `DSN`")
+	driver := flag.String("driver", "mysql", "the producer's `driver`")
 	rounds := flag.Int("rounds", 5, "rounds of each figure; the median counts")
+	only := flag.String("only", "", "measure this `figure` alone: latency, idle or drain")
+	on := flag.String("on", "", "measure on this `database` alone: mariadb, mysql or postgres")
 	flag.Parse()
 	if *producer != "" {
-		exit(produce(*producer))
+		exit(produce(*driver, *producer))
 		return
 	}
 	fmt.Printf("%s, %d cores, %s\n\n", runtime.Version(), runtime.NumCPU(), time.Now().Format(time.DateOnly))
-	for _, server := range []string{"PQ_TEST_MARIADB_DSN", "PQ_TEST_MYSQL_DSN"} {
-		dsn := os.Getenv(server)
-		if dsn == "" {
-			exit(fmt.Errorf("%s is not set; go run ./testenv -- go run ./tests/measure", server))
+	for _, s := range servers {
+		if !strings.Contains(s.variable, "_"+strings.ToUpper(*on)) {
+			continue
 		}
-		exit(measure(dsn, *rounds))
+		exit(measure(s, *rounds, *only))
 	}
 }
 
@@ -51,48 +50,36 @@ func exit(err error) {
 }
 
 // measure prints every figure for one server.
-func measure(dsn string, rounds int) error {
-	config, err := mysql.ParseDSN(dsn)
+func measure(s server, rounds int, only string) error {
+	b, err := newBench(s)
 	if err != nil {
 		return err
 	}
-	admin, err := sql.Open("mysql", dsn)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	config.DBName = fmt.Sprintf("pq_measure_%d", os.Getpid())
-	if _, err := admin.Exec("CREATE DATABASE " + config.DBName); err != nil {
-		return err
-	}
-	defer admin.Exec("DROP DATABASE " + config.DBName)
-	db, err := sql.Open("mysql", config.FormatDSN())
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if err := schema.Migrate(context.Background(), db); err != nil {
-		return err
-	}
-	version, err := text(db, "SELECT VERSION()")
+	version, err := text(b.DB, "SELECT VERSION()")
 	if err != nil {
 		return err
 	}
 	fmt.Printf("## %s\n\n", version)
-	for _, figure := range []func() error{
-		func() error { return latency(db, config.FormatDSN(), rounds) },
-		func() error { return idle(db) },
-		func() error { return drain(db, rounds) },
+	for _, figure := range []struct {
+		name    string
+		measure func() error
+	}{
+		{"latency", func() error { return latency(b, rounds) }},
+		{"idle", func() error { return idle(b) }},
+		{"drain", func() error { return drain(b, rounds) }},
 	} {
-		if _, err := db.Exec("TRUNCATE TABLE async_job_tab"); err != nil {
+		if only != "" && only != figure.name {
+			continue
+		}
+		if _, err := b.Exec("TRUNCATE TABLE async_job_tab"); err != nil {
 			return err
 		}
-		if err := figure(); err != nil {
+		if err := figure.measure(); err != nil {
 			return err
 		}
 	}
 	fmt.Println()
-	return nil
+	return b.close()
 }
 
 // start runs a runner for so many job types.
@@ -114,13 +101,6 @@ func start(db *sql.DB, types int, handle func(context.Context, *queue_job.Job) e
 		defer cancel()
 		return r.Stop(ctx)
 	}, nil
-}
-
-// questions is how many statements clients have sent to the server.
-func questions(db *sql.DB) (n int64, err error) {
-	var name string
-	err = db.QueryRow("SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n)
-	return n, err
 }
 
 func text(db *sql.DB, query string) (value string, err error) {
