@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 const (
@@ -36,16 +34,10 @@ func awaitVersion(ctx context.Context, d database, dsn string, ended <-chan stru
 
 // readVersion connects as a test will, and refuses a server of the other kind.
 func readVersion(ctx context.Context, d database, dsn string) (string, error) {
-	config, err := mysql.ParseDSN(dsn)
+	db, err := d.open(dsn)
 	if err != nil {
 		return "", err
 	}
-	config.Logger = &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(config)
-	if err != nil {
-		return "", err
-	}
-	db := sql.OpenDB(connector)
 	defer db.Close()
 
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
@@ -54,17 +46,20 @@ func readVersion(ctx context.Context, d database, dsn string) (string, error) {
 	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&full); err != nil {
 		return "", err
 	}
-	if kind := kindOf(full); kind != d.name {
-		return "", fmt.Errorf("it is %s %s, and not %s", kind, full, d.name)
+	if kindOf(full) != d.name {
+		return "", fmt.Errorf("it calls itself %q, which is not %s", full, d.name)
 	}
-	version, _, _ := strings.Cut(full, "-")
-	return version, nil
+	return versionNumber.FindString(full), nil
 }
 
-// kindOf reads what a server, or its program, says about its version. Only MariaDB names itself there.
+var versionNumber = regexp.MustCompile(`[0-9.]+`)
+
+// kindOf reads what a server, or its program, says about its version. Only MySQL does not name itself there.
 func kindOf(version string) string {
-	if strings.Contains(version, "MariaDB") {
-		return "MariaDB"
+	for _, name := range []string{"MariaDB", "PostgreSQL"} {
+		if strings.Contains(version, name) {
+			return name
+		}
 	}
 	return "MySQL"
 }

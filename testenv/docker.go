@@ -9,8 +9,6 @@ import (
 	moby "github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
-	"github.com/testcontainers/testcontainers-go/modules/mariadb"
-	"github.com/testcontainers/testcontainers-go/modules/mysql"
 )
 
 const (
@@ -44,7 +42,7 @@ func fromDocker(ctx context.Context, d database) (server, error) {
 		stop()
 		return server{}, fmt.Errorf("container of %s: %w", d.image, err)
 	}
-	dsn, err := c.ConnectionString(ctx)
+	dsn, err := c.ConnectionString(ctx, d.dsnOptions...)
 	if err != nil {
 		stop()
 		return server{}, fmt.Errorf("address of the container of %s: %w", d.image, err)
@@ -72,13 +70,3 @@ var dockerAnswers = sync.OnceValue(func() error {
 	}
 	return nil
 })
-
-func mariadbContainer(ctx context.Context, image string) (container, error) {
-	return mariadb.Run(ctx, image, mariadb.WithUsername("root"), mariadb.WithPassword(dockerSecret), manyConnections)
-}
-
-func mysqlContainer(ctx context.Context, image string) (container, error) {
-	return mysql.Run(ctx, image, mysql.WithUsername("root"), mysql.WithPassword(dockerSecret), manyConnections)
-}
-
-var manyConnections = testcontainers.WithCmdArgs(maxConnections)

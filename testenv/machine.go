@@ -1,13 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // fromMachine starts a server program that is installed here.
@@ -21,18 +23,26 @@ func fromMachine(ctx context.Context, d database) (server, error) {
 
 // findInstallation asks each candidate what it is: on Debian, mysqld is MariaDB by another name.
 func findInstallation(ctx context.Context, d database) (installation, error) {
-	for _, path := range programs("mariadbd", "mysqld") {
+	for _, path := range programs(d.programs, d.folders) {
 		version, err := finish(ctx, exec.Command(path, "--version"))
 		if err == nil && kindOf(version) == d.name {
 			return installation{how: "private server from " + path, command: []string{path}}, nil
 		}
 	}
-	return installation{}, fmt.Errorf("no %s server on the PATH or in an sbin folder", d.name)
+	return installation{}, fmt.Errorf("no %s server on the PATH or in the usual folders", d.name)
 }
 
-// programs finds each name on the PATH, and in the folders that the PATH of an ordinary user leaves out.
-func programs(names ...string) (paths []string) {
+// programs finds each name on the PATH, in the folders that the PATH of an ordinary user leaves out, and in those that
+// the patterns match; there, the newest version first.
+func programs(names, patterns []string) (paths []string) {
 	folders := append(filepath.SplitList(os.Getenv("PATH")), "/usr/local/sbin", "/usr/sbin")
+	var versions []string
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(pattern)
+		versions = append(versions, found...)
+	}
+	slices.SortStableFunc(versions, func(a, b string) int { return compareVersions(b, a) })
+	folders = append(folders, versions...)
 	for _, name := range names {
 		for _, folder := range folders {
 			path, err := exec.LookPath(filepath.Join(folder, name))
@@ -44,17 +54,11 @@ func programs(names ...string) (paths []string) {
 	return paths
 }
 
-func initMySQL(d database, i installation) ([]string, error) {
-	return append(serverCommand(d, i), "--initialize-insecure"), nil
-}
+var number = regexp.MustCompile(`[0-9]+`)
 
-// initMariaDB: the server has no such option; a script that comes with it does the work.
-func initMariaDB(database, installation) ([]string, error) {
-	scripts := programs("mariadb-install-db", "mysql_install_db")
-	if len(scripts) == 0 {
-		return nil, errors.New("no mariadb-install-db, which belongs to the server")
-	}
-	// A root without a password, who may come by TCP.
-	return append([]string{scripts[0], "--no-defaults", "--datadir={data}", "--auth-root-authentication-method=normal",
-		"--skip-test-db"}, asRoot()...), nil
+// compareVersions compares names that differ in a version only, if that.
+func compareVersions(a, b string) int {
+	return slices.CompareFunc(number.FindAllString(a, -1), number.FindAllString(b, -1), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
 }

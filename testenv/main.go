@@ -2,14 +2,15 @@
 //
 //	go run ./testenv -- go test ./tests/...
 //
-// The command finds a DSN for go-sql-driver/mysql in each of PQ_TEST_MARIADB_DSN and PQ_TEST_MYSQL_DSN, whose user may
-// create and drop databases, and PQ_TEST_ALL=1, which turns a test that is left out into a failure. Each database comes
-// from the first of these that works:
+// The command finds a DSN for go-sql-driver/mysql in each of PQ_TEST_MARIADB_DSN and PQ_TEST_MYSQL_DSN, and one for pgx
+// or lib/pq in PQ_TEST_POSTGRES_DSN. The users in them may create and drop databases. It also finds PQ_TEST_ALL=1, which
+// turns a test that is left out into a failure. Each database comes from the first of these that works:
 //
 //  1. the variable, where it is already set: that server is used as it is;
 //  2. Docker, where an engine answers;
 //  3. a server program on this machine, started privately: own data, own port, no system config;
-//  4. apt, on Debian and Ubuntu.
+//  4. apt, on Debian and Ubuntu. Only MariaDB is installed, and only by root; MySQL and PostgreSQL are unpacked into the
+//     user's cache folder.
 //
 // If none works, testenv says why each did not and what to do, and the command does not run.
 //
@@ -18,14 +19,16 @@
 //	go run ./testenv -private -- go test ./faults
 //
 // With -private, only ways 3 and 4 count: Docker is not asked, and a variable that is set is not used, which testenv
-// says. The command then also finds in each of PQ_TEST_MARIADB_SERVER and PQ_TEST_MYSQL_SERVER how to make more of such
-// servers, as JSON:
+// says. The command then also finds in each of PQ_TEST_MARIADB_SERVER, PQ_TEST_MYSQL_SERVER and PQ_TEST_POSTGRES_SERVER
+// how to make more of such servers, as JSON:
 //
 //	{"dir": "/tmp/x", "init": ["program", "argument", ...], "serve": ["program", "argument", ...]}
 //
 // The command init makes the data directory {data}, which must not exist; serve serves it on the loopback's {port}, with
-// {socket} and {pid} for its files. These four, in braces, are for the caller to fill in. What lies in dir is removed at
-// the end, also when the command was killed. A server that the command starts is the command's to stop.
+// {socket} and {pid} for the files of a server that has such. These four, in braces, are for the caller to fill in. What
+// lies in dir is removed at the end, also when the command was killed. A server that the command starts is the command's
+// to stop: with SIGTERM, or PostgreSQL with SIGINT if it shall not wait for its clients. Started by root, PostgreSQL runs
+// as nobody. It refuses data of another owner, or with other modes than init gave them, so a copy must keep both.
 package main
 
 import (

@@ -68,10 +68,10 @@ func startPrivate(ctx context.Context, d database, i installation) (_ server, er
 		return server{}, fmt.Errorf("%s: %w", d.name, err)
 	}
 	stop = func() {
-		p.stop(serverGrace)
+		p.stop(d.stopSignal, serverGrace)
 		os.RemoveAll(dir)
 	}
-	dsn := fmt.Sprintf("root@tcp(%s)/", address)
+	dsn := places.Replace(d.dsn)
 	version, err := awaitVersion(ctx, d, dsn, p.ended)
 	if err != nil {
 		said, _ := os.ReadFile(log.Name())
@@ -88,36 +88,13 @@ type recipe struct {
 }
 
 func newRecipe(d database, i installation, dir string) (recipe, error) {
-	initData, err := d.initData(d, i)
-	if err != nil {
-		return recipe{}, err
-	}
-	serve := append(serverCommand(d, i),
-		"--bind-address=127.0.0.1", "--port={port}", "--socket={socket}", "--pid-file={pid}", maxConnections)
-	return recipe{dir, initData, serve}, nil
+	initData, serve, err := d.commands(i)
+	return recipe{dir, initData, serve}, err
 }
 
 func (r recipe) String() string {
 	text, _ := json.Marshal(r) // strings only
 	return string(text)
-}
-
-// serverCommand has what the server's first start and its later ones share.
-func serverCommand(d database, i installation) []string {
-	// The servers take --no-defaults as the first option only.
-	command := append(append([]string{}, i.command...), "--no-defaults", "--datadir={data}")
-	command = append(command, asRoot()...)
-	command = append(command, i.options...)
-	return append(command, d.options...)
-}
-
-// asRoot is what a server asks of one who starts it as root. It stays root: changing the user would undo
-// setEndWithParent.
-func asRoot() []string {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	return []string{"--user=root"}
 }
 
 // freeAddress is free now; another process may take it before the server does, which then ends with an error.

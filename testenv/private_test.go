@@ -9,24 +9,31 @@ import (
 )
 
 func TestRecipe_TheCommandReadsWhatTestenvItselfUses(t *testing.T) {
-	i := installation{command: []string{"loader", "mysqld"}, options: []string{"--basedir=usr"}}
-	want, err := newRecipe(databases[1], i, "dir")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got recipe
-	if err := json.Unmarshal([]byte(want.String()), &got); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("read %+v, %v; want %+v", got, err, want)
-	}
-	places := strings.NewReplacer("{data}", "D", "{port}", "1", "{socket}", "S", "{pid}", "P")
-	filled := newCommand(got.Serve, places).Args
-	for _, option := range []string{"--datadir=D", "--port=1", "--socket=S", "--pid-file=P", "--basedir=usr"} {
-		if !slices.Contains(filled, option) {
-			t.Errorf("no %s in %q", option, filled)
-		}
-	}
-	if all := strings.Join(append(filled, newCommand(got.Init, places).Args...), " "); strings.Contains(all, "{") {
-		t.Errorf("a place is not filled: %s", all)
+	i := installation{command: []string{"loader", "server"}, options: []string{"--basedir=usr"}}
+	for d, options := range map[*database][]string{
+		&mySQL:      {"--datadir=D", "--port=1", "--socket=S", "--pid-file=P", "--basedir=usr"},
+		&postgreSQL: {"loader", "server", "D", "--port=1"},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			want, err := newRecipe(*d, i, "dir")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got recipe
+			if err := json.Unmarshal([]byte(want.String()), &got); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("read %+v, %v; want %+v", got, err, want)
+			}
+			places := strings.NewReplacer("{data}", "D", "{port}", "1", "{socket}", "S", "{pid}", "P")
+			filled := newCommand(got.Serve, places).Args
+			for _, option := range options {
+				if !slices.Contains(filled, option) {
+					t.Errorf("no %s in %q", option, filled)
+				}
+			}
+			if all := strings.Join(append(filled, newCommand(got.Init, places).Args...), " "); strings.Contains(all, "{") {
+				t.Errorf("a place is not filled: %s", all)
+			}
+		})
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -45,8 +44,8 @@ func (p *process) signal(s os.Signal) {
 }
 
 // stop asks first, and kills after the grace period.
-func (p *process) stop(grace time.Duration) {
-	p.signal(syscall.SIGTERM)
+func (p *process) stop(request os.Signal, grace time.Duration) {
+	p.signal(request)
 	select {
 	case <-p.ended:
 	case <-time.After(grace):

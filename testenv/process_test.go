@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -43,7 +44,7 @@ func TestProcess_ThatIgnoresTheRequestIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitFile(t, ready)
-	p.stop(50 * time.Millisecond)
+	p.stop(syscall.SIGTERM, 50*time.Millisecond)
 	if p.err == nil || p.err.Error() != "signal: killed" {
 		t.Errorf("it ended with %v", p.err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -12,40 +13,23 @@ import (
 // database is a kind of server that tests need.
 type database struct {
 	name           string
-	variable       string // names the environment variable that holds a DSN
-	recipeVariable string // names the one that tells how to make more of such servers
-	image          string // of the container
-	remedy         string // what to install, for one who reads that there is none
+	variable       string   // names the environment variable that holds a DSN
+	recipeVariable string   // names the one that tells how to make more of such servers
+	dsn            string   // of a private server at {port}
+	dsnOptions     []string // of a container's DSN
+	image          string   // of the container
+	remedy         string   // what to install, for one who reads that there is none
 
-	container func(ctx context.Context, image string) (container, error)
-	initData  func(d database, i installation) (command []string, err error) // fills the data directory
-	options   []string                                                       // beyond those that all servers get
-	fromApt   func(ctx context.Context, d database) (installation, error)
+	open       func(dsn string) (*sql.DB, error)
+	container  func(ctx context.Context, image string) (container, error)
+	programs   []string                                                   // the names that the server has on a machine
+	folders    []string                                                   // patterns of where to find it beside the PATH
+	commands   func(i installation) (initData, serve []string, err error) // as in a recipe
+	stopSignal os.Signal                                                  // asks the server to end, whoever is connected
+	fromApt    func(ctx context.Context, d database) (installation, error)
 }
 
-var databases = []database{
-	{
-		name:           "MariaDB",
-		variable:       "PQ_TEST_MARIADB_DSN",
-		recipeVariable: "PQ_TEST_MARIADB_SERVER",
-		image:          "mariadb:10.11",
-		remedy:         "install MariaDB (Debian, Ubuntu: apt-get install mariadb-server; macOS: brew install mariadb)",
-		container:      mariadbContainer,
-		initData:       initMariaDB,
-		fromApt:        installMariaDB,
-	},
-	{
-		name:           "MySQL",
-		variable:       "PQ_TEST_MYSQL_DSN",
-		recipeVariable: "PQ_TEST_MYSQL_SERVER",
-		image:          "mysql:9",
-		remedy:         "install MySQL (Ubuntu: apt-get install mysql-server; macOS: brew install mysql)",
-		container:      mysqlContainer,
-		initData:       initMySQL,
-		options:        []string{"--mysqlx=OFF", "--secure-file-priv=NULL"},
-		fromApt:        unpackMySQL,
-	},
-}
+var databases = []database{mariaDB, mySQL, postgreSQL}
 
 // server is one that runs.
 type server struct {
@@ -92,7 +76,7 @@ func provide(ctx context.Context, d database, private bool) (server, error) {
 	set := os.Getenv(d.variable) != ""
 	ways := []func(context.Context, database) (server, error){fromDocker, fromMachine, fromApt}
 	reasons := []string{d.variable + " is not set"}
-	otherwise := fmt.Sprintf("Start Docker, %s, or set %s to a DSN such as root:secret@tcp(127.0.0.1:3306)/", d.remedy, d.variable)
+	otherwise := fmt.Sprintf("Start Docker, %s, or set %s to a DSN such as %s", d.remedy, d.variable, d.dsn)
 	switch {
 	case private:
 		ways, reasons = ways[1:], []string{"-private takes a program on this machine only"}

@@ -8,11 +8,12 @@ import (
 )
 
 func TestProvide_AServerThatIsNamedAndDoesNotAnswerIsAnErrorAndNotReplaced(t *testing.T) {
-	d := databases[1]
-	t.Setenv(d.variable, "root@tcp(127.0.0.1:1)/")
-	_, err := provide(t.Context(), d, false)
-	if err == nil || !strings.Contains(err.Error(), d.variable) {
-		t.Errorf("the error is %v", err)
+	for _, d := range databases {
+		t.Setenv(d.variable, strings.ReplaceAll(d.dsn, "{port}", "1"))
+		_, err := provide(t.Context(), d, false)
+		if err == nil || !strings.Contains(err.Error(), d.variable) {
+			t.Errorf("%s: the error is %v", d.name, err)
+		}
 	}
 }
 

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/testcontainers/testcontainers-go"
+	mariadbmodule "github.com/testcontainers/testcontainers-go/modules/mariadb"
+)
+
+var mariaDB = database{
+	name:           "MariaDB",
+	variable:       "PQ_TEST_MARIADB_DSN",
+	recipeVariable: "PQ_TEST_MARIADB_SERVER",
+	dsn:            mysqlDSN,
+	image:          "mariadb:10.11",
+	remedy:         "install MariaDB (Debian, Ubuntu: apt-get install mariadb-server; macOS: brew install mariadb)",
+
+	open:       openMySQL,
+	container:  mariadbContainer,
+	programs:   []string{"mariadbd", "mysqld"},
+	commands:   mariadbCommands,
+	stopSignal: syscall.SIGTERM,
+	fromApt:    installMariaDB,
+}
+
+// mariadbCommands: the server cannot make its data directory; a script that comes with it does the work.
+func mariadbCommands(i installation) (initData, serve []string, err error) {
+	scripts := programs([]string{"mariadb-install-db", "mysql_install_db"}, nil)
+	if len(scripts) == 0 {
+		return nil, nil, errors.New("no mariadb-install-db, which belongs to the server")
+	}
+	// A root without a password, who may come by TCP.
+	initData = append([]string{scripts[0], "--no-defaults", "--datadir={data}", "--auth-root-authentication-method=normal",
+		"--skip-test-db"}, mysqlAsRoot()...)
+	return initData, slices.Concat(mysqlServer(i), mysqlServing), nil
+}
+
+func mariadbContainer(ctx context.Context, image string) (container, error) {
+	return mariadbmodule.Run(ctx, image, mariadbmodule.WithUsername("root"), mariadbmodule.WithPassword(dockerSecret),
+		testcontainers.WithCmdArgs(maxConnections))
+}
+
+// installMariaDB installs it into the machine, where every later run finds it. It takes the core package, which holds
+// the server and nothing that would start it with the machine.
+func installMariaDB(ctx context.Context, d database) (installation, error) {
+	if os.Geteuid() != 0 {
+		return installation{}, errors.New("only root can install")
+	}
+	say("MariaDB: installing it with apt-get")
+	var system apt
+	// A third party's broken source fails the update and matters only if the installation fails too.
+	updateErr := system.update(ctx)
+	name, err := system.newest(ctx, "mariadb-server-core")
+	if err != nil {
+		return installation{}, errors.Join(err, updateErr)
+	}
+	if ctx.Err() != nil {
+		return installation{}, context.Cause(ctx)
+	}
+	// --no-remove: MySQL's packages conflict with MariaDB's, and the machine may need the ones it has. An installation
+	// is not cut short by a signal: half of one is worse than a late end.
+	if _, err := finish(context.WithoutCancel(ctx), system.get("install", "-y", "--no-install-recommends", "--no-remove", name)); err != nil {
+		return installation{}, errors.Join(err, updateErr)
+	}
+	i, err := findInstallation(ctx, d)
+	i.how = "private server, installed with apt-get install " + name
+	return i, err
+}
