@@ -15,8 +15,9 @@ import (
 // goroutines.
 type Jobs struct{ store *store.Store }
 
-// Executor is what runs a statement: *sql.DB, *sql.Tx, *sql.Conn and the handles of most ORMs have it. With GORM, pass
-// tx.Statement.ConnPool inside a transaction; tx.DB() leads out of it.
+// Executor is what runs a statement: *sql.DB, *sql.Tx, *sql.Conn and the transactions of sqlx and ent are such. With GORM,
+// pass tx.Statement.ConnPool; tx.DB() leads out of the transaction. With bun pass tx.Tx, with xorm session.Tx().Tx, the
+// *sql.Tx inside.
 type Executor interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
