@@ -18,7 +18,7 @@ func TestTheDatabaseSuiteOnSQLite(t *testing.T) {
 		t.Skip("left out: the suite needs the workspace of the repository (go.work)")
 	}
 	suite := exec.Command("go", "test", "-short", "-count=1", "-v", "./tests/...")
-	suite.Env = append(os.Environ(), "PQ_TEST_MARIADB_DSN=", "PQ_TEST_MYSQL_DSN=")
+	suite.Env = append(os.Environ(), "PQ_TEST_MARIADB_DSN=", "PQ_TEST_MYSQL_DSN=", "PQ_TEST_POSTGRES_DSN=")
 	output, err := suite.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// DB is the database handle that the library is given: a *sql.DB, anything that embeds one (sqlx, bun), or a wrapper of
+// DB is the database handle that the library is given: a *sql.DB, anything that embeds one (sqlx), or a wrapper of
 // your own that has these four methods. A handle that also has ExecContext and QueryContext is called with a context,
 // which lets the library give up waiting for a dead connection. Close is never called: the handle stays yours.
 type DB interface {
