@@ -34,8 +34,9 @@ type Database struct {
 type kind struct{ name, variable, driver string }
 
 var (
-	mysqls  = []kind{{"MariaDB", "PQ_TEST_MARIADB_DSN", "mysql"}, {"MySQL", "PQ_TEST_MYSQL_DSN", "mysql"}}
-	servers = append(mysqls, kind{"PostgreSQL", "PQ_TEST_POSTGRES_DSN", "pgx"})
+	mysqls   = []kind{{"MariaDB", "PQ_TEST_MARIADB_DSN", "mysql"}, {"MySQL", "PQ_TEST_MYSQL_DSN", "mysql"}}
+	postgres = []kind{{"PostgreSQL", "PQ_TEST_POSTGRES_DSN", "pgx"}}
+	servers  = append(mysqls, postgres...)
 )
 
 // Each runs the test on every database that is at hand, with the tables in place: SQLite always, a server when its
@@ -88,6 +89,12 @@ func Servers(t *testing.T, test func(t *testing.T, d Database)) {
 func MySQLs(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	on(t, mysqls, test)
+}
+
+// PostgreSQL is Servers without MySQL and MariaDB.
+func PostgreSQL(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
+	on(t, postgres, test)
 }
 
 func on(t *testing.T, kinds []kind, test func(t *testing.T, d Database)) {

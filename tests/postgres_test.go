@@ -1,0 +1,49 @@
+package tests
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+func TestOnPostgreSQLFinishedRowsAreNotReadWhateverTheStatisticsSay(t *testing.T) {
+	const finished, added = 50_000, 200
+	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) { // the others take an index hint
+		migrate(t, d)
+		// The statistics are of a moment at which every row was pending, and no later ones come.
+		execute(t, d.DB, "ALTER TABLE async_job_tab SET (autovacuum_enabled = false)")
+		for status, share := range map[string]int{"0": finished / 2, "NULL": finished / 2} {
+			execute(t, d.DB, fmt.Sprintf("INSERT INTO async_job_tab (params, job_type, job_status, create_time, update_time) SELECT '{}', 1, %s, 1, 1 FROM generate_series(1, %d)", status, share))
+		}
+		execute(t, d.DB, "ANALYZE async_job_tab")
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1")
+		execute(t, d.DB, "CHECKPOINT")
+		rowsRead := func() int64 {
+			<-time.After(1200 * time.Millisecond) // the server's processes tell their numbers once a second
+			return number(t, d.DB, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'async_job_tab'")
+		}
+		before := rowsRead()
+		r := newRunner(t, d.DB, queue_job.Config{HandleJobFunc: (&runs{}).handler})
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range added { // so many that drivers and server have settled for a plan
+			add(t, d.DB, 1, 0)
+			<-time.After(5 * time.Millisecond)
+		}
+		<-time.After(3 * time.Second) // sweeps
+		stop(t, r)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE create_time > 1 AND job_status <> 1"); n != 0 {
+			t.Errorf("%d jobs have not run", n)
+		}
+		// The count above read each row once.
+		if n := rowsRead() - before - finished - added; n > 40*added {
+			t.Errorf("%d rows were read for %d jobs", n, added)
+		} else {
+			t.Logf("%d rows were read for %d jobs", n, added)
+		}
+	})
+}
