@@ -18,8 +18,8 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "a settle without the term",
 		File: "internal/store/job.go",
-		Old:  `s.jobs, s.byPrimary, status, s.now, args.ours(ids, term)), args.list...)`,
-		New:  `s.jobs, s.byPrimary, status, s.now, args.idIn(ids)+" AND "+pending), args.list...)`,
+		Old:  `s.jobs, s.byPrimary, status, s.now, s.ours(ids, term)))`,
+		New:  `s.jobs, s.byPrimary, status, s.now, s.in(ids)+" AND "+pending))`,
 	}, "TestAHolderFrozenBetweenMarkAndSettle"},
 	{mutant.Mutant{
 		Name: "a holder that never asks whether it is trusted",

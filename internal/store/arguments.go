@@ -2,7 +2,7 @@ package store
 
 import "strconv"
 
-// arguments collects what a statement is called with, in the order in which its text is written.
+// arguments collects what a read is called with, in the order in which its text is written.
 type arguments struct {
 	bound bool
 	list  []any
@@ -28,20 +28,10 @@ func (a *arguments) id(id uint64) string {
 	return "?"
 }
 
-// seconds writes a span of time with its milliseconds.
-func (a *arguments) seconds(s float64) string {
-	text := strconv.FormatFloat(s, 'f', 3, 64)
+// in writes the condition that the id is one of these.
+func (a *arguments) in(s *Store, ids []uint64) string {
 	if !a.bound {
-		return text
-	}
-	a.list = append(a.list, text)
-	return "CAST(? AS numeric)"
-}
-
-// idIn writes the condition that the id is one of these.
-func (a *arguments) idIn(ids []uint64) string {
-	if !a.bound {
-		return "id IN (" + numbers(ids) + ")"
+		return s.in(ids)
 	}
 	a.list = append(a.list, "{"+numbers(ids)+"}")
 	return "id = ANY(CAST(? AS bigint[]))"

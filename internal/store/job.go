@@ -36,10 +36,9 @@ func (s *Store) AddJob(ctx context.Context, params string, jobType int32, startT
 // one already; MarkedRows tells which are ours. Sent again, it leaves rows that bear the term as they are.
 func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy, term int64) (int, error) {
 	// On MySQL, SET is evaluated from left to right: lost must look at term before term is set.
-	args := s.arguments()
 	n, err := s.exec(ctx, fmt.Sprintf(
-		"UPDATE %s %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %s, attempts = attempts + 1, update_time = %s WHERE %s AND term < %s AND %s <= %s AND %s",
-		s.jobs, s.byPrimary, args.number(term), s.now, args.idIn(ids), args.number(term), fmt.Sprintf(s.integer, "create_time"), args.number(createdBy), pending), args.list...)
+		"UPDATE %s %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %d, attempts = attempts + 1, update_time = %s WHERE %s AND term < %d AND %s <= %d AND %s",
+		s.jobs, s.byPrimary, term, s.now, s.in(ids), term, fmt.Sprintf(s.integer, "create_time"), createdBy, pending))
 	return n, wrap("mark jobs", err)
 }
 
@@ -53,51 +52,49 @@ type Marked struct {
 // MarkedRows reads which of the rows are pending and bear the term.
 func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Marked, error) {
 	args := s.arguments()
-	rows, err := read(ctx, s, structs[Marked], fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s",
-		s.jobs, s.byPrimary, args.ours(ids, term)), args.list...)
+	rows, err := read(ctx, s, structs[Marked], fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s AND term = %s AND %s",
+		s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending), args.list...)
 	return rows, wrap("read back marked jobs", err)
 }
 
 // UnmarkJobs takes back the marks of rows that were not started: as if they had never been marked. Rows of a later term
 // and final rows stay as they are.
 func (s *Store) UnmarkJobs(ctx context.Context, ids []uint64, term int64) error {
-	args := s.arguments()
 	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET term = 0, attempts = attempts - 1, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, s.now, args.ours(ids, term)), args.list...)
+		s.jobs, s.byPrimary, s.now, s.ours(ids, term)))
 	return wrap("unmark jobs", err)
 }
 
 // Finish writes a final status to rows that bear the term. It returns how many it wrote; fewer than asked: a later term
 // has taken the rest over, they were finished by other means, or an earlier sending of this statement did it.
 func (s *Store) Finish(ctx context.Context, ids []uint64, term int64, status int32) (int, error) {
-	args := s.arguments()
 	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET job_status = %d, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, status, s.now, args.ours(ids, term)), args.list...)
+		s.jobs, s.byPrimary, status, s.now, s.ours(ids, term)))
 	return n, wrap("finish jobs", err)
 }
 
 // PutBack writes a pending status to rows that bear the term, to run again after so many seconds, and takes the mark
 // off them. Retried is added to their count of retries. The result is that of Finish.
 func (s *Store) PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (int, error) {
-	args := s.arguments()
 	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, term = 0, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, status, fmt.Sprintf(s.ceiling, s.nowPrecise+" + "+args.seconds(wait)), retried, s.now, args.ours(ids, term)), args.list...)
+		s.jobs, s.byPrimary, status, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, wait)), retried, s.now, s.ours(ids, term)))
 	return n, wrap("put back jobs", err)
 }
 
 // FailLost ends rows whose runs were lost: those that bear an earlier term than this one, when so many runs before were
 // lost too. It counts the loss, puts its own term in, and sets the status failed. The result is that of Finish.
 func (s *Store) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int) (int, error) {
-	args := s.arguments()
 	n, err := s.exec(ctx, fmt.Sprintf(
-		"UPDATE %s %s SET lost = lost + 1, term = %s, job_status = 2, update_time = %s WHERE %s AND term <> 0 AND term < %s AND lost >= %d AND %s",
-		s.jobs, s.byPrimary, args.number(term), s.now, args.idIn(ids), args.number(term), lostBefore, pending), args.list...)
+		"UPDATE %s %s SET lost = lost + 1, term = %d, job_status = 2, update_time = %s WHERE %s AND term <> 0 AND term < %d AND lost >= %d AND %s",
+		s.jobs, s.byPrimary, term, s.now, s.in(ids), term, lostBefore, pending))
 	return n, wrap("fail lost jobs", err)
 }
 
-// ours writes the condition that a row is one of these, pending, and bears the term.
-func (a *arguments) ours(ids []uint64, term int64) string {
-	return fmt.Sprintf("%s AND term = %s AND %s", a.idIn(ids), a.number(term), pending)
+// in writes the condition that the id is one of these, and ours that such a row is pending and bears the term.
+func (s *Store) in(ids []uint64) string { return fmt.Sprintf(s.idIn, numbers(ids)) }
+
+func (s *Store) ours(ids []uint64, term int64) string {
+	return fmt.Sprintf("%s AND term = %d AND %s", s.in(ids), term, pending)
 }
 
 // Attempt is a run of a job that did not succeed, as it stands in async_job_log_tab. Times are unix milliseconds.

@@ -21,7 +21,8 @@ type Row struct {
 	Lost       int
 }
 
-const pending = "(job_status IN (0, 3, 4) OR job_status IS NULL)"
+// pending says nothing that an index could be used for: a batch is found by its ids.
+const pending = "COALESCE(job_status, 0) IN (0, 3, 4)"
 
 // rowColumns are the columns of a Row. SQLite keeps whatever was inserted, text in a number's column too; a row like
 // that must not make the whole result unreadable.

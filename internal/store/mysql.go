@@ -28,6 +28,7 @@ func mysqlFamily(name string) dialect {
 		// whatever the session's zone: the first comment is MariaDB's way, the second MySQL's (8.0.17 and later).
 		leaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
 		// On a small or freshly filled table the optimizer may scan it all instead, which locks every row and gap.
+		idIn:          "id IN (%s)",
 		atOnce:        "start_time = 0",
 		sweep:         sweepRanges,
 		byPrimary:     "FORCE INDEX (PRIMARY)",

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -64,6 +66,9 @@ func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, erro
 	}
 	defer leave()
 	query = sqlx.Rebind(s.bind, query)
+	if s.replanEvery > 0 {
+		query += fmt.Sprintf(" -- %d", time.Now().UnixNano()/int64(s.replanEvery))
+	}
 	err = s.committed(ctx, func(db DB) error {
 		got, err = readOn(ctx, db, collect, query, args...)
 		return err

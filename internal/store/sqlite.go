@@ -20,6 +20,7 @@ var sqlite = dialect{
 	byDue:        "INDEXED BY async_job_due",
 	columnsOf:    "SELECT name FROM pragma_table_info('%s')",
 	indexesOf:    "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '%s'",
+	idIn:         "id IN (%s)",
 	atOnce:       "start_time = 0",
 	sweep:        sweepRanges,
 	oneWriter:    true,

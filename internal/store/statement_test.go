@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -145,17 +146,12 @@ func TestALongLogIsWrittenInPieces(t *testing.T) {
 	}
 }
 
-func TestToPostgreSQLABatchIsOneTextWhateverItsNumbers(t *testing.T) {
+func TestToPostgreSQLAReadIsOneTextForAMinuteWhateverItsNumbers(t *testing.T) {
 	other := map[string]func(context.Context, *Store){
-		"FailLost":   func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, []uint64{7}, 10, 2) },
-		"Finish":     func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, []uint64{7}, 10, 1) },
-		"Mark":       func(ctx context.Context, s *Store) { _, _ = s.Mark(ctx, []uint64{7}, 1_800_000_000, 10) },
 		"MarkedRows": func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, []uint64{7}, 10) },
 		"Newest":     verbs["Newest"],
-		"PutBack":    func(ctx context.Context, s *Store) { _, _ = s.PutBack(ctx, []uint64{7}, 10, 4, 0.25, 1) },
 		"SweepAll":   func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 99) },
 		"Tail":       func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 6, []Gap{{3, 4}}, []int32{7}, 3, 99) },
-		"UnmarkJobs": func(ctx context.Context, s *Store) { _ = s.UnmarkJobs(ctx, []uint64{7}, 10) },
 		"Page": func(ctx context.Context, s *Store) {
 			behind := places()
 			for i := range behind {
@@ -165,10 +161,22 @@ func TestToPostgreSQLABatchIsOneTextWhateverItsNumbers(t *testing.T) {
 		},
 	}
 	for name, verb := range other {
-		a, b := sentBy(t, postgres, verbs[name]), sentBy(t, postgres, verb)
-		if len(a) != 1 || len(b) != 1 || a[0].text != b[0].text {
-			t.Errorf("%s: a driver would prepare both\n%s\n%s", name, a[0].text, b[0].text)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			db := poolOf(t)
+			send := func(verb func(context.Context, *Store)) string {
+				r := &recorder{DB: db}
+				verb(t.Context(), &Store{db: r, dialect: postgres, tables: named("")})
+				return r.sent[0].text
+			}
+			first, again := send(verbs[name]), send(verb)
+			if first != again {
+				t.Errorf("%s: a driver would prepare both\n%s\n%s", name, first, again)
+			}
+			time.Sleep(time.Minute)
+			if later := send(verb); later == again {
+				t.Errorf("%s: a plan is kept for ever", name)
+			}
+		})
 	}
 }
 

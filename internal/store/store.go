@@ -9,9 +9,8 @@
 //     reading back or repeating must be harmless.
 //   - An UPDATE changes a value in every row that it matches, so the affected rows are counted alike whether the
 //     connection counts found or changed rows (clientFoundRows).
-//   - Numbers stand in the text, strings are arguments: to MySQL, a statement without arguments costs one round trip where
-//     one with arguments costs three (prepare, execute, close). On PostgreSQL it is the other way around: a driver
-//     prepares each new text and keeps it, so what differs from time to time is an argument.
+//   - Numbers stand in the text, strings are arguments. A statement without arguments costs one round trip where one
+//     with arguments costs three (prepare, execute, close). Reads of PostgreSQL are an exception (postgres.go).
 package store
 
 import (
@@ -21,6 +20,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // DB is what the store needs of a database handle; every queue_job.DB has it. A handle that also has ExecContext and
@@ -59,6 +59,7 @@ type dialect struct {
 	byPrimary     string // index hint: by id
 	byDue         string // index hint: by job_type, job_status, start_time, id
 	atOnce        string // start_time is 0
+	idIn          string // format: the id is one of a list
 	columnsOf     string // format: the columns of the named table
 	indexesOf     string // format: the indexes of the named table
 	autocommit    string // whether this session commits by itself; empty: every session does
@@ -66,10 +67,11 @@ type dialect struct {
 	patient       string // takes that back
 	lanesInFull   bool   // a lane is read in the order of all columns of the due index, whatever they are in the lane
 	sweep         func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
-	bind          int  // how arguments are written, as sqlx knows it
-	bindsNumbers  bool // numbers that differ from time to time are arguments
-	oneWriter     bool // one statement at a time can write
-	reservesConns bool // a second connection works beside a pool of one
+	bind          int           // how arguments are written, as sqlx knows it
+	bindsNumbers  bool          // numbers that differ from one read to the next are arguments
+	replanEvery   time.Duration // how long the text of a read stays the same; 0: for ever
+	oneWriter     bool          // one statement at a time can write
+	reservesConns bool          // a second connection works beside a pool of one
 }
 
 // NoHandle reports whether a handle is nil, or an interface with a nil pointer inside.

@@ -99,9 +99,9 @@ func bareLoop(b *bench) error {
 			return err
 		}
 		rows.Close()
-		idIn, args := b.idIn(ids.String())
+		idIn := fmt.Sprintf(b.idIn, ids.String())
 		for _, set := range []string{"term = 1, attempts = attempts + 1", "job_status = 1"} {
-			if _, err := b.Exec("UPDATE async_job_tab "+b.byPrimary+" SET "+set+" WHERE "+idIn+" AND term < 2 AND job_status = 0", args...); err != nil {
+			if _, err := b.Exec("UPDATE async_job_tab " + b.byPrimary + " SET " + set + " WHERE " + idIn + " AND term < 2 AND COALESCE(job_status, 0) = 0"); err != nil {
 				return err
 			}
 		}

@@ -24,21 +24,14 @@ type server struct {
 	questions func(db *sql.DB) (int64, error)
 	// byDue and byPrimary are how the bare loop names its indexes.
 	byDue, byPrimary string
-	// idIn is how it says that the id is one of a list, and the argument for that, if any.
-	idIn func(ids string) (condition string, args []any)
+	// idIn is how it says that the id is one of a list, as a format.
+	idIn string
 }
 
 var servers = []server{
-	{"PQ_TEST_MARIADB_DSN", "mysql", withinMySQL, questionsOfMySQL, "FORCE INDEX (async_job_due)", "FORCE INDEX (PRIMARY)", idInText},
-	{"PQ_TEST_MYSQL_DSN", "mysql", withinMySQL, questionsOfMySQL, "FORCE INDEX (async_job_due)", "FORCE INDEX (PRIMARY)", idInText},
-	{"PQ_TEST_POSTGRES_DSN", "pgx", withinPostgreSQL, transactionsOfPostgreSQL, "", "", idInArray},
-}
-
-func idInText(ids string) (string, []any) { return "id IN (" + ids + ")", nil }
-
-// idInArray is two to three times as fast as the text, which PostgreSQL would parse and plan each time.
-func idInArray(ids string) (string, []any) {
-	return "id = ANY(CAST($1 AS bigint[]))", []any{"{" + ids + "}"}
+	{"PQ_TEST_MARIADB_DSN", "mysql", withinMySQL, questionsOfMySQL, "FORCE INDEX (async_job_due)", "FORCE INDEX (PRIMARY)", "id IN (%s)"},
+	{"PQ_TEST_MYSQL_DSN", "mysql", withinMySQL, questionsOfMySQL, "FORCE INDEX (async_job_due)", "FORCE INDEX (PRIMARY)", "id IN (%s)"},
+	{"PQ_TEST_POSTGRES_DSN", "pgx", withinPostgreSQL, transactionsOfPostgreSQL, "", "", "id = ANY(CAST((SELECT '{%s}') AS bigint[]))"},
 }
 
 func withinMySQL(dsn, database string) (string, error) {
