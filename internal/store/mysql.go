@@ -27,6 +27,8 @@ func mysqlFamily(name string) dialect {
 		// a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement runs in UTC,
 		// whatever the session's zone: the first comment is MariaDB's way, the second MySQL's (8.0.17 and later).
 		leaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
+		// Servers before MySQL 8.0.17 know neither comment; the connection that leases have of their own is in UTC there too.
+		ownSession: "SET time_zone = '+00:00'",
 		// On a small or freshly filled table the optimizer may scan it all instead, which locks every row and gap.
 		idIn:          "id IN (%s)",
 		atOnce:        "start_time = 0",

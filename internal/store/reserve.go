@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"reflect"
 	"sync"
 
@@ -25,7 +26,7 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 	defer reservations.Unlock()
 	own := reservations.of[pool]
 	if own == nil {
-		own = &ownConn{pool: pool, turn: newTurn()}
+		own = &ownConn{pool: pool, turn: newTurn(), prepare: s.ownSession}
 		reservations.of[pool] = own
 	}
 	own.users++
@@ -53,6 +54,8 @@ type ownConn struct {
 	pool  connPool
 	users int  // guarded by reservations
 	turn  turn // statements come one at a time: a connection has no place for two
+
+	prepare string // what is said to a new connection first, if anything
 
 	// The rest belongs to whoever has the turn.
 	conn  *sql.Conn
@@ -120,7 +123,14 @@ func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 		defer c.pool.SetMaxOpenConns(c.limit)
 	}
 	conn, err := c.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
 	c.conn = conn
+	if c.prepare != "" {
+		_, err = conn.ExecContext(ctx, c.prepare)
+		c.dropOn(err, conn)
+	}
 	return conn, err
 }
 
@@ -141,9 +151,17 @@ func (c *ownConn) addPlace() {
 // dropOn gives a connection up after an error: it may be broken, and errors are rare here.
 func (c *ownConn) dropOn(err error, conn *sql.Conn) {
 	if err != nil {
-		conn.Close()
-		c.conn = nil
+		c.drop(conn)
 	}
+}
+
+// drop closes a connection. One whose session is not as the application made it does not go back to the pool.
+func (c *ownConn) drop(conn *sql.Conn) {
+	if c.prepare != "" {
+		conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	conn.Close()
+	c.conn = nil
 }
 
 func (c *ownConn) leave() {
@@ -156,8 +174,7 @@ func (c *ownConn) leave() {
 	done, _ := c.turn.enter(context.Background())
 	defer done()
 	if c.conn != nil {
-		c.conn.Close()
-		c.conn = nil
+		c.drop(c.conn)
 	}
 	if c.added && c.pool.Stats().MaxOpenConnections == c.limit {
 		c.pool.SetMaxOpenConns(c.limit - 1)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,16 @@ type server struct {
 	takes  time.Duration
 	fails  atomic.Bool
 	opened atomic.Int32
+
+	mu   sync.Mutex
+	text []string
+}
+
+// said is what was executed.
+func (s *server) said() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text
 }
 
 func (s *server) Connect(context.Context) (driver.Conn, error) {
@@ -42,7 +53,10 @@ func (c connection) wait(ctx context.Context) error {
 	return nil
 }
 
-func (c connection) ExecContext(ctx context.Context, _ string, _ []driver.NamedValue) (driver.Result, error) {
+func (c connection) ExecContext(ctx context.Context, text string, _ []driver.NamedValue) (driver.Result, error) {
+	c.mu.Lock()
+	c.text = append(c.text, text)
+	c.mu.Unlock()
 	return driver.RowsAffected(1), c.wait(ctx)
 }
 func (c connection) QueryContext(ctx context.Context, query string, _ []driver.NamedValue) (driver.Rows, error) {
@@ -189,11 +203,30 @@ func TestTheReservedConnectionIsOpenedAnewAfterItBroke(t *testing.T) {
 	use(t, reserved, pool, 2)
 }
 
+func TestTheReservedConnectionIsInUTCAndNeverGoesBackToThePool(t *testing.T) {
+	for _, d := range []dialect{mysql, mariadb, postgres} {
+		s := &server{}
+		pool := sql.OpenDB(s)
+		defer pool.Close()
+		reserved, release := (&Store{db: pool, dialect: d, tables: named("")}).Reserve()
+		use(t, reserved, pool, 0)
+		use(t, reserved, pool, 0)
+		zoned := d.name != "PostgreSQL" // where moments are the same in every zone
+		if got := s.said(); zoned != (len(got) == 3 && got[0] == "SET time_zone = '+00:00'") {
+			t.Errorf("%s: %q", d.name, got)
+		}
+		release()
+		if idle := pool.Stats().Idle; zoned != (idle == 0) {
+			t.Errorf("%s: %d connections went back", d.name, idle)
+		}
+	}
+}
+
 func TestUsersOfTheReservedConnectionWaitForTheirTurnNoLongerThanTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := sql.OpenDB(&server{takes: 5 * time.Second})
 		defer pool.Close()
-		reserved, release := storeOn(pool).Reserve()
+		reserved, release := (&Store{db: pool, dialect: postgres, tables: named("")}).Reserve() // says nothing before
 		defer release()
 		first := make(chan error, 1)
 		go func() {

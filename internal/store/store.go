@@ -56,6 +56,7 @@ type dialect struct {
 	unlessThere   string // … and what it says behind the rows for that
 	returning     string // what an INSERT says to have its id returned as a row; empty: the driver tells it
 	leaseUpdate   string // UPDATE of shedlock_tab, safe from the session's time zone
+	ownSession    string // what makes a session of our own safe from its time zone
 	byPrimary     string // index hint: by id
 	byDue         string // index hint: by job_type, job_status, start_time, id
 	atOnce        string // start_time is 0
