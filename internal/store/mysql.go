@@ -12,34 +12,39 @@ func mysqlFamily(name string) dialect {
 		name: name,
 		// UNIX_TIMESTAMP() without argument and the microseconds of NOW(6) are the same in every session time zone;
 		// UNIX_TIMESTAMP(NOW(6)) is an hour off for an hour each autumn.
-		now:          "UNIX_TIMESTAMP()",
-		nowPrecise:   "(UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)",
+		now:        "UNIX_TIMESTAMP()",
+		nowPrecise: "(UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)",
+		ceiling:    "CEILING(%s)",
+
 		leaseNow:     "UNIX_TIMESTAMP()",
 		leaseRounded: "(UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000))",
 		leaseMillis:  "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)",
 		fromUnix:     "FROM_UNIXTIME(%s)",
 		toUnix:       "UNIX_TIMESTAMP(%s)",
 		greatest:     "GREATEST",
-		ceiling:      "CEILING(%s)",
-		integer:      "%s",
-		insertNew:    "INSERT IGNORE INTO",
 		// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC: in the hour that summer time repeats,
 		// a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement runs in UTC,
 		// whatever the session's zone: the first comment is MariaDB's way, the second MySQL's (8.0.17 and later).
 		leaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
 		// Servers before MySQL 8.0.17 know neither comment; the connection that leases have of their own is in UTC there too.
 		ownSession: "SET time_zone = '+00:00'",
+
+		insertNew: "INSERT IGNORE INTO",
+
 		// On a small or freshly filled table the optimizer may scan it all instead, which locks every row and gap.
-		idIn:          "id IN (%s)",
-		atOnce:        "start_time = 0",
-		sweep:         sweepRanges,
-		byPrimary:     "FORCE INDEX (PRIMARY)",
-		byDue:         "FORCE INDEX (async_job_due)",
-		columnsOf:     "SELECT column_name AS name FROM information_schema.columns WHERE " + thatTable,
-		indexesOf:     "SELECT DISTINCT index_name AS name FROM information_schema.statistics WHERE " + thatTable,
+		byPrimary: "FORCE INDEX (PRIMARY)",
+		byDue:     "FORCE INDEX (async_job_due)",
+		idIn:      "id IN (%s)",
+		integer:   "%s",
+		atOnce:    "start_time = 0",
+		sweep:     sweepRanges,
+
+		columnsOf: "SELECT column_name AS name FROM information_schema.columns WHERE " + thatTable,
+		indexesOf: "SELECT DISTINCT index_name AS name FROM information_schema.statistics WHERE " + thatTable,
+		impatient: "SET SESSION lock_wait_timeout = 1",
+		patient:   "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
+
 		autocommit:    "SELECT @@autocommit",
-		impatient:     "SET SESSION lock_wait_timeout = 1",
-		patient:       "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
 		reservesConns: true,
 	}
 }

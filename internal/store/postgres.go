@@ -22,30 +22,34 @@ import (
 // The drivers prepare the text of a read and keep it. So what differs from one read to the next is an argument, and the
 // text is another one each minute (replanEvery), for a plan that was made for a small table is bad for a large one.
 var postgres = dialect{
-	name:         "PostgreSQL",
-	now:          "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)",
-	nowPrecise:   "EXTRACT(EPOCH FROM statement_timestamp())",
+	name: "PostgreSQL",
+
+	now:        "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)",
+	nowPrecise: "EXTRACT(EPOCH FROM statement_timestamp())",
+	ceiling:    "CAST(CEILING(%s) AS bigint)",
+
 	leaseNow:     "EXTRACT(EPOCH FROM clock_timestamp())",
 	leaseRounded: "EXTRACT(EPOCH FROM clock_timestamp())",
 	leaseMillis:  "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)",
 	fromUnix:     "to_timestamp(%s)",
 	toUnix:       "EXTRACT(EPOCH FROM %s)",
 	greatest:     "GREATEST",
-	ceiling:      "CAST(CEILING(%s) AS bigint)",
-	integer:      "%s",
-	insertNew:    "INSERT INTO",
-	unlessThere:  " ON CONFLICT DO NOTHING",
-	returning:    " RETURNING id",
 	leaseUpdate:  "UPDATE shedlock_tab",
-	columnsOf:    "SELECT attname AS name FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped",
-	indexesOf:    "SELECT relname AS name FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = to_regclass('%s')",
-	impatient:    "SET lock_timeout = '1s'",
-	patient:      "RESET lock_timeout",
+
+	insertNew:   "INSERT INTO",
+	unlessThere: " ON CONFLICT DO NOTHING",
+	returning:   " RETURNING id",
 
 	idIn:        "id = ANY(CAST((SELECT '{%s}') AS bigint[]))",
+	integer:     "%s",
 	atOnce:      "start_time BETWEEN 0 AND 0",
 	lanesInFull: true,
 	sweep:       sweepEach,
+
+	columnsOf: "SELECT attname AS name FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped",
+	indexesOf: "SELECT relname AS name FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = to_regclass('%s')",
+	impatient: "SET lock_timeout = '1s'",
+	patient:   "RESET lock_timeout",
 
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,

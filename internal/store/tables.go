@@ -41,12 +41,6 @@ func CheckPrefix(prefix string) error {
 	return nil
 }
 
-func (d dialect) named(prefix string) dialect {
-	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)
-	d.byDue = WithPrefix(d.byDue, prefix)
-	return d
-}
-
 // Columns and Indexes read the names of what a table has; none: there is no such table.
 func (s *Store) Columns(ctx context.Context, table string) ([]string, error) {
 	names, err := read(ctx, s, column[string], fmt.Sprintf(s.columnsOf, table))

@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// dialect is what differs between databases, mostly as fragments of SQL. Times are unix seconds.
+type dialect struct {
+	name string
+
+	// The clock that jobs go by.
+	now        string // whole seconds
+	nowPrecise string // with its fraction
+	ceiling    string // format: the next whole number
+
+	// The clock that leases go by, and the column that holds it.
+	leaseNow     string // as fine as lock_until is
+	leaseRounded string // rounded to what lock_until can hold
+	leaseMillis  string // in milliseconds
+	fromUnix     string // format: unix seconds to a timestamp
+	toUnix       string // format: a timestamp to unix seconds
+	greatest     string // the function that returns the larger of two values
+	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
+	ownSession   string // what makes a session of our own safe from its time zone
+
+	// Rows that are inserted.
+	insertNew   string // INSERT that passes over rows whose key exists …
+	unlessThere string // … and what it says behind the rows for that
+	returning   string // what an INSERT says to have its id returned as a row; empty: the driver tells it
+
+	// Rows that are found.
+	byPrimary   string // index hint: by id
+	byDue       string // index hint: by job_type, job_status, start_time, id
+	idIn        string // format: the id is one of a list
+	integer     string // format: a column of whole numbers, whatever is in it
+	atOnce      string // start_time is 0
+	lanesInFull bool   // a lane is read in the order of all columns of the due index, whatever they are in the lane
+	sweep       func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
+
+	// The schema.
+	columnsOf string // format: the columns of the named table
+	indexesOf string // format: the indexes of the named table
+	impatient string // lets this session wait a second for the lock of a table, and no longer; empty: it does not wait
+	patient   string // takes that back
+
+	// How statements are sent.
+	bind          int           // how arguments are written, as sqlx knows it
+	bindsNumbers  bool          // numbers that differ from one read to the next are arguments
+	replanEvery   time.Duration // how long the text of a read stays the same; 0: for ever
+	autocommit    string        // whether this session commits by itself; empty: every session does
+	oneWriter     bool          // one statement at a time can write
+	reservesConns bool          // a second connection works beside a pool of one
+}
+
+func dialectOf(ctx context.Context, db DB) (dialect, error) {
+	version, err := readText(ctx, db, "SELECT VERSION()")
+	if err != nil {
+		// SQLite alone has no function of that name, but one of its own.
+		if _, errLite := readText(ctx, db, "SELECT sqlite_version()"); errLite == nil {
+			return sqlite, nil
+		}
+		return dialect{}, err
+	}
+	switch {
+	case strings.Contains(version, "PostgreSQL"), strings.Contains(version, "CockroachDB"):
+		return postgres, nil
+	case strings.Contains(version, "MariaDB"):
+		return mariadb, nil
+	default:
+		return mysql, nil
+	}
+}
+
+func (d dialect) named(prefix string) dialect {
+	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)
+	d.byDue = WithPrefix(d.byDue, prefix)
+	return d
+}
