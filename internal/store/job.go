@@ -44,15 +44,15 @@ func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy, term int64) (
 
 // Marked is a row that bears the term that was asked for.
 type Marked struct {
-	ID       uint64 `db:"id"`
-	Attempts int    `db:"attempts"`
-	Lost     int    `db:"lost"`
+	ID       uint64
+	Attempts int
+	Lost     int
 }
 
 // MarkedRows reads which of the rows are pending and bear the term.
 func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Marked, error) {
 	args := s.arguments()
-	rows, err := read(ctx, s, structs[Marked], fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s AND term = %s AND %s",
+	rows, err := read(ctx, s, each(func(m *Marked) []any { return []any{&m.ID, &m.Attempts, &m.Lost} }), fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s AND term = %s AND %s",
 		s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending), args.list...)
 	return rows, wrap("read back marked jobs", err)
 }

@@ -13,8 +13,8 @@ import (
 
 // Seen is what a lease's row says to somebody who does not hold it.
 type Seen struct {
-	Name string `db:"lock_name"`
-	Free bool   `db:"free"`
+	Name string
+	Free bool
 }
 
 // SeeLeases reads which of the leases are free. A name that is missing has no row yet. It locks nothing.
@@ -24,7 +24,7 @@ func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, err := read(ctx, s, structs[Seen], query, args...)
+	seen, err := read(ctx, s, each(func(l *Seen) []any { return []any{&l.Name, &l.Free} }), query, args...)
 	return seen, wrap("see leases", err)
 }
 

@@ -218,17 +218,17 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 		}
 	}
 	type counted struct {
-		N    int    `db:"n"`
-		Last uint64 `db:"last"`
+		n    int
+		last uint64
 	}
-	old, err := read(ctx, s, structs[counted], fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last FROM %s %s WHERE %s", s.jobs, s.byDue, where))
+	old, err := read(ctx, s, each(func(c *counted) []any { return []any{&c.n, &c.last} }), fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last FROM %s %s WHERE %s", s.jobs, s.byDue, where))
 	if err != nil {
 		return Place{}, 0, wrap("count abandoned jobs", err)
 	}
 	if lane.Start == AtATime {
-		return Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, old[0].N, nil
+		return Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, old[0].n, nil
 	}
-	return Place{Lane: lane, ID: old[0].Last}, old[0].N, nil
+	return Place{Lane: lane, ID: old[0].last}, old[0].n, nil
 }
 
 // selectJobs reads rows along the due index; part says in the result which of several selects a row came from.

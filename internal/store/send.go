@@ -188,19 +188,21 @@ func readText(ctx context.Context, db DB, query string) (string, error) {
 	}, query)
 }
 
-// structs collects rows by their column names, column the values of a single column.
-func structs[T any](rows *sql.Rows) (list []T, err error) {
-	err = sqlx.StructScan(rows, &list)
-	return list, err
+// each collects rows whose columns go into these places, by their order: a driver may change their names.
+func each[T any](places func(*T) []any) func(*sql.Rows) ([]T, error) {
+	return func(rows *sql.Rows) (list []T, err error) {
+		for rows.Next() {
+			var one T
+			if err := rows.Scan(places(&one)...); err != nil {
+				return nil, err
+			}
+			list = append(list, one)
+		}
+		return list, nil
+	}
 }
 
-func column[T any](rows *sql.Rows) (list []T, err error) {
-	for rows.Next() {
-		var value T
-		if err := rows.Scan(&value); err != nil {
-			return nil, err
-		}
-		list = append(list, value)
-	}
-	return list, nil
+// column collects the values of a single column.
+func column[T any](rows *sql.Rows) ([]T, error) {
+	return each(func(value *T) []any { return []any{value} })(rows)
 }
