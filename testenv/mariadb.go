@@ -36,7 +36,8 @@ func mariadbCommands(i installation) (initData, serve []string, err error) {
 	// A root without a password, who may come by TCP.
 	initData = append([]string{scripts[0], "--no-defaults", "--datadir={data}", "--auth-root-authentication-method=normal",
 		"--skip-test-db"}, mysqlAsRoot()...)
-	return initData, slices.Concat(mysqlServer(i), mysqlServing), nil
+	// As it starts it clears its folder for temporary files, where another one may be at work.
+	return initData, slices.Concat(mysqlServer(i), mysqlServing, []string{"--tmpdir={data}"}), nil
 }
 
 func mariadbContainer(ctx context.Context, image string) (container, error) {
