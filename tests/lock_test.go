@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/shedlock"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -438,52 +436,4 @@ func TestNamesThatDifferInCaseLockNobodyOut(t *testing.T) {
 		unlock(t, other)
 		wantTryLock(t, one, true)
 	})
-}
-
-func TestInTheHourThatSummerTimeRepeatsALockIsAsLongAsEver(t *testing.T) {
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
-		zone := zoneWithSummerTime(t, d)
-		for when, clock := range map[string]string{"the first 02:30": "1792888200", "the second 02:30": "1792891800"} {
-			config, err := mysql.ParseDSN(d.DSN)
-			if err != nil {
-				t.Fatal(err)
-			}
-			config.Params = map[string]string{"time_zone": "'" + zone + "'", "timestamp": clock}
-			pool := dbtest.Open(t, d.Driver, config.FormatDSN())
-			one, other := newLock(t, pool, shedlock.Config{ServiceName: when}), newLock(t, pool, shedlock.Config{ServiceName: when})
-			wantTryLock(t, one, true)
-			if ahead := number(t, pool, "SELECT UNIX_TIMESTAMP(lock_until) - UNIX_TIMESTAMP() FROM shedlock_tab WHERE lock_name = ?", when); ahead != 10 && ahead != 11 {
-				t.Errorf("at %s, lock_until lies %d s ahead, want 10, or 11 by rounding", when, ahead)
-			}
-			wantTryLock(t, other, false)
-		}
-	})
-}
-
-// zoneWithSummerTime returns the name of a time zone that goes by Berlin's clocks in 2026. A server that was installed
-// without zones is told of one.
-func zoneWithSummerTime(t *testing.T, d dbtest.Database) string {
-	t.Helper()
-	const known = "SELECT CONVERT_TZ('2026-07-01 12:00:00', '+00:00', '%s') IS NOT NULL"
-	for _, zone := range []string{"Europe/Berlin", "pq/Berlin"} {
-		if number(t, d.DB, fmt.Sprintf(known, zone)) == 1 {
-			return zone
-		}
-	}
-	result, err := d.DB.Exec("INSERT INTO mysql.time_zone (Use_leap_seconds) VALUES ('N')")
-	if err != nil {
-		t.Skipf("left out: the server knows no time zones by name, and tells us of none: %v", err)
-	}
-	id, err := result.LastInsertId()
-	if err != nil {
-		t.Fatal(err)
-	}
-	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_name (Name, Time_zone_id) VALUES ('pq/Berlin', %d)", id))
-	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_transition_type (Time_zone_id, Transition_type_id, `Offset`, Is_DST, Abbreviation) VALUES (%[1]d, 0, 3600, 0, 'CET'), (%[1]d, 1, 7200, 1, 'CEST')", id))
-	execute(t, d.DB, fmt.Sprintf("INSERT INTO mysql.time_zone_transition (Time_zone_id, Transition_time, Transition_type_id) VALUES (%[1]d, 1761440400, 0), (%[1]d, 1774746000, 1), (%[1]d, 1792890000, 0)", id))
-	if number(t, d.DB, fmt.Sprintf(known, "pq/Berlin")) != 1 {
-		t.Fatal("the server does not know the time zone that it was told of")
-	}
-	return "pq/Berlin"
 }

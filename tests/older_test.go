@@ -1,0 +1,174 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
+	"github.com/create-info/persistent-queue/shedlock"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// tooNew is what MySQL 5.7 does not understand, and what only one of MySQL and MariaDB does.
+var tooNew = regexp.MustCompile(`(?i)\bSKIP\s+LOCKED\b|\bNOWAIT\b|\bFOR\s+SHARE\b|\bOVER\s*\(|\bWITH\b|\bJSON\w*|->|\bRETURNING\b|\bLATERAL\b|\bEXCEPT\b|\bINTERSECT\b|` +
+	`\bFULL\s+OUTER\b|\)\s*AS\s+new\b|\bVALUES\s+ROW\b|\bREGEXP_\w+|\b(COLUMN|INDEX|KEY)\s+IF\b|\bRENAME\s+COLUMN\b|\bCHECK\b|\bDEFAULT\s*\(|\bINVISIBLE\b|_0900_|_uca1400_`)
+
+// sentBy is how to know the statement that a verb of the store sends.
+var sentBy = map[string]*regexp.Regexp{
+	"Abandoned":    regexp.MustCompile(`^SELECT COUNT\(\*\) AS n, .* AS last FROM async_job_tab`),
+	"AddJob":       regexp.MustCompile(`^INSERT INTO async_job_tab`),
+	"Columns":      regexp.MustCompile(`^SELECT .* FROM information_schema\.columns`),
+	"FailLost":     regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = lost \+ \?, term = \?, job_status = \?`),
+	"Finish":       regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
+	"Indexes":      regexp.MustCompile(`^SELECT .* FROM information_schema\.statistics`),
+	"KeepLeases":   regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by IN`),
+	"LogAttempts":  regexp.MustCompile(`^INSERT IGNORE INTO async_job_log_tab`),
+	"MakeLeases":   regexp.MustCompile(`^INSERT IGNORE INTO shedlock_tab`),
+	"Mark":         regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = .*, attempts = attempts \+ \?`),
+	"MarkedRows":   regexp.MustCompile(`^SELECT id, attempts, lost FROM async_job_tab`),
+	"Newest":       regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab\)`),
+	"Page":         regexp.MustCompile(`^SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),
+	"PutBack":      regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = `),
+	"ReleaseLease": regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by = \?`),
+	"SeeLeases":    regexp.MustCompile(`^SELECT lock_name, .* AS free FROM shedlock_tab`),
+	"SweepAll":     regexp.MustCompile(`^SELECT .* FROM async_job_tab .* job_status IN \(\?\) AND start_time <= .*UNION ALL`),
+	"Tail":         regexp.MustCompile(`^SELECT CASE .* FROM async_job_tab .* ORDER BY id LIMIT`),
+	"TakeLeases":   regexp.MustCompile(`UPDATE .* shedlock_tab .* SET term = GREATEST`),
+	"UnmarkJobs":   regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
+	// What the schema sends is no verb of the store's.
+	"a new table":  regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS async_job_log_tab`),
+	"a new column": regexp.MustCompile(`^ALTER TABLE async_job_tab ADD COLUMN`),
+	"a new index":  regexp.MustCompile(`^ALTER TABLE async_job_tab ADD KEY`),
+}
+
+// record notes the statements that really go to a server.
+type record struct {
+	mu   sync.Mutex
+	sent map[string]bool
+}
+
+var values = regexp.MustCompile(`'[^']*'|\b\d+(, ?\d+)*\b`)
+
+// note forgets the values, in which anything may stand.
+func (r *record) note(_ context.Context, _ mysqlConn, query string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent[values.ReplaceAllString(query, "?")] = true
+	return nil
+}
+
+func (r *record) statements() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.sent))
+}
+
+// missing are the verbs whose statements were not sent.
+func (r *record) missing() (verbs []string) {
+	statements := r.statements()
+	for verb, statement := range sentBy {
+		if !slices.ContainsFunc(statements, statement.MatchString) {
+			verbs = append(verbs, verb)
+		}
+	}
+	return verbs
+}
+
+func TestEveryVerbOfTheStoreIsLookedForInWhatIsSent(t *testing.T) {
+	verbs := reflect.TypeFor[*store.Store]()
+	for i := range verbs.NumMethod() {
+		m := verbs.Method(i)
+		takesContext := m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]()
+		if takesContext && sentBy[m.Name] == nil {
+			t.Errorf("%s sends statements, and is not in the list", m.Name)
+		}
+	}
+}
+
+// No server that old runs here: words that it does not know are all that is looked for.
+func TestNothingThatIsSentIsTooNewForMySQL57(t *testing.T) {
+	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
+		r := &record{sent: map[string]bool{}}
+		pool := openOverheard(t, d.DSN, r.note)
+		createOriginal(t, d)
+		insertAsTheOriginal(t, d, 1)
+		if err := schema.Migrate(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		comeUponTheDead(t, d)
+		loseALock(t, d, pool)
+		for backlog := 0; len(r.missing()) > 0 && backlog <= 5000; backlog += 1000 {
+			workForAWhile(t, d, pool, backlog)
+		}
+		if missing := r.missing(); len(missing) > 0 {
+			t.Errorf("of %s nothing was sent: this proves nothing", strings.Join(missing, ", "))
+		}
+		for _, statement := range r.statements() {
+			if found := tooNew.FindString(statement); found != "" {
+				t.Errorf("MySQL 5.7 does not know %q: %s", found, statement)
+			}
+		}
+		t.Logf("%d different statements", len(r.statements()))
+	})
+}
+
+// comeUponTheDead leaves jobs as they are when a holder has died: once, and once too often; one that a later holder has,
+// and an old one that nobody wanted.
+func comeUponTheDead(t *testing.T, d dbtest.Database) {
+	t.Helper()
+	execute(t, d.DB, "UPDATE async_job_tab SET term = 1 WHERE id = 1")
+	execute(t, d.DB, "UPDATE async_job_tab SET term = 1, lost = 2 WHERE id = 2")
+	execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET term = %d WHERE id = 3", int64(1)<<60))
+	execute(t, d.DB, "INSERT INTO async_job_tab (job_type, job_status, create_time, update_time) VALUES (1, 0, 1, 1)")
+}
+
+func loseALock(t *testing.T, d dbtest.Database, pool *sql.DB) {
+	t.Helper()
+	l := newLock(t, pool, shedlock.Config{LockSecond: 2, MinLockSecond: 1})
+	wantTryLock(t, l, true)
+	unlock(t, l)
+	execute(t, d.DB, expire)
+	wantTryLock(t, l, true)
+	execute(t, d.DB, "DELETE FROM shedlock_tab")
+	wantLost(t, l, 2*time.Second*slack)
+}
+
+// workForAWhile runs jobs, with all that can come of them, for longer than it takes to sweep and to renew a lease. It stops
+// while there is a backlog.
+func workForAWhile(t *testing.T, d dbtest.Database, pool *sql.DB, backlog int) {
+	t.Helper()
+	add(t, d.DB, backlog, 0)
+	r := start(t, pool, queue_job.Config{
+		NeedRetry: true, MaxRetries: 1, WorkerPoolCapacity: 2, QueueMaxSize: 200, LoadLimit: 100,
+		HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			time.Sleep(2 * time.Millisecond)
+			switch {
+			case job.Id%100 == 0:
+				return errors.New("no luck")
+			case job.Id%100 == 1 && job.Attempt == 1:
+				job.Status = queue_job.JobStatusContinue
+			}
+			return nil
+		},
+	})
+	addAsync(t, pool, queue_job.AddModelJob{JobType: 1})
+	tx := begin(t, pool)
+	if _, err := open(t, pool).Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1}); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, tx)
+	sleep(t.Context(), 1200*time.Millisecond)
+	stop(t, r)
+}

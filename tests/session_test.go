@@ -1,0 +1,108 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/shedlock"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// session is one of the ways in which an application may have set up its connections, its pool and its tables.
+type session struct {
+	name      string
+	only      string            // the one database that knows it; empty: all that the list is for
+	driver    string            // empty: the usual one
+	params    map[string]string // of the DSN; what the driver does not know becomes a session variable
+	maxConns  int               // of the pool; 0: no limit
+	prefix    string            // of the tables' names
+	elsewhere bool              // the tables lie in another schema
+	bare      bool              // the library gets a handle of four methods
+	clocks    clocks            // that change while the session lasts; empty: none do
+}
+
+var sessions = []session{
+	{name: "one connection, tables with a prefix", maxConns: 1, prefix: "shop_"},
+	{name: "two connections, tables with an upper case prefix", maxConns: 2, prefix: "Shop_"},
+	{name: "three connections", maxConns: 3},
+	{name: "a handle of four methods", bare: true},
+}
+
+var sessionsOfMySQLs = []session{
+	{name: "tables of another database", elsewhere: true, prefix: "shop_"},
+	{name: "zone -08:00, found rows counted, times parsed", params: map[string]string{"time_zone": "'-08:00'", "clientFoundRows": "true", "parseTime": "true", "loc": "America/New_York"}},
+	{name: "arguments interpolated, NO_BACKSLASH_ESCAPES", params: map[string]string{"interpolateParams": "true", "sql_mode": "'NO_BACKSLASH_ESCAPES'", "clientFoundRows": "true"}},
+	{name: "columns with alias", params: map[string]string{"columnsWithAlias": "true"}},
+	{name: "lax", params: map[string]string{"sql_mode": "''"}},
+	{name: "TRADITIONAL, ANSI_QUOTES, PIPES_AS_CONCAT", params: map[string]string{"sql_mode": "'TRADITIONAL,ANSI_QUOTES,PIPES_AS_CONCAT,IGNORE_SPACE,ONLY_FULL_GROUP_BY'"}},
+	{name: "ORACLE", only: "MariaDB", params: map[string]string{"sql_mode": "'ORACLE'"}},
+	{name: "autocommit off, arguments interpolated", params: map[string]string{"autocommit": "0", "interpolateParams": "true"}},
+	{name: "autocommit off, SERIALIZABLE, two connections", maxConns: 2, params: map[string]string{"autocommit": "0", isolation: "'SERIALIZABLE'"}},
+	{name: "READ COMMITTED", params: map[string]string{isolation: "'READ-COMMITTED'"}},
+	{name: "SERIALIZABLE", params: map[string]string{isolation: "'SERIALIZABLE'"}},
+	{name: "snapshot isolation", only: "MariaDB", params: map[string]string{"innodb_snapshot_isolation": "ON"}},
+	{name: "REPEATABLE READ, messages in German", params: map[string]string{isolation: "'REPEATABLE-READ'", "lc_messages": "'de_DE'"}},
+	{name: "spring in Berlin", clocks: clocks{"Europe/Berlin", spring}, params: map[string]string{"clientFoundRows": "true"}},
+	{name: "autumn in Berlin", clocks: clocks{"Europe/Berlin", autumn}, params: map[string]string{"clientFoundRows": "true"}},
+	{name: "spring in New York", clocks: clocks{"America/New_York", spring}},
+	{name: "autumn in New York", clocks: clocks{"America/New_York", autumn}},
+}
+
+var sessionsOfPostgreSQL = []session{
+	{name: "tables of another schema", elsewhere: true},
+	{name: "pgx, REPEATABLE READ", params: map[string]string{"default_transaction_isolation": "repeatable read"}},
+	{name: "pgx, SERIALIZABLE", params: map[string]string{"default_transaction_isolation": "serializable"}},
+	{name: "pgx, descriptions cached, backslashes escape", params: map[string]string{"default_query_exec_mode": "cache_describe", "standard_conforming_strings": "off"}},
+	{name: "pgx, never described", params: map[string]string{"default_query_exec_mode": "exec"}},
+	{name: "pgx, simple protocol", params: map[string]string{"default_query_exec_mode": "simple_protocol"}},
+	{name: "pq, binary parameters, SERIALIZABLE", driver: "postgres", params: map[string]string{"binary_parameters": "yes", "default_transaction_isolation": "serializable"}},
+	{name: "pq, backslashes escape, zone -08:00", driver: "postgres", params: map[string]string{"standard_conforming_strings": "off", "TimeZone": "Etc/GMT+8"}},
+	{name: "pgx, messages in German", params: map[string]string{"lc_messages": "de_DE.UTF-8"}},
+	{name: "pgx, spring in Berlin", clocks: clocks{"Europe/Berlin", spring}},
+	{name: "pgx, autumn in Berlin", clocks: clocks{"Europe/Berlin", autumn}},
+	{name: "pq, spring in New York", driver: "postgres", clocks: clocks{"America/New_York", spring}},
+	{name: "pq, autumn in New York", driver: "postgres", clocks: clocks{"America/New_York", autumn}},
+}
+
+func TestTheLibraryWorksHoweverSessionsAreSetUp(t *testing.T) {
+	for _, on := range []struct {
+		each     func(*testing.T, func(*testing.T, dbtest.Database))
+		sessions []session
+	}{
+		{dbtest.EachEmpty, sessions},
+		{dbtest.MySQLs, sessionsOfMySQLs},
+		{dbtest.PostgreSQL, sessionsOfPostgreSQL},
+	} {
+		for _, s := range on.sessions {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				on.each(t, func(t *testing.T, d dbtest.Database) {
+					if s.only != "" && s.only != d.Name {
+						t.Skipf("left out: only %s has such sessions", s.only)
+					}
+					play(t, setStage(t, s, d))
+				})
+			})
+		}
+	}
+}
+
+func TestWhereNothingCommitsByItselfAHandleMustBeginTransactions(t *testing.T) {
+	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		db := fourMethods{dbtest.Open(t, d.Driver, withParams(d.DSN, map[string]string{"autocommit": "0"}))}
+		_, errOpen := queue_job.Open(db)
+		_, errLock := newLock(t, db, shedlock.Config{}).TryLock(t.Context())
+		for what, err := range map[string]error{
+			"Open":        errOpen,
+			"AddAsyncJob": queue_job.AddAsyncJob(db, queue_job.AddModelJob{JobType: 1}),
+			"Start":       newRunner(t, db, queue_job.Config{HandleJobFunc: (&runs{}).handler}).Start(t.Context()),
+			"TryLock":     errLock,
+		} {
+			if err == nil || !strings.Contains(err.Error(), "turn autocommit on") {
+				t.Errorf("%s: %v, want a remedy", what, err)
+			}
+		}
+	})
+}
