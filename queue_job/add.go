@@ -28,6 +28,7 @@ type AddModelJob struct {
 
 // Add adds a job through a handle that leads to the database, and returns the job's id. Inside a transaction, the job
 // exists if and only if the transaction commits: use that to tie a job to the business change that asks for it.
+// In sessions that run with autocommit off, what goes through a *sql.DB is committed, and a *sql.Conn is yours to commit.
 func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64, err error) {
 	return add(ctx, j.store.Through(ex), job)
 }
@@ -40,7 +41,7 @@ func AddAsyncJob(session DB, modelJob AddModelJob) error {
 	if err != nil {
 		return fmt.Errorf("add job of type %d: %w", modelJob.JobType, err)
 	}
-	_, err = add(ctx, st, modelJob)
+	_, err = add(ctx, st.Plain(), modelJob)
 	return err
 }
 

@@ -232,3 +232,56 @@ func TestTheMemoryOfHandlesHasAnEnd(t *testing.T) {
 		t.Errorf("%d handles", len(m.stores))
 	}
 }
+
+func TestAddAsyncJobTakesAHandleThatNoMapCanHold(t *testing.T) {
+	db, mock, err := sqlmock.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mock.ExpectQuery("SELECT VERSION").WillReturnRows(sqlmock.NewRows([]string{"v"}).AddRow("9.7.4"))
+	mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(sqlmock.NewRows([]string{"a"}).AddRow("1"))
+	mock.ExpectExec("INSERT").WillReturnResult(sqlmock.NewResult(1, 1))
+	inner := struct {
+		*sql.DB
+		_ []string
+	}{DB: db}
+	if err := AddAsyncJob(struct{ DB }{inner}, AddModelJob{JobType: 1}); err != nil {
+		t.Error(err)
+	}
+}
+
+// inTransaction has methods of its own beside those that it has from the *sql.DB.
+type inTransaction struct {
+	*sql.DB
+	tx *sql.Tx
+}
+
+func (h inTransaction) Exec(query string, args ...any) (sql.Result, error) {
+	return h.tx.Exec(query, args...)
+}
+
+func TestAddAsyncJobAddsByTheHandlesOwnExec(t *testing.T) {
+	db, mock, err := sqlmock.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mock.MatchExpectationsInOrder(false)
+	mock.ExpectQuery("SELECT VERSION").WillReturnRows(sqlmock.NewRows([]string{"v"}).AddRow("9.7.4"))
+	mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(sqlmock.NewRows([]string{"a"}).AddRow("1"))
+	mock.ExpectBegin()
+	mock.ExpectExec("INSERT").WillReturnResult(sqlmock.NewResult(1, 1))
+	mock.ExpectRollback()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := AddAsyncJob(inTransaction{db, tx}, AddModelJob{JobType: 1}); err != nil {
+		t.Error(err)
+	}
+	if open := db.Stats().InUse; open != 1 {
+		t.Errorf("%d connections are in use, want the transaction's", open)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+}

@@ -68,7 +68,7 @@ type memory struct {
 const memoryMax = 64
 
 func (m *memory) open(ctx context.Context, db DB) (*store.Store, error) {
-	comparable := reflect.TypeOf(db).Comparable()
+	comparable := reflect.ValueOf(db).Comparable()
 	if comparable {
 		m.Lock()
 		st := m.stores[db]

@@ -64,13 +64,13 @@ func ByDatabase(configs []queue_job.Config) (groups [][]queue_job.Config) {
 	index := map[place]int{}
 	for _, cfg := range configs {
 		i, ok := -1, false
-		if reflect.TypeOf(cfg.Db).Comparable() {
+		if reflect.ValueOf(cfg.Db).Comparable() {
 			i, ok = index[place{cfg.Db, cfg.TablePrefix}]
 		}
 		if !ok {
 			i = len(groups)
 			groups = append(groups, nil)
-			if reflect.TypeOf(cfg.Db).Comparable() {
+			if reflect.ValueOf(cfg.Db).Comparable() {
 				index[place{cfg.Db, cfg.TablePrefix}] = i
 			}
 		}

@@ -1,6 +1,9 @@
 package store
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // arguments collects what a read is called with, in the order in which its text is written.
 type arguments struct {
@@ -26,6 +29,18 @@ func (a *arguments) id(id uint64) string {
 	}
 	a.list = append(a.list, id)
 	return "?"
+}
+
+// evened repeats the last gap until there are 0, 1, 2, 4, 8 … of them, where each number of arguments is another text.
+func (a *arguments) evened(gaps []Gap) []Gap {
+	if !a.bound || len(gaps) == 0 {
+		return gaps
+	}
+	gaps = slices.Clone(gaps)
+	for len(gaps)&(len(gaps)-1) != 0 {
+		gaps = append(gaps, gaps[len(gaps)-1])
+	}
+	return gaps
 }
 
 // in writes the condition that the id is one of these.

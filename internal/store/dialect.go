@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"strings"
-	"time"
 )
 
 // dialect is what differs between databases, mostly as fragments of SQL. Times are unix seconds.
@@ -46,12 +45,11 @@ type dialect struct {
 	patient   string // takes that back
 
 	// How statements are sent.
-	bind          int           // how arguments are written, as sqlx knows it
-	bindsNumbers  bool          // numbers that differ from one read to the next are arguments
-	replanEvery   time.Duration // how long the text of a read stays the same; 0: for ever
-	autocommit    string        // whether this session commits by itself; empty: every session does
-	oneWriter     bool          // one statement at a time can write
-	reservesConns bool          // a second connection works beside a pool of one
+	bind          int    // how arguments are written, as sqlx knows it
+	bindsNumbers  bool   // numbers that differ from one read to the next are arguments
+	autocommit    string // whether this session commits by itself; empty: every session does
+	oneWriter     bool   // one statement at a time can write
+	reservesConns bool   // a second connection works beside a pool of one
 }
 
 func dialectOf(ctx context.Context, db DB) (dialect, error) {

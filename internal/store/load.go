@@ -39,7 +39,7 @@ func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) 
 	_, err = read(ctx, s, func(rows *sql.Rows) (struct{}, error) {
 		rows.Next()
 		return struct{}{}, rows.Scan(&id, &now)
-	}, fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s), %s", s.jobs, s.nowPrecise))
+	}, fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s WHERE id > 0), %s", s.jobs, s.nowPrecise))
 	return id, now, wrap("newest job", err)
 }
 
@@ -59,11 +59,17 @@ type TailRow struct {
 // may add one below the last.
 func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, types []int32, horizon int64, limit int) ([]TailRow, error) {
 	args := s.arguments()
-	var where strings.Builder
-	fmt.Fprintf(&where, "id >= %s", args.id(from))
+	first := from
 	for _, gap := range gaps {
+		first = min(first, gap.From)
+	}
+	// With alternatives alone, PostgreSQL reads the index from its start.
+	var where strings.Builder
+	fmt.Fprintf(&where, "id >= %s AND (id >= %s", args.id(first), args.id(from))
+	for _, gap := range args.evened(gaps) {
 		fmt.Fprintf(&where, " OR id BETWEEN %s AND %s", args.id(gap.From), args.id(gap.To))
 	}
+	where.WriteByte(')')
 	whole := "1 = 0"
 	if len(types) > 0 {
 		whole = fmt.Sprintf("job_type IN (%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", numbers(types), pending, s.now, horizon)
@@ -102,11 +108,12 @@ type kind struct {
 	until    string  // what start_time is at most, otherwise
 }
 
+// start leaves out what was inserted by hand with an id below 1, which no id of ours can hold.
 func (k kind) start() string {
 	if k.unset {
-		return "start_time IS NULL"
+		return "start_time IS NULL AND id > 0"
 	}
-	return "start_time <= " + k.until
+	return "start_time <= " + k.until + " AND id > 0"
 }
 
 // sweepRanges leaves it to the index hint that the rows of all types and statuses are read along the due index.
@@ -177,7 +184,7 @@ func (d dialect) behind(p Place, jobType int32, until string, args *arguments) s
 	if p.Start != AtATime {
 		return fmt.Sprintf("%s AND id > %s", d.lane(jobType, p.Lane), args.id(p.ID))
 	}
-	return fmt.Sprintf("%s AND start_time >= %s AND start_time <= %s AND (start_time > %s OR id > %s)",
+	return fmt.Sprintf("%s AND start_time >= %s AND start_time <= %s AND (start_time > %s OR id > %s) AND id > 0",
 		d.lane(jobType, p.Lane), args.number(p.StartTime), until, args.number(p.StartTime), args.id(p.ID))
 }
 

@@ -3,14 +3,12 @@ package store
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 )
 
 // Moments in PostgreSQL are the same in every session time zone. A lease goes by the clock at the moment at which its row
-// is looked at, which may be after a wait for another's transaction; jobs go by the moment at which the statement
-// arrived, which an index can be asked for.
+// is looked at; jobs go by the moment at which the statement arrived, which an index can be asked for.
 //
 // There are no index hints, and plans are made for what the planner believes. It takes 12 ms to plan for a thousand ids
 // in a list or an array that it can see into, so it sees none: a subquery has the array, which it takes for ten ids. And a
@@ -19,8 +17,7 @@ import (
 // 0.1. So the statements leave it no other way: an order that only that index has, in which no column is known to be
 // constant (atOnce is a range), and a look at each type and status by itself.
 //
-// The drivers prepare the text of a read and keep it. So what differs from one read to the next is an argument, and the
-// text is another one each minute (replanEvery), for a plan that was made for a small table is bad for a large one.
+// The drivers prepare the text of a read and keep it. So what differs from one read to the next is an argument.
 var postgres = dialect{
 	name: "PostgreSQL",
 
@@ -53,7 +50,6 @@ var postgres = dialect{
 
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,
-	replanEvery:   time.Minute,
 	reservesConns: true,
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"reflect"
 	"sync"
 
@@ -15,19 +14,23 @@ import (
 // connection, a lease could not be renewed otherwise. All stores of a pool share that connection; the last release
 // gives it back and lowers the limit again. On other handles it is the same store.
 func (s *Store) Reserve() (reserved *Store, release func()) {
-	pool, ok := s.db.(connPool)
-	if !ok || !s.reservesConns || !reflect.TypeOf(pool).Comparable() {
+	db := s.db
+	if p, ok := db.(pool); ok {
+		db = p.DB
+	}
+	conns, ok := db.(connPool)
+	if !ok || !s.reservesConns || !reflect.ValueOf(conns).Comparable() {
 		return s, func() {}
 	}
-	if wrapped, ok := s.db.(*sqlx.DB); ok {
-		pool = wrapped.DB
+	if wrapped, ok := db.(*sqlx.DB); ok {
+		conns = wrapped.DB
 	}
 	reservations.Lock()
 	defer reservations.Unlock()
-	own := reservations.of[pool]
+	own := reservations.of[conns]
 	if own == nil {
-		own = &ownConn{pool: pool, turn: newTurn(), prepare: s.ownSession}
-		reservations.of[pool] = own
+		own = &ownConn{pool: conns, turn: newTurn(), prepare: s.ownSession}
+		reservations.of[conns] = own
 	}
 	own.users++
 	reserved = &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, reading: own.turn, writing: own.turn}
@@ -38,7 +41,6 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 type connPool interface {
 	execer
 	queryer
-	beginner
 	Conn(context.Context) (*sql.Conn, error)
 	SetMaxOpenConns(int)
 	Stats() sql.DBStats
@@ -98,17 +100,12 @@ func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (
 	return rows, err
 }
 
-func (c *ownConn) BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error) {
+func (c *ownConn) lend(ctx context.Context) (*sql.Conn, func(error), error) {
 	if c.given {
-		return c.pool.BeginTx(ctx, options)
+		return pool{c, c.pool}.lend(ctx)
 	}
 	conn, err := c.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	tx, err := conn.BeginTx(ctx, options)
-	c.dropOn(err, conn)
-	return tx, err
+	return conn, func(err error) { c.dropOn(err, conn) }, err
 }
 
 // open returns the connection, opening it if there is none. The place for it is made beside whatever handlers hold:
@@ -158,7 +155,7 @@ func (c *ownConn) dropOn(err error, conn *sql.Conn) {
 // drop closes a connection. One whose session is not as the application made it does not go back to the pool.
 func (c *ownConn) drop(conn *sql.Conn) {
 	if c.prepare != "" {
-		conn.Raw(func(any) error { return driver.ErrBadConn })
+		discard(conn)
 	}
 	conn.Close()
 	c.conn = nil

@@ -3,9 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -66,9 +65,6 @@ func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, erro
 	}
 	defer leave()
 	query = sqlx.Rebind(s.bind, query)
-	if s.replanEvery > 0 {
-		query += fmt.Sprintf(" -- %d", time.Now().UnixNano()/int64(s.replanEvery))
-	}
 	err = s.committed(ctx, func(db DB) error {
 		got, err = readOn(ctx, db, collect, query, args...)
 		return err
@@ -103,38 +99,70 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-type beginner interface {
-	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
+// lender lends a connection for a moment. Who gives it back with an error has it closed.
+type lender interface {
+	lend(ctx context.Context) (conn *sql.Conn, giveBack func(error), err error)
 }
 
-// committed gives the handle to one statement; where the session commits nothing by itself, a transaction for that
-// statement alone. A read needs it too: without an end, it would see the same old picture for ever.
+// pool lends the connections of the application's pool.
+type pool struct {
+	DB
+	conns interface {
+		Conn(context.Context) (*sql.Conn, error)
+	}
+}
+
+func (p pool) lend(ctx context.Context) (*sql.Conn, func(error), error) {
+	conn, err := p.conns.Conn(ctx)
+	return conn, func(err error) {
+		if err != nil {
+			discard(conn)
+		}
+		conn.Close()
+	}, err
+}
+
+// discard closes a connection for good: it does not go back to its pool.
+func discard(conn *sql.Conn) {
+	conn.Raw(func(any) error { return driver.ErrBadConn })
+}
+
+// committed gives the handle to one statement; where the session commits nothing by itself, a connection to commit it on.
+// A read needs that too: without an end, it would see the same old picture for ever. It is no sql.Tx, whose Commit waits
+// however long the database is silent, and whose rollback may come when the connection has its next user. A connection on
+// which anything failed is closed, and the server rolls back.
 func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
 	if !s.commits {
 		return statement(s.db)
 	}
-	tx, err := s.db.(beginner).BeginTx(ctx, nil)
+	conn, giveBack, err := s.db.(lender).lend(ctx)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
-	if err := statement(tx); err != nil {
-		return err
+	if err = statement(handle{conn}); err == nil {
+		_, err = conn.ExecContext(ctx, "COMMIT")
 	}
-	return tx.Commit()
+	giveBack(err)
+	return err
 }
 
 // Through is the store on another handle to the same database, a transaction's for example. Where sessions do not commit by
 // themselves, a pool of connections gets a transaction for each statement; other handles are in the caller's.
 func (s *Store) Through(h Handle) *Store {
 	through := &Store{db: handle{h}, dialect: s.dialect, tables: s.tables}
-	if pool, ok := h.(connPool); ok && s.commits {
-		through.db, through.commits = struct {
-			handle
-			beginner
-		}{handle{h}, pool}, true
+	if conns, ok := h.(connPool); ok && s.commits {
+		through.db, through.commits = pool{handle{h}, conns}, true
 	}
 	return through
+}
+
+// Plain is the store on the same handle, by the methods without a context alone: a handle that embeds a *sql.DB may have
+// made those its own, to run them in a transaction.
+func (s *Store) Plain() *Store {
+	if s.commits {
+		return s
+	}
+	return &Store{db: struct{ DB }{s.db}, dialect: s.dialect, tables: s.tables}
 }
 
 // Handle is what Through takes.
@@ -160,6 +188,9 @@ func within[T any](ctx context.Context, act func() (T, error)) (T, error) {
 	if err := ctx.Err(); err != nil {
 		var none T
 		return none, err
+	}
+	if ctx.Done() == nil {
+		return act()
 	}
 	type result struct {
 		value T

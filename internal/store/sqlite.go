@@ -27,7 +27,7 @@ var sqlite = dialect{
 	sweep:     sweepRanges,
 
 	columnsOf: "SELECT name FROM pragma_table_info('%s')",
-	indexesOf: "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '%s'",
+	indexesOf: "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '%s' COLLATE NOCASE",
 
 	oneWriter: true,
 }

@@ -65,15 +65,14 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("autocommit of the session: %w", err)
 	}
-	if s.commits = on == "0"; s.commits && !begins(db) {
-		return nil, errors.New("the sessions of this database run with autocommit off, and the handle has no BeginTx: what is written through it would never be committed; turn autocommit on, or pass the *sql.DB")
+	if on == "0" {
+		conns, ok := db.(connPool)
+		if !ok {
+			return nil, errors.New("the sessions of this database run with autocommit off, and the handle is no *sql.DB: what is written through it would never be committed; turn autocommit on, or pass the *sql.DB")
+		}
+		s.db, s.commits = pool{db, conns}, true
 	}
 	return s, nil
-}
-
-func begins(db DB) bool {
-	_, ok := db.(beginner)
-	return ok
 }
 
 // Database is the name of the database for logs and errors.

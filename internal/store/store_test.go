@@ -76,7 +76,9 @@ func TestOpenRefusesAPrefixWithADotOnSQLite(t *testing.T) {
 	}
 }
 
-func TestSessionsThatDoNotCommitGetATransactionForEachStatement(t *testing.T) {
+// uncommitted is a store on a server whose sessions do not commit by themselves.
+func uncommitted(t *testing.T) (*Store, sqlmock.Sqlmock) {
+	t.Helper()
 	db, mock := mocked(t)
 	mock.ExpectQuery("SELECT VERSION").WillReturnRows(version("9.7.4"))
 	mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(version("0"))
@@ -84,28 +86,48 @@ func TestSessionsThatDoNotCommitGetATransactionForEachStatement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := errors.New("deadlock")
-	mock.ExpectBegin()
+	return st, mock
+}
+
+func TestInSessionsThatDoNotCommitEveryStatementIsCommitted(t *testing.T) {
+	st, mock := uncommitted(t)
 	mock.ExpectExec("UPDATE").WillReturnResult(sqlmock.NewResult(0, 2))
-	mock.ExpectCommit()
-	mock.ExpectBegin()
+	mock.ExpectExec("COMMIT").WillReturnResult(sqlmock.NewResult(0, 0))
 	mock.ExpectQuery("SELECT id").WillReturnRows(sqlmock.NewRows([]string{"id", "attempts", "lost"}))
-	mock.ExpectCommit()
-	mock.ExpectBegin()
-	mock.ExpectExec("UPDATE").WillReturnError(broken)
-	mock.ExpectRollback()
-	mock.ExpectBegin()
-	mock.ExpectExec("UPDATE").WillReturnResult(sqlmock.NewResult(0, 2))
-	mock.ExpectCommit().WillReturnError(broken)
+	mock.ExpectExec("COMMIT").WillReturnResult(sqlmock.NewResult(0, 0))
 	if n, err := st.Finish(t.Context(), ids, 9, 1); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 	if _, err := st.MarkedRows(t.Context(), ids, 9); err != nil {
 		t.Error(err)
 	}
-	for range 2 {
-		if _, err := st.Finish(t.Context(), ids, 9, 1); !errors.Is(err, broken) {
-			t.Error("a statement that was not committed passes for one that was", err)
+}
+
+func TestAConnectionThatDidNotCommitIsClosedSoThatTheServerRollsBack(t *testing.T) {
+	broken := errors.New("deadlock")
+	for what, expect := range map[string]func(sqlmock.Sqlmock){
+		"the statement failed": func(mock sqlmock.Sqlmock) { mock.ExpectExec("UPDATE").WillReturnError(broken) },
+		"the commit failed": func(mock sqlmock.Sqlmock) {
+			mock.ExpectExec("UPDATE").WillReturnResult(sqlmock.NewResult(0, 2))
+			mock.ExpectExec("COMMIT").WillReturnError(broken)
+		},
+	} {
+		for _, reserve := range []bool{false, true} {
+			st, mock := uncommitted(t)
+			if reserve {
+				reserved, release := st.Reserve()
+				defer release()
+				st = reserved
+				mock.ExpectExec("SET time_zone").WillReturnResult(sqlmock.NewResult(0, 0))
+			}
+			expect(mock)
+			mock.ExpectClose()
+			if _, err := st.Finish(t.Context(), ids, 9, 1); !errors.Is(err, broken) {
+				t.Errorf("%s, reserved %v: %v", what, reserve, err)
+			}
+			if err := mock.ExpectationsWereMet(); err != nil {
+				t.Errorf("%s, reserved %v: %v", what, reserve, err)
+			}
 		}
 	}
 }
@@ -113,9 +135,8 @@ func TestSessionsThatDoNotCommitGetATransactionForEachStatement(t *testing.T) {
 func TestAddingThroughAPoolCommitsAndThroughATransactionIsTheCallers(t *testing.T) {
 	db, mock := mocked(t)
 	st := &Store{dialect: mysql, tables: named(""), commits: true}
-	mock.ExpectBegin()
 	mock.ExpectExec("INSERT").WillReturnResult(sqlmock.NewResult(7, 1))
-	mock.ExpectCommit()
+	mock.ExpectExec("COMMIT").WillReturnResult(sqlmock.NewResult(0, 0))
 	if id, err := st.Through(db).AddJob(t.Context(), "{}", 1, 0, 0); id != 7 || err != nil {
 		t.Error(id, err)
 	}
