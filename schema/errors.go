@@ -16,9 +16,9 @@ func isWait(err error) bool {
 }
 
 // isRefusal: the server will never do it for this user. Access is denied (1044, 1142, 1227, 1370, 42501), or it does not
-// understand or cannot have such a table (1064, 1071, 1118, 42601), or there is no such schema (1049, 3F000).
+// understand or cannot have such a table (1064, 1071, 1118, 42601), or there is no such schema (1049, 3F000), or the name is a view's (42809).
 func isRefusal(err error) bool {
-	return refused.MatchString(err.Error()) || slices.Contains([]string{"42501", "42601", "3F000"}, sqlState(err))
+	return refused.MatchString(err.Error()) || slices.Contains([]string{"42501", "42601", "3F000", "42809"}, sqlState(err))
 }
 
 var (

@@ -29,25 +29,31 @@ func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 		return err
 	}
 	for len(missing) > 0 {
-		if err := p.run(ctx, missing[0]); err != nil {
-			// Whatever went wrong, another instance may have done it meanwhile: the schema decides, not the error.
-			still, errLook := p.lacking(ctx)
-			switch same := len(still) > 0 && still[0] == missing[0]; {
-			case errLook == nil && same && isRefusal(err):
-				return &OutdatedError{Database: p.store.Database(), SQL: still, Err: err}
-			case errLook != nil || same && !isWait(err):
-				return fmt.Errorf("bring the schema up to date: %w", errors.Join(err, errLook))
-			}
-			if !pause(ctx, 200*time.Millisecond) {
-				return fmt.Errorf("bring the schema up to date: %w", errors.Join(ctx.Err(), err))
-			}
-		}
+		first := missing[0]
+		errRun := p.run(ctx, first)
+		// Whatever came of it, another instance may have done it meanwhile: the schema decides, not the error.
 		if missing, err = p.lacking(ctx); err != nil {
-			return err
+			return fmt.Errorf("bring the schema up to date: %w", errors.Join(errRun, err))
+		}
+		if len(missing) == 0 || missing[0] != first {
+			continue
+		}
+		switch {
+		case errRun == nil:
+			return &OutdatedError{Database: p.store.Database(), SQL: missing, Err: errNameTaken}
+		case isRefusal(errRun):
+			return &OutdatedError{Database: p.store.Database(), SQL: missing, Err: errRun}
+		case !isWait(errRun):
+			return fmt.Errorf("bring the schema up to date: %w", errRun)
+		case !pause(ctx, 200*time.Millisecond):
+			return fmt.Errorf("bring the schema up to date: %w", errors.Join(ctx.Err(), errRun))
 		}
 	}
 	return nil
 }
+
+// errNameTaken: "IF NOT EXISTS" was satisfied by something else.
+var errNameTaken = errors.New("the first statement below runs without an error and changes nothing: its table's or index's name belongs to something else in the schema, a table that was renamed for example; rename or drop that")
 
 // Check reports, as an *OutdatedError, what the tables lack. It changes nothing: for shops whose DBAs run the DDL.
 func Check(ctx context.Context, db queue_job.DB, options ...Option) error {
@@ -127,7 +133,7 @@ func (p place) lacking(ctx context.Context) (ddl []string, err error) {
 			}
 		}
 		// Columns and indexes apart: new columns alone cost MySQL and MariaDB no copy of the table, and an index alone is
-		// built while rows come and go.
+		// built while rows come and go there.
 		if missing := absent(t.columns, columns); len(missing) > 0 {
 			ddl = append(ddl, joinAlters(p.store, t, missing)...)
 		}
