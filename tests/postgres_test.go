@@ -40,8 +40,9 @@ func TestOnPostgreSQLFinishedRowsAreNotReadWhateverTheStatisticsSay(t *testing.T
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE create_time > 1 AND job_status <> 1"); n != 0 {
 			t.Errorf("%d jobs have not run", n)
 		}
-		// The count above read each row once.
-		if n := rowsRead() - before - finished - added; n > 40*added {
+		// The count above read each row once. While there is a gap, each look of the tail reads again what came after it, two
+		// seconds' worth at most; a plan that does not go by an index reads all rows at each look, a thousand times here.
+		if n := rowsRead() - before - finished - added; n > 10*finished {
 			t.Errorf("%d rows were read for %d jobs", n, added)
 		} else {
 			t.Logf("%d rows were read for %d jobs", n, added)
