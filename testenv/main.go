@@ -29,6 +29,7 @@
 // lies in dir is removed at the end, also when the command was killed. A server that the command starts is the command's
 // to stop: with SIGTERM, or PostgreSQL with SIGINT if it shall not wait for its clients. Started by root, PostgreSQL runs
 // as nobody. It refuses data of another owner, or with other modes than init gave them, so a copy must keep both.
+// PQ_TEST_GALERA_SERVER is MariaDB's with the library that makes it a node of a Galera cluster.
 package main
 
 import (
@@ -84,6 +85,13 @@ func run(arguments []string) (exitCode int) {
 		environment = append(environment, s.variable+"="+s.dsn)
 		if *private {
 			environment = append(environment, s.recipeVariable+"="+s.recipe.String())
+		}
+	}
+	if *private {
+		if r, err := galeraRecipe(ctx, servers); err != nil {
+			say("%v", err)
+		} else {
+			environment = append(environment, galeraVariable+"="+r.String())
 		}
 	}
 	code, err := runCommand(command, environment, signals)
