@@ -7,31 +7,12 @@ import (
 	"time"
 )
 
-// The audit is kept by the database itself: triggers record every change of a job's status and term, and every new term
-// of a lease, with the connection's worker and the database's clock. The test's own connections have no worker's name:
-// what they change was changed by hand.
-var auditTables = []string{
-	`CREATE TABLE audit_job (
-		seq bigint AUTO_INCREMENT PRIMARY KEY, at bigint NOT NULL, worker varchar(64) NULL, job bigint unsigned NOT NULL, job_type int NOT NULL,
-		old_status int NULL, new_status int NULL, old_term bigint NOT NULL, new_term bigint NOT NULL)`,
-	`CREATE TABLE audit_lease (
-		seq bigint AUTO_INCREMENT PRIMARY KEY, at bigint NOT NULL, worker varchar(64) NULL, name varchar(64) NOT NULL, term bigint NOT NULL)`,
-	`CREATE TRIGGER audit_job_update AFTER UPDATE ON async_job_tab FOR EACH ROW
-		IF NOT (OLD.job_status <=> NEW.job_status) OR OLD.term <> NEW.term THEN
-			INSERT INTO audit_job (at, worker, job, job_type, old_status, new_status, old_term, new_term)
-			VALUES (` + microseconds + `, @pq_worker, NEW.id, NEW.job_type, OLD.job_status, NEW.job_status, OLD.term, NEW.term);
-		END IF`,
-	`CREATE TRIGGER audit_lease_update AFTER UPDATE ON shedlock_tab FOR EACH ROW
-		IF OLD.term <> NEW.term THEN
-			INSERT INTO audit_lease (at, worker, name, term) VALUES (` + microseconds + `, @pq_worker, NEW.lock_name, NEW.term);
-		END IF`,
-}
-
-const microseconds = "UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))"
-
+// startAudit has the database itself keep the audit: triggers record every change of a job's status and term, and every
+// new term of a lease, with the connection's worker and the database's clock. The test's own connections have no worker's
+// name: what they change was changed by hand.
 func (x *trial) startAudit() {
 	x.Helper()
-	for _, statement := range auditTables {
+	for _, statement := range x.dialect.audit {
 		x.execute(statement)
 	}
 }

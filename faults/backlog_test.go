@@ -70,7 +70,7 @@ const (
 // not checked.
 func (x *trial) auditNoJobs() {
 	x.Helper()
-	x.execute("DROP TRIGGER audit_job_update")
+	x.execute(x.dialect.auditNoJobs)
 }
 
 func mb(bytes int) float64 { return float64(bytes) / (1 << 20) }

@@ -15,7 +15,8 @@ func TestATruncatedTableBeginsAnew(t *testing.T) {
 		times, bound := repeat(5, 1), 2*time.Second
 		worst, all := time.Duration(0), outcome{}
 		for range times {
-			x.execute("ALTER TABLE async_job_tab AUTO_INCREMENT = 1000000") // so that old ids and new ones are apart
+			x.execute("INSERT INTO async_job_tab (id, job_type, job_status, create_time, update_time) VALUES (1000000, 1, 1, 1, 1)")
+			x.continueIDs() // so that old ids and new ones are apart
 			load := x.startLoad(300, work{MS: 5}, 0.1)
 			for range 3 {
 				x.startWorker(workerSettings{})
@@ -24,10 +25,10 @@ func TestATruncatedTableBeginsAnew(t *testing.T) {
 			x.addMany(1, 5000, work{MS: 50}) // so that some wait in memory and some run
 			x.awaitStart(time.Now().Add(500*time.Millisecond), 20*time.Second)
 
-			x.execute("TRUNCATE TABLE async_job_tab")
+			x.execute(x.dialect.truncate)
 			after := load.alongside()
 			for range 30 {
-				after.commitRow(0)
+				after.commitRow()
 				time.Sleep(100 * time.Millisecond)
 			}
 			load.stop()
@@ -66,7 +67,7 @@ func TestAJobRunsWithItsOwnParametersThoughItsIdIsUsedAgain(t *testing.T) {
 				x.startWorker(workerSettings{Capacity: 2, NoRetry: true})
 				x.addMany(1, 2000, work{MS: 50})
 				x.awaitHolder(time.Now())
-				x.execute("TRUNCATE TABLE async_job_tab")
+				x.execute(x.dialect.truncate)
 				time.Sleep(time.Until(time.Unix(time.Now().Unix()+seconds, 0)))
 				x.addMany(1, 500, work{Do: "error"})
 				x.awaitDone(time.Minute)
@@ -171,7 +172,7 @@ func (h *hand) change(x *trial, statement string, ids []uint64) {
 		x.Fatal(err)
 	}
 	defer tx.Rollback()
-	rows, err := tx.Query("SELECT id, term, COALESCE(job_status, 0) FROM async_job_tab FORCE INDEX (PRIMARY) WHERE id IN (" + list(ids) + ") FOR UPDATE")
+	rows, err := tx.Query("SELECT id, term, COALESCE(job_status, 0) FROM async_job_tab " + x.dialect.byPrimary + " WHERE id IN (" + list(ids) + ") FOR UPDATE")
 	if err != nil {
 		x.Fatal(err)
 	}
@@ -199,8 +200,8 @@ func (h *hand) change(x *trial, statement string, ids []uint64) {
 	}
 }
 
-// leaseEdits are what hands do to the row of a lease that is held. A statement that does not name lock_until sets it to
-// this moment: the column says ON UPDATE CURRENT_TIMESTAMP.
+// leaseEdits are what hands do to the row of a lease that is held. Updates name lock_until: on MySQL, one that does not would
+// set it to this moment, for the column says ON UPDATE CURRENT_TIMESTAMP.
 var leaseEdits = []struct {
 	what, statement string
 	ends            bool // the tenure
@@ -210,9 +211,9 @@ var leaseEdits = []struct {
 	{"lock_until in the past", "UPDATE shedlock_tab SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP() - 3600)", true, true},
 	{"lock_until in an hour", "UPDATE shedlock_tab SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP() + 3600)", false, false},
 	{"locked_by a stranger", "UPDATE shedlock_tab SET locked_by = 'a stranger', lock_until = lock_until", true, false},
-	{"locked_by a stranger and lock_until now", "UPDATE shedlock_tab SET locked_by = 'a stranger'", true, true},
+	{"locked_by a stranger and lock_until now", "UPDATE shedlock_tab SET locked_by = 'a stranger', lock_until = CURRENT_TIMESTAMP", true, true},
 	{"term lowered", "UPDATE shedlock_tab SET term = 1, lock_until = lock_until", false, false},
-	{"term lowered and lock_until now", "UPDATE shedlock_tab SET term = 2", true, true},
+	{"term lowered and lock_until now", "UPDATE shedlock_tab SET term = 2, lock_until = CURRENT_TIMESTAMP", true, true},
 }
 
 func TestALeaseEditedByHandIsHeldAgainSoon(t *testing.T) {
@@ -320,7 +321,7 @@ func (x *trial) addRows(n int, w work) []uint64 {
 		x.Fatal(err)
 	}
 	defer tx.Rollback()
-	ids, err := insert(x.Context(), tx, 1, n, w)
+	ids, err := x.insert(x.Context(), tx, 1, n, w)
 	if err == nil {
 		err = tx.Commit()
 	}

@@ -21,8 +21,8 @@ func TestAConnectionCutAtEveryByteOfAMarkAndASettle(t *testing.T) {
 				worst = max(worst, x.cutOnce(p, of, cutRequest(n)).took)
 				cuts++
 			}
-			const okPacketBytes = 64 // and no more
-			for n := 0; n <= okPacketBytes; n += step {
+			const replyBytes = 64 // and no more
+			for n := 0; n <= replyBytes; n += step {
 				worst = max(worst, x.cutOnce(p, of, cutReply(n)).took)
 				cuts++
 			}
@@ -58,7 +58,7 @@ func (x *trial) cutOnce(p *proxy, of func(command) bool, f fate) (c cut) {
 	if err != nil {
 		x.Fatal(err)
 	}
-	if _, err := insert(context.Background(), tx, 1, 1, work{}); err != nil {
+	if _, err := x.insert(context.Background(), tx, 1, 1, work{}); err != nil {
 		x.Fatal(err)
 	}
 	if err := tx.Commit(); err != nil {

@@ -26,7 +26,7 @@ func TestAJobThatKillsItsProcessFailsAndTakesNoNeighbourWithIt(t *testing.T) {
 	}[:repeat(5, 1)] {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()
-			eachServer(t, func(x *trial) { x.amongGoodOnes(c.fault, c.deadly) })
+			eachServerInShortToo(t, func(x *trial) { x.amongGoodOnes(c.fault, c.deadly) })
 		})
 	}
 }
@@ -103,7 +103,7 @@ func (x *trial) superviseUntilDone(s workerSettings) (crashes int, worst time.Du
 
 // failure is what the log of attempts says of a job that failed.
 func (x *trial) failure(id uint64) (reason string) {
-	x.db.QueryRow("SELECT error FROM async_job_log_tab WHERE job_id = ? AND outcome = 'failed'", id).Scan(&reason)
+	x.row("SELECT error FROM async_job_log_tab WHERE job_id = ? AND outcome = 'failed'", id).Scan(&reason)
 	return reason
 }
 
@@ -116,7 +116,7 @@ func (x *trial) addOne(jobType int32, w work) uint64 {
 		x.Fatal(err)
 	}
 	defer tx.Rollback()
-	ids, err := insert(ctx, tx, jobType, 1, w)
+	ids, err := x.insert(ctx, tx, jobType, 1, w)
 	if err == nil {
 		err = tx.Commit()
 	}

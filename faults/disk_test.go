@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
+
+// diskOfMySQL is why PostgreSQL keeps its space: what is to meet the end is a file of InnoDB.
+const diskOfMySQL = "the tests fill up a file of InnoDB"
 
 // mayFillUp are the options of a server whose disk is to be full at a time. They keep the logs small: what must be
 // written would otherwise meet the limit too, and the server would die of it.
@@ -84,18 +85,9 @@ func fileSize(t *testing.T, name string) int64 {
 	return info.Size()
 }
 
-// refusal is the number of the error with which the server refused a statement, 0 if it did not.
-func refusal(err error) uint16 {
-	var refused *mysql.MySQLError
-	if errors.As(err, &refused) {
-		return refused.Number
-	}
-	return 0
-}
-
 func TestAServerMayRunOutOfSpace(t *testing.T) {
 	t.Parallel()
-	eachOwnServer(t, func(s *server) {
+	eachOwnMySQL(t, diskOfMySQL, func(s *server) {
 		if _, err := dbtest.Open(s.T, "mysql", s.dsn("")).Exec("CREATE DATABASE jobs"); err != nil {
 			s.Fatal(err)
 		}

@@ -6,19 +6,10 @@ import (
 	"time"
 )
 
-// refusals are what servers say when nobody is to blame: a deadlock, a lock wait, a changed record under a snapshot, a
-// Galera node that is not ready.
-var refusals = []fate{
-	answer(1213, "40001", "Deadlock found when trying to get lock; try restarting transaction"),
-	answer(1205, "HY000", "Lock wait timeout exceeded; try restarting transaction"),
-	answer(1020, "HY000", "Record has changed since last read in table 'async_job_tab'"),
-	answer(1047, "08S01", "WSREP has not yet prepared node for application use"),
-}
-
 func TestThirtyPercentOfStatementsFail(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(x *trial) {
-		lasts := seconds(60, 8)
+		lasts, refusals := seconds(60, 8), x.dialect.refusals
 		var proxies []*proxy
 		for range 2 {
 			p := x.proxy()
@@ -59,6 +50,6 @@ func TestThirtyPercentOfStatementsFail(t *testing.T) {
 		x.noneFailed()
 		x.noDuplicates(o)
 		x.stopWorkers()
-		x.tell("30 % of statements fail: 1213, 1205, 1020, 1047, cut connections", 1, o, gap, 2*time.Second, "%v long, %.0f jobs/s meanwhile of 300 added", lasts, float64(ran)/lasts.Seconds())
+		x.tell("30 % of statements fail: "+x.dialect.refusalCodes+", cut connections", 1, o, gap, 2*time.Second, "%v long, %.0f jobs/s meanwhile of 300 added", lasts, float64(ran)/lasts.Seconds())
 	})
 }

@@ -48,7 +48,7 @@ func TestAFleetUnderRandomKillsKeepsItsLeasesWithFewStatementsAndNoDeadlock(t *t
 			}
 		}
 		if n := x.deadlocks() - deadlocksBefore; n > 0 {
-			x.Errorf("%d deadlocks; the last one: %s", n, x.lastDeadlock())
+			x.Errorf("%d deadlocks; the last one: %s", n, x.dialect.lastDeadlock(x.db))
 		}
 		x.tell("random kills in a fleet", len(f.kills), o, worst, bound,
 			"%d instances × %d types for %v; at most %.2f renewals per process and third of L; %d takings, %d releases; no deadlock; business transaction at most %v",
@@ -90,7 +90,7 @@ func TestInstancesThatStartTogetherMakeTheirLeasesWithoutADeadlock(t *testing.T)
 			started.Wait()
 		}
 		if n := x.deadlocks() - before; n > 0 {
-			x.Errorf("%d deadlocks; the last one: %s", n, x.lastDeadlock())
+			x.Errorf("%d deadlocks; the last one: %s", n, x.dialect.lastDeadlock(x.db))
 		}
 		x.tell("a new fleet starts", times, outcome{}, 0, 0, "%d instances make and take %d leases at once", instances, leases)
 	})
@@ -227,17 +227,13 @@ func (f *fleet) endOf(held tenure) *kill {
 }
 
 // auditLeaseStatements lets the database record which statements changed leases. All rows that one statement changes see
-// the same NOW(6), on the same connection. An UPDATE that finds its row as it would leave it fires the trigger too; one
+// the same moment, on the same connection. An UPDATE that finds its row as it would leave it fires the trigger too; one
 // that finds no row does not.
 func (x *trial) auditLeaseStatements() {
 	x.Helper()
-	x.execute(`CREATE TABLE audit_lease_statement (
-		at bigint NOT NULL, worker varchar(64) NOT NULL, connection bigint unsigned NOT NULL, what varchar(8) NOT NULL, leases int NOT NULL,
-		PRIMARY KEY (at, connection, what))`)
-	x.execute(`CREATE TRIGGER audit_lease_statement AFTER UPDATE ON shedlock_tab FOR EACH ROW
-		INSERT INTO audit_lease_statement (at, worker, connection, what, leases) VALUES (` + microseconds + `, COALESCE(@pq_worker, ''), CONNECTION_ID(),
-			CASE WHEN OLD.term <> NEW.term THEN 'take' WHEN UNIX_TIMESTAMP(NEW.lock_until) <= UNIX_TIMESTAMP() THEN 'release' ELSE 'keep' END, 1)
-		ON DUPLICATE KEY UPDATE leases = leases + 1`)
+	for _, statement := range x.dialect.auditLeaseStatements {
+		x.execute(statement)
+	}
 }
 
 // leaseStatements are the statements that changed leases.
@@ -299,15 +295,5 @@ func (s leaseStatements) densest(span time.Duration) (most float64) {
 // deadlocks is how many the server has found since it began.
 func (x *trial) deadlocks() int64 {
 	x.Helper()
-	return x.number("SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'")
-}
-
-func (x *trial) lastDeadlock() string {
-	var kind, name, status string
-	if err := x.db.QueryRow("SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status); err != nil {
-		return err.Error()
-	}
-	_, status, _ = strings.Cut(status, "LATEST DETECTED DEADLOCK")
-	status, _, _ = strings.Cut(status, "\nTRANSACTIONS\n")
-	return status
+	return x.number(x.dialect.deadlocks)
 }

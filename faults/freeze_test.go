@@ -9,7 +9,7 @@ import (
 
 func TestAFrozenHolderOverwritesNothingAndMayWinAgain(t *testing.T) {
 	t.Parallel()
-	eachServer(t, func(x *trial) {
+	eachServerInShortToo(t, func(x *trial) {
 		times, frozenFor, bound := repeat(20, 2), 2*lock, lock+time.Second
 		quick := x.startLoad(300, work{MS: 5}, 0)
 		deaf := x.startLoad(50, work{MS: 800, Deaf: true}, 0) // it ends well after the thaw, and its outcome is written too late
@@ -99,7 +99,7 @@ func TestInstancesThatWereAllFrozenWakeToOneHolder(t *testing.T) {
 
 func TestAHolderFrozenBetweenMarkAndSettle(t *testing.T) {
 	t.Parallel()
-	eachServer(t, func(x *trial) {
+	eachServerInShortToo(t, func(x *trial) {
 		times := repeat(5, 1)
 		for range times {
 			p := x.proxy()

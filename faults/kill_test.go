@@ -8,7 +8,7 @@ import (
 
 func TestAKilledHolderLosesNothing(t *testing.T) {
 	t.Parallel()
-	eachServer(t, func(x *trial) {
+	eachServerInShortToo(t, func(x *trial) {
 		times, bound := repeat(20, 2), lock+time.Second
 		load := x.startLoad(500, work{MS: 5}, 0)
 		for range 3 {

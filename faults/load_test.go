@@ -73,7 +73,7 @@ func (l *load) longTransaction(open time.Duration, w work, rollBack bool) {
 		l.note(func() { l.failed++ })
 		return
 	}
-	ids, err := insert(ctx, tx, l.types[rand.N(len(l.types))], rowsPerTransaction, w)
+	ids, err := l.x.insert(ctx, tx, l.types[rand.N(len(l.types))], rowsPerTransaction, w)
 	time.Sleep(open)
 	switch {
 	case err != nil:
@@ -104,19 +104,10 @@ func (l *load) note(what func()) {
 	what()
 }
 
-// insert adds jobs with one statement and returns their ids: those of one INSERT follow each other.
-func insert(ctx context.Context, tx *sql.Tx, jobType int32, n int, w work) ([]uint64, error) {
+// insert adds jobs with one statement and returns their ids.
+func (x *trial) insert(ctx context.Context, tx *sql.Tx, jobType int32, n int, w work) ([]uint64, error) {
 	now := time.Now().Unix()
 	row := fmt.Sprintf("('%s', %d, 0, 0, %d, %d)", w.params(), jobType, now, now)
-	result, err := tx.ExecContext(ctx, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES "+
-		strings.Repeat(row+", ", n-1)+row)
-	if err != nil {
-		return nil, err
-	}
-	first, err := result.LastInsertId()
-	ids := make([]uint64, n)
-	for i := range ids {
-		ids[i] = uint64(first) + uint64(i)
-	}
-	return ids, err
+	return x.dialect.insert(ctx, tx, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES "+
+		strings.Repeat(row+", ", n-1)+row, n)
 }

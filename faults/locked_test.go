@@ -31,7 +31,7 @@ func TestAWaitingALTERHoldsJobsUpAndFailsNone(t *testing.T) {
 				altered <- err
 			}()
 			x.await(10*time.Second, "the ALTER does not wait", func() bool {
-				return x.number("SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock' AND info LIKE 'ALTER%'") == 1
+				return x.number(x.dialect.altering) == 1
 			})
 			since := time.Now()
 			time.Sleep(locked)
@@ -83,7 +83,7 @@ func TestRowsThatBusinessCodeLocksHoldUpNoOthers(t *testing.T) {
 						some = x.addRows(20, work{MS: 1000})
 						x.await(20*time.Second, "they do not run", func() bool { return len(x.startsAmong(some)) == len(some) })
 					}
-					business := x.transaction("SELECT params FROM async_job_tab FORCE INDEX (PRIMARY) WHERE id IN (" + list(some) + ") FOR UPDATE")
+					business := x.transaction("SELECT params FROM async_job_tab " + x.dialect.byPrimary + " WHERE id IN (" + list(some) + ") FOR UPDATE")
 					since := time.Now()
 					time.Sleep(locked)
 					freed := time.Now()
@@ -138,7 +138,7 @@ func (x *trial) addDelayedRows(n int, seconds int) []uint64 {
 		x.Fatal(err)
 	}
 	defer tx.Rollback()
-	ids, err := insert(x.Context(), tx, 1, n, work{})
+	ids, err := x.insert(x.Context(), tx, 1, n, work{})
 	if err == nil {
 		_, err = tx.Exec(fmt.Sprintf("UPDATE async_job_tab SET start_time = UNIX_TIMESTAMP() + %d WHERE id IN (%s)", seconds, list(ids)))
 	}

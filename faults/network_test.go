@@ -5,18 +5,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // proxy puts a proxy before the trial's server.
 func (x *trial) proxy() *proxy {
 	x.Helper()
-	config, err := mysql.ParseDSN(x.dsn)
+	address, err := x.dialect.address(x.dsn)
 	if err != nil {
 		x.Fatal(err)
 	}
-	return newProxy(x, config.Addr)
+	return newProxy(x, x.dialect.wire, address)
 }
 
 // startOnly starts a worker behind the proxy, and ends all others.
@@ -34,7 +32,7 @@ func (x *trial) startOnly(p *proxy) *worker {
 // isMark and isSettle know the statements by their text.
 func isMark(c command) bool { return strings.Contains(c.text, "SET lost = lost + (CASE") }
 func isSettle(c command) bool {
-	return strings.Contains(c.text, "UPDATE async_job_tab FORCE INDEX (PRIMARY) SET job_status = 1")
+	return strings.Contains(c.text, " SET job_status = 1, update_time")
 }
 
 func TestABlackHoleBeforeTheHolder(t *testing.T) {

@@ -36,12 +36,12 @@ const (
 
 func eachProxied(t *testing.T, test func(x proxied)) {
 	t.Helper()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
+	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
 		config, err := mysql.ParseDSN(d.DSN)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newProxy(t, config.Addr)
+		p := newProxy(t, mysqlWire, config.Addr)
 		config.Addr = p.address()
 		if _, err := d.DB.Exec("CREATE TABLE proxied (id int PRIMARY KEY, text longtext NOT NULL)"); err != nil {
 			t.Fatal(err)
@@ -620,7 +620,7 @@ func TestProxyResetsClientsOfAServerThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody.Close()
-	p := newProxy(t, nobody.Addr().String())
+	p := newProxy(t, mysqlWire, nobody.Addr().String())
 	c, err := net.Dial("tcp", p.address()) // the reset may be faster than the dial
 	if err == nil {
 		defer c.Close()
@@ -645,25 +645,31 @@ func TestProxyFailsTheTestThatBringsWhatItDoesNotUnderstand(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	for want, bytes := range map[string]string{
-		"more than":   "\xff\xff\xff\x00",
-		"TLS":         "\x04\x00\x00\x01\x00\x08\x00\x00",
-		"compression": "\x04\x00\x00\x01\x20\x00\x00\x00",
-		"before":      "\x01\x00\x00\x00\x0e",
-		"without":     "\x00\x00\x00\x00",
+	for _, brought := range []struct {
+		wire        wire
+		want, bytes string
+	}{
+		{mysqlWire, "more than", "\xff\xff\xff\x00"},
+		{mysqlWire, "TLS", "\x04\x00\x00\x01\x00\x08\x00\x00"},
+		{mysqlWire, "compression", "\x04\x00\x00\x01\x20\x00\x00\x00"},
+		{mysqlWire, "before", "\x01\x00\x00\x00\x0e"},
+		{mysqlWire, "without", "\x00\x00\x00\x00"},
+		{postgresWire, "more than", "\x7f\xff\xff\xff"},
+		{postgresWire, "TLS", "\x00\x00\x00\x08\x04\xd2\x16\x2f"},
+		{postgresWire, "before", "\x00\x00\x00\x08\x00\x03\x00\x00Q\x00\x00\x00\x05\x00"},
 	} {
-		t.Run(want, func(t *testing.T) {
+		t.Run(brought.want, func(t *testing.T) {
 			c := complaints{t, make(chan string, 1)}
-			p := newProxy(c, server.Addr().String())
+			p := newProxy(c, brought.wire, server.Addr().String())
 			client, err := net.Dial("tcp", p.address())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			io.WriteString(client, bytes)
+			io.WriteString(client, brought.bytes)
 			select {
 			case said := <-c.said:
-				if !strings.Contains(said, want) {
+				if !strings.Contains(said, brought.want) {
 					t.Error(said)
 				}
 			case <-time.After(proxiedSoon):

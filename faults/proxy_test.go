@@ -3,19 +3,17 @@ package faults
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// proxy stands between a MySQL client and its server, and does to their connections what a test asks for. It is our own
+// proxy stands between a client and its server, and does to their connections what a test asks for. It is our own
 // because the known ones, toxiproxy for one, see bytes and not statements: they cannot swallow one statement's reply, or
 // answer in the server's place.
 //
@@ -33,6 +31,7 @@ import (
 // packets of 16 MiB, and fails the test that brings them.
 type proxy struct {
 	t        testing.TB
+	wire     wire
 	server   string
 	listener net.Listener
 	ctx      context.Context // ends with the test
@@ -76,16 +75,18 @@ const (
 	proxyEndWait     = 10 * time.Second
 )
 
+var errPacketTooLong = fmt.Errorf("a request of more than %d bytes", packetBytesMax)
+
 // newProxy listens on the loopback for clients of the server. When the test ends it cuts what is open, and waits for
 // its goroutines: a function given to it must return by then.
-func newProxy(t testing.TB, serverAddress string) *proxy {
+func newProxy(t testing.TB, w wire, serverAddress string) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &proxy{t: t, server: serverAddress, listener: listener, ctx: ctx, connections: map[*connection]struct{}{}}
+	p := &proxy{t: t, wire: w, server: serverAddress, listener: listener, ctx: ctx, connections: map[*connection]struct{}{}}
 	p.running.Go(p.accept)
 	t.Cleanup(func() {
 		cancel()
@@ -159,6 +160,19 @@ func (p *proxy) open() int {
 // count is the number of commands of a kind that came through the gate since the beginning.
 func (p *proxy) count(kind commandKind) int { return int(p.counts[kind].Load()) }
 
+// wire is how clients and servers talk, as far as the proxy must know it.
+type wire struct {
+	// read reads a whole packet into the buffer, or a larger one: all that a client says before it waits. It returns io.EOF
+	// also where the client left in the middle of one: a server does nothing with a part.
+	read func(in *bufio.Reader, buffer []byte, first bool) ([]byte, error)
+	// check refuses a client whose next bytes would not be packets as they are. Its first packet says what it wants.
+	check func(packet []byte, first bool) error
+	// kindOf is 0 for what belongs to a handshake, or to a command before it.
+	kindOf func(packet []byte, first bool) commandKind
+	// textOf is the text of a command's statement; statements are the prepared ones, by what the packets call them.
+	textOf func(packet []byte, statements map[string]string) string
+}
+
 // command is what a client asks of the server.
 type command struct {
 	kind       commandKind
@@ -193,7 +207,7 @@ type fate struct {
 	holdUntil <-chan struct{}
 	before    func() // runs before the command is forwarded, or answered
 
-	errorPacket  []byte // answer: the client gets it and the server gets nothing
+	errorPacket  []byte // as from answer or refuse: the client gets it and the server gets nothing
 	cutsRequest  bool
 	requestBytes int
 
@@ -202,16 +216,6 @@ type fate struct {
 
 	cutsReply  bool
 	replyBytes int
-}
-
-// answer refuses a command in the server's place. The server knows nothing of it: where its own error would have rolled
-// back the transaction, as a deadlock does, the transaction is still there.
-func answer(number uint16, sqlState, message string) fate {
-	packet := []byte{0, 0, 0, 1, 0xff}
-	packet = binary.LittleEndian.AppendUint16(packet, number)
-	packet = append(packet, "#"+sqlState+message...)
-	putPayloadBytes(packet)
-	return fate{errorPacket: packet}
 }
 
 // cutRequest forwards the first n bytes of the packet, header included, and resets both sides. With all of them, the
@@ -238,7 +242,7 @@ func (p *proxy) accept() {
 }
 
 func (p *proxy) register(client *net.TCPConn) *connection {
-	c := &connection{proxy: p, client: client, clientEnd: make(chan struct{}), serverEnd: make(chan struct{}), statements: map[uint32]string{}}
+	c := &connection{proxy: p, client: client, clientEnd: make(chan struct{}), serverEnd: make(chan struct{}), statements: map[string]string{}}
 	c.ctx, c.cancel = context.WithCancel(p.ctx)
 	c.reply.Store(newReply("", fate{})) // the greeting
 	p.mu.Lock()
@@ -284,7 +288,7 @@ type connection struct {
 
 	mu         sync.Mutex
 	server     *net.TCPConn      // nil before there is one
-	statements map[uint32]string // prepared ones, by the server's number
+	statements map[string]string // prepared ones, by the server's number or the client's name
 
 	reply     atomic.Pointer[reply] // to the last request that has one
 	held      *reply                // to the last command that was held; of the client's goroutine
@@ -409,15 +413,15 @@ func (c *connection) passRequests() {
 	var packet []byte
 	for first := true; ; first = false {
 		var err error
-		if packet, err = readPacket(in, packet); err != nil {
+		if packet, err = c.proxy.wire.read(in, packet, first); err != nil {
 			c.passClientEnd(err)
 			return
 		}
-		if err := supported(packet, first); err != nil {
+		if err := c.proxy.wire.check(packet, first); err != nil {
 			c.fail(err)
 			return
 		}
-		if !c.passRequest(packet) {
+		if !c.passRequest(packet, c.proxy.wire.kindOf(packet, first)) {
 			return
 		}
 	}
@@ -453,19 +457,14 @@ func (c *connection) passClientEnd(err error) {
 }
 
 // passRequest lets one packet meet its fate. It reports false when that was the end of the connection.
-func (c *connection) passRequest(packet []byte) bool {
+func (c *connection) passRequest(packet []byte, kind commandKind) bool {
 	if !c.mayPass(toServer) {
 		return false
 	}
-	if sequenceOf(packet) > 0 { // it belongs to a handshake, or to a command before it
+	if kind == 0 {
 		c.reply.Store(newReply("", fate{}))
 		return c.wait(c.latency()) && c.toServer(packet)
 	}
-	if len(packet) == headerBytes {
-		c.fail(errors.New("a command without a byte"))
-		return false
-	}
-	kind := commandKind(packet[headerBytes])
 	c.proxy.counts[kind].Add(1)
 	var f fate
 	if fateOf := c.proxy.fateOf.Load(); fateOf != nil {
@@ -503,15 +502,15 @@ func (c *connection) passRequest(packet []byte) bool {
 			c.fail(errors.New("a command before the reply to the one before it: the proxy cannot tell their replies apart"))
 			return false
 		}
-		c.expect(packet, f)
+		c.expect(packet, kind, f)
 	}
 	return c.toServer(packet)
 }
 
 // expect says whose reply comes next. It comes before the command is sent.
-func (c *connection) expect(packet []byte, f fate) {
+func (c *connection) expect(packet []byte, kind commandKind, f fate) {
 	prepares := ""
-	if commandKind(packet[headerBytes]) == comStmtPrepare {
+	if kind == comStmtPrepare {
 		prepares = string(packet[headerBytes+1:])
 	}
 	r := newReply(prepares, f)
@@ -548,15 +547,9 @@ func (c *connection) toClient(bytes []byte) bool {
 
 // textOf copies a statement's text.
 func (c *connection) textOf(packet []byte) string {
-	switch body := packet[headerBytes+1:]; commandKind(packet[headerBytes]) {
-	case comQuery, comStmtPrepare:
-		return string(body)
-	case comStmtExecute, comStmtSendLongData, comStmtClose, comStmtReset:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.statements[statementOf(body)]
-	}
-	return ""
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.proxy.wire.textOf(packet, c.statements)
 }
 
 func (c *connection) closeStatement(packet []byte) {
@@ -624,63 +617,4 @@ func (c *connection) passReply(bytes []byte, r *reply) {
 	if c.toClient(bytes[:n]) && r.passed == r.fate.replyBytes {
 		c.cut()
 	}
-}
-
-// The packets' format: three bytes for the payload's length, one for its place in a conversation that starts anew, at
-// 0, with each command.
-
-const headerBytes = 4
-
-var errPacketTooLong = fmt.Errorf("a request of more than %d bytes", packetBytesMax)
-
-// readPacket reads one into the buffer, or a larger one. It returns io.EOF also where the client left in the middle of
-// one: a server does nothing with a part.
-func readPacket(in *bufio.Reader, buffer []byte) ([]byte, error) {
-	header, err := in.Peek(headerBytes)
-	if err != nil {
-		return buffer, err
-	}
-	payload := int(header[0]) | int(header[1])<<8 | int(header[2])<<16
-	if payload > packetBytesMax {
-		return buffer, errPacketTooLong
-	}
-	buffer = slices.Grow(buffer[:0], headerBytes+payload)[:headerBytes+payload]
-	if _, err = io.ReadFull(in, buffer); errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF
-	}
-	return buffer, err
-}
-
-func sequenceOf(packet []byte) byte { return packet[3] }
-
-func putPayloadBytes(packet []byte) {
-	n := len(packet) - headerBytes
-	packet[0], packet[1], packet[2] = byte(n), byte(n>>8), byte(n>>16)
-}
-
-// statementOf reads the number of a prepared statement, which the commands about one begin with.
-func statementOf(body []byte) uint32 {
-	if len(body) < 4 {
-		return 0
-	}
-	return binary.LittleEndian.Uint32(body)
-}
-
-// supported refuses a client whose next bytes would not be packets as they are. Its first packet says what it wants.
-func supported(packet []byte, first bool) error {
-	const (
-		compress     = 1 << 5
-		tls          = 1 << 11
-		compressZstd = 1 << 26
-	)
-	if !first || len(packet) < headerBytes+4 {
-		return nil
-	}
-	switch flags := binary.LittleEndian.Uint32(packet[headerBytes:]); {
-	case flags&tls != 0:
-		return errors.New("a client that wants TLS")
-	case flags&(compress|compressZstd) != 0:
-		return errors.New("a client that wants compression")
-	}
-	return nil
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
-// errReadOnly is how a server answers a write while it is a replica.
-const errReadOnly = 1290
-
 func TestAServerThatIsReadOnlyForAWhileFailsNoJob(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []struct {
@@ -39,7 +36,7 @@ func TestAServerThatIsReadOnlyForAWhileFailsNoJob(t *testing.T) {
 					before := x.statements(admin)
 					time.Sleep(readOnlyFor)
 					statements = max(statements, (x.statements(admin)-before)/int64(readOnlyFor/time.Second))
-					if _, err := x.db.Exec("UPDATE async_job_tab SET term = term"); refusal(err) != errReadOnly {
+					if _, err := x.db.Exec("UPDATE async_job_tab SET term = term"); !x.dialect.isReadOnly(err) {
 						x.Errorf("the server is not read-only: %v", err)
 					}
 					loads[len(loads)-1].stop() // what comes now would hide for how long the others wait
@@ -68,7 +65,7 @@ func TestAServerThatIsReadOnlyForAWhileFailsNoJob(t *testing.T) {
 				if refused == 0 {
 					x.Error("business code was refused nothing")
 				}
-				x.tell(fmt.Sprintf("read-only failover (1290), then the lease is %s", lease.is), times, o, worst, bound,
+				x.tell(fmt.Sprintf("read-only failover (%s), then the lease is %s", x.dialect.readOnlyCode, lease.is), times, o, worst, bound,
 					"%v long; all that waited was done within %v; at most %d statements a second meanwhile, by all; %d business transactions refused",
 					readOnlyFor, worstOfAll.Round(time.Millisecond), statements, refused)
 			})
@@ -76,28 +73,25 @@ func TestAServerThatIsReadOnlyForAWhileFailsNoJob(t *testing.T) {
 	}
 }
 
-// asApplication has load and workers use the database with the rights that they need, which a read-only server stops. It
-// returns the way of somebody who has all rights.
+// asApplication has load and workers use the database as somebody whom a read-only server stops. It returns the way of
+// somebody who may change that.
 func (x *trial) asApplication(s *server) (admin *sql.DB) {
 	x.Helper()
 	admin = x.db
-	for _, statement := range []string{
-		"CREATE USER application@'%' IDENTIFIED BY 'application'",
-		"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX ON trial.* TO application@'%'",
-	} {
-		if _, err := admin.Exec(statement); err != nil {
-			x.Fatal(err)
-		}
+	for _, statement := range x.dialect.application {
+		x.execute(statement)
 	}
-	x.dsn = "application:application@tcp(" + s.address() + ")/trial"
-	x.db = dbtest.Open(x.T, "mysql", x.dsn)
+	x.dsn = x.dialect.applicationDSN(s.address(), "trial")
+	x.db = dbtest.Open(x.T, x.dialect.driver, x.dsn)
 	return admin
 }
 
 func (x *trial) setReadOnly(admin *sql.DB, on bool) {
 	x.Helper()
-	if _, err := admin.Exec(fmt.Sprintf("SET GLOBAL read_only = %t", on)); err != nil {
-		x.Fatal(err)
+	for _, statement := range x.dialect.readOnly {
+		if _, err := admin.Exec(fmt.Sprintf(statement, on)); err != nil {
+			x.Fatal(err)
+		}
 	}
 }
 
@@ -105,7 +99,7 @@ func (x *trial) setReadOnly(admin *sql.DB, on bool) {
 func (x *trial) statements(admin *sql.DB) (n int64) {
 	x.Helper()
 	var name string
-	if err := admin.QueryRow("SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
+	if err := admin.QueryRow(x.dialect.statements).Scan(&name, &n); err != nil {
 		x.Fatal(err)
 	}
 	return n
@@ -113,7 +107,8 @@ func (x *trial) statements(admin *sql.DB) (n int64) {
 
 func TestAFullDiskFailsTheInsertsOfBusinessCodeAndNoJob(t *testing.T) {
 	t.Parallel()
-	eachOwnTrial(t, func(x *trial, s *server) {
+	eachOwnMySQL(t, diskOfMySQL, func(s *server) {
+		x := ownTrial(s)
 		times, fullFor, bound := repeat(3, 1), seconds(20, 5), 2*time.Second
 		worst := time.Duration(0)
 		load := x.startLoad(200, work{MS: 5}, 0)

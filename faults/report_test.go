@@ -51,7 +51,7 @@ func (x *trial) tell(fault string, repetitions int, o outcome, recovery, bound t
 }
 
 func (x *trial) version() (version string) {
-	x.db.QueryRow("SELECT VERSION()").Scan(&version)
+	x.row(x.dialect.version).Scan(&version)
 	return version
 }
 

@@ -8,15 +8,19 @@ import (
 )
 
 // eachOwnTrial is eachServer with a server that the test may hurt.
-func eachOwnTrial(t *testing.T, test func(x *trial, s *server), options ...string) {
+func eachOwnTrial(t *testing.T, test func(x *trial, s *server)) {
 	t.Helper()
-	eachOwnServer(t, func(s *server) {
-		admin := dbtest.Open(s.T, "mysql", s.dsn(""))
-		if _, err := admin.Exec("CREATE DATABASE trial"); err != nil {
-			s.Fatal(err)
-		}
-		test(newTrial(s.T, s.name, s.dsn("trial")), s)
-	}, options...)
+	eachOwnServer(t, func(s *server) { test(ownTrial(s), s) })
+}
+
+// ownTrial makes a trial on a server of the test's own.
+func ownTrial(s *server) *trial {
+	s.Helper()
+	admin := dbtest.Open(s.T, s.dialect.driver, s.dsn(""))
+	if _, err := admin.Exec("CREATE DATABASE trial"); err != nil {
+		s.Fatal(err)
+	}
+	return newTrial(s.T, s.name, s.dsn("trial"))
 }
 
 // resumesWithin is how soon a job starts after the server accepts connections again.
@@ -24,7 +28,8 @@ const resumesWithin = 2 * time.Second
 
 func TestAServerIsKilledAndComesBack(t *testing.T) {
 	t.Parallel()
-	eachOwnTrial(t, func(x *trial, s *server) {
+	eachOwnServerInShortToo(t, func(s *server) {
+		x := ownTrial(s)
 		times := repeat(10, 2)
 		load := x.startLoad(300, work{MS: 20}, 0)
 		for range 2 {

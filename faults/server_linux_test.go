@@ -2,9 +2,12 @@ package faults
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -49,3 +52,43 @@ func limitFiles(p *os.Process, bytesMax uint64) error {
 
 // outliveFileLimits: a process that meets its limit dies of a signal, unless it inherits that the signal is ignored.
 func outliveFileLimits() { signal.Ignore(syscall.SIGXFSZ) }
+
+// killWithChildren ends a child that runs, and those that it started, all at once. It returns when the latter are gone:
+// while one of them still writes, nobody else may serve the data.
+func killWithChildren(p *os.Process) error {
+	if err := freezeProcess(p); err != nil { // so it starts no more
+		return err
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.Pid))
+	if err != nil {
+		return err
+	}
+	var children []int
+	for _, child := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(child)
+		if err != nil {
+			return err
+		}
+		children = append(children, pid)
+	}
+	p.Kill()
+	for _, pid := range children {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, pid := range children {
+		for deadline := time.Now().Add(10 * time.Second); !ended(pid); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("process %d does not end", pid)
+			}
+		}
+	}
+	return nil
+}
+
+// ended reports whether a process is no more than an entry in the table of processes, if that: its new parent may never
+// ask for it.
+func ended(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return err != nil || strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
+}

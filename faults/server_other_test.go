@@ -14,6 +14,9 @@ func endWithParent(*exec.Cmd) {}
 // freezeProcess does not wait for the threads here.
 func freezeProcess(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
+// killWithChildren leaves it to the children here to notice.
+func killWithChildren(p *os.Process) error { return p.Kill() }
+
 const noLimit = 0
 
 func limitFiles(*os.Process, uint64) error { return errors.ErrUnsupported }

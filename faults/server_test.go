@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -28,6 +26,7 @@ import (
 type server struct {
 	*testing.T
 	name    string
+	dialect dialect
 	dir     string
 	command []string // serves the data, whenever it is started
 	port    int
@@ -36,7 +35,7 @@ type server struct {
 	ended   chan struct{} // closed when the process is gone
 }
 
-// newServer starts a "MariaDB" or a "MySQL", with options beyond those of testenv, as in "--read-only". The server and
+// newServer starts a "MariaDB", a "MySQL" or a "PostgreSQL", with options beyond those of testenv, as in "--read-only". The server and
 // its data end with the test.
 func newServer(t *testing.T, name string, options ...string) *server {
 	t.Helper()
@@ -49,15 +48,16 @@ func newServer(t *testing.T, name string, options ...string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{T: t, name: name, dir: dir, port: freePort(t)}
+	s := &server{T: t, name: name, dialect: dialectOf(name), dir: dir, port: freePort(t)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of the log of %s:%s", name, s.logEnd())
 		}
 		os.RemoveAll(dir)
 	})
-	if err := os.CopyFS(s.data(), os.DirFS(template)); err != nil {
-		t.Fatal(err)
+	// Owner and modes stay: PostgreSQL insists on its own.
+	if said, err := exec.Command("cp", "-a", template, s.data()).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
 	}
 	s.command = append(fill(recipe.Serve,
 		"{data}", s.data(), "{port}", strconv.Itoa(s.port),
@@ -67,21 +67,44 @@ func newServer(t *testing.T, name string, options ...string) *server {
 	return s
 }
 
-// eachOwnServer tries something on a server of its own of each kind.
-func eachOwnServer(t *testing.T, test func(s *server), options ...string) {
+// eachOwnServer tries something on a server of its own of each kind; in the short run, on MySQL and MariaDB.
+func eachOwnServer(t *testing.T, test func(s *server)) {
+	t.Helper()
+	if testing.Short() {
+		eachOwnMySQL(t, onlyMainFaults, test)
+		return
+	}
+	eachOwnServerInShortToo(t, test)
+}
+
+// eachOwnServerInShortToo is for the main faults.
+func eachOwnServerInShortToo(t *testing.T, test func(s *server)) {
+	t.Helper()
+	for _, name := range []string{"MariaDB", "MySQL", "PostgreSQL"} {
+		onOwnServer(t, name, test)
+	}
+}
+
+// eachOwnMySQL is eachOwnServer without PostgreSQL, for a reason, and with options.
+func eachOwnMySQL(t *testing.T, because string, test func(s *server), options ...string) {
 	t.Helper()
 	for _, name := range []string{"MariaDB", "MySQL"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newServer(t, name, options...))
-		})
+		onOwnServer(t, name, test, options...)
 	}
+	skipPostgreSQL(t, because)
+}
+
+func onOwnServer(t *testing.T, name string, test func(s *server), options ...string) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		test(newServer(t, name, options...))
+	})
 }
 
 func (s *server) address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
 // dsn names a database on the server; none for the server as a whole.
-func (s *server) dsn(database string) string { return "root@tcp(" + s.address() + ")/" + database }
+func (s *server) dsn(database string) string { return s.dialect.dsn(s.address(), database) }
 
 func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
@@ -120,7 +143,7 @@ func (s *server) start() (accepted time.Time) {
 	}
 	s.process, s.ended = cmd.Process, ended
 	s.Cleanup(func() {
-		cmd.Process.Kill()
+		cmd.Process.Signal(s.dialect.discard)
 		<-ended
 	})
 
@@ -142,14 +165,17 @@ func (s *server) start() (accepted time.Time) {
 
 // kill ends the server as a power cut ends its process. It returns when the process is gone.
 func (s *server) kill() {
-	s.process.Kill()
+	s.Helper()
+	if err := killWithChildren(s.process); err != nil {
+		s.Fatal(err)
+	}
 	<-s.ended
 }
 
 // stop has the server shut down cleanly. It returns when the process is gone.
 func (s *server) stop() {
 	s.Helper()
-	s.process.Signal(syscall.SIGTERM)
+	s.process.Signal(s.dialect.stop)
 	select {
 	case <-s.ended:
 	case <-time.After(stopWait):
@@ -170,12 +196,7 @@ func (s *server) thaw() { s.process.Signal(syscall.SIGCONT) }
 
 // letsIn tries to log in.
 func (s *server) letsIn() error {
-	config, err := mysql.ParseDSN(s.dsn(""))
-	if err != nil {
-		return err
-	}
-	config.Logger = &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(config)
+	connector, err := s.dialect.connector(s.dsn(""))
 	if err != nil {
 		return err
 	}
@@ -204,7 +225,7 @@ type recipe struct {
 
 func readRecipe(t *testing.T, name string) (r recipe) {
 	t.Helper()
-	variable := "PQ_TEST_" + strings.ToUpper(name) + "_SERVER"
+	variable := "PQ_TEST_" + strings.Replace(strings.ToUpper(name), "POSTGRESQL", "POSTGRES", 1) + "_SERVER"
 	const remedy = `"make faults" sets it, and so does "go run ./testenv -private -- go test ./faults"`
 	text := os.Getenv(variable)
 	switch {
@@ -222,8 +243,9 @@ func readRecipe(t *testing.T, name string) (r recipe) {
 
 // templates make a data directory when it is first asked for. Servers get copies, because MySQL needs seconds for it.
 var templates = map[string]func(recipe) (string, error){
-	"MariaDB": template(),
-	"MySQL":   template(),
+	"MariaDB":    template(),
+	"MySQL":      template(),
+	"PostgreSQL": template(),
 }
 
 func template() func(recipe) (string, error) {
@@ -275,8 +297,8 @@ func freePort(t *testing.T) int {
 func TestAServerThatIsKilledAndStartedAgainHasWhatWasCommitted(t *testing.T) {
 	t.Parallel()
 	eachOwnServer(t, func(s *server) {
-		db := dbtest.Open(s.T, "mysql", s.dsn(""))
-		for _, statement := range []string{"CREATE DATABASE kept", "CREATE TABLE kept.rows_tab (id int PRIMARY KEY)", "INSERT INTO kept.rows_tab VALUES (1)"} {
+		db := dbtest.Open(s.T, s.dialect.driver, s.dsn(""))
+		for _, statement := range []string{"CREATE SCHEMA kept", "CREATE TABLE kept.rows_tab (id int PRIMARY KEY)", "INSERT INTO kept.rows_tab VALUES (1)"} {
 			if _, err := db.Exec(statement); err != nil {
 				s.Fatal(err)
 			}
@@ -310,7 +332,7 @@ func TestAServerThatIsKilledAndStartedAgainHasWhatWasCommitted(t *testing.T) {
 
 func TestAServerThatIsFrozenAnswersWhenItThaws(t *testing.T) {
 	t.Parallel()
-	eachOwnServer(t, func(s *server) {
+	eachOwnMySQL(t, "it is a process for each connection, and the test freezes one", func(s *server) {
 		db := dbtest.Open(s.T, "mysql", s.dsn(""))
 		if err := db.Ping(); err != nil {
 			s.Fatal(err)
@@ -337,7 +359,7 @@ func TestAServerThatIsFrozenAnswersWhenItThaws(t *testing.T) {
 
 func TestAServerTakesOptions(t *testing.T) {
 	t.Parallel()
-	eachOwnServer(t, func(s *server) {
+	eachOwnMySQL(t, "no test has options for it", func(s *server) {
 		var on bool
 		db := dbtest.Open(s.T, "mysql", s.dsn(""))
 		if err := db.QueryRow("SELECT @@read_only").Scan(&on); err != nil || !on {

@@ -24,7 +24,7 @@ func TestAReaderWithAnOldSnapshotSlowsNothingDown(t *testing.T) {
 	eachServerInTurn(t, func(x *trial) {
 		jobs, drains, slowest := repeat(200_000, 20_000), repeat(5, 3), 50*time.Millisecond
 		x.auditNoJobs()
-		r := &drainer{trial: x, db: dbtest.Open(x.T, "mysql", x.dsn)}
+		r := &drainer{trial: x, db: dbtest.Open(x.T, x.dialect.driver, x.dsn)}
 		var plain, held []pass
 		passes := repeat(3, 5)
 		for i := range passes {
@@ -72,8 +72,9 @@ func (x *trial) oldSnapshot() (end func()) {
 			x.Fatal(err)
 		}
 	}
-	execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-	execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+	for _, statement := range x.dialect.snapshot {
+		execute(statement)
+	}
 	return func() {
 		var seen int
 		if err := conn.QueryRowContext(x.Context(), "SELECT COUNT(*) FROM async_job_tab").Scan(&seen); err != nil || seen > 0 {
@@ -185,7 +186,7 @@ func (r *drainer) single() (id uint64, commit time.Duration) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	ids, err := insert(r.Context(), tx, 1, 1, work{})
+	ids, err := r.insert(r.Context(), tx, 1, 1, work{})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -263,14 +264,14 @@ func (r *drainer) outcome() outcome {
 // history is how many transactions wait to be purged.
 func (x *trial) history() int64 {
 	x.Helper()
-	return x.number("SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'")
+	return x.number(x.dialect.history)
 }
 
 // awaitPurged empties the table and waits until the server has cleared away what the pass before left behind. A server
 // with nothing else to do takes its time, and counts only now and then; changes make it go on.
 func (x *trial) awaitPurged() {
 	x.Helper()
-	x.execute("TRUNCATE TABLE async_job_tab")
+	x.execute(x.dialect.truncate)
 	x.execute("CREATE TABLE IF NOT EXISTS purge_goes_on (n bigint)")
 	x.execute("INSERT INTO purge_goes_on VALUES (0)")
 	x.await(2*time.Minute, "the server does not purge", func() bool {

@@ -145,7 +145,7 @@ func (s *soak) forget() {
 		"DELETE FROM async_job_tab",
 		"DELETE FROM async_job_log_tab",
 		"DELETE FROM audit_job",
-		"DELETE older FROM audit_lease older JOIN audit_lease newer ON older.name = newer.name AND older.seq < newer.seq",
+		"DELETE FROM audit_lease WHERE seq NOT IN (SELECT last FROM (SELECT MAX(seq) AS last FROM audit_lease GROUP BY name) AS newest)",
 	} {
 		s.execute(statement)
 	}
@@ -258,7 +258,7 @@ func (s *soak) lockRows() {
 	rows.Close()
 	for _, id := range ids {
 		// One at a time, so that it waits for no statement that waits for it.
-		tx.Exec(fmt.Sprintf("SELECT id FROM async_job_tab FORCE INDEX (PRIMARY) WHERE id = %d FOR UPDATE", id))
+		tx.Exec(fmt.Sprintf("SELECT id FROM async_job_tab %s WHERE id = %d FOR UPDATE", s.dialect.byPrimary, id))
 	}
 	s.later(4*time.Second, func() { tx.Rollback() })
 }
@@ -281,7 +281,7 @@ func (s *soak) cut() { s.anyProxy().cutAll() }
 
 // refuse lets a third of the statements fail.
 func (s *soak) refuse() {
-	p := s.anyProxy()
+	p, refusals := s.anyProxy(), s.dialect.refusals
 	p.intercept(func(c command) fate {
 		switch n := rand.IntN(3 * (len(refusals) + 1)); {
 		case n < len(refusals):

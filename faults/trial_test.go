@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -31,9 +29,10 @@ const (
 // trial is a database with an audit, and worker processes on it that a test may hurt.
 type trial struct {
 	*testing.T
-	name string  // of the database
-	db   *sql.DB // the test's own way to it, which no fault cuts
-	dsn  string
+	name    string // of the database
+	dialect dialect
+	db      *sql.DB // the test's own way to it, which no fault cuts
+	dsn     string
 
 	mu      sync.Mutex
 	workers []*worker // all there ever were
@@ -42,10 +41,28 @@ type trial struct {
 	seized  []time.Time     // when the test took the lease from a living holder, which learns it by its next renewal
 }
 
-// eachServer tries a fault on every server that testenv provides.
+// eachServer tries a fault on every server that testenv provides; in the short run, on MySQL and MariaDB.
 func eachServer(t *testing.T, test func(x *trial)) {
 	t.Helper()
+	if !testing.Short() {
+		eachServerInShortToo(t, test)
+		return
+	}
+	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) { test(newTrial(t, d.Name, d.DSN)) })
+	skipPostgreSQL(t, onlyMainFaults)
+}
+
+// onlyMainFaults is why the short run leaves PostgreSQL out of most tests: that keeps it short.
+const onlyMainFaults = "the short run shows PostgreSQL the main faults only"
+
+// eachServerInShortToo is for the main faults.
+func eachServerInShortToo(t *testing.T, test func(x *trial)) {
+	t.Helper()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { test(newTrial(t, d.Name, d.DSN)) })
+}
+
+func skipPostgreSQL(t *testing.T, because string) {
+	t.Run("PostgreSQL", func(t *testing.T) { t.Skip("left out: " + because) })
 }
 
 // eachServerInTurn is eachServer, one after the other: for faults that need the machine to themselves.
@@ -62,7 +79,8 @@ func eachServerInTurn(t *testing.T, test func(x *trial)) {
 // newTrial makes the tables and their audit in an empty database.
 func newTrial(t *testing.T, name, dsn string) *trial {
 	t.Helper()
-	x := &trial{T: t, name: name, dsn: dsn, db: dbtest.Open(t, "mysql", dsn)}
+	d := dialectOf(name)
+	x := &trial{T: t, name: name, dialect: d, dsn: dsn, db: dbtest.Open(t, d.driver, dsn)}
 	if err := schema.Migrate(t.Context(), x.db); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +103,11 @@ func (x *trial) startWorker(s workerSettings) *worker {
 	x.mu.Lock()
 	name := fmt.Sprintf("worker-%d", len(x.workers)+1)
 	x.mu.Unlock()
-	s.DSN = withName(x, s.DSN, name)
+	dsn, err := x.dialect.ofWorker(s.DSN, name)
+	if err != nil {
+		x.Fatal(err)
+	}
+	s.Driver, s.DSN, s.Lingers = x.dialect.driver, dsn, x.dialect.lingers
 	settings, err := json.Marshal(s)
 	if err != nil {
 		x.Fatal(err)
@@ -115,34 +137,21 @@ func (x *trial) startWorker(s workerSettings) *worker {
 	return w
 }
 
-// withName lets the server's triggers know whose connection it is.
-func withName(x *trial, dsn, name string) string {
-	config, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		x.Fatal(err)
-	}
-	if config.Params == nil {
-		config.Params = map[string]string{}
-	}
-	config.Params["@pq_worker"] = "'" + name + "'"
-	return config.FormatDSN()
-}
-
 // through is the trial's DSN with another address, a proxy's.
 func (x *trial) through(address string) string {
-	config, err := mysql.ParseDSN(x.dsn)
+	x.Helper()
+	dsn, err := x.dialect.through(x.dsn, address)
 	if err != nil {
 		x.Fatal(err)
 	}
-	config.Addr = address
-	return config.FormatDSN()
+	return dsn
 }
 
 // holder is the living worker that holds the lease of a job type at this moment, nil if none does.
 func (x *trial) holder(jobType int32) *worker {
 	x.Helper()
 	var owner string
-	err := x.db.QueryRow("SELECT locked_by FROM shedlock_tab WHERE lock_name = ? AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()", fmt.Sprintf("job-%d", jobType)).Scan(&owner)
+	err := x.row("SELECT locked_by FROM shedlock_tab WHERE lock_name = ? AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()", leaseName(jobType)).Scan(&owner)
 	if err != nil {
 		return nil
 	}
@@ -275,15 +284,20 @@ func (x *trial) describe(where string) string {
 
 func (x *trial) number(query string, args ...any) (n int64) {
 	x.Helper()
-	if err := x.db.QueryRow(query, args...).Scan(&n); err != nil {
+	if err := x.row(query, args...).Scan(&n); err != nil {
 		x.Fatalf("%s: %v", query, err)
 	}
 	return n
 }
 
+// row asks for one row. Arguments are question marks in the text, on every database.
+func (x *trial) row(query string, args ...any) *sql.Row {
+	return x.db.QueryRow(dbtest.Rebind(x.db, query), args...)
+}
+
 func (x *trial) execute(query string, args ...any) {
 	x.Helper()
-	if _, err := x.db.Exec(query, args...); err != nil {
+	if _, err := x.db.Exec(dbtest.Rebind(x.db, query), args...); err != nil {
 		x.Fatalf("%s: %v", query[:min(len(query), 200)], err)
 	}
 }

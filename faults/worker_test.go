@@ -19,8 +19,6 @@ import (
 	"syscall"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
-
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -32,7 +30,7 @@ const workerVariable = "PQ_FAULTS_WORKER"
 
 // workerSettings say what a worker does. Zero values mean the trial's defaults.
 type workerSettings struct {
-	DSN          string
+	Driver, DSN  string
 	Types        []int32
 	LockSecond   uint32
 	Capacity     int
@@ -42,6 +40,7 @@ type workerSettings struct {
 	WaitTime     time.Duration
 	Patience     time.Duration // of Stop
 	Quiet        bool          // no log: thousands of runs fail on purpose
+	Lingers      time.Duration // for how long the driver's own goroutines may outlive the runner
 
 	binary     string        // another than this one
 	wallOffset time.Duration // of its wall clock; only the binary of buildStepped has one that can be set
@@ -73,7 +72,7 @@ func workerMain() int {
 		return code
 	}
 	// The host goes on without the runner: nothing of it may be left.
-	for deadline := time.Now().Add(2 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(s.Lingers); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 			return complain(fmt.Errorf("%d goroutines are left of %d", runtime.NumGoroutine(), before))
@@ -84,7 +83,7 @@ func workerMain() int {
 
 // run works until ctx ends, and stops as an application does.
 func (s workerSettings) run(ctx context.Context) (code int) {
-	db, err := sql.Open("mysql", s.DSN)
+	db, err := sql.Open(s.Driver, s.DSN)
 	if err != nil {
 		return complain(err)
 	}
@@ -165,7 +164,7 @@ func commands() {
 // worker is a worker process as its parent sees it.
 type worker struct {
 	*exec.Cmd
-	name    string // what its connections say in @pq_worker
+	name    string // what its connections say to the audit
 	freezes int    // how often it was frozen
 	in      io.Writer
 	mu      sync.Mutex
