@@ -17,11 +17,11 @@ const galeraVariable = "PQ_TEST_GALERA_SERVER"
 func galeraRecipe(ctx context.Context, servers []server) (_ recipe, err error) {
 	i := slices.IndexFunc(servers, func(s server) bool { return s.name == mariaDB.name })
 	if i < 0 {
-		return recipe{}, errors.New("Galera: there is no MariaDB")
+		return recipe{}, errors.New("no MariaDB that could be a node of Galera")
 	}
 	provider, err := galeraProvider(ctx)
 	if err != nil {
-		return recipe{}, fmt.Errorf("Galera's library: %w", err)
+		return recipe{}, fmt.Errorf("library of Galera: %w", err)
 	}
 	r := servers[i].recipe
 	r.Serve = append(slices.Clone(r.Serve), "--wsrep-provider="+provider)
