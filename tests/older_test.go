@@ -38,7 +38,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"MakeLeases":   regexp.MustCompile(`^INSERT IGNORE INTO shedlock_tab`),
 	"Mark":         regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = .*, attempts = attempts \+ \?`),
 	"MarkedRows":   regexp.MustCompile(`^SELECT id, attempts, lost FROM async_job_tab`),
-	"Newest":       regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab\)`),
+	"Newest":       regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
 	"Page":         regexp.MustCompile(`^SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),
 	"PutBack":      regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = `),
 	"ReleaseLease": regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by = \?`),
