@@ -88,11 +88,12 @@ func run(arguments []string) (exitCode int) {
 		}
 	}
 	if *private {
-		if r, err := galeraRecipe(ctx, servers); err != nil {
-			say("%v", err)
-		} else {
-			environment = append(environment, galeraVariable+"="+r.String())
+		galera, err := galeraEnvironment(ctx, servers)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "testenv:", err)
+			return 1
 		}
+		environment = append(environment, galera...)
 	}
 	code, err := runCommand(command, environment, signals)
 	if err != nil {
