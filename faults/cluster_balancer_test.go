@@ -83,9 +83,7 @@ func checkFit(ctx context.Context, node string) error {
 
 // openNode opens a pool on one node. It does not write to the log that the node is down.
 func openNode(address string) (*sql.DB, error) {
-	config := mysql.NewConfig()
-	config.User, config.Net, config.Addr, config.Logger = "root", "tcp", address, &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(config)
+	connector, err := mysqlConnector(mysqlDialect.dsn(address, ""))
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,12 +24,25 @@ type cluster struct {
 
 const clusterSize = 3
 
-// groupAddresses are where the nodes talk to each other.
-func groupAddresses(t *testing.T) (list []string) {
+// oneCluster is locked while a test has a cluster: the servers of a second one would keep those of the first waiting.
+var oneCluster sync.Mutex
+
+// beginCluster waits until this test may have a cluster. It returns where the nodes talk to each other.
+func beginCluster(t *testing.T) (addresses []string) {
+	t.Helper()
+	oneCluster.Lock()
+	t.Cleanup(oneCluster.Unlock)
 	for range clusterSize {
-		list = append(list, fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", freePort(t)))
 	}
-	return list
+	return addresses
+}
+
+func skipClusterInShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out: the short run has one cluster only; run make faults")
+	}
 }
 
 // trial makes a trial on the cluster. Its own way leads to the last node; a test that hurts nodes begins with the first.

@@ -16,9 +16,7 @@ import (
 const errDeadlock = 1213
 
 func TestConflictsWithAnotherGaleraNodeCostNoOutcome(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out: a cluster of its own is too much for the short run; run make faults")
-	}
+	skipClusterInShort(t)
 	t.Parallel()
 	for _, retries := range []int{0, 1} {
 		t.Run(fmt.Sprintf("wsrep_retry_autocommit=%d", retries), func(t *testing.T) {

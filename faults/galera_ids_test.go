@@ -16,9 +16,7 @@ import (
 // Each of three nodes gives away every third id. So ids are missing behind each, and the tail cannot know that nobody
 // will bring them.
 func TestIdsInStepsOfThreeDelayNoStart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out: a cluster of its own is too much for the short run; run make faults")
-	}
+	skipClusterInShort(t)
 	const rounds, slower, bytesPerGap, gapsMax = 3, 20 * time.Millisecond, 50, 64
 	c := newGalera(t)
 	x := c.trial()

@@ -13,9 +13,7 @@ import (
 const errNotReady = 1047
 
 func TestAGaleraNodeWithoutAMajorityFailsNoJob(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out: a cluster of its own is too much for the short run; run make faults")
-	}
+	skipClusterInShort(t)
 	t.Parallel()
 	const last, alone, bound = clusterSize - 1, 15 * time.Second, lock + time.Second
 	c := newGalera(t)
@@ -55,9 +53,7 @@ func TestAGaleraNodeWithoutAMajorityFailsNoJob(t *testing.T) {
 }
 
 func TestAHolderOnAGaleraNodeThatIsCutOffIsReplaced(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out: a cluster of its own is too much for the short run; run make faults")
-	}
+	skipClusterInShort(t)
 	t.Parallel()
 	const first, bound = 0, galeraStall + lock + time.Second
 	c := newGalera(t)

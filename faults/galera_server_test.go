@@ -30,7 +30,7 @@ func newGalera(t *testing.T, options ...string) *cluster {
 		t.Skip("left out: Galera runs on Linux only")
 	}
 	c := &cluster{T: t, name: "Galera", rejoin: rejoinGalera, stall: galeraStall, settings: "wsrep_sync_wait=3", causal: "wsrep_sync_wait=3"}
-	group := groupAddresses(t)
+	group := beginCluster(t)
 	for i, address := range group {
 		node := slices.Concat(asGaleraNode("gcomm://"+strings.Join(group, ",")), []string{
 			"--wsrep-node-address=" + address,

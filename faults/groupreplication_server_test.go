@@ -18,8 +18,12 @@ const groupStall = 30 * time.Second
 // newGroup starts a replication group of MySQL servers on the loopback, of which one takes writes, or each.
 func newGroup(t *testing.T, multiPrimary bool) *cluster {
 	t.Helper()
-	c := &cluster{T: t, name: "MySQL group", rejoin: (*server).joinGroup, oneWriter: !multiPrimary, stall: groupStall, settings: "rejectReadOnly=true", causal: "rejectReadOnly=true&group_replication_consistency=%27BEFORE%27"}
-	group := groupAddresses(t)
+	name := "MySQL group"
+	if multiPrimary {
+		name = "MySQL group of primaries"
+	}
+	c := &cluster{T: t, name: name, rejoin: (*server).joinGroup, oneWriter: !multiPrimary, stall: groupStall, settings: "rejectReadOnly=true", causal: "rejectReadOnly=true&group_replication_consistency=%27BEFORE%27"}
+	group := beginCluster(t)
 	for i, address := range group {
 		c.nodes = append(c.nodes, newServer(t, "MySQL",
 			fmt.Sprintf("--server-id=%d", i+1), "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--report-host=127.0.0.1",

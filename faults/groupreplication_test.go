@@ -3,9 +3,7 @@ package faults
 import "testing"
 
 func TestAKilledMemberOfAReplicationGroupTakesNothingWithIt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out: a group needs half a minute to elect another primary; run make faults")
-	}
+	skipClusterInShort(t)
 	t.Parallel()
 	t.Run("one primary", func(t *testing.T) {
 		newGroup(t, false).failover(failover{of: holders, moves: true, lockSecond: lockSecond})
