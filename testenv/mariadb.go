@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/testcontainers/testcontainers-go"
@@ -45,8 +46,9 @@ func mariadbContainer(ctx context.Context, image string) (container, error) {
 		testcontainers.WithCmdArgs(maxConnections))
 }
 
-// installMariaDB installs it into the machine, where every later run finds it. It takes the core package, which holds
-// the server and nothing that would start it with the machine.
+// installMariaDB installs it into the machine, where every later run finds it. It takes the core packages, which hold
+// the server and nothing that would start it with the machine; the clients' has a program that the server's script for
+// the data directory calls.
 func installMariaDB(ctx context.Context, d database) (installation, error) {
 	if os.Geteuid() != 0 {
 		return installation{}, errors.New("only root can install")
@@ -55,19 +57,24 @@ func installMariaDB(ctx context.Context, d database) (installation, error) {
 	var system apt
 	// A third party's broken source fails the update and matters only if the installation fails too.
 	updateErr := system.update(ctx)
-	name, err := system.newest(ctx, "mariadb-server-core")
-	if err != nil {
-		return installation{}, errors.Join(err, updateErr)
+	var packages []string
+	for _, prefix := range []string{"mariadb-server-core", "mariadb-client-core"} {
+		name, err := system.newest(ctx, prefix)
+		if err != nil {
+			return installation{}, errors.Join(err, updateErr)
+		}
+		packages = append(packages, name)
 	}
 	if ctx.Err() != nil {
 		return installation{}, context.Cause(ctx)
 	}
 	// --no-remove: MySQL's packages conflict with MariaDB's, and the machine may need the ones it has. An installation
 	// is not cut short by a signal: half of one is worse than a late end.
-	if _, err := finish(context.WithoutCancel(ctx), system.get("install", "-y", "--no-install-recommends", "--no-remove", name)); err != nil {
+	install := append([]string{"-y", "--no-install-recommends", "--no-remove"}, packages...)
+	if _, err := finish(context.WithoutCancel(ctx), system.get("install", install...)); err != nil {
 		return installation{}, errors.Join(err, updateErr)
 	}
 	i, err := findInstallation(ctx, d)
-	i.how = "private server, installed with apt-get install " + name
+	i.how = "private server, installed with apt-get install " + strings.Join(packages, " ")
 	return i, err
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -80,9 +81,10 @@ func finish(ctx context.Context, cmd *exec.Cmd) (output string, err error) {
 
 const tailLinesMax = 12
 
-// tail is the end of a log, indented for the end of an error.
+// tail is the end of a log without empty lines, indented for the end of an error.
 func tail(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
 	lines = lines[max(0, len(lines)-tailLinesMax):]
 	return "\n    | " + strings.Join(lines, "\n    | ")
 }
