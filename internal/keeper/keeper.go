@@ -46,6 +46,7 @@ type Lease struct {
 	trust   *time.Timer  // cancels when trust ends
 	until   atomic.Int64 // nanoseconds after epoch: the end of trust
 	renewAt time.Time    // belongs to Run
+	expires time.Time    // belongs to Run: when the row's time is over, unless it is renewed
 }
 
 // epoch anchors moments to the monotonic clock.
@@ -89,6 +90,8 @@ type Keeper struct {
 	mu      sync.Mutex
 	held    map[string]*Lease
 	changed chan struct{} // a lease was added
+
+	late []*Lease // belongs to Run: they are to be given back, as a renewal that came too late may keep their rows taken
 }
 
 // New returns a keeper. The contexts of its leases end with parent. Holder says in the table who holds the leases;
@@ -125,14 +128,13 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 // named reports whether the lease has a name. MySQL and MariaDB compare names without regard to case, so we do.
 func (w Want) named(name string) bool { return strings.EqualFold(w.Name, name) }
 
-// abandon gives back what a taking of unknown outcome may have taken; if that does not go through either, the leases
-// expire by themselves.
+// abandon gives back what a taking of unknown outcome may have taken.
 func (k *Keeper) abandon(ctx context.Context, wants []Want, owner string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	for _, want := range wants {
 		if _, err := k.leases.ReleaseLease(ctx, want.Name, owner, 0); err != nil {
-			return
+			return // it expires by itself
 		}
 	}
 }
@@ -185,7 +187,7 @@ func Holder(service string) string {
 
 func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Lease {
 	ctx, cancel := context.WithCancelCause(k.parent)
-	l := &Lease{Want: want, Term: term, owner: owner, ctx: ctx, cancel: cancel, renewAt: sent.Add(lease.RenewEvery(want.Lock))}
+	l := &Lease{Want: want, Term: term, owner: owner, ctx: ctx, cancel: cancel, renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
 	l.trust = time.AfterFunc(time.Hour, func() { cancel(ErrLost) })
 	l.trustUntil(lease.TrustedUntil(sent, want.Lock))
 	k.mu.Lock()
@@ -220,6 +222,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		wait := time.NewTimer(time.Until(k.nextRenewal()))
 		select {
 		case <-wait.C:
+			k.giveBackLate(ctx)
 			k.keep(ctx)
 		case <-k.changed:
 		case <-ctx.Done():
@@ -231,10 +234,10 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// nextRenewal is when the first of the held leases must be renewed.
+// nextRenewal is when the first of the held leases must be renewed, or a late one given back.
 func (k *Keeper) nextRenewal() time.Time {
 	next := time.Now().Add(time.Hour)
-	for _, l := range k.all() {
+	for _, l := range append(k.all(), k.late...) {
 		if l.renewAt.Before(next) {
 			next = l.renewAt
 		}
@@ -248,7 +251,7 @@ func (k *Keeper) keep(ctx context.Context) {
 	all := slices.DeleteFunc(k.all(), func(l *Lease) bool {
 		over := !l.Trusted()
 		if over { // renewed once more, it would keep others out while nobody works
-			k.drop(l)
+			k.dropLate(l)
 		}
 		return over
 	})
@@ -267,18 +270,43 @@ func (k *Keeper) keep(ctx context.Context) {
 		}
 		for _, l := range leases {
 			switch {
-			case l.ctx.Err() != nil: // meanwhile; the next turn drops it
+			case l.ctx.Err() != nil: // meanwhile
+				k.dropLate(l)
 			case err != nil:
 				l.renewAt = time.Now().Add(retryAfter)
 			case slices.ContainsFunc(kept, l.named):
 				l.trustUntil(lease.TrustedUntil(sent, lock))
-				l.renewAt = sent.Add(lease.RenewEvery(lock))
+				l.renewAt, l.expires = sent.Add(lease.RenewEvery(lock)), sent.Add(lock)
 			default:
 				k.drop(l)
 				l.end(ErrLost)
 			}
 		}
 	}
+}
+
+// dropLate drops a lease whose trust has ended, and has it given back: a renewal that came too late, or whose answer
+// did not come, may have gone through, and others would wait for the lease to expire once more. Work that was under way
+// keeps the time that it has without the renewal.
+func (k *Keeper) dropLate(l *Lease) {
+	k.drop(l)
+	l.renewAt = l.expires
+	if errors.Is(context.Cause(l.ctx), ErrReleased) {
+		l.renewAt = time.Now()
+	}
+	k.late = append(k.late, l)
+}
+
+func (k *Keeper) giveBackLate(ctx context.Context) {
+	statement, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	k.late = slices.DeleteFunc(k.late, func(l *Lease) bool {
+		due := !time.Now().Before(l.renewAt)
+		if due {
+			k.leases.ReleaseLease(statement, l.Name, l.owner, l.MinLock) // if it does not go through, it expires by itself
+		}
+		return due
+	})
 }
 
 func (k *Keeper) all() []*Lease {

@@ -119,6 +119,47 @@ func TestALeaseWhoseRenewalComesBackTooLateStaysLost(t *testing.T) {
 	})
 }
 
+func TestALeaseThatIsRenewedAfterTrustHasEndedIsGivenBack(t *testing.T) {
+	for name, late := range map[string]answer{
+		"the renewal went through":              {changed: 1, takes: 300 * time.Millisecond},
+		"what came of it is unknown":            {err: errAway, takes: 300 * time.Millisecond},
+		"what came of all before it is unknown": {err: errAway},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withKeeper(t, func(t *testing.T, f *fake) {
+				taken := time.Now()
+				f.alwaysSays(keep, answer{err: errAway})
+				l := f.takeIt(t)
+				time.Sleep(lease.TrustedUntil(taken, lock).Sub(taken) - 150*time.Millisecond)
+				f.alwaysSays(keep, late) // the database is back, and slow
+				time.Sleep(2 * lock)
+				expectLost(t, l)
+				back := f.statements(release)
+				if len(back) != 1 {
+					t.Fatalf("given back %d times, want once: the row is taken for %v more, and nobody works", len(back), lock)
+				}
+				// No earlier than the row would have expired: work that was under way has that much time.
+				if back[0].at < lock || back[0].at > lock+time.Second || back[0].args[1] != l.owner {
+					t.Errorf("taken at 0 for %v, given back %+v", lock, back[0])
+				}
+			})
+		})
+	}
+}
+
+func TestALeaseThatIsRenewedAfterItsReleaseIsReleasedAgain(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		l := f.takeIt(t)
+		f.alwaysSays(keep, answer{changed: 1, takes: 300 * time.Millisecond})
+		time.Sleep(lease.RenewEvery(lock) + 100*time.Millisecond)
+		f.Release(t.Context(), l)
+		time.Sleep(time.Second)
+		if n := len(f.statements(release)); n != 2 {
+			t.Errorf("released %d times; the renewal may have come after the first", n)
+		}
+	})
+}
+
 func TestWhenARenewalChangesFewerRowsTheReadBackDecides(t *testing.T) {
 	for _, c := range []struct {
 		name   string
