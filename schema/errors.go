@@ -10,7 +10,8 @@ import (
 // tell, and by what the others print: go-sql-driver's "Error 1142 (42000): …", SQLite's text.
 
 // isWait: the statement waited too long for a lock (1205, 55P03), met a deadlock (1213, 40P01) or a change of the table
-// (1412); on SQLite the database was busy. It is worth another try.
+// (1412), or what it adds is there already (1050, 1060, 1061), which a node of a Galera cluster may say a moment before
+// it shows it; on SQLite the database was busy. It is worth another try.
 func isWait(err error) bool {
 	return waited.MatchString(err.Error()) || slices.Contains([]string{"55P03", "40P01"}, sqlState(err))
 }
@@ -22,7 +23,7 @@ func isRefusal(err error) bool {
 }
 
 var (
-	waited  = regexp.MustCompile(`\bError (1205|1213|1412)\b|SQLITE_BUSY|database is locked|database table is locked`)
+	waited  = regexp.MustCompile(`\bError (1050|1060|1061|1205|1213|1412)\b|SQLITE_BUSY|database is locked|database table is locked`)
 	refused = regexp.MustCompile(`\bError (1044|1142|1227|1370|1064|1071|1118|1049)\b|readonly database|not authorized|syntax error`)
 )
 

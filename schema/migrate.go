@@ -45,12 +45,14 @@ func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 			return &OutdatedError{Database: p.store.Database(), SQL: missing, Err: errRun}
 		case !isWait(errRun):
 			return fmt.Errorf("bring the schema up to date: %w", errRun)
-		case !pause(ctx, 200*time.Millisecond):
+		case !pause(ctx, lookAgain):
 			return fmt.Errorf("bring the schema up to date: %w", errors.Join(ctx.Err(), errRun))
 		}
 	}
 	return nil
 }
+
+const lookAgain = 200 * time.Millisecond
 
 // errNameTaken: "IF NOT EXISTS" was satisfied by something else.
 var errNameTaken = errors.New("the first statement below runs without an error and changes nothing: its table's or index's name belongs to something else in the schema, a table that was renamed for example; rename or drop that")
@@ -110,8 +112,19 @@ func (e *OutdatedError) Error() string {
 
 func (e *OutdatedError) Unwrap() error { return e.Err }
 
-// lacking returns the statements that bring the database up to the schema file.
+// lacking returns the statements that bring the database up to the schema file. While others change the tables, the
+// look at them may be broken off, on Galera above all; then it looks again.
 func (p place) lacking(ctx context.Context) (ddl []string, err error) {
+	for {
+		ddl, err = p.compare(ctx)
+		if err == nil || !isWait(err) || !pause(ctx, lookAgain) {
+			return ddl, err
+		}
+	}
+}
+
+// compare looks once.
+func (p place) compare(ctx context.Context) (ddl []string, err error) {
 	text, err := files.ReadFile(fileOf[p.store.Database()])
 	if err != nil {
 		return nil, err
