@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -89,8 +90,9 @@ func (d *database) beginAtTheEnd(lines map[int32]*held) error {
 func (d *database) poll(lines map[int32]*held) (found bool, err error) {
 	defer d.loads.begin()()
 	holding := d.holding(lines)
-	var types []int32
-	for jobType, h := range lines {
+	var types []int32 // in order, so that a driver that prepares each text once knows this one
+	for _, jobType := range slices.Sorted(maps.Keys(lines)) {
+		h := lines[jobType]
 		if room, _ := h.queue.room(false); room > 0 {
 			types = append(types, jobType)
 		} else {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/create-info/persistent-queue/internal/store"
@@ -30,6 +32,35 @@ func TestTheTailNoticesThatTheIdsBeginAnew(t *testing.T) {
 	} {
 		if same := (&tail{born: c.born}).sameTable(c.above, c.rows); same != c.same {
 			t.Errorf("%s: %t", c.what, same)
+		}
+	}
+}
+
+// tailed notes which types the tail asks for.
+type tailed struct {
+	Jobs
+	types []int32
+}
+
+func (j *tailed) Tail(_ context.Context, _ uint64, _ []store.Gap, types []int32, _ int64, _ int) ([]store.TailRow, error) {
+	j.types = types
+	return nil, nil
+}
+
+// A driver that prepares statements knows them by their text: types in another order are another statement.
+func TestTheTailAsksForItsTypesInTheSameOrderAtEveryPoll(t *testing.T) {
+	jobs := &tailed{}
+	d := &database{tables: Tables{Jobs: jobs}, patience: t.Context()}
+	for range 20 {
+		lines := map[int32]*held{}
+		for jobType := range int32(20) {
+			lines[jobType] = &held{lineOf(9), lease}
+		}
+		if _, err := d.poll(lines); err != nil {
+			t.Fatal(err)
+		}
+		if len(jobs.types) != 20 || !slices.IsSorted(jobs.types) {
+			t.Fatal(jobs.types)
 		}
 	}
 }
