@@ -43,7 +43,8 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 
 // TakeLeases takes those of the leases that are free, for so many seconds, in the owner's name, each with a new term.
 // The owner must be new at every call. A term is larger than every term before: one more than the last, or the
-// database's clock in milliseconds if that is more, so terms keep growing when somebody deletes the lease's row.
+// database's clock in milliseconds if that is more, so terms keep growing when somebody deletes the lease's row, unless
+// the lease was taken more often than once a millisecond.
 //
 // It returns the term of each lease that the owner now holds; a lease that is missing there is held by someone else,
 // or has no row. Sent again after an unknown outcome, it returns what the first one took.
