@@ -233,7 +233,7 @@ func (r *drainer) probe() (tails, sweeps []time.Duration) {
 	}
 	for i := range repeat(500, 100) {
 		began := time.Now()
-		if _, err := st.Tail(ctx, newest, nil, []int32{1}, 3, 2000); err != nil {
+		if _, err := st.Tail(ctx, newest, nil, []store.Wanted{{From: -1, Types: []int32{1}}}, 3, 2000); err != nil {
 			r.Fatal(err)
 		}
 		tails = append(tails, time.Since(began))

@@ -25,8 +25,8 @@ type part struct{ name, add string }
 
 var (
 	createTable = regexp.MustCompile(`(?s)^CREATE TABLE IF NOT EXISTS ([\w.]+) \(\n(.*)\n\)`)
-	createIndex = regexp.MustCompile(`^CREATE INDEX IF NOT EXISTS (\w+) ON ([\w.]+)`)
-	keyLine     = regexp.MustCompile(`^KEY (\w+)`)
+	createIndex = regexp.MustCompile(`^CREATE (?:UNIQUE )?INDEX IF NOT EXISTS (\w+) ON ([\w.]+)`)
+	keyLine     = regexp.MustCompile(`^(?:UNIQUE )?KEY (\w+)`)
 	columnLine  = regexp.MustCompile(`^([a-z_]+) `)
 )
 

@@ -14,9 +14,16 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   attempts    int NOT NULL DEFAULT 0 COMMENT 'runs started',
   retries     int NOT NULL DEFAULT 0 COMMENT 'runs that failed and were followed by another',
   lost        tinyint NOT NULL DEFAULT 0 COMMENT 'runs whose process died',
-  job_key     varchar(128) DEFAULT NULL COMMENT 'business key',
+  job_key     varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'business key',
+  key_unique  tinyint DEFAULT NULL COMMENT '1: no other such job of the type has this key; NULL: others may',
+  priority    tinyint NOT NULL DEFAULT 0 COMMENT '2: urgent, 1: high, 0: normal, -1: low',
+  max_retries int DEFAULT NULL COMMENT 'NULL: as the job type says; -1: without limit',
+  changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited',
+  progress    varchar(255) DEFAULT NULL COMMENT 'how far the handler is, in its own words',
+  result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about',
   PRIMARY KEY (id),
-  KEY async_job_due (job_type, job_status, start_time, id)
+  KEY async_job_due (job_type, job_status, priority, start_time, id),
+  UNIQUE KEY async_job_key (job_key, job_type, key_unique)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
 -- One row per lease: who works a job type (job-<type>), or holds a named lock.
@@ -41,3 +48,11 @@ CREATE TABLE IF NOT EXISTS async_job_log_tab (
   instance varchar(255) NOT NULL COMMENT 'service, host, process',
   PRIMARY KEY (job_id, attempt, term)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- One row per job type that was paused or has a schedule.
+CREATE TABLE IF NOT EXISTS async_job_type_tab (
+  job_type  int NOT NULL,
+  paused_at int unsigned DEFAULT NULL COMMENT 'unix seconds; NULL: it runs',
+  cron_at   int unsigned DEFAULT NULL COMMENT 'the last time of its schedule for which a job was added, unix seconds',
+  PRIMARY KEY (job_type)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

@@ -13,10 +13,18 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   attempts    int NOT NULL DEFAULT 0,
   retries     int NOT NULL DEFAULT 0,
   lost        tinyint NOT NULL DEFAULT 0,
-  job_key     varchar(128) DEFAULT NULL
+  job_key     varchar(128) DEFAULT NULL,
+  key_unique  tinyint DEFAULT NULL,
+  priority    tinyint NOT NULL DEFAULT 0,
+  max_retries int DEFAULT NULL,
+  changes     int NOT NULL DEFAULT 0,
+  progress    varchar(255) DEFAULT NULL,
+  result      varchar(1024) DEFAULT NULL
 );
 
-CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, start_time, id);
+CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id);
+
+CREATE UNIQUE INDEX IF NOT EXISTS async_job_key ON async_job_tab (job_key, job_type, key_unique) WHERE job_key IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS shedlock_tab (
   lock_name  varchar(64) PRIMARY KEY NOT NULL,
@@ -36,4 +44,10 @@ CREATE TABLE IF NOT EXISTS async_job_log_tab (
   finished bigint NOT NULL,
   instance varchar(255) NOT NULL,
   PRIMARY KEY (job_id, attempt, term)
+);
+
+CREATE TABLE IF NOT EXISTS async_job_type_tab (
+  job_type  integer PRIMARY KEY,
+  paused_at int DEFAULT NULL,
+  cron_at   int DEFAULT NULL
 );

@@ -73,14 +73,15 @@ func (p *pair) readClock() {
 func (p *pair) step() {
 	types, horizon := []int32{1, 2}[:1+p.IntN(2)], int64(3)
 	ids, term := p.someIDs(), p.someTerm()
-	switch p.IntN(20) {
+	switch p.IntN(21) {
 	case 0, 1:
 		p.insert()
 	case 2:
 		p.byHand()
 	case 3, 4, 5:
+		changes := p.IntN(4) / 3
 		createdBy := p.now.Unix() - int64(p.IntN(4)/3)*farAway/2
-		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, createdBy, term) })
+		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, createdBy, changes, term) })
 	case 6:
 		p.both("read back", func(t tables) (any, error) {
 			rows, err := t.MarkedRows(p.Context(), ids, term)
@@ -100,7 +101,9 @@ func (p *pair) step() {
 		p.both("fail lost", func(t tables) (any, error) { return t.FailLost(p.Context(), ids, term, lost) })
 	case 12, 13:
 		above, gaps, limit := p.someID(), p.someGaps(), 1+p.IntN(20)
-		p.both("tail", func(t tables) (any, error) { return t.Tail(p.Context(), above, gaps, types, horizon, limit) })
+		p.both("tail", func(t tables) (any, error) {
+			return t.Tail(p.Context(), above, gaps, []store.Wanted{{From: p.Int32N(3) - 1, Types: types}}, horizon, limit)
+		})
 	case 14:
 		p.both("sweep", func(t tables) (any, error) {
 			rows, more, err := t.SweepAll(p.Context(), types, horizon, farAway)
@@ -115,11 +118,13 @@ func (p *pair) step() {
 		places, limit := p.somePlaces(), 1+p.IntN(10)
 		p.both("page", func(t tables) (any, error) { return t.Page(p.Context(), types[0], places, horizon, limit) })
 	case 16:
-		lane, before, upTo := store.Lanes()[p.IntN(12)], p.now.Unix()-farAway/2, p.someID()
+		lane, before, upTo := store.Lanes()[p.IntN(len(store.Lanes()))], p.now.Unix()-farAway/2, p.someID()
 		p.both("abandoned", func(t tables) (any, error) {
 			place, n, err := t.Abandoned(p.Context(), types[0], lane, before, upTo)
 			return []any{place, n}, err
 		})
+	case 17:
+		p.both("tame", func(t tables) (any, error) { return nil, t.TamePriorities(p.Context(), types) })
 	default:
 		p.lease()
 	}
@@ -154,6 +159,7 @@ func (p *pair) insert() {
 		row := simulator.Job{NoStatus: p.IntN(4) == 0, NoStart: p.IntN(4) == 0}
 		row.JobType, row.CreateTime = 1+p.Int32N(3), created
 		row.Params = fmt.Sprintf("row %d", p.IntN(farAway))
+		row.Priority, row.MaxRetries, row.Changes = []int32{0, 0, 0, 2, 1, -1, -9, 100}[p.IntN(8)], store.NotSet, p.IntN(8)/7
 		var status, start any
 		if !row.NoStatus {
 			row.Status = []int32{0, 0, 3, 4, 1, 9}[p.IntN(6)]
@@ -163,8 +169,8 @@ func (p *pair) insert() {
 			row.StartTime = []int64{0, 0, p.now.Unix() - farAway, p.now.Unix() + farAway}[p.IntN(4)]
 			start = row.StartTime
 		}
-		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES (?, ?, ?, ?, ?, ?)"),
-			row.Params, row.JobType, status, start, created, created)
+		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, changes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
+			row.Params, row.JobType, status, start, created, created, row.Priority, row.Changes)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -267,7 +273,7 @@ func (p *pair) ownerOf(name string) string {
 // compareRows compares all rows, and then lets the simulator have the database's times, which came a moment earlier.
 func (p *pair) compareRows() {
 	p.Helper()
-	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost FROM async_job_tab ORDER BY id")
+	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, changes FROM async_job_tab ORDER BY id")
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -276,10 +282,10 @@ func (p *pair) compareRows() {
 	for i := 0; rows.Next(); i++ {
 		var r store.Row
 		var status, start sql.NullInt64
-		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost); err != nil {
+		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Priority, &r.Changes); err != nil {
 			p.Fatal(err)
 		}
-		r.Status, r.StartTime = int32(status.Int64), start.Int64
+		r.Status, r.StartTime, r.MaxRetries = int32(status.Int64), start.Int64, store.NotSet
 		if i >= len(here) {
 			p.Fatalf("row %d is missing in the simulator", r.ID)
 		}

@@ -128,7 +128,7 @@ func (l *line) awaitWork(ctx context.Context, room int) {
 func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
 	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
 	statement, cancel := context.WithTimeout(lease.Context(), markMax)
-	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), lease.Term)
+	marked, err := l.sendMarks(statement, lease, batch)
 	cancel()
 	if err == nil && marked == len(batch) {
 		for _, t := range batch {
@@ -143,6 +143,21 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 		return nil, false
 	}
 	return ours, err == nil
+}
+
+// sendMarks marks the tasks, those together that have been changed the same number of times: mostly never.
+func (l *line) sendMarks(ctx context.Context, lease *keeper.Lease, batch []*task) (marked int, err error) {
+	alike := map[int][]*task{}
+	for _, t := range batch {
+		alike[t.Changes] = append(alike[t.Changes], t)
+	}
+	for changes, tasks := range alike {
+		n, err := l.jobs.Mark(ctx, idsOf(tasks), createdBy(tasks), changes, lease.Term)
+		if marked += n; err != nil {
+			return marked, err
+		}
+	}
+	return marked, nil
 }
 
 // markedFor finds out which tasks bear our term, after a statement that did not say so.

@@ -26,6 +26,9 @@ func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 	var heads []store.Place
 	var abandoned int
 	var looks looks
+	l.insist(ctx, lease, &looks, func(ctx context.Context) error {
+		return l.jobs.TamePriorities(ctx, []int32{l.cfg.JobType})
+	})
 	l.insist(ctx, lease, &looks, func(ctx context.Context) (err error) {
 		heads, abandoned, err = l.heads(ctx)
 		return err
@@ -42,8 +45,8 @@ func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 		open, next := openRounds(rounds, time.Now())
 		switch {
 		case len(open) > 0:
-			if limit := l.roomFor(open); limit > 0 {
-				l.loadPage(ctx, lease, &looks, open, limit)
+			if fit, limit := l.roomFor(open); len(fit) > 0 {
+				l.loadPage(ctx, lease, &looks, fit, limit)
 			} else {
 				l.awaitRoom(ctx, next)
 			}
@@ -103,15 +106,17 @@ func restart(rounds []round) []round {
 	return rounds
 }
 
-// roomFor returns how many rows of each round to load now; 0: too few to be worth a statement.
-func (l *line) roomFor(open []*round) (limit int) {
+// roomFor returns those of the rounds for which there is room that is worth a statement, and how many rows of each to
+// load now.
+func (l *line) roomFor(open []*round) (fit []*round, limit int) {
 	for _, r := range open {
-		room, most := l.queue.room(r.at.Start == store.AtATime)
+		room, most := l.queue.room(r.at.Priority, r.at.Start == store.AtATime)
 		if room > 0 && room >= min(most, l.cfg.LoadLimit)/roomFraction {
-			limit = max(limit, min(room, l.cfg.LoadLimit)/len(open), 1)
+			fit = append(fit, r)
+			limit = max(limit, min(room, l.cfg.LoadLimit))
 		}
 	}
-	return limit
+	return fit, max(1, limit/max(1, len(fit)))
 }
 
 // awaitRoom waits until rows have left the queue, or the moment.

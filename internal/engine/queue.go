@@ -26,22 +26,67 @@ func (t *task) timed() bool { return t.due > 0 }
 // queue holds the rows of one job type that wait in memory, within bounds, and knows every row that is in memory in
 // whatever state, so that none is loaded twice.
 //
-// Fresh rows stand in the order of their ids, timed ones (delayed, continued, retried) in the order in which they fall
-// due. The two are served by turns, and neither may take all the room, so neither starves the other. Suspects, which
-// were lost twice, wait apart to run alone.
+// Rows wait in levels, one for each priority. The most urgent go first; one row of a lower level goes after every few of
+// the higher ones, and each level has some room of its own, so that none starves. In a level, fresh rows stand in the
+// order of their ids, timed ones (delayed, continued, retried) in the order in which they fall due; the two are served by
+// turns, and neither may take all the room. Suspects, which were lost twice, wait apart to run alone.
 type queue struct {
 	loads   *loads
-	limit   int // rows of both lanes
+	limit   int // rows of all levels; beyond it, a level has only the room of its own
 	perLane int // rows of one lane
+	own     int // rows for which a level has room in any case
 
 	mu       sync.Mutex
 	known    map[uint64]struct{}
-	departed []departed // forgotten, but a read that began before may still show them
-	fresh    []*task
-	timed    dueHeap
+	departed []departed    // forgotten, but a read that began before may still show them
+	levels   [levels]level // the most urgent first
 	suspects []*task
-	turn     bool // whose turn it is: true for timed
 }
+
+const (
+	levels = 4
+	// passes is how many rows of higher levels a row of a lower one lets pass.
+	passes = 10
+)
+
+// level is what waits of one priority.
+type level struct {
+	fresh  []*task
+	timed  dueHeap
+	turn   bool // whose turn it is: true for timed
+	passed int  // rows of higher levels that were picked while some waited here
+}
+
+func (v *level) rows() int { return len(v.fresh) + len(v.timed) }
+
+func (v *level) lane(timed bool) int {
+	if timed {
+		return len(v.timed)
+	}
+	return len(v.fresh)
+}
+
+// due reports whether a row waits that is due.
+func (v *level) due(now int64) bool {
+	return len(v.fresh) > 0 || len(v.timed) > 0 && v.timed[0].due <= now
+}
+
+// pick takes a row that is due, from both lanes by turns.
+func (v *level) pick(now int64) (t *task) {
+	timed := len(v.timed) > 0 && v.timed[0].due <= now
+	if timed && (v.turn || len(v.fresh) == 0) {
+		t = heap.Pop(&v.timed).(*task)
+	} else {
+		t, v.fresh[0] = v.fresh[0], nil
+		v.fresh = v.fresh[1:]
+	}
+	v.turn = !v.turn
+	v.passed = 0
+	return t
+}
+
+// levelOf is where rows of a priority wait; what is beyond the levels goes to the nearest.
+func levelOf(priority int32) int { return min(max(0, int(2-priority)), levels-1) }
 
 type departed struct {
 	id   uint64
@@ -49,7 +94,7 @@ type departed struct {
 }
 
 func newQueue(limit int, loads *loads) *queue {
-	return &queue{loads: loads, limit: limit, perLane: max(1, limit*3/4), known: map[uint64]struct{}{}}
+	return &queue{loads: loads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]struct{}{}}
 }
 
 // offer takes a row in. It reports false if there is no room; a row that is in memory already is no news.
@@ -60,7 +105,7 @@ func (q *queue) offer(t *task) bool {
 	if _, ok := q.known[t.ID]; ok {
 		return true
 	}
-	if q.roomIn(t.timed()) <= 0 {
+	if q.roomIn(levelOf(t.Priority), t.timed()) <= 0 {
 		return false
 	}
 	q.known[t.ID] = struct{}{}
@@ -69,13 +114,14 @@ func (q *queue) offer(t *task) bool {
 }
 
 func (q *queue) push(t *task) {
+	v := &q.levels[levelOf(t.Priority)]
 	switch {
 	case t.suspect:
 		q.suspects = append(q.suspects, t)
 	case t.timed():
-		heap.Push(&q.timed, t)
+		heap.Push(&v.timed, t)
 	default:
-		q.fresh = append(q.fresh, t)
+		v.fresh = append(v.fresh, t)
 	}
 }
 
@@ -92,21 +138,42 @@ func (q *queue) admit(t *task) bool {
 }
 
 // room is how many rows the lane takes now, and how many it takes when it is empty.
-func (q *queue) room(timed bool) (now, most int) {
+func (q *queue) room(priority int32, timed bool) (now, most int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.roomIn(timed), q.perLane
-}
-
-func (q *queue) roomIn(timed bool) int {
-	lane := len(q.fresh)
-	if timed {
-		lane = len(q.timed)
+	now = q.roomIn(levelOf(priority), timed)
+	if q.limit > q.waitingRows() {
+		return now, q.perLane
 	}
-	return min(q.perLane-lane, q.limit-q.waitingRows())
+	return now, q.own
 }
 
-func (q *queue) waitingRows() int { return len(q.fresh) + len(q.timed) + len(q.suspects) }
+// leastWithRoom returns the lowest priority from which on fresh rows find room, and whether that is all of them.
+func (q *queue) leastWithRoom() (priority int32, all bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	priority = store.Priorities[0]
+	for i, p := range store.Priorities {
+		if q.roomIn(i, false) <= 0 {
+			return priority, false
+		}
+		priority = p
+	}
+	return priority, true
+}
+
+func (q *queue) roomIn(level int, timed bool) int {
+	v := &q.levels[level]
+	return min(q.perLane-v.lane(timed), max(q.limit-q.waitingRows(), q.own-v.rows()))
+}
+
+func (q *queue) waitingRows() int {
+	n := len(q.suspects)
+	for i := range q.levels {
+		n += q.levels[i].rows()
+	}
+	return n
+}
 
 // inMemory is how many rows are in memory, in whatever state.
 func (q *queue) inMemory() int {
@@ -115,25 +182,35 @@ func (q *queue) inMemory() int {
 	return len(q.known)
 }
 
-// pick takes at most n rows that are due, from both lanes by turns.
+// pick takes at most n rows that are due.
 func (q *queue) pick(now int64, n int) (picked []*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(picked) < n {
-		fresh, timed := len(q.fresh) > 0, len(q.timed) > 0 && q.timed[0].due <= now
-		switch {
-		case timed && (q.turn || !fresh):
-			picked = append(picked, heap.Pop(&q.timed).(*task))
-		case fresh:
-			picked = append(picked, q.fresh[0])
-			q.fresh[0] = nil
-			q.fresh = q.fresh[1:]
-		default:
-			return picked
+		v := q.next(now)
+		if v == nil {
+			break
 		}
-		q.turn = !q.turn
+		picked = append(picked, v.pick(now))
 	}
 	return picked
+}
+
+// next is the level whose turn it is: the highest that has something due, unless a lower one has let enough pass.
+func (q *queue) next(now int64) (next *level) {
+	for i := range q.levels {
+		v := &q.levels[i]
+		switch {
+		case !v.due(now):
+		case next == nil:
+			next = v
+		default:
+			if v.passed++; v.passed > passes {
+				next = v
+			}
+		}
+	}
+	return next
 }
 
 // pickSuspect takes one suspect that is due, or nil.
@@ -153,13 +230,16 @@ func (q *queue) pickSuspect(now int64) *task {
 func (q *queue) nextDue() (due int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.fresh) > 0 {
-		return 0, true
+	for i := range q.levels {
+		v := &q.levels[i]
+		if len(v.fresh) > 0 {
+			return 0, true
+		}
+		if len(v.timed) > 0 && (!ok || v.timed[0].due < due) {
+			due, ok = v.timed[0].due, true
+		}
 	}
-	if len(q.timed) > 0 {
-		return q.timed[0].due, true
-	}
-	return 0, false
+	return due, ok
 }
 
 // nextSuspect is when the first suspect falls due; false if there is none.
@@ -191,11 +271,11 @@ func (q *queue) putBack(now int64, tasks []*task, longest time.Duration) {
 func (q *queue) again(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.roomIn(true) <= 0 {
+	if q.roomIn(levelOf(t.Priority), true) <= 0 {
 		q.depart(t)
 		return false
 	}
-	heap.Push(&q.timed, t)
+	q.push(t)
 	return true
 }
 
@@ -235,12 +315,15 @@ func (q *queue) flush() {
 func (q *queue) clear() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, lane := range [][]*task{q.fresh, q.timed, q.suspects} {
-		for _, t := range lane {
-			q.depart(t)
-		}
+	gone := q.suspects
+	for i := range q.levels {
+		v := &q.levels[i]
+		gone = append(append(gone, v.fresh...), v.timed...)
 	}
-	q.fresh, q.timed, q.suspects = nil, nil, nil
+	for _, t := range gone {
+		q.depart(t)
+	}
+	q.levels, q.suspects = [levels]level{}, nil
 }
 
 // dueHeap orders tasks by when they fall due.

@@ -120,11 +120,11 @@ func TestAQueueOfOneHoldsOne(t *testing.T) {
 	if q.offer(timed(2, 1)) {
 		t.Fatal("holds two")
 	}
-	if now, most := q.room(true); now != 0 || most != 1 {
+	if now, most := q.room(0, true); now != 0 || most != 1 {
 		t.Fatalf("room %d of %d", now, most)
 	}
 	q.pick(0, 1)
-	if now, _ := q.room(true); now != 1 {
+	if now, _ := q.room(0, true); now != 1 {
 		t.Fatal("a row that was picked still takes room")
 	}
 }

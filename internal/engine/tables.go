@@ -18,12 +18,13 @@ type Tables struct {
 // Jobs is what the engine needs of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
 type Jobs interface {
 	Newest(ctx context.Context) (id uint64, now float64, err error)
-	Tail(ctx context.Context, from uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error)
+	Tail(ctx context.Context, from uint64, gaps []store.Gap, wanted []store.Wanted, horizon int64, limit int) ([]store.TailRow, error)
 	SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error)
 	Page(ctx context.Context, jobType int32, places []store.Place, horizon int64, limit int) ([][]store.Row, error)
+	TamePriorities(ctx context.Context, types []int32) error
 	Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error)
 
-	Mark(ctx context.Context, ids []uint64, createdBy, term int64) (marked int, err error)
+	Mark(ctx context.Context, ids []uint64, createdBy int64, changes int, term int64) (marked int, err error)
 	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)
 	UnmarkJobs(ctx context.Context, ids []uint64, term int64) error
 	Finish(ctx context.Context, ids []uint64, term int64, status int32) (written int, err error)

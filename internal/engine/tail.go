@@ -85,26 +85,37 @@ func (d *database) beginAtTheEnd(lines map[int32]*held) error {
 	return err
 }
 
-// poll reads what is new and offers it to the lines. A type whose queue is full falls out: its rows come without their
-// parameters, and its loader will bring them.
+// wantedBy says for which rows the lines have room. A type whose queue is full falls behind; its more urgent rows may
+// still have room. The types stand in order, so that a driver that prepares each text once knows this one.
+func wantedBy(lines map[int32]*held) (wanted []store.Wanted) {
+	from := map[int32][]int32{}
+	for _, jobType := range slices.Sorted(maps.Keys(lines)) {
+		h := lines[jobType]
+		least, all := h.queue.leastWithRoom()
+		if !all {
+			h.fellBehind()
+		}
+		from[least] = append(from[least], jobType)
+	}
+	for _, priority := range store.Priorities {
+		if types := from[priority]; len(types) > 0 {
+			wanted = append(wanted, store.Wanted{From: priority, Types: types})
+		}
+	}
+	return wanted
+}
+
+// poll reads what is new and offers it to the lines. Rows for which there is no room come without their parameters, and
+// the loader will bring them.
 func (d *database) poll(lines map[int32]*held) (found bool, err error) {
 	defer d.loads.begin()()
 	holding := d.holding(lines)
-	var types []int32 // in order, so that a driver that prepares each text once knows this one
-	for _, jobType := range slices.Sorted(maps.Keys(lines)) {
-		h := lines[jobType]
-		if room, _ := h.queue.room(false); room > 0 {
-			types = append(types, jobType)
-		} else {
-			h.fellBehind()
-			delete(lines, jobType)
-		}
-	}
+	wanted := wantedBy(lines)
 	now := time.Now()
 	above := d.tail.above.Load()
 	var rows []store.TailRow
 	err = d.tail.looks.look(holding, func(ctx context.Context) (err error) {
-		rows, err = d.tables.Jobs.Tail(ctx, above, d.tail.gaps.ask(now), types, horizonSpan, tailRowsMax)
+		rows, err = d.tables.Jobs.Tail(ctx, above, d.tail.gaps.ask(now), wanted, horizonSpan, tailRowsMax)
 		return err
 	})
 	if err != nil {

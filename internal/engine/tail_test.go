@@ -42,8 +42,8 @@ type tailed struct {
 	types []int32
 }
 
-func (j *tailed) Tail(_ context.Context, _ uint64, _ []store.Gap, types []int32, _ int64, _ int) ([]store.TailRow, error) {
-	j.types = types
+func (j *tailed) Tail(_ context.Context, _ uint64, _ []store.Gap, wanted []store.Wanted, _ int64, _ int) ([]store.TailRow, error) {
+	j.types = wanted[0].Types
 	return nil, nil
 }
 

@@ -13,25 +13,26 @@ import (
 type verb string
 
 const (
-	newest       verb = "newest"
-	tailJobs     verb = "tail"
-	sweepJobs    verb = "sweep"
-	pageJobs     verb = "page"
-	countOld     verb = "abandoned"
-	markJobs     verb = "mark"
-	readMarked   verb = "read back"
-	unmarkJobs   verb = "unmark"
-	finish       verb = "finish"
-	putBack      verb = "put back"
-	failLost     verb = "fail lost"
-	logAttempts  verb = "log attempts"
-	seeLeases    verb = "see leases"
-	makeLeases   verb = "make leases"
-	takeLeases   verb = "take leases"
-	keepLeases   verb = "keep leases"
-	releaseLease verb = "release lease"
-	commit       verb = "commit"
-	byHand       verb = "by hand"
+	newest         verb = "newest"
+	tailJobs       verb = "tail"
+	sweepJobs      verb = "sweep"
+	pageJobs       verb = "page"
+	tamePriorities verb = "tame"
+	countOld       verb = "abandoned"
+	markJobs       verb = "mark"
+	readMarked     verb = "read back"
+	unmarkJobs     verb = "unmark"
+	finish         verb = "finish"
+	putBack        verb = "put back"
+	failLost       verb = "fail lost"
+	logAttempts    verb = "log attempts"
+	seeLeases      verb = "see leases"
+	makeLeases     verb = "make leases"
+	takeLeases     verb = "take leases"
+	keepLeases     verb = "keep leases"
+	releaseLease   verb = "release lease"
+	commit         verb = "commit"
+	byHand         verb = "by hand"
 )
 
 var (
@@ -327,9 +328,9 @@ func (l *link) Newest(ctx context.Context) (uint64, float64, error) {
 	return r.id, r.now, err
 }
 
-func (l *link) Tail(ctx context.Context, from uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error) {
+func (l *link) Tail(ctx context.Context, from uint64, gaps []store.Gap, wanted []store.Wanted, horizon int64, limit int) ([]store.TailRow, error) {
 	return send(ctx, l, tailJobs, func(ctx context.Context) ([]store.TailRow, error) {
-		return l.world.table.Tail(ctx, from, gaps, types, horizon, limit)
+		return l.world.table.Tail(ctx, from, gaps, wanted, horizon, limit)
 	}, about{})
 }
 
@@ -348,6 +349,13 @@ func (l *link) Page(ctx context.Context, jobType int32, places []store.Place, ho
 	}, about{note: leaseName(jobType)})
 }
 
+func (l *link) TamePriorities(ctx context.Context, types []int32) error {
+	_, err := send(ctx, l, tamePriorities, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.world.table.TamePriorities(ctx, types)
+	}, about{note: leaseName(types[0])})
+	return err
+}
+
 func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error) {
 	n := 0
 	place, err := send(ctx, l, countOld, func(ctx context.Context) (place store.Place, err error) {
@@ -357,9 +365,9 @@ func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, be
 	return place, n, err
 }
 
-func (l *link) Mark(ctx context.Context, ids []uint64, createdBy, term int64) (int, error) {
+func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, changes int, term int64) (int, error) {
 	return send(ctx, l, markJobs, func(ctx context.Context) (int, error) {
-		return l.world.table.Mark(ctx, ids, createdBy, term)
+		return l.world.table.Mark(ctx, ids, createdBy, changes, term)
 	}, about{ids: ids, term: term})
 }
 

@@ -107,12 +107,12 @@ func (t *Table) write(rows []*Job, c change, set func(*Job)) int {
 	return len(rows)
 }
 
-func (t *Table) Mark(_ context.Context, ids []uint64, createdBy, term int64) (int, error) {
+func (t *Table) Mark(_ context.Context, ids []uint64, createdBy int64, changes int, term int64) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var rows []*Job
 	for _, id := range ids {
-		if j := t.find(id); j != nil && j.Term < term && j.CreateTime <= createdBy && j.pending() {
+		if j := t.find(id); j != nil && j.Term < term && j.CreateTime <= createdBy && j.Changes == changes && j.pending() {
 			rows = append(rows, j)
 		}
 	}
@@ -203,7 +203,7 @@ func (t *Table) Newest(context.Context) (id uint64, now float64, err error) {
 	return id, t.nowPrecise(), nil
 }
 
-func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, types []int32, horizon int64, limit int) ([]store.TailRow, error) {
+func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, wanted []store.Wanted, horizon int64, limit int) ([]store.TailRow, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rows := []store.TailRow{}
@@ -213,7 +213,7 @@ func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, types []i
 			if !j.committed {
 				continue
 			}
-			row := store.TailRow{Row: j.Row, Whole: slices.Contains(types, j.JobType) && j.pending() && j.dueBy(t.now()+horizon)}
+			row := store.TailRow{Row: j.Row, Whole: j.wanted(wanted) && j.pending() && j.dueBy(t.now()+horizon)}
 			if !row.Whole {
 				row.Params = ""
 			}
@@ -229,13 +229,19 @@ func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, types []i
 	return rows, nil
 }
 
+func (j *Job) wanted(wanted []store.Wanted) bool {
+	return slices.ContainsFunc(wanted, func(w store.Wanted) bool {
+		return slices.Contains(w.Types, j.JobType) && (j.Priority >= w.From || w.From == lowest)
+	})
+}
+
 func (t *Table) SweepAll(_ context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	count := map[[2]bool]int{}
 	for _, j := range t.jobs {
 		kind := [2]bool{j.NoStatus, j.NoStart}
-		if !j.committed || !j.pending() || !slices.Contains(types, j.JobType) || !j.dueBy(t.now()+horizon) || count[kind] == limit {
+		if !j.committed || !j.pending() || !slices.Contains(types, j.JobType) || !slices.Contains(store.Priorities, j.Priority) || !j.dueBy(t.now()+horizon) || count[kind] == limit {
 			continue
 		}
 		count[kind]++
@@ -263,6 +269,19 @@ func (t *Table) Page(_ context.Context, jobType int32, places []store.Place, hor
 	return pages, nil
 }
 
+const mostUrgent, lowest = 2, -1
+
+func (t *Table) TamePriorities(_ context.Context, types []int32) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, j := range t.jobs {
+		if j.committed && j.pending() && slices.Contains(types, j.JobType) {
+			j.Priority = min(max(lowest, j.Priority), mostUrgent)
+		}
+	}
+	return nil
+}
+
 // lane returns the rows of a lane in its order.
 func (t *Table) lane(jobType int32, lane store.Lane, where func(*Job) bool) (rows []*Job) {
 	for _, j := range t.jobs {
@@ -270,7 +289,7 @@ func (t *Table) lane(jobType int32, lane store.Lane, where func(*Job) bool) (row
 		if j.NoStatus || lane.Status == store.NoStatus {
 			status = j.NoStatus && lane.Status == store.NoStatus
 		}
-		if j.committed && j.JobType == jobType && status && startOf(j) == lane.Start && where(j) {
+		if j.committed && j.JobType == jobType && j.Priority == lane.Priority && status && startOf(j) == lane.Start && where(j) {
 			rows = append(rows, j)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/engine"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -207,6 +208,7 @@ func (w *world) insert(orders []*order) *insertion {
 		}
 		o.history = w.judge.inserted(o)
 		row.history = o.history
+		row.MaxRetries = store.NotSet
 		o.history.id = x.Insert(row)
 	}
 	return x

@@ -31,7 +31,7 @@ type dialect struct {
 
 	// Rows that are found.
 	byPrimary   string // index hint: by id
-	byDue       string // index hint: by job_type, job_status, start_time, id
+	byDue       string // index hint: by job_type, job_status, priority, start_time, id
 	idIn        string // format: the id is one of a list
 	integer     string // format: a column of whole numbers, whatever is in it
 	atOnce      string // start_time is 0

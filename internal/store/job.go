@@ -30,15 +30,16 @@ func (s *Store) AddJob(ctx context.Context, params string, jobType int32, startT
 
 // Mark claims pending rows for the term: from here on, only this term or a later one can write their outcome. A row
 // that still bore an earlier term was in flight when its process died, which is counted in lost. A row that was created
-// after the moment, in unix seconds, is another one than was read: the table was truncated, and its ids began anew.
+// after the moment, in unix seconds, is another one than was read: the table was truncated, and its ids began anew. One
+// that has been changed another number of times is not what was read either.
 //
 // It returns how many rows it marked. Fewer than asked: some are final, gone, marked by a later term, or marked by this
 // one already; MarkedRows tells which are ours. Sent again, it leaves rows that bear the term as they are.
-func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy, term int64) (int, error) {
+func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, changes int, term int64) (int, error) {
 	// On MySQL, SET is evaluated from left to right: lost must look at term before term is set.
 	n, err := s.exec(ctx, fmt.Sprintf(
-		"UPDATE %s %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %d, attempts = attempts + 1, update_time = %s WHERE %s AND term < %d AND %s <= %d AND %s",
-		s.jobs, s.byPrimary, term, s.now, s.in(ids), term, fmt.Sprintf(s.integer, "create_time"), createdBy, pending))
+		"UPDATE %s %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %d, attempts = attempts + 1, update_time = %s WHERE %s AND term < %d AND %s <= %d AND changes = %d AND %s",
+		s.jobs, s.byPrimary, term, s.now, s.in(ids), term, fmt.Sprintf(s.integer, "create_time"), createdBy, changes, pending))
 	return n, wrap("mark jobs", err)
 }
 

@@ -19,7 +19,17 @@ type Row struct {
 	Attempts   int
 	Retries    int
 	Lost       int
+	Priority   int32
+	MaxRetries int    // NotSet: as the job type says
+	Changes    int    // times it was changed while it waited
+	Key        string // the business key; empty: none
 }
+
+// NotSet stands for a NULL in max_retries.
+const NotSet = -2
+
+// Priorities are the levels, the most urgent first.
+var Priorities = []int32{2, 1, 0, -1}
 
 // pending says nothing that an index could be used for: a batch is found by its ids.
 const pending = "COALESCE(job_status, 0) IN (0, 3, 4)"
@@ -28,10 +38,10 @@ const pending = "COALESCE(job_status, 0) IN (0, 3, 4)"
 // that must not make the whole result unreadable.
 func (s *Store) rowColumns(params string) string {
 	columns := fmt.Sprintf("id, %s AS params", params)
-	for _, number := range []string{"job_type", "COALESCE(job_status, 0)", "COALESCE(start_time, 0)", "create_time", "term", "attempts", "retries", "lost"} {
+	for _, number := range []string{"job_type", "COALESCE(job_status, 0)", "COALESCE(start_time, 0)", "create_time", "term", "attempts", "retries", "lost", "priority", "COALESCE(max_retries, -2)", "changes"} {
 		columns += ", " + fmt.Sprintf(s.integer, number)
 	}
-	return columns
+	return columns + ", COALESCE(job_key, '')"
 }
 
 // Newest reads the largest id of the table and the database's clock in seconds.
@@ -53,11 +63,17 @@ type TailRow struct {
 	Whole bool
 }
 
+// Wanted are job types of which the tail brings rows whole, from a priority on.
+type Wanted struct {
+	From  int32
+	Types []int32
+}
+
 // Tail reads the rows from an id on and those in the gaps, of every type and status, in the order of their ids: by
-// primary key, so dead index entries cost it nothing. Whole are the pending rows of the types that are due within
-// horizon seconds. Fewer rows than the limit: there are no more at this moment; but a transaction that is still open
-// may add one below the last.
-func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, types []int32, horizon int64, limit int) ([]TailRow, error) {
+// primary key, so dead index entries cost it nothing. Whole are the pending rows that are wanted and due within horizon
+// seconds. Fewer rows than the limit: there are no more at this moment; but a transaction that is still open may add one
+// below the last.
+func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Wanted, horizon int64, limit int) ([]TailRow, error) {
 	args := s.arguments()
 	first := from
 	for _, gap := range gaps {
@@ -70,10 +86,7 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, types []int32
 		fmt.Fprintf(&where, " OR id BETWEEN %s AND %s", args.id(gap.From), args.id(gap.To))
 	}
 	where.WriteByte(')')
-	whole := "1 = 0"
-	if len(types) > 0 {
-		whole = fmt.Sprintf("job_type IN (%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", numbers(types), pending, s.now, horizon)
-	}
+	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.now, horizon)
 	rows, err := read(ctx, s, jobRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
 		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
 	tailed := make([]TailRow, len(rows))
@@ -81,6 +94,17 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, types []int32
 		tailed[i] = TailRow{rows[i].Row, rows[i].part == 1}
 	}
 	return tailed, wrap("tail jobs", err)
+}
+
+func anyOf(wanted []Wanted) string {
+	any := "1 = 0"
+	for _, w := range wanted {
+		any += fmt.Sprintf(" OR job_type IN (%s)", numbers(w.Types))
+		if w.From > Priorities[len(Priorities)-1] {
+			any += fmt.Sprintf(" AND priority >= %d", w.From)
+		}
+	}
+	return any
 }
 
 // SweepAll reads pending rows of the types that are due within horizon seconds, in no particular order, at most limit
@@ -122,14 +146,15 @@ func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arg
 	if len(k.statuses) > 0 {
 		status = fmt.Sprintf("job_status IN (%s)", numbers(k.statuses))
 	}
-	return s.selectJobs(part, fmt.Sprintf("job_type IN (%s) AND %s AND %s", numbers(types), status, k.start()), limit, args)
+	return s.selectJobs(part, fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
 }
 
-// Lane is a stretch of the due index of one job type: the pending rows of one status that start at once, at a time, or
-// have no start time. Together the lanes hold all pending rows of the type.
+// Lane is a stretch of the due index of one job type: the pending rows of one priority and status that start at once, at
+// a time, or have no start time. Together the lanes hold all pending rows of the type, once TamePriorities has been at work.
 type Lane struct {
-	Status int32 // NoStatus: the column is NULL
-	Start  Start
+	Priority int32
+	Status   int32 // NoStatus: the column is NULL
+	Start    Start
 }
 
 // Start says what a lane's rows have in start_time.
@@ -143,14 +168,24 @@ const (
 	NoStatus int32 = -1
 )
 
-// Lanes returns the lanes of a job type.
+// Lanes returns the lanes of a job type, the most urgent first.
 func Lanes() (lanes []Lane) {
-	for _, status := range []int32{0, 3, 4, NoStatus} {
-		for _, start := range []Start{AtOnce, AtATime, Unset} {
-			lanes = append(lanes, Lane{status, start})
+	for _, priority := range Priorities {
+		for _, status := range []int32{0, 3, 4, NoStatus} {
+			for _, start := range []Start{AtOnce, AtATime, Unset} {
+				lanes = append(lanes, Lane{priority, status, start})
+			}
 		}
 	}
 	return lanes
+}
+
+// TamePriorities gives pending rows with a priority that is none, which somebody inserted by hand, the nearest one.
+func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
+	const lowest, most = -1, 2
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET priority = CASE WHEN priority < %d THEN %d ELSE %d END WHERE job_type IN (%s) AND (job_status IN (0, 3, 4) OR job_status IS NULL) AND (priority < %d OR priority > %d)",
+		s.jobs, s.byDue, lowest, lowest, most, numbers(types), lowest, most))
+	return wrap("set priorities right", err)
 }
 
 func (d dialect) lane(jobType int32, l Lane) string {
@@ -159,7 +194,7 @@ func (d dialect) lane(jobType int32, l Lane) string {
 		status = fmt.Sprintf("job_status = %d", l.Status)
 	}
 	start := map[Start]string{AtOnce: d.atOnce, AtATime: "start_time > 0", Unset: "start_time IS NULL"}[l.Start]
-	return fmt.Sprintf("job_type = %d AND %s AND %s", jobType, status, start)
+	return fmt.Sprintf("job_type = %d AND %s AND priority = %d AND %s", jobType, status, l.Priority, start)
 }
 
 // Place is a place in a lane: behind the row with this start time and id.
@@ -269,7 +304,7 @@ func jobRows(rows *sql.Rows) (list []partRow, err error) {
 	for rows.Next() {
 		var r partRow
 		var jobType, status int64
-		if err := rows.Scan(&r.part, &r.ID, &r.Params, &jobType, &status, &r.StartTime, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost); err != nil {
+		if err := rows.Scan(&r.part, &r.ID, &r.Params, &jobType, &status, &r.StartTime, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Priority, &r.MaxRetries, &r.Changes, &r.Key); err != nil {
 			return nil, err
 		}
 		r.JobType, r.Status = int32(jobType), int32(status)

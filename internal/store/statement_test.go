@@ -19,28 +19,32 @@ var verbs = map[string]func(context.Context, *Store){
 			_, _, _ = s.Abandoned(ctx, 7, lane, 1000, 500)
 		}
 	},
-	"AddJob":       func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, "{}", 7, 0, 1_700_000_000) },
-	"Columns":      func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
-	"FailLost":     func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, ids, 9, 2) },
-	"Finish":       func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, ids, 9, 1) },
-	"Indexes":      func(ctx context.Context, s *Store) { _, _ = s.Indexes(ctx, "async_job_tab") },
-	"KeepLeases":   func(ctx context.Context, s *Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10) },
-	"LogAttempts":  func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
-	"MakeLeases":   func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
-	"Mark":         func(ctx context.Context, s *Store) { _, _ = s.Mark(ctx, ids, 1_700_000_000, 9) },
-	"MarkedRows":   func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
-	"Newest":       func(ctx context.Context, s *Store) { _, _, _ = s.Newest(ctx) },
-	"Page":         func(ctx context.Context, s *Store) { _, _ = s.Page(ctx, 7, places(), 3, 100) },
-	"PutBack":      func(ctx context.Context, s *Store) { _, _ = s.PutBack(ctx, ids, 9, 4, 1.5, 1) },
-	"ReleaseLease": func(ctx context.Context, s *Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
-	"SeeLeases":    func(ctx context.Context, s *Store) { _, _ = s.SeeLeases(ctx, leases) },
-	"SweepAll":     func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 100) },
-	"Tail":         func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, []int32{7}, 3, 100) },
-	"TakeLeases":   func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 10) },
-	"UnmarkJobs":   func(ctx context.Context, s *Store) { _ = s.UnmarkJobs(ctx, ids, 9) },
+	"AddJob":         func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, "{}", 7, 0, 1_700_000_000) },
+	"Columns":        func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
+	"FailLost":       func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, ids, 9, 2) },
+	"Finish":         func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, ids, 9, 1) },
+	"Indexes":        func(ctx context.Context, s *Store) { _, _ = s.Indexes(ctx, "async_job_tab") },
+	"KeepLeases":     func(ctx context.Context, s *Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10) },
+	"LogAttempts":    func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
+	"MakeLeases":     func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
+	"Mark":           func(ctx context.Context, s *Store) { _, _ = s.Mark(ctx, ids, 1_700_000_000, 1, 9) },
+	"MarkedRows":     func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
+	"Newest":         func(ctx context.Context, s *Store) { _, _, _ = s.Newest(ctx) },
+	"Page":           func(ctx context.Context, s *Store) { _, _ = s.Page(ctx, 7, places(), 3, 100) },
+	"PutBack":        func(ctx context.Context, s *Store) { _, _ = s.PutBack(ctx, ids, 9, 4, 1.5, 1) },
+	"ReleaseLease":   func(ctx context.Context, s *Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
+	"SeeLeases":      func(ctx context.Context, s *Store) { _, _ = s.SeeLeases(ctx, leases) },
+	"SweepAll":       func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 100) },
+	"Tail":           func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, wanted, 3, 100) },
+	"TamePriorities": func(ctx context.Context, s *Store) { _ = s.TamePriorities(ctx, []int32{7}) },
+	"TakeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 10) },
+	"UnmarkJobs":     func(ctx context.Context, s *Store) { _ = s.UnmarkJobs(ctx, ids, 9) },
 }
 
-var ids, leases = []uint64{1, 2}, []string{"a", "b"}
+var (
+	ids, leases = []uint64{1, 2}, []string{"a", "b"}
+	wanted      = []Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
+)
 
 func places() (list []Place) {
 	for _, lane := range Lanes() {
@@ -151,9 +155,9 @@ func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
 		"MarkedRows": func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, []uint64{7}, 10) },
 		"Newest":     verbs["Newest"],
 		"SweepAll":   func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 99) },
-		"Tail":       func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 6, []Gap{{3, 4}}, []int32{7}, 3, 99) },
+		"Tail":       func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 6, []Gap{{3, 4}}, wanted, 3, 99) },
 		"Tail with gaps": func(ctx context.Context, s *Store) {
-			_, _ = s.Tail(ctx, 16, []Gap{{3, 4}, {6, 7}, {9, 9}, {11, 12}, {14, 14}}, []int32{7}, 3, 99)
+			_, _ = s.Tail(ctx, 16, []Gap{{3, 4}, {6, 7}, {9, 9}, {11, 12}, {14, 14}}, wanted, 3, 99)
 		},
 		"Page": func(ctx context.Context, s *Store) {
 			behind := places()
@@ -165,7 +169,7 @@ func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
 	}
 	first := maps.Clone(verbs)
 	first["Tail with gaps"] = func(ctx context.Context, s *Store) {
-		_, _ = s.Tail(ctx, 8, []Gap{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}}, []int32{7}, 3, 50)
+		_, _ = s.Tail(ctx, 8, []Gap{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}}, wanted, 3, 50)
 	}
 	for name, verb := range other {
 		a, b := sentBy(t, postgres, first[name]), sentBy(t, postgres, verb)
@@ -194,7 +198,7 @@ func TestEveryStatementNamesTheTablesByTheirPrefix(t *testing.T) {
 			r := &recorder{DB: poolOf(t)}
 			verb(t.Context(), &Store{db: r, dialect: d.named("shop_"), tables: named("shop_")})
 			for _, s := range r.sent {
-				if bare := regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_due)\b`).FindString(s.text); bare != "" && name != "Columns" && name != "Indexes" {
+				if bare := regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_(due|key))\b`).FindString(s.text); bare != "" && name != "Columns" && name != "Indexes" {
 					t.Errorf("%s to %s says %s: %s", name, d.name, bare, s.text)
 				}
 			}

@@ -8,15 +8,15 @@ import (
 )
 
 // tables are the names of what the library uses in a database.
-type tables struct{ jobs, leases, attempts string }
+type tables struct{ jobs, leases, attempts, types string }
 
 func named(prefix string) tables {
-	return tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab"}
+	return tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab"}
 }
 
 var (
-	tableName = regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab)\b`)
-	indexName = regexp.MustCompile(`\basync_job_due\b`)
+	tableName = regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab)\b`)
+	indexName = regexp.MustCompile(`\basync_job_(due|key)\b`)
 	goodName  = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
 )
 
