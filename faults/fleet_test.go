@@ -60,7 +60,7 @@ func TestAFleetUnderRandomKillsKeepsItsLeasesWithFewStatementsAndNoDeadlock(t *t
 func TestInstancesThatStartTogetherMakeTheirLeasesWithoutADeadlock(t *testing.T) {
 	eachServer(t, func(x *trial) {
 		const instances, leases = 20, 50
-		times := repeat(30, 5)
+		times := repeat(60, 10)
 		st, err := store.Open(x.Context(), x.db, "")
 		if err != nil {
 			x.Fatal(err)

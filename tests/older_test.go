@@ -35,7 +35,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Indexes":      regexp.MustCompile(`^SELECT .* FROM information_schema\.statistics`),
 	"KeepLeases":   regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by IN`),
 	"LogAttempts":  regexp.MustCompile(`^INSERT IGNORE INTO async_job_log_tab`),
-	"MakeLeases":   regexp.MustCompile(`^INSERT IGNORE INTO shedlock_tab`),
+	"MakeLeases":   regexp.MustCompile(`^INSERT INTO shedlock_tab`),
 	"Mark":         regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = .*, attempts = attempts \+ \?`),
 	"MarkedRows":   regexp.MustCompile(`^SELECT id, attempts, lost FROM async_job_tab`),
 	"Newest":       regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),

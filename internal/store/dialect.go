@@ -22,6 +22,7 @@ type dialect struct {
 	toUnix       string // format: a timestamp to unix seconds
 	greatest     string // the function that returns the larger of two values
 	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
+	unlessLease  string // what an INSERT of leases says behind its rows to pass over those that exist
 	ownSession   string // what makes a session of our own safe from its time zone
 
 	// Rows that are inserted.

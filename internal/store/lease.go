@@ -36,8 +36,8 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 	for i, name := range slices.Sorted(slices.Values(names)) {
 		args[i] = name
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("%s %s (lock_name, locked_by) VALUES (?, '')%s%s",
-		s.insertNew, s.leases, strings.Repeat(", (?, '')", len(names)-1), s.unlessThere), args...)
+	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, locked_by) VALUES (?, '')%s%s",
+		s.leases, strings.Repeat(", (?, '')", len(names)-1), s.unlessLease), args...)
 	return wrap("make leases", err)
 }
 

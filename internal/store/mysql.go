@@ -26,6 +26,9 @@ func mysqlFamily(name string) dialect {
 		// a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement runs in UTC,
 		// whatever the session's zone: the first comment is MariaDB's way, the second MySQL's (8.0.17 and later).
 		leaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
+		// INSERT IGNORE looks for a row that was deleted with a shared lock, and then wants it for itself: two who do that
+		// deadlock (measured on MariaDB 10.11 and MySQL 9.7).
+		unlessLease: " ON DUPLICATE KEY UPDATE lock_name = lock_name",
 		// Servers before MySQL 8.0.17 know neither comment; the connection that leases have of their own is in UTC there too.
 		ownSession: "SET time_zone = '+00:00'",
 

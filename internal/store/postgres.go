@@ -32,6 +32,7 @@ var postgres = dialect{
 	toUnix:       "EXTRACT(EPOCH FROM %s)",
 	greatest:     "GREATEST",
 	leaseUpdate:  "UPDATE shedlock_tab",
+	unlessLease:  " ON CONFLICT DO NOTHING",
 
 	insertNew:   "INSERT INTO",
 	unlessThere: " ON CONFLICT DO NOTHING",

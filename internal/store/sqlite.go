@@ -16,6 +16,7 @@ var sqlite = dialect{
 	toUnix:       "unixepoch(%s)",
 	greatest:     "MAX",
 	leaseUpdate:  "UPDATE shedlock_tab",
+	unlessLease:  " ON CONFLICT DO NOTHING",
 
 	insertNew: "INSERT OR IGNORE INTO",
 
