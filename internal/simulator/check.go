@@ -132,6 +132,9 @@ func (j *judge) changed(c change) {
 	case commit:
 		h.committed, h.since, h.due = true, time.Now(), c.after.Due
 		return
+	case reschedule:
+		h.due = c.after.Due
+		return
 	case byHand:
 		h.byHand = true
 		h.gone = c.after.history == nil

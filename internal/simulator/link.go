@@ -33,6 +33,7 @@ const (
 	releaseLease   verb = "release lease"
 	commit         verb = "commit"
 	byHand         verb = "by hand"
+	reschedule     verb = "reschedule"
 )
 
 var (

@@ -185,6 +185,12 @@ var mutants = []mutant.Mutant{
 		New:  "signal(l.rowsCame)",
 	},
 	{
+		Name: "a mark passes over that somebody changed the row",
+		File: "internal/simulator/table.go",
+		Old:  "j.Changes == changes && ",
+		New:  "",
+	},
+	{
 		Name: "abandoned rows are run",
 		File: "internal/engine/line.go",
 		Old:  "return row.ID <= l.upTo && l.due(row) < l.since",

@@ -158,6 +158,9 @@ func (p *plan) drawTransaction(d *dice, at time.Duration, rows, rollbacks int) {
 			p.at(d.between(end, p.calmAt+time.Second), func(w *world) { w.finishByHand(o) }, "finish %s by hand", o.label)
 		} else if d.chance(10) {
 			p.at(d.between(end, p.calmAt+time.Second), func(w *world) { w.deleteByHand(o) }, "delete %s", o.label)
+		} else if d.chance(50) && o.old == 0 && !o.ignored && end < p.calmAt {
+			after := d.between(0, 6*time.Second)
+			p.at(d.between(end, p.calmAt), func(w *world) { w.reschedule(o, after) }, "reschedule %s, %v later", o.label, after)
 		}
 	}
 }

@@ -436,6 +436,18 @@ func (t *Table) SkipIDs(n uint64) {
 	t.nextID += n
 }
 
+// Reschedule gives a pending row that is not marked another time, as queue_job does.
+func (t *Table) Reschedule(id uint64, start int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j := t.find(id); j != nil && j.pending() && j.Term == 0 {
+		t.write([]*Job{j}, change{verb: reschedule}, func(j *Job) {
+			j.StartTime, j.NoStart, j.Due = start, false, float64(start)
+			j.Changes++
+		})
+	}
+}
+
 // Change changes a row by hand, if it is there.
 func (t *Table) Change(id uint64, set func(*Job)) {
 	t.mu.Lock()

@@ -237,6 +237,12 @@ func (w *world) finishByHand(o *order) {
 	})
 }
 
+func (w *world) reschedule(o *order, after time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.table.Reschedule(o.history.id, w.clock().Add(after).Unix()+1)
+}
+
 func (w *world) deleteByHand(o *order) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
