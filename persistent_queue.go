@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,6 +62,9 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 		return nil, errors.New("persistent_queue: no configurations; pass one queue_job.Config for each job type")
 	}
 	services := map[int32]string{}
+	if slices.ContainsFunc(r.middleware, func(m queue_job.Middleware) bool { return m == nil }) {
+		return nil, errors.New("persistent_queue.WithMiddleware: one is nil; use functions only")
+	}
 	for _, cfg := range configs {
 		if err := cfg.Validate(); err != nil {
 			return nil, err
@@ -69,6 +73,7 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 			return nil, fmt.Errorf("queue_job.Config.JobType: services %q and %q both have job type %d; give each its own", service, cfg.ServiceName, cfg.JobType)
 		}
 		services[cfg.JobType] = cfg.ServiceName
+		cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
 		r.configs = append(r.configs, cfg.WithDefaults())
 	}
 	return r, nil
@@ -83,11 +88,18 @@ func WithoutMigration() Option {
 	return func(r *Runner) { r.withoutMigration = true }
 }
 
+// WithMiddleware wraps the handlers of all types, outside of what queue_job.Config.Middleware says for one. The first is
+// the outermost.
+func WithMiddleware(middleware ...queue_job.Middleware) Option {
+	return func(r *Runner) { r.middleware = append(r.middleware, middleware...) }
+}
+
 // Runner runs the jobs of the configured types in this process.
 type Runner struct {
 	configs          []queue_job.Config
 	log              logger.Logger
 	withoutMigration bool
+	middleware       []queue_job.Middleware
 
 	changing sync.Mutex     // held while the Runner starts or stops
 	engine   *engine.Engine // nil: not running

@@ -3,6 +3,7 @@ package queue_job
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/lease"
@@ -18,10 +19,18 @@ type Config struct {
 	// NeedRetry lets a failed run be followed by another. Without it, the first failure is final.
 	NeedRetry bool
 	// MaxRetries is how many times a job is retried: it runs at most MaxRetries + 1 times. Runs that end with
-	// JobStatusContinue and runs whose process died do not count.
+	// JobStatusContinue and runs whose process died do not count. Unlimited: for ever. A job that was added with a number
+	// of retries of its own is retried that often, whatever NeedRetry and MaxRetries say.
 	MaxRetries int
 	// WaitTime is the wait before a retry and before a continuation, at most ten years. Default 0: at once.
 	WaitTime time.Duration
+	// RetryTiming is the wait before a retry, in place of WaitTime: Waits and Exponential make one, or write your own.
+	// Default: none.
+	RetryTiming RetryTiming
+	// Timeout is how long a run may take: then the handler's context ends with ErrTimeout as its cause. A handler that
+	// returns an error afterwards has failed, and is retried as usual; one that succeeds all the same has succeeded.
+	// Default 0: no limit.
+	Timeout time.Duration
 
 	// WorkerPoolCapacity is how many jobs of this type run at the same time, over all instances. Default 100.
 	WorkerPoolCapacity int
@@ -48,6 +57,13 @@ type Config struct {
 	// is over. A handler that then returns an error, without having set a status, has its job run again, uncounted; one
 	// that goes on may run beside the job's next run. Required.
 	HandleJobFunc func(ctx context.Context, job *Job) error
+	// Middleware wraps HandleJobFunc, the first one outermost. What persistent_queue.WithMiddleware gives to all types
+	// lies outside of it. Default: none.
+	Middleware []Middleware
+	// OnFinished is called after each run, by the worker that ran it: for metrics, for example. What the run came to is
+	// being written at that time. It has the handler's context, which has not ended here; its panics are logged, and
+	// nothing more. Default: none.
+	OnFinished func(ctx context.Context, job *Job, f Finished)
 
 	// LockSecond is the length of the job type's lease: how long after the sudden death of an instance another one takes
 	// over. It is renewed three times as often. At least 2; default 10.
@@ -72,10 +88,14 @@ func (c *Config) Validate() error {
 		return bad("TablePrefix", "%w", prefixErr)
 	case c.HandleJobFunc == nil:
 		return bad("HandleJobFunc", "is nil; set it to the function that runs a job")
-	case c.MaxRetries < 0:
-		return bad("MaxRetries", "is %d; use 0 or more", c.MaxRetries)
+	case slices.ContainsFunc(c.Middleware, func(m Middleware) bool { return m == nil }):
+		return bad("Middleware", "has a nil in it; use functions only")
+	case c.MaxRetries < Unlimited:
+		return bad("MaxRetries", "is %d; use 0 or more, or Unlimited (%d)", c.MaxRetries, Unlimited)
 	case c.WaitTime < 0 || c.WaitTime > waitTimeMax:
 		return bad("WaitTime", "is %v; use 0 to %v (ten years)", c.WaitTime, waitTimeMax)
+	case c.Timeout < 0:
+		return bad("Timeout", "is %v; use more than 0, or 0 for no limit", c.Timeout)
 	case c.WorkerPoolCapacity < 0:
 		return bad("WorkerPoolCapacity", "is %d; use 1 or more, or 0 for the default of 100", c.WorkerPoolCapacity)
 	case c.WorkerExpirySecond < 0:

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,10 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 	remedy := regexp.MustCompile(`; (use|set it to|give) `)
 	bad := map[string][]func(*Config){
 		"ServiceName":        {func(c *Config) { c.ServiceName = "" }},
-		"MaxRetries":         {func(c *Config) { c.MaxRetries = -1 }},
+		"MaxRetries":         {func(c *Config) { c.MaxRetries = -2 }},
 		"WaitTime":           {func(c *Config) { c.WaitTime = -1 }, func(c *Config) { c.WaitTime = waitTimeMax + 1 }},
+		"Timeout":            {func(c *Config) { c.Timeout = -1 }},
+		"Middleware":         {func(c *Config) { c.Middleware = []Middleware{nil} }},
 		"WorkerPoolCapacity": {func(c *Config) { c.WorkerPoolCapacity = -1 }},
 		"WorkerExpirySecond": {func(c *Config) { c.WorkerExpirySecond = -1 }},
 		"Db":                 {func(c *Config) { c.Db = nil }, func(c *Config) { c.Db = (*sql.DB)(nil) }},
@@ -45,7 +48,7 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		}
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-		anyValueWorks := field.Name == "JobType" || field.Name == "NeedRetry"
+		anyValueWorks := slices.Contains([]string{"JobType", "NeedRetry", "RetryTiming", "OnFinished"}, field.Name)
 		if bad[field.Name] == nil && !anyValueWorks {
 			t.Errorf("nothing is refused for %s", field.Name)
 		}
@@ -63,6 +66,7 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 		"nothing set":            func(*Config) {},
 		"a negative job type":    func(c *Config) { c.JobType = -1 },
 		"FirstPullDay -1":        func(c *Config) { c.FirstPullDay = -1 },
+		"unlimited retries":      func(c *Config) { c.MaxRetries = Unlimited },
 		"ten years of wait":      func(c *Config) { c.WaitTime = waitTimeMax },
 		"a lease of two seconds": func(c *Config) { c.LockSecond = 2 },
 		"leases of a day":        func(c *Config) { c.LockSecond, c.MinLockSecond = 86_400, 86_400 },

@@ -45,8 +45,9 @@ func (s JobStatus) String() string {
 // Job is one run of a job, as its handler sees it.
 //
 // A handler says what came of the run by setting Status, or by leaving it alone: then a nil error means
-// JobStatusSuccess, an error or a panic JobStatusRetry. A status that was set wins over the error. A retry of a job type
-// without NeedRetry, or beyond MaxRetries, is JobStatusFailed.
+// JobStatusSuccess, an error or a panic JobStatusRetry, and an error that Snooze, RetryAfter, Fail or Cancel made what it
+// asks for. A status that was set wins over the error. A retry of a job type without NeedRetry, or beyond MaxRetries, is
+// JobStatusFailed.
 type Job struct {
 	// Id is the row's id in async_job_tab. It stays the same over all runs of the job.
 	Id uint64
@@ -54,6 +55,12 @@ type Job struct {
 	Status JobStatus
 	// Retries counts the runs that failed before this one. Runs that ended with JobStatusContinue do not count.
 	Retries int
+	// Key is the business key that the job was added with; empty: none.
+	Key string
+	// Priority is the one that the job was added with, unless it was changed since.
+	Priority Priority
+	// CreateTime is when the job was added, in unix seconds.
+	CreateTime uint32
 	// NextExecuteTime is when this run fell due, in unix seconds.
 	NextExecuteTime uint32
 	JobType         int32
@@ -68,4 +75,11 @@ type Job struct {
 	// Term is the number of the lease under which this run was started. It grows with every change of holder, so an
 	// outside system that remembers the largest one it saw can refuse what a stale holder sends.
 	Term int64
+}
+
+// IdempotencyKey names the job to outside systems that can tell a repeated request from a new one. It is the same over all
+// runs of the job, and differs from that of every other job, also of one that bears the same id after the table was
+// emptied. Jobs of tables with another prefix, or in another database, may have the same: put a name of yours before it.
+func (j *Job) IdempotencyKey() string {
+	return fmt.Sprintf("%d-%d-%d", j.JobType, j.Id, j.CreateTime)
 }

@@ -23,6 +23,7 @@ import (
 //	          ▲─────────── runs again soon ─────────────────────┘
 type line struct {
 	cfg     queue_job.Config
+	handler queue_job.Handler // with its middleware
 	jobs    Jobs
 	clock   *clock
 	log     logger.Logger
@@ -53,12 +54,16 @@ type line struct {
 }
 
 func newLine(cfg queue_job.Config, d *database) (*line, error) {
+	handler, err := cfg.Handler()
+	if err != nil {
+		return nil, err
+	}
 	workers, err := newPool(cfg.WorkerPoolCapacity, time.Duration(cfg.WorkerExpirySecond)*time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("worker pool of job type %d: %w", cfg.JobType, err)
 	}
 	l := &line{
-		cfg: cfg, jobs: d.tables.Jobs, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
+		cfg: cfg, handler: handler, jobs: d.tables.Jobs, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
 		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: workers,
 		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal,
 		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -22,30 +24,45 @@ func (v verdict) final() bool {
 
 // decide turns what a handler did, and how often the job had been retried before, into a verdict. A status that the
 // handler set wins over its error.
-func decide(cfg *queue_job.Config, retries int, status queue_job.JobStatus, err error) verdict {
+func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, err error) verdict {
 	v := verdict{status: status}
+	var asked *queue_job.Outcome
+	errors.As(err, &asked)
 	if err != nil {
 		v.reason = err.Error()
 	}
-	if status == queue_job.JobStatusInit {
-		v.status = queue_job.JobStatusSuccess
-		if err != nil {
-			v.status = queue_job.JobStatusRetry
+	switch {
+	case status != queue_job.JobStatusInit:
+	case asked != nil:
+		v.status = asked.Status
+		if err == error(asked) && asked.Err == nil && v.status != queue_job.JobStatusFailed {
+			v.reason = "" // what was asked for is no reason
 		}
+	case err != nil:
+		v.status = queue_job.JobStatusRetry
+	default:
+		v.status = queue_job.JobStatusSuccess
 	}
+	hasWait := asked != nil && asked.Status == v.status
 	switch v.status {
 	case queue_job.JobStatusSuccess, queue_job.JobStatusCancelled:
 	case queue_job.JobStatusContinue:
-		v.wait = cfg.WaitTime
+		if v.wait = cfg.WaitTime; hasWait {
+			v.wait = bounded(asked.Wait)
+		}
 	case queue_job.JobStatusRetry:
 		if v.reason == "" {
 			v.reason = "the handler asked for a retry"
 		}
-		if !cfg.NeedRetry || retries >= cfg.MaxRetries {
+		if !retriesLeft(cfg, row) {
 			v.status = queue_job.JobStatusFailed
 			break
 		}
-		v.wait, v.retried = cfg.WaitTime, 1
+		if v.retried = 1; hasWait {
+			v.wait = bounded(asked.Wait)
+		} else {
+			v.wait = waitBefore(cfg, row.Retries, err)
+		}
 	case queue_job.JobStatusFailed:
 		if v.reason == "" {
 			v.reason = "the handler set the status failed"
@@ -55,6 +72,34 @@ func decide(cfg *queue_job.Config, retries int, status queue_job.JobStatus, err 
 		v.status = queue_job.JobStatusFailed
 	}
 	return v
+}
+
+// retriesLeft reports whether a job may be retried once more. A number of the job's own wins over its type's.
+func retriesLeft(cfg *queue_job.Config, row *store.Row) bool {
+	most := cfg.MaxRetries
+	switch {
+	case row.MaxRetries > store.NotSet:
+		most = row.MaxRetries
+	case !cfg.NeedRetry:
+		return false
+	}
+	return most == queue_job.Unlimited || row.Retries < most
+}
+
+// waitBefore is the wait before a retry that follows so many others.
+func waitBefore(cfg *queue_job.Config, retries int, err error) (wait time.Duration) {
+	wait = cfg.WaitTime
+	if cfg.RetryTiming != nil {
+		defer func() { _ = recover() }() // a panic leaves it at WaitTime
+		wait = bounded(cfg.RetryTiming(retries, err))
+	}
+	return wait
+}
+
+// bounded is the nearest wait that a job can have: start_time, an int unsigned, ends in 2106.
+func bounded(wait time.Duration) time.Duration {
+	const tenYears = 10 * 365 * 24 * time.Hour
+	return min(max(0, wait), tenYears)
 }
 
 // interrupted is the verdict on a run that ended with an error after its context had been ended from here, because the

@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
+
+// plain is a row that says nothing of itself.
+var plain = &store.Row{MaxRetries: store.NotSet}
 
 func TestWhatAHandlerDidDecidesItsJob(t *testing.T) {
 	const (
@@ -48,7 +52,7 @@ func TestWhatAHandlerDidDecidesItsJob(t *testing.T) {
 			want      string
 		}{{false, 0, row.off}, {true, 0, row.left}, {true, 2, row.left}, {true, 3, row.none}, {true, 4, row.none}} {
 			cfg := queue_job.Config{NeedRetry: column.needRetry, MaxRetries: 3, WaitTime: time.Minute}
-			v := decide(&cfg, column.retries, row.status, row.err)
+			v := decide(&cfg, &store.Row{Retries: column.retries, MaxRetries: store.NotSet}, row.status, row.err)
 			got := v.status.String()
 			if v.wait > 0 {
 				got += fmt.Sprintf(" after %.0fm", v.wait.Minutes())
@@ -67,7 +71,7 @@ func TestWhatAHandlerDidDecidesItsJob(t *testing.T) {
 }
 
 func TestNeedRetryWithoutMaxRetriesRunsOnce(t *testing.T) {
-	v := decide(&queue_job.Config{NeedRetry: true}, 0, queue_job.JobStatusInit, errors.New("boom"))
+	v := decide(&queue_job.Config{NeedRetry: true}, plain, queue_job.JobStatusInit, errors.New("boom"))
 	if v.status != queue_job.JobStatusFailed {
 		t.Fatalf("%v", v.status)
 	}
@@ -76,7 +80,7 @@ func TestNeedRetryWithoutMaxRetriesRunsOnce(t *testing.T) {
 func TestWhateverDidNotSucceedHasAReason(t *testing.T) {
 	for status := queue_job.JobStatus(-1); status < 9; status++ {
 		for _, err := range []error{nil, errors.New("boom")} {
-			v := decide(&queue_job.Config{}, 0, status, err)
+			v := decide(&queue_job.Config{}, plain, status, err)
 			if v.status == queue_job.JobStatusFailed && v.reason == "" {
 				t.Errorf("status %v, error %v: failed without a reason", status, err)
 			}
@@ -85,7 +89,7 @@ func TestWhateverDidNotSucceedHasAReason(t *testing.T) {
 			}
 		}
 	}
-	if v := decide(&queue_job.Config{}, 0, 77, nil); !strings.Contains(v.reason, "77") {
+	if v := decide(&queue_job.Config{}, plain, 77, nil); !strings.Contains(v.reason, "77") {
 		t.Errorf("the reason %q does not name the unknown status", v.reason)
 	}
 }
@@ -95,5 +99,79 @@ func TestAnInterruptedRunIsNotCountedAndRunsAgainAtOnce(t *testing.T) {
 	want := verdict{status: queue_job.JobStatusRetry, reason: "runner stopped: connection closed"}
 	if v != want || v.final() {
 		t.Fatalf("%+v", v)
+	}
+}
+
+func TestAnErrorMayAskForAnOutcome(t *testing.T) {
+	boom := errors.New("boom")
+	cfg := &queue_job.Config{NeedRetry: true, MaxRetries: 3, WaitTime: time.Minute}
+	wrapped := func(err error) error { return fmt.Errorf("order 7: %w", err) }
+	for _, row := range []struct {
+		err  error
+		want verdict
+	}{
+		{queue_job.Snooze(time.Second), verdict{status: queue_job.JobStatusContinue, wait: time.Second}},
+		{queue_job.Snooze(-time.Second), verdict{status: queue_job.JobStatusContinue}},
+		{wrapped(queue_job.Snooze(time.Second)), verdict{status: queue_job.JobStatusContinue, wait: time.Second, reason: "order 7: the job is to run again after 1s"}},
+		{queue_job.RetryAfter(time.Second, boom), verdict{status: queue_job.JobStatusRetry, wait: time.Second, reason: "boom", retried: 1}},
+		{queue_job.RetryAfter(0, nil), verdict{status: queue_job.JobStatusRetry, reason: "the handler asked for a retry", retried: 1}},
+		{queue_job.Fail(boom), verdict{status: queue_job.JobStatusFailed, reason: "boom"}},
+		{wrapped(queue_job.Fail(boom)), verdict{status: queue_job.JobStatusFailed, reason: "order 7: boom"}},
+		{queue_job.Fail(nil), verdict{status: queue_job.JobStatusFailed, reason: "the handler gave the job up: failed"}},
+		{queue_job.Cancel(boom), verdict{status: queue_job.JobStatusCancelled, reason: "boom"}},
+		{queue_job.Cancel(nil), verdict{status: queue_job.JobStatusCancelled}},
+	} {
+		if v := decide(cfg, plain, queue_job.JobStatusInit, row.err); v != row.want {
+			t.Errorf("%v: %+v, want %+v", row.err, v, row.want)
+		}
+	}
+	if err := wrapped(queue_job.Fail(boom)); !errors.Is(err, boom) {
+		t.Errorf("%v hides its reason", err)
+	}
+}
+
+func TestAStatusThatWasSetWinsOverTheOutcomeOfAnError(t *testing.T) {
+	cfg := &queue_job.Config{NeedRetry: true, MaxRetries: 3, WaitTime: time.Minute}
+	v := decide(cfg, plain, queue_job.JobStatusSuccess, queue_job.Fail(nil))
+	if v.status != queue_job.JobStatusSuccess {
+		t.Errorf("%+v", v)
+	}
+	if v := decide(cfg, plain, queue_job.JobStatusContinue, queue_job.Snooze(time.Hour)); v.wait != time.Hour {
+		t.Errorf("both say continue, and the wait of the error is not heeded: %+v", v)
+	}
+}
+
+func TestRetryAfterIsARetryLikeOthers(t *testing.T) {
+	for _, cfg := range []*queue_job.Config{{}, {NeedRetry: true, MaxRetries: 0}} {
+		if v := decide(cfg, plain, queue_job.JobStatusInit, queue_job.RetryAfter(time.Second, nil)); v.status != queue_job.JobStatusFailed {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+func TestAJobsOwnNumberOfRetriesWins(t *testing.T) {
+	boom := errors.New("boom")
+	for _, c := range []struct {
+		need     bool
+		most     int // of the type
+		own      int
+		retries  int
+		wantLeft bool
+	}{
+		{false, 9, store.NotSet, 0, false},
+		{true, 1, store.NotSet, 0, true},
+		{true, 1, store.NotSet, 1, false},
+		{true, queue_job.Unlimited, store.NotSet, 1 << 30, true},
+		{false, 0, 2, 1, true},
+		{false, 0, 2, 2, false},
+		{false, 0, queue_job.Unlimited, 1 << 30, true},
+		{true, queue_job.Unlimited, 0, 0, false},
+		{true, 1, -9, 0, true}, // inserted by hand
+	} {
+		cfg := &queue_job.Config{NeedRetry: c.need, MaxRetries: c.most}
+		v := decide(cfg, &store.Row{Retries: c.retries, MaxRetries: c.own}, queue_job.JobStatusInit, boom)
+		if left := v.status == queue_job.JobStatusRetry; left != c.wantLeft {
+			t.Errorf("%+v: %v", c, v.status)
+		}
 	}
 }

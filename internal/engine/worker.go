@@ -70,35 +70,66 @@ func (l *line) run(t *task) {
 	job := &queue_job.Job{
 		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.due(&t.Row)),
 		Retries: t.Retries, Attempt: t.Attempts, Lost: t.Lost, Term: t.Term,
+		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
 	}
-	ctx, cancel := context.WithCancel(jobContext{t.lease.Context(), logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)})
+	ctx, cancel := context.WithCancelCause(jobContext{t.lease.Context(), logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)})
 	started := time.Now()
 	if !t.lease.Trusted() {
-		cancel()
+		cancel(nil)
 		l.settler.undo(t.lease, t)
 		return
 	}
+	if l.cfg.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, l.cfg.Timeout, queue_job.ErrTimeout)
+		defer stop()
+	}
 	err := errGoexit // stands if the call never returns
 	defer func() {
-		cancel()
-		l.finish(t, job, started, err)
+		cause := context.Cause(ctx)
+		cancel(nil)
+		l.finish(ctx, t, job, started, cause, err)
 	}()
 	err = l.call(ctx, job)
 }
 
-func (l *line) finish(t *task, job *queue_job.Job, started time.Time, err error) {
+// finish hands over what came of a run. The cause is that for which its context had ended before; nil: it had not.
+func (l *line) finish(ctx context.Context, t *task, job *queue_job.Job, started time.Time, cause, err error) {
 	if t.alone {
 		<-l.alone
 	}
+	took := time.Since(started)
 	l.mu.Lock()
-	smooth(&l.runTakes, time.Since(started))
+	smooth(&l.runTakes, took)
 	l.mu.Unlock()
-	v := decide(&l.cfg, t.Retries, job.Status, err)
-	if ended := t.lease.Context(); err != nil && job.Status == queue_job.JobStatusInit && ended.Err() != nil {
-		v = interrupted(context.Cause(ended), err)
-	}
+	v := l.judge(t, job, cause, err)
 	l.settler.add(t, v, l.clock.at(started))
 	signal(l.rowsCame)
+	if l.cfg.OnFinished != nil {
+		l.tellObserver(context.WithoutCancel(ctx), job, queue_job.Finished{Status: v.status, Err: err, Took: took, Wait: v.wait})
+	}
+}
+
+// judge is the verdict on a run.
+func (l *line) judge(t *task, job *queue_job.Job, cause, err error) verdict {
+	var asked *queue_job.Outcome
+	if ended := t.lease.Context(); err != nil && job.Status == queue_job.JobStatusInit && ended.Err() != nil && !errors.As(err, &asked) {
+		return interrupted(context.Cause(ended), err)
+	}
+	if err != nil && errors.Is(cause, queue_job.ErrTimeout) && !errors.Is(err, queue_job.ErrTimeout) {
+		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, l.cfg.Timeout, err)
+	}
+	return decide(&l.cfg, &t.Row, job.Status, err)
+}
+
+// tellObserver lets the application's observer know, whose panics are its own.
+func (l *line) tellObserver(ctx context.Context, job *queue_job.Job, f queue_job.Finished) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Error(ctx, fmt.Sprintf("OnFinished: panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	l.cfg.OnFinished(ctx, job, f)
 }
 
 var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
@@ -110,7 +141,11 @@ func (l *line) call(ctx context.Context, job *queue_job.Job) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return l.cfg.HandleJobFunc(ctx, job)
+	err = l.handler(ctx, job)
+	if err != nil {
+		_ = err.Error() // which panics here, if it does: a nil pointer in an error is a common mistake
+	}
+	return err
 }
 
 // jobContext ends with the lease and has the values of the logger's context.

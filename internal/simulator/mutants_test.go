@@ -157,13 +157,13 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a retry is not counted",
 		File: "internal/engine/outcome.go",
-		Old:  "v.wait, v.retried = cfg.WaitTime, 1",
-		New:  "v.wait, v.retried = cfg.WaitTime, 0",
+		Old:  "if v.retried = 1; hasWait {",
+		New:  "if hasWait {",
 	},
 	{
 		Name: "an interrupted run counts as failed",
 		File: "internal/engine/worker.go",
-		Old:  "v = interrupted(context.Cause(ended), err)",
+		Old:  "return interrupted(context.Cause(ended), err)",
 		New:  "_ = ended",
 	},
 	{

@@ -1,0 +1,46 @@
+package queue_job
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Handler runs a job.
+type Handler func(ctx context.Context, job *Job) error
+
+// Middleware wraps a handler in another, in the shape that net/http's have: it returns a handler that does something
+// before it calls next, after it, or instead of it.
+type Middleware func(next Handler) Handler
+
+// Handler returns HandleJobFunc inside its Middleware, of which the first is the outermost: what the runner calls. Call it
+// yourself to test both together.
+func (c *Config) Handler() (Handler, error) {
+	handler := Handler(c.HandleJobFunc)
+	for i := len(c.Middleware) - 1; i >= 0; i-- {
+		if handler = c.Middleware[i](handler); handler == nil {
+			return nil, fmt.Errorf("queue_job.Config.Middleware (job type %d, service %q): number %d made no handler; return one from it", c.JobType, c.ServiceName, i)
+		}
+	}
+	return handler, nil
+}
+
+// Finished is what OnFinished hears of a run.
+type Finished struct {
+	// Status is what the job becomes: success, failed or cancelled for good, continue or retry if it runs again.
+	Status JobStatus
+	// Err is what the handler returned, or what it panicked with.
+	Err error
+	// Took is how long the run took.
+	Took time.Duration
+	// Wait is how long the job waits before it runs again; see RunsAgain.
+	Wait time.Duration
+	// Dropped says that nothing is written about this run: the job was cancelled meanwhile, which Status says too, or
+	// another holder has it by now.
+	Dropped bool
+}
+
+// RunsAgain reports whether another run of the job follows, after Wait.
+func (f Finished) RunsAgain() bool {
+	return f.Status == JobStatusContinue || f.Status == JobStatusRetry
+}
