@@ -75,6 +75,9 @@ type Job struct {
 	// Term is the number of the lease under which this run was started. It grows with every change of holder, so an
 	// outside system that remembers the largest one it saw can refuse what a stale holder sends.
 	Term int64
+
+	run       Run   // nil: nobody has started it
+	completed int32 // 1: CompleteTx was called
 }
 
 // IdempotencyKey names the job to outside systems that can tell a repeated request from a new one. It is the same over all

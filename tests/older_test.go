@@ -27,26 +27,32 @@ var tooNew = regexp.MustCompile(`(?i)\bSKIP\s+LOCKED\b|\bNOWAIT\b|\bFOR\s+SHARE\
 
 // sentBy is how to know the statement that a verb of the store sends.
 var sentBy = map[string]*regexp.Regexp{
-	"Abandoned":    regexp.MustCompile(`^SELECT COUNT\(\*\) AS n, .* AS last FROM async_job_tab`),
-	"AddJob":       regexp.MustCompile(`^INSERT INTO async_job_tab`),
-	"Columns":      regexp.MustCompile(`^SELECT .* FROM information_schema\.columns`),
-	"FailLost":     regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = lost \+ \?, term = \?, job_status = \?`),
-	"Finish":       regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
-	"Indexes":      regexp.MustCompile(`^SELECT .* FROM information_schema\.statistics`),
-	"KeepLeases":   regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by IN`),
-	"LogAttempts":  regexp.MustCompile(`^INSERT IGNORE INTO async_job_log_tab`),
-	"MakeLeases":   regexp.MustCompile(`^INSERT INTO shedlock_tab`),
-	"Mark":         regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = .*, attempts = attempts \+ \?`),
-	"MarkedRows":   regexp.MustCompile(`^SELECT id, attempts, lost FROM async_job_tab`),
-	"Newest":       regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
-	"Page":         regexp.MustCompile(`^SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),
-	"PutBack":      regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = `),
-	"ReleaseLease": regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by = \?`),
-	"SeeLeases":    regexp.MustCompile(`^SELECT lock_name, .* AS free FROM shedlock_tab`),
-	"SweepAll":     regexp.MustCompile(`^SELECT .* FROM async_job_tab .* job_status IN \(\?\) AND start_time <= .*UNION ALL`),
-	"Tail":         regexp.MustCompile(`^SELECT CASE .* FROM async_job_tab .* ORDER BY id LIMIT`),
-	"TakeLeases":   regexp.MustCompile(`UPDATE .* shedlock_tab .* SET term = GREATEST`),
-	"UnmarkJobs":   regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
+	"Abandoned":      regexp.MustCompile(`^SELECT COUNT\(\*\) AS n, .* AS last FROM async_job_tab`),
+	"AddJob":         regexp.MustCompile(`^INSERT INTO async_job_tab`),
+	"Columns":        regexp.MustCompile(`^SELECT .* FROM information_schema\.columns`),
+	"FailLost":       regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = lost \+ \?, term = \?, job_status = \?`),
+	"Finish":         regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
+	"FinishThrough":  regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
+	"Indexes":        regexp.MustCompile(`^SELECT .* FROM information_schema\.statistics`),
+	"KeepLeases":     regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by IN`),
+	"LogAttempts":    regexp.MustCompile(`^INSERT IGNORE INTO async_job_log_tab`),
+	"MakeLeases":     regexp.MustCompile(`^INSERT INTO shedlock_tab`),
+	"Mark":           regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = .*, attempts = attempts \+ \?`),
+	"MarkedRows":     regexp.MustCompile(`^SELECT id, attempts, lost FROM async_job_tab`),
+	"Newest":         regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
+	"Page":           regexp.MustCompile(`^SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),
+	"Paused":         regexp.MustCompile(`^SELECT job_type FROM async_job_type_tab WHERE paused_at`),
+	"PutBack":        regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = `),
+	"ReleaseLease":   regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by = \?`),
+	"SeeLeases":      regexp.MustCompile(`^SELECT lock_name, .* AS free FROM shedlock_tab`),
+	"SetProgress":    regexp.MustCompile(`^UPDATE async_job_tab .* SET progress = `),
+	"SetResult":      regexp.MustCompile(`^UPDATE async_job_tab .* SET result = `),
+	"Standings":      regexp.MustCompile(`^SELECT id, COALESCE\(job_status, \?\) AS status, term FROM async_job_tab`),
+	"SweepAll":       regexp.MustCompile(`^SELECT .* FROM async_job_tab .* job_status IN \(\?\) AND priority IN \([^)]*\) AND start_time <= .*UNION ALL`),
+	"Tail":           regexp.MustCompile(`^SELECT CASE .* FROM async_job_tab .* ORDER BY id LIMIT`),
+	"TakeLeases":     regexp.MustCompile(`UPDATE .* shedlock_tab .* SET term = GREATEST`),
+	"TamePriorities": regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = CASE`),
+	"UnmarkJobs":     regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
 	// What the schema sends is no verb of the store's.
 	"a new table":  regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS async_job_log_tab`),
 	"a new column": regexp.MustCompile(`^ALTER TABLE async_job_tab ADD COLUMN`),
@@ -152,9 +158,11 @@ func workForAWhile(t *testing.T, d dbtest.Database, pool *sql.DB, backlog int) {
 	add(t, d.DB, backlog, 0)
 	r := start(t, pool, queue_job.Config{
 		NeedRetry: true, MaxRetries: 1, WorkerPoolCapacity: 2, QueueMaxSize: 200, LoadLimit: 100,
-		HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+		HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			time.Sleep(2 * time.Millisecond)
 			switch {
+			case job.Id%100 == 2:
+				return completeWithProgress(ctx, pool, job)
 			case job.Id%100 == 0:
 				return errors.New("no luck")
 			case job.Id%100 == 1 && job.Attempt == 1:
@@ -171,4 +179,20 @@ func workForAWhile(t *testing.T, d dbtest.Database, pool *sql.DB, backlog int) {
 	commit(t, tx)
 	sleep(t.Context(), 1200*time.Millisecond)
 	stop(t, r)
+}
+
+// completeWithProgress writes all that a handler can.
+func completeWithProgress(ctx context.Context, pool *sql.DB, job *queue_job.Job) error {
+	if err := errors.Join(job.SetProgress(ctx, "half way"), job.SetResult(ctx, "done")); err != nil {
+		return err
+	}
+	tx, err := pool.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := job.CompleteTx(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }

@@ -73,7 +73,7 @@ func (p *pair) readClock() {
 func (p *pair) step() {
 	types, horizon := []int32{1, 2}[:1+p.IntN(2)], int64(3)
 	ids, term := p.someIDs(), p.someTerm()
-	switch p.IntN(21) {
+	switch p.IntN(22) {
 	case 0, 1:
 		p.insert()
 	case 2:
@@ -101,8 +101,9 @@ func (p *pair) step() {
 		p.both("fail lost", func(t tables) (any, error) { return t.FailLost(p.Context(), ids, term, lost) })
 	case 12, 13:
 		above, gaps, limit := p.someID(), p.someGaps(), 1+p.IntN(20)
+		wanted := []store.Wanted{{From: p.Int32N(3) - 1, Types: types}}
 		p.both("tail", func(t tables) (any, error) {
-			return t.Tail(p.Context(), above, gaps, []store.Wanted{{From: p.Int32N(3) - 1, Types: types}}, horizon, limit)
+			return t.Tail(p.Context(), above, gaps, wanted, horizon, limit)
 		})
 	case 14:
 		p.both("sweep", func(t tables) (any, error) {
@@ -125,6 +126,12 @@ func (p *pair) step() {
 		})
 	case 17:
 		p.both("tame", func(t tables) (any, error) { return nil, t.TamePriorities(p.Context(), types) })
+	case 18:
+		p.both("standings", func(t tables) (any, error) {
+			rows, err := t.Standings(p.Context(), ids)
+			slices.SortFunc(rows, func(a, b store.Standing) int { return int(a.ID) - int(b.ID) })
+			return slices.Compact(rows), err
+		})
 	default:
 		p.lease()
 	}

@@ -29,6 +29,7 @@ type database struct {
 	clock    clock
 	loads    loads
 	tail     tail
+	watched  chan struct{} // a type was taken
 	keeper   *keeper.Keeper
 	lines    []*line
 
@@ -53,7 +54,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, alone: alone, instance: keeper.Holder(service), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, alone: alone, instance: keeper.Holder(service), watched: make(chan struct{}, 1), about: log.GetNewContext(service)}
 	d.tail.signal = make(chan struct{}, 1)
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
 	defer func() {
@@ -86,6 +87,7 @@ func (d *database) start() {
 	for _, l := range d.lines {
 		d.keepings.Go(func() { l.settler.run(keeping) })
 	}
+	d.keepings.Go(func() { d.watch(keeping) })
 	working, drain := context.WithCancel(context.Background())
 	d.drain = drain
 	d.loops.Go(func() { d.standBy(working) })

@@ -62,6 +62,10 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 	var markTakes time.Duration
 	size, wait := newBatchSize(), retryFirst
 	for ctx.Err() == nil && lease.Trusted() {
+		if !l.open.Load() {
+			l.holdStill(ctx, lease)
+			continue
+		}
 		l.start(nil) // a worker may have left before its time
 		if suspect := l.permitSuspect(); suspect != nil {
 			l.runAlone(ctx, lease, suspect)
@@ -84,6 +88,15 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		}
 		sleep(ctx, wait-time.Since(sent)) // where each is refused, they do not follow each other as fast as they can
 		wait = min(2*wait, retryLongest)
+	}
+}
+
+// holdStill waits while the type is paused. What is marked and not started waits in the table like the rest.
+func (l *line) holdStill(ctx context.Context, lease *keeper.Lease) {
+	l.settler.undo(lease, l.takeReady()...)
+	select {
+	case <-l.rowsCame: // the watch signals it
+	case <-ctx.Done():
 	}
 }
 
@@ -240,6 +253,11 @@ func (l *line) permitSuspect() *task {
 // back when the run is over.
 func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task) {
 	l.awaitQuiet(ctx)
+	if !l.open.Load() {
+		l.queue.forget(suspect)
+		<-l.alone
+		return
+	}
 	marked, _ := l.mark(ctx, lease, []*task{suspect})
 	if len(marked) == 0 {
 		<-l.alone
@@ -254,7 +272,7 @@ func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task)
 func (l *line) awaitQuiet(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, aloneWaitsFor)
 	defer cancel()
-	for !l.quiet() {
+	for !l.quiet() && l.open.Load() {
 		l.start(nil)
 		select {
 		case <-l.rowsCame: // workers signal it too

@@ -25,6 +25,7 @@ type line struct {
 	cfg     queue_job.Config
 	handler queue_job.Handler // with its middleware
 	jobs    Jobs
+	ran     queue_job.Run // what handlers write through
 	clock   *clock
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
@@ -39,6 +40,7 @@ type line struct {
 	serving atomic.Bool                  // serve runs
 	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
 	lease   *keeper.Lease                // the last one taken; belongs to standBy
+	open    atomic.Bool                  // the type is not paused; false too while that is not known
 	behind  atomic.Bool                  // the loader is to bring what tail and sweep do not
 	missed  atomic.Bool                  // since the loader began its round, there was no room for a row
 
@@ -46,9 +48,11 @@ type line struct {
 	roomCame chan struct{} // rows have left the queue
 	load     chan struct{} // the line has fallen behind
 	taken    chan struct{} // for the tail: there is a type to follow
+	watched  chan struct{} // for the watch: is the type paused
 
 	mu       sync.Mutex
 	ready    []*task       // marked, waiting for a worker
+	atWork   []*task       // with a worker
 	running  int           // workers at work, never more than the capacity
 	runTakes time.Duration // of late
 }
@@ -63,9 +67,9 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		return nil, fmt.Errorf("worker pool of job type %d: %w", cfg.JobType, err)
 	}
 	l := &line{
-		cfg: cfg, handler: handler, jobs: d.tables.Jobs, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
+		cfg: cfg, handler: handler, jobs: d.tables.Jobs, ran: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
 		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: workers,
-		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal,
+		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal, watched: d.watched,
 		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
 	}
 	l.settler = newSettler(l, d.instance)
@@ -99,8 +103,10 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	l.log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
 	l.queue.clear()
 	l.behind.Store(true)
+	l.open.Store(false)
 	l.held.Store(lease)
 	signal(l.taken)
+	signal(l.watched)
 	var loops sync.WaitGroup
 	loops.Go(func() { l.dispatch(ctx, lease) })
 	loops.Go(func() { l.loadBacklog(ctx, lease) })
@@ -108,10 +114,7 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	l.held.Store(nil)
 
 	l.queue.clear()
-	l.mu.Lock()
-	unstarted := l.ready
-	l.ready = nil
-	l.mu.Unlock()
+	unstarted := l.takeReady()
 	l.settler.undo(lease, unstarted...)
 	if lease.Context().Err() != nil {
 		l.log.Warn(l.about, fmt.Sprintf("lease %s of term %d: %v; another instance may take over", lease.Name, lease.Term, context.Cause(lease.Context())))

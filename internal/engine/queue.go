@@ -2,12 +2,15 @@ package engine
 
 import (
 	"container/heap"
+	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // task is a row in memory, from loading to settling.
@@ -18,6 +21,13 @@ type task struct {
 	refused int           // marks of it that failed
 	lease   *keeper.Lease // under which it is marked; nil before
 	alone   bool          // it holds the process's permit to run a suspect
+
+	place   int            // among those at work
+	job     *queue_job.Job // as its handler has it
+	cancel  context.CancelCauseFunc
+	started time.Time
+	begun   atomic.Bool // its run has begun, and the three above are set
+	gone    atomic.Bool // its row was found to be no longer ours: cancelled, mostly
 }
 
 // timed reports whether the task waits for its time.

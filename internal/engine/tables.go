@@ -11,6 +11,7 @@ import (
 // Tables are the tables of one database, as the engine needs them. The simulator brings its own.
 type Tables struct {
 	Jobs   Jobs
+	Run    queue_job.Run // what handlers write; nil: they cannot
 	Leases keeper.Leases // on a connection that handlers cannot starve
 	Close  func()
 }
@@ -31,6 +32,8 @@ type Jobs interface {
 	PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (written int, err error)
 	FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int) (written int, err error)
 	LogAttempts(ctx context.Context, attempts []store.Attempt) error
+	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
+	Paused(ctx context.Context) ([]int32, error)
 }
 
 // Open opens the tables that a configuration names.
@@ -40,5 +43,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Leases: leases, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Close: release}, nil
 }

@@ -54,7 +54,27 @@ func (l *line) nextReady() *task {
 	t := l.ready[0]
 	l.ready[0] = nil
 	l.ready = l.ready[1:]
+	t.place = len(l.atWork)
+	l.atWork = append(l.atWork, t)
 	return t
+}
+
+// takeReady takes all tasks that no worker has taken yet.
+func (l *line) takeReady() []*task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	unstarted := l.ready
+	l.ready = nil
+	return unstarted
+}
+
+// leave notes that a worker is done with a task. The caller holds the lock.
+func (l *line) leave(t *task) {
+	last := len(l.atWork) - 1
+	l.atWork[t.place] = l.atWork[last]
+	l.atWork[t.place].place = t.place
+	l.atWork[last] = nil
+	l.atWork = l.atWork[:last]
 }
 
 func (l *line) workerLeft() {
@@ -73,9 +93,15 @@ func (l *line) run(t *task) {
 		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
 	}
 	ctx, cancel := context.WithCancelCause(jobContext{t.lease.Context(), logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)})
+	job.Through(l.ran)
 	started := time.Now()
+	t.job, t.cancel, t.started = job, cancel, started
+	t.begun.Store(true)
 	if !t.lease.Trusted() {
 		cancel(nil)
+		l.mu.Lock()
+		l.leave(t)
+		l.mu.Unlock()
 		l.settler.undo(t.lease, t)
 		return
 	}
@@ -88,30 +114,47 @@ func (l *line) run(t *task) {
 	defer func() {
 		cause := context.Cause(ctx)
 		cancel(nil)
-		l.finish(ctx, t, job, started, cause, err)
+		l.finish(ctx, t, cause, err)
 	}()
 	err = l.call(ctx, job)
 }
 
 // finish hands over what came of a run. The cause is that for which its context had ended before; nil: it had not.
-func (l *line) finish(ctx context.Context, t *task, job *queue_job.Job, started time.Time, cause, err error) {
+func (l *line) finish(ctx context.Context, t *task, cause, err error) {
 	if t.alone {
 		<-l.alone
 	}
-	took := time.Since(started)
+	job, took := t.job, time.Since(t.started)
 	l.mu.Lock()
 	smooth(&l.runTakes, took)
+	l.leave(t)
 	l.mu.Unlock()
-	v := l.judge(t, job, cause, err)
-	l.settler.add(t, v, l.clock.at(started))
+	v, dropped := l.judge(t, job, cause, err)
+	if dropped {
+		l.queue.forget(t)
+	} else {
+		l.settler.add(t, v, l.clock.at(t.started))
+	}
 	signal(l.rowsCame)
 	if l.cfg.OnFinished != nil {
-		l.tellObserver(context.WithoutCancel(ctx), job, queue_job.Finished{Status: v.status, Err: err, Took: took, Wait: v.wait})
+		l.tellObserver(context.WithoutCancel(ctx), job, queue_job.Finished{Status: v.status, Err: err, Took: took, Wait: v.wait, Dropped: dropped})
 	}
 }
 
-// judge is the verdict on a run.
-func (l *line) judge(t *task, job *queue_job.Job, cause, err error) verdict {
+// judge is the verdict on a run. It is dropped, which means that nothing is to be written, if the job has been cancelled
+// or completed elsewhere.
+func (l *line) judge(t *task, job *queue_job.Job, cause, err error) (v verdict, dropped bool) {
+	if t.gone.Load() {
+		return verdict{status: queue_job.JobStatusCancelled}, true
+	}
+	if job.Completed() {
+		return l.judgeCompleted(t, job, cause, err)
+	}
+	return l.judgeReturned(t, job, cause, err), false
+}
+
+// judgeReturned goes by what the handler returned, and the status that it set.
+func (l *line) judgeReturned(t *task, job *queue_job.Job, cause, err error) verdict {
 	var asked *queue_job.Outcome
 	if ended := t.lease.Context(); err != nil && job.Status == queue_job.JobStatusInit && ended.Err() != nil && !errors.As(err, &asked) {
 		return interrupted(context.Cause(ended), err)

@@ -26,6 +26,8 @@ const (
 	putBack        verb = "put back"
 	failLost       verb = "fail lost"
 	logAttempts    verb = "log attempts"
+	readStandings  verb = "standings"
+	readPaused     verb = "paused"
 	seeLeases      verb = "see leases"
 	makeLeases     verb = "make leases"
 	takeLeases     verb = "take leases"
@@ -208,7 +210,7 @@ func (l *link) strike(f fate) {
 
 func (v verb) writes() bool {
 	switch v {
-	case newest, tailJobs, sweepJobs, pageJobs, countOld, readMarked, seeLeases:
+	case newest, tailJobs, sweepJobs, pageJobs, countOld, readMarked, readStandings, readPaused, seeLeases:
 		return false
 	}
 	return true
@@ -408,6 +410,16 @@ func (l *link) LogAttempts(ctx context.Context, attempts []store.Attempt) error 
 		return struct{}{}, l.world.table.LogAttempts(ctx, attempts)
 	}, about{ids: []uint64{attempts[0].JobID}})
 	return err
+}
+
+func (l *link) Standings(ctx context.Context, ids []uint64) ([]store.Standing, error) {
+	return send(ctx, l, readStandings, func(ctx context.Context) ([]store.Standing, error) {
+		return l.world.table.Standings(ctx, ids)
+	}, about{ids: ids})
+}
+
+func (l *link) Paused(ctx context.Context) ([]int32, error) {
+	return send(ctx, l, readPaused, l.world.table.Paused, about{})
 }
 
 func (l *link) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {

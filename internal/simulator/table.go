@@ -192,6 +192,20 @@ func (t *Table) LogAttempts(_ context.Context, attempts []store.Attempt) error {
 	return nil
 }
 
+func (t *Table) Standings(_ context.Context, ids []uint64) (rows []store.Standing, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		if j := t.find(id); j != nil {
+			rows = append(rows, store.Standing{ID: id, Status: j.Status, Term: j.Term})
+		}
+	}
+	return rows, nil
+}
+
+// Paused is empty: nobody pauses anything here.
+func (t *Table) Paused(context.Context) ([]int32, error) { return nil, nil }
+
 func (t *Table) Newest(context.Context) (id uint64, now float64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

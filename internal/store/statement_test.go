@@ -19,8 +19,15 @@ var verbs = map[string]func(context.Context, *Store){
 			_, _, _ = s.Abandoned(ctx, 7, lane, 1000, 500)
 		}
 	},
-	"AddJob":         func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, "{}", 7, 0, 1_700_000_000) },
-	"Columns":        func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
+	"AddJob":  func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, "{}", 7, 0, 1_700_000_000) },
+	"Columns": func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
+	"FinishThrough": func(ctx context.Context, s *Store) {
+		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 1)
+	},
+	"Paused":         func(ctx context.Context, s *Store) { _, _ = s.Paused(ctx) },
+	"SetProgress":    func(ctx context.Context, s *Store) { _, _ = s.SetProgress(ctx, 1, 9, "half way") },
+	"SetResult":      func(ctx context.Context, s *Store) { _, _ = s.SetResult(ctx, 1, 9, "done") },
+	"Standings":      func(ctx context.Context, s *Store) { _, _ = s.Standings(ctx, ids) },
 	"FailLost":       func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, ids, 9, 2) },
 	"Finish":         func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, ids, 9, 1) },
 	"Indexes":        func(ctx context.Context, s *Store) { _, _ = s.Indexes(ctx, "async_job_tab") },
@@ -112,7 +119,7 @@ func TestTheStatementsRunOnMySQL57(t *testing.T) {
 }
 
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
-	for _, name := range []string{"Mark", "MarkedRows", "UnmarkJobs", "Finish", "PutBack", "FailLost", "Tail", "SweepAll", "Page", "Newest"} {
+	for _, name := range []string{"Mark", "MarkedRows", "UnmarkJobs", "Finish", "PutBack", "FailLost", "Standings", "Paused", "Tail", "SweepAll", "Page", "Newest"} {
 		sent := sentBy(t, mysql, verbs[name])
 		if len(sent) != 1 || len(sent[0].args) != 0 {
 			t.Errorf("%s sends %d statements; arguments %v cost it two round trips more", name, len(sent), sent[0].args)
@@ -130,7 +137,7 @@ func TestTheMarkLooksAtTheOldTermBeforeItSetsItsOwn(t *testing.T) {
 }
 
 func TestEveryOutcomeIsFencedByTheTerm(t *testing.T) {
-	for _, name := range []string{"Finish", "PutBack", "UnmarkJobs"} {
+	for _, name := range []string{"Finish", "FinishThrough", "PutBack", "UnmarkJobs", "SetProgress", "SetResult"} {
 		if text := sentBy(t, mysql, verbs[name])[0].text; !strings.Contains(text, "AND term = 9 AND "+pending) {
 			t.Errorf("%s: %s", name, text)
 		}
@@ -154,6 +161,7 @@ func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
 	other := map[string]func(context.Context, *Store){
 		"MarkedRows": func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, []uint64{7}, 10) },
 		"Newest":     verbs["Newest"],
+		"Standings":  func(ctx context.Context, s *Store) { _, _ = s.Standings(ctx, []uint64{7}) },
 		"SweepAll":   func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 99) },
 		"Tail":       func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 6, []Gap{{3, 4}}, wanted, 3, 99) },
 		"Tail with gaps": func(ctx context.Context, s *Store) {

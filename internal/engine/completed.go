@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+var errNotCommitted = errors.New("the transaction that completed the job was not committed")
+
+// judgeCompleted is the verdict on a run whose handler has marked the success itself, in a transaction of its own. Only
+// the table knows whether that was committed.
+func (l *line) judgeCompleted(t *task, job *queue_job.Job, cause, err error) (v verdict, dropped bool) {
+	row, errRead := l.standing(t)
+	status := queue_job.JobStatus(row.Status)
+	switch {
+	case errRead != nil: // the lease is over. What is written now is in vain if the transaction was committed
+		return interrupted(errRead, errors.Join(errNotCommitted, err)), false
+	case row.Term == t.Term && pending(row):
+		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
+			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
+		}
+		return l.judgeReturned(t, job, cause, err), false
+	case row.Term == t.Term:
+		if err != nil {
+			about := logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)
+			l.log.Warn(about, fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
+		}
+		return verdict{status: status}, true
+	default: // another holder's
+		return verdict{status: queue_job.JobStatusRetry}, true
+	}
+}
+
+// standing reads how a task's row stands. It asks until it learns that or the lease ends. A row that is gone bears no term.
+func (l *line) standing(t *task) (store.Standing, error) {
+	holding := t.lease.Context()
+	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
+		statement, cancel := context.WithTimeout(holding, statementMax)
+		rows, err := l.jobs.Standings(statement, []uint64{t.ID})
+		cancel()
+		switch {
+		case err == nil && len(rows) > 0:
+			return rows[0], nil
+		case err == nil:
+			return store.Standing{}, nil
+		case !sleep(holding, wait):
+			return store.Standing{}, context.Cause(holding)
+		}
+	}
+}
+
+func pending(row store.Standing) bool {
+	switch queue_job.JobStatus(row.Status) {
+	case queue_job.JobStatusInit, queue_job.JobStatusContinue, queue_job.JobStatusRetry:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+// SetProgress writes how far a run is, into a row that is pending and bears the term. Ours is false if there is none: a
+// later term took it over, or it was finished by other means.
+func (s *Store) SetProgress(ctx context.Context, id uint64, term int64, text string) (ours bool, err error) {
+	return s.setText(ctx, "progress", id, term, text)
+}
+
+// SetResult is SetProgress for what a run has brought about.
+func (s *Store) SetResult(ctx context.Context, id uint64, term int64, text string) (ours bool, err error) {
+	return s.setText(ctx, "result", id, term, text)
+}
+
+// setText changes nothing where it writes the same text in the same second again. A connection that counts changed rows
+// then says none, so the row is read back.
+func (s *Store) setText(ctx context.Context, column string, id uint64, term int64, text string) (ours bool, err error) {
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET %s = ?, update_time = %s WHERE %s",
+		s.jobs, s.byPrimary, column, s.now, s.ours([]uint64{id}, term)), text)
+	if err != nil || n > 0 {
+		return n > 0, wrap("set "+column, err)
+	}
+	rows, err := s.MarkedRows(ctx, []uint64{id}, term)
+	return len(rows) > 0, err
+}
+
+// FinishThrough is Finish for one row, through another handle: in the caller's transaction. Whoever comes to mark the row
+// meanwhile waits until that ends.
+func (s *Store) FinishThrough(ctx context.Context, h Handle, id uint64, term int64, status int32) (ours bool, err error) {
+	n, err := s.Through(h).Finish(ctx, []uint64{id}, term, status)
+	return n > 0, err
+}
+
+// Standing is how a row stands; a NULL status reads as 0.
+type Standing struct {
+	ID     uint64
+	Status int32
+	Term   int64
+}
+
+// Standings reads how rows stand. Those that are gone are not in the result.
+func (s *Store) Standings(ctx context.Context, ids []uint64) ([]Standing, error) {
+	args := s.arguments()
+	rows, err := read(ctx, s, each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term} }), fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term FROM %s %s WHERE %s",
+		s.jobs, s.byPrimary, args.in(s, ids)), args.list...)
+	return rows, wrap("read how jobs stand", err)
+}
+
+// Paused reads which job types are paused.
+func (s *Store) Paused(ctx context.Context) ([]int32, error) {
+	types, err := read(ctx, s, column[int32], fmt.Sprintf("SELECT job_type FROM %s WHERE paused_at IS NOT NULL", s.types))
+	return types, wrap("read paused types", err)
+}

@@ -1,0 +1,555 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+func TestSnoozeRunsAgainAfterItsWaitAndIsNoRetry(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const wait = 300 * time.Millisecond
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			if job.Attempt < 4 {
+				return queue_job.Snooze(wait)
+			}
+			return nil
+		}})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND attempts = 4 AND retries = 0")
+		wantWaits(t, ran.all(), wait, wait, wait)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n != 0 {
+			t.Errorf("%d snoozes are in the log of what went wrong", n)
+		}
+	})
+}
+
+func TestFailAndCancelAreFinalHoweverManyRetriesAreLeft(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		gone := errors.New("the customer is gone")
+		outcomes := []error{queue_job.Fail(gone), fmt.Errorf("order 7: %w", queue_job.Fail(gone)), queue_job.Cancel(gone), queue_job.Cancel(nil)}
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 9, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			return outcomes[job.Id-1]
+		}})
+		add(t, d.DB, len(outcomes), 0)
+		awaitNumber(t, d.DB, 2, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 1")
+		awaitNumber(t, d.DB, 2, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5 AND attempts = 1")
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE '%the customer is gone'"); n != 3 {
+			t.Errorf("%d of 3 reasons are in the log", n)
+		}
+	})
+}
+
+func TestRetriesWaitAsTheirTimingSaysOrAsTheErrorDoes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const first, others, own = 100 * time.Millisecond, 400 * time.Millisecond, 700 * time.Millisecond
+		var ran runs
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 4, WaitTime: time.Hour, RetryTiming: queue_job.Waits(first, others), HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			if job.Retries == 3 {
+				return queue_job.RetryAfter(own, errors.New("come back later"))
+			}
+			return errors.New("no luck")
+		}})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 5 AND retries = 4")
+		wantWaits(t, ran.all(), first, others, others, own)
+	})
+}
+
+// wantWaits holds that so much time lies between the runs, and little more.
+func wantWaits(t *testing.T, list []run, waits ...time.Duration) {
+	t.Helper()
+	const late = 2 * time.Second
+	if len(list) != len(waits)+1 {
+		t.Fatalf("%d runs, want %d", len(list), len(waits)+1)
+	}
+	for i, wait := range waits {
+		if waited := list[i+1].started.Sub(list[i].started); waited < wait || waited > wait+late {
+			t.Errorf("run %d started %v after the one before, want %v", i+2, waited, wait)
+		}
+	}
+}
+
+func TestRetriesMayBeUnlimited(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: queue_job.Unlimited, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			if job.Retries < 30 {
+				return errors.New("not yet")
+			}
+			return nil
+		}})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, 20*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND retries = 30")
+	})
+}
+
+func TestAJobsOwnNumberOfRetriesWinsOverItsTypes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		add(t, d.DB, 4, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET max_retries = id - 1 WHERE id < 4") // 0, 1, 2 and none of its own
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error { return errors.New("no luck") }})
+		awaitNumber(t, d.DB, 4, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND retries = COALESCE(max_retries, 0)")
+	})
+}
+
+func TestARunThatTakesLongerThanItsTimeoutHasFailedIfItEndsWithAnError(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 1, Timeout: 100 * time.Millisecond, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			<-ctx.Done()
+			if cause := context.Cause(ctx); !errors.Is(cause, queue_job.ErrTimeout) {
+				return fmt.Errorf("the cause is %w", cause)
+			}
+			if job.Id == 2 {
+				return nil // it has made it all the same
+			}
+			return ctx.Err()
+		}})
+		add(t, d.DB, 2, 0)
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE id = 1 AND job_status = 2 AND retries = 1")
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE id = 2 AND job_status = 1 AND retries = 0")
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE 'job timed out after 100ms: context deadline exceeded'"); n != 2 {
+			t.Errorf("%d of 2 runs are in the log as timed out", n)
+		}
+	})
+}
+
+func TestMiddlewareForAllTypesLiesOutsideThatOfOne(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		type key struct{}
+		note := func(name string) queue_job.Middleware {
+			return func(next queue_job.Handler) queue_job.Handler {
+				return func(ctx context.Context, job *queue_job.Job) error {
+					outer, _ := ctx.Value(key{}).(string)
+					return next(context.WithValue(ctx, key{}, outer+name+" "), job)
+				}
+			}
+		}
+		handler := func(ctx context.Context, job *queue_job.Job) error {
+			return job.SetResult(ctx, ctx.Value(key{}).(string))
+		}
+		configs := []queue_job.Config{
+			{ServiceName: "test", JobType: 1, Db: d.DB, HandleJobFunc: handler, Middleware: []queue_job.Middleware{note("one"), note("two")}},
+			{ServiceName: "test", JobType: 2, Db: d.DB, HandleJobFunc: handler},
+		}
+		r, err := persistent_queue.New(configs, logOf(t), persistent_queue.WithMiddleware(note("all"), note("every")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stop(t, r) })
+		addType(t, d.DB, 1, 1, 0)
+		addType(t, d.DB, 2, 1, 0)
+		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded+" AND job_type = 1 AND result = 'all every one two '")
+		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded+" AND job_type = 2 AND result = 'all every '")
+	})
+}
+
+func TestTheObserverHearsOfEachRunAndItsPanicsHarmNothing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var heard sync.Map
+		no := errors.New("no luck")
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 1, WaitTime: 10 * time.Millisecond, WorkerPoolCapacity: 2,
+			HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+				switch job.Id {
+				case 1:
+					return no
+				case 2:
+					panic("boom")
+				}
+				return nil
+			},
+			OnFinished: func(ctx context.Context, job *queue_job.Job, f queue_job.Finished) {
+				if ctx.Err() == nil {
+					heard.Store([2]int{int(job.Id), job.Attempt}, f)
+				}
+				panic("the observer is no good")
+			}})
+		add(t, d.DB, 50, 0)
+		awaitNumber(t, d.DB, 48, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 2, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		of := func(id, attempt int) (f queue_job.Finished) {
+			got, ok := heard.Load([2]int{id, attempt})
+			if !ok {
+				t.Fatalf("nothing was heard of run %d of job %d", attempt, id)
+			}
+			return got.(queue_job.Finished)
+		}
+		if f := of(1, 1); f.Status != queue_job.JobStatusRetry || !errors.Is(f.Err, no) || !f.RunsAgain() || f.Wait != 10*time.Millisecond {
+			t.Errorf("of the first run: %+v", f)
+		}
+		if f := of(1, 2); f.Status != queue_job.JobStatusFailed || f.RunsAgain() || f.Wait != 0 {
+			t.Errorf("of the last run: %+v", f)
+		}
+		if f := of(2, 1); f.Err == nil || !strings.HasPrefix(f.Err.Error(), "panic: boom") {
+			t.Errorf("of a panic: %+v", f)
+		}
+		if f := of(50, 1); f.Status != queue_job.JobStatusSuccess || f.Err != nil || f.RunsAgain() || f.Took <= 0 {
+			t.Errorf("of a success: %+v", f)
+		}
+	})
+}
+
+func TestAJobTellsItsHandlerWhatItIs(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		due := time.Now().Unix() - 60
+		created := due - 600
+		execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, priority) VALUES ('{}', 1, 0, ?, ?, ?, 'order-4711', 1)", due, created, created)
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			return errors.New("again")
+		}})
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		list := ran.all()
+		job := list[0].job
+		if job.Key != "order-4711" || job.Priority != queue_job.PriorityHigh || int64(job.CreateTime) != created || int64(job.NextExecuteTime) != due {
+			t.Errorf("%+v", job)
+		}
+		if one, two := list[0].job.IdempotencyKey(), list[1].job.IdempotencyKey(); one != two || one != fmt.Sprintf("1-1-%d", created) {
+			t.Errorf("the keys of two runs are %s and %s", one, two)
+		}
+	})
+}
+
+func TestAHandlerStoresProgressAndResult(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		step, seen := make(chan struct{}), make(chan struct{})
+		longest := strings.Repeat("ä", queue_job.ResultMax)
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			for range 3 { // the same again in the same second is no loss of the job
+				if err := job.SetProgress(ctx, "half way"); err != nil {
+					return err
+				}
+			}
+			step <- struct{}{}
+			<-seen
+			if err := job.SetResult(ctx, longest+"x"); !errors.Is(err, queue_job.ErrTextTooLong) || !strings.Contains(err.Error(), "1025 characters, the column holds 1024") {
+				return fmt.Errorf("one character too many: %w", err)
+			}
+			return job.SetResult(ctx, longest)
+		}})
+		add(t, d.DB, 1, 0)
+		<-step
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE progress = 'half way' AND job_status = 0"); n != 1 {
+			t.Error("the progress is not in the table while the job runs")
+		}
+		close(seen)
+		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE result = ?", longest); n != 1 {
+			t.Error("the result is not in the table")
+		}
+	})
+}
+
+func TestARunWhoseJobIsNotItsOwnAnyMoreIsToldSo(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		began, taken, told := make(chan struct{}), make(chan struct{}), make(chan error, 3)
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			ctx = context.WithoutCancel(ctx)
+			began <- struct{}{}
+			<-taken
+			told <- job.SetProgress(ctx, "half way")
+			told <- job.SetResult(ctx, "done")
+			tx, err := d.DB.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			err = job.CompleteTx(ctx, tx)
+			told <- err
+			return err
+		}})
+		add(t, d.DB, 1, 0)
+		<-began
+		execute(t, d.DB, "UPDATE async_job_tab SET term = term + 1 WHERE id = 1")
+		close(taken)
+		for range 3 {
+			if err := <-told; !errors.Is(err, queue_job.ErrNotOurs) {
+				t.Errorf("it was told %v", err)
+			}
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE progress IS NULL AND result IS NULL AND job_status = 0"); n != 1 {
+			t.Error("it has written to the row all the same")
+		}
+	})
+}
+
+// effects is a table that handlers write to, in the database of the jobs.
+func effects(t *testing.T, d dbtest.Database) {
+	t.Helper()
+	execute(t, d.DB, "CREATE TABLE effects (job bigint NOT NULL, run bigint NOT NULL)")
+}
+
+// completeWithEffect is what a handler does that wants its effect exactly once.
+func completeWithEffect(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO effects VALUES (%d, %d)", job.Id, job.Attempt)); err != nil {
+		return err
+	}
+	if err := job.CompleteTx(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func TestAJobIsCompletedInTheHandlersTransaction(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const jobs = 200
+		effects(t, d)
+		var heard atomic.Int64
+		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 5,
+			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+				err := completeWithEffect(ctx, d.DB, job)
+				if job.Id%2 == 0 && err == nil {
+					err = errors.New("what happens after the commit changes nothing")
+				}
+				return err
+			},
+			OnFinished: func(_ context.Context, _ *queue_job.Job, f queue_job.Finished) {
+				if f.Status == queue_job.JobStatusSuccess {
+					heard.Add(1)
+				}
+			}})
+		add(t, d.DB, jobs, 0)
+		awaitNumber(t, d.DB, jobs, 20*time.Second, succeeded+" AND attempts = 1")
+		if n := number(t, d.DB, "SELECT COUNT(DISTINCT job) FROM effects"); n != jobs {
+			t.Errorf("%d effects of %d jobs", n, jobs)
+		}
+		await(t, 5*time.Second, func() string { return fmt.Sprintf("the observer heard of %d successes", heard.Load()) }, func() bool { return heard.Load() == jobs })
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n != 0 {
+			t.Errorf("%d runs are in the log of what went wrong", n)
+		}
+	})
+}
+
+func TestARunThatDoesNotCommitItsCompletionHasFailed(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		effects(t, d)
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 3, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			if job.Retries == 2 {
+				return completeWithEffect(ctx, d.DB, job)
+			}
+			tx, err := d.DB.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback() // and no commit
+			if job.Retries == 1 {
+				job.Status = queue_job.JobStatusSuccess // it knows no better
+			}
+			return job.CompleteTx(ctx, tx)
+		}})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded+" AND attempts = 3 AND retries = 2")
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE outcome = 'retry' AND error LIKE '%was not committed%'"); n != 2 {
+			t.Errorf("%d of 2 runs are in the log as not committed", n)
+		}
+	})
+}
+
+func TestAHandlerMayBeginItsTransactionAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		effects(t, d)
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			tx, err := d.DB.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			err = job.CompleteTx(ctx, tx)
+			if err = errors.Join(err, tx.Rollback()); err != nil { // as after a deadlock
+				return err
+			}
+			return completeWithEffect(ctx, d.DB, job)
+		}})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+	})
+}
+
+func TestAJobIsNotCompletedOutsideATransaction(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			return job.CompleteTx(ctx, d.DB)
+		}})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE '%is no transaction%'")
+	})
+}
+
+func TestOfTwoRunsAtTheSameTimeOneHasItsEffect(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		effects(t, d)
+		began, goOn, ended := make(chan struct{}, 9), make(chan struct{}), make(chan error, 9)
+		handler := func(ctx context.Context, job *queue_job.Job) error {
+			if job.Attempt > 1 {
+				return completeWithEffect(ctx, d.DB, job)
+			}
+			began <- struct{}{}
+			<-goOn
+			err := completeWithEffect(context.WithoutCancel(ctx), d.DB, job)
+			ended <- err
+			return err
+		}
+		start(t, d.DB, queue_job.Config{HandleJobFunc: handler})
+		start(t, d.DB, queue_job.Config{HandleJobFunc: handler})
+		add(t, d.DB, 1, 0)
+		<-began
+		// The first holder loses its lease, and hears of it too late.
+		execute(t, d.DB, "UPDATE shedlock_tab SET locked_by = 'nobody', lock_until = locked_at")
+		awaitNumber(t, d.DB, 1, 20*time.Second, succeeded+" AND attempts = 2 AND lost = 1")
+		close(goOn)
+		if err := <-ended; !errors.Is(err, queue_job.ErrNotOurs) {
+			t.Errorf("the run that came too late was told %v", err)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM effects"); n != 1 {
+			t.Errorf("%d effects of one job", n)
+		}
+	})
+}
+
+func TestTheContextOfACancelledJobEndsWithinASecondAndItsOutcomeIsDropped(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const jobs = 5
+		began, ended := make(chan uint64, jobs), make(chan error, jobs)
+		var dropped atomic.Int64
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 5,
+			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+				began <- job.Id
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				if job.Id%2 == 0 {
+					job.Status = queue_job.JobStatusSuccess
+				}
+				return ctx.Err()
+			},
+			OnFinished: func(_ context.Context, _ *queue_job.Job, f queue_job.Finished) {
+				if f.Dropped && f.Status == queue_job.JobStatusCancelled {
+					dropped.Add(1)
+				}
+			}})
+		add(t, d.DB, jobs, 0)
+		for range jobs {
+			<-began
+		}
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 5 WHERE id <= ?", jobs-1)
+		cancelled := time.Now()
+		for range jobs - 1 {
+			if cause := <-ended; !errors.Is(cause, queue_job.ErrCancelled) {
+				t.Errorf("the context ended with %v", cause)
+			}
+		}
+		if took := time.Since(cancelled); took > time.Second*slack {
+			t.Errorf("the contexts ended after %v", took)
+		}
+		await(t, 5*time.Second, func() string { return fmt.Sprintf("%d runs were dropped", dropped.Load()) }, func() bool { return dropped.Load() == jobs-1 })
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5 AND attempts = 1"); n != jobs-1 {
+			t.Errorf("%d of %d jobs stayed cancelled", n, jobs-1)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n != 0 {
+			t.Errorf("%d cancelled runs are in the log of what went wrong", n)
+		}
+		select {
+		case cause := <-ended:
+			t.Errorf("the run of a job that nobody cancelled ended with %v", cause)
+		default:
+		}
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1 WHERE id = ?", jobs) // by hand
+		if cause := <-ended; !errors.Is(cause, queue_job.ErrCancelled) {
+			t.Errorf("the context of a job that was finished by hand ended with %v", cause)
+		}
+	})
+}
+
+// pause is what Jobs.Pause does.
+func pause(t *testing.T, db *sql.DB, jobType int) {
+	t.Helper()
+	execute(t, db, "INSERT INTO async_job_type_tab (job_type, paused_at) VALUES (?, ?)", jobType, time.Now().Unix())
+}
+
+func resume(t *testing.T, db *sql.DB, jobType int) {
+	t.Helper()
+	execute(t, db, "UPDATE async_job_type_tab SET paused_at = NULL WHERE job_type = ?", jobType)
+}
+
+func TestAPausedTypeStartsNothingWithinASecondAndGoesOnWithinOne(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		slow := func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			time.Sleep(5 * time.Millisecond)
+			return nil
+		}
+		var other runs
+		configs := []queue_job.Config{{JobType: 1, WorkerPoolCapacity: 2, HandleJobFunc: slow}, {JobType: 2, HandleJobFunc: other.handler}}
+		start(t, d.DB, slices.Clone(configs)...)
+		start(t, d.DB, slices.Clone(configs)...) // who stands by heeds it too, when it takes over
+		add(t, d.DB, 5000, 0)
+		await(t, 10*time.Second, func() string { return "nothing runs" }, func() bool { return len(ran.all()) > 10 })
+
+		pause(t, d.DB, 1)
+		paused := time.Now()
+		awaitNumber(t, d.DB, 0, 5*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term <> 0") // what was marked is given back
+		list := ran.all()
+		if last := list[len(list)-1].started.Sub(paused); last > time.Second*slack {
+			t.Errorf("a job started %v after the pause", last)
+		}
+		execute(t, d.DB, "UPDATE shedlock_tab SET locked_by = 'nobody', lock_until = locked_at") // both types may change hands
+		addType(t, d.DB, 2, 10, 0)
+		awaitNumber(t, d.DB, 10, 20*time.Second, succeeded+" AND job_type = 2")
+		late := newRunner(t, d.DB, configs...)
+		if err := late.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stop(t, late)
+		if n := len(ran.all()); n != len(list) {
+			t.Errorf("%d jobs started while the type was paused", n-len(list))
+		}
+
+		resume(t, d.DB, 1)
+		resumed := time.Now()
+		await(t, 10*time.Second, func() string { return "nothing runs after the pause" }, func() bool { return len(ran.all()) > len(list) })
+		if took := ran.all()[len(list)].started.Sub(resumed); took > time.Second*slack {
+			t.Errorf("the next job started %v after the pause", took)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE lost <> 0"); n != 0 {
+			t.Errorf("%d runs count as lost", n)
+		}
+	})
+}
+
+func TestWhatRunsWhenItsTypeIsPausedEndsAsUsual(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		began, goOn := make(chan struct{}), make(chan struct{})
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
+			began <- struct{}{}
+			<-goOn
+			return ctx.Err()
+		}})
+		add(t, d.DB, 1, 0)
+		<-began
+		pause(t, d.DB, 1)
+		time.Sleep(1500 * time.Millisecond) // three looks at the pauses
+		close(goOn)
+		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+	})
+}
