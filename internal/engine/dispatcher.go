@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -164,7 +165,8 @@ func (l *line) sendMarks(ctx context.Context, lease *keeper.Lease, batch []*task
 	for _, t := range batch {
 		alike[t.Changes] = append(alike[t.Changes], t)
 	}
-	for changes, tasks := range alike {
+	for _, changes := range slices.Sorted(maps.Keys(alike)) {
+		tasks := alike[changes]
 		n, err := l.jobs.Mark(ctx, idsOf(tasks), createdBy(tasks), changes, lease.Term)
 		if marked += n; err != nil {
 			return marked, err

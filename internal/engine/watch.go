@@ -64,15 +64,18 @@ func (d *database) heedPauses(looks *looks) error {
 		return nil
 	}
 	var paused []int32
-	err := looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+	holding := d.holding(lines)
+	err := looks.look(holding, func(ctx context.Context) (err error) {
 		paused, err = d.tables.Jobs.Paused(ctx)
 		return err
 	})
 	if err != nil {
-		return err
+		return unlessOver(holding, err)
 	}
-	for jobType, h := range lines {
-		h.heedPause(slices.Contains(paused, jobType))
+	for _, l := range d.lines {
+		if lines[l.cfg.JobType] != nil {
+			l.heedPause(slices.Contains(paused, l.cfg.JobType))
+		}
 	}
 	return nil
 }
@@ -114,11 +117,12 @@ func (l *line) longAtWork() (tasks []*task) {
 // seems to bear none, or an earlier one, was read from a server that lags behind. A handler that completes its job itself
 // takes it from us too, which is no cancellation.
 func (l *line) endCancelled(tasks []*task) error {
-	ctx, cancel := context.WithTimeout(tasks[0].lease.Context(), lookFirst)
+	holding := tasks[0].lease.Context()
+	ctx, cancel := context.WithTimeout(holding, lookFirst)
 	defer cancel()
 	rows, err := l.jobs.Standings(ctx, idsOf(tasks))
 	if err != nil {
-		return err
+		return unlessOver(holding, err)
 	}
 	standing := make(map[uint64]store.Standing, len(rows))
 	for _, row := range rows {
@@ -132,4 +136,12 @@ func (l *line) endCancelled(tasks []*task) error {
 		}
 	}
 	return nil
+}
+
+// unlessOver is an error that matters: what was asked for a lease that is over matters no more.
+func unlessOver(holding context.Context, err error) error {
+	if holding.Err() != nil {
+		return nil
+	}
+	return err
 }
