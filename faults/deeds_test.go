@@ -64,6 +64,8 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 	},
 	// … and for longer than a lease lasts.
 	"longpool": func(ctx context.Context, db *sql.DB, _ *queue_job.Job) error { return occupy(ctx, db, 2*lock) },
+	// moves money between two accounts and completes the job, in one transaction, whatever its context says.
+	"transfer": transferMoney,
 }
 
 // occupy sits on a connection, in a transaction.
