@@ -114,3 +114,21 @@ func ExampleWithoutMigration() {
 	}
 	defer runner.Stop(context.Background())
 }
+
+// Every handler of every type measures how long it takes, outside of what each type has of its own.
+func ExampleWithMiddleware() {
+	measured := func(next queue_job.Handler) queue_job.Handler {
+		return func(ctx context.Context, job *queue_job.Job) error {
+			began := time.Now()
+			defer func() { log.Printf("type %d: %v", job.JobType, time.Since(began)) }()
+			return next(ctx, job)
+		}
+	}
+	runner, err := persistent_queue.New([]queue_job.Config{{
+		ServiceName: "shop", JobType: mailType, Db: db, HandleJobFunc: sendMail,
+	}}, nil, persistent_queue.WithMiddleware(measured))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer runner.Stop(context.Background())
+}

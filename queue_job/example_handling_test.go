@@ -1,0 +1,231 @@
+package queue_job_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// An order that is not paid yet is looked at again in a minute, for as long as it takes. That is no retry.
+func ExampleSnooze() {
+	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		if !paid(ctx, job) {
+			return queue_job.Snooze(time.Minute)
+		}
+		return nil
+	}}
+}
+
+// The other side says when to come back. The job is retried then, and not when WaitTime says.
+func ExampleRetryAfter() {
+	_ = queue_job.Config{NeedRetry: true, MaxRetries: 5, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		wait, err := callPartner(ctx)
+		if errors.Is(err, errTooManyRequests) {
+			return queue_job.RetryAfter(wait, err)
+		}
+		return err
+	}}
+}
+
+// No retry mends a card that has expired. The reason stands in async_job_log_tab.
+func ExampleFail() {
+	err := fmt.Errorf("order 4711: %w", queue_job.Fail(errExpired))
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, errExpired))
+	// Output:
+	// order 4711: card expired
+	// true
+}
+
+// What is not wanted any more is cancelled by its own handler.
+func ExampleCancel() {
+	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		if unsubscribed(ctx, job) {
+			return queue_job.Cancel(errors.New("the customer has unsubscribed"))
+		}
+		return nil
+	}}
+}
+
+// Six waits, of which the last one repeats.
+func ExampleWaits() {
+	timing := queue_job.Waits(5*time.Second, 15*time.Second, 30*time.Second, 3*time.Minute, time.Hour, 2*time.Hour)
+	_ = queue_job.Config{NeedRetry: true, MaxRetries: queue_job.Unlimited, RetryTiming: timing}
+	for _, retries := range []int{0, 3, 5, 99} {
+		fmt.Println(timing(retries, nil))
+	}
+	// Output:
+	// 5s
+	// 3m0s
+	// 2h0m0s
+	// 2h0m0s
+}
+
+// Up to 2, 4, 8 … seconds, at most half an hour.
+func ExampleExponential() {
+	timing := queue_job.Exponential(2*time.Second, 30*time.Minute)
+	wait := timing(2, nil)
+	fmt.Println(wait > 4*time.Second && wait <= 8*time.Second)
+	fmt.Println(timing(40, nil) <= 30*time.Minute)
+	// Output:
+	// true
+	// true
+}
+
+// Waits of your own making: a partner that rests at night is not called before the morning.
+func ExampleRetryTiming() {
+	timing := func(retries int, err error) time.Duration {
+		if errors.Is(err, errClosed) {
+			return 8 * time.Hour
+		}
+		return time.Duration(retries+1) * time.Minute
+	}
+	_ = queue_job.Config{NeedRetry: true, MaxRetries: 10, RetryTiming: timing}
+	fmt.Println(timing(0, errClosed), timing(1, nil))
+	// Output: 8h0m0s 2m0s
+}
+
+// A run that takes longer than half a minute ends, if its handler heeds its context.
+func ExampleConfig_timeout() {
+	_ = queue_job.Config{
+		Timeout: 30 * time.Second,
+		HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://partner.example/orders", nil)
+			if err != nil {
+				return queue_job.Fail(err)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return err // a time-out too: it is retried, if the configuration says so
+			}
+			return response.Body.Close()
+		},
+	}
+}
+
+// Middleware has the shape that it has in net/http. The first one is the outermost.
+func ExampleMiddleware() {
+	logged := func(next queue_job.Handler) queue_job.Handler {
+		return func(ctx context.Context, job *queue_job.Job) error {
+			err := next(ctx, job)
+			fmt.Printf("job %d, attempt %d: %v\n", job.Id, job.Attempt, err)
+			return err
+		}
+	}
+	noCards := func(next queue_job.Handler) queue_job.Handler {
+		return func(ctx context.Context, job *queue_job.Job) error {
+			if err := next(ctx, job); errors.Is(err, errExpired) {
+				return queue_job.Fail(err)
+			} else {
+				return err
+			}
+		}
+	}
+	cfg := queue_job.Config{
+		HandleJobFunc: func(context.Context, *queue_job.Job) error { return errExpired },
+		Middleware:    []queue_job.Middleware{logged, noCards},
+	}
+	handler, err := cfg.Handler() // what the runner calls
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = handler(context.Background(), &queue_job.Job{Id: 17, Attempt: 1})
+	// Output: job 17, attempt 1: card expired
+}
+
+// An observer counts what runs come to.
+func ExampleFinished() {
+	_ = queue_job.Config{OnFinished: func(ctx context.Context, job *queue_job.Job, f queue_job.Finished) {
+		if f.RunsAgain() {
+			log.Printf("job %d took %v and runs again in %v: %v", job.Id, f.Took, f.Wait, f.Err)
+		}
+	}}
+}
+
+// An outside system that compares tokens refuses what a holder sends that has been replaced; one that knows keys does
+// nothing twice.
+func ExampleJob_IdempotencyKey() {
+	job := &queue_job.Job{Id: 17, JobType: mailType, CreateTime: 1_700_000_000, Attempt: 2, Term: 1_700_000_123_456}
+	request, _ := http.NewRequest(http.MethodPost, "https://partner.example/orders", nil)
+	request.Header.Set("Idempotency-Key", "shop-"+job.IdempotencyKey())
+	request.Header.Set("Fencing-Token", fmt.Sprint(job.Term))
+	fmt.Println(request.Header.Get("Idempotency-Key"))
+	// Output: shop-7-17-1700000000
+}
+
+// How far a long job is, and what came of it, for Jobs.Get to read.
+func ExampleJob_SetProgress() {
+	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		const pages = 300
+		for page := range pages {
+			if err := printPage(ctx, page); err != nil {
+				return err
+			}
+			if page%10 == 0 {
+				if err := job.SetProgress(ctx, fmt.Sprintf("page %d of %d", page, pages)); err != nil {
+					return err // ErrNotOurs: somebody else prints it by now
+				}
+			}
+		}
+		return job.SetResult(ctx, "https://files.example/catalogue.pdf")
+	}}
+}
+
+func ExampleJob_SetResult() {
+	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		invoice, err := writeInvoice(ctx, job)
+		if err != nil {
+			return err
+		}
+		return job.SetResult(ctx, invoice)
+	}}
+}
+
+// The money moves and the job is done in one transaction: exactly once, however often the job runs.
+func ExampleJob_CompleteTx() {
+	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := move(ctx, tx, "anna", "ben", 100); err != nil {
+			return err
+		}
+		if err := job.CompleteTx(ctx, tx); err != nil {
+			return err // ErrNotOurs: another run does it, and this one rolls back
+		}
+		return tx.Commit()
+	}}
+}
+
+// A handler whose job is cancelled, with Jobs.Cancel, finds its context ended within a second.
+func ExampleConfig_cancelled() {
+	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		err := printPage(ctx, 1)
+		if errors.Is(context.Cause(ctx), queue_job.ErrCancelled) {
+			clearUp() // what is returned does not matter any more
+		}
+		return err
+	}}
+}
+
+var (
+	errTooManyRequests = errors.New("too many requests")
+	errExpired         = errors.New("card expired")
+	errClosed          = errors.New("closed until the morning")
+)
+
+func paid(context.Context, *queue_job.Job) bool                            { return true }
+func unsubscribed(context.Context, *queue_job.Job) bool                    { return false }
+func callPartner(context.Context) (wait time.Duration, err error)          { return 0, nil }
+func printPage(context.Context, int) error                                 { return nil }
+func writeInvoice(context.Context, *queue_job.Job) (url string, err error) { return "", nil }
+func move(context.Context, *sql.Tx, string, string, int) error             { return nil }
+func clearUp()                                                             {}
