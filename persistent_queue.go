@@ -6,7 +6,7 @@
 //
 // Delivery is at least once: a job runs again if its process dies, or is cut off, while running it. Recording is exactly
 // once: of two runs, only the one whose lease is current can write the outcome. Effects are exactly once only if they
-// happen in the database transaction that completes the job.
+// happen in the database transaction that completes the job: see queue_job.Job.CompleteTx.
 package persistent_queue
 
 import (

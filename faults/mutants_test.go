@@ -22,6 +22,12 @@ var mutants = []struct {
 		New:  `s.jobs, s.byPrimary, status, s.now, s.in(ids)+" AND "+pending))`,
 	}, "TestAHolderFrozenBetweenMarkAndSettle"},
 	{mutant.Mutant{
+		Name: "a completion without the term",
+		File: "internal/store/run.go",
+		Old:  `n, err := s.Through(h).Finish(ctx, []uint64{id}, term, status)`,
+		New:  `n, err := s.Through(h).exec(ctx, fmt.Sprintf("UPDATE %s SET job_status = %d, update_time = update_time + 1 WHERE id = %d", s.jobs, status, id))`,
+	}, "TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled"},
+	{mutant.Mutant{
 		Name: "a holder that never asks whether it is trusted",
 		File: "internal/keeper/keeper.go",
 		Old:  `return int64(time.Since(epoch)) < l.until.Load() && l.ctx.Err() == nil`,

@@ -55,7 +55,8 @@ type Config struct {
 
 	// HandleJobFunc runs a job. Its context ends when the lease of the job type is lost, and when the time given to Stop
 	// is over. A handler that then returns an error, without having set a status, has its job run again, uncounted; one
-	// that goes on may run beside the job's next run. Required.
+	// that goes on may run beside the job's next run. The context also ends, with the cause ErrCancelled, within a second
+	// after the job was cancelled, and with ErrTimeout when Timeout is over. Required.
 	HandleJobFunc func(ctx context.Context, job *Job) error
 	// Middleware wraps HandleJobFunc, the first one outermost. What persistent_queue.WithMiddleware gives to all types
 	// lies outside of it. Default: none.

@@ -109,8 +109,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a loss is counted for a holder's own mark",
 		File: "internal/simulator/table.go",
-		Old:  "j.Term < term && j.CreateTime <= createdBy && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
-		New:  "j.Term <= term && j.CreateTime <= createdBy && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
+		Old:  "j.Term < term && j.CreateTime <= createdBy && j.Changes == changes && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
+		New:  "j.Term <= term && j.CreateTime <= createdBy && j.Changes == changes && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
 	},
 	{
 		Name: "a row is forgotten while it is read",
@@ -121,8 +121,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a suspect does not wait for its neighbours",
 		File: "internal/engine/dispatcher.go",
-		Old:  "l.awaitQuiet(ctx)\n\tmarked, _",
-		New:  "marked, _",
+		Old:  "l.awaitQuiet(ctx)\n\tif !l.open",
+		New:  "if !l.open",
 	},
 	{
 		Name: "neighbours do not wait for a suspect",
