@@ -15,7 +15,8 @@ type Outcome struct {
 }
 
 // Snooze lets the job run again after a wait. It is no retry, so MaxRetries does not limit it: a job may snooze for ever.
-// Use it to look again later whether something has happened. A negative wait means at once.
+// Use it to look again later whether something has happened. Job.Attempt counts the run, Job.Retries does not. A negative
+// wait means at once.
 func Snooze(wait time.Duration) error {
 	return &Outcome{Status: JobStatusContinue, Wait: wait}
 }

@@ -10,7 +10,10 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-var errNotCommitted = errors.New("the transaction that completed the job was not committed")
+var (
+	errNotCommitted = errors.New("the transaction that completed the job was not committed")
+	errNotKnown     = errors.New("whether the transaction that completed the job was committed is not known")
+)
 
 // judgeCompleted is the verdict on a run whose handler has marked the success itself, in a transaction of its own. Only
 // the table knows whether that was committed.
@@ -19,7 +22,7 @@ func (l *line) judgeCompleted(t *task, job *queue_job.Job, cause, err error) (v 
 	status := queue_job.JobStatus(row.Status)
 	switch {
 	case errRead != nil: // the lease is over. What is written now is in vain if the transaction was committed
-		return interrupted(errRead, errors.Join(errNotCommitted, err)), false
+		return interrupted(errRead, errors.Join(errNotKnown, err)), false
 	case row.Term == t.Term && pending(row):
 		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
 			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
