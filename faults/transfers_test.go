@@ -120,23 +120,41 @@ func TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled(t *testing.T)
 			})
 		}
 		thaws.Wait()
+		x.awaitDone(time.Minute)
+		again := x.retryFailed()
 		o := x.conclude(time.Minute)
 		x.stopWorkers() // and every run has come to its end
 
 		sum := x.balancesAreRight(accounts, opening)
 		applied := x.number("SELECT COUNT(*) FROM applied")
-		failed := x.number("SELECT COUNT(*) FROM async_job_tab WHERE job_status <> 1")
 		refused := x.number("SELECT COUNT(*) FROM refused")
-		if applied+failed != int64(transfers) {
-			x.Errorf("%d transfers applied and %d failed, of %d", applied, failed, transfers)
+		if applied != int64(transfers) {
+			x.Errorf("%d of %d transfers applied", applied, transfers)
 		}
 		if refused == 0 {
 			x.Error("no run came too late: this proves nothing")
 		}
 		x.tell("transfers with CompleteTx, SIGKILL and SIGSTOP of the holder", kills+freezes, o, 0, 0,
-			"%d kills, %d freezes of %v; %d transfers between %d accounts applied once each, none twice; %d lost three processes and failed; the sum is %d; %d runs came too late and were refused",
-			kills, freezes, 2*lock, applied, accounts, failed, sum, refused)
+			"%d kills, %d freezes of %v; %d transfers between %d accounts applied once each; the sum is %d; %d runs came too late and were refused; %d jobs had failed, since three processes died running them, and were retried by hand",
+			kills, freezes, 2*lock, applied, accounts, sum, refused, again)
 	})
+}
+
+// retryFailed lets jobs run again that failed because their processes died too often, as Jobs.RetryAll does.
+func (x *trial) retryFailed() (jobs int) {
+	x.Helper()
+	for id, row := range x.rows() {
+		if row.status == 1 {
+			continue
+		}
+		if x.touched == nil {
+			x.touched = map[uint64]bool{}
+		}
+		x.touched[id] = true
+		x.execute("UPDATE async_job_tab SET job_status = 0, term = 0, lost = 0, changes = changes + 1 WHERE id = ?", id)
+		jobs++
+	}
+	return jobs
 }
 
 // addParams adds jobs of a type with these parameters.
