@@ -84,7 +84,7 @@ func TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled(t *testing.T)
 		for i := range transfers {
 			m := transfer{Do: "transfer", From: dice.IntN(accounts), Amount: 1 + dice.IntN(100), MS: dice.IntN(40)}
 			m.To = (m.From + 1 + dice.IntN(accounts-1)) % accounts
-			if i%50 == 0 {
+			if i%150 == 0 {
 				m.MS = int(lock.Milliseconds()) * 3 / 2 // its holder will have lost the lease meanwhile, now and then
 			}
 			text, _ := json.Marshal(m)
