@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -13,10 +14,14 @@ import (
 	"github.com/create-info/persistent-queue/internal/wake"
 )
 
-// ParamsMax is how many characters the column params holds.
-const ParamsMax = 4096
+const (
+	// ParamsMax is how many characters the column params holds.
+	ParamsMax = 4096
+	// KeyMax is how many characters a business key has at most.
+	KeyMax = 128
+)
 
-// AddModelJob is a job to be added.
+// AddModelJob is a job to be added. The first three fields are all that most jobs need; AddOptions set the others.
 type AddModelJob struct {
 	JobType int32
 	// JobParams is stored as JSON, in at most ParamsMax characters; nil is stored as null. Text that is JSON already is
@@ -24,12 +29,117 @@ type AddModelJob struct {
 	JobParams any
 	// StartTime is when the job falls due, in unix seconds. 0: at once.
 	StartTime uint32
+
+	// Delay, if StartTime is 0, is how long after it was added the job falls due, by the database's clock and up to its
+	// next whole second. At most ten years. Default 0: at once.
+	Delay time.Duration
+	// Key is the job's business key, an order number for example: jobs are found, cancelled and changed by it. At most
+	// KeyMax characters, without white space at either end. Default: none.
+	Key string
+	// Unique says whether another job of the type may have the same key. Default NotUnique: it may.
+	Unique Uniqueness
+	// Priority is which jobs of the type go first. Default PriorityNormal.
+	Priority Priority
+	// MaxRetries, if it is not nil, is how many times this job is retried, instead of Config.MaxRetries; Unlimited: for ever.
+	MaxRetries *int
+
+	err error // why an option could not be applied
+}
+
+// Uniqueness says when a job is a duplicate of another one that was added with a uniqueness, and has its type and its key.
+// Then it is not added. What counts is the uniqueness with which the later one is added.
+type Uniqueness int8
+
+const (
+	// NotUnique jobs are added in any case. They are no obstacle to unique ones either.
+	NotUnique Uniqueness = iota
+	// UniqueWhilePending: a duplicate while the other one is neither done, failed nor cancelled.
+	UniqueWhilePending
+	// UniqueForever: a duplicate as long as the other one's row exists, in whatever state.
+	UniqueForever
+)
+
+// AddOption changes a job that is to be added. Options are applied in their order, by Definition.New and AddModelJob.With.
+type AddOption func(*AddModelJob)
+
+// With returns the job with the options applied.
+func (j AddModelJob) With(options ...AddOption) AddModelJob {
+	for _, set := range options {
+		set(&j)
+	}
+	return j
+}
+
+// At has the job fall due at a time, or up to a second later. A time that has passed means at once.
+func At(t time.Time) AddOption {
+	return func(j *AddModelJob) {
+		start, err := unixSecond(t)
+		if err != nil {
+			err = fmt.Errorf("start time: %w", err)
+		}
+		j.StartTime, j.Delay, j.err = start, 0, err
+	}
+}
+
+// unixSecond is the first whole second that is not before the time; 0 for what is before 1970.
+func unixSecond(t time.Time) (uint32, error) {
+	second := t.Unix()
+	if t.Nanosecond() > 0 {
+		second++
+	}
+	if second > 1<<32-1 {
+		return 0, fmt.Errorf("%v is after 2106, where the column start_time ends", t)
+	}
+	return uint32(max(0, second)), nil
+}
+
+// After has the job fall due so long after it was added, see AddModelJob.Delay.
+func After(d time.Duration) AddOption {
+	return func(j *AddModelJob) { j.StartTime, j.Delay, j.err = 0, d, nil }
+}
+
+// WithKey gives the job a business key, which other jobs may have too.
+func WithKey(key string) AddOption {
+	return func(j *AddModelJob) { j.Key, j.Unique = key, NotUnique }
+}
+
+// UniqueKey gives the job a business key that no other unique job of its type has: it is not added if there is one.
+func UniqueKey(key string, unique Uniqueness) AddOption {
+	return func(j *AddModelJob) { j.Key, j.Unique = key, unique }
+}
+
+// WithPriority sets which jobs of the type go first.
+func WithPriority(p Priority) AddOption {
+	return func(j *AddModelJob) { j.Priority = p }
+}
+
+// WithMaxRetries sets how many times the job is retried, whatever its type's Config says; Unlimited: for ever.
+func WithMaxRetries(n int) AddOption {
+	return func(j *AddModelJob) { j.MaxRetries = &n }
 }
 
 // Add adds a job through a handle that leads to the database, and returns the job's id. Inside a transaction, the job
 // exists if and only if the transaction commits: use that to tie a job to the business change that asks for it.
 // In sessions that run with autocommit off, what goes through a *sql.DB is committed, and a *sql.Conn is yours to commit.
+//
+// For a duplicate by its unique key, the id is that of the job that is there; AddUnique tells the two apart.
 func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64, err error) {
+	added, err := add(ctx, j.store.Through(ex), job)
+	return added.Id, err
+}
+
+// Added is what came of adding a job.
+type Added struct {
+	// Id is the job's id, or that of the job that was there before.
+	Id uint64
+	// Existed: a job with the same unique key was there, and none was added.
+	Existed bool
+}
+
+// AddUnique is Add for a job with a unique key; it also tells whether the job was there already. That is no error, and the
+// caller's transaction goes on. Of several that add the same key at a time, one adds it: the others wait until its
+// transaction is over. As always where transactions wait for each other, the database may end one of them as a deadlock.
+func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Added, error) {
 	return add(ctx, j.store.Through(ex), job)
 }
 
@@ -39,22 +149,94 @@ func AddAsyncJob(session DB, modelJob AddModelJob) error {
 	ctx := context.Background()
 	st, err := remembered.open(ctx, session)
 	if err != nil {
-		return fmt.Errorf("add job of type %d: %w", modelJob.JobType, err)
+		return addErr(&modelJob, err)
 	}
 	_, err = add(ctx, st.Plain(), modelJob)
 	return err
 }
 
-func add(ctx context.Context, st *store.Store, job AddModelJob) (id uint64, err error) {
-	params, err := encode(job.JobParams)
-	if err == nil {
-		id, err = st.AddJob(ctx, params, job.JobType, job.StartTime, time.Now().Unix())
-	}
+func add(ctx context.Context, st *store.Store, job AddModelJob) (Added, error) {
+	row, err := newRow(&job)
 	if err != nil {
-		return 0, fmt.Errorf("add job of type %d: %w", job.JobType, err)
+		return Added{}, addErr(&job, err)
 	}
-	wake.Notify()
-	return id, nil
+	added, err := addRow(ctx, st, &job, &row)
+	if err != nil {
+		return Added{}, addErr(&job, err)
+	}
+	if !added.Existed {
+		wake.Notify()
+	}
+	return added, nil
+}
+
+func addErr(job *AddModelJob, err error) error {
+	return fmt.Errorf("add job of type %d: %w", job.JobType, err)
+}
+
+func addRow(ctx context.Context, st *store.Store, job *AddModelJob, row *store.NewJob) (added Added, err error) {
+	if row.Unique {
+		added.Id, added.Existed, err = st.AddUnlessThere(ctx, row, job.Unique == UniqueWhilePending, time.Now().Unix())
+	} else {
+		added.Id, err = st.AddJob(ctx, row, time.Now().Unix())
+	}
+	return added, err
+}
+
+// newRow is the row of a job, or why it cannot be one.
+func newRow(job *AddModelJob) (row store.NewJob, err error) {
+	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Unique: job.Unique != NotUnique, Priority: int32(job.Priority), MaxRetries: store.NotSet}
+	if job.MaxRetries != nil {
+		row.MaxRetries = *job.MaxRetries
+	}
+	if job.Delay > 0 {
+		row.Delay = max(1, job.Delay.Milliseconds())
+	}
+	if err = checkAdd(job); err == nil {
+		row.Params, err = encode(job.JobParams)
+	}
+	if err == nil && row.Unique && !utf8.ValidString(row.Params) { // MySQL's INSERT IGNORE would cut it
+		err = errors.New("job parameters are not UTF-8")
+	}
+	return row, err
+}
+
+func checkAdd(job *AddModelJob) error {
+	switch {
+	case job.err != nil:
+		return job.err
+	case job.Delay < 0 || job.Delay > waitTimeMax:
+		return fmt.Errorf("delay of %v; use 0 to %v (ten years)", job.Delay, waitTimeMax)
+	case job.Delay > 0 && job.StartTime != 0:
+		return errors.New("both Delay and StartTime are set; use one of them")
+	case job.Unique < NotUnique || job.Unique > UniqueForever:
+		return fmt.Errorf("unknown uniqueness %d", job.Unique)
+	case job.Unique != NotUnique && job.Key == "":
+		return errors.New("a unique job needs a key; set Key")
+	case job.MaxRetries != nil && (*job.MaxRetries < Unlimited || *job.MaxRetries > 1<<31-1):
+		return fmt.Errorf("%d retries; use 0 or more, or Unlimited (%d)", *job.MaxRetries, Unlimited)
+	}
+	if err := checkPriority(job.Priority); err != nil {
+		return err
+	}
+	return checkKey(job.Key)
+}
+
+// ErrBadKey is the cause when a business key is not one that every database would keep, and find again, as it is.
+var ErrBadKey = errors.New("bad business key")
+
+func checkKey(key string) error {
+	switch n := utf8.RuneCountInString(key); {
+	case !utf8.ValidString(key):
+		return fmt.Errorf("%w: %q is not UTF-8", ErrBadKey, key)
+	case n > KeyMax:
+		return fmt.Errorf("%w: it has %d characters, the column holds %d", ErrBadKey, n, KeyMax)
+	case strings.TrimSpace(key) != key:
+		return fmt.Errorf("%w: %q has white space at an end, which some databases ignore; trim it", ErrBadKey, key)
+	case strings.ContainsRune(key, 0):
+		return fmt.Errorf("%w: %q has a zero in it, which some databases refuse", ErrBadKey, key)
+	}
+	return nil
 }
 
 // ErrParamsTooLong is the cause when a job's parameters do not fit the column. They are never cut.

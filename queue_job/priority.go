@@ -1,5 +1,7 @@
 package queue_job
 
+import "fmt"
+
 // Priority says which jobs of a type go first. Those of lower ones run meanwhile too, though rarely.
 type Priority int8
 
@@ -9,3 +11,18 @@ const (
 	PriorityHigh   Priority = 1
 	PriorityUrgent Priority = 2
 )
+
+func (p Priority) String() string {
+	names := [...]string{"low", "normal", "high", "urgent"}
+	if p < PriorityLow || p > PriorityUrgent {
+		return fmt.Sprintf("unknown priority %d", int8(p))
+	}
+	return names[p-PriorityLow]
+}
+
+func checkPriority(p Priority) error {
+	if p < PriorityLow || p > PriorityUrgent {
+		return fmt.Errorf("%v; use %d (low) to %d (urgent)", p, PriorityLow, PriorityUrgent)
+	}
+	return nil
+}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// arguments collects what a read is called with, in the order in which its text is written.
+// arguments collects what a statement is called with, in the order in which its text is written.
 type arguments struct {
 	bound bool
 	list  []any
@@ -29,6 +29,20 @@ func (a *arguments) id(id uint64) string {
 	}
 	a.list = append(a.list, id)
 	return "?"
+}
+
+// value writes a value that is an argument everywhere.
+func (a *arguments) value(v any) string {
+	a.list = append(a.list, v)
+	return "?"
+}
+
+// key writes a business key; an empty one is none.
+func (a *arguments) key(key string) string {
+	if key == "" {
+		return "NULL"
+	}
+	return a.value(key)
 }
 
 // evened repeats the last gap until there are 0, 1, 2, 4, 8 … of them, where each number of arguments is another text.

@@ -29,10 +29,14 @@ type dialect struct {
 	insertNew   string // INSERT that passes over rows whose key exists …
 	unlessThere string // … and what it says behind the rows for that
 	returning   string // what an INSERT says to have its id returned as a row; empty: the driver tells it
+	addMany     func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error)
+	idStep      string // reads by how much the ids of one INSERT differ; empty: by one, and the driver tells the last
 
 	// Rows that are found.
 	byPrimary   string // index hint: by id
 	byDue       string // index hint: by job_type, job_status, priority, start_time, id
+	byKey       string // index hint: by job_key, job_type, key_unique
+	lockingRead string // what a SELECT says to see what is committed, not the transaction's picture of it
 	idIn        string // format: the id is one of a list
 	integer     string // format: a column of whole numbers, whatever is in it
 	atOnce      string // start_time is 0
@@ -75,5 +79,6 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 func (d dialect) named(prefix string) dialect {
 	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)
 	d.byDue = WithPrefix(d.byDue, prefix)
+	d.byKey = WithPrefix(d.byKey, prefix)
 	return d
 }

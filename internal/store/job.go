@@ -6,28 +6,6 @@ import (
 	"strings"
 )
 
-// AddJob inserts one row with status 0 and returns its id.
-func (s *Store) AddJob(ctx context.Context, params string, jobType int32, startTime uint32, created int64) (id uint64, err error) {
-	query := fmt.Sprintf("INSERT INTO %s (params, job_type, job_status, start_time, create_time, update_time) VALUES (?, ?, 0, ?, ?, ?)%s", s.jobs, s.returning)
-	args := []any{params, jobType, startTime, created, created}
-	if s.returning != "" {
-		ids, err := read(ctx, s, column[uint64], query, args...)
-		if err == nil && len(ids) != 1 {
-			err = fmt.Errorf("%d ids for one row", len(ids))
-		}
-		if err != nil {
-			return 0, err
-		}
-		return ids[0], nil
-	}
-	result, err := s.execute(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	last, err := result.LastInsertId()
-	return uint64(last), wrap("id of the row", err)
-}
-
 // Mark claims pending rows for the term: from here on, only this term or a later one can write their outcome. A row
 // that still bore an earlier term was in flight when its process died, which is counted in lost. A row that was created
 // after the moment, in unix seconds, is another one than was read: the table was truncated, and its ids began anew. One

@@ -33,14 +33,18 @@ func mysqlFamily(name string) dialect {
 		ownSession: "SET time_zone = '+00:00'",
 
 		insertNew: "INSERT IGNORE INTO",
+		addMany:   addByValues,
+		idStep:    "SELECT @@auto_increment_increment",
 
 		// On a small or freshly filled table the optimizer may scan it all instead, which locks every row and gap.
-		byPrimary: "FORCE INDEX (PRIMARY)",
-		byDue:     "FORCE INDEX (async_job_due)",
-		idIn:      "id IN (%s)",
-		integer:   "%s",
-		atOnce:    "start_time = 0",
-		sweep:     sweepRanges,
+		byPrimary:   "FORCE INDEX (PRIMARY)",
+		byDue:       "FORCE INDEX (async_job_due)",
+		byKey:       "FORCE INDEX (async_job_key)",
+		lockingRead: " LOCK IN SHARE MODE",
+		idIn:        "id IN (%s)",
+		integer:     "%s",
+		atOnce:      "start_time = 0",
+		sweep:       sweepRanges,
 
 		columnsOf: "SELECT column_name AS name FROM information_schema.columns WHERE " + thatTable,
 		indexesOf: "SELECT DISTINCT index_name AS name FROM information_schema.statistics WHERE " + thatTable,

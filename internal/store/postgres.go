@@ -37,6 +37,7 @@ var postgres = dialect{
 	insertNew:   "INSERT INTO",
 	unlessThere: " ON CONFLICT DO NOTHING",
 	returning:   " RETURNING id",
+	addMany:     addByArrays,
 
 	idIn:        "id = ANY(CAST((SELECT '{%s}') AS bigint[]))",
 	integer:     "%s",

@@ -146,6 +146,25 @@ func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
 	return err
 }
 
+// onOneSession gives the act a store whose statements all go through one session, and commits what it did where sessions do
+// not commit by themselves.
+func (s *Store) onOneSession(ctx context.Context, act func(*Store) error) error {
+	if s.commits {
+		return s.committed(ctx, func(db DB) error { return act(&Store{db: db, dialect: s.dialect, tables: s.tables}) })
+	}
+	h, _ := s.db.(handle)
+	conns, ok := h.Handle.(connPool)
+	if !ok {
+		return act(s)
+	}
+	conn, err := conns.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return act(s.Through(conn))
+}
+
 // Through is the store on another handle to the same database, a transaction's for example. Where sessions do not commit by
 // themselves, a pool of connections gets a transaction for each statement; other handles are in the caller's.
 func (s *Store) Through(h Handle) *Store {

@@ -19,9 +19,11 @@ var sqlite = dialect{
 	unlessLease:  " ON CONFLICT DO NOTHING",
 
 	insertNew: "INSERT OR IGNORE INTO",
+	addMany:   addByValues,
 
 	byPrimary: "NOT INDEXED",
 	byDue:     "INDEXED BY async_job_due",
+	byKey:     "INDEXED BY async_job_key",
 	idIn:      "id IN (%s)",
 	integer:   "CAST(%s AS INTEGER)",
 	atOnce:    "start_time = 0",

@@ -19,8 +19,10 @@ var verbs = map[string]func(context.Context, *Store){
 			_, _, _ = s.Abandoned(ctx, 7, lane, 1000, 500)
 		}
 	},
-	"AddJob":  func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, "{}", 7, 0, 1_700_000_000) },
-	"Columns": func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
+	"AddJob":         func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &newJobs[0], 1_700_000_000) },
+	"AddJobs":        func(ctx context.Context, s *Store) { _, _ = s.AddJobs(ctx, newJobs, 1_700_000_000) },
+	"AddUnlessThere": func(ctx context.Context, s *Store) { _, _, _ = s.AddUnlessThere(ctx, &newJobs[1], true, 1_700_000_000) },
+	"Columns":        func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
 	"FinishThrough": func(ctx context.Context, s *Store) {
 		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 1)
 	},
@@ -50,6 +52,7 @@ var verbs = map[string]func(context.Context, *Store){
 
 var (
 	ids, leases = []uint64{1, 2}, []string{"a", "b"}
+	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, MaxRetries: 3}}
 	wanted      = []Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
 )
 

@@ -137,7 +137,7 @@ func TestAddingThroughAPoolCommitsAndThroughATransactionIsTheCallers(t *testing.
 	st := &Store{dialect: mysql, tables: named(""), commits: true}
 	mock.ExpectExec("INSERT").WillReturnResult(sqlmock.NewResult(7, 1))
 	mock.ExpectExec("COMMIT").WillReturnResult(sqlmock.NewResult(0, 0))
-	if id, err := st.Through(db).AddJob(t.Context(), "{}", 1, 0, 0); id != 7 || err != nil {
+	if id, err := st.Through(db).AddJob(t.Context(), &NewJob{Params: "{}", JobType: 1, MaxRetries: NotSet}, 0); id != 7 || err != nil {
 		t.Error(id, err)
 	}
 	mock.ExpectBegin()
@@ -147,7 +147,7 @@ func TestAddingThroughAPoolCommitsAndThroughATransactionIsTheCallers(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := st.Through(tx).AddJob(t.Context(), "{}", 1, 0, 0); id != 8 || err != nil {
+	if id, err := st.Through(tx).AddJob(t.Context(), &NewJob{Params: "{}", JobType: 1, MaxRetries: NotSet}, 0); id != 8 || err != nil {
 		t.Error(id, err)
 	}
 	if err := tx.Rollback(); err != nil {

@@ -1,0 +1,302 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// NewJob is a row to be added.
+type NewJob struct {
+	Params     string
+	JobType    int32
+	StartTime  uint32 // unix seconds; 0: at once
+	Delay      int64  // if not 0: it starts so many milliseconds after it is added, by the database's clock
+	Priority   int32
+	Key        string // empty: none
+	Unique     bool   // no other such row of the type may have the key
+	MaxRetries int    // NotSet: as the job type says
+}
+
+// plain reports whether the first columns say it all.
+func (j *NewJob) plain() bool { return j.Priority == 0 && j.Key == "" && j.MaxRetries == NotSet }
+
+const (
+	plainColumns   = "params, job_type, job_status, start_time, create_time, update_time"
+	furtherColumns = ", priority, job_key, key_unique, max_retries"
+)
+
+// AddJob inserts one row with status 0 and returns its id.
+func (s *Store) AddJob(ctx context.Context, job *NewJob, created int64) (id uint64, err error) {
+	id, _, err = s.insertJob(ctx, "INSERT INTO", "", job, created)
+	return id, err
+}
+
+// insertJob inserts one row and returns its id. There reports that the statement passed the row over.
+func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *NewJob, created int64) (id uint64, there bool, err error) {
+	args := s.arguments()
+	columns := plainColumns
+	row := fmt.Sprintf("(%s, %s, 0, %s, %s, %s", args.value(job.Params), args.value(job.JobType), s.startOf(job, args), args.value(created), args.value(created))
+	if !job.plain() {
+		columns += furtherColumns
+		row += fmt.Sprintf(", %d, %s, %s, %s", job.Priority, args.key(job.Key), oneOrNull(job.Unique), setOrNull(job.MaxRetries))
+	}
+	query := fmt.Sprintf("%s %s (%s) VALUES %s)%s%s", insert, s.jobs, columns, row, unlessThere, s.returning)
+	if s.returning != "" {
+		ids, err := read(ctx, s, column[uint64], query, args.list...)
+		switch {
+		case err != nil:
+			return 0, false, err
+		case len(ids) == 1:
+			return ids[0], false, nil
+		case unlessThere != "" && len(ids) == 0:
+			return 0, true, nil
+		}
+		return 0, false, fmt.Errorf("%d ids for one row", len(ids))
+	}
+	result, err := s.execute(ctx, query, args.list...)
+	if err != nil {
+		return 0, false, err
+	}
+	if insert == s.insertNew { // where no row was inserted, the id is another one's
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return 0, err == nil, wrap("whether the row was there", err)
+		}
+	}
+	last, err := result.LastInsertId()
+	return uint64(last), false, wrap("id of the row", err)
+}
+
+func (s *Store) startOf(job *NewJob, args *arguments) string {
+	if job.Delay == 0 {
+		return args.value(job.StartTime)
+	}
+	return s.afterMillis(args.number(job.Delay))
+}
+
+// afterMillis is the first whole second that lies so many milliseconds after now.
+func (d dialect) afterMillis(delay string) string {
+	return fmt.Sprintf(d.ceiling, fmt.Sprintf("%s + %s / 1000.0", d.nowPrecise, delay))
+}
+
+func oneOrNull(is bool) string {
+	if is {
+		return "1"
+	}
+	return "NULL"
+}
+
+func setOrNull(n int) string {
+	if n == NotSet {
+		return "NULL"
+	}
+	return strconv.Itoa(n)
+}
+
+// AddUnlessThere inserts one row whose key is unique, and returns its id; or, if a row of the type bears the key as its
+// unique one, that row's id. One that is there and final counts as nothing if replaceFinal: the uniqueness is taken from
+// it. A row that another transaction is about to commit is waited for. It is no error for the database that the row is
+// there, so the caller's transaction goes on.
+func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {
+	if replaceFinal {
+		// Two that found the row by its key's entry both have a lock on that, which neither could then take the uniqueness
+		// through. So this look locks nothing. It may be an old picture; what follows does not rely on it.
+		if err := s.freeKey(ctx, job); err != nil {
+			return 0, false, err
+		}
+	}
+	const tries = 5 // the row that is in the way may go between two statements
+	for range tries {
+		id, there, err := s.insertJob(ctx, s.insertNew, s.unlessThere, job, created)
+		if err != nil || !there {
+			return id, false, err
+		}
+		found, err := s.bearerOf(ctx, job, s.lockingRead)
+		switch {
+		case err != nil:
+			return 0, false, err
+		case len(found) == 0:
+		case !replaceFinal || found[0].pending:
+			return found[0].id, true, nil
+		default:
+			if err := s.takeKey(ctx, found[0].id); err != nil {
+				return 0, false, err
+			}
+		}
+	}
+	// What keeps the row out is not its key, and an INSERT that ignores nothing says what.
+	id, err = s.AddJob(ctx, job, created)
+	return id, false, err
+}
+
+// freeKey takes the uniqueness of the job's key from the row that bears it, if that is final.
+func (s *Store) freeKey(ctx context.Context, job *NewJob) error {
+	found, err := s.bearerOf(ctx, job, "")
+	if err != nil || len(found) == 0 || found[0].pending {
+		return err
+	}
+	return s.takeKey(ctx, found[0].id)
+}
+
+// bearer is the row that bears a key as its unique one.
+type bearer struct {
+	id      uint64
+	pending bool
+}
+
+// bearerOf finds that row. A locking read sees what is committed, however old the transaction's picture of the table is.
+func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]bearer, error) {
+	args := s.arguments()
+	found, err := read(ctx, s, each(func(b *bearer) []any { return []any{&b.id, &b.pending} }),
+		fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND job_type = %s AND key_unique = 1%s",
+			pending, s.jobs, s.byKey, args.value(job.Key), args.value(job.JobType), locking), args.list...)
+	return found, wrap("find the job of the key", err)
+}
+
+// takeKey takes the uniqueness of its key from a final row. No row: somebody else did, or it is pending again.
+func (s *Store) takeKey(ctx context.Context, id uint64) error {
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET key_unique = NULL WHERE id = %d AND key_unique = 1 AND NOT %s", s.jobs, s.byPrimary, id, pending))
+	return wrap("take the key from a job that is done", err)
+}
+
+const (
+	addRowsMax  = 1000
+	addBytesMax = 1 << 20
+	addRowBytes = 100 // what a row takes beside its texts
+)
+
+// AddJobs inserts rows with status 0, none of which is unique, and returns their ids in the order of the rows: in few
+// statements of at most a thousand rows and a megabyte each. After an error, the ids are those of the rows before the
+// statement that failed; through a handle that is no transaction, these are in the table.
+func (s *Store) AddJobs(ctx context.Context, jobs []NewJob, created int64) (ids []uint64, err error) {
+	for len(jobs) > 0 {
+		some := jobs[:statementRows(jobs)]
+		jobs = jobs[len(some):]
+		var added []uint64
+		err := s.onOneSession(ctx, func(s *Store) (err error) {
+			added, err = s.addMany(ctx, s, some, created)
+			return err
+		})
+		if err != nil {
+			return ids, err
+		}
+		ids = append(ids, added...)
+	}
+	return ids, nil
+}
+
+// statementRows is how many of the jobs one statement inserts.
+func statementRows(jobs []NewJob) (rows int) {
+	for bytes := 0; rows < min(len(jobs), addRowsMax); rows++ {
+		bytes += addRowBytes + len(jobs[rows].Params) + len(jobs[rows].Key)
+		if bytes > addBytesMax && rows > 0 {
+			break
+		}
+	}
+	return rows
+}
+
+// addByValues inserts the rows as a list of values. The database tells one id, the first or the last, and the others lie a
+// fixed step apart: MySQL says that of the ids of one INSERT whose rows are counted beforehand, in every
+// innodb_autoinc_lock_mode; SQLite has one writer at a time.
+func addByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error) {
+	args := s.arguments()
+	further := false
+	for i := range jobs {
+		further = further || !jobs[i].plain()
+	}
+	columns := plainColumns
+	if further {
+		columns += furtherColumns
+	}
+	var rows strings.Builder
+	for i := range jobs {
+		job := &jobs[i]
+		start := strconv.FormatUint(uint64(job.StartTime), 10)
+		if i > 0 {
+			rows.WriteString(", ")
+		}
+		fmt.Fprintf(&rows, "(%s, %d, 0, ", args.value(job.Params), job.JobType)
+		if job.Delay != 0 {
+			start = s.afterMillis(args.number(job.Delay))
+		}
+		fmt.Fprintf(&rows, "%s, %d, %d", start, created, created)
+		if further {
+			fmt.Fprintf(&rows, ", %d, %s, NULL, %s", job.Priority, args.key(job.Key), setOrNull(job.MaxRetries))
+		}
+		rows.WriteByte(')')
+	}
+	result, err := s.execute(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", s.jobs, columns, rows.String()), args.list...)
+	if err != nil {
+		return nil, err
+	}
+	told, err := result.LastInsertId()
+	if err != nil {
+		return nil, wrap("ids of the rows", err)
+	}
+	first, step := uint64(told), uint64(1)
+	if s.idStep != "" {
+		steps, err := read(ctx, s, column[uint64], s.idStep)
+		if err == nil && len(steps) != 1 {
+			err = errors.New("no row")
+		}
+		if err != nil {
+			return nil, wrap("step between ids", err)
+		}
+		step = steps[0]
+	} else {
+		first -= uint64(len(jobs) - 1)
+	}
+	ids := make([]uint64, len(jobs))
+	for i := range ids {
+		ids[i] = first + uint64(i)*step
+	}
+	return ids, nil
+}
+
+// addByArrays inserts the rows out of one array for each column: the same text for any number of them, which a driver may
+// keep. The ids are given, and come back, in the order of the rows.
+func addByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error) {
+	columns := []struct {
+		name, kind string
+		value      func(*NewJob) string
+	}{
+		{"params", "text", func(j *NewJob) string { return quoted(j.Params) }},
+		{"type", "int", func(j *NewJob) string { return strconv.Itoa(int(j.JobType)) }},
+		{"start", "bigint", func(j *NewJob) string { return strconv.FormatUint(uint64(j.StartTime), 10) }},
+		{"delay", "bigint", func(j *NewJob) string { return strconv.FormatInt(j.Delay, 10) }},
+		{"priority", "smallint", func(j *NewJob) string { return strconv.Itoa(int(j.Priority)) }},
+		{"key", "text", func(j *NewJob) string {
+			if j.Key == "" {
+				return "NULL"
+			}
+			return quoted(j.Key)
+		}},
+		{"most", "int", func(j *NewJob) string { return setOrNull(j.MaxRetries) }},
+	}
+	args := s.arguments()
+	made := args.value(created)
+	var arrays, names []string
+	for _, c := range columns {
+		values := make([]string, len(jobs))
+		for i := range jobs {
+			values[i] = c.value(&jobs[i])
+		}
+		arrays = append(arrays, fmt.Sprintf("CAST(%s AS %s[])", args.value("{"+strings.Join(values, ",")+"}"), c.kind))
+		names = append(names, c.name)
+	}
+	ids, err := read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, key, NULL, most "+
+		"FROM (SELECT CAST(%s AS bigint) AS made) AS moment, unnest(%s) WITH ORDINALITY AS job (%s, n) ORDER BY n%s",
+		s.jobs, plainColumns, furtherColumns, s.afterMillis("delay"), made, strings.Join(arrays, ", "), strings.Join(names, ", "), s.returning), args.list...)
+	if err == nil && len(ids) != len(jobs) {
+		err = fmt.Errorf("%d ids for %d rows", len(ids), len(jobs))
+	}
+	return ids, err
+}
+
+// quoted is a text as an element of an array.
+func quoted(text string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
+}

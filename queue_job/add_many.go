@@ -1,0 +1,62 @@
+package queue_job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/wake"
+)
+
+// AddMany adds jobs in few statements, of up to a thousand jobs and a megabyte each, and returns what came of each, in the
+// order of the jobs. Jobs with a unique key take a statement each, or a few.
+//
+// Pass a transaction to have all of them or none. Through a *sql.DB each statement is committed by itself; after an error,
+// the result has the jobs at the beginning of the list that were added before. A job that cannot be added whatever the
+// database says, because its parameters are too long for example, is found before the first statement is sent.
+func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]Added, error) {
+	rows := make([]store.NewJob, len(jobs))
+	for i := range jobs {
+		var err error
+		if rows[i], err = newRow(&jobs[i]); err != nil {
+			return nil, fmt.Errorf("job %d of %d: %w", i+1, len(jobs), addErr(&jobs[i], err))
+		}
+	}
+	added, err := addRows(ctx, j.store.Through(ex), jobs, rows)
+	if len(added) > 0 {
+		wake.Notify()
+	}
+	if err != nil {
+		return added, fmt.Errorf("add %d jobs, the first %d of which were added: %w", len(jobs), len(added), err)
+	}
+	return added, nil
+}
+
+// addRows adds the jobs in their order: a run of jobs that are not unique together, a unique one by itself.
+func addRows(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []store.NewJob) ([]Added, error) {
+	added := make([]Added, 0, len(jobs))
+	for len(added) < len(rows) {
+		first := len(added)
+		if rows[first].Unique {
+			one, err := addRow(ctx, st, &jobs[first], &rows[first])
+			if err != nil {
+				return added, err
+			}
+			added = append(added, one)
+			continue
+		}
+		end := first
+		for end < len(rows) && !rows[end].Unique {
+			end++
+		}
+		ids, err := st.AddJobs(ctx, rows[first:end], time.Now().Unix())
+		for _, id := range ids {
+			added = append(added, Added{Id: id})
+		}
+		if err != nil {
+			return added, err
+		}
+	}
+	return added, nil
+}

@@ -1,0 +1,464 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+var theJob = queue_job.AddModelJob{JobType: 1, JobParams: "x"}
+
+func addOne(t *testing.T, jobs *queue_job.Jobs, ex queue_job.Executor, options ...queue_job.AddOption) queue_job.Added {
+	t.Helper()
+	added, err := jobs.AddUnique(t.Context(), ex, theJob.With(options...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return added
+}
+
+func finish(t *testing.T, db *sql.DB, id uint64, status queue_job.JobStatus) {
+	t.Helper()
+	execute(t, db, "UPDATE async_job_tab SET job_status = ? WHERE id = ?", int32(status), id)
+}
+
+func TestAJobsRowSaysWhatItsOptionsDo(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		at := time.Unix(1_900_000_000, 1)
+		id := addOne(t, jobs, d.DB, queue_job.At(at), queue_job.WithKey("ключ 7"), queue_job.WithPriority(queue_job.PriorityUrgent), queue_job.WithMaxRetries(-1)).Id
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND start_time = 1900000001 AND job_key = ? AND key_unique IS NULL AND priority = 2 AND max_retries = -1 AND job_status = 0", id, "ключ 7"); n != 1 {
+			t.Error("the row does not say it")
+		}
+		id = addOne(t, jobs, d.DB).Id
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND start_time = 0 AND job_key IS NULL AND key_unique IS NULL AND priority = 0 AND max_retries IS NULL", id); n != 1 {
+			t.Error("without options, something is set")
+		}
+		if err := queue_job.AddAsyncJob(d.DB, theJob.With(queue_job.UniqueKey("k", queue_job.UniqueForever), queue_job.WithMaxRetries(0))); err != nil {
+			t.Fatal(err)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_key = 'k' AND key_unique = 1 AND max_retries = 0"); n != 1 {
+			t.Error("AddAsyncJob left something out")
+		}
+	})
+}
+
+func nowOf(t *testing.T, d dbtest.Database) int64 {
+	t.Helper()
+	return number(t, d.DB, "SELECT "+map[string]string{
+		"SQLite": "unixepoch()", "MariaDB": "UNIX_TIMESTAMP()", "MySQL": "UNIX_TIMESTAMP()", "PostgreSQL": "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS bigint)",
+	}[d.Name])
+}
+
+func TestADelayIsCountedByTheDatabasesClockAndNeverShort(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for i, add := range []func(job queue_job.AddModelJob) uint64{
+			func(job queue_job.AddModelJob) uint64 { return addOne(t, jobs, d.DB, queue_job.After(job.Delay)).Id },
+			func(job queue_job.AddModelJob) uint64 {
+				added, err := jobs.AddMany(t.Context(), d.DB, []queue_job.AddModelJob{theJob, job})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return added[1].Id
+			},
+		} {
+			before := nowOf(t, d)
+			id := add(theJob.With(queue_job.After(90*time.Minute + 700*time.Millisecond)))
+			start := number(t, d.DB, "SELECT start_time FROM async_job_tab WHERE id = ?", id)
+			if after := nowOf(t, d); start < before+5401 || start > after+5402 {
+				t.Errorf("way %d: starts at %d, added between %d and %d", i, start, before, after)
+			}
+		}
+	})
+}
+
+func TestADuplicateByKeyIsNotAddedAndTellsWhoIsThere(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		pending, forever := queue_job.UniqueKey("order-1", queue_job.UniqueWhilePending), queue_job.UniqueKey("order-1", queue_job.UniqueForever)
+		addOne(t, jobs, d.DB, queue_job.WithKey("order-1")) // no obstacle
+		first := addOne(t, jobs, d.DB, pending)
+		if first.Existed {
+			t.Fatal("the first one is a duplicate")
+		}
+		for _, status := range []queue_job.JobStatus{queue_job.JobStatusInit, queue_job.JobStatusContinue, queue_job.JobStatusRetry} {
+			finish(t, d.DB, first.Id, status)
+			for _, option := range []queue_job.AddOption{pending, forever} {
+				if again := addOne(t, jobs, d.DB, option); !again.Existed || again.Id != first.Id {
+					t.Errorf("beside one with status %v: %+v, want existed, id %d", status, again, first.Id)
+				}
+			}
+		}
+		if id, err := jobs.Add(t.Context(), d.DB, theJob.With(pending)); id != first.Id || err != nil {
+			t.Errorf("Add: %d, %v", id, err)
+		}
+		for name, other := range map[string]queue_job.AddModelJob{
+			"type": {JobType: 2}, "key": theJob.With(queue_job.UniqueKey("Order-1", queue_job.UniqueForever)), "uniqueness": theJob.With(queue_job.WithKey("order-1")),
+		} {
+			if name == "type" {
+				other = other.With(forever)
+			}
+			if added, err := jobs.AddUnique(t.Context(), d.DB, other); err != nil || added.Existed {
+				t.Errorf("another %s: %+v, %v", name, added, err)
+			}
+		}
+		for _, final := range []queue_job.JobStatus{queue_job.JobStatusSuccess, queue_job.JobStatusFailed, queue_job.JobStatusCancelled} {
+			finish(t, d.DB, first.Id, final)
+			if again := addOne(t, jobs, d.DB, forever); !again.Existed || again.Id != first.Id {
+				t.Errorf("for ever, beside one with status %v: %+v", final, again)
+			}
+			next := addOne(t, jobs, d.DB, pending)
+			if next.Existed || next.Id == first.Id {
+				t.Errorf("while pending, beside one with status %v: %+v", final, next)
+			}
+			first = next
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_key = 'order-1' AND job_type = 1 AND key_unique = 1"); n != 1 {
+			t.Errorf("%d rows hold the key", n)
+		}
+	})
+}
+
+func TestADuplicateLeavesTheTransactionWhole(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for i, unique := range []queue_job.Uniqueness{queue_job.UniqueWhilePending, queue_job.UniqueForever} {
+			key := queue_job.UniqueKey(fmt.Sprint("k", i), unique)
+			there := addOne(t, jobs, d.DB, key)
+			done := addOne(t, jobs, d.DB, queue_job.UniqueKey(fmt.Sprint("done", i), unique))
+			finish(t, d.DB, done.Id, queue_job.JobStatusSuccess)
+			tx := begin(t, d.DB)
+			before := addOne(t, jobs, tx)
+			if again := addOne(t, jobs, tx, key); !again.Existed || again.Id != there.Id {
+				t.Errorf("%+v, want %d", again, there.Id)
+			}
+			if again := addOne(t, jobs, tx, queue_job.UniqueKey(fmt.Sprint("done", i), unique)); again.Existed != (unique == queue_job.UniqueForever) {
+				t.Errorf("beside one that is done: %+v", again)
+			}
+			after := addOne(t, jobs, tx)
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id IN (?, ?)", before.Id, after.Id); n != 2 {
+				t.Errorf("%d of the transaction's 2 other jobs are there", n)
+			}
+		}
+	})
+}
+
+// The transaction's picture of the table is older than the job that it must not duplicate.
+func TestADuplicateIsFoundHoweverOldTheTransaction(t *testing.T) {
+	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		old := addOne(t, jobs, d.DB, queue_job.UniqueKey("done", queue_job.UniqueWhilePending))
+		tx := begin(t, d.DB)
+		if _, err := tx.Exec("SELECT * FROM async_job_tab"); err != nil {
+			t.Fatal(err)
+		}
+		there := addOne(t, jobs, d.DB, queue_job.UniqueKey("k", queue_job.UniqueWhilePending))
+		finish(t, d.DB, old.Id, queue_job.JobStatusSuccess)
+		if again := addOne(t, jobs, tx, queue_job.UniqueKey("k", queue_job.UniqueWhilePending)); !again.Existed || again.Id != there.Id {
+			t.Errorf("%+v, want %d", again, there.Id)
+		}
+		if next := addOne(t, jobs, tx, queue_job.UniqueKey("done", queue_job.UniqueWhilePending)); next.Existed {
+			t.Errorf("%+v, but the other one is done", next)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestOfManyWhoAddAKeyAtOnceOneAddsIt(t *testing.T) {
+	const rounds, adders = 15, 6
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for _, unique := range []queue_job.Uniqueness{queue_job.UniqueWhilePending, queue_job.UniqueForever} {
+			for round := range rounds {
+				key := queue_job.UniqueKey(fmt.Sprintf("round-%d-%d", unique, round), unique)
+				if unique == queue_job.UniqueWhilePending && round%3 == 0 { // one that is done is there
+					finish(t, d.DB, addOne(t, jobs, d.DB, key).Id, queue_job.JobStatusFailed)
+				}
+				ids := make([]queue_job.Added, adders)
+				errs := make([]error, adders)
+				var all sync.WaitGroup
+				for i := range adders {
+					all.Go(func() {
+						if round%2 == 0 {
+							ids[i], errs[i] = jobs.AddUnique(t.Context(), d.DB, theJob.With(key))
+							return
+						}
+						errs[i] = inTx(t.Context(), d.DB, func(tx *sql.Tx) (err error) {
+							ids[i], err = jobs.AddUnique(t.Context(), tx, theJob.With(key))
+							return err
+						})
+					})
+				}
+				all.Wait()
+				added := 0
+				for i := range adders {
+					if errs[i] != nil {
+						t.Errorf("uniqueness %d, round %d: %v", unique, round, errs[i])
+					} else if !ids[i].Existed {
+						added++
+					}
+					if ids[i].Id != ids[0].Id {
+						t.Errorf("uniqueness %d, round %d: ids %d and %d", unique, round, ids[i].Id, ids[0].Id)
+					}
+				}
+				if added != 1 {
+					t.Errorf("uniqueness %d, round %d: %d added it", unique, round, added)
+				}
+			}
+		}
+	})
+}
+
+func inTx(ctx context.Context, db *sql.DB, act func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := act(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func manyJobs(n int) []queue_job.AddModelJob {
+	list := make([]queue_job.AddModelJob, n)
+	for i := range list {
+		list[i] = queue_job.AddModelJob{JobType: 5, JobParams: i}
+		switch i % 7 {
+		case 3:
+			list[i] = list[i].With(queue_job.WithKey(fmt.Sprintf(`k"\,{}%d`, i)), queue_job.WithPriority(queue_job.PriorityHigh))
+		case 5:
+			list[i] = list[i].With(queue_job.WithMaxRetries(i))
+		}
+	}
+	return list
+}
+
+func expectIDs(t *testing.T, db *sql.DB, added []queue_job.Added) {
+	t.Helper()
+	rows, err := db.Query("SELECT id, params FROM async_job_tab WHERE job_type = 5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	paramsOf := map[uint64]string{}
+	for rows.Next() {
+		var id uint64
+		var params string
+		if err := rows.Scan(&id, &params); err != nil {
+			t.Fatal(err)
+		}
+		paramsOf[id] = params
+	}
+	for i, one := range added {
+		if paramsOf[one.Id] != fmt.Sprint(i) {
+			t.Fatalf("job %d has id %d, whose row says %q", i, one.Id, paramsOf[one.Id])
+		}
+	}
+}
+
+func TestManyJobsAreAddedInFewStatementsAndTheirIdsAreInOrder(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var others sync.WaitGroup
+		busy, stop := context.WithCancel(t.Context())
+		defer others.Wait()
+		defer stop()
+		for range 2 { // who take ids in between
+			others.Go(func() {
+				for busy.Err() == nil {
+					if _, err := jobs.AddMany(context.Background(), d.DB, []queue_job.AddModelJob{theJob, theJob, theJob}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		began := time.Now()
+		added, err := jobs.AddMany(t.Context(), d.DB, manyJobs(10_000))
+		if err != nil || len(added) != 10_000 {
+			t.Fatal(len(added), err)
+		}
+		t.Logf("10,000 jobs in %v", time.Since(began))
+		stop()
+		others.Wait()
+		expectIDs(t, d.DB, added)
+		if n := number(t, d.DB, `SELECT COUNT(*) FROM async_job_tab WHERE job_type = 5 AND priority = 1 AND job_key = ?`, `k"\,{}3`); n != 1 {
+			t.Error("a key or a priority is not what was given")
+		}
+		if n := number(t, d.DB, `SELECT COUNT(*) FROM async_job_tab WHERE job_type = 5 AND max_retries = 5 AND job_key IS NULL AND priority = 0`); n != 1 {
+			t.Error("a number of retries is not what was given")
+		}
+	})
+}
+
+func TestManyJobsHaveTheRightIdsWhateverTheStepBetweenIds(t *testing.T) {
+	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		conn, err := d.DB.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.ExecContext(t.Context(), "SET SESSION auto_increment_increment = 3, SESSION auto_increment_offset = 2"); err != nil {
+			t.Fatal(err)
+		}
+		added, err := open(t, d.DB).AddMany(t.Context(), conn, manyJobs(2500))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if added[1].Id-added[0].Id != 3 {
+			t.Fatalf("ids %d and %d: the step is not 3", added[0].Id, added[1].Id)
+		}
+		expectIDs(t, d.DB, added)
+	})
+}
+
+func TestManyJobsInATransactionAreAllThereOrNone(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		d.DB.SetMaxOpenConns(1)
+		jobs := open(t, d.DB)
+		tx := begin(t, d.DB)
+		if _, err := jobs.AddMany(t.Context(), tx, manyJobs(1500)); err != nil {
+			t.Fatal(err)
+		}
+		tx.Rollback()
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != 0 {
+			t.Errorf("%d rows are left of a transaction that was rolled back", n)
+		}
+		if err := inTx(t.Context(), d.DB, func(tx *sql.Tx) error {
+			_, err := jobs.AddMany(t.Context(), tx, manyJobs(1500))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := jobs.AddMany(t.Context(), d.DB, manyJobs(1500)); err != nil {
+			t.Fatal(err)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != 3000 {
+			t.Errorf("%d rows, want 3000", n)
+		}
+	})
+}
+
+func TestAmongManyJobsADuplicateIsToldFromTheOthers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		there := addOne(t, jobs, d.DB, queue_job.UniqueKey("b", queue_job.UniqueForever))
+		added, err := jobs.AddMany(t.Context(), d.DB, []queue_job.AddModelJob{
+			theJob,
+			theJob.With(queue_job.UniqueKey("a", queue_job.UniqueWhilePending)),
+			theJob.With(queue_job.UniqueKey("b", queue_job.UniqueForever)),
+			theJob,
+			theJob.With(queue_job.UniqueKey("a", queue_job.UniqueWhilePending)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if added[0].Existed || added[1].Existed || !added[2].Existed || added[3].Existed || !added[4].Existed || added[2].Id != there.Id || added[4].Id != added[1].Id {
+			t.Errorf("%+v", added)
+		}
+	})
+}
+
+func TestManyLargeJobsAreSplitBySize(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		large := queue_job.AddModelJob{JobType: 1, JobParams: strings.Repeat("世", queue_job.ParamsMax-2)}
+		list := make([]queue_job.AddModelJob, 600) // 7 MB
+		for i := range list {
+			list[i] = large
+		}
+		if _, err := open(t, d.DB).AddMany(t.Context(), d.DB, list); err != nil {
+			t.Fatal(err)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE LENGTH(params) >= 4096"); n != 600 {
+			t.Errorf("%d rows, want 600", n)
+		}
+	})
+}
+
+func TestWhatCannotBeAddedIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		tx := begin(t, d.DB)
+		for what, option := range map[string]queue_job.AddOption{
+			"ten years":   queue_job.After(12 * 365 * 24 * time.Hour),
+			"2106":        queue_job.At(time.Unix(1<<33, 0)),
+			"128":         queue_job.WithKey(strings.Repeat("k", 129)),
+			"white space": queue_job.WithKey("k\n"),
+			"UTF-8":       queue_job.WithKey("\xff"),
+			"zero":        queue_job.WithKey("a\x00b"),
+			"needs a key": queue_job.UniqueKey("", queue_job.UniqueForever),
+			"retries":     queue_job.WithMaxRetries(-2),
+			"priority":    queue_job.WithPriority(3),
+			"use one":     func(j *queue_job.AddModelJob) { j.StartTime, j.Delay = 1, 1 },
+		} {
+			if _, err := jobs.AddUnique(t.Context(), tx, theJob.With(option)); err == nil || !strings.Contains(err.Error(), what) {
+				t.Errorf("%s: %v", what, err)
+			}
+			if _, err := jobs.AddMany(t.Context(), tx, []queue_job.AddModelJob{theJob, theJob.With(option)}); err == nil || !strings.Contains(err.Error(), "job 2 of 2") {
+				t.Errorf("%s among many: %v", what, err)
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != 0 {
+			t.Errorf("%d rows", n)
+		}
+		if _, err := jobs.Add(t.Context(), d.DB, theJob.With(queue_job.WithKey(strings.Repeat("世", 128)))); err != nil {
+			t.Error(err)
+		}
+		if _, err := jobs.Add(t.Context(), d.DB, theJob.With(queue_job.WithKey(" k"))); !errors.Is(err, queue_job.ErrBadKey) {
+			t.Error(err)
+		}
+	})
+}
+
+type greeting struct {
+	Name  string
+	Times int
+}
+
+func TestAJobWithATypeReachesItsHandlerAndOneThatDoesNotDecodeHasFailedAtOnce(t *testing.T) {
+	hello := queue_job.Define[greeting](1, "hello")
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		got := make(chan greeting, 1)
+		cfg := hello.Handle(func(_ context.Context, _ *queue_job.Job, g greeting) error {
+			got <- g
+			return nil
+		})
+		if cfg.ServiceName != "hello" || cfg.JobType != 1 {
+			t.Errorf("service %q, type %d", cfg.ServiceName, cfg.JobType)
+		}
+		cfg.NeedRetry, cfg.MaxRetries = true, 5
+		start(t, d.DB, cfg)
+		if _, err := open(t, d.DB).Add(t.Context(), d.DB, hello.New(greeting{"Anna", 3}, queue_job.WithKey("anna"))); err != nil {
+			t.Fatal(err)
+		}
+		if g := <-got; g != (greeting{"Anna", 3}) {
+			t.Errorf("%+v", g)
+		}
+		addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, JobParams: map[string]string{"Times": "many"}})
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 1")
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE outcome = 'failed' AND error LIKE '%hello%Times%'"); n != 1 {
+			t.Error("the reason is not in the log")
+		}
+	})
+}
