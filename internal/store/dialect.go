@@ -37,6 +37,7 @@ type dialect struct {
 	byDue       string // index hint: by job_type, job_status, priority, start_time, id
 	byKey       string // index hint: by job_key, job_type, key_unique
 	lockingRead string // what a SELECT says to see what is committed, not the transaction's picture of it
+	forUpdate   string // what a SELECT says to lock its rows until the transaction's end
 	idIn        string // format: the id is one of a list
 	integer     string // format: a column of whole numbers, whatever is in it
 	atOnce      string // start_time is 0

@@ -41,6 +41,7 @@ func mysqlFamily(name string) dialect {
 		byDue:       "FORCE INDEX (async_job_due)",
 		byKey:       "FORCE INDEX (async_job_key)",
 		lockingRead: " LOCK IN SHARE MODE",
+		forUpdate:   " FOR UPDATE",
 		idIn:        "id IN (%s)",
 		integer:     "%s",
 		atOnce:      "start_time = 0",

@@ -39,6 +39,7 @@ var postgres = dialect{
 	returning:   " RETURNING id",
 	addMany:     addByArrays,
 
+	forUpdate:   " FOR UPDATE",
 	idIn:        "id = ANY(CAST((SELECT '{%s}') AS bigint[]))",
 	integer:     "%s",
 	atOnce:      "start_time BETWEEN 0 AND 0",

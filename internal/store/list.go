@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Listed is a row with all its columns.
+type Listed struct {
+	Row
+	UpdateTime int64 // unix seconds
+	Unique     bool
+	Progress   string
+	Result     string
+}
+
+// Filter says which rows to list. Zero values do not restrict; ranges are unix seconds, the last one left out.
+type Filter struct {
+	IDs      []uint64
+	Types    []int32
+	Statuses []int32
+	Key      string
+
+	CreatedFrom, CreatedTo int64
+	UpdatedFrom, UpdatedTo int64
+	DueFrom, DueTo         int64
+
+	After, Before uint64 // ids, left out themselves
+	Descending    bool
+}
+
+// List reads rows in the order of their ids, or from the last to the first; at most limit of them.
+func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
+	args := s.arguments()
+	index, order := "", "id"
+	if f.Descending {
+		order = "id DESC"
+	}
+	where := []string{"id > " + args.id(f.After)}
+	and := func(format string, values ...any) { where = append(where, fmt.Sprintf(format, values...)) }
+	if f.Before > 0 {
+		and("id < %s", args.id(f.Before))
+	}
+	if len(f.IDs) > 0 {
+		index = s.byPrimary
+		and("%s", args.in(s, f.IDs))
+	}
+	if f.Key != "" {
+		index = s.byKey
+		and("job_key = %s", args.value(f.Key))
+	}
+	if len(f.Types) > 0 {
+		and("job_type IN (%s)", numbers(f.Types))
+	}
+	if len(f.Statuses) > 0 {
+		and("%s", anyStatus(f.Statuses))
+	}
+	for _, r := range []struct {
+		what     string
+		from, to int64
+	}{
+		{"create_time", f.CreatedFrom, f.CreatedTo}, {"update_time", f.UpdatedFrom, f.UpdatedTo},
+		{"(CASE WHEN start_time > 0 THEN start_time ELSE create_time END)", f.DueFrom, f.DueTo},
+	} {
+		if r.from > 0 {
+			and("%s >= %s", r.what, args.number(r.from))
+		}
+		if r.to > 0 {
+			and("%s < %s", r.what, args.number(r.to))
+		}
+	}
+	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, COALESCE(key_unique, 0), COALESCE(progress, ''), COALESCE(result, '') FROM %s %s WHERE %s ORDER BY %s LIMIT %s",
+		s.rowColumns("params"), fmt.Sprintf(s.integer, "update_time"), s.jobs, index, strings.Join(where, " AND "), order, args.number(int64(limit))), args.list...)
+	return rows, wrap("list jobs", err)
+}
+
+func listedPlaces(l *Listed) []any {
+	return []any{
+		&l.ID, &l.Params, &l.JobType, &l.Status, &l.StartTime, &l.CreateTime, &l.Term, &l.Attempts, &l.Retries, &l.Lost, &l.Priority, &l.MaxRetries, &l.Changes, &l.Key,
+		&l.UpdateTime, &l.Unique, &l.Progress, &l.Result,
+	}
+}
+
+// anyStatus says that the status is one of these; a NULL is 0.
+func anyStatus(statuses []int32) string {
+	condition := fmt.Sprintf("job_status IN (%s)", numbers(statuses))
+	if slices.Contains(statuses, 0) {
+		condition = "(" + condition + " OR job_status IS NULL)"
+	}
+	return condition
+}
+
+// Counted is how many rows of a type have a status.
+type Counted struct {
+	JobType, Status int32
+	Rows            int64
+}
+
+// Count counts rows by type and status along the due index; none given: of all types, or with every status. It reads an
+// index entry for each row that it counts. A NULL status is counted as 0, in an entry of its own.
+func (s *Store) Count(ctx context.Context, types, statuses []int32) ([]Counted, error) {
+	where := []string{"id > 0"}
+	if len(types) > 0 {
+		where = append(where, fmt.Sprintf("job_type IN (%s)", numbers(types)))
+	}
+	if len(statuses) > 0 {
+		where = append(where, anyStatus(statuses))
+	}
+	counts, err := read(ctx, s, each(func(c *Counted) []any { return []any{&c.JobType, &c.Status, &c.Rows} }),
+		fmt.Sprintf("SELECT job_type, COALESCE(job_status, 0), COUNT(*) FROM %s %s WHERE %s GROUP BY job_type, job_status ORDER BY job_type, job_status",
+			s.jobs, s.byDue, strings.Join(where, " AND ")))
+	return counts, wrap("count jobs", err)
+}
+
+// AttemptsOf reads what the log has of a job's attempts, in their order.
+func (s *Store) AttemptsOf(ctx context.Context, id uint64) ([]Attempt, error) {
+	args := s.arguments()
+	list, err := read(ctx, s, each(func(a *Attempt) []any {
+		return []any{&a.JobID, &a.Attempt, &a.Term, &a.Outcome, &a.Error, &a.Started, &a.Finished, &a.Instance}
+	}), fmt.Sprintf("SELECT %s FROM %s WHERE job_id = %s ORDER BY attempt, term", attemptColumns, s.attempts, args.id(id)), args.list...)
+	return list, wrap("attempts of the job", err)
+}

@@ -1,0 +1,258 @@
+package queue_job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Which says which jobs a verb is for: ID or Key makes one.
+type Which struct {
+	ids     []uint64
+	jobType int32
+	key     string
+	byKey   bool
+}
+
+// ID is for the jobs with these ids.
+func ID(ids ...uint64) Which { return Which{ids: store.SortedIDs(ids)} }
+
+// Key is for all jobs of a type with a business key that are in a state in which the verb can do something: mostly one.
+// The verbs that change jobs look for them as the transaction sees the table: under REPEATABLE READ, a job that was added
+// after the transaction's first statement is not found.
+func Key(jobType int32, key string) Which { return Which{jobType: jobType, key: key, byKey: true} }
+
+func (w Which) String() string {
+	switch {
+	case w.byKey:
+		return fmt.Sprintf("jobs of type %d with key %q", w.jobType, w.key)
+	case len(w.ids) == 1:
+		return fmt.Sprintf("job %d", w.ids[0])
+	default:
+		return fmt.Sprintf("%d jobs by id", len(w.ids))
+	}
+}
+
+// ErrInFlight is the cause when a job cannot be changed because a handler has it.
+var ErrInFlight = errors.New("in flight")
+
+// Cancel takes jobs back that are not done, and returns how many. One that runs is cancelled too: its handler's context
+// ends within a second, and whatever comes of the run is dropped. 0 is no error: the jobs are done, or there are none.
+func (j *Jobs) Cancel(ctx context.Context, ex Executor, which Which) (int, error) {
+	n, err := j.steer(ctx, ex, which, (*store.Store).Cancel)
+	return n, steerErr("cancel", which, err)
+}
+
+// Reschedule has waiting jobs fall due at another time, or up to a second later, and returns how many. A time that has
+// passed means at once. 0 is no error: the jobs are done, or there are none. If a job is in flight, the error is
+// ErrInFlight; the others are changed.
+func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Which, at time.Time) (int, error) {
+	second, err := unixSecond(at)
+	if err != nil {
+		return 0, steerErr("reschedule", which, err)
+	}
+	n, err := j.steerWaiting(ctx, ex, which, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+		return st.Reschedule(ctx, ids, int64(second))
+	})
+	return n, steerErr("reschedule", which, err)
+}
+
+// SetParams gives waiting jobs other parameters, stored as JSON like those of an added job, and returns how many. 0 is no
+// error: the jobs are done, or there are none. If a job is in flight, the error is ErrInFlight: its handler has the old
+// ones, and a retry would have others. The other jobs are changed.
+func (j *Jobs) SetParams(ctx context.Context, ex Executor, which Which, params any) (int, error) {
+	text, err := encode(params)
+	if err != nil {
+		return 0, steerErr("change", which, err)
+	}
+	n, err := j.steerWaiting(ctx, ex, which, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+		return st.SetParams(ctx, ids, text)
+	})
+	return n, steerErr("change", which, err)
+}
+
+// SetPriority gives jobs that are not done another priority, and returns how many. For one that runs, it counts if it runs
+// again. 0 is no error: the jobs are done, or there are none.
+func (j *Jobs) SetPriority(ctx context.Context, ex Executor, which Which, p Priority) (int, error) {
+	if err := checkPriority(p); err != nil {
+		return 0, steerErr("set the priority of", which, err)
+	}
+	n, err := j.steer(ctx, ex, which, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+		return st.SetPriority(ctx, ids, int32(p))
+	})
+	return n, steerErr("set the priority of", which, err)
+}
+
+const steerRowsMax = 1000
+
+type change func(*store.Store, context.Context, []uint64) (int, error)
+
+// steer changes the jobs, so many at a time; by key, those that are not final.
+func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, change change) (changed int, err error) {
+	st := j.store.Through(ex)
+	ids, err := which.find(ctx, st, store.Pending)
+	for some := range slices.Chunk(ids, steerRowsMax) {
+		if err != nil {
+			break
+		}
+		var n int
+		n, err = change(st, ctx, some)
+		changed += n
+	}
+	return changed, err
+}
+
+// steerWaiting is steer for a change that leaves out jobs in flight; if there were such, it is ErrInFlight.
+func (j *Jobs) steerWaiting(ctx context.Context, ex Executor, which Which, change change) (changed int, err error) {
+	var busy []uint64
+	changed, err = j.steer(ctx, ex, which, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+		n, err := change(st, ctx, ids)
+		if err == nil && n < len(ids) {
+			var some []uint64
+			some, err = st.InState(ctx, ids, store.InFlight)
+			busy = append(busy, some...)
+		}
+		return n, err
+	})
+	if err == nil && len(busy) > 0 {
+		err = fmt.Errorf("%w: job %d", ErrInFlight, busy[0])
+		if len(busy) > 1 {
+			err = fmt.Errorf("%w and %d others", err, len(busy)-1)
+		}
+	}
+	return changed, err
+}
+
+// find returns the ids of the jobs; by key, of those in the state.
+func (w Which) find(ctx context.Context, st *store.Store, state store.State) ([]uint64, error) {
+	if !w.byKey {
+		return w.ids, nil
+	}
+	if w.key == "" {
+		return nil, fmt.Errorf("%w: it is empty", ErrBadKey)
+	}
+	return st.JobsOfKey(ctx, w.jobType, w.key, state)
+}
+
+func steerErr(verb string, which Which, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %v: %w", verb, which, err)
+}
+
+// Retried is what came of retrying jobs.
+type Retried struct {
+	// Jobs is how many run again.
+	Jobs int
+	// Taken are the ids of those that do not, because another job of the type now has their key as its unique one.
+	Taken []uint64
+}
+
+// Retry has failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they are.
+// One whose key another job has by now as its unique one is left as it is, and the result says so.
+func (j *Jobs) Retry(ctx context.Context, ex Executor, which Which) (Retried, error) {
+	st := j.store.Through(ex)
+	ids, err := which.find(ctx, st, store.GivenUp)
+	if err != nil {
+		return Retried{}, steerErr("retry", which, err)
+	}
+	var all Retried
+	err = retryAll(ctx, st, ids, &all)
+	return all, steerErr("retry", which, err)
+}
+
+func retryAll(ctx context.Context, st *store.Store, ids []uint64, all *Retried) error {
+	for some := range slices.Chunk(ids, steerRowsMax) {
+		n, taken, err := st.Retry(ctx, some)
+		all.Jobs += n
+		all.Taken = append(all.Taken, taken...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RetryRange says which jobs RetryAll retries.
+type RetryRange struct {
+	// JobType is the type of the jobs.
+	JobType int32
+	// From and To limit when the jobs failed, or were last changed since; To itself is left out. Zero: no limit.
+	From, To time.Time
+	// Cancelled has cancelled jobs retried too. Default: failed ones only.
+	Cancelled bool
+	// Limit is how many jobs are retried at most, the oldest first. Default 0: all.
+	Limit int
+}
+
+// RetryAll retries all failed jobs of a type, up to a thousand in a statement. Through a *sql.DB, each statement is
+// committed by itself; after an error, the result has what was retried before.
+//
+// On MySQL and SQLite it reads the index entries of the type's failed jobs, on PostgreSQL the table.
+func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Retried, error) {
+	const pageIDsMax = 10 * steerRowsMax
+	from, to := int64(0), int64(1)<<40
+	if !which.From.IsZero() {
+		from = which.From.Unix()
+	}
+	if !which.To.IsZero() {
+		to = which.To.Unix()
+	}
+	st := j.store.Through(ex)
+	var all Retried
+	for after := uint64(0); ; {
+		limit := pageIDsMax
+		if which.Limit > 0 {
+			limit = min(limit, which.Limit-all.Jobs)
+		}
+		ids, err := st.GivenUpJobs(ctx, which.JobType, which.Cancelled, from, to, after, limit)
+		if err == nil {
+			err = retryAll(ctx, st, ids, &all)
+		}
+		if err != nil {
+			return all, fmt.Errorf("retry jobs of type %d: %w", which.JobType, err)
+		}
+		if len(ids) < limit || which.Limit > 0 && all.Jobs >= which.Limit {
+			return all, nil
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// Pause stops a job type on all instances, from any process: within a second no job of it starts any more. What runs, runs
+// to its end. It stays paused, over restarts too, until Resume. The result tells whether it ran before.
+func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
+	changed, err = j.store.Through(ex).Pause(ctx, jobType)
+	return changed, typeErr(jobType, err)
+}
+
+// Resume lets a paused job type go on, within a second. The result tells whether it was paused.
+func (j *Jobs) Resume(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
+	changed, err = j.store.Through(ex).Resume(ctx, jobType)
+	return changed, typeErr(jobType, err)
+}
+
+func typeErr(jobType int32, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("job type %d: %w", jobType, err)
+}
+
+// Paused returns the job types that are paused, and since when.
+func (j *Jobs) Paused(ctx context.Context, ex Executor) (map[int32]time.Time, error) {
+	list, err := j.store.Through(ex).PausedTypes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	since := make(map[int32]time.Time, len(list))
+	for _, p := range list {
+		since[p.JobType] = time.Unix(p.Since, 0)
+	}
+	return since, nil
+}

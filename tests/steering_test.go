@@ -1,0 +1,458 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// changed expects a verb to have changed so many jobs.
+func changed(t *testing.T, want int) func(int, error) {
+	return func(n int, err error) {
+		t.Helper()
+		if n != want || err != nil {
+			t.Errorf("changed %d, want %d: %v", n, want, err)
+		}
+	}
+}
+
+func get(t *testing.T, jobs *queue_job.Jobs, db *sql.DB, id uint64) *queue_job.JobInfo {
+	t.Helper()
+	info, err := jobs.Get(t.Context(), db, queue_job.ID(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func inAnHour() queue_job.AddOption { return queue_job.After(time.Hour) }
+
+func TestACancelledJobDoesNotRun(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		byID := addOne(t, jobs, d.DB).Id
+		byKey := []uint64{addOne(t, jobs, d.DB, queue_job.WithKey("order-1")).Id, addOne(t, jobs, d.DB, queue_job.UniqueKey("order-1", queue_job.UniqueForever)).Id}
+		done := addOne(t, jobs, d.DB, queue_job.WithKey("order-1")).Id
+		finish(t, d.DB, done, queue_job.JobStatusSuccess)
+		stays := addOne(t, jobs, d.DB, queue_job.WithKey("order-2")).Id
+		changed(t, 1)(jobs.Cancel(t.Context(), d.DB, queue_job.ID(byID)))
+		changed(t, 2)(jobs.Cancel(t.Context(), d.DB, queue_job.Key(1, "order-1")))
+		changed(t, 0)(jobs.Cancel(t.Context(), d.DB, queue_job.Key(1, "order-1")))
+		changed(t, 0)(jobs.Cancel(t.Context(), d.DB, queue_job.Key(2, "order-2")))
+		changed(t, 0)(jobs.Cancel(t.Context(), d.DB, queue_job.ID(done, 99)))
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		awaitRuns(t, &ran, 1)
+		after := addOne(t, jobs, d.DB).Id
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND job_status = 1", after)
+		for _, run := range ran.all() {
+			if run.id != stays && run.id != after {
+				t.Errorf("job %d ran", run.id)
+			}
+		}
+		for _, id := range append(byKey, byID) {
+			if s := get(t, jobs, d.DB, id).Status; s != queue_job.JobStatusCancelled {
+				t.Errorf("job %d is %v", id, s)
+			}
+		}
+	})
+}
+
+func TestACancellationInATransactionHoldsIfItCommits(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		id := addOne(t, jobs, d.DB, queue_job.WithKey("k"), inAnHour()).Id
+		tx := begin(t, d.DB)
+		changed(t, 1)(jobs.Cancel(t.Context(), tx, queue_job.Key(1, "k")))
+		tx.Rollback()
+		if s := get(t, jobs, d.DB, id).Status; s != queue_job.JobStatusInit {
+			t.Errorf("rolled back: %v", s)
+		}
+		tx = begin(t, d.DB)
+		changed(t, 1)(jobs.Cancel(t.Context(), tx, queue_job.Key(1, "k")))
+		// The last one wins: a new one in the same transaction.
+		next := addOne(t, jobs, tx, queue_job.UniqueKey("k", queue_job.UniqueWhilePending))
+		commit(t, tx)
+		if s := get(t, jobs, d.DB, id).Status; s != queue_job.JobStatusCancelled || next.Existed {
+			t.Errorf("committed: %v, %+v", s, next)
+		}
+	})
+}
+
+// A waiting row may be in a runner's memory as it was before.
+func TestARescheduledJobRunsAtItsNewTime(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		far := addOne(t, jobs, d.DB, inAnHour()).Id
+		near := addOne(t, jobs, d.DB, queue_job.After(2*time.Second), queue_job.WithKey("near")).Id
+		changed(t, 1)(jobs.Reschedule(t.Context(), d.DB, queue_job.ID(far), time.Time{}))
+		changed(t, 1)(jobs.Reschedule(t.Context(), d.DB, queue_job.Key(1, "near"), time.Now().Add(4*time.Second)))
+		began := time.Now()
+		runs := awaitRuns(t, &ran, 2)
+		if runs[0].id != far || runs[1].id != near {
+			t.Fatalf("jobs %d and %d ran, want %d and %d", runs[0].id, runs[1].id, far, near)
+		}
+		if took := runs[0].started.Sub(began); took > 3*time.Second*slack {
+			t.Errorf("the one that was made due at once started after %v", took)
+		}
+		if took := runs[1].started.Sub(began); took < 2900*time.Millisecond || took > 7*time.Second*slack {
+			t.Errorf("the one that was put off for 4 s started after %v", took)
+		}
+		changed(t, 0)(jobs.Reschedule(t.Context(), d.DB, queue_job.ID(far, near), time.Now()))
+	})
+}
+
+func TestAJobWhoseParametersWereChangedRunsWithTheNewOnes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		var ids []uint64
+		for range 5 {
+			ids = append(ids, addOne(t, jobs, d.DB, queue_job.After(2*time.Second)).Id) // it waits in memory
+		}
+		time.Sleep(500 * time.Millisecond)
+		changed(t, 5)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(ids...), map[string]string{"say": "<новое>"}))
+		for _, run := range awaitRuns(t, &ran, 5) {
+			if run.job.JobParams != `{"say":"<новое>"}` {
+				t.Errorf("job %d ran with %s", run.id, run.job.JobParams)
+			}
+		}
+	})
+}
+
+func TestAJobInFlightIsNeitherChangedNorRescheduled(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		hold, running := make(chan struct{}), make(chan struct{}, 2)
+		var once sync.Once
+		release := func() { once.Do(func() { close(hold) }) }
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error {
+			running <- struct{}{}
+			<-hold
+			return nil
+		}})
+		t.Cleanup(release)
+		busy := addOne(t, jobs, d.DB, queue_job.WithKey("k")).Id
+		<-running
+		idle := addOne(t, jobs, d.DB, queue_job.WithKey("k"), inAnHour()).Id
+		n, err := jobs.SetParams(t.Context(), d.DB, queue_job.Key(1, "k"), "new")
+		if n != 1 || !errors.Is(err, queue_job.ErrInFlight) {
+			t.Errorf("%d, %v; want one changed and the other in flight", n, err)
+		}
+		if n, err := jobs.Reschedule(t.Context(), d.DB, queue_job.ID(busy), time.Now()); n != 0 || !errors.Is(err, queue_job.ErrInFlight) {
+			t.Errorf("reschedule: %d, %v", n, err)
+		}
+		changed(t, 2)(jobs.SetPriority(t.Context(), d.DB, queue_job.Key(1, "k"), queue_job.PriorityUrgent))
+		if i := get(t, jobs, d.DB, busy); !i.InFlight || i.JobParams != `"x"` || i.Attempts != 1 || i.Priority != queue_job.PriorityUrgent {
+			t.Errorf("%+v", i)
+		}
+		if i := get(t, jobs, d.DB, idle); i.InFlight || i.JobParams != `"new"` {
+			t.Errorf("%+v", i)
+		}
+		release()
+		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		changed(t, 0)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(busy), "late"))
+	})
+}
+
+func TestAFailedOrCancelledJobIsRetriedFromTheStart(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var ran runs
+		good := make(chan struct{})
+		cancelled := addOne(t, jobs, d.DB, inAnHour()).Id
+		changed(t, 1)(jobs.Cancel(t.Context(), d.DB, queue_job.ID(cancelled)))
+		execute(t, d.DB, "UPDATE async_job_tab SET create_time = create_time - 10000000") // longer ago than a runner looks back
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			select {
+			case <-good:
+				return nil
+			default:
+				return errors.New("no")
+			}
+		}})
+		failed := addOne(t, jobs, d.DB).Id
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND retries = 1")
+		close(good)
+		retried, err := jobs.Retry(t.Context(), d.DB, queue_job.ID(failed, cancelled, 99))
+		if err != nil || retried.Jobs != 2 || len(retried.Taken) != 0 {
+			t.Errorf("%+v, %v", retried, err)
+		}
+		awaitNumber(t, d.DB, 2, 10*time.Second, succeeded)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE retries = 0 AND lost = 0"); n != 2 {
+			t.Errorf("%d rows say that they were not retried", n)
+		}
+		attempts, err := jobs.Attempts(t.Context(), d.DB, failed)
+		if err != nil || len(attempts) != 2 || attempts[0].Attempt != 1 || attempts[0].Outcome != "retry" || attempts[1].Outcome != "failed" || attempts[1].Error != "no" || attempts[1].Started.IsZero() {
+			t.Errorf("%+v, %v", attempts, err)
+		}
+		if retried, err := jobs.Retry(t.Context(), d.DB, queue_job.ID(failed)); err != nil || retried.Jobs != 0 {
+			t.Errorf("one that succeeded: %+v, %v", retried, err)
+		}
+	})
+}
+
+func TestAJobWhoseKeyIsTakenIsNotRetried(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		whilePending := queue_job.UniqueKey("k", queue_job.UniqueWhilePending)
+		old := addOne(t, jobs, d.DB, whilePending, inAnHour()).Id
+		finish(t, d.DB, old, queue_job.JobStatusFailed)
+		next := addOne(t, jobs, d.DB, whilePending, inAnHour()).Id
+		free := addOne(t, jobs, d.DB, queue_job.WithKey("other"), inAnHour()).Id
+		unique := addOne(t, jobs, d.DB, queue_job.UniqueKey("third", queue_job.UniqueForever), inAnHour()).Id
+		finish(t, d.DB, free, queue_job.JobStatusFailed)
+		finish(t, d.DB, unique, queue_job.JobStatusFailed)
+		retried, err := jobs.Retry(t.Context(), d.DB, queue_job.ID(free, old, unique))
+		if err != nil || retried.Jobs != 2 || !slices.Equal(retried.Taken, []uint64{old}) {
+			t.Errorf("%+v, %v; want two, and %d left", retried, err, old)
+		}
+		if s := get(t, jobs, d.DB, old).Status; s != queue_job.JobStatusFailed {
+			t.Errorf("it is %v", s)
+		}
+		if again := addOne(t, jobs, d.DB, whilePending); !again.Existed || again.Id != next {
+			t.Errorf("%+v", again)
+		}
+		if retried, err = jobs.Retry(t.Context(), d.DB, queue_job.Key(1, "k")); err != nil || retried.Jobs != 0 || len(retried.Taken) != 1 {
+			t.Errorf("by key: %+v, %v", retried, err)
+		}
+	})
+}
+
+func TestAllFailedJobsOfATimeAreRetriedInChunks(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		add(t, d.DB, 2600, 0)
+		addType(t, d.DB, 2, 10, 0)
+		const outage = 1_700_000_000
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2, update_time = ?", outage)
+		execute(t, d.DB, "UPDATE async_job_tab SET update_time = ? WHERE id <= 50", outage-1)
+		execute(t, d.DB, "UPDATE async_job_tab SET update_time = ? WHERE id > 50 AND id <= 100", outage+3600)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 5 WHERE id > 100 AND id <= 150")
+		during := queue_job.RetryRange{JobType: 1, From: time.Unix(outage, 0), To: time.Unix(outage+3600, 0)}
+		some := during
+		some.Limit = 1200
+		for _, c := range []struct {
+			which queue_job.RetryRange
+			want  int
+		}{{some, 1200}, {during, 1250}, {during, 0}, {queue_job.RetryRange{JobType: 1, Cancelled: true, To: during.To}, 100}, {queue_job.RetryRange{JobType: 1}, 50}} {
+			if retried, err := jobs.RetryAll(t.Context(), d.DB, c.which); err != nil || retried.Jobs != c.want {
+				t.Errorf("%+v: %+v, %v; want %d", c.which, retried, err, c.want)
+			}
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND job_type = 1"); n != 2600 {
+			t.Errorf("%d of 2600 wait", n)
+		}
+	})
+}
+
+func TestAJobIsReadAsItStands(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		before := time.Now().Add(-time.Second)
+		due := time.Unix(1_900_000_000, 0)
+		id := addOne(t, jobs, d.DB, queue_job.At(due), queue_job.UniqueKey("k", queue_job.UniqueForever), queue_job.WithPriority(queue_job.PriorityHigh), queue_job.WithMaxRetries(0)).Id
+		execute(t, d.DB, "UPDATE async_job_tab SET progress = '3 of 4', result = 'fine' WHERE id = ?", id)
+		i, err := jobs.Get(t.Context(), d.DB, queue_job.Key(1, "k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i.Id != id || i.JobType != 1 || i.JobParams != `"x"` || i.Status != queue_job.JobStatusInit || !i.Pending() || !i.Due.Equal(due) || i.Created.Before(before) || i.Updated.Before(before) ||
+			i.InFlight || i.Key != "k" || !i.Unique || i.Priority != queue_job.PriorityHigh || *i.MaxRetries != 0 || i.Progress != "3 of 4" || i.Result != "fine" {
+			t.Errorf("%+v", i)
+		}
+		execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES ('', 7, NULL, NULL, 5, 6)")
+		bare, err := jobs.List(t.Context(), d.DB, queue_job.Filter{JobTypes: []int32{7}})
+		if err != nil || len(bare) != 1 || bare[0].Status != queue_job.JobStatusInit || bare[0].MaxRetries != nil || bare[0].Unique || bare[0].Due.Unix() != 5 || bare[0].Updated.Unix() != 6 {
+			t.Errorf("%+v, %v", bare, err)
+		}
+		for _, none := range []queue_job.Which{queue_job.ID(99), queue_job.ID(), queue_job.Key(1, "none"), queue_job.Key(1, ""), queue_job.Key(2, "k")} {
+			if _, err := jobs.Get(t.Context(), d.DB, none); !errors.Is(err, queue_job.ErrNoJob) {
+				t.Errorf("%v: %v", none, err)
+			}
+		}
+	})
+}
+
+func TestJobsAreListedInPagesBothWays(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		addType(t, d.DB, 1, 25, 0)
+		addType(t, d.DB, 2, 25, 1_900_000_000)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2, update_time = 1000 WHERE id % 5 = 0")
+		execute(t, d.DB, "UPDATE async_job_tab SET job_key = 'k', create_time = 2000 WHERE id % 10 = 1")
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = NULL WHERE id % 5 = 3")
+		list := func(f queue_job.Filter) (ids []uint64) {
+			t.Helper()
+			for f.Limit = 7; ; {
+				page, err := jobs.List(t.Context(), d.DB, f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, i := range page {
+					ids = append(ids, i.Id)
+				}
+				if len(page) < 7 {
+					return ids
+				}
+				f.After = page[6].Id
+				if f.NewestFirst {
+					f.After, f.Before = 0, page[6].Id
+				}
+			}
+		}
+		where := func(fits func(id uint64) bool) (ids []uint64) {
+			for id := uint64(1); id <= 50; id++ {
+				if fits(id) {
+					ids = append(ids, id)
+				}
+			}
+			return ids
+		}
+		for name, c := range map[string]struct {
+			filter queue_job.Filter
+			fits   func(id uint64) bool
+		}{
+			"all":                   {queue_job.Filter{}, func(uint64) bool { return true }},
+			"type":                  {queue_job.Filter{JobTypes: []int32{2}}, func(id uint64) bool { return id > 25 }},
+			"failed":                {queue_job.Filter{Statuses: []queue_job.JobStatus{queue_job.JobStatusFailed}}, func(id uint64) bool { return id%5 == 0 }},
+			"pending":               {queue_job.Filter{Statuses: queue_job.PendingStatuses, JobTypes: []int32{1, 2}}, func(id uint64) bool { return id%5 != 0 }},
+			"key":                   {queue_job.Filter{Key: "k"}, func(id uint64) bool { return id%10 == 1 }},
+			"key and type":          {queue_job.Filter{Key: "k", JobTypes: []int32{1}}, func(id uint64) bool { return id%10 == 1 && id <= 25 }},
+			"created":               {queue_job.Filter{CreatedTo: time.Unix(2001, 0)}, func(id uint64) bool { return id%10 == 1 }},
+			"updated":               {queue_job.Filter{UpdatedFrom: time.Unix(1000, 0), UpdatedTo: time.Unix(1001, 0)}, func(id uint64) bool { return id%5 == 0 }},
+			"due":                   {queue_job.Filter{DueFrom: time.Unix(1_900_000_000, 0)}, func(id uint64) bool { return id > 25 }},
+			"due as it was created": {queue_job.Filter{DueFrom: time.Unix(2000, 0), DueTo: time.Unix(2001, 0)}, func(id uint64) bool { return id <= 25 && id%10 == 1 }},
+		} {
+			want := where(c.fits)
+			if got := list(c.filter); !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+			c.filter.NewestFirst = true
+			slices.Reverse(want)
+			if got := list(c.filter); !slices.Equal(got, want) {
+				t.Errorf("%s, newest first: %v, want %v", name, got, want)
+			}
+		}
+	})
+}
+
+func TestJobsAreCountedByTypeAndStatusAndPausedTypesShow(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		addType(t, d.DB, 1, 20, 0)
+		addType(t, d.DB, -2, 5, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1 WHERE id <= 7")
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = NULL WHERE id IN (8, 9)")
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 4 WHERE id = 10")
+		for range 2 {
+			for i, jobType := range []int32{1, 3} {
+				if again, err := jobs.Pause(t.Context(), d.DB, jobType); err != nil || i == 1 && !again {
+					t.Error(again, err)
+				}
+			}
+			if ran, err := jobs.Pause(t.Context(), d.DB, 1); ran || err != nil {
+				t.Errorf("paused twice: %v, %v", ran, err)
+			}
+			if paused, err := jobs.Resume(t.Context(), d.DB, 3); !paused || err != nil {
+				t.Error(paused, err)
+			}
+			if paused, err := jobs.Resume(t.Context(), d.DB, 3); paused || err != nil {
+				t.Errorf("resumed twice: %v, %v", paused, err)
+			}
+		}
+		if _, err := jobs.Pause(t.Context(), d.DB, 4); err != nil {
+			t.Fatal(err)
+		}
+		counts, err := jobs.Counts(t.Context(), d.DB, queue_job.CountFilter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, c := range counts {
+			text += fmt.Sprintf("%d %v %v; ", c.JobType, c.ByStatus, !c.Paused.IsZero())
+			if !c.Paused.IsZero() && time.Since(c.Paused) > time.Minute {
+				t.Errorf("paused since %v", c.Paused)
+			}
+		}
+		if want := "-2 map[init:5] false; 1 map[init:12 success:7 retry:1] true; 4 map[] true; "; text != want {
+			t.Errorf("%s, want %s", text, want)
+		}
+		counts, err = jobs.Counts(t.Context(), d.DB, queue_job.CountFilter{JobTypes: []int32{1}, Statuses: queue_job.PendingStatuses})
+		if err != nil || len(counts) != 1 || len(counts[0].ByStatus) != 2 || counts[0].ByStatus[queue_job.JobStatusInit] != 12 {
+			t.Errorf("%+v, %v", counts, err)
+		}
+		paused, err := jobs.Paused(t.Context(), d.DB)
+		if err != nil || len(paused) != 2 || paused[1].IsZero() || paused[4].IsZero() {
+			t.Errorf("%v, %v", paused, err)
+		}
+	})
+}
+
+// Jobs are changed while a runner marks and settles them: each runs, or is cancelled, and none twice.
+func TestJobsAreSteeredWhileTheyRun(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const n = 600
+		jobs := open(t, d.DB)
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		add(t, d.DB, 1, 0)
+		awaitRuns(t, &ran, 1) // it has the lease
+		var ids []uint64
+		list := make([]queue_job.AddModelJob, n)
+		for i := range list {
+			list[i] = theJob.With(queue_job.WithKey(fmt.Sprint("k", i%50)))
+		}
+		added, err := jobs.AddMany(t.Context(), d.DB, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range added {
+			ids = append(ids, a.Id)
+		}
+		var cancelled int
+		var steering sync.WaitGroup
+		steering.Go(func() {
+			for i := range 50 {
+				if n, err := jobs.Cancel(t.Context(), d.DB, queue_job.Key(1, fmt.Sprint("k", i))); err != nil {
+					t.Error(err)
+				} else {
+					cancelled += n
+				}
+			}
+		})
+		steering.Go(func() {
+			for some := range slices.Chunk(ids, 20) {
+				if _, err := jobs.SetPriority(t.Context(), d.DB, queue_job.ID(some...), queue_job.PriorityHigh); err != nil {
+					t.Error(err)
+				}
+				if _, err := jobs.SetParams(t.Context(), d.DB, queue_job.ID(some...), "y"); err != nil && !errors.Is(err, queue_job.ErrInFlight) {
+					t.Error(err)
+				}
+			}
+		})
+		steering.Wait()
+		awaitNumber(t, d.DB, 0, 15*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status NOT IN (1, 5)")
+		if got := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5"); int(got) != cancelled {
+			t.Errorf("%d are cancelled, and Cancel said %d", got, cancelled)
+		}
+		for _, id := range ids {
+			if runs := ran.of(id); len(runs) > 1 {
+				t.Errorf("job %d ran %d times", id, len(runs))
+			}
+		}
+		t.Logf("%d cancelled, %d runs", cancelled, len(ran.all()))
+	})
+}
