@@ -1,0 +1,154 @@
+package queue_job_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+var (
+	ctx  = context.Background()
+	jobs *queue_job.Jobs // of queue_job.Open
+)
+
+var reminder = queue_job.AddModelJob{JobType: mailType, JobParams: mail{To: "anna@example.com", Subject: "Your order is not paid"}}
+
+// At a time, or after a delay.
+func ExampleAddModelJob_With() {
+	tomorrow := time.Date(2027, 3, 1, 8, 0, 0, 0, time.UTC)
+	for _, job := range []queue_job.AddModelJob{
+		reminder.With(queue_job.At(tomorrow)),
+		reminder.With(queue_job.After(30 * time.Minute)),
+		reminder.With(queue_job.WithKey("order-4711"), queue_job.WithPriority(queue_job.PriorityHigh), queue_job.WithMaxRetries(-1)),
+	} {
+		fmt.Println(job.StartTime, job.Delay, job.Key, job.Priority)
+	}
+	// Output:
+	// 1803888000 0s  normal
+	// 0 30m0s  normal
+	// 0 0s order-4711 high
+}
+
+func ExampleAt() {
+	_, err := jobs.Add(ctx, db, reminder.With(queue_job.At(time.Now().Add(24*time.Hour))))
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+func ExampleAfter() {
+	_, err := jobs.Add(ctx, db, reminder.With(queue_job.After(15*time.Minute)))
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// A job with a business key is found, cancelled and changed by it.
+func ExampleWithKey() {
+	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithKey("order-4711"), queue_job.After(15*time.Minute)))
+	if err != nil {
+		log.Print(err)
+	}
+	// Later, when the order is paid:
+	if _, err := jobs.Cancel(ctx, db, queue_job.Key(mailType, "order-4711")); err != nil {
+		log.Print(err)
+	}
+}
+
+func ExampleWithPriority() {
+	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithPriority(queue_job.PriorityUrgent)))
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// However often it fails.
+func ExampleWithMaxRetries() {
+	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithMaxRetries(-1)))
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// However often the customer presses the button, one mail is on its way.
+func ExampleJobs_AddUnique() {
+	added, err := jobs.AddUnique(ctx, db, reminder.With(queue_job.UniqueKey("order-4711", queue_job.UniqueWhilePending)))
+	switch {
+	case err != nil:
+		log.Print(err)
+	case added.Existed:
+		log.Printf("already there, id %d", added.Id)
+	default:
+		log.Printf("added, id %d", added.Id)
+	}
+}
+
+// One mail for each customer, all or none.
+func ExampleJobs_AddMany() {
+	inform := func(ctx context.Context, customers []string) error {
+		list := make([]queue_job.AddModelJob, len(customers))
+		for i, customer := range customers {
+			list[i] = queue_job.AddModelJob{JobType: mailType, JobParams: mail{To: customer, Subject: "New prices"}}
+		}
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		added, err := jobs.AddMany(ctx, tx, list)
+		if err != nil {
+			return err
+		}
+		log.Printf("the first job is %d", added[0].Id)
+		return tx.Commit()
+	}
+	if err := inform(ctx, []string{"anna@example.com", "bert@example.com"}); err != nil {
+		log.Print(err)
+	}
+}
+
+// PaidMsg is what a job of the type PaidNotice is about.
+type PaidMsg struct {
+	Order int `json:"order"`
+}
+
+// PaidNotice is declared once; those who add the jobs and those who run them share it.
+var PaidNotice = queue_job.Define[PaidMsg](1, "send-paid-notice")
+
+func ExampleDefine() {
+	job := PaidNotice.New(PaidMsg{Order: 4711}, queue_job.WithKey("order-4711"))
+	params, _ := json.Marshal(job.JobParams)
+	fmt.Println(job.JobType, string(params), job.Key)
+	// Output: 1 {"order":4711} order-4711
+}
+
+func ExampleDefinition_New() {
+	_, err := jobs.Add(ctx, db, PaidNotice.New(PaidMsg{Order: 4711}, queue_job.After(time.Minute)))
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// What does not decode has failed at once: no retry would mend it.
+func ExampleDefinition_Handle() {
+	cfg := PaidNotice.Handle(func(ctx context.Context, job *queue_job.Job, msg PaidMsg) error {
+		fmt.Println("order", msg.Order, "is paid")
+		return nil
+	})
+	cfg.Db = db
+	cfg.NeedRetry, cfg.MaxRetries, cfg.WaitTime = true, 5, time.Minute
+	fmt.Println(cfg.ServiceName, cfg.JobType)
+
+	// What a runner does with two jobs:
+	fmt.Println(cfg.HandleJobFunc(ctx, &queue_job.Job{JobParams: `{"order": 4711}`}))
+	fmt.Println(cfg.HandleJobFunc(ctx, &queue_job.Job{JobParams: `{"order": "many"}`}) != nil)
+	// Output:
+	// send-paid-notice 1
+	// order 4711 is paid
+	// <nil>
+	// true
+}
