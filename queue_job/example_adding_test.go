@@ -23,7 +23,7 @@ func ExampleAddModelJob_With() {
 	for _, job := range []queue_job.AddModelJob{
 		reminder.With(queue_job.At(tomorrow)),
 		reminder.With(queue_job.After(30 * time.Minute)),
-		reminder.With(queue_job.WithKey("order-4711"), queue_job.WithPriority(queue_job.PriorityHigh), queue_job.WithMaxRetries(-1)),
+		reminder.With(queue_job.WithKey("order-4711"), queue_job.WithPriority(queue_job.PriorityHigh), queue_job.WithMaxRetries(queue_job.Unlimited)),
 	} {
 		fmt.Println(job.StartTime, job.Delay, job.Key, job.Priority)
 	}
@@ -68,7 +68,7 @@ func ExampleWithPriority() {
 
 // However often it fails.
 func ExampleWithMaxRetries() {
-	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithMaxRetries(-1)))
+	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithMaxRetries(queue_job.Unlimited)))
 	if err != nil {
 		log.Print(err)
 	}
