@@ -456,3 +456,26 @@ func TestJobsAreSteeredWhileTheyRun(t *testing.T) {
 		t.Logf("%d cancelled, %d runs", cancelled, len(ran.all()))
 	})
 }
+
+// It waits in the runner's memory, behind others.
+func TestAJobThatBecomesUrgentOvertakesThoseBeforeIt(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var ran runs
+		add(t, d.DB, 1500, 0)
+		last := addOne(t, jobs, d.DB).Id
+		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			time.Sleep(5 * time.Millisecond)
+			return nil
+		}})
+		awaitRuns(t, &ran, 50)
+		changed(t, 1)(jobs.SetPriority(t.Context(), d.DB, queue_job.ID(last), queue_job.PriorityUrgent))
+		await(t, 20*time.Second, func() string { return "it has not run" }, func() bool { return len(ran.of(last)) > 0 })
+		if before := len(ran.all()) - 1; before > 1000 {
+			t.Errorf("it started when %d of 1500 others had run", before)
+		} else {
+			t.Logf("%d others had run", before)
+		}
+	})
+}

@@ -47,7 +47,7 @@ type queue struct {
 	own     int // rows for which a level has room in any case
 
 	mu       sync.Mutex
-	known    map[uint64]struct{}
+	known    map[uint64]int // how many times the row had been changed when it was taken in
 	departed []departed    // forgotten, but a read that began before may still show them
 	levels   [levels]level // the most urgent first
 	suspects []*task
@@ -104,21 +104,25 @@ type departed struct {
 }
 
 func newQueue(limit int, loads *loads) *queue {
-	return &queue{loads: loads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]struct{}{}}
+	return &queue{loads: loads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int{}}
 }
 
-// offer takes a row in. It reports false if there is no room; a row that is in memory already is no news.
+// offer takes a row in. It reports false if there is no room; a row that is in memory already is no news, unless it has
+// been changed while it waits.
 func (q *queue) offer(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flush()
-	if _, ok := q.known[t.ID]; ok {
+	if changes, ok := q.known[t.ID]; ok {
+		if t.Changes > changes {
+			q.replace(t)
+		}
 		return true
 	}
 	if q.roomIn(levelOf(t.Priority), t.timed()) <= 0 {
 		return false
 	}
-	q.known[t.ID] = struct{}{}
+	q.known[t.ID] = t.Changes
 	q.push(t)
 	return true
 }
@@ -143,7 +147,7 @@ func (q *queue) admit(t *task) bool {
 	if _, ok := q.known[t.ID]; ok {
 		return false
 	}
-	q.known[t.ID] = struct{}{}
+	q.known[t.ID] = t.Changes
 	return true
 }
 
