@@ -35,8 +35,11 @@ type Filter struct {
 func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
 	args := s.arguments()
 	index, order := "", "id"
+	if f.Key != "" {
+		index, order = s.byKey, "id + 0" // not the primary key's order, along which PostgreSQL might look for the key
+	}
 	if f.Descending {
-		order = "id DESC"
+		order += " DESC"
 	}
 	where := []string{"id > " + args.id(f.After)}
 	and := func(format string, values ...any) { where = append(where, fmt.Sprintf(format, values...)) }
@@ -44,11 +47,9 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 		and("id < %s", args.id(f.Before))
 	}
 	if len(f.IDs) > 0 {
-		index = s.byPrimary
 		and("%s", args.in(s, f.IDs))
 	}
 	if f.Key != "" {
-		index = s.byKey
 		and("job_key = %s", args.value(f.Key))
 	}
 	if len(f.Types) > 0 {
