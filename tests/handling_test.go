@@ -451,8 +451,10 @@ func TestTheContextOfACancelledJobEndsWithinASecondAndItsOutcomeIsDropped(t *tes
 		for range jobs {
 			<-began
 		}
-		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 5 WHERE id <= ?", jobs-1)
 		cancelled := time.Now()
+		if n, err := open(t, d.DB).Cancel(t.Context(), d.DB, queue_job.ID(1, 2, 3, 4)); err != nil || n != jobs-1 {
+			t.Fatal(n, err)
+		}
 		for range jobs - 1 {
 			if cause := <-ended; !errors.Is(cause, queue_job.ErrCancelled) {
 				t.Errorf("the context ended with %v", cause)
@@ -480,15 +482,18 @@ func TestTheContextOfACancelledJobEndsWithinASecondAndItsOutcomeIsDropped(t *tes
 	})
 }
 
-// pause is what Jobs.Pause does.
-func pause(t *testing.T, db *sql.DB, jobType int) {
+func pause(t *testing.T, db *sql.DB, jobType int32) {
 	t.Helper()
-	execute(t, db, "INSERT INTO async_job_type_tab (job_type, paused_at) VALUES (?, ?)", jobType, time.Now().Unix())
+	if changed, err := open(t, db).Pause(t.Context(), db, jobType); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
 }
 
-func resume(t *testing.T, db *sql.DB, jobType int) {
+func resume(t *testing.T, db *sql.DB, jobType int32) {
 	t.Helper()
-	execute(t, db, "UPDATE async_job_type_tab SET paused_at = NULL WHERE job_type = ?", jobType)
+	if changed, err := open(t, db).Resume(t.Context(), db, jobType); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
 }
 
 func TestAPausedTypeStartsNothingWithinASecondAndGoesOnWithinOne(t *testing.T) {
