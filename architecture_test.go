@@ -34,6 +34,7 @@ var floors = []struct {
 var outside = []struct{ reason, dependency, user string }{
 	{"store knows SQL, and nothing else does", "github.com/jmoiron/sqlx", "internal/store"},
 	{"the engine alone runs handlers", "github.com/panjf2000/ants/v2", "internal/engine"},
+	{"the engine alone says when a job may start", "golang.org/x/time", "internal/engine"},
 }
 
 func TestArchitecture_ImportsPointDown(t *testing.T) {
@@ -68,7 +69,7 @@ func TestArchitecture_ImportsPointDown(t *testing.T) {
 	}
 }
 
-func TestArchitecture_OutsideIsSqlxAndAntsEachAtOnePlace(t *testing.T) {
+func TestArchitecture_OutsideIsSqlxAntsAndTimeEachAtOnePlace(t *testing.T) {
 	imports := importsOfLibrary(t)
 	for _, p := range slices.Sorted(maps.Keys(imports)) {
 		for _, imported := range imports[p] {

@@ -73,7 +73,9 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 			return nil, fmt.Errorf("queue_job.Config.JobType: services %q and %q both have job type %d; give each its own", service, cfg.ServiceName, cfg.JobType)
 		}
 		services[cfg.JobType] = cfg.ServiceName
-		cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
+		if cfg.HandleJobFunc != nil {
+			cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
+		}
 		r.configs = append(r.configs, cfg.WithDefaults())
 	}
 	return r, nil
@@ -89,7 +91,7 @@ func WithoutMigration() Option {
 }
 
 // WithMiddleware wraps the handlers of all types, outside of what queue_job.Config.Middleware says for one. The first is
-// the outermost.
+// the outermost. A HandleBatchFunc is not wrapped.
 func WithMiddleware(middleware ...queue_job.Middleware) Option {
 	return func(r *Runner) { r.middleware = append(r.middleware, middleware...) }
 }

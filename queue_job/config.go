@@ -3,6 +3,7 @@ package queue_job
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -37,6 +38,24 @@ type Config struct {
 	// WorkerExpirySecond is after how many idle seconds a worker goroutine ends. Default 60.
 	WorkerExpirySecond int
 
+	// RatePerSecond is how many jobs of this type start in a second, over all instances. Jobs that are due sooner wait; other
+	// types are not touched. In no second do more start than RatePerSecond + RateBurst, not even while one instance takes over
+	// from another. May be a fraction: 0.1 starts one in ten seconds. Default 0: without limit.
+	RatePerSecond float64
+	// RateBurst is how many jobs may start at once after a while in which fewer started than RatePerSecond allows. Default:
+	// what the rate allows in a tenth of a second, and at least 1 or BatchSize.
+	RateBurst int
+	// MaxPerKey is how many jobs with the same key run at the same time, over all instances: 1 keeps the jobs of a customer,
+	// or of an account, from getting into each other's way. Jobs of other keys do not wait for them; jobs without a key are
+	// not limited. Default 0: without limit.
+	MaxPerKey int
+	// OrderedByKey runs the jobs with the same key one after the other, in the order of their ids. One that is to run again
+	// (a retry, a continuation), or is due later, holds back the later ones of its key, also while another instance takes
+	// over; one that succeeded, failed or was cancelled lets them go. Priorities count between keys, not within one. A job
+	// whose transaction commits after a later one has started cannot be waited for: to have an order, add the jobs of a key
+	// in transactions that follow each other.
+	OrderedByKey bool
+
 	// Db is the database that holds the tables. Configurations may name different ones. Required.
 	Db DB
 
@@ -56,10 +75,19 @@ type Config struct {
 	// HandleJobFunc runs a job. Its context ends when the lease of the job type is lost, and when the time given to Stop
 	// is over. A handler that then returns an error, without having set a status, has its job run again, uncounted; one
 	// that goes on may run beside the job's next run. The context also ends, with the cause ErrCancelled, within a second
-	// after the job was cancelled, and with ErrTimeout when Timeout is over. Required.
+	// after the job was cancelled, and with ErrTimeout when Timeout is over. Required,
+	// unless there is a HandleBatchFunc.
 	HandleJobFunc func(ctx context.Context, job *Job) error
-	// Middleware wraps HandleJobFunc, the first one outermost. What persistent_queue.WithMiddleware gives to all types
-	// lies outside of it. Default: none.
+	// HandleBatchFunc runs several jobs in one call, in place of HandleJobFunc: for receivers that take many at a time.
+	// WorkerPoolCapacity then counts calls. What it returns is the outcome of every job in the list: nil, or the error that
+	// each of them ended with; to tell them apart, return BatchErrors. A status that was set on a job wins, as ever.
+	HandleBatchFunc func(ctx context.Context, jobs []*Job) error
+	// BatchSize is how many jobs HandleBatchFunc gets at most. Default 100.
+	BatchSize int
+	// BatchWait is how long the first job of a batch waits for others, at most a minute. Default 0: a call gets what is there.
+	BatchWait time.Duration
+	// Middleware wraps HandleJobFunc, the first one outermost; there is none for a HandleBatchFunc. What
+	// persistent_queue.WithMiddleware gives to all types lies outside of it. Default: none.
 	Middleware []Middleware
 	// OnFinished is called after each run, by the worker that ran it: for metrics, for example. What the run came to is
 	// being written at that time. It has the handler's context, which has not ended here; its panics are logged, and
@@ -87,8 +115,32 @@ func (c *Config) Validate() error {
 		return bad("Db", "is nil; set it to your *sql.DB")
 	case prefixErr != nil:
 		return bad("TablePrefix", "%w", prefixErr)
-	case c.HandleJobFunc == nil:
-		return bad("HandleJobFunc", "is nil; set it to the function that runs a job")
+	case c.HandleJobFunc == nil && c.HandleBatchFunc == nil:
+		return bad("HandleJobFunc", "is nil; set it to the function that runs a job, or HandleBatchFunc to one that runs several")
+	case c.HandleJobFunc != nil && c.HandleBatchFunc != nil:
+		return bad("HandleBatchFunc", "is set, and HandleJobFunc too; use one of them")
+	case c.HandleBatchFunc != nil && len(c.Middleware) > 0:
+		return bad("Middleware", "wraps HandleJobFunc, and there is a HandleBatchFunc; use none, and wrap the function yourself")
+	case c.BatchSize < 0 || c.BatchSize > batchSizeMax:
+		return bad("BatchSize", "is %d; use 1 to %d, or 0 for the default of %d", c.BatchSize, batchSizeMax, batchSizeDefault)
+	case c.BatchSize > 0 && c.HandleBatchFunc == nil:
+		return bad("BatchSize", "is %d, and there is no HandleBatchFunc; set it to the function that runs several jobs, or use 0", c.BatchSize)
+	case c.BatchWait < 0 || c.BatchWait > batchWaitMax:
+		return bad("BatchWait", "is %v; use 0 to %v", c.BatchWait, batchWaitMax)
+	case c.BatchWait > 0 && c.HandleBatchFunc == nil:
+		return bad("BatchWait", "is %v, and there is no HandleBatchFunc; set it to the function that runs several jobs, or use 0", c.BatchWait)
+	case !(c.RatePerSecond >= 0) || c.RatePerSecond > rateMax || c.RatePerSecond > 0 && c.RatePerSecond < rateMin:
+		return bad("RatePerSecond", "is %v; use %v to %v jobs a second, or 0 for no limit", c.RatePerSecond, rateMin, float64(rateMax))
+	case c.RateBurst < 0:
+		return bad("RateBurst", "is %d; use 1 or more, or 0 for the default", c.RateBurst)
+	case c.RateBurst > 0 && c.RatePerSecond == 0:
+		return bad("RateBurst", "is %d without a rate; use 0, or give RatePerSecond a value too", c.RateBurst)
+	case c.RateBurst > 0 && c.HandleBatchFunc != nil && c.RateBurst < c.WithDefaults().BatchSize:
+		return bad("RateBurst", "is %d, less than a batch of %d; use BatchSize or more, or 0 for the default", c.RateBurst, c.WithDefaults().BatchSize)
+	case c.MaxPerKey < 0:
+		return bad("MaxPerKey", "is %d; use 1 or more, or 0 for no limit", c.MaxPerKey)
+	case c.OrderedByKey && c.MaxPerKey > 1:
+		return bad("MaxPerKey", "is %d, and OrderedByKey runs one job of a key at a time; use 0 or 1", c.MaxPerKey)
 	case slices.ContainsFunc(c.Middleware, func(m Middleware) bool { return m == nil }):
 		return bad("Middleware", "has a nil in it; use functions only")
 	case c.MaxRetries < Unlimited:
@@ -120,6 +172,11 @@ func (c *Config) Validate() error {
 const (
 	lockSecondMax = 24 * 60 * 60
 	waitTimeMax   = 10 * 365 * 24 * time.Hour // start_time, an int unsigned, ends in 2106
+
+	batchSizeDefault = 100
+	batchSizeMax     = 1000 // rows of one mark
+	batchWaitMax     = time.Minute
+	rateMin, rateMax = 0.0001, 1_000_000 // one in three hours; more than a process can start
 )
 
 func (c *Config) lock() time.Duration { return time.Duration(c.LockSecond) * time.Second }
@@ -132,6 +189,12 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.QueueMaxSize, 50_000)
 	setDefault(&c.LoadLimit, 10_000)
 	setDefault(&c.LockSecond, uint32(lease.DefaultLock/time.Second))
+	if c.HandleBatchFunc != nil {
+		setDefault(&c.BatchSize, batchSizeDefault)
+	}
+	if c.RatePerSecond > 0 {
+		setDefault(&c.RateBurst, max(1, c.BatchSize, int(math.Ceil(c.RatePerSecond/10))))
+	}
 	return c
 }
 

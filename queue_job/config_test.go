@@ -3,6 +3,7 @@ package queue_job
 import (
 	"context"
 	"database/sql"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -16,6 +17,12 @@ func valid() Config {
 		ServiceName: "shop", JobType: 7, Db: &sql.DB{},
 		HandleJobFunc: func(context.Context, *Job) error { return nil },
 	}
+}
+
+// batched lets a batch handler take the place of the other one.
+func batched(c *Config) {
+	c.HandleJobFunc = nil
+	c.HandleBatchFunc = func(context.Context, []*Job) error { return nil }
 }
 
 func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
@@ -34,8 +41,18 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		"QueueMaxSize":       {func(c *Config) { c.QueueMaxSize = -1 }},
 		"LoadLimit":          {func(c *Config) { c.LoadLimit = -1 }},
 		"HandleJobFunc":      {func(c *Config) { c.HandleJobFunc = nil }},
-		"LockSecond":         {func(c *Config) { c.LockSecond = 1 }, func(c *Config) { c.LockSecond = 86_401 }, func(c *Config) { c.LockSecond = 1<<32 - 1 }},
-		"MinLockSecond":      {func(c *Config) { c.MinLockSecond = 86_401 }},
+		"RatePerSecond": {func(c *Config) { c.RatePerSecond = -1 }, func(c *Config) { c.RatePerSecond = math.NaN() }, func(c *Config) { c.RatePerSecond = math.Inf(1) },
+			func(c *Config) { c.RatePerSecond = 1e-9 }},
+		"RateBurst": {func(c *Config) { c.RatePerSecond, c.RateBurst = 1, -1 }, func(c *Config) { c.RateBurst = 1 },
+			func(c *Config) { batched(c); c.RatePerSecond, c.RateBurst = 1, 99 }},
+		"MaxPerKey":       {func(c *Config) { c.MaxPerKey = -1 }, func(c *Config) { c.MaxPerKey, c.OrderedByKey = 2, true }},
+		"HandleBatchFunc": {func(c *Config) { c.HandleBatchFunc = func(context.Context, []*Job) error { return nil } }},
+		"BatchSize": {func(c *Config) { batched(c); c.BatchSize = -1 }, func(c *Config) { batched(c); c.BatchSize = 1001 },
+			func(c *Config) { c.BatchSize = 1 }},
+		"BatchWait": {func(c *Config) { batched(c); c.BatchWait = -1 }, func(c *Config) { batched(c); c.BatchWait = time.Minute + 1 },
+			func(c *Config) { c.BatchWait = 1 }},
+		"LockSecond":    {func(c *Config) { c.LockSecond = 1 }, func(c *Config) { c.LockSecond = 86_401 }, func(c *Config) { c.LockSecond = 1<<32 - 1 }},
+		"MinLockSecond": {func(c *Config) { c.MinLockSecond = 86_401 }},
 	}
 	for field, breaks := range bad {
 		for _, breakIt := range breaks {
@@ -48,7 +65,7 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		}
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-		anyValueWorks := slices.Contains([]string{"JobType", "NeedRetry", "RetryTiming", "OnFinished"}, field.Name)
+		anyValueWorks := slices.Contains([]string{"JobType", "NeedRetry", "RetryTiming", "OnFinished", "OrderedByKey"}, field.Name)
 		if bad[field.Name] == nil && !anyValueWorks {
 			t.Errorf("nothing is refused for %s", field.Name)
 		}
@@ -69,7 +86,13 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 		"unlimited retries":      func(c *Config) { c.MaxRetries = Unlimited },
 		"ten years of wait":      func(c *Config) { c.WaitTime = waitTimeMax },
 		"a lease of two seconds": func(c *Config) { c.LockSecond = 2 },
-		"leases of a day":        func(c *Config) { c.LockSecond, c.MinLockSecond = 86_400, 86_400 },
+		"one in order per key":   func(c *Config) { c.MaxPerKey, c.OrderedByKey = 1, true },
+		"a batch handler":        batched,
+		"the largest batches": func(c *Config) {
+			batched(c)
+			c.BatchSize, c.BatchWait, c.RatePerSecond, c.RateBurst = 1000, time.Minute, rateMin, 1000
+		},
+		"leases of a day": func(c *Config) { c.LockSecond, c.MinLockSecond = 86_400, 86_400 },
 		"one of everything": func(c *Config) {
 			c.MaxRetries, c.WorkerPoolCapacity, c.WorkerExpirySecond, c.QueueMaxSize, c.LoadLimit = 1, 1, 1, 1, 1
 		},
@@ -87,6 +110,18 @@ func TestZeroMeansTheDefaultAndWhatIsSetStays(t *testing.T) {
 	want := Config{WorkerPoolCapacity: 100, WorkerExpirySecond: 60, FirstPullDay: 7, QueueMaxSize: 50_000, LoadLimit: 10_000, LockSecond: 10}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
+	}
+	if got := (Config{RatePerSecond: 200}).WithDefaults().RateBurst; got != 20 {
+		t.Errorf("a rate of 200 has a burst of %d by default, want 20", got)
+	}
+	if got := (Config{RatePerSecond: 0.1}).WithDefaults().RateBurst; got != 1 {
+		t.Errorf("a rate of 0.1 has a burst of %d by default, want 1", got)
+	}
+	in := valid()
+	batched(&in)
+	in.RatePerSecond = 50
+	if got := in.WithDefaults(); got.BatchSize != 100 || got.RateBurst != 100 {
+		t.Errorf("batches of %d, a burst of %d; want 100 and 100", got.BatchSize, got.RateBurst)
 	}
 	set := Config{MaxRetries: 1, WaitTime: time.Second, WorkerPoolCapacity: 2, WorkerExpirySecond: 3, FirstPullDay: -1, QueueMaxSize: 4, LoadLimit: 5, LockSecond: 6, MinLockSecond: 7}
 	if got := set.WithDefaults(); !reflect.DeepEqual(got, set) {

@@ -71,9 +71,10 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		if suspect := l.permitSuspect(); suspect != nil {
 			l.runAlone(ctx, lease, suspect)
 		}
+		l.lookAtHeld(lease)
 		room := l.roomForMarks(markTakes)
 		batch := l.queue.pick(l.clock.now(), min(room, size.rows))
-		if len(batch) == 0 {
+		if batch = l.onlyFirst(lease, batch); len(batch) == 0 {
 			l.awaitWork(ctx, room)
 			continue
 		}
@@ -108,13 +109,17 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ahead := aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes)
-	return min(batchRowsMax, l.cfg.WorkerPoolCapacity+ahead-l.running-len(l.ready))
+	perCall := max(1, l.cfg.BatchSize)
+	ahead := aheadOf(perCall*l.cfg.WorkerPoolCapacity, l.runTakes, markTakes)
+	return min(batchRowsMax, l.gate.marks(time.Now(), len(l.ready)), perCall*(l.cfg.WorkerPoolCapacity-l.running)+ahead-len(l.ready))
 }
 
 // awaitWork waits until a row falls due or something has changed.
 func (l *line) awaitWork(ctx context.Context, room int) {
-	wait := time.Hour
+	wait := min(time.Hour, l.gateOpensIn())
+	if l.queue.holdsBack() {
+		wait = min(wait, lookAtHeldEvery)
+	}
 	now := l.clock.now()
 	if due, ok := l.queue.nextDue(); ok && room > 0 {
 		wait = time.Duration(due-now) * time.Millisecond
@@ -254,6 +259,10 @@ func (l *line) permitSuspect() *task {
 // the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up only for so long. The permit goes
 // back when the run is over.
 func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task) {
+	if len(l.onlyFirst(lease, []*task{suspect})) == 0 {
+		<-l.alone
+		return
+	}
 	l.awaitQuiet(ctx)
 	if !l.open.Load() {
 		l.queue.forget(suspect)
@@ -276,11 +285,15 @@ func (l *line) awaitQuiet(ctx context.Context) {
 	defer cancel()
 	for !l.quiet() && l.open.Load() {
 		l.start(nil)
+		opens := time.NewTimer(l.gateOpensIn())
 		select {
 		case <-l.rowsCame: // workers signal it too
+		case <-opens.C:
 		case <-ctx.Done():
+			opens.Stop()
 			return
 		}
+		opens.Stop()
 	}
 }
 

@@ -50,7 +50,10 @@ type line struct {
 	taken    chan struct{} // for the tail: there is a type to follow
 	watched  chan struct{} // for the watch: is the type paused
 
+	lookedAtHeld time.Time // by the dispatcher, at keys whose rows are held back
+
 	mu       sync.Mutex
+	gate     *gate         // of the last lease taken
 	ready    []*task       // marked, waiting for a worker
 	atWork   []*task       // with a worker
 	running  int           // workers at work, never more than the capacity
@@ -73,6 +76,8 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
 	}
 	l.settler = newSettler(l, d.instance)
+	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
+	l.queue.overflow = l.fellBehind
 	return l, nil
 }
 
@@ -102,6 +107,9 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 
 	l.log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
 	l.queue.clear()
+	l.mu.Lock()
+	l.gate = newGate(&l.cfg, time.Now())
+	l.mu.Unlock()
 	l.behind.Store(true)
 	l.open.Store(false)
 	l.held.Store(lease)

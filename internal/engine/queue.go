@@ -3,6 +3,7 @@ package engine
 import (
 	"container/heap"
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,8 @@ type task struct {
 	refused int           // marks of it that failed
 	lease   *keeper.Lease // under which it is marked; nil before
 	alone   bool          // it holds the process's permit to run a suspect
+	placed  bool          // it has a place of its key (keys)
+	since   time.Time     // it is marked; for batches that wait
 
 	place   int            // among those at work
 	job     *queue_job.Job // as its handler has it
@@ -39,7 +42,8 @@ func (t *task) timed() bool { return t.due > 0 }
 // Rows wait in levels, one for each priority. The most urgent go first; one row of a lower level goes after every few of
 // the higher ones, and each level has some room of its own, so that none starves. In a level, fresh rows stand in the
 // order of their ids, timed ones (delayed, continued, retried) in the order in which they fall due; the two are served by
-// turns, and neither may take all the room. Suspects, which were lost twice, wait apart to run alone.
+// turns, and neither may take all the room. Rows whose key is taken are parked (keys); when they have got their place, they
+// are served by turns with the others. Suspects, which were lost twice, wait apart to run alone.
 type queue struct {
 	loads   *loads
 	limit   int // rows of all levels; beyond it, a level has only the room of its own
@@ -51,6 +55,8 @@ type queue struct {
 	departed []departed    // forgotten, but a read that began before may still show them
 	levels   [levels]level // the most urgent first
 	suspects []*task
+	keys     keys
+	overflow func() // rows went back to the table; called with the lock held
 }
 
 const (
@@ -63,11 +69,12 @@ const (
 type level struct {
 	fresh  []*task
 	timed  dueHeap
-	turn   bool // whose turn it is: true for timed
-	passed int  // rows of higher levels that were picked while some waited here
+	freed  []*task // they were parked, and have their place now
+	turn   int     // whose turn it is
+	passed int     // rows of higher levels that were picked while some waited here
 }
 
-func (v *level) rows() int { return len(v.fresh) + len(v.timed) }
+func (v *level) rows() int { return len(v.fresh) + len(v.timed) + len(v.freed) }
 
 func (v *level) lane(timed bool) int {
 	if timed {
@@ -78,21 +85,35 @@ func (v *level) lane(timed bool) int {
 
 // due reports whether a row waits that is due.
 func (v *level) due(now int64) bool {
-	return len(v.fresh) > 0 || len(v.timed) > 0 && v.timed[0].due <= now
+	return len(v.fresh)+len(v.freed) > 0 || len(v.timed) > 0 && v.timed[0].due <= now
 }
 
-// pick takes a row that is due, from both lanes by turns.
-func (v *level) pick(now int64) (t *task) {
-	timed := len(v.timed) > 0 && v.timed[0].due <= now
-	if timed && (v.turn || len(v.fresh) == 0) {
-		t = heap.Pop(&v.timed).(*task)
-	} else {
-		t, v.fresh[0] = v.fresh[0], nil
-		v.fresh = v.fresh[1:]
-	}
-	v.turn = !v.turn
+// pick takes a row that is due, from each by turns.
+func (v *level) pick(now int64) *task {
 	v.passed = 0
-	return t
+	for {
+		v.turn++
+		switch v.turn % 3 {
+		case 0:
+			if len(v.timed) > 0 && v.timed[0].due <= now {
+				return heap.Pop(&v.timed).(*task)
+			}
+		case 1:
+			if len(v.fresh) > 0 {
+				return shift(&v.fresh)
+			}
+		case 2:
+			if len(v.freed) > 0 {
+				return shift(&v.freed)
+			}
+		}
+	}
+}
+
+func shift(list *[]*task) (first *task) {
+	first, (*list)[0] = (*list)[0], nil
+	*list = (*list)[1:]
+	return first
 }
 
 // levelOf is where rows of a priority wait; what is beyond the levels goes to the nearest.
@@ -104,7 +125,7 @@ type departed struct {
 }
 
 func newQueue(limit int, loads *loads) *queue {
-	return &queue{loads: loads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int{}}
+	return &queue{loads: loads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int{}, overflow: func() {}}
 }
 
 // offer takes a row in. It reports false if there is no room; a row that is in memory already is no news, unless it has
@@ -182,7 +203,7 @@ func (q *queue) roomIn(level int, timed bool) int {
 }
 
 func (q *queue) waitingRows() int {
-	n := len(q.suspects)
+	n := len(q.suspects) + q.keys.rows
 	for i := range q.levels {
 		n += q.levels[i].rows()
 	}
@@ -196,7 +217,7 @@ func (q *queue) inMemory() int {
 	return len(q.known)
 }
 
-// pick takes at most n rows that are due.
+// pick takes at most n rows that are due and have a place of their key. The others are parked, or go back to the table.
 func (q *queue) pick(now int64, n int) (picked []*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -205,9 +226,83 @@ func (q *queue) pick(now int64, n int) (picked []*task) {
 		if v == nil {
 			break
 		}
-		picked = append(picked, v.pick(now))
+		if t := v.pick(now); q.keys.take(t) {
+			picked = append(picked, t)
+		} else {
+			q.park(t)
+		}
 	}
 	return picked
+}
+
+func (q *queue) park(t *task) {
+	if !q.keys.park(t) {
+		q.depart(t)
+		q.overflow()
+	}
+}
+
+// leave gives a task's place back; the first of its key that is parked gets it.
+func (q *queue) leave(t *task) {
+	if q.keys.leave(t) {
+		q.free(keyOf(t))
+	}
+}
+
+func (q *queue) free(key string) {
+	if t := q.keys.next(key); t != nil {
+		v := &q.levels[levelOf(t.Priority)]
+		v.freed = append(v.freed, t)
+	}
+}
+
+// holdBack parks rows that were picked and are not the first of their keys. Firsts are the ids of those that are.
+func (q *queue) holdBack(now int64, tasks []*task, firsts map[string]uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		q.keys.leave(t)
+		if t.suspect {
+			t.due = now + retryLongest.Milliseconds()
+			q.push(t)
+		} else {
+			q.park(t)
+		}
+	}
+	q.freeFirsts(firsts)
+}
+
+// freeFirsts gives the places of keys that have one to the rows that are the first, if they are parked.
+func (q *queue) freeFirsts(firsts map[string]uint64) {
+	for key, first := range firsts {
+		if parked := q.keys.parked[key]; parked != nil && parked.rows[0].ID <= first {
+			q.free(key)
+		}
+	}
+}
+
+// noLongerHeld frees the rows that turned out to be the first of their keys.
+func (q *queue) noLongerHeld(firsts map[string]uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.freeFirsts(firsts)
+}
+
+// holdsBack reports whether keys have to be looked at every now and then: in order, while rows are parked.
+func (q *queue) holdsBack() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.keys.ordered && q.keys.rows > 0
+}
+
+// noneIsFirst stands for the first id of a key that has no pending row.
+const noneIsFirst = math.MaxUint64
+
+// heldKeys returns at most n keys of which rows are parked while none is in flight.
+func (q *queue) heldKeys(n int) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.keys.held(n)
 }
 
 // next is the level whose turn it is: the highest that has something due, unless a lower one has let enough pass.
@@ -232,7 +327,7 @@ func (q *queue) pickSuspect(now int64) *task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, t := range q.suspects {
-		if t.due <= now {
+		if t.due <= now && q.keys.take(t) {
 			q.suspects = slices.Delete(q.suspects, i, i+1)
 			return t
 		}
@@ -246,7 +341,7 @@ func (q *queue) nextDue() (due int64, ok bool) {
 	defer q.mu.Unlock()
 	for i := range q.levels {
 		v := &q.levels[i]
-		if len(v.fresh) > 0 {
+		if len(v.fresh)+len(v.freed) > 0 {
 			return 0, true
 		}
 		if len(v.timed) > 0 && (!ok || v.timed[0].due < due) {
@@ -256,12 +351,12 @@ func (q *queue) nextDue() (due int64, ok bool) {
 	return due, ok
 }
 
-// nextSuspect is when the first suspect falls due; false if there is none.
+// nextSuspect is when the first suspect falls due whose key is free; false if there is none.
 func (q *queue) nextSuspect() (due int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, t := range q.suspects {
-		if i == 0 || t.due < due {
+	for _, t := range q.suspects {
+		if (!ok || t.due < due) && q.keys.free(t) {
 			due, ok = t.due, true
 		}
 	}
@@ -278,6 +373,7 @@ func (q *queue) putBack(now int64, tasks []*task, longest time.Duration) {
 		t.due = now + min(retryFirst<<min(2*t.refused, doublings), longest).Milliseconds()
 		t.refused++
 		q.push(t)
+		q.leaveWaiting(t)
 	}
 }
 
@@ -286,11 +382,22 @@ func (q *queue) again(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.roomIn(levelOf(t.Priority), true) <= 0 {
+		q.leave(t)
 		q.depart(t)
 		return false
 	}
 	q.push(t)
+	q.leaveWaiting(t)
 	return true
+}
+
+// leaveWaiting gives the place of a row back that waits on. In order, the key's others wait for it.
+func (q *queue) leaveWaiting(t *task) {
+	if q.keys.ordered {
+		q.keys.leave(t)
+	} else {
+		q.leave(t)
+	}
 }
 
 // forget lets rows go: from now on, a read of the table that begins now may bring them back.
@@ -298,6 +405,7 @@ func (q *queue) forget(tasks ...*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
+		q.leave(t)
 		q.depart(t)
 	}
 }
@@ -329,12 +437,13 @@ func (q *queue) flush() {
 func (q *queue) clear() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	gone := q.suspects
+	gone := append(q.suspects, q.keys.clear()...)
 	for i := range q.levels {
 		v := &q.levels[i]
-		gone = append(append(gone, v.fresh...), v.timed...)
+		gone = slices.Concat(gone, v.fresh, v.timed, v.freed)
 	}
 	for _, t := range gone {
+		q.keys.leave(t)
 		q.depart(t)
 	}
 	q.levels, q.suspects = [levels]level{}, nil

@@ -264,7 +264,7 @@ func (s *settler) runAgain(act act, tasks []*task) {
 			l.queue.forget(t)
 			continue
 		}
-		again := &task{Row: t.Row, due: due}
+		again := &task{Row: t.Row, due: due, placed: t.placed}
 		again.Term, again.Status, again.StartTime = 0, int32(act.status), due/1000+1
 		again.Retries += act.retried
 		l.queue.again(again)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/logger"
@@ -15,9 +16,16 @@ import (
 // start hands marked tasks to the workers, starting as many more as there is work for. Only the dispatcher calls it: the
 // pool may keep it waiting for a goroutine to end, which a goroutine that ends must not wait for.
 func (l *line) start(marked []*task) {
+	now := time.Now()
 	l.mu.Lock()
+	for _, t := range marked {
+		t.since = now
+	}
 	l.ready = append(l.ready, marked...)
-	more := min(len(l.ready), l.cfg.WorkerPoolCapacity-l.running)
+	more := 0
+	if n, _ := l.gate.open(now, l.ready); n > 0 {
+		more = min(l.gate.calls(now, len(l.ready)), l.cfg.WorkerPoolCapacity-l.running)
+	}
 	l.running += more
 	l.mu.Unlock()
 	for range more {
@@ -27,7 +35,7 @@ func (l *line) start(marked []*task) {
 	}
 }
 
-// work runs ready tasks, one after the other, until there are none.
+// work runs ready tasks, one call after the other, until there are none that may start.
 func (l *line) work() {
 	ended := false
 	defer func() {
@@ -36,27 +44,55 @@ func (l *line) work() {
 			signal(l.rowsCame)
 		}
 	}()
-	for t := l.nextReady(); t != nil; t = l.nextReady() {
-		l.run(t)
+	for {
+		t, others := l.nextReady()
+		switch {
+		case t == nil:
+			ended = true
+			return
+		case l.cfg.HandleBatchFunc != nil:
+			l.runBatch(append([]*task{t}, others...))
+		default:
+			l.run(t)
+		}
 	}
-	ended = true
 }
 
-// nextReady takes a ready task; if there is none, the worker that asks leaves.
-func (l *line) nextReady() *task {
+// nextReady takes the ready tasks of the next call; if none may start, the worker that asks leaves.
+func (l *line) nextReady() (first *task, others []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.ready) == 0 {
+	now := time.Now()
+	n, _ := l.gate.open(now, l.ready)
+	if n == 0 {
 		l.running--
 		signal(l.rowsCame)
-		return nil
+		return nil, nil
 	}
-	t := l.ready[0]
-	l.ready[0] = nil
-	l.ready = l.ready[1:]
-	t.place = len(l.atWork)
-	l.atWork = append(l.atWork, t)
-	return t
+	l.gate.enter(now, n)
+	for _, t := range l.ready[:n] {
+		t.place = len(l.atWork)
+		l.atWork = append(l.atWork, t)
+	}
+	first, others = l.ready[0], slices.Clone(l.ready[1:n])
+	clear(l.ready[:n])
+	l.ready = l.ready[n:]
+	return first, others
+}
+
+// gateOpensIn is in what time a ready task may start that waits for nothing but the gate, or marks may be made for it.
+func (l *line) gateOpensIn() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch now := time.Now(); {
+	case l.running >= l.cfg.WorkerPoolCapacity:
+		return time.Hour
+	case len(l.ready) == 0:
+		return l.gate.marksAgain(now)
+	default:
+		_, again := l.gate.open(now, l.ready)
+		return again
+	}
 }
 
 // takeReady takes all tasks that no worker has taken yet.
@@ -87,13 +123,8 @@ func (l *line) workerLeft() {
 // nothing starts: the row may be somebody else's by now. It is asked last, so that little time lies between the answer
 // and the start.
 func (l *line) run(t *task) {
-	job := &queue_job.Job{
-		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.due(&t.Row)),
-		Retries: t.Retries, Attempt: t.Attempts, Lost: t.Lost, Term: t.Term,
-		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
-	}
+	job := l.jobOf(t)
 	ctx, cancel := context.WithCancelCause(jobContext{t.lease.Context(), logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)})
-	job.Through(l.ran)
 	started := time.Now()
 	t.job, t.cancel, t.started = job, cancel, started
 	t.begun.Store(true)
@@ -117,6 +148,17 @@ func (l *line) run(t *task) {
 		l.finish(ctx, t, cause, err)
 	}()
 	err = l.call(ctx, job)
+}
+
+// jobOf is a marked task as its handler sees it.
+func (l *line) jobOf(t *task) *queue_job.Job {
+	job := &queue_job.Job{
+		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.due(&t.Row)),
+		Retries: t.Retries, Attempt: t.Attempts, Lost: t.Lost, Term: t.Term,
+		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
+	}
+	job.Through(l.ran)
+	return job
 }
 
 // finish hands over what came of a run. The cause is that for which its context had ended before; nil: it had not.

@@ -18,6 +18,7 @@ const (
 	sweepJobs      verb = "sweep"
 	pageJobs       verb = "page"
 	tamePriorities verb = "tame"
+	firstOfKeys    verb = "first of keys"
 	countOld       verb = "abandoned"
 	markJobs       verb = "mark"
 	readMarked     verb = "read back"
@@ -210,7 +211,7 @@ func (l *link) strike(f fate) {
 
 func (v verb) writes() bool {
 	switch v {
-	case newest, tailJobs, sweepJobs, pageJobs, countOld, readMarked, readStandings, readPaused, seeLeases:
+	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, countOld, readMarked, readStandings, readPaused, seeLeases:
 		return false
 	}
 	return true
@@ -357,6 +358,12 @@ func (l *link) TamePriorities(ctx context.Context, types []int32) error {
 		return struct{}{}, l.world.table.TamePriorities(ctx, types)
 	}, about{note: leaseName(types[0])})
 	return err
+}
+
+func (l *link) FirstOfKeys(ctx context.Context, jobType int32, keys []string) (map[string]uint64, error) {
+	return send(ctx, l, firstOfKeys, func(ctx context.Context) (map[string]uint64, error) {
+		return l.world.table.FirstOfKeys(ctx, jobType, keys)
+	}, about{note: leaseName(jobType)})
 }
 
 func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error) {

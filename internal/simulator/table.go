@@ -296,6 +296,18 @@ func (t *Table) TamePriorities(_ context.Context, types []int32) error {
 	return nil
 }
 
+func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string) (map[string]uint64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	firsts := map[string]uint64{}
+	for _, j := range t.jobs {
+		if _, found := firsts[j.Key]; !found && j.committed && j.pending() && j.JobType == jobType && j.Key != "" && slices.Contains(keys, j.Key) {
+			firsts[j.Key] = j.ID
+		}
+	}
+	return firsts, nil
+}
+
 // lane returns the rows of a lane in its order.
 func (t *Table) lane(jobType int32, lane store.Lane, where func(*Job) bool) (rows []*Job) {
 	for _, j := range t.jobs {

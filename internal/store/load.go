@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -271,6 +272,39 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 		return Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, old[0].n, nil
 	}
 	return Place{Lane: lane, ID: old[0].last}, old[0].n, nil
+}
+
+// FirstOfKeys returns the smallest id of the pending rows of each key; a key without one is missing. A row that a
+// transaction still holds open may come to have a smaller one. It reads along the key index, the finished rows of the keys
+// included.
+func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string) (map[string]uint64, error) {
+	if s.bindsNumbers { // where each number of arguments is another text
+		keys = slices.Clone(keys)
+		for len(keys)&(len(keys)-1) != 0 {
+			keys = append(keys, keys[len(keys)-1])
+		}
+	}
+	args := s.arguments()
+	jobTypeIs := args.number(int64(jobType))
+	for _, key := range keys {
+		args.list = append(args.list, key)
+	}
+	type first struct {
+		key string
+		id  uint64
+	}
+	// With MIN(id) alone, a planner may go through the ids instead, and look at each row's key.
+	rows, err := read(ctx, s, each(func(f *first) []any { return []any{&f.key, &f.id} }), fmt.Sprintf(
+		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND job_key IN (?%s) AND %s GROUP BY job_key",
+		s.jobs, s.byKey, jobTypeIs, strings.Repeat(", ?", len(keys)-1), pending), args.list...)
+	if err != nil {
+		return nil, wrap("first jobs of keys", err)
+	}
+	firsts := make(map[string]uint64, len(rows))
+	for _, f := range rows {
+		firsts[f.key] = f.id
+	}
+	return firsts, nil
 }
 
 // selectJobs reads rows along the due index; part says in the result which of several selects a row came from.

@@ -78,7 +78,7 @@ func runJobs(b *bench) error {
 func bareLoop(b *bench) error {
 	const batch = 1000
 	for last := uint64(0); ; {
-		rows, err := b.Query(fmt.Sprintf("SELECT id, params, job_type, job_status, start_time FROM async_job_tab %s WHERE job_type = 1 AND job_status = 0 AND start_time = 0 AND id > %d ORDER BY id LIMIT %d", b.byDue, last, batch))
+		rows, err := b.Query(fmt.Sprintf("SELECT id, params, job_type, job_status, start_time FROM async_job_tab %s WHERE job_type = 1 AND job_status = 0 AND priority = 0 AND start_time = 0 AND id > %d ORDER BY id LIMIT %d", b.byDue, last, batch))
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// gate says when marked jobs may start: as fast as the rate allows, and in batches that are full or have waited. The
+// workers ask it right before they call the handler, so that what it counts are starts. A nil gate is always open.
+type gate struct {
+	limiter *rate.Limiter // nil: without limit
+	batch   int           // jobs of one call
+	wait    time.Duration // for a batch to fill
+}
+
+// ahead is for how long a time of the rate rows are marked ahead, and again when half of it is used up: so marks stay few,
+// and few rows wait that are marked.
+const ahead = 200 * time.Millisecond
+
+// newGate returns the gate for a lease that was just taken. It has no tokens yet: the holder before may have used them.
+func newGate(cfg *queue_job.Config, now time.Time) *gate {
+	if cfg.RatePerSecond == 0 && cfg.HandleBatchFunc == nil {
+		return nil
+	}
+	g := &gate{batch: max(1, cfg.BatchSize), wait: cfg.BatchWait}
+	if cfg.RatePerSecond > 0 {
+		g.limiter = rate.NewLimiter(rate.Limit(cfg.RatePerSecond), cfg.RateBurst)
+		g.limiter.AllowN(now, cfg.RateBurst)
+	}
+	return g
+}
+
+// open returns how many of the ready tasks a call may take now; if none, in what time to ask again.
+func (g *gate) open(now time.Time, ready []*task) (n int, again time.Duration) {
+	switch {
+	case len(ready) == 0:
+		return 0, time.Hour
+	case g == nil:
+		return 1, 0
+	}
+	n = g.first(ready)
+	if waits := g.wait - now.Sub(ready[0].since); n < g.batch && !ready[0].alone && waits > 0 {
+		return 0, waits
+	}
+	if missing := float64(n) - g.tokens(now); missing > 0 {
+		return 0, g.lasting(missing)
+	}
+	return n, 0
+}
+
+// enter takes the tokens for so many starts.
+func (g *gate) enter(now time.Time, n int) {
+	if g != nil && g.limiter != nil {
+		g.limiter.AllowN(now, n)
+	}
+}
+
+// first is how many of the ready tasks are for one call: a suspect has one of its own.
+func (g *gate) first(ready []*task) (n int) {
+	for n < min(g.batch, len(ready)) && (n == 0 || !ready[n].alone && !ready[0].alone) {
+		n++
+	}
+	return n
+}
+
+// calls is how many calls so many ready tasks are, as far as the tokens go; at least one.
+func (g *gate) calls(now time.Time, ready int) int {
+	if g == nil {
+		return ready
+	}
+	most := (ready + g.batch - 1) / g.batch
+	return max(1, min(most, int(min(g.tokens(now), batchRowsMax))/g.batch))
+}
+
+// marks is how many rows to mark, if so many that are marked wait for tokens.
+func (g *gate) marks(now time.Time, ready int) int {
+	if g == nil || g.limiter == nil {
+		return batchRowsMax
+	}
+	soon := g.soon()
+	if float64(ready) > soon/2 {
+		return 0
+	}
+	return max(0, int(math.Floor(min(batchRowsMax, g.tokens(now)+soon)))-ready)
+}
+
+// marksAgain is in what time there are marks to be made for rows that wait, if none are ready.
+func (g *gate) marksAgain(now time.Time) time.Duration {
+	if g == nil || g.limiter == nil {
+		return time.Hour
+	}
+	return g.lasting(1 - g.tokens(now) - g.soon())
+}
+
+// soon is how many tokens come while rows wait that are marked ahead.
+func (g *gate) soon() float64 {
+	return max(float64(g.limiter.Limit())*ahead.Seconds(), float64(min(g.batch-1, g.limiter.Burst())))
+}
+
+func (g *gate) tokens(now time.Time) float64 {
+	if g.limiter == nil {
+		return math.Inf(1)
+	}
+	return g.limiter.TokensAt(now)
+}
+
+// lasting is in what time so many tokens come.
+func (g *gate) lasting(tokens float64) time.Duration {
+	const least = 500 * time.Microsecond
+	if g.limiter == nil {
+		return least
+	}
+	return max(least, time.Duration(min(tokens/float64(g.limiter.Limit()), time.Hour.Seconds())*float64(time.Second)))
+}

@@ -1,0 +1,29 @@
+package queue_job
+
+import "fmt"
+
+// BatchErrors is what a HandleBatchFunc returns to tell its jobs apart: the error of each job, at the job's place in the
+// list that the handler got, and nil for one that went well. It needs one place for each job: with fewer or more, nobody
+// knows which is whose, and each job ends with an error that says so.
+type BatchErrors []error
+
+// Error says how many of the jobs ended with an error, and the first of these.
+func (b BatchErrors) Error() string {
+	n := 0
+	var first error
+	for _, err := range b {
+		if err == nil {
+			continue
+		}
+		if n++; first == nil {
+			first = err
+		}
+	}
+	if n == 0 {
+		return fmt.Sprintf("none of %d jobs ended with an error", len(b))
+	}
+	return fmt.Sprintf("%d of %d jobs ended with an error; the first: %v", n, len(b), first)
+}
+
+// Unwrap lets errors.Is and errors.As look at each.
+func (b BatchErrors) Unwrap() []error { return b }
