@@ -33,6 +33,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"FailLost":       regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = lost \+ \?, term = \?, job_status = \?`),
 	"Finish":         regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
 	"FinishThrough":  regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
+	"FirstOfKeys":    regexp.MustCompile(`^SELECT job_key, MIN\(id \+ \?\) AS first FROM async_job_tab`),
 	"Indexes":        regexp.MustCompile(`^SELECT .* FROM information_schema\.statistics`),
 	"KeepLeases":     regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by IN`),
 	"LogAttempts":    regexp.MustCompile(`^INSERT IGNORE INTO async_job_log_tab`),
@@ -157,7 +158,7 @@ func workForAWhile(t *testing.T, d dbtest.Database, pool *sql.DB, backlog int) {
 	t.Helper()
 	add(t, d.DB, backlog, 0)
 	r := start(t, pool, queue_job.Config{
-		NeedRetry: true, MaxRetries: 1, WorkerPoolCapacity: 2, QueueMaxSize: 200, LoadLimit: 100,
+		NeedRetry: true, MaxRetries: 1, WorkerPoolCapacity: 2, QueueMaxSize: 200, LoadLimit: 100, OrderedByKey: true,
 		HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			time.Sleep(2 * time.Millisecond)
 			switch {
@@ -172,6 +173,7 @@ func workForAWhile(t *testing.T, d dbtest.Database, pool *sql.DB, backlog int) {
 		},
 	})
 	addAsync(t, pool, queue_job.AddModelJob{JobType: 1})
+	addKeyed(t, d.DB, 1, "a")
 	tx := begin(t, pool)
 	if _, err := open(t, pool).Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1}); err != nil {
 		t.Fatal(err)

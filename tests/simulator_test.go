@@ -73,7 +73,7 @@ func (p *pair) readClock() {
 func (p *pair) step() {
 	types, horizon := []int32{1, 2}[:1+p.IntN(2)], int64(3)
 	ids, term := p.someIDs(), p.someTerm()
-	switch p.IntN(22) {
+	switch p.IntN(24) {
 	case 0, 1:
 		p.insert()
 	case 2:
@@ -124,6 +124,8 @@ func (p *pair) step() {
 			place, n, err := t.Abandoned(p.Context(), types[0], lane, before, upTo)
 			return []any{place, n}, err
 		})
+	case 19:
+		p.both("first of keys", func(t tables) (any, error) { return t.FirstOfKeys(p.Context(), types[0], someKeys[1:1+len(types)]) })
 	case 17:
 		p.both("tame", func(t tables) (any, error) { return nil, t.TamePriorities(p.Context(), types) })
 	case 18:
@@ -137,6 +139,8 @@ func (p *pair) step() {
 	}
 	p.compareRows()
 }
+
+var someKeys = []string{"", "a", "b"}
 
 // both sends a statement to both and compares the results.
 func (p *pair) both(what string, send func(tables) (any, error)) {
@@ -167,6 +171,7 @@ func (p *pair) insert() {
 		row.JobType, row.CreateTime = 1+p.Int32N(3), created
 		row.Params = fmt.Sprintf("row %d", p.IntN(farAway))
 		row.Priority, row.MaxRetries, row.Changes = []int32{0, 0, 0, 2, 1, -1, -9, 100}[p.IntN(8)], store.NotSet, p.IntN(8)/7
+		row.Key = someKeys[p.IntN(len(someKeys))]
 		var status, start any
 		if !row.NoStatus {
 			row.Status = []int32{0, 0, 3, 4, 1, 9}[p.IntN(6)]
@@ -176,8 +181,8 @@ func (p *pair) insert() {
 			row.StartTime = []int64{0, 0, p.now.Unix() - farAway, p.now.Unix() + farAway}[p.IntN(4)]
 			start = row.StartTime
 		}
-		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, changes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
-			row.Params, row.JobType, status, start, created, created, row.Priority, row.Changes)
+		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, changes, job_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+			row.Params, row.JobType, status, start, created, created, row.Priority, row.Changes, sql.NullString{String: row.Key, Valid: row.Key != ""})
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -280,7 +285,7 @@ func (p *pair) ownerOf(name string) string {
 // compareRows compares all rows, and then lets the simulator have the database's times, which came a moment earlier.
 func (p *pair) compareRows() {
 	p.Helper()
-	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, changes FROM async_job_tab ORDER BY id")
+	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, changes, COALESCE(job_key, '') FROM async_job_tab ORDER BY id")
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -289,7 +294,7 @@ func (p *pair) compareRows() {
 	for i := 0; rows.Next(); i++ {
 		var r store.Row
 		var status, start sql.NullInt64
-		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Priority, &r.Changes); err != nil {
+		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Priority, &r.Changes, &r.Key); err != nil {
 			p.Fatal(err)
 		}
 		r.Status, r.StartTime, r.MaxRetries = int32(status.Int64), start.Int64, store.NotSet

@@ -5,9 +5,11 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -34,6 +36,9 @@ type workerSettings struct {
 	Capacity    int
 	HandlerMS   int
 	Deadly      string // jobs with these parameters kill the process
+	Rate        float64
+	Ordered     bool
+	FailPercent int // runs of a hundred that fail, by chance
 }
 
 func workerMain() int {
@@ -52,6 +57,7 @@ func workerMain() int {
 	for _, jobType := range s.Types {
 		configs = append(configs, queue_job.Config{
 			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
+			RatePerSecond: s.Rate, OrderedByKey: s.Ordered, NeedRetry: s.FailPercent > 0, MaxRetries: 2,
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 				fmt.Printf("start %d %d\n", job.Id, time.Now().UnixNano())
 				if s.Deadly != "" && job.JobParams == s.Deadly {
@@ -59,6 +65,9 @@ func workerMain() int {
 				}
 				if s.HandlerMS > 0 {
 					time.Sleep(time.Duration(s.HandlerMS) * time.Millisecond)
+				}
+				if rand.IntN(100) < s.FailPercent {
+					return errors.New("no luck")
 				}
 				return nil
 			},
@@ -138,4 +147,16 @@ func (w *worker) started() map[uint64][]time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.starts)
+}
+
+// latest is when a job was last started here.
+func (w *worker) latest() (latest time.Time) {
+	for _, times := range w.started() {
+		for _, at := range times {
+			if at.After(latest) {
+				latest = at
+			}
+		}
+	}
+	return latest
 }

@@ -9,15 +9,24 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
+// tameEvery is how often rows are looked for that somebody inserted by hand with a priority that is none: neither sweep
+// nor loader sees them.
+const tameEvery = 10 * time.Second
+
 // sweep looks along the due index for what is due or soon will be, in all held types at once, until ctx ends. It is what
 // makes the whole correct: late commits, delayed jobs, retries and rows of dead processes are found here, however old.
 func (d *database) sweep(ctx context.Context) {
 	var looks looks
 	var takes time.Duration
+	tamed := time.Now()
 	trouble := d.newTrouble("look for due jobs")
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := d.sweepQuiet(&looks)
+		if err == nil && began.Sub(tamed) > tameEvery {
+			tamed = began
+			err = d.tamePriorities(&looks)
+		}
 		if err == nil {
 			err = d.readClock(&looks)
 		}
@@ -72,6 +81,16 @@ func (d *database) sweepOnce(looks *looks, lines map[int32]*held) (full map[int3
 		}
 	}
 	return full, nil
+}
+
+func (d *database) tamePriorities(looks *looks) error {
+	lines := d.heldLines()
+	if len(lines) == 0 {
+		return nil
+	}
+	return looks.look(d.holding(lines), func(ctx context.Context) error {
+		return d.tables.Jobs.TamePriorities(ctx, slices.Sorted(maps.Keys(lines)))
+	})
 }
 
 // readClock keeps the estimate of the database's clock fresh.
