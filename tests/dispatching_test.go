@@ -265,7 +265,7 @@ func TestAKeyWithABacklogHoldsUpNoOther(t *testing.T) {
 
 func TestTheJobsOfAKeyRunInTheOrderOfTheirIds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		const keys, jobs = 10, 300
+		const keys, jobs = 10, 200
 		addRows(t, d.DB, jobs, func(i int) row {
 			r := row{key: fmt.Sprint("account ", i%keys), priority: i*7%4 - 1} // priorities do not count within a key
 			if i%11 == 0 {

@@ -21,6 +21,8 @@ type gate struct {
 // and few rows wait that are marked.
 const ahead = 200 * time.Millisecond
 
+const rounding = 1e-6 // of a token
+
 // newGate returns the gate for a lease that was just taken. It has no tokens yet: the holder before may have used them.
 func newGate(cfg *queue_job.Config, now time.Time) *gate {
 	if cfg.RatePerSecond == 0 && cfg.HandleBatchFunc == nil {
@@ -46,7 +48,7 @@ func (g *gate) open(now time.Time, ready []*task) (n int, again time.Duration) {
 	if waits := g.wait - now.Sub(ready[0].since); n < g.batch && !ready[0].alone && waits > 0 {
 		return 0, waits
 	}
-	if missing := float64(n) - g.tokens(now); missing > 0 {
+	if missing := float64(n) - g.tokens(now); missing > rounding {
 		return 0, g.lasting(missing)
 	}
 	return n, 0
@@ -55,7 +57,7 @@ func (g *gate) open(now time.Time, ready []*task) (n int, again time.Duration) {
 // enter takes the tokens for so many starts.
 func (g *gate) enter(now time.Time, n int) {
 	if g != nil && g.limiter != nil {
-		g.limiter.AllowN(now, n)
+		g.limiter.ReserveN(now, n)
 	}
 }
 
@@ -81,11 +83,11 @@ func (g *gate) marks(now time.Time, ready int) int {
 	if g == nil || g.limiter == nil {
 		return batchRowsMax
 	}
-	soon := g.soon()
-	if float64(ready) > soon/2 {
+	most := g.tokens(now) + g.soon() + rounding
+	if float64(ready) > most/2 {
 		return 0
 	}
-	return max(0, int(math.Floor(min(batchRowsMax, g.tokens(now)+soon)))-ready)
+	return max(0, int(min(batchRowsMax, most))-ready)
 }
 
 // marksAgain is in what time there are marks to be made for rows that wait, if none are ready.
@@ -97,9 +99,7 @@ func (g *gate) marksAgain(now time.Time) time.Duration {
 }
 
 // soon is how many tokens come while rows wait that are marked ahead.
-func (g *gate) soon() float64 {
-	return max(float64(g.limiter.Limit())*ahead.Seconds(), float64(min(g.batch-1, g.limiter.Burst())))
-}
+func (g *gate) soon() float64 { return float64(g.limiter.Limit()) * ahead.Seconds() }
 
 func (g *gate) tokens(now time.Time) float64 {
 	if g.limiter == nil {

@@ -1,7 +1,8 @@
 package engine
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,7 @@ type keys struct {
 	perKey  int // rows of one key that are parked
 
 	taken  map[string]int
-	parked map[string]*keyHeap
+	parked map[string][]*task // in the order in which they get their places
 	rows   int
 }
 
@@ -28,7 +29,7 @@ func newKeys(most int, ordered bool, limit int) keys {
 	if ordered {
 		most = 1
 	}
-	return keys{most: most, ordered: ordered, limit: max(1, limit/2), perKey: max(1, limit/8), taken: map[string]int{}, parked: map[string]*keyHeap{}}
+	return keys{most: most, ordered: ordered, limit: max(1, limit/2), perKey: max(1, limit/8), taken: map[string]int{}, parked: map[string][]*task{}}
 }
 
 // keyOf is the key by which a row is told from others. Databases do not agree on blanks at its end.
@@ -43,7 +44,7 @@ func (k *keys) take(t *task) bool {
 	if k.taken[key] >= k.most {
 		return false
 	}
-	if parked := k.parked[key]; k.ordered && parked != nil && parked.rows[0].ID < t.ID {
+	if parked := k.parked[key]; k.ordered && len(parked) > 0 && parked[0].ID < t.ID {
 		return false
 	}
 	k.place(key, t)
@@ -75,32 +76,82 @@ func (k *keys) leave(t *task) (left bool) {
 	return true
 }
 
-// park keeps a row until its key is free. It reports false if there is no room.
-func (k *keys) park(t *task) bool {
+// park keeps a row until its key is free. If there is no room, it returns the row that goes back to the table: the last
+// one of the key, for those before it are needed sooner, or that of a key which has more, or waits for what is not here.
+func (k *keys) park(t *task) (back *task) {
 	key := keyOf(t)
+	k.insert(key, t)
+	if len(k.parked[key]) <= k.perKey && k.rows <= k.limit {
+		return nil
+	}
+	if len(k.parked[key]) <= k.perKey {
+		key = k.largest(key)
+	}
+	return k.removeLast(key)
+}
+
+// largest is the key that has most rows parked, of a few and this one; keys that nothing here can free count more.
+func (k *keys) largest(key string) string {
+	const few = 8
+	weight := func(key string) int {
+		if k.taken[key] == 0 {
+			return k.limit + len(k.parked[key])
+		}
+		return len(k.parked[key])
+	}
+	seen := 0
+	for other := range k.parked { // others each time
+		if weight(other) > weight(key) {
+			key = other
+		}
+		if seen++; seen == few {
+			break
+		}
+	}
+	return key
+}
+
+func (k *keys) insert(key string, t *task) {
 	rows := k.parked[key]
-	if rows == nil {
-		rows = &keyHeap{ordered: k.ordered}
-	}
-	if k.rows >= k.limit || rows.Len() >= k.perKey {
-		return false
-	}
-	k.parked[key] = rows
-	heap.Push(rows, t)
+	i, _ := slices.BinarySearchFunc(rows, t, k.compare)
+	k.parked[key] = slices.Insert(rows, i, t)
 	k.rows++
-	return true
+}
+
+func (k *keys) removeLast(key string) (last *task) {
+	rows := k.parked[key]
+	last = rows[len(rows)-1]
+	k.keep(key, rows[:len(rows)-1])
+	return last
+}
+
+func (k *keys) keep(key string, rows []*task) {
+	k.rows--
+	if len(rows) == 0 {
+		delete(k.parked, key)
+	} else {
+		k.parked[key] = rows
+	}
+}
+
+// compare says which of two rows of a key gets its place first: by their ids, and unless that is all that counts, the
+// most urgent.
+func (k *keys) compare(a, b *task) int {
+	if !k.ordered && a.Priority != b.Priority {
+		return cmp.Compare(b.Priority, a.Priority)
+	}
+	return cmp.Compare(a.ID, b.ID)
 }
 
 // next takes a place for the first of the key's rows that are parked, and returns it; nil: there is none, or no place.
 func (k *keys) next(key string) *task {
 	rows := k.parked[key]
-	if rows == nil || k.taken[key] >= k.most {
+	if len(rows) == 0 || k.taken[key] >= k.most {
 		return nil
 	}
-	t := heap.Pop(rows).(*task)
-	if k.rows--; rows.Len() == 0 {
-		delete(k.parked, key)
-	}
+	t := rows[0]
+	rows[0] = nil
+	k.keep(key, rows[1:])
 	k.place(key, t)
 	return t
 }
@@ -122,32 +173,9 @@ func (k *keys) held(n int) (held []string) {
 // clear forgets the rows that are parked, and returns them. Places stay taken by those in flight.
 func (k *keys) clear() (rows []*task) {
 	for _, parked := range k.parked {
-		rows = append(rows, parked.rows...)
+		rows = append(rows, parked...)
 	}
 	clear(k.parked)
 	k.rows = 0
 	return rows
-}
-
-// keyHeap orders the parked rows of a key: by their ids, and unless that is all that counts, the most urgent first.
-type keyHeap struct {
-	rows    []*task
-	ordered bool
-}
-
-func (h *keyHeap) Len() int { return len(h.rows) }
-func (h *keyHeap) Less(i, j int) bool {
-	a, b := h.rows[i], h.rows[j]
-	if !h.ordered && a.Priority != b.Priority {
-		return a.Priority > b.Priority
-	}
-	return a.ID < b.ID
-}
-func (h *keyHeap) Swap(i, j int) { h.rows[i], h.rows[j] = h.rows[j], h.rows[i] }
-func (h *keyHeap) Push(t any)    { h.rows = append(h.rows, t.(*task)) }
-func (h *keyHeap) Pop() any {
-	last := h.rows[len(h.rows)-1]
-	h.rows[len(h.rows)-1] = nil
-	h.rows = h.rows[:len(h.rows)-1]
-	return last
 }

@@ -172,15 +172,17 @@ func (q *queue) admit(t *task) bool {
 	return true
 }
 
-// room is how many rows the lane takes now, and how many it takes when it is empty.
+// room is how many rows the lane takes now, and how many it takes when it is empty: a level with few rows has its own room
+// in mind, which a page need not fill, however little is left of the common one.
 func (q *queue) room(priority int32, timed bool) (now, most int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now = q.roomIn(levelOf(priority), timed)
-	if q.limit > q.waitingRows() {
-		return now, q.perLane
+	level := levelOf(priority)
+	now = q.roomIn(level, timed)
+	if q.levels[level].rows() < q.own {
+		return now, q.own
 	}
-	return now, q.own
+	return now, q.perLane
 }
 
 // leastWithRoom returns the lowest priority from which on fresh rows find room, and whether that is all of them.
@@ -236,8 +238,8 @@ func (q *queue) pick(now int64, n int) (picked []*task) {
 }
 
 func (q *queue) park(t *task) {
-	if !q.keys.park(t) {
-		q.depart(t)
+	if back := q.keys.park(t); back != nil {
+		q.depart(back)
 		q.overflow()
 	}
 }
@@ -275,7 +277,7 @@ func (q *queue) holdBack(now int64, tasks []*task, firsts map[string]uint64) {
 // freeFirsts gives the places of keys that have one to the rows that are the first, if they are parked.
 func (q *queue) freeFirsts(firsts map[string]uint64) {
 	for key, first := range firsts {
-		if parked := q.keys.parked[key]; parked != nil && parked.rows[0].ID <= first {
+		if parked := q.keys.parked[key]; len(parked) > 0 && parked[0].ID <= first {
 			q.free(key)
 		}
 	}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func readyTasks(n int, since time.Time) []*task {
+	tasks := make([]*task, n)
+	for i := range tasks {
+		tasks[i] = &task{since: since}
+	}
+	return tasks
+}
+
+func rated(perSecond float64, burst int) *gate {
+	return newGate(&queue_job.Config{RatePerSecond: perSecond, RateBurst: burst}, noon)
+}
+
+func TestWithoutLimitsThereIsNoGate(t *testing.T) {
+	g := newGate(&queue_job.Config{}, noon)
+	if g != nil {
+		t.Fatal("there is one")
+	}
+	if n, _ := g.open(noon, readyTasks(3, noon)); n != 1 || g.calls(noon, 3) != 3 || g.marks(noon, 0) != batchRowsMax || g.marksAgain(noon) < time.Minute {
+		t.Fatal("it is not open")
+	}
+}
+
+func TestANewHolderBeginsWithoutTokens(t *testing.T) {
+	g := rated(10, 5)
+	if n, again := g.open(noon, readyTasks(3, noon)); n != 0 || again != 100*time.Millisecond {
+		t.Fatalf("open for %d, again in %v", n, again)
+	}
+	if n, _ := g.open(noon.Add(100*time.Millisecond), readyTasks(3, noon)); n != 1 {
+		t.Fatalf("open for %d", n)
+	}
+}
+
+func TestInNoSecondMorePassThanRateAndBurst(t *testing.T) {
+	const rate, burst = 200, 20
+	g := rated(rate, burst)
+	var starts []time.Time
+	for now := noon; now.Before(noon.Add(10 * time.Second)); now = now.Add(time.Duration(1+len(starts)%7) * 700 * time.Microsecond) {
+		if len(starts) > 900 && now.Before(noon.Add(6*time.Second)) {
+			continue // nobody comes for a while
+		}
+		for n, _ := g.open(now, readyTasks(9, now)); n > 0; n, _ = g.open(now, readyTasks(9, now)) {
+			g.enter(now, n)
+			starts = append(starts, now)
+		}
+	}
+	first, most := 0, 0
+	for i, at := range starts {
+		for at.Sub(starts[first]) >= time.Second {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	if most > rate+burst || most < rate {
+		t.Fatalf("%d in a second", most)
+	}
+}
+
+func TestRowsAreMarkedAheadAsTokensComeAndSeveralAtATime(t *testing.T) {
+	g := rated(200, 20)
+	if n := g.marks(noon, 0); n != 40 {
+		t.Fatalf("%d marks, want what comes in 200 ms", n)
+	}
+	if n := g.marks(noon, 25); n != 0 {
+		t.Fatalf("%d marks while more than half of them wait", n)
+	}
+	if n := g.marks(noon, 20); n != 20 {
+		t.Fatalf("%d marks, want to have 40 again", n)
+	}
+	slow := rated(0.1, 1)
+	if n, again := slow.marks(noon, 0), slow.marksAgain(noon); n != 0 || again < 9*time.Second || again > 10*time.Second {
+		t.Fatalf("%d marks, again in %v", n, again)
+	}
+	if n := slow.marks(noon.Add(slow.marksAgain(noon)), 0); n != 1 {
+		t.Fatalf("%d marks in time", n)
+	}
+}
+
+func TestABatchStartsWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
+	g := &gate{batch: 5, wait: time.Second}
+	if n, again := g.open(noon, readyTasks(4, noon)); n != 0 || again != time.Second {
+		t.Fatalf("open for %d, again in %v", n, again)
+	}
+	if n, _ := g.open(noon, readyTasks(7, noon)); n != 5 {
+		t.Fatalf("open for %d of 7", n)
+	}
+	if n, _ := g.open(noon.Add(time.Second), readyTasks(4, noon)); n != 4 {
+		t.Fatalf("open for %d that have waited", n)
+	}
+	if n, _ := (&gate{batch: 5}).open(noon, readyTasks(2, noon)); n != 2 {
+		t.Fatalf("open for %d without a wait", n)
+	}
+	if n := g.calls(noon, 11); n != 3 {
+		t.Fatalf("11 are %d calls", n)
+	}
+}
+
+func TestASuspectIsABatchOfItsOwnAndWaitsForNoOther(t *testing.T) {
+	g := &gate{batch: 5, wait: time.Second}
+	ready := readyTasks(3, noon)
+	ready[0].alone = true
+	if n, _ := g.open(noon, ready); n != 1 {
+		t.Fatalf("open for %d", n)
+	}
+	ready[0].alone, ready[2].alone = false, true
+	if n, _ := g.open(noon.Add(time.Second), ready); n != 2 {
+		t.Fatalf("open for %d", n)
+	}
+}
+
+func TestABatchNeedsATokenForEachOfItsJobs(t *testing.T) {
+	cfg := queue_job.Config{RatePerSecond: 10, RateBurst: 10, BatchSize: 5}
+	g := newGate(&cfg, noon)
+	if n, again := g.open(noon, readyTasks(9, noon)); n != 0 || again != 500*time.Millisecond {
+		t.Fatalf("open for %d, again in %v", n, again)
+	}
+	waits := newGate(&queue_job.Config{RatePerSecond: 10, RateBurst: 10, BatchSize: 5, BatchWait: time.Minute}, noon)
+	if n := waits.marks(noon.Add(500*time.Millisecond), 2); n < 3 {
+		t.Fatalf("%d marks beside two that wait: a batch would never be full", n)
+	}
+	now := noon.Add(500 * time.Millisecond)
+	n, _ := g.open(now, readyTasks(9, noon))
+	if g.enter(now, n); n != 5 || g.tokens(now) > 0.001 {
+		t.Fatalf("open for %d, tokens left %v", n, g.tokens(now))
+	}
+}
