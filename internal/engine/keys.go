@@ -22,6 +22,8 @@ type keys struct {
 	taken  map[string]int
 	parked map[string][]*task // in the order in which they get their places
 	rows   int
+
+	heldNext string // where held goes on
 }
 
 // newKeys leaves at least half of the queue to rows that are not parked, and several keys a part of the other half.
@@ -101,7 +103,7 @@ func (k *keys) largest(key string) string {
 	}
 	seen := 0
 	for other := range k.parked { // others each time
-		if weight(other) > weight(key) {
+		if c := cmp.Or(cmp.Compare(weight(other), weight(key)), cmp.Compare(other, key)); c > 0 {
 			key = other
 		}
 		if seen++; seen == few {
@@ -156,18 +158,21 @@ func (k *keys) next(key string) *task {
 	return t
 }
 
-// held returns at most n of the keys of which rows are parked and none is in flight: what holds them back is not in
-// memory, or waits for its time.
+// held returns at most n of the keys of which rows are parked and none is in flight, others each time: what holds them
+// back is not in memory, or waits for its time.
 func (k *keys) held(n int) (held []string) {
-	for key := range k.parked { // another order each time
-		if len(held) == n {
-			break
-		}
+	for key := range k.parked {
 		if k.taken[key] == 0 {
 			held = append(held, key)
 		}
 	}
-	return held
+	slices.Sort(held)
+	if len(held) > n {
+		next, _ := slices.BinarySearch(held, k.heldNext)
+		held = slices.Concat(held[next:], held[:next])
+		k.heldNext = held[n]
+	}
+	return held[:min(n, len(held))]
 }
 
 // clear forgets the rows that are parked, and returns them. Places stay taken by those in flight.

@@ -171,6 +171,29 @@ func TestARowThatWaitsGivesWayToOneWhoseKeyIsAtWork(t *testing.T) {
 	expectIDs(t, q.pick(0, 9), 202)
 }
 
+func TestKeysThatAreHeldBackAreLookedAtByTurns(t *testing.T) {
+	q := keyedQueue(t, 1000, 0, true)
+	for id := range uint64(10) {
+		q.offer(keyed(id+101, fmt.Sprint("held ", id)))
+		q.holdBack(0, q.pick(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
+	}
+	seen := map[string]int{}
+	for range 5 {
+		held := q.heldKeys(4)
+		if len(held) != 4 {
+			t.Fatalf("%d keys", len(held))
+		}
+		for _, key := range held {
+			seen[key]++
+		}
+	}
+	for key, n := range seen {
+		if n != 2 || len(seen) != 10 {
+			t.Errorf("%s was looked at %d times, of %d keys", key, n, len(seen))
+		}
+	}
+}
+
 func TestASuspectWaitsForItsKey(t *testing.T) {
 	s := suspect(2, 0)
 	s.Key = "a"

@@ -28,7 +28,7 @@ func (l *line) onlyFirst(lease *keeper.Lease, batch []*task) (first []*task) {
 	if len(keys) == 0 {
 		return batch
 	}
-	firsts, err := l.firstOfKeys(lease, slices.Collect(maps.Keys(keys)))
+	firsts, err := l.firstOfKeys(lease, slices.Sorted(maps.Keys(keys)))
 	if err != nil {
 		keyed, free := divide(batch, func(t *task) bool { return t.Key != "" })
 		l.log.Warn(l.about, err.Error()+"; trying again")
