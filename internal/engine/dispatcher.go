@@ -74,8 +74,14 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		l.lookAtHeld(lease)
 		room := l.roomForMarks(markTakes)
 		batch := l.queue.pick(l.clock.now(), min(room, size.rows))
+		picked := len(batch)
 		if batch = l.onlyFirst(lease, batch); len(batch) == 0 {
-			l.awaitWork(ctx, room)
+			if l.queue.keys.most > 0 {
+				signal(l.roomCame) // rows were parked, or went back to the table
+			}
+			if picked == 0 {
+				l.awaitWork(ctx, room)
+			}
 			continue
 		}
 		signal(l.roomCame)

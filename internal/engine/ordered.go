@@ -72,7 +72,7 @@ func (l *line) lookAtHeld(lease *keeper.Lease) {
 func (l *line) firstOfKeys(lease *keeper.Lease, keys []string) (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(lease.Context(), markMax)
 	defer cancel()
-	return l.jobs.FirstOfKeys(ctx, l.cfg.JobType, keys)
+	return l.jobs.FirstOfKeys(ctx, l.cfg.JobType, keys, l.since, l.upTo)
 }
 
 // divide divides tasks into those of which it is true and the rest.

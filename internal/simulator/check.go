@@ -22,7 +22,9 @@ type judge struct {
 	takers      map[tenure]*instance // who took a lease under a term
 	latest      map[string]int64     // the largest term of a lease
 	takenAt     map[string]time.Time
-	disturbed   time.Time // until when somebody was struck
+	looked      map[looker]time.Time  // when it last asked which jobs are the first of their keys
+	starts      map[int32][]time.Time // of runs, within the last second
+	disturbed   time.Time             // until when somebody was struck
 	disturbance int
 	accusations []string
 	broken      int            // how many events there were with the first one
@@ -33,6 +35,12 @@ type judge struct {
 type tenure struct {
 	lease string
 	term  int64
+}
+
+// looker is an instance that looks for the first jobs of a type's keys.
+type looker struct {
+	by      *instance
+	jobType int32
 }
 
 // history is what happened to one row.
@@ -83,7 +91,7 @@ type verdict struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, takers: map[tenure]*instance{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, saw: map[string]int{}}
+	return &judge{world: w, takers: map[tenure]*instance{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, saw: map[string]int{}}
 }
 
 // accuse notes that something happened that must not. After a TRUNCATE the ids begin anew, and what is in memory about
@@ -187,8 +195,38 @@ func (j *judge) marked(h *history, c change) {
 	if j.takers[h.tenure(c.term)] != j.actor {
 		j.accuse("%s was marked under term %d, which is not the instance's", h.name(), c.term)
 	}
+	j.expectFirst(h)
 	h.latest = max(h.latest, c.term)
 	h.mark = &mark{term: c.term, by: j.actor}
+}
+
+// lookedForFirst hears of an instance that asks which jobs of a type are the first of their keys. The world stands still.
+func (j *judge) lookedForFirst(i *instance, jobType int32) { j.looked[looker{i, jobType}] = time.Now() }
+
+// expectFirst expects that a job that is marked is the first of its key, of those that could be seen, if its type is in
+// order.
+func (j *judge) expectFirst(h *history) {
+	if !j.ordered(h) || j.late {
+		return
+	}
+	looked := j.looked[looker{j.actor, h.order.row.JobType}]
+	for _, other := range j.histories {
+		if j.before(other, h) && !other.byHand && other.since.Before(looked) {
+			j.accuse("%s was marked before %s of its key", h.name(), other.name())
+		}
+	}
+	j.saw["in order"]++
+}
+
+func (j *judge) ordered(h *history) bool {
+	o := h.order
+	return !o.ignored && o.row.Key != "" && j.configOf(o.row.JobType).OrderedByKey
+}
+
+// before reports whether one job is pending and holds the other one back, if their type is in order.
+func (j *judge) before(one, other *history) bool {
+	a, b := one.order, other.order
+	return one.id < other.id && !a.ignored && a.row.JobType == b.row.JobType && a.row.Key == b.row.Key && one.committed && !one.final && !one.gone && !j.tooOld(one)
 }
 
 // expectHit expects that whoever marked the row was struck: nothing else is a loss.
@@ -264,6 +302,8 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectTime(r)
 	j.expectNoDuplicate(r)
 	j.expectRoom(r, cfg)
+	j.expectPlace(r, cfg)
+	j.expectRate(r, cfg)
 	if w.weather.gentle && !h.byHand && (job.Attempt != r.nth || job.Retries != h.retried || job.Lost != 0) {
 		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, and %d were retries", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried)
 	}
@@ -376,6 +416,41 @@ func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 	}
 	if beside >= cfg.WorkerPoolCapacity {
 		j.accuse("%d runs of type %d beside %s; the capacity is %d", beside, cfg.JobType, r.history.name(), cfg.WorkerPoolCapacity)
+	}
+}
+
+// expectPlace expects that no more jobs of a key run than may. One that was struck does not know of what others run.
+func (j *judge) expectPlace(r *run, cfg *queue_job.Config) {
+	most := cfg.MaxPerKey
+	if cfg.OrderedByKey {
+		most = 1
+	}
+	key := r.history.order.row.Key
+	if most == 0 || key == "" {
+		return
+	}
+	beside := 0
+	for _, other := range j.active {
+		if other.jobType == r.jobType && other.history.order.row.Key == key && (other.by == r.by || j.world.weather.gentle) {
+			beside++
+		}
+	}
+	j.saw["run of a key"]++
+	if beside >= most {
+		j.accuse("%d runs of key %s beside %s; it has %d places", beside, key, r.history.name(), most)
+	}
+}
+
+// expectRate expects that no more runs begin in a second than may.
+func (j *judge) expectRate(r *run, cfg *queue_job.Config) {
+	if cfg.RatePerSecond == 0 || j.world.weather.edited || j.world.weather.stepped {
+		return
+	}
+	starts := append(slices.DeleteFunc(j.starts[r.jobType], func(at time.Time) bool { return r.began.Sub(at) >= time.Second }), r.began)
+	j.starts[r.jobType] = starts
+	j.saw["run at a rate"]++
+	if most := int(cfg.RatePerSecond) + cfg.RateBurst; len(starts) > most {
+		j.accuse("%d runs of type %d began within a second; the rate allows %d", len(starts), r.jobType, most)
 	}
 }
 
@@ -527,7 +602,7 @@ func (j *judge) expectFlow() {
 	for _, cfg := range w.plan.configs {
 		busy := slices.ContainsFunc(j.active, func(r *run) bool { return r.jobType == cfg.JobType })
 		waits := slices.IndexFunc(j.histories, func(h *history) bool {
-			return h.order.row.JobType == cfg.JobType && j.required(h) && !h.final && h.due <= j.now()
+			return h.order.row.JobType == cfg.JobType && j.required(h) && !h.final && h.due <= j.now() && !(j.ordered(h) && slices.ContainsFunc(j.histories, func(other *history) bool { return j.before(other, h) }))
 		})
 		if busy || waits < 0 || w.weather.edited || w.weather.stepped {
 			continue

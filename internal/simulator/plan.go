@@ -27,6 +27,7 @@ type plan struct {
 	calmAt  time.Duration
 	steps   []step
 	orders  []*order
+	keys    []string // of the jobs; empty: none
 }
 
 // step is something that happens to the world at a moment.
@@ -58,6 +59,7 @@ func draw(seed uint64) *plan {
 	}
 	p.calmAt = d.between(2*time.Second, 8*time.Second)
 	p.drawConfigs(d)
+	p.drawDispatching(throw(seed, 4))
 	p.drawOrders(d)
 	if p.weather.gentle {
 		p.drawRollout(d)
@@ -96,6 +98,25 @@ func (p *plan) drawConfigs(d *dice) {
 			cfg.MinLockSecond = uint32(1 + d.upTo(3))
 		}
 		p.configs = append(p.configs, cfg.WithDefaults())
+	}
+}
+
+// drawDispatching draws limits, from dice of its own: worlds without them are what they were.
+func (p *plan) drawDispatching(d *dice) {
+	p.keys = []string{""}
+	if d.chance(600) {
+		return
+	}
+	p.keys = []string{"", "a", "b", "c", "d"}[:2+d.upTo(4)]
+	for i := range p.configs {
+		switch cfg := &p.configs[i]; d.upTo(4) {
+		case 0, 1:
+			cfg.OrderedByKey = true
+		case 2:
+			cfg.MaxPerKey = 1 + d.upTo(2)
+		case 3:
+			cfg.RatePerSecond, cfg.RateBurst = float64(10+d.upTo(90)), 1+d.upTo(5)
+		}
 	}
 }
 
@@ -171,6 +192,7 @@ func (p *plan) drawOrder(d *dice, backlog bool) *order {
 	o.row.Params = o.label
 	o.row.JobType = int32(1 + d.upTo(len(p.configs)))
 	o.row.NoStatus = d.chance(150)
+	o.row.Key = p.keys[hash(o.label)%uint64(len(p.keys))]
 	switch {
 	case d.chance(100):
 		o.row.NoStart = true

@@ -296,12 +296,17 @@ func (t *Table) TamePriorities(_ context.Context, types []int32) error {
 	return nil
 }
 
-func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string) (map[string]uint64, error) {
+func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string, before int64, upTo uint64) (map[string]uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	firsts := map[string]uint64{}
 	for _, j := range t.jobs {
-		if _, found := firsts[j.Key]; !found && j.committed && j.pending() && j.JobType == jobType && j.Key != "" && slices.Contains(keys, j.Key) {
+		due := j.StartTime
+		if due == 0 {
+			due = j.CreateTime
+		}
+		leftAlone := j.ID <= upTo && due < before
+		if _, found := firsts[j.Key]; !found && !leftAlone && j.committed && j.pending() && j.JobType == jobType && j.Key != "" && slices.Contains(keys, j.Key) {
 			firsts[j.Key] = j.ID
 		}
 	}

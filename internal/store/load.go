@@ -275,9 +275,9 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 }
 
 // FirstOfKeys returns the smallest id of the pending rows of each key; a key without one is missing. A row that a
-// transaction still holds open may come to have a smaller one. It reads along the key index, the finished rows of the keys
-// included.
-func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string) (map[string]uint64, error) {
+// transaction still holds open may come to have a smaller one. Rows that are left alone do not count: those up to an id that
+// fell due before the moment. It reads along the key index, the finished rows of the keys included.
+func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, before int64, upTo uint64) (map[string]uint64, error) {
 	if s.bindsNumbers { // where each number of arguments is another text
 		keys = slices.Clone(keys)
 		for len(keys)&(len(keys)-1) != 0 {
@@ -289,14 +289,15 @@ func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string) (
 	for _, key := range keys {
 		args.list = append(args.list, key)
 	}
+	due := fmt.Sprintf("CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END", fmt.Sprintf(s.integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.integer, "create_time"))
 	type first struct {
 		key string
 		id  uint64
 	}
 	// With MIN(id) alone, a planner may go through the ids instead, and look at each row's key.
 	rows, err := read(ctx, s, each(func(f *first) []any { return []any{&f.key, &f.id} }), fmt.Sprintf(
-		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND job_key IN (?%s) AND %s GROUP BY job_key",
-		s.jobs, s.byKey, jobTypeIs, strings.Repeat(", ?", len(keys)-1), pending), args.list...)
+		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND job_key IN (?%s) AND %s AND (id > %s OR %s >= %s) GROUP BY job_key",
+		s.jobs, s.byKey, jobTypeIs, strings.Repeat(", ?", len(keys)-1), pending, args.id(upTo), due, args.number(before)), args.list...)
 	if err != nil {
 		return nil, wrap("first jobs of keys", err)
 	}
