@@ -534,7 +534,7 @@ func overtake(t *testing.T, d dbtest.Database, backlog int, change func(*queue_j
 	change(&cfg)
 	start(t, d.DB, cfg)
 	await(t, 20*time.Second, func() string { return "nothing runs" }, func() bool {
-		return number(t, d.DB, "SELECT COUNT(*) FROM (SELECT 1 FROM async_job_tab WHERE job_status = 1 LIMIT 60) AS some") == 60
+		return number(t, d.DB, "SELECT COUNT(*) FROM (SELECT 1 FROM async_job_tab WHERE job_status = 1 LIMIT 60) AS few") == 60
 	})
 	for _, high := range []row{{priority: 1}, {priority: 2}, {priority: 100}, {priority: 1, at: time.Now().Unix() + 2}, {priority: 1, at: time.Now().Unix() + 6}} {
 		addRows(t, d.DB, 1, func(int) row { return high })

@@ -23,6 +23,48 @@ const (
 // wait, within the bound on outages. The keeper's own tests show both.
 var mutants = []mutant.Mutant{
 	{
+		Name: "in order, the table is not asked which row is the first",
+		File: "internal/engine/ordered.go",
+		Old:  "!there || id >= t.ID",
+		New:  "!there || id > 0",
+	},
+	{
+		Name: "in order, a job that runs again lets the others of its key pass",
+		File: "internal/engine/ordered.go",
+		Old:  "if !l.cfg.OrderedByKey {",
+		New:  "if true {",
+	},
+	{
+		Name: "in order, what is held back is never looked at again",
+		File: "internal/engine/dispatcher.go",
+		Old:  "l.lookAtHeld(lease)\n",
+		New:  "\n",
+	},
+	{
+		Name: "one place too many for each key",
+		File: "internal/engine/keys.go",
+		Old:  "if k.taken[key] >= k.most {",
+		New:  "if k.taken[key] > k.most {",
+	},
+	{
+		Name: "the place of a key is not given back",
+		File: "internal/engine/queue.go",
+		Old:  "if q.keys.leave(t) {",
+		New:  "if false {",
+	},
+	{
+		Name: "rows that are held back are not known to have left room",
+		File: "internal/engine/dispatcher.go",
+		Old:  "signal(l.roomCame) // rows were parked, or went back to the table",
+		New:  "",
+	},
+	{
+		Name: "a start takes no token",
+		File: "internal/engine/gate.go",
+		Old:  "g.limiter.ReserveN(now, n)",
+		New:  "",
+	},
+	{
 		Name: "a settle without the term",
 		File: "internal/simulator/table.go",
 		Old:  "j != nil && j.Term == term && j.pending()",
