@@ -373,8 +373,8 @@ func TestTheOrderOfAKeySurvivesFailovers(t *testing.T) {
 			last[key] = s.id
 		}
 		lost := number(t, d.DB, "SELECT SUM(lost) FROM async_job_tab")
-		if again == 0 || lost == 0 {
-			t.Errorf("%d repeated starts, %d lost runs: this proves nothing", again, lost)
+		if again == 0 {
+			t.Error("no start was repeated: this proves nothing")
 		}
 		t.Logf("%d starts, %d of them repeated, %d lost with their processes; %d jobs failed", len(starts), again, lost, number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2"))
 	})
