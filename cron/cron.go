@@ -1,0 +1,167 @@
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	parser "github.com/netresearch/go-cron"
+)
+
+// Parse reads a schedule whose times are in UTC, or in the zone that a leading CRON_TZ= or TZ= names.
+func Parse(spec string) (*Schedule, error) { return ParseIn(spec, time.UTC) }
+
+// MustParse is Parse for texts that stand in the program; it panics if they are wrong.
+func MustParse(spec string) *Schedule {
+	s, err := Parse(spec)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// ParseIn reads a schedule whose times are in the zone, unless the text itself names one. All instances must use the same
+// zone; time.Local is the host's. An image without zone data (scratch) needs an import of time/tzdata.
+func ParseIn(spec string, zone *time.Location) (*Schedule, error) {
+	bad := func(err error) (*Schedule, error) { return nil, fmt.Errorf("cron %q: %w", spec, err) }
+	fields := strings.Fields(spec)
+	if len(fields) > 0 {
+		if name, ok := zoneOf(fields[0]); ok {
+			named, err := time.LoadLocation(name)
+			if err != nil || name == "" {
+				return bad(fmt.Errorf("time zone %q: %w; use a name like Europe/Berlin, and import time/tzdata where the host has no zones", name, errors.Join(err, errNoZone)))
+			}
+			zone, fields = named, fields[1:]
+		}
+	}
+	switch {
+	case zone == nil:
+		return bad(errNoZone)
+	case len(fields) == 0:
+		return bad(errors.New("is empty; write five fields, or a word like @hourly"))
+	case fields[0] == "@every":
+		return every(spec, fields[1:])
+	case strings.HasPrefix(fields[0], "@"):
+		word := strings.ToLower(fields[0])
+		if words[word] == "" || len(fields) > 1 {
+			return bad(errors.New("unknown word; use @hourly, @daily, @weekly, @monthly, @yearly or @every with a duration"))
+		}
+		fields = strings.Fields(words[word])
+	case len(fields) != 5:
+		return bad(fmt.Errorf("has %d fields; write five: minute, hour, day of the month, month, day of the week", len(fields)))
+	}
+	text := strings.Join(fields, " ")
+	times, err := fiveFields.Parse("CRON_TZ=UTC " + text)
+	if err != nil {
+		return bad(err)
+	}
+	s := &Schedule{text: fmt.Sprintf("CRON_TZ=%s %s", zone, text), zone: zone, times: times, byHours: !strings.HasPrefix(fields[1], "*")}
+	if s.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return bad(errors.New("there is no such day; look at the day of the month and the month"))
+	}
+	return s, nil
+}
+
+var errNoZone = errors.New("no time zone")
+
+func zoneOf(field string) (name string, ok bool) {
+	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
+		if name, ok = strings.CutPrefix(field, prefix); ok {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+var fiveFields = parser.MustNewParser(parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow | parser.DowOrDom)
+
+var words = map[string]string{
+	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+}
+
+func every(spec string, fields []string) (*Schedule, error) {
+	step, err := time.ParseDuration(strings.Join(fields, " "))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cron %q: %w; write a duration like 90s or 1h30m", spec, err)
+	case step < time.Second || step%time.Second != 0:
+		return nil, fmt.Errorf("cron %q: use whole seconds, one or more", spec)
+	}
+	return &Schedule{text: "@every " + step.String(), step: int64(step / time.Second)}, nil
+}
+
+// Schedule is a schedule that was read. It never changes and may be used from many goroutines.
+type Schedule struct {
+	text    string
+	step    int64 // seconds; 0: five fields
+	zone    *time.Location
+	times   parser.Schedule // asked in UTC only
+	byHours bool            // it names hours
+}
+
+// String is the schedule as Parse reads it, with its zone. Two that are equal have the same times.
+func (s *Schedule) String() string { return s.text }
+
+// Next returns the first time after the given one, in whole seconds, in UTC. It depends on nothing else. The zero time:
+// there is none within the next years.
+func (s *Schedule) Next(after time.Time) time.Time {
+	from := after.Unix()
+	var next int64
+	if s.step > 0 {
+		next = from - mod(from, s.step) + s.step
+	} else if next = s.next(from); next == never {
+		return time.Time{}
+	}
+	return time.Unix(next, 0).UTC()
+}
+
+// next goes through the stretches of time in which the zone's clocks are not set. In each, local time is a constant away
+// from UTC, so the parser is asked in UTC for what the local clocks show.
+func (s *Schedule) next(after int64) int64 {
+	const stretchesMost = 100 // some fifty years; the parser gives up long before
+	for range stretchesMost {
+		first := time.Unix(after+1, 0).In(s.zone)
+		start, end := first.ZoneBounds()
+		_, offset := first.Zone()
+		local := after + int64(offset) // what the clocks showed last, had they never been set
+		if s.byHours && !start.IsZero() {
+			_, before := start.Add(-time.Second).Zone()
+			from, to := start.Unix()+int64(before), start.Unix()+int64(offset) // the clocks were set from here to there
+			if to < from {
+				local = max(local, from-1) // up to here, they show what they have shown already
+			} else if next := s.local(from - 1); first.Equal(start) && next != never && next < to {
+				return start.Unix()
+			}
+		}
+		next := s.local(local)
+		if next == never || end.IsZero() || next-int64(offset) < end.Unix() {
+			return utc(next, offset)
+		}
+		after = end.Unix() - 1
+	}
+	return never
+}
+
+// never stands for a time that there is not.
+const never = math.MinInt64
+
+// local is the next time behind one, both as local clocks show them.
+func (s *Schedule) local(after int64) int64 {
+	next := s.times.Next(time.Unix(after, 0).UTC())
+	if next.IsZero() {
+		return never
+	}
+	return next.Unix()
+}
+
+func utc(local int64, offset int) int64 {
+	if local == never {
+		return never
+	}
+	return local - int64(offset)
+}
+
+func mod(a, b int64) int64 { return (a%b + b) % b }
