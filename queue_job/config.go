@@ -95,6 +95,15 @@ type Config struct {
 	// nothing more. Default: none.
 	OnFinished func(ctx context.Context, job *Job, f Finished)
 
+	// Schedule adds a job of this type for each of its times: one for each, however many instances run. Package cron makes
+	// one of "30 4 * * *". Jobs that are added by other means run beside. Default: none.
+	Schedule Schedule
+	// ScheduleParams are the parameters of the jobs that the schedule adds, stored as JSON like AddModelJob.JobParams.
+	ScheduleParams any
+	// ScheduleCatchUp is how many runs at most are caught up, the latest ones, when times of the schedule have passed while
+	// no instance ran or the type was paused. At most 1000; default 1; -1: none.
+	ScheduleCatchUp int
+
 	// LockSecond is the length of the job type's lease: how long after the sudden death of an instance another one takes
 	// over. It is renewed three times as often. At least 2; default 10.
 	LockSecond uint32
@@ -109,6 +118,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("queue_job.Config.%s (job type %d, service %q): %w", field, c.JobType, c.ServiceName, fmt.Errorf(remedy, args...))
 	}
 	prefixErr := store.CheckPrefix(c.TablePrefix)
+	_, paramsErr := c.ScheduledParams()
 	switch {
 	case c.ServiceName == "":
 		return bad("ServiceName", "is empty; give the service a name, it shows in logs and in locked_by")
@@ -160,6 +170,10 @@ func (c *Config) Validate() error {
 		return bad("QueueMaxSize", "is %d; use 1 or more, or 0 for the default of 50000", c.QueueMaxSize)
 	case c.LoadLimit < 0:
 		return bad("LoadLimit", "is %d; use 1 or more, or 0 for the default of 10000", c.LoadLimit)
+	case paramsErr != nil:
+		return bad("ScheduleParams", "%w", paramsErr)
+	case c.ScheduleCatchUp < -1 || c.ScheduleCatchUp > scheduleCatchUpMax:
+		return bad("ScheduleCatchUp", "is %d; use 1 to %d, 0 for the default of 1, or -1 for none", c.ScheduleCatchUp, scheduleCatchUpMax)
 	case c.LockSecond > 0 && c.lock() < lease.ShortestLock:
 		return bad("LockSecond", "is %d; use %d or more, or 0 for the default of 10", c.LockSecond, lease.ShortestLock/time.Second)
 	case c.LockSecond > lockSecondMax:
@@ -171,6 +185,8 @@ func (c *Config) Validate() error {
 }
 
 const (
+	scheduleCatchUpMax = 1000
+
 	lockSecondMax = 24 * 60 * 60
 	waitTimeMax   = 10 * 365 * 24 * time.Hour // start_time, an int unsigned, ends in 2106
 
@@ -189,6 +205,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.FirstPullDay, 7)
 	setDefault(&c.QueueMaxSize, 50_000)
 	setDefault(&c.LoadLimit, 10_000)
+	setDefault(&c.ScheduleCatchUp, 1)
 	setDefault(&c.LockSecond, uint32(lease.DefaultLock/time.Second))
 	if c.HandleBatchFunc != nil {
 		setDefault(&c.BatchSize, batchSizeDefault)

@@ -53,6 +53,7 @@ CREATE TABLE IF NOT EXISTS async_job_log_tab (
 CREATE TABLE IF NOT EXISTS async_job_type_tab (
   job_type  int NOT NULL,
   paused_at int unsigned DEFAULT NULL COMMENT 'unix seconds; NULL: it runs',
-  cron_at   int unsigned DEFAULT NULL COMMENT 'the last time of its schedule for which a job was added, unix seconds',
+  cron_at   int unsigned DEFAULT NULL COMMENT 'up to when the times of its schedule have their jobs, unix seconds',
+  cron_spec varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the schedule, in its own words',
   PRIMARY KEY (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

@@ -53,5 +53,6 @@ CREATE TABLE IF NOT EXISTS async_job_log_tab (
 CREATE TABLE IF NOT EXISTS async_job_type_tab (
   job_type  int PRIMARY KEY,
   paused_at bigint DEFAULT NULL,
-  cron_at   bigint DEFAULT NULL
+  cron_at   bigint DEFAULT NULL,
+  cron_spec varchar(255) DEFAULT NULL
 );

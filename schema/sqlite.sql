@@ -49,5 +49,6 @@ CREATE TABLE IF NOT EXISTS async_job_log_tab (
 CREATE TABLE IF NOT EXISTS async_job_type_tab (
   job_type  integer PRIMARY KEY,
   paused_at int DEFAULT NULL,
-  cron_at   int DEFAULT NULL
+  cron_at   int DEFAULT NULL,
+  cron_spec varchar(255) DEFAULT NULL
 );

@@ -37,6 +37,9 @@ type line struct {
 	settler *settler
 	pool    pool
 
+	schedules       Schedules
+	scheduledParams string
+
 	serving atomic.Bool                  // serve runs
 	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
 	lease   *keeper.Lease                // the last one taken; belongs to standBy
@@ -65,6 +68,10 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
+	scheduledParams, err := cfg.ScheduledParams()
+	if err != nil {
+		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
+	}
 	workers, err := newPool(cfg.WorkerPoolCapacity, time.Duration(cfg.WorkerExpirySecond)*time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("worker pool of job type %d: %w", cfg.JobType, err)
@@ -75,6 +82,7 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal, watched: d.watched,
 		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
 	}
+	l.schedules, l.scheduledParams = d.tables.Schedules, scheduledParams
 	l.settler = newSettler(l, d.instance)
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
 	l.queue.overflow = l.fellBehind
@@ -118,6 +126,9 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	var loops sync.WaitGroup
 	loops.Go(func() { l.dispatch(ctx, lease) })
 	loops.Go(func() { l.loadBacklog(ctx, lease) })
+	if l.cfg.Schedule != nil {
+		loops.Go(func() { l.keepSchedule(ctx, lease) })
+	}
 	loops.Wait()
 	l.held.Store(nil)
 

@@ -10,10 +10,11 @@ import (
 
 // Tables are the tables of one database, as the engine needs them. The simulator brings its own.
 type Tables struct {
-	Jobs   Jobs
-	Run    queue_job.Run // what handlers write; nil: they cannot
-	Leases keeper.Leases // on a connection that handlers cannot starve
-	Close  func()
+	Jobs      Jobs
+	Run       queue_job.Run // what handlers write; nil: they cannot
+	Leases    keeper.Leases // on a connection that handlers cannot starve
+	Schedules Schedules     // asked for types that have a schedule
+	Close     func()
 }
 
 // Jobs is what the engine needs of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
@@ -44,5 +45,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Schedules: jobs, Close: release}, nil
 }

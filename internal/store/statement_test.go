@@ -14,6 +14,10 @@ import (
 
 // verbs calls everything that sends a statement.
 var verbs = map[string]func(context.Context, *Store){
+	"AddScheduled":  func(ctx context.Context, s *Store) { _, _ = s.AddScheduled(ctx, 7, 1_700_000_060, "cron-1", "{}") },
+	"BeginSchedule": func(ctx context.Context, s *Store) { _ = s.BeginSchedule(ctx, 7, 1_700_000_000, "@hourly") },
+	"NoteScheduled": func(ctx context.Context, s *Store) { _ = s.NoteScheduled(ctx, 7, 1_700_000_060) },
+	"Schedule":      func(ctx context.Context, s *Store) { _, _ = s.Schedule(ctx, 7) },
 	"Abandoned": func(ctx context.Context, s *Store) {
 		for _, lane := range Lanes() {
 			_, _, _ = s.Abandoned(ctx, 7, lane, 1000, 500)
