@@ -170,8 +170,10 @@ func (c *Config) Validate() error {
 		return bad("QueueMaxSize", "is %d; use 1 or more, or 0 for the default of 50000", c.QueueMaxSize)
 	case c.LoadLimit < 0:
 		return bad("LoadLimit", "is %d; use 1 or more, or 0 for the default of 10000", c.LoadLimit)
+	case c.Schedule != nil && isNilPointer(c.Schedule):
+		return bad("Schedule", "is a nil pointer; set it to a schedule, or leave the field alone")
 	case paramsErr != nil:
-		return bad("ScheduleParams", "%w", paramsErr)
+		return bad("ScheduleParams", "%w; use what fits as JSON", paramsErr)
 	case c.ScheduleCatchUp < -1 || c.ScheduleCatchUp > scheduleCatchUpMax:
 		return bad("ScheduleCatchUp", "is %d; use 1 to %d, 0 for the default of 1, or -1 for none", c.ScheduleCatchUp, scheduleCatchUpMax)
 	case c.LockSecond > 0 && c.lock() < lease.ShortestLock:

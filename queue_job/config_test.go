@@ -51,8 +51,11 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 			func(c *Config) { c.BatchSize = 1 }},
 		"BatchWait": {func(c *Config) { batched(c); c.BatchWait = -1 }, func(c *Config) { batched(c); c.BatchWait = time.Minute + 1 },
 			func(c *Config) { c.BatchWait = 1 }},
-		"LockSecond":    {func(c *Config) { c.LockSecond = 1 }, func(c *Config) { c.LockSecond = 86_401 }, func(c *Config) { c.LockSecond = 1<<32 - 1 }},
-		"MinLockSecond": {func(c *Config) { c.MinLockSecond = 86_401 }},
+		"LockSecond":      {func(c *Config) { c.LockSecond = 1 }, func(c *Config) { c.LockSecond = 86_401 }, func(c *Config) { c.LockSecond = 1<<32 - 1 }},
+		"MinLockSecond":   {func(c *Config) { c.MinLockSecond = 86_401 }},
+		"Schedule":        {func(c *Config) { c.Schedule = (*never)(nil) }},
+		"ScheduleParams":  {func(c *Config) { c.ScheduleParams = make(chan int) }, func(c *Config) { c.ScheduleParams = strings.Repeat("x", ParamsMax) }},
+		"ScheduleCatchUp": {func(c *Config) { c.ScheduleCatchUp = -2 }, func(c *Config) { c.ScheduleCatchUp = 1001 }},
 	}
 	for field, breaks := range bad {
 		for _, breakIt := range breaks {
@@ -71,6 +74,10 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		}
 	}
 }
+
+type never struct{}
+
+func (*never) Next(time.Time) time.Time { return time.Time{} }
 
 func TestTheFirstBadSettingIsReportedForSeveral(t *testing.T) {
 	if err := (&Config{}).Validate(); err == nil || !strings.Contains(err.Error(), "ServiceName") {

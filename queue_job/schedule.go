@@ -1,6 +1,9 @@
 package queue_job
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // Schedule says at which times jobs are to run, to the second. Package cron of the module
 // github.com/create-info/persistent-queue/cron makes one of a text like "30 4 * * *"; the schedules of other libraries
@@ -24,3 +27,8 @@ type Schedule interface {
 
 // ScheduledParams are the parameters of the jobs that the schedule adds, as they are stored.
 func (c *Config) ScheduledParams() (string, error) { return encode(c.ScheduleParams) }
+
+func isNilPointer(s Schedule) bool {
+	v := reflect.ValueOf(s)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -38,7 +39,9 @@ type workerSettings struct {
 	Deadly      string // jobs with these parameters kill the process
 	Rate        float64
 	Ordered     bool
-	FailPercent int // runs of a hundred that fail, by chance
+	FailPercent int    // runs of a hundred that fail, by chance
+	Schedule    string // of each type
+	CatchUp     int
 }
 
 func workerMain() int {
@@ -53,11 +56,16 @@ func workerMain() int {
 		return 2
 	}
 	defer db.Close()
+	var schedule queue_job.Schedule // none
+	if s.Schedule != "" {
+		schedule = cron.MustParse(s.Schedule)
+	}
 	var configs []queue_job.Config
 	for _, jobType := range s.Types {
 		configs = append(configs, queue_job.Config{
 			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
 			RatePerSecond: s.Rate, OrderedByKey: s.Ordered, NeedRetry: s.FailPercent > 0, MaxRetries: 2,
+			Schedule: schedule, ScheduleCatchUp: s.CatchUp,
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 				fmt.Printf("start %d %d\n", job.Id, time.Now().UnixNano())
 				if s.Deadly != "" && job.JobParams == s.Deadly {

@@ -1,0 +1,256 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/cron"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// scheduled returns the times for which there are jobs of type 1, in order.
+func scheduled(t *testing.T, db *sql.DB) (times []int64) {
+	t.Helper()
+	rows, err := db.Query("SELECT start_time FROM async_job_tab WHERE job_type = 1 AND job_key LIKE 'cron-%' ORDER BY start_time")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var at int64
+		if err := rows.Scan(&at); err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, at)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return times
+}
+
+// reached lets the schedule of type 1 stand as if it had got to a moment.
+func reached(t *testing.T, db *sql.DB, at time.Time, spec string) {
+	t.Helper()
+	execute(t, db, "INSERT INTO async_job_type_tab (job_type, cron_at, cron_spec) VALUES (1, ?, ?)", at.Unix(), spec)
+}
+
+func storeOf(t *testing.T, db *sql.DB) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), db, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAScheduleHasOneRunForEachOfItsTimesHoweverManyInstancesRun(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		cfg := queue_job.Config{Schedule: cron.MustParse("@every 1s"), ScheduleParams: map[string]string{"report": "daily"}, HandleJobFunc: ran.handler}
+		first, second := newRunner(t, d.DB, cfg), newRunner(t, d.DB, cfg)
+		for _, r := range []interface{ Start(context.Context) error }{first, second} {
+			if err := r.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Cleanup(func() { stop(t, second) })
+		awaitNumber(t, d.DB, 3, 15*time.Second, succeeded)
+		stop(t, first) // it may or may not hold the lease
+		third := newRunner(t, d.DB, cfg)
+		if err := third.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stop(t, third) })
+		await(t, 15*time.Second, func() string { return "six jobs have not succeeded" }, func() bool { return number(t, d.DB, succeeded) >= 6 })
+		times := scheduled(t, d.DB)
+		for i := range times {
+			if times[i] != times[0]+int64(i) {
+				t.Fatalf("jobs for %v, want one for each second", times)
+			}
+		}
+		for _, run := range ran.all() {
+			if run.job.Attempt != 1 || len(ran.of(run.id)) != 1 || run.job.JobParams != `{"report":"daily"}` {
+				t.Errorf("job %d ran %d times: %+v", run.id, len(ran.of(run.id)), run.job)
+			}
+			due := time.Unix(int64(run.job.StartTime), 0)
+			if late := run.started.Sub(due); late < 0 || late > time.Second*slack {
+				t.Errorf("the run of %v started %v after it", due, late)
+			}
+		}
+	})
+}
+
+func TestAKilledHoldersScheduleGoesOnAndMissedRunsAreCaughtUpAtMostSoManyTimes(t *testing.T) {
+	long(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const catchUp, lock = 2, 3
+		settings := workerSettings{Types: []int32{1}, LockSecond: lock, Capacity: 5, Schedule: "@every 1s", CatchUp: catchUp}
+		workers := []*worker{startWorker(t, d, settings), startWorker(t, d, settings)}
+		killed := 0
+		for range 2 {
+			awaitMore(t, d.DB, 3)
+			holder := 0
+			if len(workers[1].started()) > len(workers[0].started()) {
+				holder = 1
+			}
+			workers[holder].end(syscall.SIGKILL)
+			killed += len(workers[holder].started())
+			workers[holder] = startWorker(t, d, settings)
+		}
+		awaitMore(t, d.DB, 3)
+		ran := 0
+		for _, w := range workers {
+			w.end(syscall.SIGTERM)
+			for id, times := range w.started() {
+				if ran++; len(times) != 1 {
+					t.Errorf("job %d ran %d times", id, len(times))
+				}
+			}
+		}
+		times := scheduled(t, d.DB)
+		if len(slices.Compact(slices.Clone(times))) != len(times) {
+			t.Errorf("two jobs for one time: %v", times)
+		}
+		// Between the deaths and the takeovers up to lock + 1 seconds pass, of which all but two may lack their runs.
+		gaps := 0
+		for i := 1; i < len(times); i++ {
+			if gap := times[i] - times[i-1] - 1; gap > 0 {
+				if gaps++; gap > lock+2 {
+					t.Errorf("%d times between %d and %d have no job", gap, times[i-1], times[i])
+				}
+			}
+		}
+		if gaps > 2 {
+			t.Errorf("%d gaps after two deaths: %v", gaps, times)
+		}
+		t.Logf("%d jobs in %d seconds, %d gaps; %d runs in processes that were killed, %d in the others", len(times), times[len(times)-1]-times[0]+1, gaps, killed, ran)
+	})
+}
+
+// awaitMore waits until so many more jobs have succeeded.
+func awaitMore(t *testing.T, db *sql.DB, n int64) {
+	t.Helper()
+	before := number(t, db, succeeded)
+	await(t, 30*time.Second, func() string { return fmt.Sprintf("%d jobs have succeeded, want %d more", before, n) }, func() bool { return number(t, db, succeeded) >= before+n })
+}
+
+func TestAScheduleBeginsWithTheNextTimeAndCatchesNothingUp(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type) VALUES (1)") // somebody paused and resumed the type
+		before := time.Now().Unix()
+		var ran runs
+		start(t, d.DB, queue_job.Config{Schedule: cron.MustParse("@every 1s"), ScheduleCatchUp: 100, HandleJobFunc: ran.handler})
+		awaitNumber(t, d.DB, 1, 15*time.Second, succeeded)
+		if times := scheduled(t, d.DB); times[0] < before {
+			t.Errorf("a job for %d, and the schedule began at %d", times[0], before)
+		}
+	})
+}
+
+func TestOfTheRunsThatWereMissedTheLatestAreCaughtUp(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		schedule := cron.MustParse("@every 1h")
+		// The next time must not come while we look.
+		if next := schedule.Next(time.Now()); time.Until(next) < 10*time.Second {
+			time.Sleep(time.Until(next) + time.Second)
+		}
+		last := schedule.Next(time.Now()).Add(-time.Hour).Unix()
+		for catchUp, want := range map[int][]int64{0: {last}, 3: {last - 7200, last - 3600, last}, -1: nil} {
+			execute(t, d.DB, "DELETE FROM async_job_tab")
+			execute(t, d.DB, "DELETE FROM async_job_type_tab")
+			reached(t, d.DB, time.Now().Add(-30*24*time.Hour), schedule.String())
+			var ran runs
+			r := newRunner(t, d.DB, queue_job.Config{Schedule: schedule, ScheduleCatchUp: catchUp, HandleJobFunc: ran.handler})
+			if err := r.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			awaitNumber(t, d.DB, last, 10*time.Second, "SELECT cron_at FROM async_job_type_tab")
+			awaitNumber(t, d.DB, int64(len(want)), 10*time.Second, succeeded)
+			stop(t, r)
+			if got := scheduled(t, d.DB); !slices.Equal(got, want) {
+				t.Errorf("ScheduleCatchUp %d: jobs for %v, want %v", catchUp, got, want)
+			}
+		}
+	})
+}
+
+func TestAChangedScheduleDoesNotMakeUpForTimesThatWereNeverItsOwn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		reached(t, d.DB, time.Now().Add(-time.Hour), "CRON_TZ=UTC 0 3 * * *")
+		before := time.Now().Unix()
+		var ran runs
+		start(t, d.DB, queue_job.Config{Schedule: cron.MustParse("@every 1s"), ScheduleCatchUp: 100, HandleJobFunc: ran.handler})
+		awaitNumber(t, d.DB, 1, 15*time.Second, succeeded)
+		if times := scheduled(t, d.DB); times[0] < before {
+			t.Errorf("a job for %d, and the schedule began at %d", times[0], before)
+		}
+	})
+}
+
+func TestAPausedTypesScheduleAddsNothingAndCatchesUpWhenItGoesOn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		schedule := cron.MustParse("@every 1s")
+		reached(t, d.DB, time.Now().Add(-time.Hour), schedule.String())
+		execute(t, d.DB, "UPDATE async_job_type_tab SET paused_at = 1")
+		st := storeOf(t, d.DB)
+		if added, err := st.AddScheduled(t.Context(), 1, time.Now().Unix(), "cron-x", "null"); added || err != nil {
+			t.Fatal(added, err)
+		}
+		var ran runs
+		start(t, d.DB, queue_job.Config{Schedule: schedule, HandleJobFunc: ran.handler})
+		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM shedlock_tab WHERE locked_by <> ''")
+		time.Sleep(1500 * time.Millisecond) // it looks once a second
+		if times := scheduled(t, d.DB); len(times) > 0 {
+			t.Errorf("jobs for %v", times)
+		}
+		execute(t, d.DB, "UPDATE async_job_type_tab SET paused_at = NULL")
+		resumed := time.Now().Unix()
+		await(t, 15*time.Second, func() string { return "three jobs have not succeeded" }, func() bool { return number(t, d.DB, succeeded) >= 3 })
+		if times := scheduled(t, d.DB); times[0] < resumed-3 {
+			t.Errorf("jobs for %v, the pause ended at %d", times, resumed)
+		}
+	})
+}
+
+func TestAHolderThatWasFrozenAddsNoJobForATimeThatWasPassedOver(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		st, ctx := storeOf(t, d.DB), t.Context()
+		now := time.Now().Unix()
+		err := errors.Join(st.BeginSchedule(ctx, 1, now, "a"), st.BeginSchedule(ctx, 1, now+50, "a")) // the second says nothing new
+		add := func(at int64) bool {
+			added, errAdd := st.AddScheduled(ctx, 1, at, fmt.Sprintf("cron-%d", at), "null")
+			err = errors.Join(err, errAdd)
+			return added
+		}
+		first, twice := add(now+10), add(now+10)
+		err = errors.Join(err, st.NoteScheduled(ctx, 1, now+20), st.NoteScheduled(ctx, 1, now+15)) // the successor has passed 20
+		late, later := add(now+15), add(now+21)
+		at, errRead := st.Schedule(ctx, 1)
+		if err = errors.Join(err, errRead); err != nil {
+			t.Fatal(err)
+		}
+		if !first || twice || late || !later || (at != store.Schedule{Known: true, Until: now + 20, Spec: "a"}) {
+			t.Errorf("first %t, twice %t, late %t, later %t; %+v", first, twice, late, later, at)
+		}
+		if got, want := scheduled(t, d.DB), []int64{now + 10, now + 21}; !slices.Equal(got, want) {
+			t.Errorf("jobs for %v, want %v", got, want)
+		}
+		// Another schedule begins behind what was reached, and never before it.
+		err = errors.Join(st.BeginSchedule(ctx, 1, now, "b"))
+		if at, errRead = st.Schedule(ctx, 1); err != nil || errRead != nil || (at != store.Schedule{Known: true, Until: now + 20, Spec: "b"}) {
+			t.Error(at, err, errRead)
+		}
+		if none, err := st.Schedule(ctx, 2); err != nil || none.Known {
+			t.Error(none, err)
+		}
+	})
+}
