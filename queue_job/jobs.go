@@ -43,17 +43,29 @@ func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue_job.Open: %w", err)
 	}
+	if o.clock != nil {
+		st = st.ByClock(o.clock)
+	}
 	return &Jobs{st}, nil
 }
 
 // OpenOption changes what Open opens.
 type OpenOption func(*openOptions)
 
-type openOptions struct{ tablePrefix string }
+type openOptions struct {
+	tablePrefix string
+	clock       func() time.Time
+}
 
 // WithTablePrefix opens the tables whose names begin with the prefix, like Config.TablePrefix.
 func WithTablePrefix(prefix string) OpenOption {
 	return func(o *openOptions) { o.tablePrefix = prefix }
+}
+
+// WithClock lets the jobs go by another clock than the database's, to whole seconds: for tests. Package queuetest has one
+// that a test moves.
+func WithClock(now func() time.Time) OpenOption {
+	return func(o *openOptions) { o.clock = now }
 }
 
 // remembered is what is known about handles that were asked lately, so that not every job costs a question more.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"strings"
+	"time"
 )
 
 // dialect is what differs between databases, mostly as fragments of SQL. Times are unix seconds.
@@ -10,9 +11,10 @@ type dialect struct {
 	name string
 
 	// The clock that jobs go by.
-	now        string // whole seconds
-	nowPrecise string // with its fraction
-	ceiling    string // format: the next whole number
+	now        string           // whole seconds
+	nowPrecise string           // with its fraction
+	ceiling    string           // format: the next whole number
+	clock      func() time.Time // another than the database's; nil: none
 
 	// The clock that leases go by, and the column that holds it.
 	leaseNow     string // as fine as lock_until is

@@ -42,7 +42,7 @@ func (s *Store) execute(ctx context.Context, query string, args ...any) (result 
 		return nil, err
 	}
 	defer leave()
-	query = sqlx.Rebind(s.bind, query)
+	query = sqlx.Rebind(s.bind, s.timed(query))
 	err = s.committed(ctx, func(db DB) error {
 		result, err = execOn(ctx, db, query, args...)
 		return err
@@ -64,7 +64,7 @@ func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, erro
 		return got, err
 	}
 	defer leave()
-	query = sqlx.Rebind(s.bind, query)
+	query = sqlx.Rebind(s.bind, s.timed(query))
 	err = s.committed(ctx, func(db DB) error {
 		got, err = readOn(ctx, db, collect, query, args...)
 		return err

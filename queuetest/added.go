@@ -1,0 +1,96 @@
+package queuetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// RequireAdded fails the test unless a job of the type was added that matches in every respect, and returns the first one.
+// Whether it has run since does not matter.
+func (q *Queue) RequireAdded(jobType int32, matchers ...Matcher) Job {
+	q.t.Helper()
+	return q.In(q.DB).RequireAdded(jobType, matchers...)
+}
+
+// RequireNotAdded fails the test if a job of the type was added that matches in every respect.
+func (q *Queue) RequireNotAdded(jobType int32, matchers ...Matcher) {
+	q.t.Helper()
+	q.In(q.DB).RequireNotAdded(jobType, matchers...)
+}
+
+// Added returns the jobs of the type that were added and match in every respect, in the order of their ids.
+func (q *Queue) Added(jobType int32, matchers ...Matcher) []Job {
+	q.t.Helper()
+	return q.In(q.DB).Added(jobType, matchers...)
+}
+
+// In looks through a transaction that is still open: for code under test that leaves it to its caller to commit.
+func (q *Queue) In(tx queue_job.Executor) Within { return Within{q, tx} }
+
+// Within is a queue as a transaction sees it.
+type Within struct {
+	q  *Queue
+	ex queue_job.Executor
+}
+
+// RequireAdded is Queue.RequireAdded inside the transaction.
+func (w Within) RequireAdded(jobType int32, matchers ...Matcher) Job {
+	w.q.t.Helper()
+	matching, others := w.look(jobType, matchers)
+	if len(matching) == 0 {
+		w.q.t.Fatalf("queuetest: no job of type %d was added that matches%s", jobType, listOf(others))
+		return Job{}
+	}
+	return matching[0]
+}
+
+// RequireNotAdded is Queue.RequireNotAdded inside the transaction.
+func (w Within) RequireNotAdded(jobType int32, matchers ...Matcher) {
+	w.q.t.Helper()
+	if matching, _ := w.look(jobType, matchers); len(matching) > 0 {
+		w.q.t.Fatalf("queuetest: %d jobs of type %d were added that match, the first is %v", len(matching), jobType, matching[0])
+	}
+}
+
+// Added is Queue.Added inside the transaction.
+func (w Within) Added(jobType int32, matchers ...Matcher) []Job {
+	w.q.t.Helper()
+	matching, _ := w.look(jobType, matchers)
+	return matching
+}
+
+// look divides the jobs that were added into those that match, and the others with what does not.
+func (w Within) look(jobType int32, matchers []Matcher) (matching []Job, others []string) {
+	w.q.t.Helper()
+	jobs, err := w.q.jobs(w.ex, fmt.Sprintf("job_type = %d AND id > %d", jobType, w.q.before))
+	w.q.must(err)
+	for _, job := range jobs {
+		var misses []string
+		for _, match := range matchers {
+			if miss := match(w.q, job); miss != "" {
+				misses = append(misses, miss)
+			}
+		}
+		if len(misses) == 0 {
+			matching = append(matching, job)
+		} else {
+			others = append(others, fmt.Sprintf("%v: %s", job, strings.Join(misses, "; ")))
+		}
+	}
+	return matching, others
+}
+
+// listOf lists the first of what there is instead.
+func listOf(others []string) string {
+	const most = 10
+	if len(others) == 0 {
+		return "; there is none of the type"
+	}
+	list := ":\n\t" + strings.Join(others[:min(len(others), most)], "\n\t")
+	if len(others) > most {
+		list += fmt.Sprintf("\n\tand %d more", len(others)-most)
+	}
+	return list
+}

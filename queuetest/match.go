@@ -1,0 +1,94 @@
+package queuetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Matcher says what about a job is not as it should be; empty: it matches.
+type Matcher func(q *Queue, job Job) (mismatch string)
+
+// Params matches a job whose parameters, as JSON, are those that the value has as JSON.
+func Params(value any) Matcher {
+	text, err := json.Marshal(value)
+	return func(_ *Queue, job Job) string {
+		if err != nil {
+			return fmt.Sprintf("the parameters to look for have no JSON: %v", err)
+		}
+		if want, got := decoded(string(text)), decoded(job.Params); !reflect.DeepEqual(got, want) {
+			return fmt.Sprintf("its parameters are not %s", text)
+		}
+		return ""
+	}
+}
+
+// decoded is what JSON says, whatever its spaces and the order of its fields; for what is no JSON, the text itself.
+func decoded(text string) (value any) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber() // ids may have more digits than a float
+	if err := decoder.Decode(&value); err != nil {
+		return text
+	}
+	return value
+}
+
+// ParamsThat matches a job whose parameters decode into a P of which the condition is true.
+func ParamsThat[P any](condition func(P) bool) Matcher {
+	return func(_ *Queue, job Job) string {
+		var params P
+		if err := json.Unmarshal([]byte(job.Params), &params); err != nil {
+			return fmt.Sprintf("its parameters are no %T: %v", params, err)
+		}
+		if !condition(params) {
+			return "the condition does not hold for its parameters"
+		}
+		return ""
+	}
+}
+
+// Key matches a job with this business key.
+func Key(key string) Matcher {
+	return func(_ *Queue, job Job) string {
+		if job.Key != key {
+			return fmt.Sprintf("its key is not %q", key)
+		}
+		return ""
+	}
+}
+
+// Status matches a job with this status.
+func Status(status queue_job.JobStatus) Matcher {
+	return func(_ *Queue, job Job) string {
+		if job.Status != status {
+			return fmt.Sprintf("it is not %v", status)
+		}
+		return ""
+	}
+}
+
+// DueAt matches a job that is due at this time, to the second.
+func DueAt(at time.Time) Matcher {
+	return func(_ *Queue, job Job) string {
+		if off := job.DueAt.Sub(at); off <= -time.Second || off >= time.Second {
+			return fmt.Sprintf("it is due %v off %v", off, at)
+		}
+		return ""
+	}
+}
+
+// DueIn matches a job that is due so long after now, by the test's clock. Since that goes on while the test runs, and jobs
+// are due at whole seconds, five seconds more or less do not matter.
+func DueIn(d time.Duration) Matcher {
+	const tolerance = 5 * time.Second
+	return func(q *Queue, job Job) string {
+		if in := job.DueAt.Sub(q.Now()); in < d-tolerance || in > d+tolerance {
+			return fmt.Sprintf("it is due in %v, not %v", in.Round(time.Second), d)
+		}
+		return ""
+	}
+}

@@ -1,0 +1,190 @@
+package queuetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver of New
+
+	"github.com/create-info/persistent-queue/internal/engine"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
+)
+
+// T is what the package needs of a test: *testing.T, *testing.B and most others have it.
+type T interface {
+	Helper()
+	Logf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+	TempDir() string
+}
+
+// Queue is a queue for one test. Its methods fail the test at once when something is wrong. They are for the test's own
+// goroutine; DB and Jobs are for any.
+type Queue struct {
+	// DB is the database; tables of your own go in here too.
+	DB *sql.DB
+	// Jobs adds jobs and steers them, by the test's clock.
+	Jobs *queue_job.Jobs
+
+	t        T
+	ctx      context.Context
+	log      logger.Logger
+	store    *store.Store
+	advanced *atomic.Int64 // nanoseconds
+	before   uint64        // jobs with larger ids were added by the test
+	configs  []queue_job.Config
+	bench    *engine.Bench // nil: nothing is handled
+}
+
+// New makes a queue in a temporary SQLite database, which ends with the test, and handles the configurations' job types in
+// it (see Handle).
+func New(t T, configs ...queue_job.Config) *Queue {
+	t.Helper()
+	// Two connections must not both begin to write, or one of them has to give up.
+	dsn := "file:" + filepath.ToSlash(filepath.Join(t.TempDir(), "queue.db")) + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_txlock=immediate"
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		t.Fatalf("queuetest: %v", err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return Wrap(t, db, configs...)
+}
+
+// Wrap makes a queue in a database of yours, creating the tables if they are not there, and handles the configurations'
+// job types in it. Jobs that were there before do not count as added, but they run when they are due. No runner may work
+// the same types. The handle stays yours to close.
+func Wrap(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	q := &Queue{DB: db, t: t, ctx: ctx, advanced: new(atomic.Int64), log: logger.QueueLog{Slog: slog.New(slog.NewTextHandler(writer{t}, nil))}}
+	t.Cleanup(func() {
+		if q.bench != nil {
+			q.bench.Close()
+		}
+		cancel()
+	})
+	q.must(schema.Migrate(ctx, db))
+	jobs, err := queue_job.Open(db, queue_job.WithClock(q.Now))
+	q.must(err)
+	st, err := store.Open(ctx, db, "")
+	q.must(err)
+	q.Jobs, q.store = jobs, st.ByClock(q.Now)
+	q.before, _, err = q.store.Newest(ctx)
+	q.must(err)
+	if len(configs) > 0 {
+		q.Handle(configs...)
+	}
+	return q
+}
+
+// Handle has jobs of more types run as their configurations say: pass those of your application. Db, TablePrefix and an
+// empty ServiceName need not be set; they are the test's. A schedule begins with this moment.
+func (q *Queue) Handle(configs ...queue_job.Config) {
+	q.t.Helper()
+	for _, cfg := range configs {
+		cfg.Db, cfg.TablePrefix = q.DB, ""
+		if cfg.ServiceName == "" {
+			cfg.ServiceName = "test"
+		}
+		q.must(cfg.Validate())
+		if slices.ContainsFunc(q.configs, func(other queue_job.Config) bool { return other.JobType == cfg.JobType }) {
+			q.t.Fatalf("queuetest: job type %d has a configuration already; give each type one", cfg.JobType)
+		}
+		q.configs = append(q.configs, forBench(cfg.WithDefaults()))
+	}
+	if q.bench != nil {
+		q.bench.Close()
+	}
+	var err error
+	q.bench, err = engine.OpenBench(q.ctx, engine.Tables{Jobs: q.store, Schedules: q.store, Close: func() {}}, q.configs, q.log)
+	q.must(err)
+	q.must(q.bench.Schedule(q.ctx))
+}
+
+// forBench takes out of a configuration what keeps jobs waiting.
+func forBench(cfg queue_job.Config) queue_job.Config {
+	cfg.FirstPullDay = -1
+	cfg.ScheduleCatchUp = 1000 // time that was advanced is no outage
+	return cfg
+}
+
+// Now is the time by which jobs fall due.
+func (q *Queue) Now() time.Time { return time.Now().Add(time.Duration(q.advanced.Load())) }
+
+// Advance moves the time on, by whole seconds: what falls due within d is due afterwards. Nothing runs by it; call RunDue.
+func (q *Queue) Advance(d time.Duration) {
+	q.t.Helper()
+	if d < 0 {
+		q.t.Fatalf("queuetest: Advance(%v): the time goes on only; use a positive duration", d)
+	}
+	seconds := (d + time.Second - 1).Truncate(time.Second)
+	q.advanced.Add(int64(seconds))
+}
+
+func (q *Queue) must(err error) {
+	q.t.Helper()
+	if err != nil {
+		q.t.Fatalf("queuetest: %v", err)
+	}
+}
+
+// writer writes the log to the test's.
+type writer struct{ t T }
+
+func (w writer) Write(p []byte) (int, error) {
+	w.t.Logf("%s", strings.TrimSuffix(string(p), "\n"))
+	return len(p), nil
+}
+
+// Job is a job as it stands in the table.
+type Job struct {
+	Id       uint64
+	JobType  int32
+	Params   string // JSON, if it was added by Jobs
+	Status   queue_job.JobStatus
+	Key      string
+	Priority int
+	DueAt    time.Time // when it runs, or ran; whole seconds
+	Attempts int       // runs that were started
+	Retries  int
+}
+
+func (j Job) String() string {
+	key := ""
+	if j.Key != "" {
+		key = fmt.Sprintf(" key %q", j.Key)
+	}
+	return fmt.Sprintf("job %d of type %d, %v,%s due %s: %s", j.Id, j.JobType, j.Status, key, j.DueAt.Format("2006-01-02 15:04:05"), j.Params)
+}
+
+// jobs reads jobs through a handle, in the order of their ids.
+func (q *Queue) jobs(ex queue_job.Executor, where string) (jobs []Job, err error) {
+	rows, err := ex.QueryContext(q.ctx, "SELECT id, job_type, params, COALESCE(job_status, 0), COALESCE(job_key, ''), priority, COALESCE(start_time, 0), create_time, attempts, retries FROM async_job_tab WHERE "+where+" ORDER BY id")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var j Job
+		var start, created int64
+		if err := rows.Scan(&j.Id, &j.JobType, &j.Params, &j.Status, &j.Key, &j.Priority, &start, &created, &j.Attempts, &j.Retries); err != nil {
+			return nil, err
+		}
+		if j.DueAt = time.Unix(start, 0); start == 0 {
+			j.DueAt = time.Unix(created, 0)
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, rows.Err()
+}

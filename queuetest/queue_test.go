@@ -1,0 +1,319 @@
+package queuetest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/queuetest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // ants starts two goroutines when it is imported
+}
+
+// failing is a test that is to fail: it keeps the message.
+type failing struct {
+	testing.TB
+	message string
+}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.message = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// failure returns with which message a test fails.
+func failure(t *testing.T, test func(t queuetest.T)) string {
+	t.Helper()
+	f := &failing{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		test(f)
+	}()
+	<-done
+	return f.message
+}
+
+// add adds a job of type 1.
+func add(t *testing.T, q *queuetest.Queue, job queue_job.AddModelJob) uint64 {
+	t.Helper()
+	if job.JobType == 0 {
+		job.JobType = 1
+	}
+	id, err := q.Jobs.Add(t.Context(), q.DB, job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// handled is a configuration of type 1.
+func handled(handler func(*queue_job.Job) error) queue_job.Config {
+	return queue_job.Config{JobType: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error { return handler(job) }}
+}
+
+func idsOf(runs []queuetest.Run) (ids []uint64) {
+	for _, run := range runs {
+		ids = append(ids, run.Id)
+	}
+	return ids
+}
+
+func TestWhatIsDueRunsAndNothingElse(t *testing.T) {
+	var ran []string
+	q := queuetest.New(t, handled(func(job *queue_job.Job) error {
+		ran = append(ran, job.JobParams)
+		return nil
+	}))
+	if runs := q.RunDue(); runs != nil {
+		t.Fatal(runs)
+	}
+	now := add(t, q, queue_job.AddModelJob{JobParams: "now"})
+	later := add(t, q, queue_job.AddModelJob{JobParams: "later", StartTime: uint32(q.Now().Add(time.Hour).Unix())})
+	add(t, q, queue_job.AddModelJob{JobType: 2, JobParams: "nobody handles it"})
+	if ids := idsOf(q.RunDue()); !slices.Equal(ids, []uint64{now}) {
+		t.Errorf("ran %v", ids)
+	}
+	q.Advance(59 * time.Minute)
+	if ids := idsOf(q.RunDue()); ids != nil {
+		t.Errorf("an hour is not over: ran %v", ids)
+	}
+	q.Advance(time.Minute)
+	runs := q.RunDue()
+	if ids := idsOf(runs); !slices.Equal(ids, []uint64{later}) {
+		t.Fatalf("an hour is over: ran %v", ids)
+	}
+	if r := runs[0]; r.Status != queue_job.JobStatusSuccess || r.Attempts != 1 || r.Error != "" || !slices.Equal(ran, []string{`"now"`, `"later"`}) {
+		t.Errorf("%+v, %q", r, ran)
+	}
+}
+
+func TestARetryWaitsItsTimeAndFailsWhenThereAreNone(t *testing.T) {
+	cfg := handled(func(*queue_job.Job) error { return errors.New("no mail server") })
+	cfg.NeedRetry, cfg.MaxRetries, cfg.WaitTime = true, 2, 10*time.Second
+	q := queuetest.New(t, cfg)
+	id := add(t, q, queue_job.AddModelJob{})
+	for attempt, want := range []queue_job.JobStatus{queue_job.JobStatusRetry, queue_job.JobStatusRetry, queue_job.JobStatusFailed} {
+		runs := q.RunDue()
+		if len(runs) != 1 || runs[0].Id != id || runs[0].Status != want || runs[0].Error != "no mail server" || runs[0].Attempts != attempt+1 {
+			t.Fatalf("run %d: %+v, want %v", attempt+1, runs, want)
+		}
+		if want == queue_job.JobStatusRetry {
+			q.RequireAdded(1, queuetest.DueIn(10*time.Second), queuetest.Status(want))
+		}
+		q.Advance(10 * time.Second)
+	}
+	if runs := q.RunDue(); runs != nil {
+		t.Errorf("it has failed, and runs again: %+v", runs)
+	}
+}
+
+func TestWhatRunsAgainAtOnceOrIsAddedByAJobRunsInTheSameTurn(t *testing.T) {
+	var q *queuetest.Queue
+	q = queuetest.New(t, handled(func(job *queue_job.Job) error {
+		if job.JobParams == `"first"` {
+			add(t, q, queue_job.AddModelJob{JobParams: "second"})
+		} else if job.Attempt < 4 {
+			job.Status = queue_job.JobStatusContinue
+		}
+		return nil
+	}))
+	add(t, q, queue_job.AddModelJob{JobParams: "first"})
+	if runs := q.RunDue(); len(runs) != 5 || runs[4].Attempts != 4 || runs[4].Status != queue_job.JobStatusSuccess {
+		t.Errorf("%+v", runs)
+	}
+}
+
+func TestRunOneRunsAJobThatIsNotDueAndNoOther(t *testing.T) {
+	q := queuetest.New(t, handled(func(job *queue_job.Job) error { panic("boom") }))
+	add(t, q, queue_job.AddModelJob{})
+	id := add(t, q, queue_job.AddModelJob{StartTime: uint32(q.Now().Add(time.Hour).Unix())})
+	run := q.RunOne(id)
+	if run.Id != id || run.Status != queue_job.JobStatusFailed || !strings.HasPrefix(run.Error, "panic: boom") {
+		t.Errorf("%+v", run)
+	}
+	q.RequireAdded(1, queuetest.Status(queue_job.JobStatusInit))
+	if message := failure(t, func(ft queuetest.T) {
+		f := queuetest.Wrap(ft, q.DB, handled(func(*queue_job.Job) error { return nil }))
+		f.RunOne(id)
+	}); !strings.Contains(message, "it is final") {
+		t.Error(message)
+	}
+	if message := failure(t, func(ft queuetest.T) {
+		queuetest.New(ft, handled(func(*queue_job.Job) error { return nil })).RunOne(7)
+	}); !strings.Contains(message, "no job 7") {
+		t.Error(message)
+	}
+}
+
+func TestHigherPrioritiesRunFirstThenWhatFellDueFirst(t *testing.T) {
+	q := queuetest.New(t, handled(func(*queue_job.Job) error { return nil }))
+	at := uint32(q.Now().Unix())
+	late := add(t, q, queue_job.AddModelJob{StartTime: at - 10})
+	early := add(t, q, queue_job.AddModelJob{StartTime: at - 20})
+	urgent := add(t, q, queue_job.AddModelJob{StartTime: at - 5})
+	low := add(t, q, queue_job.AddModelJob{StartTime: at - 100})
+	for id, priority := range map[uint64]int{urgent: 2, low: -1} {
+		if _, err := q.DB.Exec(fmt.Sprintf("UPDATE async_job_tab SET priority = %d WHERE id = %d", priority, id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ids := idsOf(q.RunDue()); !slices.Equal(ids, []uint64{urgent, early, late, low}) {
+		t.Errorf("ran %v, want %v", ids, []uint64{urgent, early, late, low})
+	}
+}
+
+func TestJobsThatNeverStopFailTheTest(t *testing.T) {
+	message := failure(t, func(ft queuetest.T) {
+		q := queuetest.New(ft, handled(func(job *queue_job.Job) error {
+			job.Status = queue_job.JobStatusContinue
+			return nil
+		}))
+		add(t, q, queue_job.AddModelJob{})
+		q.RunDue()
+	})
+	if !strings.Contains(message, "use a wait") {
+		t.Error(message)
+	}
+}
+
+func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
+	type mail struct{ To, Subject string }
+	q := queuetest.New(t)
+	q.RequireNotAdded(1)
+	due := q.Now().Add(time.Hour)
+	id := add(t, q, queue_job.AddModelJob{JobParams: mail{"anna", "hello"}, StartTime: uint32(due.Unix())})
+	add(t, q, queue_job.AddModelJob{JobParams: json.RawMessage(`{"id": 12345678901234567890}`)})
+	matching := []queuetest.Matcher{
+		queuetest.Params(mail{"anna", "hello"}), queuetest.Params(json.RawMessage(`{"Subject": "hello", "To": "anna"}`)),
+		queuetest.ParamsThat(func(m mail) bool { return m.To == "anna" }), queuetest.DueAt(due), queuetest.DueIn(time.Hour), queuetest.Key(""),
+		queuetest.Status(queue_job.JobStatusInit),
+	}
+	if job := q.RequireAdded(1, matching...); job.Id != id || len(q.Added(1)) != 2 {
+		t.Errorf("%v of %v", job, q.Added(1))
+	}
+	for what, m := range map[string]queuetest.Matcher{
+		"not {\"To\":\"anna\",\"Subject\":\"bye\"}": queuetest.Params(mail{"anna", "bye"}),
+		"not {\"id\":12345678901234567891}":         queuetest.Params(json.RawMessage(`{"id":12345678901234567891}`)),
+		"condition does not hold":                   queuetest.ParamsThat(func(m mail) bool { return m.To == "bert" }),
+		"no int":                                    queuetest.ParamsThat(func(int) bool { return true }),
+		"off":                                       queuetest.DueAt(due.Add(2 * time.Second)),
+		"not 2h0m0s":                                queuetest.DueIn(2 * time.Hour),
+		`not "order-1"`:                             queuetest.Key("order-1"),
+		"not success":                               queuetest.Status(queue_job.JobStatusSuccess),
+	} {
+		q.RequireNotAdded(1, m)
+		if message := failure(t, func(ft queuetest.T) {
+			f := queuetest.New(ft)
+			add(t, f, queue_job.AddModelJob{JobParams: mail{"anna", "hello"}, StartTime: uint32(due.Unix())})
+			add(t, f, queue_job.AddModelJob{JobParams: json.RawMessage(`{"id":12345678901234567890}`)})
+			f.RequireAdded(1, m)
+		}); !strings.Contains(message, what) || !strings.Contains(message, "anna") {
+			t.Errorf("%q is not in %q", what, message)
+		}
+	}
+	if message := failure(t, func(ft queuetest.T) { queuetest.New(ft).RequireAdded(1) }); !strings.Contains(message, "none of the type") {
+		t.Error(message)
+	}
+	if message := failure(t, func(ft queuetest.T) {
+		f := queuetest.New(ft)
+		add(t, f, queue_job.AddModelJob{})
+		f.RequireNotAdded(1)
+	}); !strings.Contains(message, "1 jobs of type 1 were added") {
+		t.Error(message)
+	}
+}
+
+func TestATransactionSeesItsOwnJobsAndNobodyElseDoes(t *testing.T) {
+	q := queuetest.New(t)
+	tx, err := q.DB.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := q.Jobs.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, JobParams: 7}); err != nil {
+		t.Fatal(err)
+	}
+	q.In(tx).RequireAdded(1, queuetest.Params(7))
+	q.In(tx).RequireNotAdded(1, queuetest.Params(8))
+	if n := len(q.In(tx).Added(1)); n != 1 {
+		t.Errorf("%d jobs", n)
+	}
+	q.RequireNotAdded(1)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	q.RequireAdded(1, queuetest.Params(7))
+}
+
+type sixHourly struct{}
+
+func (sixHourly) Next(after time.Time) time.Time {
+	return after.Truncate(6 * time.Hour).Add(6 * time.Hour)
+}
+
+func TestAScheduleRunsOnceForEachTimeThatIsAdvancedOver(t *testing.T) {
+	var times []string
+	cfg := handled(func(job *queue_job.Job) error {
+		times = append(times, time.Unix(int64(job.StartTime), 0).UTC().Format("15:04:05"))
+		return nil
+	})
+	cfg.Schedule = sixHourly{}
+	q := queuetest.New(t, cfg)
+	q.RunDue()
+	times = nil // it may have been just then
+	q.Advance(24 * time.Hour)
+	q.RunDue()
+	slices.Sort(times)
+	if want := []string{"00:00:00", "06:00:00", "12:00:00", "18:00:00"}; !slices.Equal(times, want) {
+		t.Errorf("ran for %q, want %q", times, want)
+	}
+}
+
+func TestWrapCountsOnlyWhatTheTestAdds(t *testing.T) {
+	first := queuetest.New(t)
+	old := add(t, first, queue_job.AddModelJob{})
+	q := queuetest.Wrap(t, first.DB, handled(func(*queue_job.Job) error { return nil }))
+	q.RequireNotAdded(1)
+	if ids := idsOf(q.RunDue()); !slices.Equal(ids, []uint64{old}) {
+		t.Errorf("ran %v", ids)
+	}
+}
+
+func TestWhatCannotWorkFailsTheTestWithTheRemedy(t *testing.T) {
+	for remedy, test := range map[string]func(queuetest.T){
+		"HandleJobFunc":       func(t queuetest.T) { queuetest.New(t, queue_job.Config{JobType: 1}) },
+		"give each type one":  func(t queuetest.T) { c := handled(func(*queue_job.Job) error { return nil }); queuetest.New(t, c, c) },
+		"pass configurations": func(t queuetest.T) { queuetest.New(t).RunDue() },
+		"positive duration":   func(t queuetest.T) { queuetest.New(t).Advance(-1) },
+	} {
+		if message := failure(t, test); !strings.Contains(message, remedy) {
+			t.Errorf("%q is not in %q", remedy, message)
+		}
+	}
+}
+
+func TestAHandlerThatEndsTheTestLeavesNothingBehind(t *testing.T) {
+	message := failure(t, func(ft queuetest.T) {
+		q := queuetest.New(ft, handled(func(*queue_job.Job) error {
+			ft.Fatalf("the handler says so")
+			return nil
+		}))
+		add(t, q, queue_job.AddModelJob{})
+		q.RunDue()
+	})
+	if message != "the handler says so" {
+		t.Error(message)
+	}
+}

@@ -1,0 +1,95 @@
+package queuetest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Run is what came of one run of a job.
+type Run struct {
+	Job          // as it stands in the table after the run
+	Error string // why the run did not succeed, as it stands in the log table; empty if it did, or went on as planned
+}
+
+// What one call of RunDue should not need.
+const (
+	runsMax      = 100_000
+	runsOfOneMax = 1000
+)
+
+// RunDue runs all jobs that are due, the most urgent first, then in the order in which they fell due; also those that are
+// added meanwhile, and those that are to run again at once. It returns the runs in their order. A job
+// that never stops asking to run again at once fails the test, after a thousand runs.
+func (q *Queue) RunDue() (runs []Run) {
+	q.t.Helper()
+	if q.bench == nil {
+		q.t.Fatalf("queuetest: nothing handles jobs; pass configurations to New or Handle")
+	}
+	times := map[uint64]int{}
+	for {
+		q.must(q.bench.Schedule(q.ctx))
+		rows, err := q.bench.Due(q.ctx)
+		q.must(err)
+		before := len(runs)
+		for _, row := range rows {
+			run, ran := q.run(row)
+			if !ran {
+				continue
+			}
+			runs = append(runs, run)
+			if times[run.Id]++; times[run.Id] == runsOfOneMax || len(runs) == runsMax {
+				q.t.Fatalf("queuetest: RunDue does not come to an end: %d runs, %d of them of %v; if it asks to run again, use a wait", len(runs), times[run.Id], run.Job)
+			}
+		}
+		if len(runs) == before {
+			return runs
+		}
+	}
+}
+
+// RunOne runs a job now, whether it is due or not, once. A job that is done, or that nothing handles, fails the test.
+func (q *Queue) RunOne(id uint64) Run {
+	q.t.Helper()
+	if q.bench == nil {
+		q.t.Fatalf("queuetest: nothing handles jobs; pass configurations to New or Handle")
+	}
+	row, pending, err := q.bench.Pending(q.ctx, id)
+	q.must(err)
+	if pending {
+		if run, ran := q.run(row); ran {
+			return run
+		}
+	}
+	jobs, err := q.jobs(q.DB, fmt.Sprintf("id = %d", id))
+	q.must(err)
+	if len(jobs) == 0 {
+		q.t.Fatalf("queuetest: there is no job %d", id)
+	}
+	q.t.Fatalf("queuetest: it is final, or nothing handles its type: %v", jobs[0])
+	return Run{}
+}
+
+func (q *Queue) run(row store.Row) (run Run, ran bool) {
+	q.t.Helper()
+	ran, err := q.bench.Run(q.ctx, row)
+	q.must(err)
+	if !ran {
+		return run, false
+	}
+	jobs, err := q.jobs(q.DB, fmt.Sprintf("id = %d", row.ID))
+	if err == nil && len(jobs) == 0 {
+		err = errors.New("the handler has deleted its job's row")
+	}
+	q.must(err)
+	run.Job = jobs[0]
+	rows, err := q.DB.QueryContext(q.ctx, fmt.Sprintf("SELECT error FROM async_job_log_tab WHERE job_id = %d AND attempt = %d AND outcome <> 'lost' ORDER BY term DESC LIMIT 1", row.ID, run.Attempts))
+	q.must(err)
+	defer rows.Close()
+	if rows.Next() {
+		err = rows.Scan(&run.Error)
+	}
+	q.must(errors.Join(err, rows.Err()))
+	return run, true
+}
