@@ -107,7 +107,7 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 		q.bench.Close()
 	}
 	var err error
-	q.bench, err = engine.OpenBench(q.ctx, engine.Tables{Jobs: q.store, Schedules: q.store, Close: func() {}}, q.configs, q.log)
+	q.bench, err = engine.OpenBench(q.ctx, engine.Tables{Jobs: q.store, Run: q.store, Schedules: q.store, Close: func() {}}, q.configs, q.log)
 	q.must(err)
 	q.must(q.bench.Schedule(q.ctx))
 }

@@ -281,6 +281,52 @@ func TestAScheduleRunsOnceForEachTimeThatIsAdvancedOver(t *testing.T) {
 	}
 }
 
+func TestAHandlerCompletesItsJobInItsOwnTransaction(t *testing.T) {
+	var q *queuetest.Queue
+	commit := false
+	cfg := queue_job.Config{JobType: 1, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		if err := job.SetProgress(ctx, "half way"); err != nil {
+			return err
+		}
+		tx, err := q.DB.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := job.CompleteTx(ctx, tx); err != nil || !commit {
+			return err
+		}
+		return tx.Commit()
+	}}
+	cfg.NeedRetry, cfg.MaxRetries, cfg.WaitTime = true, 1, time.Minute
+	q = queuetest.New(t, cfg)
+	id := add(t, q, queue_job.AddModelJob{})
+	if run := q.RunOne(id); run.Status != queue_job.JobStatusRetry || !strings.Contains(run.Error, "not committed") {
+		t.Errorf("%+v", run)
+	}
+	commit = true
+	if run := q.RunOne(id); run.Status != queue_job.JobStatusSuccess || run.Attempts != 2 {
+		t.Errorf("%+v", run)
+	}
+}
+
+func TestJobsOfAPausedTypeWait(t *testing.T) {
+	q := queuetest.New(t, handled(func(*queue_job.Job) error { return nil }))
+	add(t, q, queue_job.AddModelJob{})
+	if _, err := q.DB.Exec("INSERT INTO async_job_type_tab (job_type, paused_at) VALUES (1, 1)"); err != nil {
+		t.Fatal(err)
+	}
+	if runs := q.RunDue(); len(runs) != 0 {
+		t.Errorf("%+v", runs)
+	}
+	if _, err := q.DB.Exec("UPDATE async_job_type_tab SET paused_at = NULL"); err != nil {
+		t.Fatal(err)
+	}
+	if runs := q.RunDue(); len(runs) != 1 {
+		t.Errorf("%+v", runs)
+	}
+}
+
 func TestWrapCountsOnlyWhatTheTestAdds(t *testing.T) {
 	first := queuetest.New(t)
 	old := add(t, first, queue_job.AddModelJob{})

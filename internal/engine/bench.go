@@ -45,9 +45,14 @@ func (b *Bench) Close() {
 	b.d.tables.Close()
 }
 
-// Due reads jobs that are due, in the order in which they are to start.
+// Due reads jobs that are due, in the order in which they are to start. Those of paused types are not.
 func (b *Bench) Due(ctx context.Context) ([]store.Row, error) {
-	rows, _, err := b.d.tables.Jobs.SweepAll(ctx, slices.Sorted(maps.Keys(b.lines)), 0, fewRows)
+	paused, err := b.d.tables.Jobs.Paused(ctx)
+	types := slices.DeleteFunc(slices.Sorted(maps.Keys(b.lines)), func(jobType int32) bool { return slices.Contains(paused, jobType) })
+	if err != nil || len(types) == 0 {
+		return nil, err
+	}
+	rows, _, err := b.d.tables.Jobs.SweepAll(ctx, types, 0, fewRows)
 	slices.SortFunc(rows, func(a, c store.Row) int {
 		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(b.d.lines[0].due(&a), b.d.lines[0].due(&c)), cmp.Compare(a.ID, c.ID))
 	})
