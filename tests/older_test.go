@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
@@ -29,6 +30,8 @@ var tooNew = regexp.MustCompile(`(?i)\bSKIP\s+LOCKED\b|\bNOWAIT\b|\bFOR\s+SHARE\
 var sentBy = map[string]*regexp.Regexp{
 	"Abandoned":      regexp.MustCompile(`^SELECT COUNT\(\*\) AS n, .* AS last FROM async_job_tab`),
 	"AddJob":         regexp.MustCompile(`^INSERT INTO async_job_tab`),
+	"AddScheduled":   regexp.MustCompile(`^INSERT IGNORE INTO async_job_tab .* SELECT .* FROM async_job_type_tab`),
+	"BeginSchedule":  regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = GREATEST`),
 	"Columns":        regexp.MustCompile(`^SELECT .* FROM information_schema\.columns`),
 	"FailLost":       regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = lost \+ \?, term = \?, job_status = \?`),
 	"Finish":         regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
@@ -41,10 +44,12 @@ var sentBy = map[string]*regexp.Regexp{
 	"Mark":           regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = .*, attempts = attempts \+ \?`),
 	"MarkedRows":     regexp.MustCompile(`^SELECT id, attempts, lost FROM async_job_tab`),
 	"Newest":         regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
+	"NoteScheduled":  regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = \? WHERE`),
 	"Page":           regexp.MustCompile(`^SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),
 	"Paused":         regexp.MustCompile(`^SELECT job_type FROM async_job_type_tab WHERE paused_at`),
 	"PutBack":        regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = `),
 	"ReleaseLease":   regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by = \?`),
+	"Schedule":       regexp.MustCompile(`^SELECT cron_at IS NOT NULL .* FROM async_job_type_tab`),
 	"SeeLeases":      regexp.MustCompile(`^SELECT lock_name, .* AS free FROM shedlock_tab`),
 	"SetProgress":    regexp.MustCompile(`^UPDATE async_job_tab .* SET progress = `),
 	"SetResult":      regexp.MustCompile(`^UPDATE async_job_tab .* SET result = `),
@@ -159,6 +164,7 @@ func workForAWhile(t *testing.T, d dbtest.Database, pool *sql.DB, backlog int) {
 	add(t, d.DB, backlog, 0)
 	r := start(t, pool, queue_job.Config{
 		NeedRetry: true, MaxRetries: 1, WorkerPoolCapacity: 2, QueueMaxSize: 200, LoadLimit: 100, OrderedByKey: true,
+		NeedRetry: true, MaxRetries: 1, WorkerPoolCapacity: 2, QueueMaxSize: 200, LoadLimit: 100, Schedule: cron.MustParse("@every 1s"),
 		HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			time.Sleep(2 * time.Millisecond)
 			switch {
