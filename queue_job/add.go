@@ -176,9 +176,9 @@ func addErr(job *AddModelJob, err error) error {
 
 func addRow(ctx context.Context, st *store.Store, job *AddModelJob, row *store.NewJob) (added Added, err error) {
 	if row.Unique {
-		added.Id, added.Existed, err = st.AddUnlessThere(ctx, row, job.Unique == UniqueWhilePending, time.Now().Unix())
+		added.Id, added.Existed, err = st.AddUnlessThere(ctx, row, job.Unique == UniqueWhilePending, st.Now())
 	} else {
-		added.Id, err = st.AddJob(ctx, row, time.Now().Unix())
+		added.Id, err = st.AddJob(ctx, row, st.Now())
 	}
 	return added, err
 }

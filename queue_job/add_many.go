@@ -3,7 +3,6 @@ package queue_job
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
@@ -50,7 +49,7 @@ func addRows(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []st
 		for end < len(rows) && !rows[end].Unique {
 			end++
 		}
-		ids, err := st.AddJobs(ctx, rows[first:end], time.Now().Unix())
+		ids, err := st.AddJobs(ctx, rows[first:end], st.Now())
 		for _, id := range ids {
 			added = append(added, Added{Id: id})
 		}

@@ -207,7 +207,9 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.FirstPullDay, 7)
 	setDefault(&c.QueueMaxSize, 50_000)
 	setDefault(&c.LoadLimit, 10_000)
-	setDefault(&c.ScheduleCatchUp, 1)
+	if c.Schedule != nil {
+		setDefault(&c.ScheduleCatchUp, 1)
+	}
 	setDefault(&c.LockSecond, uint32(lease.DefaultLock/time.Second))
 	if c.HandleBatchFunc != nil {
 		setDefault(&c.BatchSize, batchSizeDefault)

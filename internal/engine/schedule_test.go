@@ -30,10 +30,10 @@ type fine struct{}
 
 func (fine) Next(after time.Time) time.Time { return after.Add(300 * time.Millisecond) }
 
-// broken schedules do not go on.
-type broken struct{ by time.Duration }
+// stuck schedules do not go on.
+type stuck struct{ by time.Duration }
 
-func (b broken) Next(after time.Time) time.Time { return after.Add(b.by) }
+func (b stuck) Next(after time.Time) time.Time { return after.Add(b.by) }
 
 type panicking struct{}
 
@@ -74,7 +74,7 @@ func TestTimesGetTheirJobsShortlyBeforeAndThoseThatHavePassedOnlyTheLatest(t *te
 }
 
 func TestAScheduleThatDoesNotGoOnIsAnError(t *testing.T) {
-	for what, s := range map[string]interface{ Next(time.Time) time.Time }{"stands": broken{0}, "goes back": broken{-time.Hour}, "panics": panicking{}} {
+	for what, s := range map[string]interface{ Next(time.Time) time.Time }{"stands": stuck{0}, "goes back": stuck{-time.Hour}, "panics": panicking{}} {
 		if _, err := planSchedule(s, 600, 700, 1); err == nil || !strings.HasPrefix(err.Error(), "schedule: ") {
 			t.Errorf("%s: %v", what, err)
 		}

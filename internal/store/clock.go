@@ -17,6 +17,14 @@ func (s *Store) ByClock(now func() time.Time) *Store {
 	return &by
 }
 
+// Now is the time that new rows say they were created at, in unix seconds: by this process's clock, or that of ByClock.
+func (s *Store) Now() int64 {
+	if s.clock != nil {
+		return s.clock().Unix()
+	}
+	return time.Now().Unix()
+}
+
 func (d *dialect) timed(query string) string {
 	if d.clock == nil {
 		return query
