@@ -9,7 +9,7 @@ import (
 
 // RequireAdded fails the test unless a job of the type was added that matches in every respect, and returns the first one.
 // Whether it has run since does not matter.
-func (q *Queue) RequireAdded(jobType int32, matchers ...Matcher) Job {
+func (q *Queue) RequireAdded(jobType int32, matchers ...Matcher) queue_job.JobInfo {
 	q.t.Helper()
 	return q.In(q.DB).RequireAdded(jobType, matchers...)
 }
@@ -21,7 +21,7 @@ func (q *Queue) RequireNotAdded(jobType int32, matchers ...Matcher) {
 }
 
 // Added returns the jobs of the type that were added and match in every respect, in the order of their ids.
-func (q *Queue) Added(jobType int32, matchers ...Matcher) []Job {
+func (q *Queue) Added(jobType int32, matchers ...Matcher) []queue_job.JobInfo {
 	q.t.Helper()
 	return q.In(q.DB).Added(jobType, matchers...)
 }
@@ -36,12 +36,12 @@ type Within struct {
 }
 
 // RequireAdded is Queue.RequireAdded inside the transaction.
-func (w Within) RequireAdded(jobType int32, matchers ...Matcher) Job {
+func (w Within) RequireAdded(jobType int32, matchers ...Matcher) queue_job.JobInfo {
 	w.q.t.Helper()
 	matching, others := w.look(jobType, matchers)
 	if len(matching) == 0 {
 		w.q.t.Fatalf("queuetest: no job of type %d was added that matches%s", jobType, listOf(others))
-		return Job{}
+		return queue_job.JobInfo{}
 	}
 	return matching[0]
 }
@@ -50,36 +50,43 @@ func (w Within) RequireAdded(jobType int32, matchers ...Matcher) Job {
 func (w Within) RequireNotAdded(jobType int32, matchers ...Matcher) {
 	w.q.t.Helper()
 	if matching, _ := w.look(jobType, matchers); len(matching) > 0 {
-		w.q.t.Fatalf("queuetest: %d jobs of type %d were added that match, the first is %v", len(matching), jobType, matching[0])
+		w.q.t.Fatalf("queuetest: %d jobs of type %d were added that match, the first is %s", len(matching), jobType, told(&matching[0]))
 	}
 }
 
 // Added is Queue.Added inside the transaction.
-func (w Within) Added(jobType int32, matchers ...Matcher) []Job {
+func (w Within) Added(jobType int32, matchers ...Matcher) []queue_job.JobInfo {
 	w.q.t.Helper()
 	matching, _ := w.look(jobType, matchers)
 	return matching
 }
 
 // look divides the jobs that were added into those that match, and the others with what does not.
-func (w Within) look(jobType int32, matchers []Matcher) (matching []Job, others []string) {
+func (w Within) look(jobType int32, matchers []Matcher) (matching []queue_job.JobInfo, others []string) {
 	w.q.t.Helper()
-	jobs, err := w.q.jobs(w.ex, fmt.Sprintf("job_type = %d AND id > %d", jobType, w.q.before))
-	w.q.must(err)
-	for _, job := range jobs {
-		var misses []string
-		for _, match := range matchers {
-			if miss := match(w.q, job); miss != "" {
-				misses = append(misses, miss)
+	filter := queue_job.Filter{JobTypes: []int32{jobType}, After: w.q.before, Limit: 1000}
+	for {
+		jobs, err := w.q.Jobs.List(w.q.ctx, w.ex, filter)
+		w.q.must(err)
+		for i := range jobs {
+			job := &jobs[i]
+			var misses []string
+			for _, match := range matchers {
+				if miss := match(w.q, job); miss != "" {
+					misses = append(misses, miss)
+				}
 			}
+			if len(misses) == 0 {
+				matching = append(matching, *job)
+			} else {
+				others = append(others, fmt.Sprintf("%s: %s", told(job), strings.Join(misses, "; ")))
+			}
+			filter.After = job.Id
 		}
-		if len(misses) == 0 {
-			matching = append(matching, job)
-		} else {
-			others = append(others, fmt.Sprintf("%v: %s", job, strings.Join(misses, "; ")))
+		if len(jobs) < filter.Limit {
+			return matching, others
 		}
 	}
-	return matching, others
 }
 
 // listOf lists the first of what there is instead.

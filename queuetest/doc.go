@@ -2,9 +2,9 @@
 // one line, assertions about the jobs that were added, and jobs that run when the test says so.
 //
 //	func TestAnOrderIsConfirmedByMail(t *testing.T) {
-//		q := queuetest.New(t, mailConfig(mailer))
+//		q := queuetest.New(t, mailer.config())
 //		placeOrder(q.DB, q.Jobs, "anna@example.com")
-//		q.RequireAdded(mailType, queuetest.Params(Mail{To: "anna@example.com"}))
+//		q.RequireAdded(OrderMail.JobType, queuetest.Params(Mail{To: "anna@example.com"}))
 //		q.RunDue()
 //		if len(mailer.sent) != 1 { … }
 //	}

@@ -3,7 +3,6 @@ package queuetest_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,39 +14,32 @@ import (
 
 // What the application has: a type of jobs, its handler, and code that adds one.
 
-const mailType = 7
-
 type Mail struct{ To, Subject string }
+
+var OrderMail = queue_job.Define[Mail](7, "order-mail")
 
 type mailer struct{ sent []Mail }
 
 func (m *mailer) config() queue_job.Config {
-	return queue_job.Config{
-		ServiceName: "shop", JobType: mailType, NeedRetry: true, MaxRetries: 3, WaitTime: time.Minute,
-		HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
-			var mail Mail
-			if err := json.Unmarshal([]byte(job.JobParams), &mail); err != nil {
-				return err
-			}
-			if job.Attempt == 1 && mail.To == "bert@example.com" {
-				return errors.New("mailbox busy")
-			}
-			m.sent = append(m.sent, mail)
-			return nil
-		},
-	}
+	cfg := OrderMail.Handle(func(_ context.Context, job *queue_job.Job, mail Mail) error {
+		if job.Attempt == 1 && mail.To == "bert@example.com" {
+			return errors.New("mailbox busy")
+		}
+		m.sent = append(m.sent, mail)
+		return nil
+	})
+	cfg.NeedRetry, cfg.MaxRetries, cfg.WaitTime = true, 3, time.Minute
+	return cfg
 }
 
 func placeOrder(ctx context.Context, tx *sql.Tx, jobs *queue_job.Jobs, customer string) error {
 	// … the order itself …
-	_, err := jobs.Add(ctx, tx, queue_job.AddModelJob{JobType: mailType, JobParams: Mail{customer, "Your order"}})
+	_, err := jobs.Add(ctx, tx, OrderMail.New(Mail{customer, "Your order"}))
 	return err
 }
 
 func remindLater(ctx context.Context, db *sql.DB, jobs *queue_job.Jobs, customer string) error {
-	_, err := jobs.Add(ctx, db, queue_job.AddModelJob{
-		JobType: mailType, JobParams: Mail{customer, "Your basket"}, StartTime: uint32(time.Now().Add(24 * time.Hour).Unix()),
-	})
+	_, err := jobs.Add(ctx, db, OrderMail.New(Mail{customer, "Your basket"}, queue_job.After(24*time.Hour)))
 	return err
 }
 
@@ -67,8 +59,8 @@ func ExampleNew() {
 	if err := placeOrder(ctx, tx, q.Jobs, "anna@example.com"); err != nil {
 		t.Fatalf("%v", err)
 	}
-	q.In(tx).RequireAdded(mailType, queuetest.Params(Mail{"anna@example.com", "Your order"}))
-	q.RequireNotAdded(mailType) // nobody else sees it yet
+	q.In(tx).RequireAdded(OrderMail.JobType, queuetest.Params(Mail{"anna@example.com", "Your order"}))
+	q.RequireNotAdded(OrderMail.JobType) // nobody else sees it yet
 	if err := tx.Commit(); err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -89,7 +81,7 @@ func ExampleQueue_Advance() {
 	if err := remindLater(ctx, q.DB, q.Jobs, "bert@example.com"); err != nil {
 		t.Fatalf("%v", err)
 	}
-	q.RequireAdded(mailType, queuetest.DueIn(24*time.Hour))
+	q.RequireAdded(OrderMail.JobType, queuetest.DueIn(24*time.Hour))
 
 	fmt.Println("today:", len(q.RunDue()), "runs")
 	q.Advance(24 * time.Hour)
@@ -116,7 +108,7 @@ func ExampleQueue_RunOne() {
 	if err := remindLater(context.Background(), q.DB, q.Jobs, "anna@example.com"); err != nil {
 		t.Fatalf("%v", err)
 	}
-	job := q.RequireAdded(mailType, queuetest.ParamsThat(func(m Mail) bool { return m.To == "anna@example.com" }))
+	job := q.RequireAdded(OrderMail.JobType, queuetest.ParamsThat(func(m Mail) bool { return m.To == "anna@example.com" }))
 	fmt.Println(q.RunOne(job.Id).Status, m.sent)
 	// Output: success [{anna@example.com Your basket}]
 }

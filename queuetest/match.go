@@ -11,16 +11,16 @@ import (
 )
 
 // Matcher says what about a job is not as it should be; empty: it matches.
-type Matcher func(q *Queue, job Job) (mismatch string)
+type Matcher func(q *Queue, job *queue_job.JobInfo) (mismatch string)
 
 // Params matches a job whose parameters, as JSON, are those that the value has as JSON.
 func Params(value any) Matcher {
 	text, err := json.Marshal(value)
-	return func(_ *Queue, job Job) string {
+	return func(_ *Queue, job *queue_job.JobInfo) string {
 		if err != nil {
 			return fmt.Sprintf("the parameters to look for have no JSON: %v", err)
 		}
-		if want, got := decoded(string(text)), decoded(job.Params); !reflect.DeepEqual(got, want) {
+		if want, got := decoded(string(text)), decoded(job.JobParams); !reflect.DeepEqual(got, want) {
 			return fmt.Sprintf("its parameters are not %s", text)
 		}
 		return ""
@@ -39,9 +39,9 @@ func decoded(text string) (value any) {
 
 // ParamsThat matches a job whose parameters decode into a P of which the condition is true.
 func ParamsThat[P any](condition func(P) bool) Matcher {
-	return func(_ *Queue, job Job) string {
+	return func(_ *Queue, job *queue_job.JobInfo) string {
 		var params P
-		if err := json.Unmarshal([]byte(job.Params), &params); err != nil {
+		if err := json.Unmarshal([]byte(job.JobParams), &params); err != nil {
 			return fmt.Sprintf("its parameters are no %T: %v", params, err)
 		}
 		if !condition(params) {
@@ -53,7 +53,7 @@ func ParamsThat[P any](condition func(P) bool) Matcher {
 
 // Key matches a job with this business key.
 func Key(key string) Matcher {
-	return func(_ *Queue, job Job) string {
+	return func(_ *Queue, job *queue_job.JobInfo) string {
 		if job.Key != key {
 			return fmt.Sprintf("its key is not %q", key)
 		}
@@ -61,9 +61,19 @@ func Key(key string) Matcher {
 	}
 }
 
+// Priority matches a job of this priority.
+func Priority(priority queue_job.Priority) Matcher {
+	return func(_ *Queue, job *queue_job.JobInfo) string {
+		if job.Priority != priority {
+			return fmt.Sprintf("its priority is %v, not %v", job.Priority, priority)
+		}
+		return ""
+	}
+}
+
 // Status matches a job with this status.
 func Status(status queue_job.JobStatus) Matcher {
-	return func(_ *Queue, job Job) string {
+	return func(_ *Queue, job *queue_job.JobInfo) string {
 		if job.Status != status {
 			return fmt.Sprintf("it is not %v", status)
 		}
@@ -73,8 +83,8 @@ func Status(status queue_job.JobStatus) Matcher {
 
 // DueAt matches a job that is due at this time, to the second.
 func DueAt(at time.Time) Matcher {
-	return func(_ *Queue, job Job) string {
-		if off := job.DueAt.Sub(at); off <= -time.Second || off >= time.Second {
+	return func(_ *Queue, job *queue_job.JobInfo) string {
+		if off := job.Due.Sub(at); off <= -time.Second || off >= time.Second {
 			return fmt.Sprintf("it is due %v off %v", off, at)
 		}
 		return ""
@@ -85,8 +95,8 @@ func DueAt(at time.Time) Matcher {
 // are due at whole seconds, five seconds more or less do not matter.
 func DueIn(d time.Duration) Matcher {
 	const tolerance = 5 * time.Second
-	return func(q *Queue, job Job) string {
-		if in := job.DueAt.Sub(q.Now()); in < d-tolerance || in > d+tolerance {
+	return func(q *Queue, job *queue_job.JobInfo) string {
+		if in := job.Due.Sub(q.Now()); in < d-tolerance || in > d+tolerance {
 			return fmt.Sprintf("it is due in %v, not %v", in.Round(time.Second), d)
 		}
 		return ""

@@ -147,44 +147,19 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Job is a job as it stands in the table.
-type Job struct {
-	Id       uint64
-	JobType  int32
-	Params   string // JSON, if it was added by Jobs
-	Status   queue_job.JobStatus
-	Key      string
-	Priority int
-	DueAt    time.Time // when it runs, or ran; whole seconds
-	Attempts int       // runs that were started
-	Retries  int
+// get reads a job.
+func (q *Queue) get(id uint64) *queue_job.JobInfo {
+	q.t.Helper()
+	job, err := q.Jobs.Get(q.ctx, q.DB, queue_job.ID(id))
+	q.must(err)
+	return job
 }
 
-func (j Job) String() string {
+// told is how messages tell of a job.
+func told(job *queue_job.JobInfo) string {
 	key := ""
-	if j.Key != "" {
-		key = fmt.Sprintf(" key %q", j.Key)
+	if job.Key != "" {
+		key = fmt.Sprintf(" key %q,", job.Key)
 	}
-	return fmt.Sprintf("job %d of type %d, %v,%s due %s: %s", j.Id, j.JobType, j.Status, key, j.DueAt.Format("2006-01-02 15:04:05"), j.Params)
-}
-
-// jobs reads jobs through a handle, in the order of their ids.
-func (q *Queue) jobs(ex queue_job.Executor, where string) (jobs []Job, err error) {
-	rows, err := ex.QueryContext(q.ctx, "SELECT id, job_type, params, COALESCE(job_status, 0), COALESCE(job_key, ''), priority, COALESCE(start_time, 0), create_time, attempts, retries FROM async_job_tab WHERE "+where+" ORDER BY id")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var j Job
-		var start, created int64
-		if err := rows.Scan(&j.Id, &j.JobType, &j.Params, &j.Status, &j.Key, &j.Priority, &start, &created, &j.Attempts, &j.Retries); err != nil {
-			return nil, err
-		}
-		if j.DueAt = time.Unix(start, 0); start == 0 {
-			j.DueAt = time.Unix(created, 0)
-		}
-		jobs = append(jobs, j)
-	}
-	return jobs, rows.Err()
+	return fmt.Sprintf("job %d of type %d, %v,%s due %s: %s", job.Id, job.JobType, job.Status, key, job.Due.Format(time.DateTime), job.JobParams)
 }

@@ -152,7 +152,7 @@ func TestRunOneRunsAJobThatIsNotDueAndNoOther(t *testing.T) {
 	}
 	if message := failure(t, func(ft queuetest.T) {
 		queuetest.New(ft, handled(func(*queue_job.Job) error { return nil })).RunOne(7)
-	}); !strings.Contains(message, "no job 7") {
+	}); !strings.Contains(message, "job 7: no such job") {
 		t.Error(message)
 	}
 }
@@ -162,13 +162,8 @@ func TestHigherPrioritiesRunFirstThenWhatFellDueFirst(t *testing.T) {
 	at := uint32(q.Now().Unix())
 	late := add(t, q, queue_job.AddModelJob{StartTime: at - 10})
 	early := add(t, q, queue_job.AddModelJob{StartTime: at - 20})
-	urgent := add(t, q, queue_job.AddModelJob{StartTime: at - 5})
-	low := add(t, q, queue_job.AddModelJob{StartTime: at - 100})
-	for id, priority := range map[uint64]int{urgent: 2, low: -1} {
-		if _, err := q.DB.Exec(fmt.Sprintf("UPDATE async_job_tab SET priority = %d WHERE id = %d", priority, id)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	urgent := add(t, q, queue_job.AddModelJob{StartTime: at - 5, Priority: queue_job.PriorityUrgent})
+	low := add(t, q, queue_job.AddModelJob{StartTime: at - 100, Priority: queue_job.PriorityLow})
 	if ids := idsOf(q.RunDue()); !slices.Equal(ids, []uint64{urgent, early, late, low}) {
 		t.Errorf("ran %v, want %v", ids, []uint64{urgent, early, late, low})
 	}
@@ -197,7 +192,7 @@ func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
 	add(t, q, queue_job.AddModelJob{JobParams: json.RawMessage(`{"id": 12345678901234567890}`)})
 	matching := []queuetest.Matcher{
 		queuetest.Params(mail{"anna", "hello"}), queuetest.Params(json.RawMessage(`{"Subject": "hello", "To": "anna"}`)),
-		queuetest.ParamsThat(func(m mail) bool { return m.To == "anna" }), queuetest.DueAt(due), queuetest.DueIn(time.Hour), queuetest.Key(""),
+		queuetest.ParamsThat(func(m mail) bool { return m.To == "anna" }), queuetest.DueAt(due), queuetest.DueIn(time.Hour), queuetest.Key(""), queuetest.Priority(queue_job.PriorityNormal),
 		queuetest.Status(queue_job.JobStatusInit),
 	}
 	if job := q.RequireAdded(1, matching...); job.Id != id || len(q.Added(1)) != 2 {
@@ -211,6 +206,7 @@ func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
 		"off":                                       queuetest.DueAt(due.Add(2 * time.Second)),
 		"not 2h0m0s":                                queuetest.DueIn(2 * time.Hour),
 		`not "order-1"`:                             queuetest.Key("order-1"),
+		"not high":                                  queuetest.Priority(queue_job.PriorityHigh),
 		"not success":                               queuetest.Status(queue_job.JobStatusSuccess),
 	} {
 		q.RequireNotAdded(1, m)
@@ -313,17 +309,49 @@ func TestAHandlerCompletesItsJobInItsOwnTransaction(t *testing.T) {
 func TestJobsOfAPausedTypeWait(t *testing.T) {
 	q := queuetest.New(t, handled(func(*queue_job.Job) error { return nil }))
 	add(t, q, queue_job.AddModelJob{})
-	if _, err := q.DB.Exec("INSERT INTO async_job_type_tab (job_type, paused_at) VALUES (1, 1)"); err != nil {
+	if _, err := q.Jobs.Pause(t.Context(), q.DB, 1); err != nil {
 		t.Fatal(err)
 	}
 	if runs := q.RunDue(); len(runs) != 0 {
 		t.Errorf("%+v", runs)
 	}
-	if _, err := q.DB.Exec("UPDATE async_job_type_tab SET paused_at = NULL"); err != nil {
+	if _, err := q.Jobs.Resume(t.Context(), q.DB, 1); err != nil {
 		t.Fatal(err)
 	}
 	if runs := q.RunDue(); len(runs) != 1 {
 		t.Errorf("%+v", runs)
+	}
+}
+
+func TestJobsThatAreAddedAndSteeredGoByTheTestsClock(t *testing.T) {
+	q := queuetest.New(t, handled(func(*queue_job.Job) error { return nil }))
+	q.Advance(24 * time.Hour)
+	soon := add(t, q, queue_job.AddModelJob{Delay: time.Hour, Key: "order-1", Unique: queue_job.UniqueWhilePending})
+	add(t, q, queue_job.AddModelJob{})
+	q.RequireAdded(1, queuetest.Key("order-1"), queuetest.DueIn(time.Hour))
+	q.RequireAdded(1, queuetest.Key(""), queuetest.DueIn(0))
+	if runs := q.RunDue(); len(runs) != 1 {
+		t.Errorf("%+v", runs)
+	}
+	if n, err := q.Jobs.Reschedule(t.Context(), q.DB, queue_job.Key(1, "order-1"), q.Now()); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	q.Advance(time.Second)
+	if ids := idsOf(q.RunDue()); !slices.Equal(ids, []uint64{soon}) {
+		t.Errorf("ran %v", ids)
+	}
+}
+
+func TestAJobThatIsCancelledByItsNeighbourDoesNotRun(t *testing.T) {
+	var q *queuetest.Queue
+	q = queuetest.New(t, handled(func(job *queue_job.Job) error {
+		_, err := q.Jobs.Cancel(t.Context(), q.DB, queue_job.ID(job.Id+1))
+		return err
+	}))
+	first := add(t, q, queue_job.AddModelJob{})
+	add(t, q, queue_job.AddModelJob{})
+	if ids := idsOf(q.RunDue()); !slices.Equal(ids, []uint64{first}) {
+		t.Errorf("ran %v", ids)
 	}
 }
 

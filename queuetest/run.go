@@ -1,16 +1,14 @@
 package queuetest
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // Run is what came of one run of a job.
 type Run struct {
-	Job          // as it stands in the table after the run
-	Error string // why the run did not succeed, as it stands in the log table; empty if it did, or went on as planned
+	queue_job.JobInfo        // as it stands in the table after the run
+	Error             string // why the run did not succeed, as it stands in the log table; empty if it did, or went on as planned
 }
 
 // What one call of RunDue should not need.
@@ -40,7 +38,7 @@ func (q *Queue) RunDue() (runs []Run) {
 			}
 			runs = append(runs, run)
 			if times[run.Id]++; times[run.Id] == runsOfOneMax || len(runs) == runsMax {
-				q.t.Fatalf("queuetest: RunDue does not come to an end: %d runs, %d of them of %v; if it asks to run again, use a wait", len(runs), times[run.Id], run.Job)
+				q.t.Fatalf("queuetest: RunDue does not come to an end: %d runs, %d of them of %v; if it asks to run again, use a wait", len(runs), times[run.Id], told(&run.JobInfo))
 			}
 		}
 		if len(runs) == before {
@@ -62,12 +60,7 @@ func (q *Queue) RunOne(id uint64) Run {
 			return run
 		}
 	}
-	jobs, err := q.jobs(q.DB, fmt.Sprintf("id = %d", id))
-	q.must(err)
-	if len(jobs) == 0 {
-		q.t.Fatalf("queuetest: there is no job %d", id)
-	}
-	q.t.Fatalf("queuetest: it is final, or nothing handles its type: %v", jobs[0])
+	q.t.Fatalf("queuetest: it is final, or nothing handles its type: %s", told(q.get(id)))
 	return Run{}
 }
 
@@ -78,18 +71,13 @@ func (q *Queue) run(row store.Row) (run Run, ran bool) {
 	if !ran {
 		return run, false
 	}
-	jobs, err := q.jobs(q.DB, fmt.Sprintf("id = %d", row.ID))
-	if err == nil && len(jobs) == 0 {
-		err = errors.New("the handler has deleted its job's row")
-	}
+	run.JobInfo = *q.get(row.ID)
+	attempts, err := q.Jobs.Attempts(q.ctx, q.DB, row.ID)
 	q.must(err)
-	run.Job = jobs[0]
-	rows, err := q.DB.QueryContext(q.ctx, fmt.Sprintf("SELECT error FROM async_job_log_tab WHERE job_id = %d AND attempt = %d AND outcome <> 'lost' ORDER BY term DESC LIMIT 1", row.ID, run.Attempts))
-	q.must(err)
-	defer rows.Close()
-	if rows.Next() {
-		err = rows.Scan(&run.Error)
+	for _, attempt := range attempts {
+		if attempt.Attempt == run.Attempts && attempt.Outcome != "lost" {
+			run.Error = attempt.Error
+		}
 	}
-	q.must(errors.Join(err, rows.Err()))
 	return run, true
 }
