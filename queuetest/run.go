@@ -14,12 +14,12 @@ type Run struct {
 // What one call of RunDue should not need.
 const (
 	runsMax      = 100_000
-	runsOfOneMax = 1000
+	runsOfOneMax = 100
 )
 
 // RunDue runs all jobs that are due, the most urgent first, then in the order in which they fell due; also those that are
 // added meanwhile, and those that are to run again at once. It returns the runs in their order. A job
-// that never stops asking to run again at once fails the test, after a thousand runs.
+// that never stops asking to run again at once fails the test, after a hundred runs.
 func (q *Queue) RunDue() (runs []Run) {
 	q.t.Helper()
 	if q.bench == nil {
