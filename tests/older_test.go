@@ -163,8 +163,7 @@ func workForAWhile(t *testing.T, d dbtest.Database, pool *sql.DB, backlog int) {
 	t.Helper()
 	add(t, d.DB, backlog, 0)
 	r := start(t, pool, queue_job.Config{
-		NeedRetry: true, MaxRetries: 1, WorkerPoolCapacity: 2, QueueMaxSize: 200, LoadLimit: 100, OrderedByKey: true,
-		NeedRetry: true, MaxRetries: 1, WorkerPoolCapacity: 2, QueueMaxSize: 200, LoadLimit: 100, Schedule: cron.MustParse("@every 1s"),
+		NeedRetry: true, MaxRetries: 1, WorkerPoolCapacity: 2, QueueMaxSize: 200, LoadLimit: 100, OrderedByKey: true, Schedule: cron.MustParse("@every 1s"),
 		HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			time.Sleep(2 * time.Millisecond)
 			switch {

@@ -10,24 +10,25 @@ import (
 // One that is not found is being marked or runs: then the mark, or the next reading after the run, settles it.
 func (q *queue) replace(t *task) {
 	for i := range q.levels {
-		if q.levels[i].takeOut(t.ID) {
+		if old := q.levels[i].takeOut(t.ID); old != nil {
 			q.known[t.ID] = t.Changes
+			t.placed = old.placed
 			q.push(t)
 			return
 		}
 	}
 }
 
-// takeOut takes a row out from wherever it waits in the level, and reports whether it did.
-func (v *level) takeOut(id uint64) bool {
+// takeOut takes a row out from wherever it waits in the level; nil: it does not.
+func (v *level) takeOut(id uint64) *task {
 	is := func(t *task) bool { return t.ID == id }
 	if i := slices.IndexFunc(v.fresh, is); i >= 0 {
+		t := v.fresh[i]
 		v.fresh = slices.Delete(v.fresh, i, i+1)
-		return true
+		return t
 	}
 	if i := slices.IndexFunc(v.timed, is); i >= 0 {
-		heap.Remove(&v.timed, i)
-		return true
+		return heap.Remove(&v.timed, i).(*task)
 	}
-	return false
+	return nil
 }

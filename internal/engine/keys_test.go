@@ -302,3 +302,19 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 		}
 	}
 }
+
+func TestAChangedRowKeepsThePlaceOfItsKey(t *testing.T) {
+	q := keyedQueue(t, 100, 1, false, keyed(1, "a"), keyed(2, "a"))
+	first := q.pick(0, 9)
+	expectIDs(t, first, 1)
+	expectIDs(t, q.pick(0, 9)) // the second is parked
+	q.forget(first...)         // and has the place now
+	changed := keyed(2, "a")
+	changed.Changes = 1
+	q.offer(changed)
+	second := q.pick(0, 9)
+	expectIDs(t, second, 2)
+	q.forget(second...)
+	q.offer(keyed(3, "a"))
+	expectIDs(t, q.pick(0, 9), 3)
+}
