@@ -30,15 +30,24 @@ var tooNew = regexp.MustCompile(`(?i)\bSKIP\s+LOCKED\b|\bNOWAIT\b|\bFOR\s+SHARE\
 var sentBy = map[string]*regexp.Regexp{
 	"Abandoned":      regexp.MustCompile(`^SELECT COUNT\(\*\) AS n, .* AS last FROM async_job_tab`),
 	"AddJob":         regexp.MustCompile(`^INSERT INTO async_job_tab`),
+	"AddJobs":        regexp.MustCompile(`^INSERT INTO async_job_tab .* VALUES \(.*\), \(`),
+	"AddUnlessThere": regexp.MustCompile(`^INSERT IGNORE INTO async_job_tab .* VALUES`),
 	"AddScheduled":   regexp.MustCompile(`^INSERT IGNORE INTO async_job_tab .* SELECT .* FROM async_job_type_tab`),
+	"AttemptsOf":     regexp.MustCompile(`^SELECT .* FROM async_job_log_tab WHERE job_id`),
 	"BeginSchedule":  regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = GREATEST`),
+	"Cancel":         regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time = .* WHERE id IN \(\?\) AND COALESCE`),
 	"Columns":        regexp.MustCompile(`^SELECT .* FROM information_schema\.columns`),
+	"Count":          regexp.MustCompile(`^SELECT job_type, .*COUNT\(\*\).* FROM async_job_tab`),
 	"FailLost":       regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = lost \+ \?, term = \?, job_status = \?`),
 	"Finish":         regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
 	"FinishThrough":  regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
 	"FirstOfKeys":    regexp.MustCompile(`^SELECT job_key, MIN\(id \+ \?\) AS first FROM async_job_tab`),
+	"GivenUpJobs":    regexp.MustCompile(`^SELECT id FROM async_job_tab .* AND job_status IN .* AND update_time >= `),
+	"InState":        regexp.MustCompile(`^SELECT id FROM async_job_tab .* WHERE id IN \(\?\) AND .* ORDER BY id`),
 	"Indexes":        regexp.MustCompile(`^SELECT .* FROM information_schema\.statistics`),
+	"JobsOfKey":      regexp.MustCompile(`^SELECT id FROM async_job_tab .* WHERE job_key = `),
 	"KeepLeases":     regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by IN`),
+	"List":           regexp.MustCompile(`^SELECT id, params .* FROM async_job_tab .* ORDER BY .* LIMIT`),
 	"LogAttempts":    regexp.MustCompile(`^INSERT IGNORE INTO async_job_log_tab`),
 	"MakeLeases":     regexp.MustCompile(`^INSERT INTO shedlock_tab`),
 	"Mark":           regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = .*, attempts = attempts \+ \?`),
@@ -46,11 +55,18 @@ var sentBy = map[string]*regexp.Regexp{
 	"Newest":         regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
 	"NoteScheduled":  regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = \? WHERE`),
 	"Page":           regexp.MustCompile(`^SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),
+	"Pause":          regexp.MustCompile(`^INSERT IGNORE INTO async_job_type_tab .*paused_at`),
 	"Paused":         regexp.MustCompile(`^SELECT job_type FROM async_job_type_tab WHERE paused_at`),
+	"PausedTypes":    regexp.MustCompile(`^SELECT job_type, paused_at FROM async_job_type_tab`),
 	"PutBack":        regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = `),
 	"ReleaseLease":   regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by = \?`),
+	"Reschedule":     regexp.MustCompile(`^UPDATE async_job_tab .* SET start_time = .*, changes = changes`),
+	"Resume":         regexp.MustCompile(`^UPDATE async_job_type_tab SET paused_at = NULL`),
+	"Retry":          regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = .*, retries = \?`),
 	"Schedule":       regexp.MustCompile(`^SELECT cron_at IS NOT NULL .* FROM async_job_type_tab`),
 	"SeeLeases":      regexp.MustCompile(`^SELECT lock_name, .* AS free FROM shedlock_tab`),
+	"SetParams":      regexp.MustCompile(`^UPDATE async_job_tab .* SET params = `),
+	"SetPriority":    regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = \?, changes`),
 	"SetProgress":    regexp.MustCompile(`^UPDATE async_job_tab .* SET progress = `),
 	"SetResult":      regexp.MustCompile(`^UPDATE async_job_tab .* SET result = `),
 	"Standings":      regexp.MustCompile(`^SELECT id, COALESCE\(job_status, \?\) AS status, term FROM async_job_tab`),
@@ -121,6 +137,7 @@ func TestNothingThatIsSentIsTooNewForMySQL57(t *testing.T) {
 		}
 		comeUponTheDead(t, d)
 		loseALock(t, d, pool)
+		useEveryVerb(t, pool)
 		for backlog := 0; len(r.missing()) > 0 && backlog <= 5000; backlog += 1000 {
 			workForAWhile(t, d, pool, backlog)
 		}
@@ -155,6 +172,54 @@ func loseALock(t *testing.T, d dbtest.Database, pool *sql.DB) {
 	wantTryLock(t, l, true)
 	execute(t, d.DB, "DELETE FROM shedlock_tab")
 	wantLost(t, l, 2*time.Second*slack)
+}
+
+// useEveryVerb adds and steers jobs of a type that nobody runs.
+func useEveryVerb(t *testing.T, pool *sql.DB) {
+	t.Helper()
+	const jobType = 7
+	jobs, ctx := open(t, pool), t.Context()
+	job := queue_job.AddModelJob{JobType: jobType, Key: "a"}
+	unique := queue_job.AddModelJob{JobType: jobType, Key: "b", Unique: queue_job.UniqueWhilePending}
+	added, err := jobs.AddMany(ctx, pool, []queue_job.AddModelJob{job, job, unique, unique})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, key := queue_job.ID(added[0].Id), queue_job.Key(jobType, "a")
+	execute(t, pool, fmt.Sprintf("UPDATE async_job_tab SET term = 1 WHERE id = %d", added[1].Id)) // in flight
+	later := time.Now().Add(time.Hour)
+	ignoring := func(_ any, err error) error { return err }
+	for verb, err := range map[string]error{
+		"Reschedule":  ignoring(jobs.Reschedule(ctx, pool, id, later)),
+		"SetParams":   ignoring(jobs.SetParams(ctx, pool, id, "other")),
+		"SetPriority": ignoring(jobs.SetPriority(ctx, pool, id, queue_job.PriorityHigh)),
+		"Pause":       ignoring(jobs.Pause(ctx, pool, jobType)),
+		"Paused":      ignoring(jobs.Paused(ctx, pool)),
+		"Resume":      ignoring(jobs.Resume(ctx, pool, jobType)),
+		"Get":         ignoring(jobs.Get(ctx, pool, id)),
+		"List":        ignoring(jobs.List(ctx, pool, queue_job.Filter{DueTo: later})),
+		"Counts":      ignoring(jobs.Counts(ctx, pool, queue_job.CountFilter{})),
+		"Attempts":    ignoring(jobs.Attempts(ctx, pool, added[0].Id)),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+	if _, err := jobs.SetParams(ctx, pool, key, "other"); !errors.Is(err, queue_job.ErrInFlight) {
+		t.Error(err)
+	}
+	if _, err := jobs.Cancel(ctx, pool, key); err != nil {
+		t.Error(err)
+	}
+	if _, err := jobs.Retry(ctx, pool, key); err != nil {
+		t.Error(err)
+	}
+	if _, err := jobs.Cancel(ctx, pool, key); err != nil {
+		t.Error(err)
+	}
+	if _, err := jobs.RetryAll(ctx, pool, queue_job.RetryRange{JobType: jobType, Cancelled: true}); err != nil {
+		t.Error(err)
+	}
 }
 
 // workForAWhile runs jobs, with all that can come of them, for longer than it takes to sweep and to renew a lease. It stops
