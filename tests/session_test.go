@@ -66,6 +66,11 @@ var sessionsOfPostgreSQL = []session{
 }
 
 func TestTheLibraryWorksHoweverSessionsAreSetUp(t *testing.T) {
+	eachSession(t, play)
+}
+
+// eachSession runs the test in each kind of session, on the databases that have it.
+func eachSession(t *testing.T, test func(*testing.T, *stage)) {
 	for _, on := range []struct {
 		each     func(*testing.T, func(*testing.T, dbtest.Database))
 		sessions []session
@@ -81,7 +86,7 @@ func TestTheLibraryWorksHoweverSessionsAreSetUp(t *testing.T) {
 					if s.only != "" && s.only != d.Name {
 						t.Skipf("left out: only %s has such sessions", s.only)
 					}
-					play(t, setStage(t, s, d))
+					test(t, setStage(t, s, d))
 				})
 			})
 		}
