@@ -462,3 +462,35 @@ func TestAJobWithATypeReachesItsHandlerAndOneThatDoesNotDecodeHasFailedAtOnce(t 
 		}
 	})
 }
+
+// In one transaction, the job of a key is cancelled and another one added: the last one wins.
+func TestJobsAreReplacedInTransactionsSideBySide(t *testing.T) {
+	const keys, rounds = 6, 20
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var all sync.WaitGroup
+		for k := range keys {
+			all.Go(func() {
+				key := fmt.Sprintf("order-%d", k)
+				for range rounds {
+					if err := inTx(t.Context(), d.DB, func(tx *sql.Tx) error {
+						if _, err := jobs.Cancel(t.Context(), tx, queue_job.Key(1, key)); err != nil {
+							return err
+						}
+						_, err := jobs.AddUnique(t.Context(), tx, theJob.With(queue_job.UniqueKey(key, queue_job.UniqueWhilePending)))
+						return err
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND key_unique = 1"); n != keys {
+			t.Errorf("%d jobs are pending, want one for each of %d keys", n, keys)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5"); n != keys*(rounds-1) {
+			t.Errorf("%d jobs are cancelled, want %d", n, keys*(rounds-1))
+		}
+	})
+}
