@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -130,7 +131,12 @@ func (l *line) endCancelled(tasks []*task) error {
 	}
 	for _, t := range tasks {
 		row, there := standing[t.ID]
-		if ours := there && pending(row) && row.Term <= t.Term; !ours && !t.job.Completed() {
+		switch {
+		case there && pending(row) && row.Term <= t.Term || t.job.Completed():
+		case there && row.Term > t.Term: // another holder has it, and we will learn that our lease is lost
+			t.gone.Store(true)
+			t.cancel(keeper.ErrLost)
+		default:
 			t.gone.Store(true)
 			t.cancel(queue_job.ErrCancelled)
 		}

@@ -62,25 +62,25 @@ func atWork(t *testing.T, jobs stood, since time.Duration) (l *line, ctx context
 
 func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 	for _, c := range []struct {
-		name      string
-		rows      []store.Standing
-		cancelled bool
+		name  string
+		rows  []store.Standing
+		cause error
 	}{
-		{"ours", []store.Standing{{ID: 1, Term: 7}}, false},
-		{"ours, and retried before", []store.Standing{{ID: 1, Term: 7, Status: 4}}, false},
-		{"read from a server that lags behind", []store.Standing{{ID: 1}}, false},
-		{"read from one that lags, lost before", []store.Standing{{ID: 1, Term: 5}}, false},
-		{"cancelled", []store.Standing{{ID: 1, Term: 7, Status: 5}}, true},
-		{"finished by hand", []store.Standing{{ID: 1, Term: 7, Status: 1}}, true},
-		{"a later term's", []store.Standing{{ID: 1, Term: 8}}, true},
-		{"deleted", nil, true},
+		{"ours", []store.Standing{{ID: 1, Term: 7}}, nil},
+		{"ours, and retried before", []store.Standing{{ID: 1, Term: 7, Status: 4}}, nil},
+		{"read from a server that lags behind", []store.Standing{{ID: 1}}, nil},
+		{"read from one that lags, lost before", []store.Standing{{ID: 1, Term: 5}}, nil},
+		{"cancelled", []store.Standing{{ID: 1, Term: 7, Status: 5}}, queue_job.ErrCancelled},
+		{"finished by hand", []store.Standing{{ID: 1, Term: 7, Status: 1}}, queue_job.ErrCancelled},
+		{"a later term's", []store.Standing{{ID: 1, Term: 8}}, keeper.ErrLost},
+		{"deleted", nil, queue_job.ErrCancelled},
 	} {
 		l, ctx := atWork(t, stood{rows: c.rows}, time.Second)
 		if err := l.endCancelled(l.longAtWork()); err != nil {
 			t.Fatal(err)
 		}
-		if got := errors.Is(context.Cause(ctx), queue_job.ErrCancelled); got != c.cancelled || l.atWork[0].gone.Load() != c.cancelled {
-			t.Errorf("%s: cancelled is %v, want %v", c.name, got, c.cancelled)
+		if got := context.Cause(ctx); got != c.cause || l.atWork[0].gone.Load() != (c.cause != nil) {
+			t.Errorf("%s: the context has ended with %v, want %v", c.name, got, c.cause)
 		}
 	}
 }

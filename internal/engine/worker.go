@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -187,6 +188,9 @@ func (l *line) finish(ctx context.Context, t *task, cause, err error) {
 // or completed elsewhere.
 func (l *line) judge(t *task, job *queue_job.Job, cause, err error) (v verdict, dropped bool) {
 	if t.gone.Load() {
+		if errors.Is(cause, keeper.ErrLost) {
+			return verdict{status: queue_job.JobStatusRetry}, true
+		}
 		return verdict{status: queue_job.JobStatusCancelled}, true
 	}
 	if job.Completed() {
