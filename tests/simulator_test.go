@@ -125,9 +125,9 @@ func (p *pair) step() {
 			return []any{place, n}, err
 		})
 	case 19:
-		before, upTo := p.now.Unix()-farAway/2, p.someID()
+		before, upTo, from := p.now.Unix()-farAway/2, p.someID(), p.someID()
 		p.both("first of keys", func(t tables) (any, error) {
-			return t.FirstOfKeys(p.Context(), types[0], someKeys[1:1+len(types)], before, upTo)
+			return t.FirstOfKeys(p.Context(), types[0], someKeys[1:1+len(types)], from, before, upTo)
 		})
 	case 17:
 		p.both("tame", func(t tables) (any, error) { return nil, t.TamePriorities(p.Context(), types) })

@@ -241,6 +241,9 @@ func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int) {
 		l.settler.noteLost(t, lease)
 	}
 	t.lease, t.Term, t.Attempts, t.Lost = lease, lease.Term, attempts, lost
+	if l.cfg.OrderedByKey {
+		l.queue.remember(t)
+	}
 }
 
 // permitSuspect returns a suspect that may run now: it needs the process's one permit.

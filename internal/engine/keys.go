@@ -23,15 +23,18 @@ type keys struct {
 	parked map[string][]*task // in the order in which they get their places
 	rows   int
 
-	heldNext string // where held goes on
+	heldNext string            // where held goes on
+	from     map[string]uint64 // in order: no pending row of the key has a smaller id
 }
+
+const fromMax = 100_000 // keys of which that is remembered
 
 // newKeys leaves at least half of the queue to rows that are not parked, and several keys a part of the other half.
 func newKeys(most int, ordered bool, limit int) keys {
 	if ordered {
 		most = 1
 	}
-	return keys{most: most, ordered: ordered, limit: max(1, limit/2), perKey: max(1, limit/8), taken: map[string]int{}, parked: map[string][]*task{}}
+	return keys{most: most, ordered: ordered, limit: max(1, limit/2), perKey: max(1, limit/8), taken: map[string]int{}, parked: map[string][]*task{}, from: map[string]uint64{}}
 }
 
 // keyOf is the key by which a row is told from others. Databases do not agree on blanks at its end.
@@ -43,6 +46,9 @@ func (k *keys) take(t *task) bool {
 		return true
 	}
 	key := keyOf(t)
+	if from, known := k.from[key]; known && t.ID < from { // it was retried by hand, or committed late
+		k.from[key] = t.ID
+	}
 	if k.taken[key] >= k.most {
 		return false
 	}
@@ -175,12 +181,39 @@ func (k *keys) held(n int) (held []string) {
 	return held[:min(n, len(held))]
 }
 
+// remembered divides keys into those of which it is known from which id on to look for their pending rows, and others.
+func (k *keys) remembered(keys []string) (known []string, from uint64, unknown []string) {
+	for _, key := range keys {
+		if id, ok := k.from[key]; ok && (len(known) == 0 || id < from) {
+			known, from = append(known, key), id
+		} else if ok {
+			known = append(known, key)
+		} else {
+			unknown = append(unknown, key)
+		}
+	}
+	return known, from, unknown
+}
+
+// remember notes a row that was the first of its key and has been marked: those before it are done. One that commits later
+// is too late to be waited for, until it is in memory.
+func (k *keys) remember(t *task) {
+	if !k.ordered || t.Key == "" {
+		return
+	}
+	if len(k.from) > fromMax {
+		clear(k.from)
+	}
+	k.from[keyOf(t)] = t.ID
+}
+
 // clear forgets the rows that are parked, and returns them. Places stay taken by those in flight.
 func (k *keys) clear() (rows []*task) {
 	for _, parked := range k.parked {
 		rows = append(rows, parked...)
 	}
 	clear(k.parked)
+	clear(k.from)
 	k.rows = 0
 	return rows
 }

@@ -194,6 +194,25 @@ func TestKeysThatAreHeldBackAreLookedAtByTurns(t *testing.T) {
 	}
 }
 
+func TestWhereAKeyHasNoPendingRowsIsRememberedUntilOneComesThere(t *testing.T) {
+	q := keyedQueue(t, 100, 0, true)
+	q.remember(keyed(50, "a"))
+	q.remember(keyed(30, "b"))
+	known, from, unknown := q.remembered([]string{"a", "c", "b"})
+	if fmt.Sprint(known, from, unknown) != "[a b] 30 [c]" {
+		t.Fatalf("known %v from %d on, unknown %v", known, from, unknown)
+	}
+	q.offer(keyed(7, "a")) // retried by hand, or committed late
+	q.pick(0, 9)
+	if _, from, _ := q.remembered([]string{"a"}); from != 7 {
+		t.Fatalf("from %d on", from)
+	}
+	q.clear()
+	if known, _, _ := q.remembered([]string{"a", "b"}); len(known) != 0 {
+		t.Fatalf("known %v after the ids began anew", known)
+	}
+}
+
 func TestASuspectWaitsForItsKey(t *testing.T) {
 	s := suspect(2, 0)
 	s.Key = "a"

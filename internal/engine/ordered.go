@@ -14,7 +14,7 @@ import (
 const lookAtHeldEvery = time.Second
 
 // onlyFirst returns the tasks that are the first of their keys in the table, if the type is ordered. The others are held
-// back. One read answers for the whole batch.
+// back.
 func (l *line) onlyFirst(lease *keeper.Lease, batch []*task) (first []*task) {
 	if !l.cfg.OrderedByKey {
 		return batch
@@ -69,10 +69,26 @@ func (l *line) lookAtHeld(lease *keeper.Lease) {
 	l.queue.noLongerHeld(firsts)
 }
 
+// firstOfKeys asks the table for the first pending id of each key: in one read, or two if some were not asked for before.
 func (l *line) firstOfKeys(lease *keeper.Lease, keys []string) (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(lease.Context(), markMax)
 	defer cancel()
-	return l.jobs.FirstOfKeys(ctx, l.cfg.JobType, keys, l.since, l.upTo)
+	known, from, unknown := l.queue.remembered(keys)
+	firsts := map[string]uint64{}
+	for _, part := range []struct {
+		keys []string
+		from uint64
+	}{{known, from}, {unknown, 0}} {
+		if len(part.keys) == 0 {
+			continue
+		}
+		some, err := l.jobs.FirstOfKeys(ctx, l.cfg.JobType, part.keys, part.from, l.since, l.upTo)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(firsts, some)
+	}
+	return firsts, nil
 }
 
 // divide divides tasks into those of which it is true and the rest.

@@ -52,8 +52,8 @@ type queue struct {
 
 	mu       sync.Mutex
 	known    map[uint64]int // how many times the row had been changed when it was taken in
-	departed []departed    // forgotten, but a read that began before may still show them
-	levels   [levels]level // the most urgent first
+	departed []departed     // forgotten, but a read that began before may still show them
+	levels   [levels]level  // the most urgent first
 	suspects []*task
 	keys     keys
 	overflow func() // rows went back to the table; called with the lock held
@@ -288,6 +288,19 @@ func (q *queue) noLongerHeld(firsts map[string]uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.freeFirsts(firsts)
+}
+
+// remembered and remember spare the table from looking through the finished rows of a key each time.
+func (q *queue) remembered(keys []string) (known []string, from uint64, unknown []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.keys.remembered(keys)
+}
+
+func (q *queue) remember(t *task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.keys.remember(t)
 }
 
 // holdsBack reports whether keys have to be looked at every now and then: in order, while rows are parked.

@@ -24,7 +24,7 @@ type Jobs interface {
 	SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error)
 	Page(ctx context.Context, jobType int32, places []store.Place, horizon int64, limit int) ([][]store.Row, error)
 	TamePriorities(ctx context.Context, types []int32) error
-	FirstOfKeys(ctx context.Context, jobType int32, keys []string, before int64, upTo uint64) (map[string]uint64, error)
+	FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error)
 	Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error)
 
 	Mark(ctx context.Context, ids []uint64, createdBy int64, changes int, term int64) (marked int, err error)

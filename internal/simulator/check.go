@@ -54,8 +54,9 @@ type history struct {
 	byHand    bool      // changed or deleted by hand
 	final     bool
 	due       float64
-	latest    int64 // the largest term that marked it
-	mark      *mark // that stands on it
+	latest    int64     // the largest term that marked it
+	looked    time.Time // when it was looked for the first of its key, before it was first marked
+	mark      *mark     // that stands on it
 	putBacks  int
 	runs      []*run
 	retried   int
@@ -211,11 +212,22 @@ func (j *judge) expectFirst(h *history) {
 	}
 	looked := j.looked[looker{j.actor, h.order.row.JobType}]
 	for _, other := range j.histories {
-		if j.before(other, h) && !other.byHand && other.since.Before(looked) {
+		if j.before(other, h) && !other.byHand && other.since.Before(looked) && !j.tooLate(other) {
 			j.accuse("%s was marked before %s of its key", h.name(), other.name())
 		}
 	}
 	j.saw["in order"]++
+	if h.looked.IsZero() {
+		h.looked = looked
+	}
+}
+
+// tooLate reports whether a job was committed when a later one of its key was on its way already.
+func (j *judge) tooLate(h *history) bool {
+	return slices.ContainsFunc(j.histories, func(later *history) bool {
+		a, b := h.order.row, later.order.row
+		return later.id > h.id && a.JobType == b.JobType && a.Key == b.Key && !later.looked.IsZero() && !h.since.Before(later.looked)
+	})
 }
 
 func (j *judge) ordered(h *history) bool {

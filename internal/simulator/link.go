@@ -360,10 +360,10 @@ func (l *link) TamePriorities(ctx context.Context, types []int32) error {
 	return err
 }
 
-func (l *link) FirstOfKeys(ctx context.Context, jobType int32, keys []string, before int64, upTo uint64) (map[string]uint64, error) {
+func (l *link) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
 	return send(ctx, l, firstOfKeys, func(ctx context.Context) (map[string]uint64, error) {
 		l.world.judge.lookedForFirst(l.instance, jobType)
-		return l.world.table.FirstOfKeys(ctx, jobType, keys, before, upTo)
+		return l.world.table.FirstOfKeys(ctx, jobType, keys, from, before, upTo)
 	}, about{note: leaseName(jobType)})
 }
 

@@ -296,7 +296,7 @@ func (t *Table) TamePriorities(_ context.Context, types []int32) error {
 	return nil
 }
 
-func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string, before int64, upTo uint64) (map[string]uint64, error) {
+func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	firsts := map[string]uint64{}
@@ -306,7 +306,7 @@ func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string, bef
 			due = j.CreateTime
 		}
 		leftAlone := j.ID <= upTo && due < before
-		if _, found := firsts[j.Key]; !found && !leftAlone && j.committed && j.pending() && j.JobType == jobType && j.Key != "" && slices.Contains(keys, j.Key) {
+		if _, found := firsts[j.Key]; !found && !leftAlone && j.ID >= from && j.committed && j.pending() && j.JobType == jobType && j.Key != "" && slices.Contains(keys, j.Key) {
 			firsts[j.Key] = j.ID
 		}
 	}

@@ -274,10 +274,10 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 	return Place{Lane: lane, ID: old[0].last}, old[0].n, nil
 }
 
-// FirstOfKeys returns the smallest id of the pending rows of each key; a key without one is missing. A row that a
-// transaction still holds open may come to have a smaller one. Rows that are left alone do not count: those up to an id that
-// fell due before the moment. It reads along the key index, the finished rows of the keys included.
-func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, before int64, upTo uint64) (map[string]uint64, error) {
+// FirstOfKeys returns the smallest id, from one on, of the pending rows of each key; a key without one is missing. A row
+// that a transaction still holds open may come to have a smaller one. Rows that are left alone do not count: those up to
+// an id that fell due before the moment. It goes along the key index, through the keys' finished rows too.
+func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
 	if s.bindsNumbers { // where each number of arguments is another text
 		keys = slices.Clone(keys)
 		for len(keys)&(len(keys)-1) != 0 {
@@ -296,8 +296,8 @@ func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, b
 	}
 	// With MIN(id) alone, a planner may go through the ids instead, and look at each row's key.
 	rows, err := read(ctx, s, each(func(f *first) []any { return []any{&f.key, &f.id} }), fmt.Sprintf(
-		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND job_key IN (?%s) AND %s AND (id > %s OR %s >= %s) GROUP BY job_key",
-		s.jobs, s.byKey, jobTypeIs, strings.Repeat(", ?", len(keys)-1), pending, args.id(upTo), due, args.number(before)), args.list...)
+		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND job_key IN (?%s) AND id + 0 >= %s AND %s AND (id > %s OR %s >= %s) GROUP BY job_key",
+		s.jobs, s.byKey, jobTypeIs, strings.Repeat(", ?", len(keys)-1), args.id(from), pending, args.id(upTo), due, args.number(before)), args.list...)
 	if err != nil {
 		return nil, wrap("first jobs of keys", err)
 	}

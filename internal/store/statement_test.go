@@ -40,7 +40,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"FailLost":    func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, ids, 9, 2) },
 	"Finish":      func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, ids, 9, 1) },
 	"FirstOfKeys": func(ctx context.Context, s *Store) {
-		_, _ = s.FirstOfKeys(ctx, 7, []string{"a", "b", "c", "d"}, 1000, 5)
+		_, _ = s.FirstOfKeys(ctx, 7, []string{"a", "b", "c", "d"}, 3, 1000, 5)
 	},
 	"GivenUpJobs": func(ctx context.Context, s *Store) { _, _ = s.GivenUpJobs(ctx, 7, true, 1, 2, 3, 100) },
 	"InState":     func(ctx context.Context, s *Store) { _, _ = s.InState(ctx, ids, InFlight) },
@@ -185,12 +185,14 @@ func TestALongLogIsWrittenInPieces(t *testing.T) {
 
 func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
 	other := map[string]func(context.Context, *Store){
-		"MarkedRows":  func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, []uint64{7}, 10) },
-		"Newest":      verbs["Newest"],
-		"Standings":   func(ctx context.Context, s *Store) { _, _ = s.Standings(ctx, []uint64{7}) },
-		"SweepAll":    func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 99) },
-		"Tail":        func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 6, []Gap{{3, 4}}, wanted, 3, 99) },
-		"FirstOfKeys": func(ctx context.Context, s *Store) { _, _ = s.FirstOfKeys(ctx, -8, []string{"x", "y", "z"}, 2000, 6) },
+		"MarkedRows": func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, []uint64{7}, 10) },
+		"Newest":     verbs["Newest"],
+		"Standings":  func(ctx context.Context, s *Store) { _, _ = s.Standings(ctx, []uint64{7}) },
+		"SweepAll":   func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 99) },
+		"Tail":       func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 6, []Gap{{3, 4}}, wanted, 3, 99) },
+		"FirstOfKeys": func(ctx context.Context, s *Store) {
+			_, _ = s.FirstOfKeys(ctx, -8, []string{"x", "y", "z"}, 4, 2000, 6)
+		},
 		"Tail with gaps": func(ctx context.Context, s *Store) {
 			_, _ = s.Tail(ctx, 16, []Gap{{3, 4}, {6, 7}, {9, 9}, {11, 12}, {14, 14}}, wanted, 3, 99)
 		},
