@@ -90,12 +90,16 @@ func (g *gate) marks(now time.Time, ready int) int {
 	return max(0, int(min(batchRowsMax, most))-ready)
 }
 
-// marksAgain is in what time there are marks to be made for rows that wait, if none are ready.
+// marksAgain is in what time the tokens allow marks again, if none are ready; an hour: they do now.
 func (g *gate) marksAgain(now time.Time) time.Duration {
 	if g == nil || g.limiter == nil {
 		return time.Hour
 	}
-	return g.lasting(1 - g.tokens(now) - g.soon())
+	missing := 1 - g.tokens(now) - g.soon()
+	if missing <= 0 {
+		return time.Hour
+	}
+	return g.lasting(missing)
 }
 
 // soon is how many tokens come while rows wait that are marked ahead.

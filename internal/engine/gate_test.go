@@ -75,6 +75,9 @@ func TestRowsAreMarkedAheadAsTokensComeAndSeveralAtATime(t *testing.T) {
 	if n := g.marks(noon, 20); n != 20 {
 		t.Fatalf("%d marks, want to have 40 again", n)
 	}
+	if again := g.marksAgain(noon); again < time.Minute {
+		t.Fatalf("asks again in %v for nothing", again)
+	}
 	slow := rated(0.1, 1)
 	if n, again := slow.marks(noon, 0), slow.marksAgain(noon); n != 0 || again < 9*time.Second || again > 10*time.Second {
 		t.Fatalf("%d marks, again in %v", n, again)
