@@ -503,6 +503,69 @@ func TestAPanicOrGoexitEndsAWholeBatchAndCostsNoSlot(t *testing.T) {
 	})
 }
 
+func TestOfABatchEachJobIsCancelledByItself(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		add(t, d.DB, 3, 0)
+		type call struct {
+			ctx context.Context
+			end chan error
+		}
+		calls := make(chan call)
+		start(t, d.DB, queue_job.Config{BatchSize: 3, BatchWait: time.Minute, HandleBatchFunc: func(ctx context.Context, batch []*queue_job.Job) error {
+			c := call{ctx, make(chan error)}
+			calls <- c
+			return <-c.end
+		}})
+		one := <-calls
+		cancelJobs(t, d.DB, 2)
+		<-time.After(1200 * time.Millisecond)
+		if one.ctx.Err() != nil {
+			t.Error("the context ended for one of three")
+		}
+		one.end <- nil
+		awaitNumber(t, d.DB, 2, 5*time.Second, succeeded)
+		add(t, d.DB, 3, 0)
+		two := <-calls
+		cancelJobs(t, d.DB, 4, 5, 6)
+		select {
+		case <-two.ctx.Done():
+			if cause := context.Cause(two.ctx); !errors.Is(cause, queue_job.ErrCancelled) {
+				t.Errorf("the context ended with %v", cause)
+			}
+		case <-time.After(2 * time.Second * slack):
+			t.Error("all three are cancelled, and the context lives on")
+		}
+		two.end <- errors.New("too late")
+		awaitNumber(t, d.DB, 4, 5*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5 AND id IN (2, 4, 5, 6)")
+	})
+}
+
+func cancelJobs(t *testing.T, db *sql.DB, ids ...uint64) {
+	t.Helper()
+	jobs := open(t, db)
+	for _, id := range ids {
+		if _, err := jobs.Cancel(t.Context(), db, queue_job.ID(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAStopDoesNotWaitForABatchToFill(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		r := start(t, d.DB, queue_job.Config{BatchSize: 10, BatchWait: time.Minute, HandleBatchFunc: func(context.Context, []*queue_job.Job) error { return nil }})
+		add(t, d.DB, 5, 0)
+		awaitNumber(t, d.DB, 5, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE term <> 0")
+		began := time.Now()
+		stop(t, r)
+		if took := time.Since(began); took > time.Second*slack {
+			t.Errorf("Stop took %v", took)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term = 0 AND attempts = 0"); n != 5 {
+			t.Errorf("%d of 5 jobs are as they were", n)
+		}
+	})
+}
+
 func TestAHighJobOvertakesABacklogThatDoesNotFitTheMemory(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		overtake(t, d, 20_000, func(r *queue_job.Config) { r.QueueMaxSize, r.LoadLimit = 200, 100 })
