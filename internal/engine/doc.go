@@ -6,7 +6,8 @@
 // For each database there is a database, for each of its job types a line. The database keeps the leases, and finds
 // work for all held types at once; a line has a bounded queue in memory, a dispatcher that marks, workers that run, and
 // a settler that writes outcomes. A line serves one lease after another; what runs when a lease ends, runs on, and its
-// outcome is written if no later term has taken the row over.
+// outcome is written if no later term has taken the row over. For a type that has a schedule, the line also adds the
+// jobs (schedule.go).
 //
 //	            tail ── by id, fast ──────┐
 //	database:   sweep ─ by index, sure ───┤
