@@ -101,7 +101,7 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 		if slices.ContainsFunc(q.configs, func(other queue_job.Config) bool { return other.JobType == cfg.JobType }) {
 			q.t.Fatalf("queuetest: job type %d has a configuration already; give each type one", cfg.JobType)
 		}
-		q.configs = append(q.configs, forBench(cfg.WithDefaults()))
+		q.configs = append(q.configs, forBench(cfg).WithDefaults())
 	}
 	if q.bench != nil {
 		q.bench.Close()
@@ -114,7 +114,7 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 
 // forBench takes out of a configuration what keeps jobs waiting.
 func forBench(cfg queue_job.Config) queue_job.Config {
-	cfg.FirstPullDay = -1
+	cfg.FirstPullDay, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchWait = -1, 0, 0, 0
 	cfg.ScheduleCatchUp = 1000 // time that was advanced is no outage
 	return cfg
 }

@@ -355,6 +355,51 @@ func TestAJobThatIsCancelledByItsNeighbourDoesNotRun(t *testing.T) {
 	}
 }
 
+func TestAHandlerOfSeveralJobsGetsThemInOneCall(t *testing.T) {
+	var sizes []int
+	q := queuetest.New(t, queue_job.Config{
+		JobType: 1, BatchSize: 3, BatchWait: time.Minute, RatePerSecond: 0.1, RateBurst: 3,
+		HandleBatchFunc: func(_ context.Context, jobs []*queue_job.Job) error {
+			sizes = append(sizes, len(jobs))
+			jobs[0].Status = queue_job.JobStatusCancelled
+			return nil
+		},
+	})
+	for range 5 {
+		add(t, q, queue_job.AddModelJob{})
+	}
+	if runs := q.RunDue(); len(runs) != 5 || !slices.Equal(sizes, []int{3, 2}) {
+		t.Errorf("%d runs in calls of %v", len(runs), sizes)
+	}
+	if n := len(q.Added(1, queuetest.Status(queue_job.JobStatusCancelled))); n != 2 {
+		t.Errorf("%d were cancelled, want the first of each call", n)
+	}
+}
+
+func TestJobsOfAKeyKeepTheirOrder(t *testing.T) {
+	var ran []uint64
+	cfg := handled(func(job *queue_job.Job) error {
+		if ran = append(ran, job.Id); len(ran) == 1 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	cfg.OrderedByKey, cfg.NeedRetry, cfg.MaxRetries, cfg.WaitTime = true, true, 1, time.Minute
+	q := queuetest.New(t, cfg)
+	first := add(t, q, queue_job.AddModelJob{Key: "a"})
+	second := add(t, q, queue_job.AddModelJob{Key: "a", Priority: queue_job.PriorityHigh})
+	other := add(t, q, queue_job.AddModelJob{Key: "b"})
+	q.RunDue()
+	if want := []uint64{first, other}; !slices.Equal(ran, want) {
+		t.Errorf("ran %v, want %v", ran, want)
+	}
+	q.Advance(time.Minute)
+	q.RunDue()
+	if want := []uint64{first, other, first, second}; !slices.Equal(ran, want) {
+		t.Errorf("ran %v, want %v", ran, want)
+	}
+}
+
 func TestWrapCountsOnlyWhatTheTestAdds(t *testing.T) {
 	first := queuetest.New(t)
 	old := add(t, first, queue_job.AddModelJob{})

@@ -28,17 +28,15 @@ func (q *Queue) RunDue() (runs []Run) {
 	times := map[uint64]int{}
 	for {
 		q.must(q.bench.Schedule(q.ctx))
-		rows, err := q.bench.Due(q.ctx)
+		calls, err := q.bench.Due(q.ctx)
 		q.must(err)
 		before := len(runs)
-		for _, row := range rows {
-			run, ran := q.run(row)
-			if !ran {
-				continue
-			}
-			runs = append(runs, run)
-			if times[run.Id]++; times[run.Id] == runsOfOneMax || len(runs) == runsMax {
-				q.t.Fatalf("queuetest: RunDue does not come to an end: %d runs, %d of them of %v; if it asks to run again, use a wait", len(runs), times[run.Id], told(&run.JobInfo))
+		for _, rows := range calls {
+			for _, run := range q.run(rows...) {
+				runs = append(runs, run)
+				if times[run.Id]++; times[run.Id] == runsOfOneMax || len(runs) == runsMax {
+					q.t.Fatalf("queuetest: RunDue does not come to an end: %d runs, %d of them of %s; if it asks to run again, use a wait", len(runs), times[run.Id], told(&run.JobInfo))
+				}
 			}
 		}
 		if len(runs) == before {
@@ -56,28 +54,29 @@ func (q *Queue) RunOne(id uint64) Run {
 	row, pending, err := q.bench.Pending(q.ctx, id)
 	q.must(err)
 	if pending {
-		if run, ran := q.run(row); ran {
-			return run
+		if runs := q.run(row); len(runs) > 0 {
+			return runs[0]
 		}
 	}
 	q.t.Fatalf("queuetest: it is final, or nothing handles its type: %s", told(q.get(id)))
 	return Run{}
 }
 
-func (q *Queue) run(row store.Row) (run Run, ran bool) {
+// run runs the jobs of one call of a handler.
+func (q *Queue) run(rows ...store.Row) (runs []Run) {
 	q.t.Helper()
-	ran, err := q.bench.Run(q.ctx, row)
+	ran, err := q.bench.Run(q.ctx, rows)
 	q.must(err)
-	if !ran {
-		return run, false
-	}
-	run.JobInfo = *q.get(row.ID)
-	attempts, err := q.Jobs.Attempts(q.ctx, q.DB, row.ID)
-	q.must(err)
-	for _, attempt := range attempts {
-		if attempt.Attempt == run.Attempts && attempt.Outcome != "lost" {
-			run.Error = attempt.Error
+	for _, id := range ran {
+		run := Run{JobInfo: *q.get(id)}
+		attempts, err := q.Jobs.Attempts(q.ctx, q.DB, id)
+		q.must(err)
+		for _, attempt := range attempts {
+			if attempt.Attempt == run.Attempts && attempt.Outcome != "lost" {
+				run.Error = attempt.Error
+			}
 		}
+		runs = append(runs, run)
 	}
-	return run, true
+	return runs
 }

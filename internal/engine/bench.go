@@ -45,18 +45,69 @@ func (b *Bench) Close() {
 	b.d.tables.Close()
 }
 
-// Due reads jobs that are due, in the order in which they are to start. Those of paused types are not.
-func (b *Bench) Due(ctx context.Context) ([]store.Row, error) {
+// Due reads jobs that are due, in the order in which they are to start, as the calls of handlers in which they do: one job
+// each, unless the type's handler takes several. Those of paused types are left out, and those that wait for an earlier one
+// of their key.
+func (b *Bench) Due(ctx context.Context) (calls [][]store.Row, err error) {
 	paused, err := b.d.tables.Jobs.Paused(ctx)
 	types := slices.DeleteFunc(slices.Sorted(maps.Keys(b.lines)), func(jobType int32) bool { return slices.Contains(paused, jobType) })
 	if err != nil || len(types) == 0 {
 		return nil, err
 	}
 	rows, _, err := b.d.tables.Jobs.SweepAll(ctx, types, 0, fewRows)
+	if err == nil {
+		rows, err = b.first(ctx, rows)
+	}
 	slices.SortFunc(rows, func(a, c store.Row) int {
 		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(b.d.lines[0].due(&a), b.d.lines[0].due(&c)), cmp.Compare(a.ID, c.ID))
 	})
-	return rows, err
+	return b.calls(rows), err
+}
+
+// first leaves out the rows of ordered types that are not the first of their key.
+func (b *Bench) first(ctx context.Context, rows []store.Row) (first []store.Row, err error) {
+	keys := map[int32][]string{}
+	for i := range rows {
+		if row := &rows[i]; row.Key != "" && b.lines[row.JobType].cfg.OrderedByKey {
+			keys[row.JobType] = append(keys[row.JobType], row.Key)
+		}
+	}
+	firsts := map[int32]map[string]uint64{}
+	for jobType, keys := range keys {
+		if firsts[jobType], err = b.d.tables.Jobs.FirstOfKeys(ctx, jobType, keys, 0, 0); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(rows, func(row store.Row) bool {
+		id, there := firsts[row.JobType][row.Key]
+		return there && id < row.ID
+	}), nil
+}
+
+// calls divides rows into calls, as full as they may be.
+func (b *Bench) calls(rows []store.Row) (calls [][]store.Row) {
+	open := map[int32]int{} // the call that takes more of a type
+	for _, row := range rows {
+		cfg := &b.lines[row.JobType].cfg
+		i, ok := open[row.JobType]
+		if !ok || len(calls[i]) >= cfg.BatchSize || cfg.MaxPerKey > 0 && row.Key != "" && ofKey(calls[i], row.Key) >= cfg.MaxPerKey {
+			i = len(calls)
+			calls = append(calls, nil)
+		}
+		if calls[i] = append(calls[i], row); cfg.HandleBatchFunc != nil {
+			open[row.JobType] = i
+		}
+	}
+	return calls
+}
+
+func ofKey(rows []store.Row, key string) (n int) {
+	for i := range rows {
+		if rows[i].Key == key {
+			n++
+		}
+	}
+	return n
 }
 
 // Pending reads a job, which may be due later. False: it is not pending, or its type is not one of the bench's.
@@ -70,32 +121,41 @@ func (b *Bench) Pending(ctx context.Context, id uint64) (store.Row, bool, error)
 	return rows[0].Row, true, nil
 }
 
-// Run marks a row, runs its job and settles it. False: it could not be marked, so somebody else has changed it.
-func (b *Bench) Run(ctx context.Context, row store.Row) (ran bool, err error) {
+// Run marks the rows of one call, runs their jobs and settles them. It returns the ids of those that ran: others could not
+// be marked, so somebody has changed them.
+func (b *Bench) Run(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
 	if _, err := b.d.newest(ctx); err != nil { // the clock may have been moved
-		return false, err
+		return nil, err
 	}
-	l := b.lines[row.JobType]
+	l := b.lines[rows[0].JobType]
 	b.term++
 	lease := keeper.Unending(ctx, l.want(), b.term)
-	t := &task{Row: row, due: row.StartTime * 1000}
-	if lost := lostIfMarked(&row, lease.Term); lost >= lostBeforeFailed && lost > row.Lost {
-		l.settler.failLost(t, lease)
-		return false, b.settle(ctx, l)
-	}
-	ours, ok := l.mark(ctx, lease, []*task{t})
-	if err := b.settle(ctx, l); err != nil || !ok || len(ours) == 0 {
-		if err == nil && !ok {
-			err = errors.New("the job could not be marked; the log says why")
+	var tasks []*task
+	for i := range rows {
+		t := &task{Row: rows[i], due: rows[i].StartTime * 1000}
+		if lost := lostIfMarked(&t.Row, lease.Term); lost >= lostBeforeFailed && lost > t.Lost {
+			l.settler.failLost(t, lease)
+		} else {
+			tasks = append(tasks, t)
 		}
-		return false, err
+	}
+	ours, ok := l.mark(ctx, lease, tasks)
+	if err := b.settle(ctx, l); err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, errors.New("the job could not be marked; the log says why")
+	}
+	if len(ours) == 0 {
+		return nil, nil
 	}
 	l.mu.Lock()
+	l.gate = newGate(&l.cfg, time.Now())
 	l.ready = append(l.ready, ours...)
 	l.running++
 	l.mu.Unlock()
 	l.work()
-	return true, b.settle(context.WithoutCancel(ctx), l)
+	return idsOf(ours), b.settle(context.WithoutCancel(ctx), l)
 }
 
 func (b *Bench) settle(ctx context.Context, l *line) error {
