@@ -74,7 +74,7 @@ func (b *Bench) first(ctx context.Context, rows []store.Row) (first []store.Row,
 	}
 	firsts := map[int32]map[string]uint64{}
 	for jobType, keys := range keys {
-		if firsts[jobType], err = b.d.tables.Jobs.FirstOfKeys(ctx, jobType, keys, 0, 0); err != nil {
+		if firsts[jobType], err = b.d.tables.Jobs.FirstOfKeys(ctx, jobType, keys, 0, 0, 0); err != nil {
 			return nil, err
 		}
 	}
