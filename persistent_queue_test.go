@@ -175,7 +175,7 @@ func TestInitPanicsWithTheSQLIfTheTablesAreOutOfDateAndMayNotBeChanged(t *testin
 	defer db.Close()
 	mock.ExpectQuery("SELECT VERSION").WillReturnRows(sqlmock.NewRows([]string{"version"}).AddRow("8.4.3"))
 	mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(sqlmock.NewRows([]string{"autocommit"}).AddRow("1"))
-	for range 6 { // columns and indexes of three tables
+	for range 8 { // columns and indexes of four tables
 		mock.ExpectQuery("information_schema").WillReturnRows(sqlmock.NewRows([]string{"name"}))
 	}
 	defer func() {
