@@ -108,6 +108,7 @@ func TestARescheduledJobRunsAtItsNewTime(t *testing.T) {
 		if took := runs[1].started.Sub(began); took < 2900*time.Millisecond || took > 7*time.Second*slack {
 			t.Errorf("the one that was put off for 4 s started after %v", took)
 		}
+		awaitNumber(t, d.DB, 2, 5*time.Second*slack, succeeded)
 		changed(t, 0)(jobs.Reschedule(t.Context(), d.DB, queue_job.ID(far, near), time.Now()))
 	})
 }

@@ -226,7 +226,7 @@ func (j *judge) expectFirst(h *history) {
 func (j *judge) tooLate(h *history) bool {
 	return slices.ContainsFunc(j.histories, func(later *history) bool {
 		a, b := h.order.row, later.order.row
-		return later.id > h.id && a.JobType == b.JobType && a.Key == b.Key && !later.looked.IsZero() && !h.since.Before(later.looked)
+		return !later.looked.IsZero() && later.id > h.id && a.JobType == b.JobType && a.Key == b.Key && !h.since.Before(later.looked)
 	})
 }
 
@@ -238,7 +238,7 @@ func (j *judge) ordered(h *history) bool {
 // before reports whether one job is pending and holds the other one back, if their type is in order.
 func (j *judge) before(one, other *history) bool {
 	a, b := one.order, other.order
-	return one.id < other.id && !a.ignored && a.row.JobType == b.row.JobType && a.row.Key == b.row.Key && one.committed && !one.final && !one.gone && !j.tooOld(one)
+	return one.committed && one.id < other.id && !a.ignored && a.row.JobType == b.row.JobType && a.row.Key == b.row.Key && !one.final && !one.gone && !j.tooOld(one)
 }
 
 // expectHit expects that whoever marked the row was struck: nothing else is a loss.
