@@ -26,8 +26,7 @@ func (v verdict) final() bool {
 // handler set wins over its error.
 func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, err error) verdict {
 	v := verdict{status: status}
-	var asked *queue_job.Outcome
-	errors.As(err, &asked)
+	asked := askedBy(err)
 	if err != nil {
 		v.reason = err.Error()
 	}
@@ -72,6 +71,16 @@ func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, e
 		v.status = queue_job.JobStatusFailed
 	}
 	return v
+}
+
+// askedBy is the outcome that an error asks for; nil: none.
+func askedBy(err error) *queue_job.Outcome {
+	if err == nil {
+		return nil
+	}
+	var asked *queue_job.Outcome
+	errors.As(err, &asked)
+	return asked
 }
 
 // retriesLeft reports whether a job may be retried once more. A number of the job's own wins over its type's.

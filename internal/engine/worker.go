@@ -201,8 +201,7 @@ func (l *line) judge(t *task, job *queue_job.Job, cause, err error) (v verdict, 
 
 // judgeReturned goes by what the handler returned, and the status that it set.
 func (l *line) judgeReturned(t *task, job *queue_job.Job, cause, err error) verdict {
-	var asked *queue_job.Outcome
-	if ended := t.lease.Context(); err != nil && job.Status == queue_job.JobStatusInit && ended.Err() != nil && !errors.As(err, &asked) {
+	if ended := t.lease.Context(); err != nil && job.Status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
 		return interrupted(context.Cause(ended), err)
 	}
 	if err != nil && errors.Is(cause, queue_job.ErrTimeout) && !errors.Is(err, queue_job.ErrTimeout) {

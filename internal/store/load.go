@@ -336,13 +336,16 @@ type partRow struct {
 }
 
 func jobRows(rows *sql.Rows) (list []partRow, err error) {
+	// An int64 is what database/sql copies; for other numbers it writes the driver's as text and reads that.
+	var r partRow
+	var part, jobType, status, attempts, retries, lost, priority, maxRetries, changes int64
+	places := []any{&part, &r.ID, &r.Params, &jobType, &status, &r.StartTime, &r.CreateTime, &r.Term, &attempts, &retries, &lost, &priority, &maxRetries, &changes, &r.Key}
 	for rows.Next() {
-		var r partRow
-		var jobType, status int64
-		if err := rows.Scan(&r.part, &r.ID, &r.Params, &jobType, &status, &r.StartTime, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Priority, &r.MaxRetries, &r.Changes, &r.Key); err != nil {
+		if err := rows.Scan(places...); err != nil {
 			return nil, err
 		}
-		r.JobType, r.Status = int32(jobType), int32(status)
+		r.part, r.JobType, r.Status, r.Priority = int(part), int32(jobType), int32(status), int32(priority)
+		r.Attempts, r.Retries, r.Lost, r.MaxRetries, r.Changes = int(attempts), int(retries), int(lost), int(maxRetries), int(changes)
 		list = append(list, r)
 	}
 	return list, nil
