@@ -44,7 +44,7 @@ type Queue struct {
 	advanced *atomic.Int64 // nanoseconds
 	before   uint64        // jobs with larger ids were added by the test
 	configs  []queue_job.Config
-	bench    *engine.Bench // nil: nothing is handled
+	stepper  *engine.Stepper // nil: nothing is handled
 }
 
 // New makes a queue in a temporary SQLite database, which ends with the test, and handles the configurations' job types in
@@ -69,8 +69,8 @@ func Wrap(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 	ctx, cancel := context.WithCancel(context.Background())
 	q := &Queue{DB: db, t: t, ctx: ctx, advanced: new(atomic.Int64), log: logger.QueueLog{Slog: slog.New(slog.NewTextHandler(writer{t}, nil))}}
 	t.Cleanup(func() {
-		if q.bench != nil {
-			q.bench.Close()
+		if q.stepper != nil {
+			q.stepper.Close()
 		}
 		cancel()
 	})
@@ -101,19 +101,19 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 		if slices.ContainsFunc(q.configs, func(other queue_job.Config) bool { return other.JobType == cfg.JobType }) {
 			q.t.Fatalf("queuetest: job type %d has a configuration already; give each type one", cfg.JobType)
 		}
-		q.configs = append(q.configs, forBench(cfg).WithDefaults())
+		q.configs = append(q.configs, forSteps(cfg).WithDefaults())
 	}
-	if q.bench != nil {
-		q.bench.Close()
+	if q.stepper != nil {
+		q.stepper.Close()
 	}
 	var err error
-	q.bench, err = engine.OpenBench(q.ctx, engine.Tables{Jobs: q.store, Run: q.store, Schedules: q.store, Close: func() {}}, q.configs, q.log)
+	q.stepper, err = engine.OpenStepper(q.ctx, engine.Tables{Jobs: q.store, Run: q.store, Schedules: q.store, Close: func() {}}, q.configs, q.log)
 	q.must(err)
-	q.must(q.bench.Schedule(q.ctx))
+	q.must(q.stepper.Schedule(q.ctx))
 }
 
-// forBench takes out of a configuration what keeps jobs waiting.
-func forBench(cfg queue_job.Config) queue_job.Config {
+// forSteps takes out of a configuration what keeps jobs waiting.
+func forSteps(cfg queue_job.Config) queue_job.Config {
 	cfg.FirstPullDay, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchWait = -1, 0, 0, 0
 	cfg.ScheduleCatchUp = 1000 // time that was advanced is no outage
 	return cfg

@@ -22,13 +22,13 @@ const (
 // that never stops asking to run again at once fails the test, after a hundred runs.
 func (q *Queue) RunDue() (runs []Run) {
 	q.t.Helper()
-	if q.bench == nil {
+	if q.stepper == nil {
 		q.t.Fatalf("queuetest: nothing handles jobs; pass configurations to New or Handle")
 	}
 	times := map[uint64]int{}
 	for {
-		q.must(q.bench.Schedule(q.ctx))
-		calls, err := q.bench.Due(q.ctx)
+		q.must(q.stepper.Schedule(q.ctx))
+		calls, err := q.stepper.Due(q.ctx)
 		q.must(err)
 		before := len(runs)
 		for _, rows := range calls {
@@ -48,10 +48,10 @@ func (q *Queue) RunDue() (runs []Run) {
 // RunOne runs a job now, whether it is due or not, once. A job that is done, or that nothing handles, fails the test.
 func (q *Queue) RunOne(id uint64) Run {
 	q.t.Helper()
-	if q.bench == nil {
+	if q.stepper == nil {
 		q.t.Fatalf("queuetest: nothing handles jobs; pass configurations to New or Handle")
 	}
-	row, pending, err := q.bench.Pending(q.ctx, id)
+	row, pending, err := q.stepper.Pending(q.ctx, id)
 	q.must(err)
 	if pending {
 		if runs := q.run(row); len(runs) > 0 {
@@ -65,7 +65,7 @@ func (q *Queue) RunOne(id uint64) Run {
 // run runs the jobs of one call of a handler.
 func (q *Queue) run(rows ...store.Row) (runs []Run) {
 	q.t.Helper()
-	ran, err := q.bench.Run(q.ctx, rows)
+	ran, err := q.stepper.Run(q.ctx, rows)
 	q.must(err)
 	for _, id := range ran {
 		run := Run{JobInfo: *q.get(id)}

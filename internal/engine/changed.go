@@ -1,10 +1,5 @@
 package engine
 
-import (
-	"container/heap"
-	"slices"
-)
-
 // replace puts a row in the place of an earlier reading of it, which waits here with another time, priority or parameters.
 // The earlier one could not be marked any more; but it might be long until that is tried, and the row may be urgent by now.
 // One that is not found is being marked or runs: then the mark, or the next reading after the run, settles it.
@@ -17,18 +12,4 @@ func (q *queue) replace(t *task) {
 			return
 		}
 	}
-}
-
-// takeOut takes a row out from wherever it waits in the level; nil: it does not.
-func (v *level) takeOut(id uint64) *task {
-	is := func(t *task) bool { return t.ID == id }
-	if i := slices.IndexFunc(v.fresh, is); i >= 0 {
-		t := v.fresh[i]
-		v.fresh = slices.Delete(v.fresh, i, i+1)
-		return t
-	}
-	if i := slices.IndexFunc(v.timed, is); i >= 0 {
-		return heap.Remove(&v.timed, i).(*task)
-	}
-	return nil
 }

@@ -59,66 +59,6 @@ type queue struct {
 	overflow func() // rows went back to the table; called with the lock held
 }
 
-const (
-	levels = 4
-	// passes is how many rows of higher levels a row of a lower one lets pass.
-	passes = 10
-)
-
-// level is what waits of one priority.
-type level struct {
-	fresh  []*task
-	timed  dueHeap
-	freed  []*task // they were parked, and have their place now
-	turn   int     // whose turn it is
-	passed int     // rows of higher levels that were picked while some waited here
-}
-
-func (v *level) rows() int { return len(v.fresh) + len(v.timed) + len(v.freed) }
-
-func (v *level) lane(timed bool) int {
-	if timed {
-		return len(v.timed)
-	}
-	return len(v.fresh)
-}
-
-// due reports whether a row waits that is due.
-func (v *level) due(now int64) bool {
-	return len(v.fresh)+len(v.freed) > 0 || len(v.timed) > 0 && v.timed[0].due <= now
-}
-
-// pick takes a row that is due, from each by turns.
-func (v *level) pick(now int64) *task {
-	v.passed = 0
-	for {
-		v.turn++
-		switch v.turn % 3 {
-		case 0:
-			if len(v.timed) > 0 && v.timed[0].due <= now {
-				return heap.Pop(&v.timed).(*task)
-			}
-		case 1:
-			if len(v.fresh) > 0 {
-				return shift(&v.fresh)
-			}
-		case 2:
-			if len(v.freed) > 0 {
-				return shift(&v.freed)
-			}
-		}
-	}
-}
-
-func shift(list *[]*task) (first *task) {
-	first, (*list)[0] = (*list)[0], nil
-	*list = (*list)[1:]
-	return first
-}
-
-// levelOf is where rows of a priority wait; what is beyond the levels goes to the nearest.
-func levelOf(priority int32) int { return min(max(0, int(2-priority)), levels-1) }
-
 type departed struct {
 	id   uint64
 	read uint64 // the newest read when it was forgotten
@@ -462,21 +402,4 @@ func (q *queue) clear() {
 		q.depart(t)
 	}
 	q.levels, q.suspects = [levels]level{}, nil
-}
-
-// dueHeap orders tasks by when they fall due.
-type dueHeap []*task
-
-func (h dueHeap) Len() int { return len(h) }
-func (h dueHeap) Less(i, j int) bool {
-	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].ID < h[j].ID
-}
-func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(t any)   { *h = append(*h, t.(*task)) }
-func (h *dueHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return last
 }

@@ -15,66 +15,66 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Bench runs jobs one after the other, in the goroutine that asks for it: with the decisions and the statements of the
+// Stepper runs jobs one after the other, in the goroutine that asks for it: with the decisions and the statements of the
 // loops, and without a loop or a lease. Package queuetest stands on it.
-type Bench struct {
+type Stepper struct {
 	d     *database
 	lines map[int32]*line
 	term  int64
 }
 
-// OpenBench opens a bench on tables. The configurations are complete and valid; what they say about times between starts
+// OpenStepper opens a stepper on tables. The configurations are complete and valid; what they say about times between starts
 // does not apply.
-func OpenBench(ctx context.Context, tables Tables, configs []queue_job.Config, log logger.Logger) (*Bench, error) {
+func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config, log logger.Logger) (*Stepper, error) {
 	open := func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }
 	d, err := openDatabase(ctx, open, configs, log, make(chan struct{}, 1))
 	if err != nil {
 		return nil, err
 	}
-	b := &Bench{d: d, lines: map[int32]*line{}, term: time.Now().UnixMilli()}
+	s := &Stepper{d: d, lines: map[int32]*line{}, term: time.Now().UnixMilli()}
 	for _, l := range d.lines {
-		b.lines[l.cfg.JobType] = l
+		s.lines[l.cfg.JobType] = l
 	}
-	return b, nil
+	return s, nil
 }
 
-// Close ends what the bench has opened.
-func (b *Bench) Close() {
-	b.d.impatient(ErrStopped)
-	b.d.releasePools(true)
-	b.d.tables.Close()
+// Close ends what the stepper has opened.
+func (s *Stepper) Close() {
+	s.d.impatient(ErrStopped)
+	s.d.releasePools(true)
+	s.d.tables.Close()
 }
 
 // Due reads jobs that are due, in the order in which they are to start, as the calls of handlers in which they do: one job
 // each, unless the type's handler takes several. Those of paused types are left out, and those that wait for an earlier one
 // of their key.
-func (b *Bench) Due(ctx context.Context) (calls [][]store.Row, err error) {
-	paused, err := b.d.tables.Jobs.Paused(ctx)
-	types := slices.DeleteFunc(slices.Sorted(maps.Keys(b.lines)), func(jobType int32) bool { return slices.Contains(paused, jobType) })
+func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
+	paused, err := s.d.tables.Jobs.Paused(ctx)
+	types := slices.DeleteFunc(slices.Sorted(maps.Keys(s.lines)), func(jobType int32) bool { return slices.Contains(paused, jobType) })
 	if err != nil || len(types) == 0 {
 		return nil, err
 	}
-	rows, _, err := b.d.tables.Jobs.SweepAll(ctx, types, 0, fewRows)
+	rows, _, err := s.d.tables.Jobs.SweepAll(ctx, types, 0, fewRows)
 	if err == nil {
-		rows, err = b.first(ctx, rows)
+		rows, err = s.first(ctx, rows)
 	}
 	slices.SortFunc(rows, func(a, c store.Row) int {
-		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(b.d.lines[0].due(&a), b.d.lines[0].due(&c)), cmp.Compare(a.ID, c.ID))
+		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(s.d.lines[0].due(&a), s.d.lines[0].due(&c)), cmp.Compare(a.ID, c.ID))
 	})
-	return b.calls(rows), err
+	return s.calls(rows), err
 }
 
 // first leaves out the rows of ordered types that are not the first of their key.
-func (b *Bench) first(ctx context.Context, rows []store.Row) (first []store.Row, err error) {
+func (s *Stepper) first(ctx context.Context, rows []store.Row) (first []store.Row, err error) {
 	keys := map[int32][]string{}
 	for i := range rows {
-		if row := &rows[i]; row.Key != "" && b.lines[row.JobType].cfg.OrderedByKey {
+		if row := &rows[i]; row.Key != "" && s.lines[row.JobType].cfg.OrderedByKey {
 			keys[row.JobType] = append(keys[row.JobType], row.Key)
 		}
 	}
 	firsts := map[int32]map[string]uint64{}
 	for jobType, keys := range keys {
-		if firsts[jobType], err = b.d.tables.Jobs.FirstOfKeys(ctx, jobType, keys, 0, 0, 0); err != nil {
+		if firsts[jobType], err = s.d.tables.Jobs.FirstOfKeys(ctx, jobType, keys, 0, 0, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -85,10 +85,10 @@ func (b *Bench) first(ctx context.Context, rows []store.Row) (first []store.Row,
 }
 
 // calls divides rows into calls, as full as they may be.
-func (b *Bench) calls(rows []store.Row) (calls [][]store.Row) {
+func (s *Stepper) calls(rows []store.Row) (calls [][]store.Row) {
 	open := map[int32]int{} // the call that takes more of a type
 	for _, row := range rows {
-		cfg := &b.lines[row.JobType].cfg
+		cfg := &s.lines[row.JobType].cfg
 		i, ok := open[row.JobType]
 		if !ok || len(calls[i]) >= cfg.BatchSize || cfg.MaxPerKey > 0 && row.Key != "" && ofKey(calls[i], row.Key) >= cfg.MaxPerKey {
 			i = len(calls)
@@ -110,11 +110,11 @@ func ofKey(rows []store.Row, key string) (n int) {
 	return n
 }
 
-// Pending reads a job, which may be due later. False: it is not pending, or its type is not one of the bench's.
-func (b *Bench) Pending(ctx context.Context, id uint64) (store.Row, bool, error) {
+// Pending reads a job, which may be due later. False: it is not pending, or its type is not one of the stepper's.
+func (s *Stepper) Pending(ctx context.Context, id uint64) (store.Row, bool, error) {
 	const ever = 1 << 32
-	wanted := []store.Wanted{{From: store.Priorities[len(store.Priorities)-1], Types: slices.Sorted(maps.Keys(b.lines))}}
-	rows, err := b.d.tables.Jobs.Tail(ctx, id, nil, wanted, ever, 1)
+	wanted := []store.Wanted{{From: store.Priorities[len(store.Priorities)-1], Types: slices.Sorted(maps.Keys(s.lines))}}
+	rows, err := s.d.tables.Jobs.Tail(ctx, id, nil, wanted, ever, 1)
 	if err != nil || len(rows) == 0 || rows[0].ID != id || !rows[0].Whole {
 		return store.Row{}, false, err
 	}
@@ -123,13 +123,13 @@ func (b *Bench) Pending(ctx context.Context, id uint64) (store.Row, bool, error)
 
 // Run marks the rows of one call, runs their jobs and settles them. It returns the ids of those that ran: others could not
 // be marked, so somebody has changed them.
-func (b *Bench) Run(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
-	if _, err := b.d.newest(ctx); err != nil { // the clock may have been moved
+func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
+	if _, err := s.d.newest(ctx); err != nil { // the clock may have been moved
 		return nil, err
 	}
-	l := b.lines[rows[0].JobType]
-	b.term++
-	lease := keeper.Unending(ctx, l.want(), b.term)
+	l := s.lines[rows[0].JobType]
+	s.term++
+	lease := keeper.Unending(ctx, l.want(), s.term)
 	var tasks []*task
 	for i := range rows {
 		t := &task{Row: rows[i], due: rows[i].StartTime * 1000}
@@ -140,7 +140,7 @@ func (b *Bench) Run(ctx context.Context, rows []store.Row) (ran []uint64, err er
 		}
 	}
 	ours, ok := l.mark(ctx, lease, tasks)
-	if err := b.settle(ctx, l); err != nil {
+	if err := s.settle(ctx, l); err != nil {
 		return nil, err
 	}
 	if !ok {
@@ -155,10 +155,10 @@ func (b *Bench) Run(ctx context.Context, rows []store.Row) (ran []uint64, err er
 	l.running++
 	l.mu.Unlock()
 	l.work()
-	return idsOf(ours), b.settle(context.WithoutCancel(ctx), l)
+	return idsOf(ours), s.settle(context.WithoutCancel(ctx), l)
 }
 
-func (b *Bench) settle(ctx context.Context, l *line) error {
+func (s *Stepper) settle(ctx context.Context, l *line) error {
 	failed := l.settler.write(ctx, l.settler.take(batchRowsMax))
 	l.settler.putBack(failed)
 	if len(failed) > 0 {
@@ -168,16 +168,16 @@ func (b *Bench) settle(ctx context.Context, l *line) error {
 }
 
 // Schedule adds the jobs for the times of the types' schedules that have passed.
-func (b *Bench) Schedule(ctx context.Context) error {
-	if _, err := b.d.newest(ctx); err != nil {
+func (s *Stepper) Schedule(ctx context.Context) error {
+	if _, err := s.d.newest(ctx); err != nil {
 		return err
 	}
-	for _, l := range b.lines {
+	for _, l := range s.lines {
 		if l.cfg.Schedule == nil {
 			continue
 		}
 		for range 2 { // the first turn may only begin it
-			if _, err := l.schedule(ctx, keeper.Unending(ctx, l.want(), b.term)); err != nil {
+			if _, err := l.schedule(ctx, keeper.Unending(ctx, l.want(), s.term)); err != nil {
 				return fmt.Errorf("schedule of job type %d: %w", l.cfg.JobType, err)
 			}
 		}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"container/heap"
+	"slices"
+)
+
+const (
+	levels = 4
+	// passes is how many rows of higher levels a row of a lower one lets pass.
+	passes = 10
+)
+
+// level is what waits of one priority.
+type level struct {
+	fresh  []*task
+	timed  dueHeap
+	freed  []*task // they were parked, and have their place now
+	turn   int     // whose turn it is
+	passed int     // rows of higher levels that were picked while some waited here
+}
+
+func (v *level) rows() int { return len(v.fresh) + len(v.timed) + len(v.freed) }
+
+func (v *level) lane(timed bool) int {
+	if timed {
+		return len(v.timed)
+	}
+	return len(v.fresh)
+}
+
+// due reports whether a row waits that is due.
+func (v *level) due(now int64) bool {
+	return len(v.fresh)+len(v.freed) > 0 || len(v.timed) > 0 && v.timed[0].due <= now
+}
+
+// pick takes a row that is due, from each by turns.
+func (v *level) pick(now int64) *task {
+	v.passed = 0
+	for {
+		v.turn++
+		switch v.turn % 3 {
+		case 0:
+			if len(v.timed) > 0 && v.timed[0].due <= now {
+				return heap.Pop(&v.timed).(*task)
+			}
+		case 1:
+			if len(v.fresh) > 0 {
+				return shift(&v.fresh)
+			}
+		case 2:
+			if len(v.freed) > 0 {
+				return shift(&v.freed)
+			}
+		}
+	}
+}
+
+func shift(list *[]*task) (first *task) {
+	first, (*list)[0] = (*list)[0], nil
+	*list = (*list)[1:]
+	return first
+}
+
+// levelOf is where rows of a priority wait; what is beyond the levels goes to the nearest.
+func levelOf(priority int32) int { return min(max(0, int(2-priority)), levels-1) }
+
+// takeOut takes a row out from wherever it waits in the level; nil: it does not.
+func (v *level) takeOut(id uint64) *task {
+	is := func(t *task) bool { return t.ID == id }
+	for _, lane := range []*[]*task{&v.fresh, &v.freed} {
+		if i := slices.IndexFunc(*lane, is); i >= 0 {
+			t := (*lane)[i]
+			*lane = slices.Delete(*lane, i, i+1)
+			return t
+		}
+	}
+	if i := slices.IndexFunc(v.timed, is); i >= 0 {
+		return heap.Remove(&v.timed, i).(*task)
+	}
+	return nil
+}
+
+// dueHeap orders tasks by when they fall due.
+type dueHeap []*task
+
+func (h dueHeap) Len() int { return len(h) }
+func (h dueHeap) Less(i, j int) bool {
+	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].ID < h[j].ID
+}
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(t any)   { *h = append(*h, t.(*task)) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return last
+}
