@@ -17,7 +17,7 @@ func TestTheDatabaseSuiteOnSQLite(t *testing.T) {
 	if workspace, err := exec.Command("go", "env", "GOWORK").Output(); err != nil || !strings.HasSuffix(strings.TrimSpace(string(workspace)), "go.work") {
 		t.Skip("left out: the suite needs the workspace of the repository (go.work)")
 	}
-	suite := exec.Command("go", "test", "-short", "-count=1", "-v", "./tests/...")
+	suite := exec.Command("go", "test", "-short", "-count=1", "-parallel", "8", "-v", "./tests/...")
 	suite.Env = append(os.Environ(), "PQ_TEST_MARIADB_DSN=", "PQ_TEST_MYSQL_DSN=", "PQ_TEST_POSTGRES_DSN=")
 	output, err := suite.CombinedOutput()
 	if err != nil {

@@ -123,7 +123,7 @@ func TestTheRateHoldsOverProcessesWithFailovers(t *testing.T) {
 	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const rate, burst = 200.0, 20 // a tenth of a second's worth, by default
-		const lasts = 24 * time.Second
+		const lasts, least = 48 * time.Second, 190
 		add(t, d.DB, int(rate*(lasts+5*time.Second).Seconds()), 0)
 		settings := workerSettings{Types: []int32{1}, LockSecond: 2, Capacity: 50, Rate: rate}
 		var all []*worker
@@ -154,13 +154,13 @@ func TestTheRateHoldsOverProcessesWithFailovers(t *testing.T) {
 			}
 		}
 		span := times[len(times)-1].Sub(times[0])
-		most, average := mostInASecond(times), float64(len(times))/(span-outage).Seconds()
-		t.Logf("at most %d starts in a second; %.1f a second on average, over %v of which %v were failovers", most, average, span, outage)
+		most, average := mostInASecond(times), float64(len(times))/span.Seconds()
+		t.Logf("at most %d starts in a second; %.1f a second on average over %v, of which %v were failovers", most, average, span, outage)
 		if float64(most) > rate+burst {
 			t.Errorf("%d starts within a second, want at most %v", most, rate+burst)
 		}
-		if average < rate*0.95 {
-			t.Errorf("%.1f starts a second on average, want %v at least", average, rate*0.95)
+		if average < least {
+			t.Errorf("%.1f starts a second on average, failovers included; want %v at least", average, least)
 		}
 		if outage > 3*3*time.Second*slack {
 			t.Errorf("%v of failovers", outage)
