@@ -66,7 +66,8 @@ type Config struct {
 	// FirstPullDay is how old work may be at start: what fell due more than this many days before the runner started is
 	// left alone, and counted in a warning. Jobs due in the future are never left out. Default 7; -1: no limit.
 	FirstPullDay int
-	// QueueMaxSize is how many waiting rows are held in memory; the rest waits in the table. A backlog of one priority
+	// QueueMaxSize is how many waiting rows are held in memory, those that fall due in the next three seconds among them, so
+	// a queue of a few rows may start a job three seconds late; the rest waits in the table. A backlog of one priority
 	// leaves room for a sixteenth more of each other one. A row takes the length of its parameters, at most 16 kB, and a
 	// little more. Default 50000.
 	QueueMaxSize int

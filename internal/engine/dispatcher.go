@@ -265,14 +265,14 @@ func (l *line) permitSuspect() *task {
 }
 
 // runAlone runs a suspect while nothing else of this job type runs, and everything that ran is written: so the death of
-// the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up only for so long. The permit goes
-// back when the run is over.
+// the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up
+// only for so long. The permit goes back when the run is over.
 func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task) {
 	if len(l.onlyFirst(lease, []*task{suspect})) == 0 {
 		<-l.alone
 		return
 	}
-	l.awaitQuiet(ctx)
+	l.awaitQuiet(ctx, nil)
 	if !l.open.Load() {
 		l.queue.forget(suspect)
 		<-l.alone
@@ -285,24 +285,29 @@ func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task)
 	}
 	suspect.alone = true
 	l.start(marked)
-	l.awaitQuiet(ctx)
+	l.awaitQuiet(ctx, suspect)
 }
 
-// awaitQuiet waits until the line is quiet, but not for ever.
-func (l *line) awaitQuiet(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, aloneWaitsFor)
-	defer cancel()
-	for !l.quiet() && l.open.Load() {
+// awaitQuiet waits until the line is quiet, but not for ever. If it is for a suspect, the time counts from its start: the
+// rate may hold that up.
+func (l *line) awaitQuiet(ctx context.Context, suspect *task) {
+	until := time.Now().Add(aloneWaitsFor)
+	for !l.quiet() && l.open.Load() && ctx.Err() == nil {
 		l.start(nil)
-		opens := time.NewTimer(l.gateOpensIn())
-		select {
-		case <-l.rowsCame: // workers signal it too
-		case <-opens.C:
-		case <-ctx.Done():
-			opens.Stop()
+		if suspect != nil && !suspect.begun.Load() {
+			until = time.Now().Add(aloneWaitsFor)
+		}
+		left := time.Until(until)
+		if left <= 0 {
 			return
 		}
-		opens.Stop()
+		wait := time.NewTimer(min(left, l.gateOpensIn()))
+		select {
+		case <-l.rowsCame: // workers signal it too
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+		wait.Stop()
 	}
 }
 

@@ -624,6 +624,9 @@ func (j *judge) expectFlow() {
 		if !w.weather.gentle {
 			within += 5 * time.Second
 		}
+		if cfg.QueueMaxSize < 16 { // rows that fall due within three seconds may take all the room
+			within += 3 * time.Second
+		}
 		time.AfterFunc(within, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -163,13 +163,13 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a suspect does not wait for its neighbours",
 		File: "internal/engine/dispatcher.go",
-		Old:  "l.awaitQuiet(ctx)\n\tif !l.open",
+		Old:  "l.awaitQuiet(ctx, nil)\n\tif !l.open",
 		New:  "if !l.open",
 	},
 	{
 		Name: "neighbours do not wait for a suspect",
 		File: "internal/engine/dispatcher.go",
-		Old:  "l.start(marked)\n\tl.awaitQuiet(ctx)",
+		Old:  "l.start(marked)\n\tl.awaitQuiet(ctx, suspect)",
 		New:  "l.start(marked)",
 	},
 	{
