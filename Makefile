@@ -28,7 +28,7 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go test $(RACE) -count=1 -timeout 3m ./... ./cron/... ./queuetest/...
 
 test: race simulate ## Every test on every database: SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides.
-	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 12m $(filter-out ./faults/...,$(MODULES))
+	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 20m $(filter-out ./faults/...,$(MODULES))
 	$(FAULTS) -short -parallel 6 -timeout 9m
 
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
