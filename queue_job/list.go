@@ -138,14 +138,15 @@ func infoOf(row *store.Listed) *JobInfo {
 	info := &JobInfo{
 		Id: row.ID, JobType: row.JobType, JobParams: row.Params, Status: JobStatus(row.Status),
 		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0),
-		Attempts: row.Attempts, Retries: row.Retries, Lost: row.Lost,
+		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost),
 		Key: row.Key, Unique: row.Unique, Priority: Priority(row.Priority), Progress: row.Progress, Result: row.Result,
 	}
 	if row.StartTime <= 0 {
 		info.Due = info.Created
 	}
 	if row.MaxRetries != store.NotSet {
-		info.MaxRetries = &row.MaxRetries
+		own := int(row.MaxRetries)
+		info.MaxRetries = &own
 	}
 	info.InFlight = info.Pending() && row.Term != 0
 	return info

@@ -79,7 +79,7 @@ func (p *pair) step() {
 	case 2:
 		p.byHand()
 	case 3, 4, 5:
-		changes := p.IntN(4) / 3
+		changes := p.Int32N(4) / 3
 		createdBy := p.now.Unix() - int64(p.IntN(4)/3)*farAway/2
 		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, createdBy, changes, term) })
 	case 6:
@@ -94,10 +94,10 @@ func (p *pair) step() {
 		status := []int32{1, 2, 5}[p.IntN(3)]
 		p.both("finish", func(t tables) (any, error) { return t.Finish(p.Context(), ids, term, status) })
 	case 9, 10:
-		status, wait, retried := 3+p.Int32N(2), float64(p.IntN(3))*farAway, p.IntN(2)
+		status, wait, retried := 3+p.Int32N(2), float64(p.IntN(3))*farAway, p.Int32N(2)
 		p.both("put back", func(t tables) (any, error) { return t.PutBack(p.Context(), ids, term, status, wait, retried) })
 	case 11:
-		lost := p.IntN(3)
+		lost := p.Int32N(3)
 		p.both("fail lost", func(t tables) (any, error) { return t.FailLost(p.Context(), ids, term, lost) })
 	case 12, 13:
 		above, gaps, limit := p.someID(), p.someGaps(), 1+p.IntN(20)
@@ -173,7 +173,7 @@ func (p *pair) insert() {
 		row := simulator.Job{NoStatus: p.IntN(4) == 0, NoStart: p.IntN(4) == 0}
 		row.JobType, row.CreateTime = 1+p.Int32N(3), created
 		row.Params = fmt.Sprintf("row %d", p.IntN(farAway))
-		row.Priority, row.MaxRetries, row.Changes = []int32{0, 0, 0, 2, 1, -1, -9, 100}[p.IntN(8)], store.NotSet, p.IntN(8)/7
+		row.Priority, row.MaxRetries, row.Changes = []int32{0, 0, 0, 2, 1, -1, -9, 100}[p.IntN(8)], store.NotSet, p.Int32N(8)/7
 		row.Key = someKeys[p.IntN(len(someKeys))]
 		var status, start any
 		if !row.NoStatus {

@@ -103,7 +103,7 @@ func TestAMarkOfAnEarlierTermIsALostRun(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		term      int64
-		lost, now int
+		lost, now int32
 	}{
 		{"not marked", 0, 1, 1},
 		{"marked by an earlier term", 6, 1, 2},

@@ -27,11 +27,10 @@ func (l *line) runBatch(batch []*task) {
 			cancel(cause)
 		}
 	}
-	started, jobs := time.Now(), make([]*queue_job.Job, len(batch))
+	started, jobs := time.Now(), make([]*queue_job.Job, len(batch)) // the handler's own, to sort as it likes
 	for i, t := range batch {
-		jobs[i] = l.jobOf(t)
-		t.job, t.cancel, t.started = jobs[i], cancelOne, started
-		t.begun.Store(true)
+		l.begin(t, started, cancelOne)
+		jobs[i] = &t.job
 	}
 	if !lease.Trusted() {
 		cancel(nil)
@@ -56,7 +55,7 @@ func (l *line) runBatch(batch []*task) {
 			l.finish(ctx, batch[i], cause, err)
 		}
 	}()
-	err = l.callBatch(ctx, slices.Clone(jobs)) // the handler's own, to sort as it likes
+	err = l.callBatch(ctx, jobs)
 }
 
 func (l *line) callBatch(ctx context.Context, jobs []*queue_job.Job) (err error) {

@@ -2,7 +2,7 @@ package engine
 
 import "testing"
 
-func changedTo(t *task, priority int32, changes int) *task {
+func changedTo(t *task, priority, changes int32) *task {
 	t.Priority, t.Changes = priority, changes
 	return t
 }

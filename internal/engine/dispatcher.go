@@ -172,7 +172,7 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 
 // sendMarks marks the tasks, those together that have been changed the same number of times: mostly never.
 func (l *line) sendMarks(ctx context.Context, lease *keeper.Lease, batch []*task) (marked int, err error) {
-	alike := map[int][]*task{}
+	alike := map[int32][]*task{}
 	for _, t := range batch {
 		alike[t.Changes] = append(alike[t.Changes], t)
 	}
@@ -236,7 +236,7 @@ func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task,
 }
 
 // nowOurs notes on a task that it bears our term, and in the log that an earlier run of it was lost.
-func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int) {
+func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int32) {
 	if lost > t.Lost {
 		l.settler.noteLost(t, lease)
 	}

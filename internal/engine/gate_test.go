@@ -10,7 +10,7 @@ import (
 func readyTasks(n int, since time.Time) []*task {
 	tasks := make([]*task, n)
 	for i := range tasks {
-		tasks[i] = &task{since: since}
+		tasks[i] = &task{run: &run{since: since}}
 	}
 	return tasks
 }

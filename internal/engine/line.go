@@ -59,7 +59,8 @@ type line struct {
 	gate     *gate         // of the last lease taken
 	ready    []*task       // marked, waiting for a worker
 	atWork   []*task       // with a worker
-	running  int           // workers at work, never more than the capacity
+	running  int           // workers, never more than the capacity
+	coming   int           // those among them that have not asked for a task yet
 	runTakes time.Duration // of late
 }
 
@@ -174,7 +175,7 @@ func (l *line) due(row *store.Row) int64 {
 }
 
 // lostIfMarked is how many of the job's runs have been lost, seen from a term that is about to mark it.
-func lostIfMarked(row *store.Row, term int64) int {
+func lostIfMarked(row *store.Row, term int64) int32 {
 	if row.Term != 0 && row.Term < term {
 		return row.Lost + 1
 	}

@@ -14,7 +14,7 @@ type verdict struct {
 	status  queue_job.JobStatus
 	wait    time.Duration
 	reason  string // why it did not succeed; empty for a plain success or continuation
-	retried int    // 1 if the run counts as a retry
+	retried int32  // 1 if the run counts as a retry
 }
 
 // final reports whether the job is over.
@@ -60,7 +60,7 @@ func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, e
 		if v.retried = 1; hasWait {
 			v.wait = bounded(asked.Wait)
 		} else {
-			v.wait = waitBefore(cfg, row.Retries, err)
+			v.wait = waitBefore(cfg, int(row.Retries), err)
 		}
 	case queue_job.JobStatusFailed:
 		if v.reason == "" {
@@ -88,11 +88,11 @@ func retriesLeft(cfg *queue_job.Config, row *store.Row) bool {
 	most := cfg.MaxRetries
 	switch {
 	case row.MaxRetries > store.NotSet:
-		most = row.MaxRetries
+		most = int(row.MaxRetries)
 	case !cfg.NeedRetry:
 		return false
 	}
-	return most == queue_job.Unlimited || row.Retries < most
+	return most == queue_job.Unlimited || int(row.Retries) < most
 }
 
 // waitBefore is the wait before a retry that follows so many others.

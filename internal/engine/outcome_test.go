@@ -48,7 +48,7 @@ func TestWhatAHandlerDidDecidesItsJob(t *testing.T) {
 	} {
 		for _, column := range []struct {
 			needRetry bool
-			retries   int
+			retries   int32
 			want      string
 		}{{false, 0, row.off}, {true, 0, row.left}, {true, 2, row.left}, {true, 3, row.none}, {true, 4, row.none}} {
 			cfg := queue_job.Config{NeedRetry: column.needRetry, MaxRetries: 3, WaitTime: time.Minute}
@@ -154,8 +154,8 @@ func TestAJobsOwnNumberOfRetriesWins(t *testing.T) {
 	for _, c := range []struct {
 		need     bool
 		most     int // of the type
-		own      int
-		retries  int
+		own      int32
+		retries  int32
 		wantLeft bool
 	}{
 		{false, 9, store.NotSet, 0, false},

@@ -18,18 +18,22 @@ import (
 type task struct {
 	store.Row
 	due     int64         // database time in milliseconds from which it may start; 0: at once
+	refused int32         // marks of it that failed
 	suspect bool          // it was lost so often that it runs alone
-	refused int           // marks of it that failed
-	lease   *keeper.Lease // under which it is marked; nil before
 	alone   bool          // it holds the process's permit to run a suspect
 	placed  bool          // it has a place of its key (keys)
-	since   time.Time     // it is marked; for batches that wait
+	lease   *keeper.Lease // under which it is marked; nil before
+	*run                  // nil while it waits: a queue has room for many rows
+}
 
-	place   int            // among those at work
-	job     *queue_job.Job // as its handler has it
+// run is what a task has besides from the moment it is handed to the workers.
+type run struct {
+	since   time.Time     // that moment; for batches that wait
+	place   int           // among those at work
+	job     queue_job.Job // as its handler has it
 	cancel  context.CancelCauseFunc
 	started time.Time
-	begun   atomic.Bool // its run has begun, and the three above are set
+	begun   atomic.Bool // the handler is about to be called, and the three above are set
 	gone    atomic.Bool // its row was found to be no longer ours: cancelled, mostly
 }
 
@@ -51,9 +55,9 @@ type queue struct {
 	own     int // rows for which a level has room in any case
 
 	mu       sync.Mutex
-	known    map[uint64]int // how many times the row had been changed when it was taken in
-	departed []departed     // forgotten, but a read that began before may still show them
-	levels   [levels]level  // the most urgent first
+	known    map[uint64]int32 // how many times the row had been changed when it was taken in
+	departed []departed       // forgotten, but a read that began before may still show them
+	levels   [levels]level    // the most urgent first
 	suspects []*task
 	keys     keys
 	overflow func() // rows went back to the table; called with the lock held
@@ -65,7 +69,7 @@ type departed struct {
 }
 
 func newQueue(limit int, loads *loads) *queue {
-	return &queue{loads: loads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int{}, overflow: func() {}}
+	return &queue{loads: loads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int32{}, overflow: func() {}}
 }
 
 // offer takes a row in. It reports false if there is no room; a row that is in memory already is no news, unless it has

@@ -104,7 +104,7 @@ func (s *settler) noteLost(t *task, lease *keeper.Lease) {
 
 func (s *settler) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
 	return &store.Attempt{
-		JobID: t.ID, Attempt: t.Attempts, Term: t.Term, Outcome: outcome, Error: reason,
+		JobID: t.ID, Attempt: int(t.Attempts), Term: t.Term, Outcome: outcome, Error: reason,
 		Started: started, Finished: s.line.clock.now(), Instance: s.instance,
 	}
 }

@@ -151,8 +151,9 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 	}
 	l.mu.Lock()
 	l.gate = newGate(&l.cfg, time.Now())
-	l.ready = append(l.ready, ours...)
+	l.makeReady(ours)
 	l.running++
+	l.coming++
 	l.mu.Unlock()
 	l.work()
 	return idsOf(ours), s.settle(context.WithoutCancel(ctx), l)

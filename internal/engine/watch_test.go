@@ -52,7 +52,7 @@ func atWork(t *testing.T, jobs stood, since time.Duration) (l *line, ctx context
 	l = lineOf(10)
 	l.jobs = jobs
 	ctx, cancel := context.WithCancelCause(t.Context())
-	one := &task{Row: store.Row{ID: 1, Term: 7}, lease: leaseIn(t), cancel: cancel, started: time.Now().Add(-since), job: &queue_job.Job{Id: 1, Term: 7}}
+	one := &task{Row: store.Row{ID: 1, Term: 7}, lease: leaseIn(t), run: &run{cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7}}}
 	one.job.Through(jobs)
 	l.ready = []*task{one}
 	l.nextReady()
@@ -108,7 +108,7 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 	for i := range 5 {
 		tasks = append(tasks, &task{Row: store.Row{ID: uint64(i)}})
 	}
-	l.ready = append(l.ready, tasks...)
+	l.makeReady(tasks)
 	for range tasks {
 		l.nextReady()
 	}
@@ -153,7 +153,7 @@ func TestWhatBecomesOfAJobThatItsHandlerCompleted(t *testing.T) {
 		if err := one.job.CompleteTx(ctx, nil); err != nil {
 			t.Fatal(err)
 		}
-		v, dropped := l.judge(one, one.job, nil, c.err)
+		v, dropped := l.judge(one, &one.job, nil, c.err)
 		if v.status != c.want || dropped != c.dropped {
 			t.Errorf("%s: %v, dropped %v; want %v, %v", c.name, v.status, dropped, c.want, c.dropped)
 		}

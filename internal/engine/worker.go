@@ -17,27 +17,35 @@ import (
 // start hands marked tasks to the workers, starting as many more as there is work for. Only the dispatcher calls it: the
 // pool may keep it waiting for a goroutine to end, which a goroutine that ends must not wait for.
 func (l *line) start(marked []*task) {
-	now := time.Now()
 	l.mu.Lock()
-	for _, t := range marked {
-		t.since = now
-	}
-	l.ready = append(l.ready, marked...)
-	more := 0
+	l.makeReady(marked)
+	now, more := time.Now(), 0
 	if n, _ := l.gate.open(now, l.ready); n > 0 {
-		more = min(l.gate.calls(now, len(l.ready)), l.cfg.WorkerPoolCapacity-l.running)
+		more = max(0, min(l.gate.calls(now, len(l.ready))-l.coming, l.cfg.WorkerPoolCapacity-l.running))
 	}
 	l.running += more
+	l.coming += more
 	l.mu.Unlock()
 	for range more {
 		if err := l.pool.Submit(l.work); err != nil { // only a pool that was released says no
+			l.workerCame()
 			l.workerLeft()
 		}
 	}
 }
 
+// makeReady lets workers take marked tasks. The caller holds the lock.
+func (l *line) makeReady(marked []*task) {
+	now := time.Now()
+	for _, t := range marked {
+		t.run = &run{since: now}
+	}
+	l.ready = append(l.ready, marked...)
+}
+
 // work runs ready tasks, one call after the other, until there are none that may start.
 func (l *line) work() {
+	l.workerCame()
 	ended := false
 	defer func() {
 		if !ended { // a handler took the goroutine down with runtime.Goexit; the dispatcher starts another
@@ -114,6 +122,12 @@ func (l *line) leave(t *task) {
 	l.atWork = l.atWork[:last]
 }
 
+func (l *line) workerCame() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.coming--
+}
+
 func (l *line) workerLeft() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,11 +138,8 @@ func (l *line) workerLeft() {
 // nothing starts: the row may be somebody else's by now. It is asked last, so that little time lies between the answer
 // and the start.
 func (l *line) run(t *task) {
-	job := l.jobOf(t)
 	ctx, cancel := context.WithCancelCause(jobContext{t.lease.Context(), logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)})
-	started := time.Now()
-	t.job, t.cancel, t.started = job, cancel, started
-	t.begun.Store(true)
+	l.begin(t, time.Now(), cancel)
 	if !t.lease.Trusted() {
 		cancel(nil)
 		l.mu.Lock()
@@ -148,18 +159,19 @@ func (l *line) run(t *task) {
 		cancel(nil)
 		l.finish(ctx, t, cause, err)
 	}()
-	err = l.call(ctx, job)
+	err = l.call(ctx, &t.job)
 }
 
-// jobOf is a marked task as its handler sees it.
-func (l *line) jobOf(t *task) *queue_job.Job {
-	job := &queue_job.Job{
+// begin sets what a run has: the job as its handler sees it, and how to cancel it.
+func (l *line) begin(t *task, started time.Time, cancel context.CancelCauseFunc) {
+	t.job = queue_job.Job{
 		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.due(&t.Row)),
-		Retries: t.Retries, Attempt: t.Attempts, Lost: t.Lost, Term: t.Term,
+		Retries: int(t.Retries), Attempt: int(t.Attempts), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
 	}
-	job.Through(l.ran)
-	return job
+	t.job.Through(l.ran)
+	t.cancel, t.started = cancel, started
+	t.begun.Store(true)
 }
 
 // finish hands over what came of a run. The cause is that for which its context had ended before; nil: it had not.
@@ -167,7 +179,7 @@ func (l *line) finish(ctx context.Context, t *task, cause, err error) {
 	if t.alone {
 		<-l.alone
 	}
-	job, took := t.job, time.Since(t.started)
+	job, took := &t.job, time.Since(t.started)
 	l.mu.Lock()
 	smooth(&l.runTakes, took)
 	l.leave(t)
@@ -254,7 +266,7 @@ func attributes(t *task) []slog.Attr {
 	return []slog.Attr{
 		slog.Uint64("job_id", t.ID),
 		slog.Int("job_type", int(t.JobType)),
-		slog.Int("attempt", t.Attempts),
+		slog.Int("attempt", int(t.Attempts)),
 		slog.Int64("term", t.Term),
 	}
 }

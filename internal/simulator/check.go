@@ -59,7 +59,7 @@ type history struct {
 	mark      *mark     // that stands on it
 	putBacks  int
 	runs      []*run
-	retried   int
+	retried   int32
 }
 
 // mark is a mark that stands on a row.
@@ -87,7 +87,7 @@ type run struct {
 // verdict is what the engine has to write about a run.
 type verdict struct {
 	status  queue_job.JobStatus
-	retried int
+	retried int32
 	wait    time.Duration
 }
 
@@ -316,7 +316,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectRoom(r, cfg)
 	j.expectPlace(r, cfg)
 	j.expectRate(r, cfg)
-	if w.weather.gentle && !h.byHand && (job.Attempt != r.nth || job.Retries != h.retried || job.Lost != 0) {
+	if w.weather.gentle && !h.byHand && (job.Attempt != r.nth || int32(job.Retries) != h.retried || job.Lost != 0) {
 		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, and %d were retries", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried)
 	}
 	if h.mark != nil && h.mark.term == job.Term {
@@ -688,7 +688,7 @@ func (j *judge) conclude() {
 		case j.required(h) && row.pending():
 			j.accuse("%s was never done: %v; it ran %d times", h.name(), row.Row, len(h.runs))
 		}
-		if w.weather.gentle && !h.byHand && (row.Attempts != len(h.runs) || row.Retries != h.retried || row.Lost != 0) {
+		if w.weather.gentle && !h.byHand && (int(row.Attempts) != len(h.runs) || row.Retries != h.retried || row.Lost != 0) {
 			j.accuse("%s: attempts %d, retries %d, lost %d; it ran %d times, and %d were retries", h.name(), row.Attempts, row.Retries, row.Lost, len(h.runs), h.retried)
 		}
 	}

@@ -376,7 +376,7 @@ func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, be
 	return place, n, err
 }
 
-func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, changes int, term int64) (int, error) {
+func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, changes int32, term int64) (int, error) {
 	return send(ctx, l, markJobs, func(ctx context.Context) (int, error) {
 		return l.world.table.Mark(ctx, ids, createdBy, changes, term)
 	}, about{ids: ids, term: term})
@@ -401,13 +401,13 @@ func (l *link) Finish(ctx context.Context, ids []uint64, term int64, status int3
 	}, about{ids: ids, term: term, note: statusName(status)})
 }
 
-func (l *link) PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (int, error) {
+func (l *link) PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int32) (int, error) {
 	return send(ctx, l, putBack, func(ctx context.Context) (int, error) {
 		return l.world.table.PutBack(ctx, ids, term, status, wait, retried)
 	}, about{ids: ids, term: term, note: statusName(status)})
 }
 
-func (l *link) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int) (int, error) {
+func (l *link) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int32) (int, error) {
 	return send(ctx, l, failLost, func(ctx context.Context) (int, error) {
 		return l.world.table.FailLost(ctx, ids, term, lostBefore)
 	}, about{ids: ids, term: term})

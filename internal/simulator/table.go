@@ -52,7 +52,7 @@ type change struct {
 	verb          verb
 	term          int64 // that the statement named
 	before, after Job   // after is empty if the row is gone
-	retried       int
+	retried       int32
 	wait          float64
 }
 
@@ -107,7 +107,7 @@ func (t *Table) write(rows []*Job, c change, set func(*Job)) int {
 	return len(rows)
 }
 
-func (t *Table) Mark(_ context.Context, ids []uint64, createdBy int64, changes int, term int64) (int, error) {
+func (t *Table) Mark(_ context.Context, ids []uint64, createdBy int64, changes int32, term int64) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var rows []*Job
@@ -152,7 +152,7 @@ func (t *Table) Finish(_ context.Context, ids []uint64, term int64, status int32
 
 func (j *Job) setStatus(status int32) { j.Status, j.NoStatus = status, false }
 
-func (t *Table) PutBack(_ context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (int, error) {
+func (t *Table) PutBack(_ context.Context, ids []uint64, term int64, status int32, wait float64, retried int32) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	due := t.nowPrecise() + wait
@@ -164,7 +164,7 @@ func (t *Table) PutBack(_ context.Context, ids []uint64, term int64, status int3
 	}), nil
 }
 
-func (t *Table) FailLost(_ context.Context, ids []uint64, term int64, lostBefore int) (int, error) {
+func (t *Table) FailLost(_ context.Context, ids []uint64, term int64, lostBefore int32) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var rows []*Job

@@ -13,7 +13,7 @@ import (
 //
 // It returns how many rows it marked. Fewer than asked: some are final, gone, marked by a later term, or marked by this
 // one already; MarkedRows tells which are ours. Sent again, it leaves rows that bear the term as they are.
-func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, changes int, term int64) (int, error) {
+func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, changes int32, term int64) (int, error) {
 	// On MySQL, SET is evaluated from left to right: lost must look at term before term is set.
 	n, err := s.exec(ctx, fmt.Sprintf(
 		"UPDATE %s %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %d, attempts = attempts + 1, update_time = %s WHERE %s AND term < %d AND %s <= %d AND changes = %d AND %s",
@@ -24,8 +24,8 @@ func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, changes
 // Marked is a row that bears the term that was asked for.
 type Marked struct {
 	ID       uint64
-	Attempts int
-	Lost     int
+	Attempts int32
+	Lost     int32
 }
 
 // MarkedRows reads which of the rows are pending and bear the term.
@@ -54,7 +54,7 @@ func (s *Store) Finish(ctx context.Context, ids []uint64, term int64, status int
 
 // PutBack writes a pending status to rows that bear the term, to run again after so many seconds, and takes the mark
 // off them. Retried is added to their count of retries. The result is that of Finish.
-func (s *Store) PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int) (int, error) {
+func (s *Store) PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int32) (int, error) {
 	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, term = 0, update_time = %s WHERE %s",
 		s.jobs, s.byPrimary, status, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, wait)), retried, s.now, s.ours(ids, term)))
 	return n, wrap("put back jobs", err)
@@ -62,7 +62,7 @@ func (s *Store) PutBack(ctx context.Context, ids []uint64, term int64, status in
 
 // FailLost ends rows whose runs were lost: those that bear an earlier term than this one, when so many runs before were
 // lost too. It counts the loss, puts its own term in, and sets the status failed. The result is that of Finish.
-func (s *Store) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int) (int, error) {
+func (s *Store) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int32) (int, error) {
 	n, err := s.exec(ctx, fmt.Sprintf(
 		"UPDATE %s %s SET lost = lost + 1, term = %d, job_status = 2, update_time = %s WHERE %s AND term <> 0 AND term < %d AND lost >= %d AND %s",
 		s.jobs, s.byPrimary, term, s.now, s.in(ids), term, lostBefore, pending))

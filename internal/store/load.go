@@ -17,12 +17,12 @@ type Row struct {
 	StartTime  int64 // unix seconds; 0: at once
 	CreateTime int64 // unix seconds
 	Term       int64 // 0: not marked
-	Attempts   int
-	Retries    int
-	Lost       int
+	Attempts   int32
+	Retries    int32
+	Lost       int32
 	Priority   int32
-	MaxRetries int    // NotSet: as the job type says
-	Changes    int    // times it was changed while it waited
+	MaxRetries int32  // NotSet: as the job type says
+	Changes    int32  // times it was changed while it waited
 	Key        string // the business key; empty: none
 }
 
@@ -345,7 +345,7 @@ func jobRows(rows *sql.Rows) (list []partRow, err error) {
 			return nil, err
 		}
 		r.part, r.JobType, r.Status, r.Priority = int(part), int32(jobType), int32(status), int32(priority)
-		r.Attempts, r.Retries, r.Lost, r.MaxRetries, r.Changes = int(attempts), int(retries), int(lost), int(maxRetries), int(changes)
+		r.Attempts, r.Retries, r.Lost, r.MaxRetries, r.Changes = int32(attempts), int32(retries), int32(lost), int32(maxRetries), int32(changes)
 		list = append(list, r)
 	}
 	return list, nil

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"unsafe"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// later is a pool whose workers come when the test lets them.
+type later struct{ submitted []func() }
+
+func (p *later) Submit(work func()) error {
+	p.submitted = append(p.submitted, work)
+	return nil
+}
+
+func (*later) ReleaseContext(context.Context) error { return nil }
+
+func (p *later) come() {
+	for _, work := range p.submitted {
+		work()
+	}
+	p.submitted = nil
+}
+
+func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
+	workers, ran := &later{}, 0
+	l := lineOf(100)
+	l.pool, l.cfg.WorkerPoolCapacity = workers, 10
+	l.handler = func(context.Context, *queue_job.Job) error { ran++; return nil }
+	marked := func(from, to uint64) (tasks []*task) {
+		for id := from; id <= to; id++ {
+			tasks = append(tasks, &task{Row: store.Row{ID: id, Term: 7}, lease: leaseIn(t)})
+		}
+		return tasks
+	}
+	for _, step := range []struct {
+		tasks []*task
+		want  int
+	}{{marked(1, 3), 3}, {nil, 3}, {marked(4, 5), 5}, {nil, 5}, {marked(6, 30), 10}, {nil, 10}} {
+		if l.start(step.tasks); len(workers.submitted) != step.want {
+			t.Fatalf("%d workers are coming to %d tasks, want %d", len(workers.submitted), len(l.ready), step.want)
+		}
+	}
+	workers.come()
+	if ran != 30 || l.running != 0 || l.coming != 0 {
+		t.Fatalf("%d of 30 jobs ran; %d workers are left, %d coming", ran, l.running, l.coming)
+	}
+	if l.start(marked(31, 31)); len(workers.submitted) != 1 {
+		t.Fatalf("%d workers are coming to one task", len(workers.submitted))
+	}
+}
+
+// A queue is mostly these: bytesPerRow in package faults counts on it.
+func TestARowThatWaitsTakes128Bytes(t *testing.T) {
+	if size := unsafe.Sizeof(task{}); size > 128 {
+		t.Fatalf("%d", size)
+	}
+}
