@@ -53,6 +53,23 @@ func With(ctx context.Context, attrs ...slog.Attr) context.Context {
 	return context.WithValue(ctx, attrsKey{}, append(slices.Clip(Attrs(ctx)), attrs...))
 }
 
+// WithLater is With for a context of which mostly nobody reads the attributes: they are made when somebody does.
+func WithLater(ctx context.Context, attrs func() []slog.Attr) context.Context {
+	return &laterContext{ctx, attrs}
+}
+
+type laterContext struct {
+	context.Context
+	attrs func() []slog.Attr
+}
+
+func (c *laterContext) Value(key any) any {
+	if key == (attrsKey{}) {
+		return append(slices.Clip(Attrs(c.Context)), c.attrs()...)
+	}
+	return c.Context.Value(key)
+}
+
 // Attrs returns the attributes that With has put on the context, oldest first. Read it in a Logger of your own to
 // learn which job a message is about.
 func Attrs(ctx context.Context) []slog.Attr {

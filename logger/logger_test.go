@@ -70,3 +70,18 @@ func TestAContextWithoutAttributesHasNone(t *testing.T) {
 		t.Error(attrs)
 	}
 }
+
+func TestAttributesForLaterAreMadeWhenSomebodyReadsThem(t *testing.T) {
+	made := 0
+	ctx := With(context.Background(), slog.String("service", "shop"))
+	ctx = WithLater(ctx, func() []slog.Attr { made++; return []slog.Attr{slog.Int("job_id", 7)} })
+	type other struct{}
+	if ctx = context.WithValue(ctx, other{}, 1); ctx.Value(other{}) != 1 || made > 0 {
+		t.Fatal("made, and nobody has read them")
+	}
+	var text bytes.Buffer
+	QueueLog{Slog: linesOf(&text)}.Info(With(ctx, slog.Bool("last", true)), "one")
+	if want := "level=INFO msg=one service=shop job_id=7 last=true\n"; text.String() != want || made != 1 {
+		t.Errorf("made %d times; got %q, want %q", made, &text, want)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -30,8 +29,7 @@ func (l *line) judgeCompleted(t *task, job *queue_job.Job, cause, err error) (v 
 		return l.judgeReturned(t, job, cause, err), false
 	case row.Term == t.Term:
 		if err != nil {
-			about := logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)
-			l.log.Warn(about, fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
+			l.log.Warn(l.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
 		}
 		return verdict{status: status}, true
 	default: // another holder's

@@ -7,7 +7,6 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -66,7 +65,7 @@ func (s *settler) add(t *task, v verdict, started int64) {
 // tell logs a run that did not succeed.
 func (s *settler) tell(t *task, v verdict) {
 	l := s.line
-	ctx := logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)
+	ctx := l.aboutRun(t)
 	switch {
 	case !v.final():
 		l.log.Warn(ctx, fmt.Sprintf("job runs again in %v: %s", v.wait, v.reason))
@@ -95,8 +94,7 @@ func (s *settler) failLost(t *task, lease *keeper.Lease) {
 
 // noteLost logs that an earlier run of a task was lost.
 func (s *settler) noteLost(t *task, lease *keeper.Lease) {
-	l := s.line
-	l.log.Warn(logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...), "job runs again: "+lostReason)
+	s.line.log.Warn(s.line.aboutRun(t), "job runs again: "+lostReason)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = append(s.lost, *s.attempt(t, "lost", lostReason, 0))

@@ -138,7 +138,7 @@ func (l *line) workerLeft() {
 // nothing starts: the row may be somebody else's by now. It is asked last, so that little time lies between the answer
 // and the start.
 func (l *line) run(t *task) {
-	ctx, cancel := context.WithCancelCause(jobContext{t.lease.Context(), logger.With(l.log.GetNewContext(l.cfg.ServiceName), attributes(t)...)})
+	ctx, cancel := context.WithCancelCause(jobContext{t.lease.Context(), l.aboutRun(t)})
 	l.begin(t, time.Now(), cancel)
 	if !t.lease.Trusted() {
 		cancel(nil)
@@ -261,12 +261,14 @@ func (c jobContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// attributes say in log lines which run they are about.
-func attributes(t *task) []slog.Attr {
-	return []slog.Attr{
-		slog.Uint64("job_id", t.ID),
-		slog.Int("job_type", int(t.JobType)),
-		slog.Int("attempt", int(t.Attempts)),
-		slog.Int64("term", t.Term),
-	}
+// aboutRun is the context of log lines about a run.
+func (l *line) aboutRun(t *task) context.Context {
+	return logger.WithLater(l.log.GetNewContext(l.cfg.ServiceName), func() []slog.Attr {
+		return []slog.Attr{
+			slog.Uint64("job_id", t.ID),
+			slog.Int("job_type", int(t.JobType)),
+			slog.Int("attempt", int(t.Attempts)),
+			slog.Int64("term", t.Term),
+		}
+	})
 }
