@@ -19,7 +19,7 @@ var mutants = []struct {
 		Name: "a settle without the term",
 		File: "internal/store/job.go",
 		Old:  `s.jobs, s.byPrimary, status, s.now, s.ours(ids, term)))`,
-		New:  `s.jobs, s.byPrimary, status, s.now, s.in(ids)+" AND "+pending))`,
+		New:  `s.jobs, s.byPrimary, status, s.now, s.idIn(ids)+" AND "+pending))`,
 	}, "TestAHolderFrozenBetweenMarkAndSettle"},
 	{mutant.Mutant{
 		Name: "a completion without the term",

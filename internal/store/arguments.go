@@ -60,7 +60,7 @@ func (a *arguments) evened(gaps []Gap) []Gap {
 // in writes the condition that the id is one of these.
 func (a *arguments) in(s *Store, ids []uint64) string {
 	if !a.bound {
-		return s.in(ids)
+		return s.idIn(ids)
 	}
 	a.list = append(a.list, "{"+numbers(ids)+"}")
 	return "id = ANY(CAST(? AS bigint[]))"

@@ -40,7 +40,7 @@ type dialect struct {
 	byKey       string // index hint: by job_key, job_type, key_unique
 	lockingRead string // what a SELECT says to see what is committed, not the transaction's picture of it
 	forUpdate   string // what a SELECT says to lock its rows until the transaction's end
-	idIn        string // format: the id is one of a list
+	idIn        func(ids []uint64) string
 	integer     string // format: a column of whole numbers, whatever is in it
 	atOnce      string // start_time is 0
 	lanesInFull bool   // a lane is read in the order of all columns of the due index, whatever they are in the lane

@@ -17,7 +17,7 @@ func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, changes
 	// On MySQL, SET is evaluated from left to right: lost must look at term before term is set.
 	n, err := s.exec(ctx, fmt.Sprintf(
 		"UPDATE %s %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %d, attempts = attempts + 1, update_time = %s WHERE %s AND term < %d AND %s <= %d AND changes = %d AND %s",
-		s.jobs, s.byPrimary, term, s.now, s.in(ids), term, fmt.Sprintf(s.integer, "create_time"), createdBy, changes, pending))
+		s.jobs, s.byPrimary, term, s.now, s.idIn(ids), term, fmt.Sprintf(s.integer, "create_time"), createdBy, changes, pending))
 	return n, wrap("mark jobs", err)
 }
 
@@ -65,15 +65,13 @@ func (s *Store) PutBack(ctx context.Context, ids []uint64, term int64, status in
 func (s *Store) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int32) (int, error) {
 	n, err := s.exec(ctx, fmt.Sprintf(
 		"UPDATE %s %s SET lost = lost + 1, term = %d, job_status = 2, update_time = %s WHERE %s AND term <> 0 AND term < %d AND lost >= %d AND %s",
-		s.jobs, s.byPrimary, term, s.now, s.in(ids), term, lostBefore, pending))
+		s.jobs, s.byPrimary, term, s.now, s.idIn(ids), term, lostBefore, pending))
 	return n, wrap("fail lost jobs", err)
 }
 
-// in writes the condition that the id is one of these, and ours that such a row is pending and bears the term.
-func (s *Store) in(ids []uint64) string { return fmt.Sprintf(s.idIn, numbers(ids)) }
-
+// ours writes the condition that a row is one of these, pending, and bears the term.
 func (s *Store) ours(ids []uint64, term int64) string {
-	return fmt.Sprintf("%s AND term = %d AND %s", s.in(ids), term, pending)
+	return fmt.Sprintf("%s AND term = %d AND %s", s.idIn(ids), term, pending)
 }
 
 // Attempt is a run of a job that did not succeed, as it stands in async_job_log_tab. Times are unix milliseconds.

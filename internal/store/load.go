@@ -336,16 +336,16 @@ type partRow struct {
 }
 
 func jobRows(rows *sql.Rows) (list []partRow, err error) {
-	// An int64 is what database/sql copies; for other numbers it writes the driver's as text and reads that.
 	var r partRow
-	var part, jobType, status, attempts, retries, lost, priority, maxRetries, changes int64
-	places := []any{&part, &r.ID, &r.Params, &jobType, &status, &r.StartTime, &r.CreateTime, &r.Term, &attempts, &retries, &lost, &priority, &maxRetries, &changes, &r.Key}
+	places := []any{
+		whole[int]{&r.part}, whole[uint64]{&r.ID}, &r.Params, whole[int32]{&r.JobType}, whole[int32]{&r.Status}, whole[int64]{&r.StartTime},
+		whole[int64]{&r.CreateTime}, whole[int64]{&r.Term}, whole[int32]{&r.Attempts}, whole[int32]{&r.Retries}, whole[int32]{&r.Lost},
+		whole[int32]{&r.Priority}, whole[int32]{&r.MaxRetries}, whole[int32]{&r.Changes}, &r.Key,
+	}
 	for rows.Next() {
 		if err := rows.Scan(places...); err != nil {
 			return nil, err
 		}
-		r.part, r.JobType, r.Status, r.Priority = int(part), int32(jobType), int32(status), int32(priority)
-		r.Attempts, r.Retries, r.Lost, r.MaxRetries, r.Changes = int32(attempts), int32(retries), int32(lost), int32(maxRetries), int32(changes)
 		list = append(list, r)
 	}
 	return list, nil

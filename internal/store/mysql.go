@@ -1,5 +1,11 @@
 package store
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // MySQL and MariaDB differ from each other in nothing but their name: both read one text, in which each finds its own
 // executable comment.
 var (
@@ -42,7 +48,7 @@ func mysqlFamily(name string) dialect {
 		byKey:       "FORCE INDEX (async_job_key)",
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
-		idIn:        "id IN (%s)",
+		idIn:        inRanges,
 		integer:     "%s",
 		atOnce:      "start_time = 0",
 		sweep:       sweepRanges,
@@ -55,6 +61,31 @@ func mysqlFamily(name string) dialect {
 		autocommit:    "SELECT @@autocommit",
 		reservesConns: true,
 	}
+}
+
+// inRanges says that the id is one of these. Ids that follow each other, as those of a backlog do, are a range: MariaDB marks
+// a thousand of them in two thirds of the time (0.6 s instead of 1.0 s for 200,000). A range ends before its last id, which
+// is named by itself: the server locks the row behind a range too, and that must be no other's.
+func inRanges(ids []uint64) string {
+	const worthIt = 8
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	var ranges strings.Builder
+	single := make([]uint64, 0, len(ids))
+	for from := 0; from < len(ids); {
+		to := from
+		for to+1 < len(ids) && ids[to+1] == ids[to]+1 {
+			to++
+		}
+		if to-from >= worthIt {
+			fmt.Fprintf(&ranges, " OR id BETWEEN %d AND %d", ids[from], ids[to-1])
+			from = to
+		}
+		single = append(single, ids[from:to+1]...)
+		from = to + 1
+	}
+	return "(id IN (" + numbers(single) + ")" + ranges.String() + ")"
 }
 
 // thatTable is the table of a name that may have its database before a dot.

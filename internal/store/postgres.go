@@ -40,7 +40,7 @@ var postgres = dialect{
 	addMany:     addByArrays,
 
 	forUpdate:   " FOR UPDATE",
-	idIn:        "id = ANY(CAST((SELECT '{%s}') AS bigint[]))",
+	idIn:        func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
 	integer:     "%s",
 	atOnce:      "start_time BETWEEN 0 AND 0",
 	lanesInFull: true,

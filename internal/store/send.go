@@ -252,6 +252,26 @@ func each[T any](places func(*T) []any) func(*sql.Rows) ([]T, error) {
 	}
 }
 
+// whole is where a column of whole numbers is scanned to. Left to itself, database/sql looks at the types on both sides by
+// reflection for each number of each row, and where they differ, writes it as text to read it again.
+type whole[T int | int32 | int64 | uint64] struct{ to *T }
+
+func (w whole[T]) Scan(value any) error {
+	switch v := value.(type) {
+	case int64:
+		*w.to = T(v)
+	case uint64:
+		*w.to = T(v)
+	default:
+		var other sql.Null[T]
+		if err := other.Scan(value); err != nil {
+			return err
+		}
+		*w.to = other.V
+	}
+	return nil
+}
+
 // column collects the values of a single column.
 func column[T any](rows *sql.Rows) ([]T, error) {
 	return each(func(value *T) []any { return []any{value} })(rows)

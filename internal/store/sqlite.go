@@ -24,7 +24,7 @@ var sqlite = dialect{
 	byPrimary: "NOT INDEXED",
 	byDue:     "INDEXED BY async_job_due",
 	byKey:     "INDEXED BY async_job_key",
-	idIn:      "id IN (%s)",
+	idIn:      func(ids []uint64) string { return "id IN (" + numbers(ids) + ")" },
 	integer:   "CAST(%s AS INTEGER)",
 	atOnce:    "start_time = 0",
 	sweep:     sweepRanges,
