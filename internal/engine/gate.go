@@ -56,7 +56,7 @@ func (g *gate) open(now time.Time, ready []*task) (n int, again time.Duration) {
 
 // enter takes the tokens for so many starts.
 func (g *gate) enter(now time.Time, n int) {
-	if g != nil && g.limiter != nil {
+	if g.limiter != nil {
 		g.limiter.ReserveN(now, n)
 	}
 }

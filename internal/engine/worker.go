@@ -78,7 +78,10 @@ func (l *line) nextReady() (first *task, others []*task) {
 		signal(l.rowsCame)
 		return nil, nil
 	}
-	l.gate.enter(now, n)
+	if l.gate != nil {
+		l.gate.enter(now, n)
+		signal(l.rowsCame) // it opens at another time now
+	}
 	for _, t := range l.ready[:n] {
 		t.place = len(l.atWork)
 		l.atWork = append(l.atWork, t)
@@ -89,7 +92,8 @@ func (l *line) nextReady() (first *task, others []*task) {
 	return first, others
 }
 
-// gateOpensIn is in what time a ready task may start that waits for nothing but the gate, or marks may be made for it.
+// gateOpensIn is in what time a ready task may start that waits for nothing but the gate, or marks may be made for it. An
+// hour: something else happens before.
 func (l *line) gateOpensIn() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +103,10 @@ func (l *line) gateOpensIn() time.Duration {
 	case len(l.ready) == 0:
 		return l.gate.marksAgain(now)
 	default:
-		_, again := l.gate.open(now, l.ready)
+		n, again := l.gate.open(now, l.ready)
+		if n > 0 && l.coming > 0 { // who comes says so
+			return time.Hour
+		}
 		return again
 	}
 }

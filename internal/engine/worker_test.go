@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/create-info/persistent-queue/internal/store"
@@ -43,6 +44,9 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 	}{{marked(1, 3), 3}, {nil, 3}, {marked(4, 5), 5}, {nil, 5}, {marked(6, 30), 10}, {nil, 10}} {
 		if l.start(step.tasks); len(workers.submitted) != step.want {
 			t.Fatalf("%d workers are coming to %d tasks, want %d", len(workers.submitted), len(l.ready), step.want)
+		}
+		if again := l.gateOpensIn(); again < time.Hour {
+			t.Fatalf("the dispatcher looks again in %v, and the workers are coming", again)
 		}
 	}
 	workers.come()
