@@ -25,7 +25,7 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go vet $(MODULES)
 	go run $(STATICCHECK) $(MODULES)
 	go test -count=1 -run '^TestArchitecture' .
-	go test $(RACE) -count=1 -timeout 3m ./... ./cron/... ./queuetest/...
+	go test $(RACE) -short -count=1 -timeout 3m ./... ./cron/... ./queuetest/...
 
 test: race simulate ## Every test on every database: SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides.
 	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 20m $(filter-out ./faults/...,$(MODULES))

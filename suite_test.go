@@ -8,11 +8,14 @@ import (
 )
 
 // The database suite is a module of its own (tests), so that no driver reaches the go.mod of a user. A plain
-// "go test ./..." runs its short tests on SQLite from here, and -v tells what that left out; "make test" runs all of it
-// on every database.
+// "go test ./..." runs its short tests on SQLite from here, and -v tells what that left out; "make check" leaves it to
+// "make test", which runs all of it on every database.
 func TestTheDatabaseSuiteOnSQLite(t *testing.T) {
 	if os.Getenv("PQ_TEST_ALL") != "" {
 		t.Skip("left out here: this run has the suite itself, on every database")
+	}
+	if testing.Short() {
+		t.Skip("left out: it takes two minutes; \"make test\" runs the suite on every database, SQLite among them")
 	}
 	if workspace, err := exec.Command("go", "env", "GOWORK").Output(); err != nil || !strings.HasSuffix(strings.TrimSpace(string(workspace)), "go.work") {
 		t.Skip("left out: the suite needs the workspace of the repository (go.work)")
