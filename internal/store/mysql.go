@@ -85,7 +85,11 @@ func inRanges(ids []uint64) string {
 		single = append(single, ids[from:to+1]...)
 		from = to + 1
 	}
-	return "(id IN (" + numbers(single) + ")" + ranges.String() + ")"
+	condition := "id IN (" + numbers(single) + ")"
+	if ranges.Len() > 0 {
+		condition = "(" + condition + ranges.String() + ")"
+	}
+	return condition
 }
 
 // thatTable is the table of a name that may have its database before a dot.

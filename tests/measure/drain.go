@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -82,26 +81,21 @@ func bareLoop(b *bench) error {
 		if err != nil {
 			return err
 		}
-		var ids strings.Builder
-		n := 0
-		for ; rows.Next(); n++ {
+		ids := make([]uint64, 0, batch)
+		for rows.Next() {
 			var params string
 			var jobType, status, start int64
 			if err := rows.Scan(&last, &params, &jobType, &status, &start); err != nil {
 				return err
 			}
-			if n > 0 {
-				ids.WriteByte(',')
-			}
-			fmt.Fprint(&ids, last)
+			ids = append(ids, last)
 		}
-		if err := rows.Err(); err != nil || n == 0 {
+		if err := rows.Err(); err != nil || len(ids) == 0 {
 			return err
 		}
 		rows.Close()
-		idIn := fmt.Sprintf(b.idIn, ids.String())
 		for _, set := range []string{"term = 1, attempts = attempts + 1", "job_status = 1"} {
-			if _, err := b.Exec("UPDATE async_job_tab " + b.byPrimary + " SET " + set + " WHERE " + idIn + " AND term < 2 AND COALESCE(job_status, 0) = 0"); err != nil {
+			if _, err := b.Exec("UPDATE async_job_tab " + b.byPrimary + " SET " + set + " WHERE " + b.idIn(ids) + " AND term < 2 AND COALESCE(job_status, 0) = 0"); err != nil {
 				return err
 			}
 		}
