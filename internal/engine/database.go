@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +50,26 @@ type held struct {
 	lease *keeper.Lease
 }
 
+// heldLines are such lines in the order of their job types, so that statements about them are one text each time.
+type heldLines []held
+
+func (h heldLines) types() []int32 {
+	types := make([]int32, len(h))
+	for i := range h {
+		types[i] = h[i].cfg.JobType
+	}
+	return types
+}
+
+// of returns the line of a job type, or nil.
+func (h heldLines) of(jobType int32) *held {
+	i, ok := slices.BinarySearchFunc(h, jobType, func(h held, jobType int32) int { return cmp.Compare(h.cfg.JobType, jobType) })
+	if !ok {
+		return nil
+	}
+	return &h[i]
+}
+
 func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, alone chan struct{}) (_ *database, err error) {
 	tables, err := open(ctx, configs[0])
 	if err != nil {
@@ -75,6 +97,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		}
 		d.lines = append(d.lines, l)
 	}
+	slices.SortFunc(d.lines, func(a, b *line) int { return cmp.Compare(a.cfg.JobType, b.cfg.JobType) })
 	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, func(err error) { d.log.Warn(d.about, err.Error()+"; trying again while the lease lasts") })
 	return d, nil
 }
@@ -126,25 +149,23 @@ func (d *database) standBy(ctx context.Context) {
 	}
 }
 
-// heldLines returns the lines whose lease is held, by job type.
-func (d *database) heldLines() map[int32]*held {
-	lines := map[int32]*held{}
+// heldLines returns the lines whose lease is held.
+func (d *database) heldLines() heldLines {
+	lines := make(heldLines, 0, len(d.lines))
 	for _, l := range d.lines {
 		if lease := l.held.Load(); lease != nil && lease.Context().Err() == nil {
-			lines[l.cfg.JobType] = &held{l, lease}
+			lines = append(lines, held{l, lease})
 		}
 	}
 	return lines
 }
 
 // holding lives while the leases of the lines do, of which one stands for all: they are renewed together.
-func (d *database) holding(lines map[int32]*held) context.Context {
-	for _, l := range d.lines {
-		if h := lines[l.cfg.JobType]; h != nil {
-			return h.lease.Context()
-		}
+func (d *database) holding(lines heldLines) context.Context {
+	if len(lines) == 0 {
+		return d.patience
 	}
-	return d.patience
+	return lines[0].lease.Context()
 }
 
 // newest reads the largest id and the database's clock.

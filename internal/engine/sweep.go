@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -43,8 +42,11 @@ func (d *database) sweep(ctx context.Context) {
 // are swept again, since its rows may have kept theirs out of the result.
 func (d *database) sweepQuiet(looks *looks) error {
 	lines := d.heldLines()
-	maps.DeleteFunc(lines, func(_ int32, h *held) bool { return h.behind.Load() })
-	for len(lines) > 0 {
+	for {
+		lines = slices.DeleteFunc(lines, func(h held) bool { return h.behind.Load() })
+		if len(lines) == 0 {
+			return nil
+		}
 		full, err := d.sweepOnce(looks, lines)
 		if err != nil {
 			return err
@@ -53,20 +55,19 @@ func (d *database) sweepQuiet(looks *looks) error {
 			return nil
 		}
 		for jobType := range full {
-			lines[jobType].fellBehind()
-			delete(lines, jobType)
+			lines.of(jobType).fellBehind()
 		}
+		lines = slices.DeleteFunc(lines, func(h held) bool { return full[h.cfg.JobType] }) // a loader may be done with one already
 	}
-	return nil
 }
 
 // sweepOnce offers what a sweep finds. If it found more than one statement brings, it returns the types that it saw.
-func (d *database) sweepOnce(looks *looks, lines map[int32]*held) (full map[int32]bool, err error) {
+func (d *database) sweepOnce(looks *looks, lines heldLines) (full map[int32]bool, err error) {
 	defer d.loads.begin()()
 	var rows []store.Row
 	var more bool
 	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
-		rows, more, err = d.tables.Jobs.SweepAll(ctx, slices.Sorted(maps.Keys(lines)), horizonSpan, fewRows)
+		rows, more, err = d.tables.Jobs.SweepAll(ctx, lines.types(), horizonSpan, fewRows)
 		return err
 	})
 	if err != nil {
@@ -74,7 +75,7 @@ func (d *database) sweepOnce(looks *looks, lines map[int32]*held) (full map[int3
 	}
 	full = map[int32]bool{}
 	for i := range rows {
-		h := lines[rows[i].JobType]
+		h := lines.of(rows[i].JobType)
 		h.offer(h.lease, &rows[i])
 		if more {
 			full[rows[i].JobType] = true
@@ -89,7 +90,7 @@ func (d *database) tamePriorities(looks *looks) error {
 		return nil
 	}
 	return looks.look(d.holding(lines), func(ctx context.Context) error {
-		return d.tables.Jobs.TamePriorities(ctx, slices.Sorted(maps.Keys(lines)))
+		return d.tables.Jobs.TamePriorities(ctx, lines.types())
 	})
 }
 

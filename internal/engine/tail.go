@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -72,7 +71,7 @@ func (d *database) follow(ctx context.Context) {
 }
 
 // beginAtTheEnd lets the tail follow what comes from now on: the backlog is the loaders'.
-func (d *database) beginAtTheEnd(lines map[int32]*held) error {
+func (d *database) beginAtTheEnd(lines heldLines) error {
 	var newest uint64
 	err := d.tail.looks.look(d.holding(lines), func(ctx context.Context) (err error) {
 		newest, err = d.newest(ctx)
@@ -87,15 +86,14 @@ func (d *database) beginAtTheEnd(lines map[int32]*held) error {
 
 // wantedBy says for which rows the lines have room. A type whose queue is full falls behind; its more urgent rows may
 // still have room. The types stand in order, so that a driver that prepares each text once knows this one.
-func wantedBy(lines map[int32]*held) (wanted []store.Wanted) {
+func wantedBy(lines heldLines) (wanted []store.Wanted) {
 	from := map[int32][]int32{}
-	for _, jobType := range slices.Sorted(maps.Keys(lines)) {
-		h := lines[jobType]
+	for _, h := range lines {
 		least, all := h.queue.leastWithRoom()
 		if !all {
 			h.fellBehind()
 		}
-		from[least] = append(from[least], jobType)
+		from[least] = append(from[least], h.cfg.JobType)
 	}
 	for _, priority := range store.Priorities {
 		if types := from[priority]; len(types) > 0 {
@@ -107,7 +105,7 @@ func wantedBy(lines map[int32]*held) (wanted []store.Wanted) {
 
 // poll reads what is new and offers it to the lines. Rows for which there is no room come without their parameters, and
 // the loader will bring them.
-func (d *database) poll(lines map[int32]*held) (found bool, err error) {
+func (d *database) poll(lines heldLines) (found bool, err error) {
 	defer d.loads.begin()()
 	holding := d.holding(lines)
 	wanted := wantedBy(lines)
@@ -140,7 +138,7 @@ func (d *database) poll(lines map[int32]*held) (found bool, err error) {
 			last, d.tail.born = row.ID, row.CreateTime
 		}
 		found = true
-		if h := lines[row.JobType]; h != nil && row.Whole {
+		if h := lines.of(row.JobType); h != nil && row.Whole {
 			h.offer(h.lease, &row.Row)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func TestTheTailNoticesThatTheIdsBeginAnew(t *testing.T) {
@@ -47,20 +48,35 @@ func (j *tailed) Tail(_ context.Context, _ uint64, _ []store.Gap, wanted []store
 	return nil, nil
 }
 
+func (*tailed) Newest(context.Context) (uint64, float64, error) { return 0, 1_700_000_000, nil }
+
 // A driver that prepares statements knows them by their text: types in another order are another statement.
-func TestTheTailAsksForItsTypesInTheSameOrderAtEveryPoll(t *testing.T) {
+func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereConfigured(t *testing.T) {
 	jobs := &tailed{}
-	d := &database{tables: Tables{Jobs: jobs}, patience: t.Context()}
-	for range 20 {
-		lines := map[int32]*held{}
-		for jobType := range int32(20) {
-			lines[jobType] = &held{lineOf(9), lease}
+	var configs []queue_job.Config
+	for _, jobType := range []int32{7, -3, 90, 12, 0} {
+		configs = append(configs, queue_job.Config{JobType: jobType, WorkerPoolCapacity: 1, WorkerExpirySecond: 1, QueueMaxSize: 9, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
+	}
+	open := func(context.Context, queue_job.Config) (Tables, error) {
+		return Tables{Jobs: jobs, Close: func() {}}, nil
+	}
+	d, err := openDatabase(t.Context(), open, configs, silent{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.releasePools(true)
+	for _, l := range d.lines {
+		l.held.Store(leaseIn(t))
+	}
+	if _, err := d.poll(d.heldLines()); err != nil || !slices.Equal(jobs.types, []int32{-3, 0, 7, 12, 90}) {
+		t.Fatal(jobs.types, err)
+	}
+	for _, jobType := range jobs.types {
+		if h := d.heldLines().of(jobType); h == nil || h.cfg.JobType != jobType {
+			t.Errorf("no line of type %d", jobType)
 		}
-		if _, err := d.poll(lines); err != nil {
-			t.Fatal(err)
-		}
-		if len(jobs.types) != 20 || !slices.IsSorted(jobs.types) {
-			t.Fatal(jobs.types)
-		}
+	}
+	if d.heldLines().of(8) != nil {
+		t.Error("a line of a type that nobody has")
 	}
 }

@@ -73,10 +73,8 @@ func (d *database) heedPauses(looks *looks) error {
 	if err != nil {
 		return unlessOver(holding, err)
 	}
-	for _, l := range d.lines {
-		if lines[l.cfg.JobType] != nil {
-			l.heedPause(slices.Contains(paused, l.cfg.JobType))
-		}
+	for _, h := range lines {
+		h.heedPause(slices.Contains(paused, h.cfg.JobType))
 	}
 	return nil
 }
