@@ -30,7 +30,20 @@ type QueueLog struct {
 
 // GetNewContext returns a context that bears the service's name as an attribute.
 func (q QueueLog) GetNewContext(serviceName string) context.Context {
-	return With(context.Background(), slog.String("service", serviceName))
+	return &serviceContext{context.Background(), [1]slog.Attr{slog.String("service", serviceName)}}
+}
+
+// serviceContext is With for one attribute, in one piece: every run of a job has one.
+type serviceContext struct {
+	context.Context
+	attrs [1]slog.Attr
+}
+
+func (c *serviceContext) Value(key any) any {
+	if key == (attrsKey{}) {
+		return c.attrs[:]
+	}
+	return c.Context.Value(key)
 }
 
 func (q QueueLog) Info(ctx context.Context, msg string)  { q.write(ctx, slog.LevelInfo, msg) }
@@ -53,19 +66,20 @@ func With(ctx context.Context, attrs ...slog.Attr) context.Context {
 	return context.WithValue(ctx, attrsKey{}, append(slices.Clip(Attrs(ctx)), attrs...))
 }
 
-// WithLater is With for a context of which mostly nobody reads the attributes: they are made when somebody does.
-func WithLater(ctx context.Context, attrs func() []slog.Attr) context.Context {
-	return &laterContext{ctx, attrs}
+// WithLater is With for a context of which mostly nobody reads the attributes: those of the group that about is, asked for
+// each time.
+func WithLater(ctx context.Context, about slog.LogValuer) context.Context {
+	return &laterContext{ctx, about}
 }
 
 type laterContext struct {
 	context.Context
-	attrs func() []slog.Attr
+	about slog.LogValuer
 }
 
 func (c *laterContext) Value(key any) any {
 	if key == (attrsKey{}) {
-		return append(slices.Clip(Attrs(c.Context)), c.attrs()...)
+		return append(slices.Clip(Attrs(c.Context)), c.about.LogValue().Group()...)
 	}
 	return c.Context.Value(key)
 }

@@ -19,7 +19,7 @@ import (
 func (l *line) runBatch(batch []*task) {
 	lease := batch[0].lease
 	about := logger.With(l.log.GetNewContext(l.cfg.ServiceName), slog.Int("job_type", int(l.cfg.JobType)), slog.Int("jobs", len(batch)), slog.Int64("term", lease.Term))
-	ctx, cancel := context.WithCancelCause(jobContext{lease.Context(), about})
+	ctx, cancel := context.WithCancelCause(&jobContext{lease.Context(), about})
 	var wanted atomic.Int64
 	wanted.Store(int64(len(batch)))
 	cancelOne := func(cause error) {

@@ -87,7 +87,7 @@ func TestALeaseIsNamedAfterTheJobTypeAndNotTheService(t *testing.T) {
 func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T) {
 	l := lineOf(9)
 	for id := range uint64(3) {
-		l.settler.add(fresh(id+1), verdict{status: queue_job.JobStatusSuccess}, 0)
+		l.settler.add(ended(id+1), verdict{status: queue_job.JobStatusSuccess}, 0)
 	}
 	first := l.settler.take(2)
 	if len(first) != 2 || l.settler.waiting() != 3 {
@@ -106,7 +106,7 @@ func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T)
 func TestAlikeVerdictsForDifferentReasonsAreWrittenTogetherAndLoggedApart(t *testing.T) {
 	l := lineOf(9)
 	for id, reason := range []string{"timeout", "refused"} {
-		l.settler.add(fresh(uint64(id)), verdict{status: queue_job.JobStatusFailed, reason: reason}, 0)
+		l.settler.add(ended(uint64(id)), verdict{status: queue_job.JobStatusFailed, reason: reason}, 0)
 	}
 	one, other := l.settler.pending[0], l.settler.pending[1]
 	if one.act != other.act || one.log.Error != "timeout" || other.log.Error != "refused" {

@@ -35,6 +35,9 @@ type run struct {
 	started time.Time
 	begun   atomic.Bool // the handler is about to be called, and the three above are set
 	gone    atomic.Bool // its row was found to be no longer ours: cancelled, mostly
+
+	parent  jobContext // of its handler's context, unless it runs in a batch
+	outcome outcome    // when it has ended
 }
 
 // timed reports whether the task waits for its time.

@@ -11,6 +11,12 @@ import (
 func fresh(id uint64) *task            { return timed(id, 0) }
 func timed(id uint64, due int64) *task { return &task{Row: store.Row{ID: id}, due: due} }
 
+func ended(id uint64) *task {
+	t := fresh(id)
+	t.run = &run{}
+	return t
+}
+
 func suspect(id uint64, due int64) *task {
 	t := timed(id, due)
 	t.suspect = true

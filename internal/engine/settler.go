@@ -53,7 +53,8 @@ func newSettler(l *line, instance string) *settler {
 
 // add takes the verdict of a run that has ended.
 func (s *settler) add(t *task, v verdict, started int64) {
-	o := &outcome{task: t, act: act{settle, t.Term, v}}
+	o := &t.outcome // in one piece with what else a run needs
+	*o = outcome{task: t, act: act{settle, t.Term, v}}
 	if v.reason != "" && v.status != queue_job.JobStatusSuccess {
 		o.log = s.attempt(t, v.status.String(), v.reason, started)
 		s.tell(t, v)

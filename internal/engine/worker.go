@@ -145,7 +145,8 @@ func (l *line) workerLeft() {
 // nothing starts: the row may be somebody else's by now. It is asked last, so that little time lies between the answer
 // and the start.
 func (l *line) run(t *task) {
-	ctx, cancel := context.WithCancelCause(jobContext{t.lease.Context(), l.aboutRun(t)})
+	t.parent = jobContext{t.lease.Context(), l.aboutRun(t)}
+	ctx, cancel := context.WithCancelCause(&t.parent)
 	l.begin(t, time.Now(), cancel)
 	if !t.lease.Trusted() {
 		cancel(nil)
@@ -261,7 +262,7 @@ type jobContext struct {
 	values context.Context
 }
 
-func (c jobContext) Value(key any) any {
+func (c *jobContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v
 	}
@@ -270,12 +271,15 @@ func (c jobContext) Value(key any) any {
 
 // aboutRun is the context of log lines about a run.
 func (l *line) aboutRun(t *task) context.Context {
-	return logger.WithLater(l.log.GetNewContext(l.cfg.ServiceName), func() []slog.Attr {
-		return []slog.Attr{
-			slog.Uint64("job_id", t.ID),
-			slog.Int("job_type", int(t.JobType)),
-			slog.Int("attempt", int(t.Attempts)),
-			slog.Int64("term", t.Term),
-		}
-	})
+	return logger.WithLater(l.log.GetNewContext(l.cfg.ServiceName), t)
+}
+
+// LogValue says which run it is.
+func (t *task) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Uint64("job_id", t.ID),
+		slog.Int("job_type", int(t.JobType)),
+		slog.Int("attempt", int(t.Attempts)),
+		slog.Int64("term", t.Term),
+	)
 }
