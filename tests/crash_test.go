@@ -102,6 +102,7 @@ func addSteadily(ctx context.Context, db *sql.DB, n int) error {
 
 func TestAJobThatKillsItsProcessFailsAfterThreeCrashes(t *testing.T) {
 	long(t)
+	besideOthers(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const good = 200
 		add(t, d.DB, good/2, 0)

@@ -340,6 +340,7 @@ func TestAWaitingJobHoldsBackItsKeysLaterOnesUntilItIsNoMore(t *testing.T) {
 
 func TestTheOrderOfAKeySurvivesFailovers(t *testing.T) {
 	long(t)
+	besideOthers(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const keys, jobs = 50, 200 / slack
 		addRows(t, d.DB, keys*jobs, func(i int) row { return row{key: fmt.Sprint("account ", i%keys)} })
@@ -659,6 +660,7 @@ func TestLowJobsAreNotStarvedWhileHighOnesKeepComing(t *testing.T) {
 }
 
 func TestRowsWithAPriorityThatIsNoneRun(t *testing.T) {
+	besideOthers(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		odd := func(int) row { return row{priority: -100} }
 		addRows(t, d.DB, 5, odd)

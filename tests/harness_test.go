@@ -219,6 +219,13 @@ func (l *lines) log() logger.QueueLog {
 	return logger.QueueLog{Slog: slog.New(slog.NewTextHandler(l, nil))}
 }
 
+// besideOthers lets a test run beside others of its kind when the rest is done: for those that take their time, and are not
+// about how soon something happens.
+func besideOthers(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+}
+
 // long marks a test that takes its time; -short leaves it out.
 func long(t *testing.T) {
 	t.Helper()

@@ -209,6 +209,7 @@ func TestTwentyInstancesCreateTheTablesAtOnce(t *testing.T) {
 }
 
 func TestTwentyInstancesUpgradeAFullTableAtOnce(t *testing.T) {
+	besideOthers(t)
 	dbtest.EachEmpty(t, func(t *testing.T, d dbtest.Database) {
 		const rows = 20_000
 		createOriginal(t, d)

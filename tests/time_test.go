@@ -150,6 +150,7 @@ func TestIDsMayBeginAnew(t *testing.T) {
 
 func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
 	long(t)
+	besideOthers(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		ago := func(days float64) int64 { return time.Now().Add(-time.Duration(days * float64(24*time.Hour))).Unix() }
 		row := func(status string, start, created int64) string {
