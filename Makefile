@@ -4,9 +4,10 @@ SHELL := bash
 .SHELLFLAGS := -eo pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help check test simulate faults soak quickstart
+.PHONY: help check test simulate faults soak micro micro-baseline quickstart
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # The modules that go.work joins, as ./... patterns.
 MODULES := $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|; s|$$|/...|')
@@ -40,6 +41,16 @@ faults: ## Kill, freeze and cut real processes and servers, for about half an ho
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
 	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(FAULTS) -run '^TestASoak' -timeout 0
+
+# The benchmarks beside the hot code, and what they came to when their baseline was committed.
+MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/engine ./internal/store
+MICRO_BASELINE := bench/results/micro.txt
+
+micro: ## Micro-benchmarks of the hot code beside the committed baseline; on another machine, the allocations say most.
+	@now=$$(mktemp); trap 'rm -f $$now' EXIT; $(MICRO) >$$now; go run $(BENCHSTAT) -ignore cpu $(MICRO_BASELINE) $$now
+
+micro-baseline: ## Write that baseline anew.
+	@mkdir -p $(dir $(MICRO_BASELINE)); $(MICRO) | tee $(MICRO_BASELINE)
 
 quickstart: ## The first example.
 	go run ./examples/quickstart

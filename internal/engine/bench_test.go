@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// obliging is a table that does whatever it is told.
+type obliging struct{ Jobs }
+
+func (obliging) Mark(_ context.Context, ids []uint64, _ int64, _ int32, _ int64) (int, error) {
+	return len(ids), nil
+}
+
+func (obliging) Finish(_ context.Context, ids []uint64, _ int64, _ int32) (int, error) {
+	return len(ids), nil
+}
+
+// The way of a thousand no-op jobs from the rows that were read to the outcomes that are written, without a database.
+func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) {
+	workers, l := &later{}, lineOf(2*batchRowsMax)
+	l.log, l.jobs, l.pool, l.cfg.WorkerPoolCapacity = logger.QueueLog{}, obliging{}, workers, 10
+	l.handler = func(context.Context, *queue_job.Job) error { return nil }
+	l.roomCame = make(chan struct{}, 1)
+	lease := keeper.Unending(b.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
+	rows := make([]store.Row, batchRowsMax)
+	for i := range rows {
+		rows[i] = store.Row{ID: uint64(i + 1), JobType: 1, Params: "{}", CreateTime: 1, MaxRetries: store.NotSet}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range rows {
+			l.offer(lease, &rows[i])
+		}
+		marked, _ := l.mark(b.Context(), lease, l.queue.pick(1, batchRowsMax))
+		l.start(marked)
+		workers.come()
+		if failed := l.settler.write(b.Context(), l.settler.take(batchRowsMax)); len(failed) > 0 || l.queue.inMemory() > 0 {
+			b.Fatal("not every job was settled")
+		}
+		l.settler.putBack(nil)
+	}
+}
+
+func BenchmarkAnotherRowInAFullQueue(b *testing.B) {
+	const limit = 50_000
+	q := newQueue(limit, &loads{})
+	id := uint64(0)
+	for range limit / 2 {
+		id++
+		q.offer(fresh(id))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		id++
+		q.offer(fresh(id))
+		q.forget(q.pick(0, 1)...)
+	}
+}
+
+func BenchmarkADelayedRowInAFullQueue(b *testing.B) {
+	const limit = 50_000
+	q := newQueue(limit, &loads{})
+	id := uint64(0)
+	for range limit / 2 {
+		id++
+		q.offer(timed(id, int64(id%1000)+1))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		id++
+		q.offer(timed(id, int64(id%1000)+1))
+		q.forget(q.pick(1e12, 1)...)
+	}
+}
