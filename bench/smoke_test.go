@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBench_DrainsOnSQLiteAndWritesWhatItMeasured(t *testing.T) {
+	folder := t.TempDir()
+	o := options{rounds: 1, only: "drain", on: "SQLite", quick: true, results: folder, profile: folder}
+	plan := planned(o)
+	var systems []string
+	r := newReport(t.Context(), o)
+	for _, a := range plan {
+		if a.System == "River, SQLite" {
+			continue // it is built from a module of its own, which takes longer than the rest
+		}
+		outcome := runApart(t.Context(), a)
+		if outcome.Error != "" {
+			t.Fatalf("%s: %s", a.System, outcome.Error)
+		}
+		for _, figure := range []string{jobsPerSecond, perThousand, allocations} {
+			if outcome.Figures[figure] <= 0 {
+				t.Errorf("%s: no %s in %v", a.System, figure, outcome.Figures)
+			}
+		}
+		systems = append(systems, a.System)
+		r.Outcomes = append(r.Outcomes, outcome)
+	}
+	if got := strings.Join(systems, "; "); got != "persistent-queue, SQLite; bare loop, SQLite" {
+		t.Errorf("drained by %s", got)
+	}
+	if err := r.write(folder); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"results.md", "results.json", "drain.svg", "drain-bare-loop-SQLite-1.cpu.pprof", "drain-bare-loop-SQLite-1.heap.pprof"} {
+		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() == 0 {
+			t.Errorf("no %s: %v", name, err)
+		}
+	}
+	text, _ := os.ReadFile(filepath.Join(folder, "results.md"))
+	for _, want := range []string{"| persistent-queue, SQLite | ", "| bare loop, SQLite | ", "Quick", "SQLite 3."} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("results.md does not say %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestBench_ARoundThatLosesAJobHasNoFigures(t *testing.T) {
+	e := selected("bare loop, SQLite")[0]
+	lossy := drain
+	lossy.run = func(ctx context.Context, r *round) error {
+		if err := r.addNow(ctx, 3); err != nil {
+			return err
+		}
+		if _, err := r.system.(*bareSystem).ExecContext(ctx, "UPDATE async_job_tab SET job_status = 2 WHERE id = 2"); err != nil {
+			return err
+		}
+		handled := &counter{reached: make(chan struct{})}
+		stop, err := r.work(ctx, staff{handle: func(context.Context, task) error { handled.add(); return nil }}, r.fail)
+		if err != nil {
+			return err
+		}
+		return errors.Join(r.settled(ctx, handled, 2), stop(), r.verify(ctx, handled, 3, 3))
+	}
+	_, err := new(round).run(t.Context(), lossy, e)
+	if err == nil || !strings.Contains(err.Error(), "of 3 jobs 2 succeeded, 0 are pending, 1 are something else; handlers ran 2 times") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// target is what the library has set itself, as a claim about medians of one run.
+type target struct {
+	claim    string
+	workload string
+	system   string
+	figure   string
+	than     string // another system, of whose figure this is a part; empty: the figure itself
+	atLeast  float64
+	atMost   float64
+}
+
+const (
+	onMariaDB    = "persistent-queue, MariaDB"
+	onMySQL      = "persistent-queue, MySQL"
+	onPostgreSQL = "persistent-queue, PostgreSQL"
+	onSQLite     = "persistent-queue, SQLite"
+)
+
+var targets = func() (all []target) {
+	all = []target{
+		{claim: "drain, MariaDB, of the bare loop", workload: "drain", system: onMariaDB, figure: jobsPerSecond, than: "bare loop, MariaDB", atLeast: 0.85},
+		{claim: "drain, MySQL, of the bare loop", workload: "drain", system: onMySQL, figure: jobsPerSecond, than: "bare loop, MySQL", atLeast: 0.85},
+		{claim: "drain, PostgreSQL, of the bare loop", workload: "drain", system: onPostgreSQL, figure: jobsPerSecond, than: "bare loop, PostgreSQL", atLeast: 0.85},
+		{claim: "drain, PostgreSQL, of River", workload: "drain", system: onPostgreSQL, figure: jobsPerSecond, than: "River, PostgreSQL", atLeast: 1.8},
+		{claim: "drain, SQLite, of the bare loop", workload: "drain", system: onSQLite, figure: jobsPerSecond, than: "bare loop, SQLite", atLeast: 0.70},
+		{claim: "drain, SQLite, of River", workload: "drain", system: onSQLite, figure: jobsPerSecond, than: "River, SQLite", atLeast: 3},
+	}
+	for _, system := range []string{onMariaDB, onMySQL, onPostgreSQL, onSQLite} {
+		_, on, _ := strings.Cut(system, ", ")
+		add := func(t target) {
+			t.claim, t.system = t.claim+", "+on, system
+			all = append(all, t)
+		}
+		add(target{claim: "drain, of asynq", workload: "drain", figure: jobsPerSecond, than: "asynq, Redis", atLeast: 5})
+		add(target{claim: "drain, " + perThousand, workload: "drain", figure: perThousand, atMost: 5})
+		add(target{claim: "drain, " + allocations, workload: "drain", figure: allocations, atMost: 12})
+		add(target{claim: "steady 100 × 20 ms, " + percentOfIdeal, workload: "steady-100x20ms", figure: percentOfIdeal, atLeast: 97})
+		add(target{claim: "steady 10 × 5 ms, " + percentOfIdeal, workload: "steady-10x5ms", figure: percentOfIdeal, atLeast: 92})
+		add(target{claim: "latency at 100/s, " + p50, workload: "latency-100", figure: p50, atMost: 4})
+		add(target{claim: "latency at 100/s, " + p99, workload: "latency-100", figure: p99, atMost: 12})
+		add(target{claim: "latency at 1000/s, " + p50, workload: "latency-1000", figure: p50, atMost: 6})
+		add(target{claim: "latency at 1000/s, " + p99, workload: "latency-1000", figure: p99, atMost: 25})
+		add(target{claim: "burst of 3,500, " + lateP99, workload: "burst-3500", figure: lateP99, atMost: 30})
+		add(target{claim: "burst of 35,000, " + lateP99, workload: "burst-35000", figure: lateP99, atMost: 700})
+		add(target{claim: "burst of 3,500, " + early, workload: "burst-3500", figure: early, atMost: 0})
+		add(target{claim: "burst of 35,000, " + early, workload: "burst-35000", figure: early, atMost: 0})
+	}
+	return all
+}()
+
+// writeTargets writes those of which the run has the figures.
+func (r *report) writeTargets(b *strings.Builder) {
+	var lines []string
+	for _, t := range targets {
+		value, known := r.median(t.workload, t.system, t.figure)
+		if !known {
+			continue
+		}
+		bound, unit := fmt.Sprintf("≤ %v", t.atMost), ""
+		if t.atLeast > 0 {
+			bound = fmt.Sprintf("≥ %v", t.atLeast)
+		}
+		if t.than != "" {
+			other, known := r.median(t.workload, t.than, t.figure)
+			if !known || other == 0 {
+				continue
+			}
+			value, unit = value/other, " ×"
+		}
+		reached := "yes"
+		if t.atLeast > 0 && value < t.atLeast || t.atLeast == 0 && value > t.atMost {
+			reached = "**no**"
+		}
+		lines = append(lines, fmt.Sprintf("| %s | %s%s | %s%s | %s |\n", t.claim, bound, unit, significant(value), unit, reached))
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(b, "\n## What it shall reach\n\n| | bound | measured | reached |\n|---|---:|---:|---|\n%s", strings.Join(lines, ""))
+	}
+}
