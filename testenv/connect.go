@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"regexp"
 	"strings"
@@ -34,16 +35,10 @@ func awaitVersion(ctx context.Context, d database, dsn string, ended <-chan stru
 
 // readVersion connects as a test will, and refuses a server of the other kind.
 func readVersion(ctx context.Context, d database, dsn string) (string, error) {
-	db, err := d.open(dsn)
-	if err != nil {
-		return "", err
-	}
-	defer db.Close()
-
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
-	var full string
-	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&full); err != nil {
+	full, err := d.says(ctx, dsn)
+	if err != nil {
 		return "", err
 	}
 	if kindOf(full) != d.name {
@@ -52,11 +47,24 @@ func readVersion(ctx context.Context, d database, dsn string) (string, error) {
 	return versionNumber.FindString(full), nil
 }
 
+// askSQL is how a server that speaks SQL tells its version.
+func askSQL(open func(dsn string) (*sql.DB, error)) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, dsn string) (version string, err error) {
+		db, err := open(dsn)
+		if err != nil {
+			return "", err
+		}
+		defer db.Close()
+		err = db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version)
+		return version, err
+	}
+}
+
 var versionNumber = regexp.MustCompile(`[0-9.]+`)
 
 // kindOf reads what a server, or its program, says about its version. Only MySQL does not name itself there.
 func kindOf(version string) string {
-	for _, name := range []string{"MariaDB", "PostgreSQL"} {
+	for _, name := range []string{"MariaDB", "PostgreSQL", "Redis"} {
 		if strings.Contains(version, name) {
 			return name
 		}

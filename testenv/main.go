@@ -9,10 +9,14 @@
 //  1. the variable, where it is already set: that server is used as it is;
 //  2. Docker, where an engine answers;
 //  3. a server program on this machine, started privately: own data, own port, no system config;
-//  4. apt, on Debian and Ubuntu. Only MariaDB is installed, and only by root; MySQL and PostgreSQL are unpacked into the
-//     user's cache folder.
+//  4. apt, on Debian and Ubuntu. Only MariaDB is installed, and only by root; the others are unpacked into the user's cache
+//     folder.
 //
 // If none works, testenv says why each did not and what to do, and the command does not run.
+//
+// What is measured beside a queue on Redis needs that too, and finds an address in PQ_TEST_REDIS_ADDR:
+//
+//	go run ./testenv -redis -- go run ./bench
 //
 // Tests that kill, freeze or starve servers need servers of their own:
 //
@@ -39,6 +43,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -51,10 +56,11 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(arguments []string) (exitCode int) {
 	flags := flag.NewFlagSet("testenv", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./testenv [-private] -- command [argument ...]")
+		fmt.Fprintln(os.Stderr, "usage: go run ./testenv [-private] [-redis] -- command [argument ...]")
 		flags.PrintDefaults()
 	}
 	private := flags.Bool("private", false, "start programs of this machine, and tell the command how to start more")
+	withRedis := flags.Bool("redis", false, "provide Redis too, as PQ_TEST_REDIS_ADDR")
 	if flags.Parse(arguments) != nil {
 		return 2
 	}
@@ -71,7 +77,11 @@ func run(arguments []string) (exitCode int) {
 	ctx, cancel := signal.NotifyContext(context.Background(), stopSignals...)
 	defer cancel()
 
-	servers, err := provideAll(ctx, *private)
+	wanted := databases
+	if *withRedis {
+		wanted = append(slices.Clone(databases), redis)
+	}
+	servers, err := provideAll(ctx, wanted, *private)
 	defer stopAll(servers)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

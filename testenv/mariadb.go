@@ -20,7 +20,7 @@ var mariaDB = database{
 	image:          "mariadb:10.11",
 	remedy:         "install MariaDB (Debian, Ubuntu: apt-get install mariadb-server; macOS: brew install mariadb)",
 
-	open:       openMySQL,
+	says:       askSQL(openMySQL),
 	container:  mariadbContainer,
 	programs:   []string{"mariadbd", "mysqld"},
 	commands:   mariadbCommands,

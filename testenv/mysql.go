@@ -22,7 +22,7 @@ var mySQL = database{
 	image:          "mysql:9",
 	remedy:         "install MySQL (Ubuntu: apt-get install mysql-server; macOS: brew install mysql)",
 
-	open:       openMySQL,
+	says:       askSQL(openMySQL),
 	container:  mysqlContainer,
 	programs:   []string{"mysqld"},
 	commands:   mysqlCommands,

@@ -26,7 +26,7 @@ var postgreSQL = database{
 	image:          "postgres:17",
 	remedy:         "install PostgreSQL (Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17)",
 
-	open:      func(dsn string) (*sql.DB, error) { return sql.Open("pgx", dsn) },
+	says:      askSQL(func(dsn string) (*sql.DB, error) { return sql.Open("pgx", dsn) }),
 	container: postgresContainer,
 	programs:  []string{"postgres"},
 	folders: []string{
@@ -111,7 +111,7 @@ func downloadPostgreSQL(ctx context.Context, dir string) (debs []string, err err
 		return nil, err
 	}
 	debs, err = download(ctx, private, dir, "postgresql")
-	return slices.DeleteFunc(debs, func(deb string) bool {
-		return strings.HasPrefix(filepath.Base(deb), "libc6_")
-	}), err
+	return slices.DeleteFunc(debs, isCLibrary), err
 }
+
+func isCLibrary(deb string) bool { return strings.HasPrefix(filepath.Base(deb), "libc6_") }

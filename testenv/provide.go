@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +19,7 @@ type database struct {
 	image          string   // of the container
 	remedy         string   // what to install, for one who reads that there is none
 
-	open       func(dsn string) (*sql.DB, error)
+	says       func(ctx context.Context, dsn string) (version string, err error) // of itself
 	container  func(ctx context.Context, image string) (container, error)
 	programs   []string                                                   // the names that the server has on a machine
 	folders    []string                                                   // patterns of where to find it beside the PATH
@@ -41,9 +40,9 @@ type server struct {
 	stop    func()
 }
 
-// provideAll provides all databases at once. The servers it returns run, and are the caller's to stop, also when there
-// is an error.
-func provideAll(ctx context.Context, private bool) ([]server, error) {
+// provideAll provides all of the databases at once. The servers it returns run, and are the caller's to stop, also when
+// there is an error.
+func provideAll(ctx context.Context, databases []database, private bool) ([]server, error) {
 	var (
 		mu      sync.Mutex
 		servers []server
