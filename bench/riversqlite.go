@@ -30,7 +30,7 @@ var buildRiverOnSQLite = sync.OnceValues(func() (program string, err error) {
 	build := exec.Command("go", "build", "-C", filepath.Join("bench", "riversqlite"), "-o", program, ".")
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if said, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("River on SQLite (bench runs in the repository's root): %w: %s", err, said)
+		return "", fmt.Errorf("program of River on SQLite, which is built from the root of the repository: %w: %s", err, said)
 	}
 	return program, nil
 })
