@@ -57,7 +57,6 @@ func openDatabase(ctx context.Context, dialect dialect, address string) (d *data
 	if d.look, err = sql.Open(d.driver, d.dsn); err != nil {
 		return d, err
 	}
-	d.SetMaxIdleConns(16) // as many as the producer of a latency uses
 	return d, d.ask(ctx, d.version, &d.number)
 }
 
@@ -100,6 +99,18 @@ func dropDatabase(ctx context.Context, admin *sql.DB, name string) (err error) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	return err
+}
+
+func (d *database) connect(ctx context.Context, connections int) error {
+	d.SetMaxIdleConns(connections)
+	for range connections {
+		conn, err := d.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close() // not before all are open
+	}
+	return nil
 }
 
 // ask reads one row for this program.

@@ -55,6 +55,9 @@ func produce(ctx context.Context, text string) error {
 		return err
 	}
 	defer s.close(context.WithoutCancel(ctx))
+	if err := s.connect(ctx, producers); err != nil {
+		return err
+	}
 	began := time.Now()
 	err = addAtTimes(ctx, s, o.Jobs, time.Second/time.Duration(o.PerSecond))
 	fmt.Println(int64(time.Since(began)))

@@ -85,7 +85,8 @@ func (r *round) settled(ctx context.Context, handled *counter, runs int) error {
 	}
 }
 
-// verify makes sure that each job ran as often as it should: fewer would make any figure a lie.
+// verify makes sure that all jobs of the table have succeeded, and that handlers ran as often as they should: fewer would
+// make any figure a lie.
 func (r *round) verify(ctx context.Context, handled *counter, jobs, runs int) error {
 	c, err := r.counts(ctx)
 	if err != nil {

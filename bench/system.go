@@ -11,6 +11,8 @@ import (
 type system interface {
 	// add adds jobs in bulk, the fastest way that the system has. They fall due at a whole second; zero: at once.
 	add(ctx context.Context, jobs int, due time.Time) error
+	// connect opens so many connections ahead, so that no call that is measured has to.
+	connect(ctx context.Context, connections int) error
 	// addOne adds a job in a transaction of its own. Its parameters are the moment at which the call began.
 	addOne(ctx context.Context) error
 	// work starts workers. What breaks later is told to fail. stop waits for them, and is called once.

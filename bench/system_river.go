@@ -42,19 +42,19 @@ func openRiver(tuning tuning) func(context.Context, string) (system, error) {
 			return nil, errors.Join(err, closed(d))
 		}
 		s := &riverSystem{database: d, tuning: tuning}
-		if err := s.connect(ctx, address != ""); err != nil {
+		if err := s.dial(ctx, address != ""); err != nil {
 			return nil, errors.Join(err, s.close(context.WithoutCancel(ctx)))
 		}
 		return s, nil
 	}
 }
 
-func (s *riverSystem) connect(ctx context.Context, migrated bool) error {
+func (s *riverSystem) dial(ctx context.Context, migrated bool) error {
 	config, err := pgxpool.ParseConfig(s.dsn)
 	if err != nil {
 		return err
 	}
-	config.MaxConns = 16
+	config.MaxConns = riverConnections
 	config.ConnConfig.Tracer = (*tracer)(&s.sent)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return err
@@ -69,6 +69,20 @@ func (s *riverSystem) connect(ctx context.Context, migrated bool) error {
 	}
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	return err
+}
+
+// riverConnections are the most that its pool has; pgx's default is four, or one for each core.
+const riverConnections = 16
+
+func (s *riverSystem) connect(ctx context.Context, connections int) error {
+	for range min(connections, riverConnections) {
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release() // not before all are open
+	}
+	return nil
 }
 
 type riverArgs struct {

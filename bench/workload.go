@@ -37,6 +37,9 @@ var workloads = slices.Concat(
 	steadies,
 	latencies,
 	bursts,
+	enqueues,
+	idles,
+	[]workload{retries, snapshot, backlog, memory},
 )
 
 // chosen are the workloads whose names begin with one of the names in the list; an empty list means all.
