@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -eo pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help check test simulate faults soak micro micro-baseline quickstart
+.PHONY: help check test simulate faults soak bench micro micro-baseline quickstart
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -24,6 +24,7 @@ help: ## This list.
 check: race ## Without a database: format, vet, staticcheck, the floors, and the library's own tests.
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet $(MODULES)
+	GOWORK=off go -C bench/riversqlite vet .
 	go run $(STATICCHECK) $(MODULES)
 	go test -count=1 -run '^TestArchitecture' .
 	go test $(RACE) -short -count=1 -timeout 3m ./... ./cron/... ./queuetest/...
@@ -41,6 +42,9 @@ faults: ## Kill, freeze and cut real processes and servers, for about half an ho
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
 	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(FAULTS) -run '^TestASoak' -timeout 0
+
+bench: ## Compare with River, asynq and plain SQL, for hours; writes bench/results: make bench ARGS="-only drain".
+	go run ./testenv -redis -- go run ./bench $(ARGS)
 
 # The benchmarks beside the hot code, and what they came to when their baseline was committed.
 MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/engine ./internal/store

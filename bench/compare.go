@@ -21,6 +21,11 @@ func compare(ctx context.Context, o options) error {
 	if len(plan) == 0 {
 		return fmt.Errorf("no workload %q on a system %q", o.only, o.on)
 	}
+	if o.profile != "" {
+		if err := os.MkdirAll(o.profile, 0o755); err != nil {
+			return err
+		}
+	}
 	defer removeRiverOnSQLite()
 	r := newReport(ctx, o)
 	failed := 0
