@@ -33,6 +33,7 @@ type database struct {
 	tail     tail
 	watched  chan struct{} // a type was taken
 	keeper   *keeper.Keeper
+	pools    pools
 	lines    []*line
 
 	patience  context.Context // handlers and looks at the table end with it
@@ -81,7 +82,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
 	defer func() {
 		if err != nil {
-			d.releasePools(true)
+			d.pools.release(true)
 			tables.Close()
 		}
 	}()
@@ -90,6 +91,9 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	d.tail.above.Store(newest)
+	if d.pools, err = newPools(configs); err != nil {
+		return nil, err
+	}
 	for _, cfg := range configs {
 		l, err := newLine(cfg, d)
 		if err != nil {
@@ -206,7 +210,7 @@ func (d *database) stop(ctx context.Context) error {
 	d.quit()
 	d.keepings.Wait()
 	d.impatient(ErrStopped)
-	d.releasePools(err == nil)
+	d.pools.release(err == nil)
 	d.tables.Close()
 	return err
 }
@@ -242,21 +246,6 @@ func (d *database) release(ctx context.Context, l *line) {
 	if _, err := d.keeper.Release(ctx, l.lease); err != nil {
 		d.log.Warn(l.about, fmt.Sprintf("%v; it expires by itself", err))
 	}
-}
-
-// releasePools ends the pools' goroutines and, if they are idle, waits for that.
-func (d *database) releasePools(idle bool) {
-	var ctx context.Context // nil: do not wait
-	if idle {
-		waiting, cancel := context.WithTimeout(context.Background(), stopPatience)
-		defer cancel()
-		ctx = yielding{waiting}
-	}
-	var pools sync.WaitGroup
-	for _, l := range d.lines {
-		pools.Go(func() { l.pool.ReleaseContext(ctx) })
-	}
-	pools.Wait()
 }
 
 // trouble logs the errors of a loop that tries again: the first one, then one every while, and that it is over.

@@ -31,7 +31,7 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 		d, err := openDatabase(ctx, open, group, log, alone)
 		if err != nil {
 			for _, opened := range e.databases {
-				opened.releasePools(true)
+				opened.pools.release(true)
 				opened.tables.Close()
 			}
 			return nil, fmt.Errorf("start: %w", err)

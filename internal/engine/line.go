@@ -73,13 +73,9 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}
-	workers, err := newPool(cfg.WorkerPoolCapacity, time.Duration(cfg.WorkerExpirySecond)*time.Second)
-	if err != nil {
-		return nil, fmt.Errorf("worker pool of job type %d: %w", cfg.JobType, err)
-	}
 	l := &line{
 		cfg: cfg, handler: handler, jobs: d.tables.Jobs, ran: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
-		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: workers,
+		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: d.pools[cfg.WorkerExpirySecond],
 		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal, watched: d.watched,
 		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
 	}

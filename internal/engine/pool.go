@@ -2,10 +2,14 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/panjf2000/ants/v2"
+
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // pool runs functions on goroutines that it keeps for a while. How many run at a time is counted by its user: a pool's
@@ -15,8 +19,41 @@ type pool interface {
 	ReleaseContext(context.Context) error
 }
 
-func newPool(capacity int, idle time.Duration) (pool, error) {
-	return ants.NewPool(capacity, ants.WithExpiryDuration(idle))
+// pools has a pool for each time that idle workers are kept, in seconds: the types that agree on it share one, for each
+// wakes the processor several times a second, and that is most of what an idle type costs. None has to wait for another's
+// workers: there is room for as many as all of them may have.
+type pools map[int]pool
+
+func newPools(configs []queue_job.Config) (pools, error) {
+	room := map[int]int{}
+	for i := range configs {
+		room[configs[i].WorkerExpirySecond] += configs[i].WorkerPoolCapacity
+	}
+	all := pools{}
+	for idle, capacity := range room {
+		p, err := ants.NewPool(capacity, ants.WithExpiryDuration(time.Duration(idle)*time.Second))
+		if err != nil {
+			all.release(true)
+			return nil, fmt.Errorf("worker pool: %w", err)
+		}
+		all[idle] = p
+	}
+	return all, nil
+}
+
+// release ends the pools' goroutines and, if they are idle, waits for that.
+func (all pools) release(idle bool) {
+	var ctx context.Context // nil: do not wait
+	if idle {
+		waiting, cancel := context.WithTimeout(context.Background(), stopPatience)
+		defer cancel()
+		ctx = yielding{waiting}
+	}
+	var releases sync.WaitGroup
+	for _, p := range all {
+		releases.Go(func() { p.ReleaseContext(ctx) })
+	}
+	releases.Wait()
 }
 
 // yielding lets others go first whenever it is asked. A pool that is released asks its context, in a loop without a

@@ -41,7 +41,7 @@ func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config,
 // Close ends what the stepper has opened.
 func (s *Stepper) Close() {
 	s.d.impatient(ErrStopped)
-	s.d.releasePools(true)
+	s.d.pools.release(true)
 	s.d.tables.Close()
 }
 

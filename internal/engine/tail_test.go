@@ -64,7 +64,7 @@ func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereConfigured(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.releasePools(true)
+	defer d.pools.release(true)
 	for _, l := range d.lines {
 		l.held.Store(leaseIn(t))
 	}
