@@ -30,16 +30,12 @@ func compare(ctx context.Context, o options) error {
 	r := newReport(ctx, o)
 	failed := 0
 	for i, a := range plan {
-		if ctx.Err() != nil {
-			fmt.Fprintf(os.Stderr, "bench: interrupted; %d of %d rounds are written\n", i, len(plan))
-			break
-		}
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "bench: %d of %d: %s, %s, round %d: ", i+1, len(plan), a.Workload, a.System, a.Round)
 		outcome := runApart(ctx, a)
 		if ctx.Err() != nil {
-			fmt.Fprintln(os.Stderr, "interrupted")
-			continue
+			fmt.Fprintf(os.Stderr, "interrupted; %d of %d rounds are written\n", len(r.Outcomes), len(plan))
+			break
 		}
 		if outcome.Error != "" {
 			failed++
@@ -76,8 +72,10 @@ func planned(o options) (plan []assignment) {
 	return plan
 }
 
-// runApart runs a round in a process of its own.
+// runApart runs a round in a process of its own, and kills one that hangs.
 func runApart(ctx context.Context, a assignment) outcome {
+	ctx, cancel := context.WithTimeout(ctx, roundWait+time.Minute)
+	defer cancel()
 	o := outcome{Workload: a.Workload, System: a.System, Round: a.Round}
 	cmd, err := command(ctx, a)
 	if err != nil {
