@@ -22,7 +22,7 @@ func burst(jobs int) workload {
 		name:    fmt.Sprintf("burst-%d", jobs),
 		says:    fmt.Sprintf("%d jobs, added 30 s ahead, fall due in the same second; how late they start", jobs),
 		columns: []string{lateP99, lateP50, lateMax, early},
-		kinds:   queues,
+		kinds:   waitingQueues,
 		run:     func(ctx context.Context, r *round) error { return r.burst(ctx, r.size(jobs)) },
 	}
 }

@@ -18,7 +18,7 @@ func latency(perSecond int) workload {
 		name:    fmt.Sprintf("latency-%d", perSecond),
 		says:    fmt.Sprintf("another process adds %d jobs/s for 10 s; from the beginning of a job's INSERT to the start of its handler", perSecond),
 		columns: []string{p99, p50, p999, addedPerSecond},
-		kinds:   queues,
+		kinds:   waitingQueues,
 		run:     func(ctx context.Context, r *round) error { return r.latency(ctx, perSecond) },
 	}
 }
