@@ -23,7 +23,7 @@ type dialect struct {
 	questions string
 	version   string
 	pid       func(ctx context.Context, d *database) (int, error)
-	snapshot  []string // begin a transaction that sees the table as it is now
+	snapshot  []string // begin a transaction that sees every table as it is now
 
 	// How the bare loop names its indexes, and how it says that the id is one of these, which follow each other.
 	byDue, byPrimary string
@@ -165,7 +165,7 @@ func (d *database) holdSnapshot(ctx context.Context) (release func() error, err 
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range append(d.snapshot, "SELECT 1 FROM async_job_tab LIMIT 1") {
+	for _, statement := range d.snapshot {
 		d.looks.Add(1)
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			conn.Close()

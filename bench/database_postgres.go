@@ -33,7 +33,7 @@ var postgreSQL = dialect{
 		}
 		return pidIn(filepath.Join(folder, "postmaster.pid"), "postgres")
 	},
-	snapshot: []string{"BEGIN ISOLATION LEVEL REPEATABLE READ"},
+	snapshot: []string{"BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1"},
 	// A list of a thousand ids would take longer to plan than to run; into a subquery the planner does not look.
 	idIn: func(ids []uint64) string {
 		return "id = ANY(CAST((SELECT '{" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ids)), ","), "[]") + "}') AS bigint[]))"

@@ -25,7 +25,7 @@ var sqlite = dialect{
 		return sql.OpenDB(countingConnector{connector, sent}), nil
 	},
 	version:   "SELECT sqlite_version()",
-	snapshot:  []string{"BEGIN"},
+	snapshot:  []string{"BEGIN", "SELECT COUNT(*) FROM sqlite_master"},
 	byDue:     "INDEXED BY async_job_due",
 	byPrimary: "NOT INDEXED",
 	idIn: func(ids []uint64) string {

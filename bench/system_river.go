@@ -60,7 +60,9 @@ func (s *riverSystem) dial(ctx context.Context, migrated bool) error {
 		return err
 	}
 	driver := riverpgxv5.New(s.pool)
-	if s.client, err = river.NewClient(driver, &river.Config{Logger: errorsOnly()}); err != nil || migrated {
+	// Who adds wakes the workers no more often than once in this time.
+	adding := &river.Config{FetchCooldown: s.cooldown, FetchPollInterval: s.poll, Logger: errorsOnly()}
+	if s.client, err = river.NewClient(driver, adding); err != nil || migrated {
 		return err
 	}
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: errorsOnly()})

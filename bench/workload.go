@@ -46,12 +46,18 @@ var workloads = slices.Concat(
 	[]workload{retries, snapshot, backlog, memory},
 )
 
-// chosen are the workloads whose names begin with one of the names in the list; an empty list means all.
+// chosen are the workloads that the list names: by the whole name, or by its beginning where there is no such name. An
+// empty list means all.
 func chosen(list string) (chosen []workload) {
+	names := strings.Split(list, ",")
 	for _, w := range workloads {
-		if slices.ContainsFunc(strings.Split(list, ","), func(name string) bool { return strings.HasPrefix(w.name, name) }) {
+		if slices.ContainsFunc(names, func(name string) bool { return name == w.name || !isWorkload(name) && strings.HasPrefix(w.name, name) }) {
 			chosen = append(chosen, w)
 		}
 	}
 	return chosen
+}
+
+func isWorkload(name string) bool {
+	return slices.ContainsFunc(workloads, func(w workload) bool { return w.name == name })
 }
