@@ -22,12 +22,27 @@ func TestMarksRunAheadOfShortJobsAndHardlyOfLongOnes(t *testing.T) {
 		least, atMost   int
 		whatTheyWaitFor string
 	}{
-		{100, 20 * time.Millisecond, 2 * time.Millisecond, 20, 20, "two marks' worth of finished jobs"},
+		{100, 20 * time.Millisecond, 2 * time.Millisecond, 75, 75, "five marks' worth of finished jobs, and bunches"},
+		{10, 5 * time.Millisecond, 300 * time.Microsecond, 10, 20, "enough for all workers that end at once"},
 		{100, time.Minute, 2 * time.Millisecond, 0, 1, "next to none for long jobs"},
 		{2000, time.Nanosecond, time.Hour, batchRowsMax, batchRowsMax, "a batch at most"},
 	} {
 		if got := aheadOf(c.workers, c.run, c.mark); got < c.least || got > c.atMost {
 			t.Errorf("%d workers, runs of %v, marks of %v: %d ahead, want %s", c.workers, c.run, c.mark, got, c.whatTheyWaitFor)
+		}
+	}
+}
+
+func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
+	l := lineOf(9)
+	l.cfg.WorkerPoolCapacity, l.runTakes = 10, 5*time.Millisecond
+	const markTakes, ahead = time.Millisecond, 20
+	for _, c := range []struct{ running, ready, want int }{
+		{10, ahead, 0}, {10, ahead/2 + 1, 0}, {10, ahead / 2, ahead / 2}, {10, 0, ahead}, {9, ahead, 1}, {0, 0, 10 + ahead},
+	} {
+		l.running, l.ready = c.running, make([]*task, c.ready)
+		if got := l.roomForMarks(markTakes); got != c.want {
+			t.Errorf("%d at work and %d ready: room for %d, want %d", c.running, c.ready, got, c.want)
 		}
 	}
 }

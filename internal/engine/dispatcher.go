@@ -26,12 +26,14 @@ const (
 )
 
 // aheadOf says how many rows to mark ahead of free workers so that none waits for a mark: as many as the workers finish
-// while a mark is under way, twice. When jobs are long that is none, and few marks are lost with a process.
+// while so many marks are under way. One mark takes a few times as long as another, and runs end in bunches, for timers and
+// the scheduler wake several at a time. When jobs are long that is one or two, and few marks are lost with a process.
 func aheadOf(workers int, runTakes, markTakes time.Duration) int {
+	const marks, bunch = 5, time.Millisecond
 	if runTakes <= 0 {
 		return 0 // nothing has run yet
 	}
-	return int(min(batchRowsMax, math.Ceil(2*float64(workers)*float64(markTakes)/float64(runTakes))))
+	return int(min(batchRowsMax, math.Ceil(marks*float64(workers)*float64(markTakes+bunch)/float64(runTakes))))
 }
 
 // batchSize is how many rows go into one statement. One that fails may do so because of a single row, which is locked by
@@ -108,7 +110,8 @@ func (l *line) holdStill(ctx context.Context, lease *keeper.Lease) {
 	}
 }
 
-// roomForMarks is how many rows to mark now.
+// roomForMarks is how many rows to mark now. What is marked ahead is filled up when half of it is gone: each mark is a
+// commit, and who marks one row for each that ends keeps the database busy with that.
 func (l *line) roomForMarks(markTakes time.Duration) int {
 	if l.settler.waiting() > unsettledMax {
 		return 0
@@ -117,7 +120,11 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 	defer l.mu.Unlock()
 	perCall := max(1, l.cfg.BatchSize)
 	ahead := aheadOf(perCall*l.cfg.WorkerPoolCapacity, l.runTakes, markTakes)
-	return min(batchRowsMax, l.gate.marks(time.Now(), len(l.ready)), perCall*(l.cfg.WorkerPoolCapacity-l.running)+ahead-len(l.ready))
+	free := perCall * (l.cfg.WorkerPoolCapacity - l.running)
+	if free == 0 && len(l.ready) > ahead/2 {
+		return 0
+	}
+	return min(batchRowsMax, l.gate.marks(time.Now(), len(l.ready)), free+ahead-len(l.ready))
 }
 
 // awaitWork waits until a row falls due or something has changed.
