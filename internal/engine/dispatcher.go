@@ -273,12 +273,14 @@ func (l *line) permitSuspect() *task {
 
 // runAlone runs a suspect while nothing else of this job type runs, and everything that ran is written: so the death of
 // the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up
-// only for so long. The permit goes back when the run is over.
+// only for so long. What is marked and not started goes back to the table: it would start meanwhile, and be counted as lost
+// with a process that dies. The permit goes back when the run is over.
 func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task) {
 	if len(l.onlyFirst(lease, []*task{suspect})) == 0 {
 		<-l.alone
 		return
 	}
+	l.settler.undo(lease, l.takeReady()...)
 	l.awaitQuiet(ctx, nil)
 	if !l.open.Load() {
 		l.queue.forget(suspect)
