@@ -35,6 +35,7 @@ test: race simulate ## Every test on every database: SQLite, MariaDB, MySQL and 
 
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -run '^TestNothingIsLost' ./internal/simulator
+	go test -count=1 -run '^TestASeed' ./internal/simulator
 
 faults: ## Kill, freeze and cut real processes and servers, for about half an hour; writes faults/results.
 	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee faults/results/simulator.txt

@@ -54,7 +54,7 @@ func (g *gate) open(now time.Time, ready []*task) (n int, again time.Duration) {
 	return n, 0
 }
 
-// enter takes the tokens for so many starts.
+// enter takes the tokens for so many starts. Only who has a gate enters it.
 func (g *gate) enter(now time.Time, n int) {
 	if g.limiter != nil {
 		g.limiter.ReserveN(now, n)

@@ -20,8 +20,8 @@ type pool interface {
 }
 
 // pools has a pool for each time that idle workers are kept, in seconds: the types that agree on it share one, for each
-// wakes the processor several times a second, and that is most of what an idle type costs. None has to wait for another's
-// workers: there is room for as many as all of them may have.
+// wakes twice a second, whatever it does. None has to wait for another's workers: there is room for as many as all of them
+// may have.
 type pools map[int]pool
 
 func newPools(configs []queue_job.Config) (pools, error) {

@@ -45,10 +45,10 @@ func TestNothingIsLostAndNothingRunsTwiceWithoutCause(t *testing.T) {
 // A seed is worth something only if it always brings the same world.
 func TestASeedBringsTheSameWorldEachTime(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector shuffles goroutines")
+		t.Skip("left out: under the race detector goroutines take other turns each time; make simulate runs it without")
 	}
 	if os.Getenv(shareVariable) != "" {
-		t.Skip("a child simulates other seeds")
+		t.Skip("left out: a child process of the other test has its share of seeds to simulate")
 	}
 	deterministic(t)
 	seeds, differ := 50, 0
