@@ -125,7 +125,7 @@ func TestAHolderFrozenBetweenMarkAndSettle(t *testing.T) {
 			x.awaitStart(time.Now(), 20*time.Second, first)
 			before := x.number("SELECT COUNT(*) FROM audit_job WHERE new_status = 1")
 			close(release)
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // the server has what was held back; nothing is to come of it
 			if n := x.number("SELECT COUNT(*) FROM audit_job WHERE new_status = 1"); n != before {
 				x.Errorf("the settle of the frozen holder changed %d rows that its successor had marked", n-before)
 			}

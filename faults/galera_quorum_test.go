@@ -68,7 +68,7 @@ func TestAHolderOnAGaleraNodeThatIsCutOffIsReplaced(t *testing.T) {
 	gap := x.awaitStart(since, 20*time.Second, workers[first])
 	x.within(gap, bound, "the next start")
 	c.awaitNotReady(first)
-	time.Sleep(lock)
+	time.Sleep(lock) // cut off for as long as its leases had lasted
 	c.nodes[first].execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
 	c.nodes[first].awaitSynced()
 	since = time.Now()

@@ -54,7 +54,7 @@ func TestABlackHoleBeforeTheHolder(t *testing.T) {
 			worst = max(worst, gap)
 			time.Sleep(time.Until(since.Add(seconds(30, 7))))
 			p.heal()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // who was cut off may take as long to stand by again; else the next start is late
 			since = time.Now()
 			other.end(syscall.SIGTERM)
 			gap = x.awaitStart(since, 20*time.Second, other)

@@ -58,7 +58,7 @@ func TestResultsAreKeptWhileTheServerIsAway(t *testing.T) {
 		load := x.startLoad(200, work{MS: 500, Deaf: true}, 0)
 		x.startWorker(workerSettings{})
 		x.awaitHolder(time.Now())
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // of work, so that much is in flight
 		s.kill()
 		time.Sleep(down)
 		gap := x.awaitStart(s.start(), 20*time.Second)
