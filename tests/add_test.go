@@ -202,7 +202,7 @@ func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
 		awaitNumber(t, d.DB, 1, 5*time.Second, "SELECT COUNT(*) FROM shedlock_tab WHERE term > 0")
 		var took []time.Duration
 		for range 20 {
-			time.Sleep(200 * time.Millisecond) // so long without a job, the tail polls at its slowest
+			time.Sleep(200 * time.Millisecond) // without a job, the tail has slowed down
 			added := time.Now()
 			addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1})
 			took = append(took, (<-started).Sub(added))
