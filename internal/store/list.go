@@ -78,10 +78,7 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 }
 
 func listedPlaces(l *Listed) []any {
-	return []any{
-		&l.ID, &l.Params, &l.JobType, &l.Status, &l.StartTime, &l.CreateTime, &l.Term, &l.Attempts, &l.Retries, &l.Lost, &l.Priority, &l.MaxRetries, &l.Changes, &l.Key,
-		&l.UpdateTime, &l.Unique, &l.Progress, &l.Result,
-	}
+	return append(l.places(), &l.UpdateTime, &l.Unique, &l.Progress, &l.Result)
 }
 
 // anyStatus says that the status is one of these; a NULL is 0.

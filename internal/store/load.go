@@ -36,13 +36,23 @@ var Priorities = []int32{2, 1, 0, -1}
 const pending = "COALESCE(job_status, 0) IN (0, 3, 4)"
 
 // rowColumns are the columns of a Row. SQLite keeps whatever was inserted, text in a number's column too; a row like
-// that must not make the whole result unreadable.
+// that must not make the whole result unreadable. What NULL stands for is left to places: a value that COALESCE makes is
+// one that the driver allocates.
 func (s *Store) rowColumns(params string) string {
 	columns := fmt.Sprintf("id, %s AS params", params)
-	for _, number := range []string{"job_type", "COALESCE(job_status, 0)", "COALESCE(start_time, 0)", "create_time", "term", "attempts", "retries", "lost", "priority", "COALESCE(max_retries, -2)", "changes"} {
+	for _, number := range []string{"job_type", "job_status", "start_time", "create_time", "term", "attempts", "retries", "lost", "priority", "max_retries", "changes"} {
 		columns += ", " + fmt.Sprintf(s.integer, number)
 	}
-	return columns + ", COALESCE(job_key, '')"
+	return columns + ", job_key"
+}
+
+// places are where the rowColumns are scanned to.
+func (r *Row) places() []any {
+	return []any{
+		whole[uint64]{&r.ID}, &r.Params, whole[int32]{&r.JobType}, whole[int32]{&r.Status}, whole[int64]{&r.StartTime},
+		whole[int64]{&r.CreateTime}, whole[int64]{&r.Term}, whole[int32]{&r.Attempts}, whole[int32]{&r.Retries}, whole[int32]{&r.Lost},
+		whole[int32]{&r.Priority}, wholeOr[int32]{&r.MaxRetries, NotSet}, whole[int32]{&r.Changes}, text{&r.Key},
+	}
 }
 
 // Newest reads the largest id of the table and the database's clock in seconds.
@@ -337,11 +347,7 @@ type partRow struct {
 
 func jobRows(rows *sql.Rows) (list []partRow, err error) {
 	var r partRow
-	places := []any{
-		whole[int]{&r.part}, whole[uint64]{&r.ID}, &r.Params, whole[int32]{&r.JobType}, whole[int32]{&r.Status}, whole[int64]{&r.StartTime},
-		whole[int64]{&r.CreateTime}, whole[int64]{&r.Term}, whole[int32]{&r.Attempts}, whole[int32]{&r.Retries}, whole[int32]{&r.Lost},
-		whole[int32]{&r.Priority}, whole[int32]{&r.MaxRetries}, whole[int32]{&r.Changes}, &r.Key,
-	}
+	places := append([]any{whole[int]{&r.part}}, r.places()...)
 	for rows.Next() {
 		if err := rows.Scan(places...); err != nil {
 			return nil, err

@@ -252,12 +252,14 @@ func each[T any](places func(*T) []any) func(*sql.Rows) ([]T, error) {
 	}
 }
 
-// whole is where a column of whole numbers is scanned to. Left to itself, database/sql looks at the types on both sides by
+// whole is where a column of whole numbers is scanned to, in which NULL stands for 0. Left to itself, database/sql looks at the types on both sides by
 // reflection for each number of each row, and where they differ, writes it as text to read it again.
 type whole[T int | int32 | int64 | uint64] struct{ to *T }
 
 func (w whole[T]) Scan(value any) error {
 	switch v := value.(type) {
+	case nil:
+		*w.to = 0
 	case int64:
 		*w.to = T(v)
 	case uint64:
@@ -270,6 +272,34 @@ func (w whole[T]) Scan(value any) error {
 		*w.to = other.V
 	}
 	return nil
+}
+
+// wholeOr is whole with another meaning of NULL.
+type wholeOr[T int | int32 | int64 | uint64] struct {
+	to   *T
+	null T
+}
+
+func (w wholeOr[T]) Scan(value any) error {
+	if value == nil {
+		*w.to = w.null
+		return nil
+	}
+	return whole[T]{w.to}.Scan(value)
+}
+
+// text is where a column of text is scanned to, in which NULL stands for an empty one.
+type text struct{ to *string }
+
+func (t text) Scan(value any) error {
+	if value == nil {
+		*t.to = ""
+		return nil
+	}
+	var other sql.NullString
+	err := other.Scan(value)
+	*t.to = other.String
+	return err
 }
 
 // column collects the values of a single column.

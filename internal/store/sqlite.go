@@ -1,5 +1,10 @@
 package store
 
+import (
+	"fmt"
+	"slices"
+)
+
 // A second connection to SQLite would wait for the first one's transaction, and to ":memory:" it would be another
 // database altogether, so none is reserved.
 var sqlite = dialect{
@@ -24,7 +29,7 @@ var sqlite = dialect{
 	byPrimary: "NOT INDEXED",
 	byDue:     "INDEXED BY async_job_due",
 	byKey:     "INDEXED BY async_job_key",
-	idIn:      func(ids []uint64) string { return "id IN (" + numbers(ids) + ")" },
+	idIn:      inSpan,
 	integer:   "CAST(%s AS INTEGER)",
 	atOnce:    "start_time = 0",
 	sweep:     sweepRanges,
@@ -33,4 +38,27 @@ var sqlite = dialect{
 	indexesOf: "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '%s' COLLATE NOCASE",
 
 	oneWriter: true,
+}
+
+// inSpan says that the id is one of these. Those of a backlog lie close together; what lies between them is left out. For a
+// list, SQLite fills a table of its own first.
+func inSpan(ids []uint64) string {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	from, to := ids[0], ids[len(ids)-1]
+	if to-from >= 2*uint64(len(ids)) {
+		return "id IN (" + numbers(ids) + ")"
+	}
+	var others []uint64
+	for i := 1; i < len(ids); i++ {
+		for other := ids[i-1] + 1; other < ids[i]; other++ {
+			others = append(others, other)
+		}
+	}
+	condition := fmt.Sprintf("id BETWEEN %d AND %d", from, to)
+	if len(others) > 0 {
+		condition += " AND id NOT IN (" + numbers(others) + ")"
+	}
+	return condition
 }
