@@ -75,15 +75,15 @@ func TestLookingTakesNoMoreThanAFifthOfTheTimeAndRestsNoLongerThanFiveSeconds(t 
 	}
 }
 
-func TestALaneIsGoneThroughAgainASecondAfterItBeganWhateverTheOthersDo(t *testing.T) {
+func TestALaneIsGoneThroughAgainASecondAfterItsEndWhateverTheOthersDo(t *testing.T) {
 	short, long := store.Lane{Status: 0}, store.Lane{Status: 3}
-	rounds := []round{{head: store.Place{Lane: short}}, {head: store.Place{Lane: long}}}
+	rounds := []round{roundFrom(store.Place{Lane: short}), roundFrom(store.Place{Lane: long})}
 
 	open, _ := openRounds(rounds, noon)
 	if len(open) != 2 {
 		t.Fatalf("%d rounds open at first", len(open))
 	}
-	rounds[0].at.ID, rounds[0].done = 70, true
+	rounds[0].at.ID, rounds[0].ended = 70, noon
 	rounds[1].at.ID = 500
 
 	open, next := openRounds(rounds, noon.Add(sweepEvery-1))
@@ -97,7 +97,7 @@ func TestALaneIsGoneThroughAgainASecondAfterItBeganWhateverTheOthersDo(t *testin
 }
 
 func TestARoundOfSlowStatementsRestsLonger(t *testing.T) {
-	rounds := []round{{began: noon, took: 600 * time.Millisecond, done: true}}
+	rounds := []round{{ended: noon, took: 600 * time.Millisecond}}
 	if open, _ := openRounds(rounds, noon.Add(3*time.Second-1)); len(open) != 0 {
 		t.Fatal("began anew too early")
 	}
@@ -108,8 +108,8 @@ func TestARoundOfSlowStatementsRestsLonger(t *testing.T) {
 
 func TestRestartedRoundsBeginAtTheirHeads(t *testing.T) {
 	head := store.Place{Lane: store.Lane{Status: 3}, StartTime: 1}
-	rounds := restart([]round{{head: head, at: store.Place{ID: 9}, began: noon, took: 1, done: true}})
-	if rounds[0] != (round{head: head}) {
+	rounds := restart([]round{{head: head, at: store.Place{ID: 9}, ended: noon, took: 1}})
+	if rounds[0] != roundFrom(head) {
 		t.Fatalf("%+v", rounds[0])
 	}
 }

@@ -38,7 +38,7 @@ func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 	}
 	rounds := make([]round, len(heads))
 	for i, head := range heads {
-		rounds[i].head = head
+		rounds[i] = roundFrom(head)
 	}
 	l.missed.Store(false)
 	for ctx.Err() == nil {
@@ -67,13 +67,17 @@ func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 // round is one way through a lane.
 type round struct {
 	head, at store.Place
-	began    time.Time     // zero: never
+	ended    time.Time     // zero: not yet
 	took     time.Duration // by its statements
-	done     bool
 }
 
-// nextAt is when the lane is gone through again: soon, unless that is so much work that it would do little else.
-func (r *round) nextAt() time.Time { return r.began.Add(restAfter(r.took)) }
+func roundFrom(head store.Place) round { return round{head: head, at: head} }
+
+func (r *round) done() bool { return !r.ended.IsZero() }
+
+// nextAt is when the lane is gone through again: soon, unless that is so much work that it would do little else. The rest
+// begins with the round's end: after a long backlog its last rows still wait in memory, and would all be read again.
+func (r *round) nextAt() time.Time { return r.ended.Add(restAfter(r.took)) }
 
 // restAfter is how long to rest after a look at the table that took so long: so that looking takes no more than a fifth
 // of the time, unless a look is so slow that late commits would have to wait for it longer than they may.
@@ -87,10 +91,10 @@ func openRounds(rounds []round, now time.Time) (open []*round, next time.Time) {
 	next = now.Add(sweepEvery)
 	for i := range rounds {
 		r := &rounds[i]
-		if r.began.IsZero() || r.done && !now.Before(r.nextAt()) {
-			*r = round{head: r.head, at: r.head, began: now}
+		if r.done() && !now.Before(r.nextAt()) {
+			*r = roundFrom(r.head)
 		}
-		if !r.done {
+		if !r.done() {
 			open = append(open, r)
 		} else if r.nextAt().Before(next) {
 			next = r.nextAt()
@@ -101,7 +105,7 @@ func openRounds(rounds []round, now time.Time) (open []*round, next time.Time) {
 
 func restart(rounds []round) []round {
 	for i := range rounds {
-		rounds[i] = round{head: rounds[i].head}
+		rounds[i] = roundFrom(rounds[i].head)
 	}
 	return rounds
 }
@@ -150,7 +154,9 @@ func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, looks *looks, 
 			took++
 		}
 		r.took += time.Since(began) / time.Duration(len(open))
-		r.done = took == len(page) && len(page) < limit
+		if took == len(page) && len(page) < limit {
+			r.ended = time.Now()
+		}
 	}
 }
 
