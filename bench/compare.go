@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// compare runs every round, one system after the other, so that what the machine does meanwhile meets them all; then it
-// writes the results, also of what there was before an interruption.
+// compare runs every round, and then writes the results, also of what there was before an interruption.
 func compare(ctx context.Context, o options) error {
 	plan := planned(o)
 	if len(plan) == 0 {
@@ -52,10 +51,11 @@ func compare(ctx context.Context, o options) error {
 	return nil
 }
 
-// planned is every round in turn: all workloads once on all systems, then again.
+// planned is every round in turn: a workload once on all systems, then again, so that what the machine does meanwhile
+// meets them all. The next workload comes when all rounds of the one before are done: what is compared is near in time.
 func planned(o options) (plan []assignment) {
-	for n := range o.rounds {
-		for _, w := range chosen(o.only) {
+	for _, w := range chosen(o.only) {
+		for n := range o.rounds {
 			for _, e := range selected(o.on) {
 				if !slices.Contains(w.kinds, e.kind) {
 					continue

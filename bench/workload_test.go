@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -37,5 +38,15 @@ func TestPlan_AlternatesSystemsAndLeavesOutWhoCannot(t *testing.T) {
 	}
 	if rounds != "persi bare  River persi bare  River " {
 		t.Errorf("in turn: %s", rounds)
+	}
+}
+
+func TestPlan_EndsAWorkloadBeforeTheNextOneBegins(t *testing.T) {
+	var turns []string
+	for _, a := range planned(options{rounds: 2, only: "drain,steady-10x5ms", on: onMySQL}) {
+		turns = append(turns, fmt.Sprintf("%s %d", a.Workload, a.Round))
+	}
+	if got, want := strings.Join(turns, ", "), "drain 1, drain 2, steady-10x5ms 1, steady-10x5ms 2"; got != want {
+		t.Errorf("in turn: %s, want %s", got, want)
 	}
 }
