@@ -36,6 +36,9 @@ func compare(ctx context.Context, o options) error {
 			fmt.Fprintf(os.Stderr, "interrupted; %d of %d rounds are written\n", len(r.Outcomes), len(plan))
 			break
 		}
+		if _, there := outcome.Figures[firstFigure(a.Workload)]; !there && outcome.Error == "" {
+			outcome.Error = "outcome without " + firstFigure(a.Workload)
+		}
 		if outcome.Error != "" {
 			failed++
 		}
@@ -93,9 +96,6 @@ func runApart(ctx context.Context, a assignment) outcome {
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &o); err != nil {
 		o.Error = fmt.Sprintf("outcome: %v", err)
-	}
-	if _, there := o.Figures[firstFigure(a.Workload)]; !there && o.Error == "" {
-		o.Error = "outcome without " + firstFigure(a.Workload)
 	}
 	return o
 }

@@ -50,6 +50,16 @@ func TestBench_DrainsOnSQLiteAndWritesWhatItMeasured(t *testing.T) {
 	}
 }
 
+func TestSnapshot_IsComparedWithADrainOfTheSameRound(t *testing.T) {
+	o, err := (&round{quick: true}).run(t.Context(), snapshot, selected(onSQLite)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := o.Figures; f[jobsPerSecond] <= 0 || f[ofWithout] != 100*f[jobsPerSecond]/f[withoutReader] {
+		t.Errorf("the figures are %v", f)
+	}
+}
+
 func TestBench_ARoundThatLosesAJobHasNoFigures(t *testing.T) {
 	e := selected("bare loop, SQLite")[0]
 	lossy := drain
