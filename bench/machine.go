@@ -37,13 +37,14 @@ func field(file, name string) string {
 	return ""
 }
 
-// commit is the working copy's, and says whether that has changes of its own.
+// commit is the working copy's, and says whether that has changes of its own. Results do not count: they are what another
+// run wrote.
 func commit(ctx context.Context) string {
 	id, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
 		return "unknown"
 	}
-	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no").Output()
+	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench/results").Output()
 	if err != nil || len(changes) > 0 {
 		return strings.TrimSpace(string(id)) + " with changes"
 	}
