@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// compare runs every round, and then writes the results, also of what there was before an interruption.
+// compare runs every round. What is measured is written after each, so an interruption loses none that was done.
 func compare(ctx context.Context, o options) error {
 	plan := planned(o)
 	if len(plan) == 0 {
@@ -26,14 +26,18 @@ func compare(ctx context.Context, o options) error {
 		}
 	}
 	defer removeRiverOnSQLite()
-	r := newReport(ctx, o)
+	commit := commit(ctx) // which may be another one when the last workload begins
+	var r *report
 	failed := 0
 	for i, a := range plan {
+		if r == nil || r.workload.name != a.Workload {
+			r = newReport(o, a.Workload, commit)
+		}
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "bench: %d of %d: %s, %s, round %d: ", i+1, len(plan), a.Workload, a.System, a.Round)
 		outcome := runApart(ctx, a)
 		if ctx.Err() != nil {
-			fmt.Fprintf(os.Stderr, "interrupted; %d of %d rounds are written\n", len(r.Outcomes), len(plan))
+			fmt.Fprintf(os.Stderr, "interrupted; %d of %d rounds are written\n", i, len(plan))
 			break
 		}
 		if _, there := outcome.Figures[firstFigure(a.Workload)]; !there && outcome.Error == "" {
@@ -44,9 +48,9 @@ func compare(ctx context.Context, o options) error {
 		}
 		r.Outcomes = append(r.Outcomes, outcome)
 		fmt.Fprintf(os.Stderr, "%s (%v)\n", brief(outcome), time.Since(began).Round(time.Second))
-	}
-	if err := r.write(o.results); err != nil {
-		return err
+		if err := r.write(o.results); err != nil {
+			return err
+		}
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d rounds failed", failed)
@@ -111,12 +115,8 @@ func lastLines(said string) string {
 }
 
 func firstFigure(name string) string {
-	for _, w := range workloads {
-		if w.name == name {
-			return w.columns[0]
-		}
-	}
-	return ""
+	w, _ := workloadNamed(name)
+	return w.columns[0]
 }
 
 func command(ctx context.Context, a assignment) (*exec.Cmd, error) {

@@ -21,7 +21,7 @@ func main() {
 	flag.StringVar(&o.on, "on", "", "only systems with this `text` in their name")
 	flag.BoolVar(&o.quick, "quick", false, "a fiftieth of the jobs: shows that it works, and no more")
 	flag.StringVar(&o.profile, "profile", "", "write CPU and heap profiles of each drain into this `folder`")
-	flag.StringVar(&o.results, "results", "bench/results", "write the results into this `folder`")
+	flag.StringVar(&o.results, "results", "bench/results", "write the results into this `folder`, in place of those of the same workloads")
 	assigned := flag.String("round", "", "run one round and print its outcome; for bench itself")
 	ordered := flag.String("produce", "", "add jobs as this order says; for bench itself")
 	flag.Parse()
@@ -69,13 +69,13 @@ func runAssigned(ctx context.Context, text string) error {
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return err
 	}
-	w := slices.IndexFunc(workloads, func(w workload) bool { return w.name == a.Workload })
+	w, known := workloadNamed(a.Workload)
 	e := slices.IndexFunc(entries, func(e entry) bool { return e.name == a.System })
-	if w < 0 || e < 0 {
+	if !known || e < 0 {
 		return fmt.Errorf("no workload %q or no system %q", a.Workload, a.System)
 	}
 	r := &round{quick: a.Quick, profile: a.Profile}
-	o, err := r.run(ctx, workloads[w], entries[e])
+	o, err := r.run(ctx, w, entries[e])
 	if err != nil {
 		return err
 	}

@@ -12,33 +12,43 @@ import (
 // notHere says which peers are missing, so that nobody takes them for forgotten.
 const notHere = "goque (github.com/ruko1202/goque, MySQL) is not here: its module could not be had where this was written."
 
-func (r *report) markdown() string {
+// markdown says once on which machine all was measured, or else in each section on which that was.
+func (all results) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Results\n\nBy `%s` at commit %s, %s.\n\n", r.Command, r.Commit, r.Date)
-	fmt.Fprintf(&b, "%s\n\n", r.Machine)
-	var versions []string
-	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
-		versions = append(versions, name+" "+r.Versions[name])
+	b.WriteString("# Results\n\n")
+	machine := all.machine()
+	if machine != "" {
+		fmt.Fprintf(&b, "%s\n\n", machine)
 	}
-	fmt.Fprintf(&b, "%s.\n\n", strings.Join(versions, ", "))
 	b.WriteString("Medians of the rounds; behind the first figure its least and its greatest. Ratios travel from machine to machine, absolute\nfigures do not. [README.md](../README.md) says what the words mean and how each system is set up.\n" + notHere + "\n")
-	if r.Quick {
-		b.WriteString("\n**Quick: a fiftieth of the jobs that are named below. These figures say that it works, and nothing else.**\n")
-	} else {
-		r.writeTargets(&b)
+	all.writeTargets(&b)
+	for _, r := range all {
+		r.writeSection(&b, machine == "")
 	}
-	for _, w := range workloads {
-		if rows := r.rows(w); len(rows) > 0 {
-			writeTable(&b, w, rows)
-		}
-	}
-	r.writeFailures(&b)
 	return b.String()
 }
 
+func (r *report) writeSection(b *strings.Builder, sayMachine bool) {
+	fmt.Fprintf(b, "\n## %s\n\n%s.\n", r.workload.name, r.workload.says)
+	if r.Quick {
+		b.WriteString("\n**Quick: a fiftieth of these jobs. The figures say that it works, and nothing else.**\n")
+	}
+	fmt.Fprintf(b, "\nBy `%s` at commit %s, %s", r.Command, r.Commit, r.Date)
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		fmt.Fprintf(b, ", %s %s", name, r.Versions[name])
+	}
+	b.WriteString(".\n")
+	if sayMachine {
+		fmt.Fprintf(b, "%s\n", r.Machine)
+	}
+	if rows := r.rows(); len(rows) > 0 {
+		writeTable(b, r.workload, rows)
+	}
+	r.writeFailures(b)
+}
+
 func writeTable(b *strings.Builder, w workload, rows []row) {
-	fmt.Fprintf(b, "\n## %s\n\n%s.\n\n", w.name, w.says)
-	fmt.Fprintf(b, "| | %s | rounds |\n|---|%s---:|\n", strings.Join(w.columns, " | "), strings.Repeat("---:|", len(w.columns)))
+	fmt.Fprintf(b, "\n| | %s | rounds |\n|---|%s---:|\n", strings.Join(w.columns, " | "), strings.Repeat("---:|", len(w.columns)))
 	for _, row := range rows {
 		cells := []string{row.system}
 		for i, column := range w.columns {
@@ -60,7 +70,7 @@ func writeTable(b *strings.Builder, w workload, rows []row) {
 func (r *report) writeFailures(b *strings.Builder) {
 	for _, o := range r.Outcomes {
 		if o.Error != "" {
-			fmt.Fprintf(b, "\nFAILED: %s, %s, round %d: %s\n", o.Workload, o.System, o.Round, strings.ReplaceAll(o.Error, "\n", " "))
+			fmt.Fprintf(b, "\nFAILED: %s, round %d: %s\n", o.System, o.Round, strings.ReplaceAll(o.Error, "\n", " "))
 		}
 	}
 }

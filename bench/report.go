@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,8 +9,9 @@ import (
 	"time"
 )
 
-// report is all that the results are made of.
+// report is what one run measured of one workload. It is in a file of its own.
 type report struct {
+	workload workload
 	Date     string            `json:"date"`
 	Command  string            `json:"command"`
 	Commit   string            `json:"commit"`
@@ -22,18 +21,20 @@ type report struct {
 	Outcomes []outcome         `json:"outcomes"`
 }
 
-func newReport(ctx context.Context, o options) *report {
+func newReport(o options, workload, commit string) *report {
+	w, _ := workloadNamed(workload)
 	return &report{
+		workload: w,
 		Date:     time.Now().UTC().Format("2006-01-02 15:04 UTC"),
 		Command:  commandLine(o),
-		Commit:   commit(ctx),
+		Commit:   commit,
 		Machine:  machine(),
 		Quick:    o.quick,
 		Versions: map[string]string{},
 	}
 }
 
-// write writes results.json, results.md and a plot for each workload into the folder.
+// write replaces the workload's file and plot in the folder, and makes results.md anew from the files of all workloads.
 func (r *report) write(folder string) error {
 	for _, o := range r.Outcomes {
 		maps.Copy(r.Versions, o.Versions)
@@ -45,17 +46,18 @@ func (r *report) write(folder string) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{
-		os.WriteFile(filepath.Join(folder, "results.json"), append(text, '\n'), 0o644),
-		os.WriteFile(filepath.Join(folder, "results.md"), []byte(r.markdown()), 0o644),
+	if err := os.WriteFile(reportFile(folder, r.workload), append(text, '\n'), 0o644); err != nil {
+		return err
 	}
-	for _, w := range workloads {
-		if rows := r.rows(w); len(rows) > 0 {
-			errs = append(errs, plotRows(w, rows, filepath.Join(folder, w.name+".svg")))
+	if rows := r.rows(); len(rows) > 0 {
+		if err := plotRows(r.workload, rows, filepath.Join(folder, r.workload.name+".svg")); err != nil {
+			return err
 		}
 	}
-	return errors.Join(errs...)
+	return writeMarkdown(folder)
 }
+
+func reportFile(folder string, w workload) string { return filepath.Join(folder, w.name+".json") }
 
 // row is a system's medians in a workload.
 type row struct {
@@ -67,12 +69,12 @@ type row struct {
 }
 
 // rows are in the order of the systems. A round that failed is in none.
-func (r *report) rows(w workload) (rows []row) {
+func (r *report) rows() (rows []row) {
 	for _, e := range entries {
 		values := map[string][]float64{}
 		rounds := 0
 		for _, o := range r.Outcomes {
-			if o.Workload != w.name || o.System != e.name || o.Error != "" {
+			if o.System != e.name || o.Error != "" {
 				continue
 			}
 			rounds++
@@ -80,7 +82,7 @@ func (r *report) rows(w workload) (rows []row) {
 				values[figure] = append(values[figure], value)
 			}
 		}
-		first := values[w.columns[0]]
+		first := values[r.workload.columns[0]]
 		if len(first) == 0 {
 			continue
 		}
@@ -94,17 +96,11 @@ func (r *report) rows(w workload) (rows []row) {
 }
 
 // median of one figure of one system; false: there is none.
-func (r *report) median(workload, system, figure string) (value float64, known bool) {
-	for _, w := range workloads {
-		if w.name != workload {
-			continue
-		}
-		for _, row := range r.rows(w) {
-			if row.system == system {
-				value, known = row.medians[figure]
-				return value, known
-			}
+func (r *report) median(system, figure string) (value float64, known bool) {
+	for _, row := range r.rows() {
+		if row.system == system {
+			value, known = row.medians[figure]
 		}
 	}
-	return 0, false
+	return value, known
 }

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestBench_DrainsOnSQLiteAndWritesWhatItMeasured(t *testing.T) {
 	folder := t.TempDir()
 	o := options{rounds: 1, only: "drain", on: "SQLite", quick: true, results: folder, profile: folder}
-	plan := planned(o)
 	var systems []string
-	r := newReport(t.Context(), o)
-	for _, a := range plan {
+	r := newReport(o, "drain", "abc")
+	for _, a := range planned(o) {
 		if a.System == "River, SQLite" {
 			continue // it is built from a module of its own, which takes longer than the rest
 		}
@@ -37,7 +37,7 @@ func TestBench_DrainsOnSQLiteAndWritesWhatItMeasured(t *testing.T) {
 	if err := r.write(folder); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"results.md", "results.json", "drain.svg", "drain-bare-loop-SQLite-1.cpu.pprof", "drain-bare-loop-SQLite-1.heap.pprof"} {
+	for _, name := range []string{"results.md", "drain.json", "drain.svg", "drain-bare-loop-SQLite-1.cpu.pprof", "drain-bare-loop-SQLite-1.heap.pprof"} {
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() == 0 {
 			t.Errorf("no %s: %v", name, err)
 		}
@@ -47,6 +47,65 @@ func TestBench_DrainsOnSQLiteAndWritesWhatItMeasured(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("results.md does not say %q:\n%s", want, text)
 		}
+	}
+}
+
+func TestBench_ARunLeavesTheFilesOfOtherWorkloads(t *testing.T) {
+	folder := t.TempDir()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	run := func(rounds int, only string) {
+		t.Helper()
+		if err := compare(t.Context(), options{rounds: rounds, only: only, on: onSQLite, quick: true, results: folder}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(1, "steady-100x20ms")
+	before := read("steady-100x20ms.json")
+	run(1, "steady-10x5ms")
+	if read("steady-100x20ms.json") != before {
+		t.Error("a run of one workload has written another's file")
+	}
+	text := read("results.md")
+	for _, want := range []string{"-only steady-100x20ms ", "-only steady-10x5ms ", "](steady-100x20ms.svg)", "](steady-10x5ms.svg)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("results.md does not say %q:\n%s", want, text)
+		}
+	}
+	run(2, "steady-100x20ms")
+	all, err := readResults(folder)
+	if err != nil || len(all) != 2 || len(all[0].Outcomes) != 2 {
+		t.Errorf("a run of two rounds has not replaced that of one: %v, %v", all, err)
+	}
+}
+
+func TestBench_WritesEachRoundSoThatAnInterruptionLosesNone(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	folder := t.TempDir()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(folder, "results.md")); err == nil {
+				interrupt()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	const rounds = 100
+	if err := compare(ctx, options{rounds: rounds, only: "drain", on: "bare loop, SQLite", quick: true, results: folder}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := readResults(folder)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d results, %v", len(all), err)
+	}
+	if n := len(all[0].Outcomes); n == 0 || n == rounds {
+		t.Errorf("%d rounds are written", n)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// target is what the library has set itself, as a claim about medians of one run.
+// target is what the library has set itself, as a claim about medians of one workload.
 type target struct {
 	claim    string
 	workload string
@@ -60,11 +60,15 @@ var targets = func() (all []target) {
 	return all
 }()
 
-// writeTargets writes those of which the run has the figures.
-func (r *report) writeTargets(b *strings.Builder) {
+// writeTargets writes those of which there are the figures.
+func (all results) writeTargets(b *strings.Builder) {
 	var lines []string
 	for _, t := range targets {
-		value, known := r.median(t.workload, t.system, t.figure)
+		r := all.inFull(t.workload)
+		if r == nil {
+			continue
+		}
+		value, known := r.median(t.system, t.figure)
 		if !known {
 			continue
 		}
@@ -73,7 +77,7 @@ func (r *report) writeTargets(b *strings.Builder) {
 			bound = fmt.Sprintf("≥ %v", t.atLeast)
 		}
 		if t.than != "" {
-			other, known := r.median(t.workload, t.than, t.figure)
+			other, known := r.median(t.than, t.figure)
 			if !known || other == 0 {
 				continue
 			}

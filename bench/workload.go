@@ -51,13 +51,20 @@ var workloads = slices.Concat(
 func chosen(list string) (chosen []workload) {
 	names := strings.Split(list, ",")
 	for _, w := range workloads {
-		if slices.ContainsFunc(names, func(name string) bool { return name == w.name || !isWorkload(name) && strings.HasPrefix(w.name, name) }) {
+		if slices.ContainsFunc(names, func(name string) bool {
+			_, whole := workloadNamed(name)
+			return name == w.name || !whole && strings.HasPrefix(w.name, name)
+		}) {
 			chosen = append(chosen, w)
 		}
 	}
 	return chosen
 }
 
-func isWorkload(name string) bool {
-	return slices.ContainsFunc(workloads, func(w workload) bool { return w.name == name })
+func workloadNamed(name string) (w workload, known bool) {
+	i := slices.IndexFunc(workloads, func(w workload) bool { return w.name == name })
+	if i < 0 {
+		return w, false
+	}
+	return workloads[i], true
 }
