@@ -37,7 +37,8 @@ func (w Which) String() string {
 	}
 }
 
-// ErrInFlight is the cause when a job cannot be changed because a handler has it.
+// ErrInFlight is the cause when a job cannot be changed because a handler has it, or is about to: jobs are handed out up to
+// 100 ms before they are due.
 var ErrInFlight = errors.New("in flight")
 
 // Cancel takes jobs back that are not done, and returns how many. One that runs is cancelled too: its handler's context

@@ -672,3 +672,36 @@ func TestRowsWithAPriorityThatIsNoneRun(t *testing.T) {
 		awaitNumber(t, d.DB, 15, 25*time.Second, succeeded)
 	})
 }
+
+// Rows are marked before their time, as many as the workers seem to start at once. These turn out to be slow.
+func TestWhatWaitsBehindSlowRunsCanBeChangedAndIsNotLostWithTheProcess(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const workers, n = 5, 300
+		const inFlight = "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term <> 0"
+		jobs := open(t, d.DB)
+		var ran runs
+		release := make(chan struct{})
+		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: workers, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			<-release
+			return ran.handler(ctx, job)
+		}})
+		due := time.Now().Add(3 * time.Second).Truncate(time.Second)
+		add(t, d.DB, n, uint32(due.Unix()))
+		await(t, 10*time.Second*slack, func() string { return "most stay marked" }, func() bool {
+			return time.Now().After(due) && number(t, d.DB, inFlight) < workers+20 // a few are ahead of the workers
+		})
+		waiting := number(t, d.DB, "SELECT MAX(id) FROM async_job_tab WHERE term = 0")
+		changed(t, 1)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(uint64(waiting)), "changed"))
+		close(release)
+		awaitNumber(t, d.DB, n, 20*time.Second*slack, succeeded)
+		if list := ran.all(); len(list) != n {
+			t.Errorf("%d runs of %d jobs", len(list), n)
+		}
+		if params := ran.of(uint64(waiting))[0].job.JobParams; params != `"changed"` {
+			t.Errorf("job %d ran with %s", waiting, params)
+		}
+		if extra := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost <> 0"); extra != 0 {
+			t.Errorf("%d jobs seem to have run more than once", extra)
+		}
+	})
+}

@@ -69,20 +69,24 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 			l.holdStill(ctx, lease)
 			continue
 		}
-		l.start(nil) // a worker may have left before its time
+		l.start(l.fallenDue()) // none, perhaps: a worker may have left before its time
+		l.giveBackSurplus(lease, markTakes)
 		if suspect := l.permitSuspect(); suspect != nil {
 			l.runAlone(ctx, lease, suspect)
 		}
 		l.lookAtHeld(lease)
-		room := l.roomForMarks(markTakes)
+		room, early := l.roomForMarks(markTakes), l.roomForEarly()
 		batch := l.queue.pick(l.clock.now(), min(room, size.rows))
+		if len(batch) == 0 {
+			batch = l.queue.pickEarly(l.clock.now()+markedEarly.Milliseconds(), min(early, size.rows))
+		}
 		picked := len(batch)
 		if batch = l.onlyFirst(lease, batch); len(batch) == 0 {
 			if l.queue.keys.most > 0 {
 				signal(l.roomCame) // rows were parked, or went back to the table
 			}
 			if picked == 0 {
-				l.awaitWork(ctx, room)
+				l.awaitWork(ctx, room, early)
 			}
 			continue
 		}
@@ -91,7 +95,7 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		marked, ok := l.mark(ctx, lease, batch)
 		size.after(ok)
 		smooth(&markTakes, time.Since(sent))
-		l.start(marked)
+		l.start(l.holdEarly(marked))
 		if ok || len(marked) > 0 {
 			wait = retryFirst
 			continue
@@ -128,7 +132,7 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 }
 
 // awaitWork waits until a row falls due or something has changed.
-func (l *line) awaitWork(ctx context.Context, room int) {
+func (l *line) awaitWork(ctx context.Context, room, early int) {
 	wait := min(time.Hour, l.gateOpensIn())
 	if l.queue.holdsBack() {
 		wait = min(wait, lookAtHeldEvery)
@@ -137,6 +141,7 @@ func (l *line) awaitWork(ctx context.Context, room int) {
 	if due, ok := l.queue.nextDue(); ok && room > 0 {
 		wait = time.Duration(due-now) * time.Millisecond
 	}
+	wait = min(wait, l.nextForEarly(now, early))
 	var permit chan struct{} // nil: none is wanted
 	if due, ok := l.queue.nextSuspect(); ok && due <= now {
 		permit = l.alone

@@ -57,6 +57,7 @@ type line struct {
 
 	mu       sync.Mutex
 	gate     *gate         // of the last lease taken
+	early    dueHeap       // marked, waiting for their time
 	ready    []*task       // marked, waiting for a worker
 	atWork   []*task       // with a worker
 	running  int           // workers, never more than the capacity
@@ -188,7 +189,7 @@ func (l *line) fellBehind() {
 // quiet reports whether nothing is marked or runs, and every outcome is written.
 func (l *line) quiet() bool {
 	l.mu.Lock()
-	busy := l.running > 0 || len(l.ready) > 0
+	busy := l.running > 0 || len(l.ready) > 0 || len(l.early) > 0
 	l.mu.Unlock()
 	return !busy && l.settler.waiting() == 0
 }

@@ -332,7 +332,7 @@ func (q *queue) putBack(now int64, tasks []*task, longest time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		t.due = now + min(retryFirst<<min(2*t.refused, doublings), longest).Milliseconds()
+		t.due = max(t.due, now+min(retryFirst<<min(2*t.refused, doublings), longest).Milliseconds())
 		t.refused++
 		q.push(t)
 		q.leaveWaiting(t)

@@ -115,8 +115,8 @@ func (l *line) gateOpensIn() time.Duration {
 func (l *line) takeReady() []*task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unstarted := l.ready
-	l.ready = nil
+	unstarted := append(l.ready, l.early...)
+	l.ready, l.early = nil, nil
 	return unstarted
 }
 

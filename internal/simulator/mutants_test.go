@@ -41,6 +41,24 @@ var mutants = []mutant.Mutant{
 		New:  "\n",
 	},
 	{
+		Name: "early marks do not wait for their time",
+		File: "internal/engine/early.go",
+		Old:  "if t.due > now {",
+		New:  "if t.due > now+1000 {",
+	},
+	{
+		Name: "early marks that are refused come before their time",
+		File: "internal/engine/queue.go",
+		Old:  "t.due = max(t.due, now+min(",
+		New:  "t.due = max(0, now+min(",
+	},
+	{
+		Name: "early marks stay when the type is paused or given up",
+		File: "internal/engine/worker.go",
+		Old:  "append(l.ready, l.early...)\n\tl.ready, l.early = nil, nil",
+		New:  "l.ready\n\tl.ready = nil",
+	},
+	{
 		Name: "one place too many for each key",
 		File: "internal/engine/keys.go",
 		Old:  "if k.taken[key] >= k.most {",
@@ -192,9 +210,9 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "jobs start early",
-		File: "internal/engine/dispatcher.go",
-		Old:  "l.queue.pick(l.clock.now(), min(room, size.rows))",
-		New:  "l.queue.pick(l.clock.now()+100, min(room, size.rows))",
+		File: "internal/engine/early.go",
+		Old:  "l.early[0].due <= now {",
+		New:  "l.early[0].due <= now+50 {",
 	},
 	{
 		Name: "a retry is not counted",
