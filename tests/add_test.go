@@ -191,7 +191,7 @@ func TestARunnerWorksOnAHandleOfFourMethods(t *testing.T) {
 	})
 }
 
-// Without being told, an idle runner looks every 60 ms, and half of the jobs start later than the bound.
+// Without being told, an idle runner looks every 100 ms, and half of the jobs start later than the bound.
 func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		started := make(chan time.Time, 1)

@@ -122,7 +122,7 @@ func TestAJobWhoseParametersWereChangedRunsWithTheNewOnes(t *testing.T) {
 		for range 5 {
 			ids = append(ids, addOne(t, jobs, d.DB, queue_job.After(2*time.Second)).Id) // it waits in memory
 		}
-		time.Sleep(500 * time.Millisecond) // the tail, 60 ms apart at most, has them in memory; else less would be shown, and nothing fail
+		time.Sleep(500 * time.Millisecond) // the tail, 100 ms apart at most, has them in memory; else less would be shown, and nothing fail
 		changed(t, 5)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(ids...), map[string]string{"say": "<новое>"}))
 		for _, run := range awaitRuns(t, &ran, 5) {
 			if run.job.JobParams != `{"say":"<новое>"}` {

@@ -12,8 +12,8 @@ import (
 
 const (
 	tailRowsMax = 2000
-	tailFast    = 2 * time.Millisecond  // between polls while there is traffic
-	tailSlow    = 60 * time.Millisecond // when there is none
+	tailFast    = 2 * time.Millisecond   // between polls while there is traffic
+	tailSlow    = 100 * time.Millisecond // when there is none
 )
 
 // tail finds new rows of all held types by their ids, with one query by primary key. It is the fast path: milliseconds
@@ -49,7 +49,7 @@ func (d *database) follow(ctx context.Context) {
 				following = true
 			}
 		} else {
-			found, err = d.poll(lines)
+			found, err = d.poll(lines, delay == tailSlow)
 		}
 		switch {
 		case trouble.on(ctx, err):
@@ -104,18 +104,26 @@ func wantedBy(lines heldLines) (wanted []store.Wanted) {
 }
 
 // poll reads what is new and offers it to the lines. Rows for which there is no room come without their parameters, and
-// the loader will bring them.
-func (d *database) poll(lines heldLines) (found bool, err error) {
+// the loader will bring them. While all is quiet, a look that names no type comes first: with hundreds of types, the
+// statement is long.
+func (d *database) poll(lines heldLines, quiet bool) (found bool, err error) {
 	defer d.loads.begin()()
 	holding := d.holding(lines)
-	wanted := wantedBy(lines)
 	now := time.Now()
-	above := d.tail.above.Load()
-	var rows []store.TailRow
-	err = d.tail.looks.look(holding, func(ctx context.Context) (err error) {
-		rows, err = d.tables.Jobs.Tail(ctx, above, d.tail.gaps.ask(now), wanted, horizonSpan, tailRowsMax)
-		return err
-	})
+	above, gaps := d.tail.above.Load(), d.tail.gaps.ask(now)
+	look := func(wanted []store.Wanted) (rows []store.TailRow, err error) {
+		err = d.tail.looks.look(holding, func(ctx context.Context) (err error) {
+			rows, err = d.tables.Jobs.Tail(ctx, above, gaps, wanted, horizonSpan, tailRowsMax)
+			return err
+		})
+		return rows, err
+	}
+	if quiet {
+		if rows, err := look(nil); err != nil || d.tail.nothingNew(above, rows) {
+			return false, err
+		}
+	}
+	rows, err := look(wantedBy(lines))
 	if err != nil {
 		return false, err
 	}
@@ -144,6 +152,11 @@ func (d *database) poll(lines heldLines) (found bool, err error) {
 	}
 	d.tail.above.CompareAndSwap(above, last)
 	return found, nil
+}
+
+// nothingNew reports whether the rows are the newest one that was seen, and no other.
+func (t *tail) nothingNew(above uint64, rows []store.TailRow) bool {
+	return len(rows) == 0 && above == 0 || len(rows) == 1 && rows[0].ID == above && rows[0].CreateTime == t.born
 }
 
 // sameTable reports whether the newest row that was seen is still there. If not, somebody has deleted it, or the table

@@ -68,7 +68,7 @@ func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereConfigured(t *testing.
 	for _, l := range d.lines {
 		l.held.Store(leaseIn(t))
 	}
-	if _, err := d.poll(d.heldLines()); err != nil || !slices.Equal(jobs.types, []int32{-3, 0, 7, 12, 90}) {
+	if _, err := d.poll(d.heldLines(), false); err != nil || !slices.Equal(jobs.types, []int32{-3, 0, 7, 12, 90}) {
 		t.Fatal(jobs.types, err)
 	}
 	for _, jobType := range jobs.types {
@@ -78,5 +78,31 @@ func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereConfigured(t *testing.
 	}
 	if d.heldLines().of(8) != nil {
 		t.Error("a line of a type that nobody has")
+	}
+}
+
+func TestNothingIsNewIfTheNewestRowIsTheOneThatWasSeenAndNoOther(t *testing.T) {
+	row := func(id uint64, created int64) store.TailRow {
+		return store.TailRow{Row: store.Row{ID: id, CreateTime: created}}
+	}
+	for _, c := range []struct {
+		what  string
+		above uint64
+		rows  []store.TailRow
+		want  bool
+	}{
+		{"the newest is there", 7, []store.TailRow{row(7, 100)}, true},
+		{"the table was empty, and is", 0, nil, true},
+		{"one came", 7, []store.TailRow{row(7, 100), row(8, 100)}, false},
+		{"a gap was filled", 7, []store.TailRow{row(5, 100), row(7, 100)}, false},
+		{"the newest was deleted", 7, nil, false},
+		{"the newest was deleted, and one came", 7, []store.TailRow{row(8, 100)}, false},
+		{"the table was truncated, and its ids have come as far", 7, []store.TailRow{row(7, 101)}, false},
+		{"the first came", 0, []store.TailRow{row(1, 100)}, false},
+	} {
+		seen := tail{born: 100}
+		if got := seen.nothingNew(c.above, c.rows); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
 	}
 }
