@@ -20,7 +20,7 @@ const (
 func burst(jobs int) workload {
 	return workload{
 		name:    fmt.Sprintf("burst-%d", jobs),
-		says:    fmt.Sprintf("%d jobs, added 30 s ahead, fall due in the same second; how late they start", jobs),
+		says:    fmt.Sprintf("%d jobs, added 15 s ahead, fall due in the same second; how late they start", jobs),
 		columns: []string{lateP99, lateP50, lateMax, early},
 		kinds:   waitingQueues,
 		run:     func(ctx context.Context, r *round) error { return r.burst(ctx, r.size(jobs)) },
@@ -28,7 +28,7 @@ func burst(jobs int) workload {
 }
 
 func (r *round) burst(ctx context.Context, jobs int) error {
-	ahead := 30 * time.Second
+	ahead := 15 * time.Second
 	if r.quick {
 		ahead = 4 * time.Second
 	}
