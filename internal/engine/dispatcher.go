@@ -75,7 +75,10 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 			l.runAlone(ctx, lease, suspect)
 		}
 		l.lookAtHeld(lease)
-		room, early := l.roomForMarks(markTakes), l.roomForEarly()
+		room, early := l.roomForMarks(markTakes), 0
+		if room > 0 { // else the rows at hand would wait behind those that have yet to fall due
+			early = l.roomForEarly()
+		}
 		batch := l.queue.pick(l.clock.now(), min(room, size.rows))
 		if len(batch) == 0 {
 			batch = l.queue.pickEarly(l.clock.now()+markedEarly.Milliseconds(), min(early, size.rows))
@@ -100,7 +103,8 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 			wait = retryFirst
 			continue
 		}
-		sleep(ctx, wait-time.Since(sent)) // where each is refused, they do not follow each other as fast as they can
+		// Where each is refused, they do not follow each other as fast as they can.
+		sleep(ctx, min(wait-time.Since(sent), l.nextForEarly(l.clock.now(), 0)))
 		wait = min(2*wait, retryLongest)
 	}
 }

@@ -2,22 +2,23 @@ package engine
 
 import (
 	"container/heap"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
 )
 
-// Times are whole seconds, so what falls due does so in bunches, and a bunch of thousands takes a few marks. They are
-// sent before the second begins; what is marked early waits here for its time.
+// Times in the table are whole seconds, so what falls due does so in bunches, and a bunch of thousands takes a few marks.
+// They are sent before the second begins; what is marked early waits here for its time.
 const (
 	markedEarly  = 100 * time.Millisecond // so long before their time
 	earlyMax     = 4 * batchRowsMax       // so many, and no more than the workers start within as long a time
-	surplusAfter = time.Second            // what is marked and should have started long ago goes back then
+	surplusAfter = time.Second            // what is marked and waits this long for a worker may have to go back
 )
 
-// roomForEarly is how many rows to mark before their time. Where a rate or a key decides who may start, that is none: a
-// row that waits would take the turn of another.
+// roomForEarly is how many rows to mark before their time, when none is due that could be marked instead. Where a rate or a
+// key decides who may start, that is none: a row that waits would take the turn of another.
 func (l *line) roomForEarly() int {
 	if l.queue.keys.most > 0 || l.settler.waiting() > unsettledMax {
 		return 0
@@ -29,14 +30,19 @@ func (l *line) roomForEarly() int {
 	}
 	most := earlyMax // nothing has run yet, so nobody knows: if it turns out to be too many, they go back
 	if l.runTakes > 0 {
-		most = int(min(earlyMax, time.Duration(l.cfg.WorkerPoolCapacity)*markedEarly/l.runTakes))
+		most = min(most, l.startedWithin(markedEarly))
 	}
 	free := l.cfg.WorkerPoolCapacity - l.running
 	return max(0, min(batchRowsMax, free+most-len(l.ready)-len(l.early)))
 }
 
+// startedWithin is how many tasks the workers start in a while. The caller holds the lock, and something has run.
+func (l *line) startedWithin(d time.Duration) int {
+	return int(time.Duration(l.cfg.WorkerPoolCapacity) * d / l.runTakes)
+}
+
 // pickEarly takes at most n rows that fall due until a moment, the most urgent first. One whose mark was refused waits for
-// its time.
+// its time, and so does one that was lost: it may be what its process died of.
 func (q *queue) pickEarly(until int64, n int) (picked []*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,7 +59,7 @@ func (q *queue) nextEarly() (due int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.levels {
-		if v := &q.levels[i]; v.dueEarly(1<<62) && (!ok || v.timed[0].due < due) {
+		if v := &q.levels[i]; v.dueEarly(math.MaxInt64) && (!ok || v.timed[0].due < due) {
 			due, ok = v.timed[0].due, true
 		}
 	}
@@ -61,7 +67,7 @@ func (q *queue) nextEarly() (due int64, ok bool) {
 }
 
 func (v *level) dueEarly(until int64) bool {
-	return len(v.timed) > 0 && v.timed[0].due <= until && v.timed[0].refused == 0
+	return len(v.timed) > 0 && v.timed[0].due <= until && v.timed[0].refused == 0 && v.timed[0].Lost == 0
 }
 
 // holdEarly keeps those of the marked tasks that are not due yet, and returns the others.
@@ -90,27 +96,43 @@ func (l *line) fallenDue() (due []*task) {
 	return due
 }
 
-// giveBackSurplus takes the marks off what will not start soon, because runs have turned out to be slow: marked, it could
-// not be changed, and would be counted as lost with the process.
+// giveBackSurplus takes the marks off what will not start soon: marked, it could not be changed, and would be counted as
+// lost with the process.
 func (l *line) giveBackSurplus(lease *keeper.Lease, markTakes time.Duration) {
+	now := l.clock.now()
 	l.mu.Lock()
-	var surplus []*task
-	if age := l.readySince(); age >= surplusAfter {
-		l.runTakes = max(l.runTakes, age)
-		keep := 2 * aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes)
-		surplus = slices.Clone(l.ready[min(keep, len(l.ready)):])
-		l.ready = slices.Delete(l.ready, len(l.ready)-len(surplus), len(l.ready))
+	surplus := l.surplus(time.Now(), markTakes)
+	if len(l.early) > 0 && l.early[0].due > now+surplusAfter.Milliseconds() { // the database's clock was set back
+		surplus = append(surplus, l.early...)
+		l.early = nil
 	}
 	l.mu.Unlock()
-	l.settler.undo(lease, surplus...)
+	l.settler.handBack(lease, surplus...)
 }
 
-// readySince is for how long the first ready task has waited for a worker. The caller holds the lock.
-func (l *line) readySince() time.Duration {
+// surplus takes from the ready tasks those that the workers will not come to within a second, because runs have turned out
+// to be slow. The caller holds the lock.
+func (l *line) surplus(now time.Time, markTakes time.Duration) []*task {
+	waited := l.readyFor(now)
+	if waited < surplusAfter {
+		return nil
+	}
+	if none := min(waited, now.Sub(l.ranLast)); none >= surplusAfter { // has ended for so long
+		l.runTakes = max(l.runTakes, none)
+	}
+	keep := min(len(l.ready), max(2*aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes), l.startedWithin(surplusAfter)))
+	surplus := slices.Clone(l.ready[keep:])
+	clear(l.ready[keep:])
+	l.ready = l.ready[:keep]
+	return surplus
+}
+
+// readyFor is for how long the first ready task has waited while all workers are at work. The caller holds the lock.
+func (l *line) readyFor(now time.Time) time.Duration {
 	if l.gate != nil || len(l.ready) == 0 || l.running < l.cfg.WorkerPoolCapacity {
 		return 0
 	}
-	return time.Since(l.ready[0].since)
+	return now.Sub(l.ready[0].since)
 }
 
 // nextForEarly is in what time something is to be done about tasks that are, or may be, marked before their time.
@@ -122,10 +144,10 @@ func (l *line) nextForEarly(now int64, room int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.early) > 0 {
-		wait = min(wait, time.Duration(l.early[0].due-now)*time.Millisecond)
+		wait = min(wait, time.Duration(l.early[0].due-now)*time.Millisecond, surplusAfter)
 	}
-	if age := l.readySince(); age > 0 && age < surplusAfter {
-		wait = min(wait, surplusAfter-age)
+	if waited := l.readyFor(time.Now()); waited > 0 {
+		wait = min(wait, max(surplusAfter-waited, surplusAfter/10))
 	}
 	return wait
 }

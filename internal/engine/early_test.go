@@ -1,9 +1,14 @@
 package engine
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -98,33 +103,161 @@ func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
 	}
 }
 
-func TestWhatShouldHaveStartedLongAgoGoesBackAndTheLineLearnsFromIt(t *testing.T) {
-	ready := func(n int, waited time.Duration) *line {
-		l := lineOf(1)
-		l.cfg.WorkerPoolCapacity, l.running = 10, 10
-		for id := range n {
-			l.ready = append(l.ready, &task{Row: store.Row{ID: uint64(id)}, lease: leaseIn(t), run: &run{since: time.Now().Add(-waited)}})
-		}
-		return l
-	}
+func TestWhatWillNotStartWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing.T) {
+	const second = surplusAfter
 	for _, c := range []struct {
-		waited time.Duration
-		gate   *gate
-		stays  int
-	}{{surplusAfter / 2, nil, 500}, {surplusAfter, nil, 2}, {surplusAfter, &gate{}, 500}} {
-		l := ready(500, c.waited)
-		l.gate = c.gate
-		l.giveBackSurplus(leaseIn(t), 10*time.Millisecond)
-		if len(l.ready) != c.stays || l.ready[0].ID != 0 || l.settler.waiting() != 500-c.stays {
-			t.Errorf("after %v, %d stay and %d go back; %d should stay", c.waited, len(l.ready), l.settler.waiting(), c.stays)
+		what            string
+		waited, ranLast time.Duration // ago
+		runTakes, marks time.Duration
+		running         int
+		gate            *gate
+		stays           int
+		learnt          time.Duration
+	}{
+		{"not long enough", second / 2, time.Hour, 0, 0, 10, nil, 500, 0},
+		{"nothing has ended", second, time.Hour, 0, 0, 10, nil, 10, second},
+		{"nothing has ended any more", 3 * second, 2 * second, time.Millisecond, 0, 10, nil, 5, 2 * second},
+		{"runs take as long as was seen", second, 0, 100 * time.Millisecond, 0, 10, nil, 100, 100 * time.Millisecond},
+		{"runs are quick", second, 0, 5 * time.Millisecond, 0, 10, nil, 500, 5 * time.Millisecond},
+		{"marks are slow", second, 0, 100 * time.Millisecond, 500 * time.Millisecond, 10, nil, 500, 100 * time.Millisecond},
+		{"a worker is free, or on its way", second, time.Hour, 0, 0, 9, nil, 500, 0},
+		{"a rate holds them", second, time.Hour, 0, 0, 10, &gate{}, 500, 0},
+	} {
+		l, now := lineOf(1), time.Now()
+		l.cfg.WorkerPoolCapacity, l.running, l.runTakes, l.ranLast, l.gate = 10, c.running, c.runTakes, now.Add(-c.ranLast), c.gate
+		for range 500 {
+			l.ready = append(l.ready, &task{run: &run{since: now.Add(-c.waited)}})
 		}
-		if learnt := l.runTakes >= surplusAfter; learnt != (c.stays < 500) {
-			t.Errorf("after %v, runs are thought to take %v", c.waited, l.runTakes)
+		surplus := l.surplus(now, c.marks)
+		if len(l.ready) != c.stays || len(l.ready)+len(surplus) != 500 || l.runTakes != c.learnt {
+			t.Errorf("%s: %d stay, want %d; %d go; runs are thought to take %v, want %v", c.what, len(l.ready), c.stays, len(surplus), l.runTakes, c.learnt)
 		}
 	}
-	free := ready(500, time.Minute)
-	free.running--
-	if free.giveBackSurplus(leaseIn(t), 0); len(free.ready) != 500 {
-		t.Error("a worker is free, or on its way")
+}
+
+func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
+	l := lineAt(5_000_000)
+	l.holdEarly([]*task{{due: 5_000_050}})
+	if l.giveBackSurplus(lease, 0); l.settler.waiting() != 0 {
+		t.Fatal("it went back before")
 	}
+	l.clock = &clock{}
+	l.clock.reading(1400, time.Now(), time.Now())
+	if l.giveBackSurplus(lease, 0); l.settler.waiting() != 1 || len(l.early) != 0 {
+		t.Fatalf("%d go back, %d stay", l.settler.waiting(), len(l.early))
+	}
+}
+
+// slow is a table that takes its time for each statement.
+type slow struct {
+	Jobs
+	takes           time.Duration
+	marks, unmarked atomic.Int64
+}
+
+func (s *slow) Mark(_ context.Context, ids []uint64, _ int64, _ int32, _ int64) (int, error) {
+	s.marks.Add(1)
+	time.Sleep(s.takes)
+	return len(ids), nil
+}
+
+func (s *slow) Finish(_ context.Context, ids []uint64, _ int64, _ int32) (int, error) {
+	time.Sleep(s.takes)
+	return len(ids), nil
+}
+
+func (s *slow) UnmarkJobs(_ context.Context, ids []uint64, _ int64) error {
+	s.unmarked.Add(int64(len(ids)))
+	return nil
+}
+
+// goroutines is a pool without bounds.
+type goroutines struct{}
+
+func (goroutines) Submit(work func()) error             { go work(); return nil }
+func (goroutines) ReleaseContext(context.Context) error { return nil }
+
+// dispatching returns a line with ten workers that dispatches until the test's bubble ends it.
+func dispatching(t *testing.T, table *slow, handler func(id uint64)) (l *line, stop func()) {
+	l = lineAt(5_000_000)
+	l.jobs, l.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
+	l.roomCame, l.alone, l.about = make(chan struct{}, 1), make(chan struct{}, 1), t.Context()
+	l.open.Store(true)
+	l.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
+	ctx, cancel := context.WithCancel(t.Context())
+	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
+	l.held.Store(held)
+	var loops sync.WaitGroup
+	loops.Go(func() { l.settler.run(ctx) })
+	loops.Go(func() { l.dispatch(ctx, held) })
+	return l, func() {
+		l.takeReady()
+		cancel()
+		loops.Wait()
+		time.Sleep(time.Hour) // the last runs
+	}
+}
+
+func TestAnUrgentJobPassesABacklogOfDelayedOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, ended := &slow{takes: 2 * time.Millisecond}, make(chan struct{})
+		l, stop := dispatching(t, table, func(id uint64) {
+			if time.Sleep(20 * time.Millisecond); id == 1 {
+				close(ended)
+			}
+		})
+		defer stop()
+		for id := uint64(10); id < 5010; id++ {
+			l.offer(lease, &store.Row{ID: id, Priority: -1, CreateTime: 1, StartTime: 4990})
+		}
+		time.Sleep(time.Second)
+		before, offered := table.marks.Load(), time.Now()
+		l.offer(lease, &store.Row{ID: 1, Priority: 2, CreateTime: 1})
+		<-ended
+		if took := time.Since(offered); took > 100*time.Millisecond {
+			t.Errorf("it ended after %v", took)
+		}
+		time.Sleep(time.Second - time.Since(offered))
+		if marks := table.marks.Load() - before; marks > 200 {
+			t.Errorf("%d marks for 500 runs", marks)
+		}
+	})
+}
+
+func TestWhatIsDueIsNotMarkedEarlyHoweverFreeTheWorkersSeem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &slow{takes: 2 * time.Millisecond}
+		l, stop := dispatching(t, table, func(uint64) { time.Sleep(time.Minute) })
+		defer stop()
+		for id := uint64(10); id < 5010; id++ {
+			l.offer(lease, &store.Row{ID: id, CreateTime: 1, StartTime: 4990})
+		}
+		time.Sleep(10 * time.Second)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.atWork) != 10 || len(l.ready) > 0 || table.unmarked.Load() > 0 {
+			t.Errorf("%d at work, %d marked ahead of them, %d marks taken back", len(l.atWork), len(l.ready), table.unmarked.Load())
+		}
+	})
+}
+
+func TestWhatGoesBackWaitsInMemoryAndRunsInItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 600
+		table := &slow{takes: 2 * time.Millisecond}
+		var ran atomic.Int64
+		l, stop := dispatching(t, table, func(uint64) { time.Sleep(200 * time.Millisecond); ran.Add(1) })
+		defer stop()
+		for id := range uint64(n) {
+			l.offer(lease, &store.Row{ID: 10 + id, CreateTime: 1, StartTime: 5001})
+		}
+		time.Sleep(1500 * time.Millisecond) // the second begins after one, and runs go on for twelve
+		if ran.Load() == 0 {
+			t.Error("nothing has run")
+		}
+		time.Sleep(13 * time.Second)
+		if back := table.unmarked.Load(); ran.Load() != n || back == 0 {
+			t.Errorf("%d of %d ran, %d had gone back", ran.Load(), n, back)
+		}
+	})
 }

@@ -63,6 +63,7 @@ type line struct {
 	running  int           // workers, never more than the capacity
 	coming   int           // those among them that have not asked for a task yet
 	runTakes time.Duration // of late
+	ranLast  time.Time     // when a run ended last
 }
 
 func newLine(cfg queue_job.Config, d *database) (*line, error) {

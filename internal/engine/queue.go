@@ -339,11 +339,12 @@ func (q *queue) putBack(now int64, tasks []*task, longest time.Duration) {
 	}
 }
 
-// again takes a row that was settled to run again. It reports false, and forgets the row, if there is no room.
+// again takes a row that was settled to run again, or handed back. It reports false, and forgets the row, if there is no
+// room.
 func (q *queue) again(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.roomIn(levelOf(t.Priority), true) <= 0 {
+	if q.roomIn(levelOf(t.Priority), t.timed()) <= 0 {
 		q.leave(t)
 		q.depart(t)
 		return false

@@ -44,6 +44,7 @@ type kind int
 const (
 	settle   kind = iota // write the verdict of a run
 	unmark               // it was marked, but not started
+	handBack             // the same, and it waits in memory on
 	failLost             // the last run that could be lost was lost
 )
 
@@ -83,6 +84,13 @@ func (s *settler) undo(lease *keeper.Lease, tasks ...*task) {
 			t.alone = false
 		}
 		s.push(&outcome{task: t, act: act{kind: unmark, term: lease.Term}})
+	}
+}
+
+// handBack is undo for tasks that are to start later, under the same lease.
+func (s *settler) handBack(lease *keeper.Lease, tasks ...*task) {
+	for _, t := range tasks {
+		s.push(&outcome{task: t, act: act{kind: handBack, term: lease.Term}})
 	}
 }
 
@@ -232,9 +240,12 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ok
 	if written < len(group) && !group[0].failed {
 		l.log.Info(l.about, fmt.Sprintf("%d of %d outcomes dropped: a later term took the jobs over, or they were finished by other means", len(group)-written, len(group)))
 	}
-	if act.kind == settle && !act.final() && written == len(group) {
+	switch {
+	case act.kind == handBack:
+		s.waitAgain(tasks)
+	case act.kind == settle && !act.final() && written == len(group):
 		s.runAgain(act, tasks)
-	} else {
+	default:
 		l.queue.forget(tasks...)
 	}
 	return true
@@ -243,7 +254,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ok
 func (s *settler) send(ctx context.Context, act act, ids []uint64) (written int, err error) {
 	jobs := s.line.jobs
 	switch {
-	case act.kind == unmark:
+	case act.kind == unmark, act.kind == handBack:
 		return len(ids), jobs.UnmarkJobs(ctx, ids, act.term)
 	case act.kind == failLost:
 		return jobs.FailLost(ctx, ids, act.term, lostBeforeFailed-1)
@@ -252,6 +263,23 @@ func (s *settler) send(ctx context.Context, act act, ids []uint64) (written int,
 	default:
 		return jobs.PutBack(ctx, ids, act.term, int32(act.status), act.wait.Seconds(), act.retried)
 	}
+}
+
+// waitAgain keeps tasks in memory as they were before they were marked. Whether their rows are still as they were read is
+// for the next mark to say.
+func (s *settler) waitAgain(tasks []*task) {
+	l := s.line
+	for _, t := range tasks {
+		if l.held.Load() != t.lease {
+			l.queue.forget(t)
+			continue
+		}
+		again := &task{Row: t.Row, due: t.due, placed: t.placed}
+		again.Term = 0
+		again.Attempts--
+		l.queue.again(again)
+	}
+	signal(l.rowsCame)
 }
 
 // runAgain keeps tasks in memory that fall due soon, so that they start on time; the others come back with a sweep.

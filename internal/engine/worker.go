@@ -187,9 +187,11 @@ func (l *line) finish(ctx context.Context, t *task, cause, err error) {
 	if t.alone {
 		<-l.alone
 	}
-	job, took := &t.job, time.Since(t.started)
+	ended := time.Now()
+	job, took := &t.job, ended.Sub(t.started)
 	l.mu.Lock()
 	smooth(&l.runTakes, took)
+	l.ranLast = ended
 	l.leave(t)
 	l.mu.Unlock()
 	v, dropped := l.judge(t, job, cause, err)

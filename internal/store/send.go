@@ -252,8 +252,9 @@ func each[T any](places func(*T) []any) func(*sql.Rows) ([]T, error) {
 	}
 }
 
-// whole is where a column of whole numbers is scanned to, in which NULL stands for 0. Left to itself, database/sql looks at the types on both sides by
-// reflection for each number of each row, and where they differ, writes it as text to read it again.
+// whole is where a column of whole numbers is scanned to, in which NULL stands for 0. Left to itself, database/sql looks at
+// the types on both sides by reflection for each number of each row, and where they differ, writes it as text to read it
+// again.
 type whole[T int | int32 | int64 | uint64] struct{ to *T }
 
 func (w whole[T]) Scan(value any) error {
@@ -292,7 +293,7 @@ func (w wholeOr[T]) Scan(value any) error {
 type text struct{ to *string }
 
 func (t text) Scan(value any) error {
-	if value == nil {
+	if value == nil { // mostly: the next line allocates
 		*t.to = ""
 		return nil
 	}
