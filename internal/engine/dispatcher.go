@@ -143,7 +143,7 @@ func (l *line) awaitWork(ctx context.Context, room, early int) {
 	}
 	now := l.clock.now()
 	if due, ok := l.queue.nextDue(); ok && room > 0 {
-		wait = time.Duration(due-now) * time.Millisecond
+		wait = min(wait, time.Duration(due-now)*time.Millisecond)
 	}
 	wait = min(wait, l.nextForEarly(now, early))
 	var permit chan struct{} // nil: none is wanted

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -133,5 +136,32 @@ func TestABatchNeedsATokenForEachOfItsJobs(t *testing.T) {
 	n, _ := g.open(now, readyTasks(9, noon))
 	if g.enter(now, n); n != 5 || g.tokens(now) > 0.001 {
 		t.Fatalf("open for %d, tokens left %v", n, g.tokens(now))
+	}
+}
+
+func TestTheGateOpensInTimeWhateverFallsDueLater(t *testing.T) {
+	for what, configure := range map[string]func(*queue_job.Config){
+		"rate": func(c *queue_job.Config) { c.RatePerSecond, c.RateBurst = 20, 1 },
+		"batch": func(c *queue_job.Config) {
+			c.BatchSize, c.BatchWait = 10, 50*time.Millisecond
+			c.HandleBatchFunc = func(ctx context.Context, jobs []*queue_job.Job) error { return nil }
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, stop := dispatching(t, &slow{takes: time.Millisecond}, func(uint64) {})
+			defer stop()
+			configure(&l.cfg)
+			l.mu.Lock()
+			l.gate = newGate(&l.cfg, time.Now())
+			l.mu.Unlock()
+			l.offer(lease, &store.Row{ID: 2, CreateTime: 1, StartTime: 5003})
+			l.offer(lease, &store.Row{ID: 1, CreateTime: 1})
+			time.Sleep(100 * time.Millisecond)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.ranLast.IsZero() {
+				t.Errorf("%s: nothing has run after 100 ms", what)
+			}
+		})
 	}
 }
