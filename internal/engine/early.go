@@ -127,12 +127,13 @@ func (l *line) surplus(now time.Time, markTakes time.Duration) []*task {
 	return surplus
 }
 
-// readyFor is for how long the first ready task has waited while all workers are at work. The caller holds the lock.
+// readyFor is for how long the first ready task has waited while all workers are at work; 0: that is not so. The caller
+// holds the lock.
 func (l *line) readyFor(now time.Time) time.Duration {
 	if l.gate != nil || len(l.ready) == 0 || l.running < l.cfg.WorkerPoolCapacity {
 		return 0
 	}
-	return now.Sub(l.ready[0].since)
+	return max(1, now.Sub(l.ready[0].since))
 }
 
 // nextForEarly is in what time something is to be done about tasks that are, or may be, marked before their time.
@@ -146,8 +147,12 @@ func (l *line) nextForEarly(now int64, room int) time.Duration {
 	if len(l.early) > 0 {
 		wait = min(wait, time.Duration(l.early[0].due-now)*time.Millisecond, surplusAfter)
 	}
-	if waited := l.readyFor(time.Now()); waited > 0 {
-		wait = min(wait, max(surplusAfter-waited, surplusAfter/10))
+	switch waited := l.readyFor(time.Now()); {
+	case waited == 0:
+	case waited < surplusAfter:
+		wait = min(wait, surplusAfter-waited)
+	default:
+		wait = min(wait, surplusAfter)
 	}
 	return wait
 }

@@ -261,3 +261,36 @@ func TestWhatGoesBackWaitsInMemoryAndRunsInItsTurn(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatGoesBackGoesWhereItStoodHoweverFullTheQueueIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &slow{takes: 2 * time.Millisecond}
+		var runs atomic.Int64
+		var late atomic.Int64 // by how many places, at most
+		takes := atomic.Int64{}
+		takes.Store(int64(time.Millisecond))
+		l, stop := dispatching(t, table, func(id uint64) {
+			late.Store(max(late.Load(), runs.Add(1)-int64(id)))
+			time.Sleep(time.Duration(takes.Load()))
+		})
+		defer stop()
+		next := uint64(1)
+		feed := func(millis int) {
+			for range millis {
+				for room, _ := l.queue.room(0, false); room > 0; room-- {
+					l.offer(lease, &store.Row{ID: next, CreateTime: 1})
+					next++
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		feed(200)
+		takes.Store(int64(5 * time.Second))
+		feed(7000)
+		takes.Store(int64(time.Millisecond))
+		feed(7000)
+		if back := table.unmarked.Load(); back == 0 || late.Load() > 50 || runs.Load() < 2000 {
+			t.Errorf("%d went back; of %d runs one came %d places late", back, runs.Load(), late.Load())
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"math"
@@ -339,12 +340,11 @@ func (q *queue) putBack(now int64, tasks []*task, longest time.Duration) {
 	}
 }
 
-// again takes a row that was settled to run again, or handed back. It reports false, and forgets the row, if there is no
-// room.
+// again takes a row that was settled to run again. It reports false, and forgets the row, if there is no room.
 func (q *queue) again(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.roomIn(levelOf(t.Priority), t.timed()) <= 0 {
+	if q.roomIn(levelOf(t.Priority), true) <= 0 {
 		q.leave(t)
 		q.depart(t)
 		return false
@@ -352,6 +352,20 @@ func (q *queue) again(t *task) bool {
 	q.push(t)
 	q.leaveWaiting(t)
 	return true
+}
+
+// waitOn takes a row back to where it stood before it was picked, whatever the room.
+func (q *queue) waitOn(t *task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.timed() {
+		q.push(t)
+	} else {
+		v := &q.levels[levelOf(t.Priority)]
+		i, _ := slices.BinarySearchFunc(v.fresh, t.ID, func(t *task, id uint64) int { return cmp.Compare(t.ID, id) })
+		v.fresh = slices.Insert(v.fresh, i, t)
+	}
+	q.leaveWaiting(t)
 }
 
 // leaveWaiting gives the place of a row back that waits on. In order, the key's others wait for it.

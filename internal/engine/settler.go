@@ -277,7 +277,7 @@ func (s *settler) waitAgain(tasks []*task) {
 		again := &task{Row: t.Row, due: t.due, placed: t.placed}
 		again.Term = 0
 		again.Attempts--
-		l.queue.again(again)
+		l.queue.waitOn(again)
 	}
 	signal(l.rowsCame)
 }
