@@ -13,7 +13,7 @@ import (
 // They are sent before the second begins; what is marked early waits here for its time.
 const (
 	markedEarly  = 100 * time.Millisecond // so long before their time
-	earlyMax     = 4 * batchRowsMax       // so many, and no more than the workers start within as long a time
+	earlyMax     = 4 * batchRowsMax       // so many beyond the free workers, and no more than start within as long a time
 	surplusAfter = time.Second            // what is marked and waits this long for a worker may have to go back
 )
 
@@ -75,14 +75,13 @@ func (l *line) holdEarly(marked []*task) (due []*task) {
 	now := l.clock.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range marked {
+	return slices.DeleteFunc(marked, func(t *task) bool {
 		if t.due > now {
 			heap.Push(&l.early, t)
-		} else {
-			due = append(due, t)
+			return true
 		}
-	}
-	return due
+		return false
+	})
 }
 
 // fallenDue takes those of the tasks that were marked early whose time has come.
@@ -117,8 +116,8 @@ func (l *line) surplus(now time.Time, markTakes time.Duration) []*task {
 	if waited < surplusAfter {
 		return nil
 	}
-	if none := min(waited, now.Sub(l.ranLast)); none >= surplusAfter { // has ended for so long
-		l.runTakes = max(l.runTakes, none)
+	if stuck := min(waited, now.Sub(l.ranLast)); stuck >= surplusAfter { // no run has ended since
+		l.runTakes = max(l.runTakes, stuck)
 	}
 	keep := min(len(l.ready), max(2*aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes), l.startedWithin(surplusAfter)))
 	surplus := slices.Clone(l.ready[keep:])

@@ -177,7 +177,7 @@ type goroutines struct{}
 func (goroutines) Submit(work func()) error             { go work(); return nil }
 func (goroutines) ReleaseContext(context.Context) error { return nil }
 
-// dispatching returns a line with ten workers that dispatches until the test's bubble ends it.
+// dispatching returns a line with ten workers that dispatches until it is stopped, in virtual time.
 func dispatching(t *testing.T, table *slow, handler func(id uint64)) (l *line, stop func()) {
 	l = lineAt(5_000_000)
 	l.jobs, l.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10

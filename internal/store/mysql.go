@@ -64,8 +64,8 @@ func mysqlFamily(name string) dialect {
 }
 
 // inRanges says that the id is one of these. Ids that follow each other, as those of a backlog do, are a range: MariaDB marks
-// 200,000 of them, by the thousand, in 0.6 s instead of 1.0 s. A range ends before its last id, which
-// is named by itself: the server locks the row behind a range too, and that must be no other's.
+// 200,000 of them, by the thousand, in 0.6 s instead of 1.0 s. A range ends before its last id, which is named by itself:
+// the server locks the row behind a range too, and that must be no other's.
 func inRanges(ids []uint64) string {
 	const worthIt = 8
 	ids = slices.Clone(ids)
