@@ -4,15 +4,20 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// settler writes what came of the runs of one job type: all outcomes that have gathered while the last batch was
-// written, alike ones in one statement. An outcome is kept until it is written or the table says that it is not ours to
-// write any more; while the database is away, they wait.
+// settleEvery is how long outcomes gather, from one statement's beginning to the next one's: each is a commit. The first
+// after a pause does not wait.
+const settleEvery = 8 * time.Millisecond
+
+// settler writes what came of the runs of one job type: all outcomes that have gathered since the last batch, alike ones
+// in one statement. An outcome is kept until it is written or the table says that it is not ours to write any more; while
+// the database is away, they wait.
 type settler struct {
 	line     *line
 	instance string
@@ -22,6 +27,7 @@ type settler struct {
 	lost    []store.Attempt // runs of other processes, for the log only
 	writing int             // taken from pending and not yet written
 	came    chan struct{}
+	full    chan struct{} // there are enough for a statement
 }
 
 // outcome is what is to be written about one task.
@@ -49,7 +55,7 @@ const (
 )
 
 func newSettler(l *line, instance string) *settler {
-	return &settler{line: l, instance: instance, came: make(chan struct{}, 1)}
+	return &settler{line: l, instance: instance, came: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
 // add takes the verdict of a run that has ended.
@@ -119,8 +125,12 @@ func (s *settler) attempt(t *task, outcome, reason string, started int64) *store
 func (s *settler) push(o *outcome) {
 	s.mu.Lock()
 	s.pending = append(s.pending, o)
+	full := len(s.pending) >= batchRowsMax
 	s.mu.Unlock()
 	signal(s.came)
+	if full {
+		signal(s.full)
+	}
 }
 
 // waiting is how many outcomes are not written yet.
@@ -133,7 +143,9 @@ func (s *settler) waiting() int {
 // run writes outcomes until ctx ends.
 func (s *settler) run(ctx context.Context) {
 	wait, size := retryFirst, newBatchSize()
+	var began time.Time
 	for ctx.Err() == nil {
+		s.gather(ctx, time.Until(began.Add(settleEvery)), size.rows)
 		outcomes := s.take(size.rows)
 		if len(outcomes) == 0 {
 			select {
@@ -142,6 +154,7 @@ func (s *settler) run(ctx context.Context) {
 			}
 			continue
 		}
+		began = time.Now()
 		failed := s.write(ctx, outcomes)
 		size.after(len(failed) == 0)
 		if s.putBack(failed); len(failed) == 0 {
@@ -150,6 +163,20 @@ func (s *settler) run(ctx context.Context) {
 		}
 		sleep(ctx, wait)
 		wait = min(2*wait, retryLongest)
+	}
+}
+
+// gather lets outcomes come together for a while, unless there are enough, or the next job of a key waits for them.
+func (s *settler) gather(ctx context.Context, d time.Duration, enough int) {
+	if d <= 0 || s.line.queue.keys.most > 0 || s.waiting() >= enough {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.full:
+	case <-ctx.Done():
 	}
 }
 
