@@ -13,7 +13,7 @@ import (
 const (
 	tailRowsMax = 2000
 	tailFast    = 2 * time.Millisecond   // between polls while there is traffic
-	tailSlow    = 100 * time.Millisecond // when there is none
+	tailSlow    = 100 * time.Millisecond // when there has been none for a second
 )
 
 // tail finds new rows of all held types by their ids, with one query by primary key. It is the fast path: milliseconds
@@ -57,7 +57,7 @@ func (d *database) follow(ctx context.Context) {
 		case found:
 			delay = tailFast
 		default:
-			delay = min(delay*5/4, tailSlow)
+			delay = min(delay*9/8, tailSlow)
 		}
 		timer := time.NewTimer(delay)
 		select {
