@@ -24,6 +24,7 @@ type dialect struct {
 	version   string
 	pid       func(ctx context.Context, d *database) (int, error)
 	snapshot  []string // begin a transaction that sees every table as it is now
+	oneWriter bool     // more connections would wait for each other, by sleeping
 
 	// How the bare loop names its indexes, and how it says that the id is one of these, which follow each other.
 	byDue, byPrimary string
@@ -101,7 +102,12 @@ func dropDatabase(ctx context.Context, admin *sql.DB, name string) (err error) {
 	return err
 }
 
+// connect opens so many connections, or as many as it is of use to have.
 func (d *database) connect(ctx context.Context, connections int) error {
+	if d.dialect.oneWriter {
+		connections = 1
+		d.SetMaxOpenConns(1)
+	}
 	d.SetMaxIdleConns(connections)
 	for range connections {
 		conn, err := d.Conn(ctx)

@@ -25,6 +25,7 @@ var sqlite = dialect{
 		return sql.OpenDB(countingConnector{connector, sent}), nil
 	},
 	version:   "SELECT sqlite_version()",
+	oneWriter: true,
 	snapshot:  []string{"BEGIN", "SELECT COUNT(*) FROM sqlite_master"},
 	byDue:     "INDEXED BY async_job_due",
 	byPrimary: "NOT INDEXED",
