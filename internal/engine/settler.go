@@ -25,9 +25,10 @@ type settler struct {
 	mu      sync.Mutex
 	pending []*outcome
 	lost    []store.Attempt // runs of other processes, for the log only
+	awaited bool            // something waits for one of pending
 	writing int             // taken from pending and not yet written
 	came    chan struct{}
-	full    chan struct{} // there are enough for a statement
+	enough  chan struct{} // pending fills a statement, or is awaited
 }
 
 // outcome is what is to be written about one task.
@@ -55,7 +56,7 @@ const (
 )
 
 func newSettler(l *line, instance string) *settler {
-	return &settler{line: l, instance: instance, came: make(chan struct{}, 1), full: make(chan struct{}, 1)}
+	return &settler{line: l, instance: instance, came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
 }
 
 // add takes the verdict of a run that has ended.
@@ -125,11 +126,12 @@ func (s *settler) attempt(t *task, outcome, reason string, started int64) *store
 func (s *settler) push(o *outcome) {
 	s.mu.Lock()
 	s.pending = append(s.pending, o)
-	full := len(s.pending) >= batchRowsMax
+	s.awaited = s.awaited || s.isAwaited(o)
+	enough := s.awaited || len(s.pending) >= batchRowsMax
 	s.mu.Unlock()
 	signal(s.came)
-	if full {
-		signal(s.full)
+	if enough {
+		signal(s.enough)
 	}
 }
 
@@ -144,8 +146,11 @@ func (s *settler) waiting() int {
 func (s *settler) run(ctx context.Context) {
 	wait, size := retryFirst, newBatchSize()
 	var began time.Time
-	for ctx.Err() == nil {
+	for {
 		s.gather(ctx, time.Until(began.Add(settleEvery)), size.rows)
+		if ctx.Err() != nil {
+			return
+		}
 		outcomes := s.take(size.rows)
 		if len(outcomes) == 0 {
 			select {
@@ -166,18 +171,34 @@ func (s *settler) run(ctx context.Context) {
 	}
 }
 
-// gather lets outcomes come together for a while, unless there are enough, or the next job of a key waits for them.
-func (s *settler) gather(ctx context.Context, d time.Duration, enough int) {
-	if d <= 0 || s.line.queue.keys.most > 0 || s.waiting() >= enough {
+// gather lets outcomes come together for a while, until they fill a statement or one is awaited.
+func (s *settler) gather(ctx context.Context, d time.Duration, rows int) {
+	if d <= 0 {
 		return
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.full:
-	case <-ctx.Done():
+	for !s.gathered(rows) {
+		select {
+		case <-timer.C:
+			return
+		case <-s.enough: // or it was, for what has been taken
+		case <-ctx.Done():
+			return
+		}
 	}
+}
+
+func (s *settler) gathered(rows int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.awaited || len(s.pending) >= rows
+}
+
+// isAwaited reports whether something waits for the outcome to be written: the next job of its key, its own next run, or,
+// after a suspect, the line.
+func (s *settler) isAwaited(o *outcome) bool {
+	return s.line.queue.keys.most > 0 && o.Key != "" || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
 }
 
 // take takes what has gathered, but no more than so many.
@@ -187,6 +208,7 @@ func (s *settler) take(most int) []*outcome {
 	n := min(most, len(s.pending))
 	batch := s.pending[:n:n]
 	s.pending = s.pending[n:]
+	s.awaited = s.awaited && len(s.pending) > 0
 	s.writing = n
 	return batch
 }

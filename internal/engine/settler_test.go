@@ -23,6 +23,10 @@ func (s *settled) Finish(_ context.Context, ids []uint64, _ int64, _ int32) (int
 	return len(ids), nil
 }
 
+func (s *settled) PutBack(_ context.Context, ids []uint64, _ int64, _ int32, _ float64, _ int32) (int, error) {
+	return s.Finish(context.Background(), ids, 0, 0)
+}
+
 // settling returns a line whose settler runs until the test ends, in virtual time.
 func settling(t *testing.T) (*line, *settled) {
 	l, table := lineAt(5_000_000), &settled{}
@@ -34,9 +38,14 @@ func settling(t *testing.T) (*line, *settled) {
 
 func (l *line) succeed(jobs int) {
 	for range jobs {
-		l.settler.add(&task{Row: store.Row{Term: 7}, lease: lease, run: &run{}}, verdict{status: queue_job.JobStatusSuccess}, 0)
+		l.end(store.Row{}, verdict{status: queue_job.JobStatusSuccess}, false)
 	}
 	synctest.Wait()
+}
+
+func (l *line) end(row store.Row, v verdict, alone bool) {
+	row.Term = 7
+	l.settler.add(&task{Row: row, lease: lease, run: &run{}, alone: alone}, v, 0)
 }
 
 func TestOutcomesThatFollowEachOtherShareAStatementAndTheFirstDoesNotWait(t *testing.T) {
@@ -72,13 +81,31 @@ func TestOutcomesThatFillAStatementDoNotWait(t *testing.T) {
 	})
 }
 
-func TestAnOutcomeForWhichTheNextJobOfAKeyWaitsIsWrittenAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, table := settling(t)
-		l.queue.keys = newKeys(1, false, 10)
-		l.succeed(1)
-		if l.succeed(1); table.statements.Load() != 2 {
-			t.Errorf("%d are written", table.jobs.Load())
-		}
-	})
+func TestAnOutcomeForWhichSomethingWaitsIsWrittenAtOnce(t *testing.T) {
+	success, again := verdict{status: queue_job.JobStatusSuccess}, verdict{status: queue_job.JobStatusContinue}
+	later := again
+	later.wait = time.Minute
+	for _, c := range []struct {
+		what  string
+		row   store.Row
+		v     verdict
+		alone bool
+		waits bool
+	}{
+		{"a success", store.Row{}, success, false, true},
+		{"that of a key's job", store.Row{Key: "k"}, success, false, false},
+		{"that of a suspect", store.Row{}, success, true, false},
+		{"a continuation at once", store.Row{}, again, false, false},
+		{"a continuation in a minute", store.Row{}, later, false, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, table := settling(t)
+			l.queue.keys = newKeys(1, false, 10)
+			l.succeed(1)
+			l.end(c.row, c.v, c.alone)
+			if synctest.Wait(); (table.jobs.Load() == 1) != c.waits {
+				t.Errorf("%s: %d are written", c.what, table.jobs.Load())
+			}
+		})
+	}
 }

@@ -13,6 +13,7 @@ import (
 const (
 	tailRowsMax = 2000
 	tailFast    = 2 * time.Millisecond   // between polls while there is traffic
+	tailQuiet   = 25 * time.Millisecond  // when there has been none for a while, so that most polls find nothing
 	tailSlow    = 100 * time.Millisecond // when there has been none for a second
 )
 
@@ -49,7 +50,7 @@ func (d *database) follow(ctx context.Context) {
 				following = true
 			}
 		} else {
-			found, err = d.poll(lines, delay == tailSlow)
+			found, err = d.poll(lines, delay >= tailQuiet)
 		}
 		switch {
 		case trouble.on(ctx, err):
