@@ -128,7 +128,7 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 	defer l.mu.Unlock()
 	perCall := max(1, l.cfg.BatchSize)
 	ahead := aheadOf(perCall*l.cfg.WorkerPoolCapacity, l.runTakes, markTakes)
-	free := perCall * (l.cfg.WorkerPoolCapacity - l.running)
+	free := perCall * l.freeWorkers()
 	if free == 0 && len(l.ready) > ahead/2 {
 		return 0
 	}

@@ -32,8 +32,7 @@ func (l *line) roomForEarly() int {
 	if l.runTakes > 0 {
 		most = min(most, l.startedWithin(markedEarly))
 	}
-	free := l.cfg.WorkerPoolCapacity - l.running
-	return max(0, min(batchRowsMax, free+most-len(l.ready)-len(l.early)))
+	return max(0, min(batchRowsMax, l.freeWorkers()+most-len(l.ready)-len(l.early)))
 }
 
 // startedWithin is how many tasks the workers start in a while. The caller holds the lock, and something has run.

@@ -55,7 +55,7 @@ func atWork(t *testing.T, jobs stood, since time.Duration) (l *line, ctx context
 	one := &task{Row: store.Row{ID: 1, Term: 7}, lease: leaseIn(t), run: &run{cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7}}}
 	one.job.Through(jobs)
 	l.ready = []*task{one}
-	l.nextReady()
+	l.nextReady(false)
 	one.begun.Store(true)
 	return l, ctx
 }
@@ -110,7 +110,7 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 	}
 	l.makeReady(tasks)
 	for range tasks {
-		l.nextReady()
+		l.nextReady(false)
 	}
 	for n, i := range []int{2, 4, 0, 3, 1} {
 		l.leave(tasks[i])

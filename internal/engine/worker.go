@@ -28,8 +28,10 @@ func (l *line) start(marked []*task) {
 	l.mu.Unlock()
 	for range more {
 		if err := l.pool.Submit(l.work); err != nil { // only a pool that was released says no
-			l.workerCame()
-			l.workerLeft()
+			l.mu.Lock()
+			l.coming--
+			l.running--
+			l.mu.Unlock()
 		}
 	}
 }
@@ -45,7 +47,6 @@ func (l *line) makeReady(marked []*task) {
 
 // work runs ready tasks, one call after the other, until there are none that may start.
 func (l *line) work() {
-	l.workerCame()
 	ended := false
 	defer func() {
 		if !ended { // a handler took the goroutine down with runtime.Goexit; the dispatcher starts another
@@ -53,8 +54,8 @@ func (l *line) work() {
 			signal(l.rowsCame)
 		}
 	}()
-	for {
-		t, others := l.nextReady()
+	for came := true; ; came = false {
+		t, others := l.nextReady(came)
 		switch {
 		case t == nil:
 			ended = true
@@ -67,10 +68,14 @@ func (l *line) work() {
 	}
 }
 
-// nextReady takes the ready tasks of the next call; if none may start, the worker that asks leaves.
-func (l *line) nextReady() (first *task, others []*task) {
+// nextReady takes the ready tasks of the next call; if none may start, the worker that asks leaves. One that has come takes
+// its first in the same breath: otherwise it would seem to be at work, and its task to need another worker.
+func (l *line) nextReady(came bool) (first *task, others []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if came {
+		l.coming--
+	}
 	now := time.Now()
 	n, _ := l.gate.open(now, l.ready)
 	if n == 0 {
@@ -129,11 +134,9 @@ func (l *line) leave(t *task) {
 	l.atWork = l.atWork[:last]
 }
 
-func (l *line) workerCame() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.coming--
-}
+// freeWorkers is how many more tasks, or calls, the workers would begin at once if none were ready. The caller holds the
+// lock.
+func (l *line) freeWorkers() int { return l.cfg.WorkerPoolCapacity - l.running + l.coming }
 
 func (l *line) workerLeft() {
 	l.mu.Lock()
