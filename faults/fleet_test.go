@@ -18,7 +18,7 @@ import (
 )
 
 func TestAFleetUnderRandomKillsKeepsItsLeasesWithFewStatementsAndNoDeadlock(t *testing.T) {
-	eachServer(t, func(x *trial) {
+	eachServerInTurn(t, func(x *trial) { // twenty processes are many for a machine
 		instances, types, lasts, bound := repeat(20, 6), repeat(50, 20), time.Duration(repeat(300, 12))*time.Second, lock+time.Second
 		dice := x.dice()
 		x.auditLeaseStatements()
