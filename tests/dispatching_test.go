@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -587,6 +588,34 @@ func TestAHighJobOvertakesAMillion(t *testing.T) {
 	}
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
 		overtake(t, d, backlog, func(*queue_job.Config) {})
+	})
+}
+
+// An UPDATE along the due index would lock rows whose priority is as it should be, and deadlock with whoever settles them.
+func TestLookingForPrioritiesThatAreNoneWaitsForNobody(t *testing.T) {
+	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		addRows(t, d.DB, 3, func(i int) row { return row{priority: 9 * (i % 2)} })
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := d.DB.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := tx.Exec("UPDATE async_job_tab SET job_status = 1 WHERE id IN (1, 3)"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := st.TamePriorities(ctx, []int32{1}); err != nil {
+			t.Fatal(err)
+		}
+		if n := number(t, d.DB, "SELECT priority FROM async_job_tab WHERE id = 2"); n != 2 {
+			t.Errorf("priority %d", n)
+		}
 	})
 }
 

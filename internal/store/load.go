@@ -191,12 +191,24 @@ func Lanes() (lanes []Lane) {
 	return lanes
 }
 
-// TamePriorities gives pending rows with a priority that is none, which somebody inserted by hand, the nearest one.
+// TamePriorities gives pending rows with a priority that is none, which somebody inserted by hand, the nearest one. It looks
+// for them first: an UPDATE along the due index would lock the rows beside them too, and deadlock with who settles those.
 func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
-	const lowest, most = -1, 2
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET priority = CASE WHEN priority < %d THEN %d ELSE %d END WHERE job_type IN (%s) AND (job_status IN (0, 3, 4) OR job_status IS NULL) AND (priority < %d OR priority > %d)",
-		s.jobs, s.byDue, lowest, lowest, most, numbers(types), lowest, most))
-	return wrap("set priorities right", err)
+	const lowest, most, together = -1, 2, 1000
+	wild := fmt.Sprintf("(job_status IN (0, 3, 4) OR job_status IS NULL) AND (priority < %d OR priority > %d)", lowest, most)
+	for {
+		ids, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE job_type IN (%s) AND %s AND id > 0 LIMIT %d",
+			s.jobs, s.byDue, numbers(types), wild, together))
+		changed := 0
+		if err == nil && len(ids) > 0 {
+			args := s.arguments()
+			changed, err = s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET priority = CASE WHEN priority < %d THEN %d ELSE %d END WHERE %s AND %s",
+				s.jobs, s.byPrimary, lowest, lowest, most, args.in(s, ids), wild), args.list...)
+		}
+		if err != nil || changed == 0 || len(ids) < together {
+			return wrap("set priorities right", err)
+		}
+	}
 }
 
 func (d dialect) lane(jobType int32, l Lane) string {
