@@ -23,22 +23,18 @@ const (
 // Each lane is gone through from its head to its end, and again a second later, whatever the others do: a long backlog
 // in one does not keep the due jobs of another waiting.
 func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
-	var heads []store.Place
+	var rounds []round
 	var abandoned int
 	var looks looks
 	l.insist(ctx, lease, &looks, func(ctx context.Context) error {
 		return l.jobs.TamePriorities(ctx, []int32{l.cfg.JobType})
 	})
 	l.insist(ctx, lease, &looks, func(ctx context.Context) (err error) {
-		heads, abandoned, err = l.heads(ctx)
+		rounds, abandoned, err = l.firstRounds(ctx)
 		return err
 	})
 	if abandoned > 0 {
 		l.log.Warn(l.about, fmt.Sprintf("%d jobs left alone: they fell due more than FirstPullDay = %d days before the start; set it to -1 to run them", abandoned, l.cfg.FirstPullDay))
-	}
-	rounds := make([]round, len(heads))
-	for i, head := range heads {
-		rounds[i] = roundFrom(head)
 	}
 	l.missed.Store(false)
 	for ctx.Err() == nil {
@@ -160,30 +156,35 @@ func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, looks *looks, 
 	}
 }
 
-// heads returns where loading begins in each lane: at its head, or behind the abandoned rows, which it counts.
-func (l *line) heads(ctx context.Context) (places []store.Place, abandoned int, err error) {
+// firstRounds begin at the lanes' heads, or behind the abandoned rows, which it counts. Where a head is looked for and not
+// there, the round is over: most lanes are empty, and each is a part of a long statement.
+func (l *line) firstRounds(ctx context.Context) (rounds []round, abandoned int, err error) {
+	var places []store.Place
 	for _, lane := range store.Lanes() {
-		places = append(places, store.Place{Lane: lane, StartTime: 1})
+		place := store.Place{Lane: lane, StartTime: 1}
+		places, rounds = append(places, place), append(rounds, roundFrom(place))
 	}
 	if l.since == 0 {
-		return places, 0, nil
+		return rounds, 0, nil
 	}
 	heads, err := l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, 1)
 	if err != nil {
 		return nil, 0, err
 	}
 	for i, head := range heads {
-		if len(head) == 0 || !l.abandoned(&head[0]) {
-			continue
+		switch {
+		case len(head) == 0:
+			rounds[i].ended = time.Now()
+		case l.abandoned(&head[0]):
+			place, n, err := l.jobs.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.since, l.upTo)
+			if err != nil {
+				return nil, 0, err
+			}
+			rounds[i] = roundFrom(place)
+			abandoned += n
 		}
-		place, n, err := l.jobs.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.since, l.upTo)
-		if err != nil {
-			return nil, 0, err
-		}
-		places[i] = place
-		abandoned += n
 	}
-	return places, abandoned, nil
+	return rounds, abandoned, nil
 }
 
 // insist repeats a look at the table until it succeeds or ctx ends.
