@@ -38,7 +38,7 @@ func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 	l.cfg.WorkerPoolCapacity, l.runTakes = 10, 5*time.Millisecond
 	const markTakes, ahead = time.Millisecond, 20
 	for _, c := range []struct{ running, ready, want int }{
-		{10, ahead, 0}, {10, ahead/2 + 1, 0}, {10, ahead / 2, ahead / 2}, {10, 0, ahead}, {9, ahead, 1}, {0, 0, 10 + ahead},
+		{10, ahead, 0}, {10, ahead/2 + 1, 0}, {10, ahead / 2, ahead / 2}, {10, 0, ahead}, {9, ahead, 0}, {9, ahead / 2, 1 + ahead/2}, {0, 0, 10 + ahead},
 	} {
 		l.running, l.ready = c.running, make([]*task, c.ready)
 		if got := l.roomForMarks(markTakes); got != c.want {

@@ -129,7 +129,7 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 	perCall := max(1, l.cfg.BatchSize)
 	ahead := aheadOf(perCall*l.cfg.WorkerPoolCapacity, l.runTakes, markTakes)
 	free := perCall * l.freeWorkers()
-	if free == 0 && len(l.ready) > ahead/2 {
+	if len(l.ready)-free > ahead/2 {
 		return 0
 	}
 	return min(batchRowsMax, l.gate.marks(time.Now(), len(l.ready)), free+ahead-len(l.ready))
