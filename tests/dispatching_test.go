@@ -663,7 +663,9 @@ func overtake(t *testing.T, d dbtest.Database, backlog int, change func(*queue_j
 
 func TestLowJobsAreNotStarvedWhileHighOnesKeepComing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		addRows(t, d.DB, 100, func(i int) row { return row{priority: -1} })
+		aHigh := func(int) row { return row{priority: 1} }
+		addRows(t, d.DB, 100, func(int) row { return row{priority: -1} })
+		addRows(t, d.DB, 2000, aHigh) // so many that the next ones come in time also when an INSERT stalls
 		var low, high atomic.Int64
 		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 2, QueueMaxSize: 300, LoadLimit: 100, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
 			if job.Id <= 100 {
@@ -678,8 +680,8 @@ func TestLowJobsAreNotStarvedWhileHighOnesKeepComing(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d of 100 low jobs ran beside %d high ones", low.Load(), high.Load())
 			}
-			if waiting := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND priority = 1"); waiting < 500 {
-				addRows(t, d.DB, 500, func(int) row { return row{priority: 1} })
+			if waiting := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND priority = 1"); waiting < 2000 {
+				addRows(t, d.DB, 500, aHigh)
 			}
 		}
 		if high.Load() < 5*low.Load() {
