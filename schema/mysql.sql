@@ -1,7 +1,9 @@
 -- The tables of persistent-queue on MySQL and MariaDB. One column or key per line: schema.Migrate adds the lines that
 -- an existing table lacks.
 
--- One row per job. Business code inserts it; the first seven columns are all it needs to know.
+-- One row per job. Business code inserts it; the first seven columns are all it needs to know. A job without a key has
+-- nothing but NULLs in the unique key: if only some were, Galera would take the jobs for equal, and of two that are
+-- committed on two nodes at one moment it would refuse one.
 CREATE TABLE IF NOT EXISTS async_job_tab (
   id          bigint unsigned NOT NULL AUTO_INCREMENT,
   params      varchar(4096) COLLATE utf8mb4_unicode_ci NOT NULL DEFAULT '',
@@ -15,7 +17,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   retries     int NOT NULL DEFAULT 0 COMMENT 'runs that failed and were followed by another',
   lost        tinyint NOT NULL DEFAULT 0 COMMENT 'runs whose process died',
   job_key     varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'business key',
-  key_unique  tinyint DEFAULT NULL COMMENT '1: no other such job of the type has this key; NULL: others may',
+  unique_in   int DEFAULT NULL COMMENT 'the job type, if no other such job of it has this key; NULL: others may',
   priority    tinyint NOT NULL DEFAULT 0 COMMENT '2: urgent, 1: high, 0: normal, -1: low',
   max_retries int DEFAULT NULL COMMENT 'NULL: as the job type says; -1: without limit',
   changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited',
@@ -23,7 +25,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about',
   PRIMARY KEY (id),
   KEY async_job_due (job_type, job_status, priority, start_time, id),
-  UNIQUE KEY async_job_key (job_key, job_type, key_unique)
+  UNIQUE KEY async_job_key (job_key, unique_in)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
 -- One row per lease: who works a job type (job-<type>), or holds a named lock.

@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   retries     int NOT NULL DEFAULT 0,
   lost        smallint NOT NULL DEFAULT 0,
   job_key     varchar(128) DEFAULT NULL,
-  key_unique  smallint DEFAULT NULL,
+  unique_in   int DEFAULT NULL,
   priority    smallint NOT NULL DEFAULT 0,
   max_retries int DEFAULT NULL,
   changes     int NOT NULL DEFAULT 0,
@@ -28,7 +28,7 @@ CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status,
   WHERE job_status IN (0, 3, 4) OR job_status IS NULL;
 
 -- Jobs without a key cost nothing here.
-CREATE UNIQUE INDEX IF NOT EXISTS async_job_key ON async_job_tab (job_key, job_type, key_unique) WHERE job_key IS NOT NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS async_job_key ON async_job_tab (job_key, unique_in) WHERE job_key IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS shedlock_tab (
   lock_name  varchar(64) PRIMARY KEY,

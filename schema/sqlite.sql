@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   retries     int NOT NULL DEFAULT 0,
   lost        tinyint NOT NULL DEFAULT 0,
   job_key     varchar(128) DEFAULT NULL,
-  key_unique  tinyint DEFAULT NULL,
+  unique_in   int DEFAULT NULL,
   priority    tinyint NOT NULL DEFAULT 0,
   max_retries int DEFAULT NULL,
   changes     int NOT NULL DEFAULT 0,
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
 
 CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id);
 
-CREATE UNIQUE INDEX IF NOT EXISTS async_job_key ON async_job_tab (job_key, job_type, key_unique) WHERE job_key IS NOT NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS async_job_key ON async_job_tab (job_key, unique_in) WHERE job_key IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS shedlock_tab (
   lock_name  varchar(64) PRIMARY KEY NOT NULL,

@@ -35,17 +35,17 @@ func TestAJobsRowSaysWhatItsOptionsDo(t *testing.T) {
 		jobs := open(t, d.DB)
 		at := time.Unix(1_900_000_000, 1)
 		id := addOne(t, jobs, d.DB, queue_job.At(at), queue_job.WithKey("ключ 7"), queue_job.WithPriority(queue_job.PriorityUrgent), queue_job.WithMaxRetries(-1)).Id
-		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND start_time = 1900000001 AND job_key = ? AND key_unique IS NULL AND priority = 2 AND max_retries = -1 AND job_status = 0", id, "ключ 7"); n != 1 {
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND start_time = 1900000001 AND job_key = ? AND unique_in IS NULL AND priority = 2 AND max_retries = -1 AND job_status = 0", id, "ключ 7"); n != 1 {
 			t.Error("the row does not say it")
 		}
 		id = addOne(t, jobs, d.DB).Id
-		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND start_time = 0 AND job_key IS NULL AND key_unique IS NULL AND priority = 0 AND max_retries IS NULL", id); n != 1 {
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND start_time = 0 AND job_key IS NULL AND unique_in IS NULL AND priority = 0 AND max_retries IS NULL", id); n != 1 {
 			t.Error("without options, something is set")
 		}
 		if err := queue_job.AddAsyncJob(d.DB, theJob.With(queue_job.UniqueKey("k", queue_job.UniqueForever), queue_job.WithMaxRetries(0))); err != nil {
 			t.Fatal(err)
 		}
-		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_key = 'k' AND key_unique = 1 AND max_retries = 0"); n != 1 {
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_key = 'k' AND unique_in = 1 AND max_retries = 0"); n != 1 {
 			t.Error("AddAsyncJob left something out")
 		}
 	})
@@ -122,7 +122,7 @@ func TestADuplicateByKeyIsNotAddedAndTellsWhoIsThere(t *testing.T) {
 			}
 			first = next
 		}
-		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_key = 'order-1' AND job_type = 1 AND key_unique = 1"); n != 1 {
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_key = 'order-1' AND job_type = 1 AND unique_in = 1"); n != 1 {
 			t.Errorf("%d rows hold the key", n)
 		}
 	})
@@ -486,7 +486,7 @@ func TestJobsAreReplacedInTransactionsSideBySide(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND key_unique = 1"); n != keys {
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND unique_in = 1"); n != keys {
 			t.Errorf("%d jobs are pending, want one for each of %d keys", n, keys)
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5"); n != keys*(rounds-1) {

@@ -23,9 +23,17 @@ type NewJob struct {
 // plain reports whether the first columns say it all.
 func (j *NewJob) plain() bool { return j.Priority == 0 && j.Key == "" && j.MaxRetries == NotSet }
 
+// uniqueIn is the job type within which no other row may have the key.
+func (j *NewJob) uniqueIn() string {
+	if !j.Unique {
+		return "NULL"
+	}
+	return strconv.Itoa(int(j.JobType))
+}
+
 const (
 	plainColumns   = "params, job_type, job_status, start_time, create_time, update_time"
-	furtherColumns = ", priority, job_key, key_unique, max_retries"
+	furtherColumns = ", priority, job_key, unique_in, max_retries"
 )
 
 // AddJob inserts one row with status 0 and returns its id.
@@ -41,7 +49,7 @@ func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *
 	row := fmt.Sprintf("(%s, %s, 0, %s, %s, %s", args.value(job.Params), args.value(job.JobType), s.startOf(job, args), args.value(created), args.value(created))
 	if !job.plain() {
 		columns += furtherColumns
-		row += fmt.Sprintf(", %d, %s, %s, %s", job.Priority, args.key(job.Key), oneOrNull(job.Unique), setOrNull(job.MaxRetries))
+		row += fmt.Sprintf(", %d, %s, %s, %s", job.Priority, args.key(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries))
 	}
 	query := fmt.Sprintf("%s %s (%s) VALUES %s)%s%s", insert, s.jobs, columns, row, unlessThere, s.returning)
 	if s.returning != "" {
@@ -79,13 +87,6 @@ func (s *Store) startOf(job *NewJob, args *arguments) string {
 // afterMillis is the first whole second that lies so many milliseconds after now.
 func (d dialect) afterMillis(delay string) string {
 	return fmt.Sprintf(d.ceiling, fmt.Sprintf("%s + %s / 1000.0", d.nowPrecise, delay))
-}
-
-func oneOrNull(is bool) string {
-	if is {
-		return "1"
-	}
-	return "NULL"
 }
 
 func setOrNull(n int) string {
@@ -150,14 +151,14 @@ type bearer struct {
 func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]bearer, error) {
 	args := s.arguments()
 	found, err := read(ctx, s, each(func(b *bearer) []any { return []any{&b.id, &b.pending} }),
-		fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND job_type = %s AND key_unique = 1%s",
+		fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
 			pending, s.jobs, s.byKey, args.value(job.Key), args.value(job.JobType), locking), args.list...)
 	return found, wrap("find the job of the key", err)
 }
 
 // takeKey takes the uniqueness of its key from a final row. No row: somebody else did, or it is pending again.
 func (s *Store) takeKey(ctx context.Context, id uint64) error {
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET key_unique = NULL WHERE id = %d AND key_unique = 1 AND NOT %s", s.jobs, s.byPrimary, id, pending))
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET unique_in = NULL WHERE id = %d AND unique_in IS NOT NULL AND NOT %s", s.jobs, s.byPrimary, id, pending))
 	return wrap("take the key from a job that is done", err)
 }
 

@@ -37,7 +37,7 @@ type dialect struct {
 	// Rows that are found.
 	byPrimary   string // index hint: by id
 	byDue       string // index hint: by job_type, job_status, priority, start_time, id
-	byKey       string // index hint: by job_key, job_type, key_unique
+	byKey       string // index hint: by job_key, unique_in
 	lockingRead string // what a SELECT says to see what is committed, not the transaction's picture of it
 	forUpdate   string // what a SELECT says to lock its rows until the transaction's end
 	idIn        func(ids []uint64) string

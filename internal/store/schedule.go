@@ -39,7 +39,7 @@ func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, sp
 // did that, or has got past this time without adding one, or the type is paused. Sent again, it adds no second one.
 func (s *Store) AddScheduled(ctx context.Context, jobType int32, at int64, key, params string) (added bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf(
-		"%[1]s %[2]s (params, job_type, job_status, start_time, create_time, update_time, job_key, key_unique) SELECT ?, %[3]d, 0, %[4]d, %[5]s, %[5]s, ?, 1 FROM %[6]s WHERE job_type = %[3]d AND cron_at < %[4]d AND paused_at IS NULL%[7]s",
+		"%[1]s %[2]s (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, %[3]d, 0, %[4]d, %[5]s, %[5]s, ?, %[3]d FROM %[6]s WHERE job_type = %[3]d AND cron_at < %[4]d AND paused_at IS NULL%[7]s",
 		s.insertNew, s.jobs, jobType, at, s.now, s.types, s.unlessThere), params, key)
 	return n > 0, wrap("add scheduled job", err)
 }

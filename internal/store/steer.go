@@ -108,7 +108,7 @@ func (s *Store) Retry(ctx context.Context, ids []uint64) (changed int, taken []u
 	for _, part := range []struct {
 		ids       []uint64
 		condition string
-	}{{unique, "key_unique = 1"}, {others, "key_unique IS NULL"}} {
+	}{{unique, "unique_in IS NOT NULL"}, {others, "unique_in IS NULL"}} {
 		if len(part.ids) == 0 {
 			continue
 		}
@@ -137,7 +137,7 @@ type typedKey struct {
 func (s *Store) givenUp(ctx context.Context, ids []uint64) ([]keyed, error) {
 	args := s.arguments()
 	rows, err := read(ctx, s, each(func(k *keyed) []any { return []any{&k.id, &k.jobType, &k.key, &k.unique} }),
-		fmt.Sprintf("SELECT id, job_type, COALESCE(job_key, ''), COALESCE(key_unique, 0) FROM %s %s WHERE %s AND %s ORDER BY id%s",
+		fmt.Sprintf("SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END FROM %s %s WHERE %s AND %s ORDER BY id%s",
 			s.jobs, s.byPrimary, args.in(s, ids), conditions[GivenUp], s.forUpdate), args.list...)
 	return rows, wrap("jobs to retry", err)
 }
@@ -155,7 +155,7 @@ func (s *Store) borneKeys(ctx context.Context, rows []keyed) (map[typedKey]bool,
 		return nil, nil
 	}
 	list, err := read(ctx, s, each(func(k *typedKey) []any { return []any{&k.jobType, &k.key} }),
-		fmt.Sprintf("SELECT job_type, job_key FROM %s %s WHERE job_key IN (%s) AND key_unique = 1", s.jobs, s.byKey, strings.Join(places, ", ")), args.list...)
+		fmt.Sprintf("SELECT job_type, job_key FROM %s %s WHERE job_key IN (%s) AND unique_in IS NOT NULL", s.jobs, s.byKey, strings.Join(places, ", ")), args.list...)
 	borne := make(map[typedKey]bool, len(list))
 	for _, k := range list {
 		borne[k] = true
