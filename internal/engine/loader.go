@@ -17,19 +17,54 @@ const (
 	roomFraction = 4 // a page is loaded when this part of a lane is free
 )
 
-// loadBacklog brings in, page by page as there is room, what neither tail nor sweep will bring: everything when the
-// lease was just taken, and whatever a full queue turned away. Then the sweep does, until the line falls behind again.
-//
-// Each lane is gone through from its head to its end, and again a second later, whatever the others do: a long backlog
-// in one does not keep the due jobs of another waiting.
+// loadBacklog brings in what neither tail nor sweep will bring: everything when the lease was just taken, and whatever a
+// full queue turned away. Then the sweep does, until the line falls behind again.
 func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
-	var rounds []round
-	var abandoned int
 	var looks looks
 	l.insist(ctx, lease, &looks, func(ctx context.Context) error {
 		return l.jobs.TamePriorities(ctx, []int32{l.cfg.JobType})
 	})
-	l.insist(ctx, lease, &looks, func(ctx context.Context) (err error) {
+	select {
+	case <-l.load: // of the last lease
+	default:
+	}
+	if l.loadFew(ctx, lease, &looks) {
+		l.behind.Store(false)
+		select {
+		case <-l.load:
+		case <-ctx.Done():
+		}
+	}
+	l.loadPages(ctx, lease, &looks)
+}
+
+// loadFew brings everything in with one short statement, if it is no more than a sweep brings; else nothing, so that the
+// most urgent come first. It reports whether that was all: there was room, and no abandoned row, which sweeps would read
+// again and again.
+func (l *line) loadFew(ctx context.Context, lease *keeper.Lease, looks *looks) (all bool) {
+	defer l.loads.begin()()
+	var rows []store.Row
+	var more bool
+	l.insist(ctx, lease, looks, func(ctx context.Context) (err error) {
+		rows, more, err = l.jobs.SweepAll(ctx, []int32{l.cfg.JobType}, horizonSpan, fewRows)
+		return err
+	})
+	if more || ctx.Err() != nil {
+		return false
+	}
+	all = true
+	for i := range rows {
+		all = !l.abandoned(&rows[i]) && l.offer(lease, &rows[i]) && all
+	}
+	return all
+}
+
+// loadPages brings everything in page by page, as there is room. Each lane is gone through from its head to its end, and
+// again a second later, whatever the others do: a long backlog in one does not keep the due jobs of another waiting.
+func (l *line) loadPages(ctx context.Context, lease *keeper.Lease, looks *looks) {
+	var rounds []round
+	var abandoned int
+	l.insist(ctx, lease, looks, func(ctx context.Context) (err error) {
 		rounds, abandoned, err = l.firstRounds(ctx)
 		return err
 	})
@@ -42,7 +77,7 @@ func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 		switch {
 		case len(open) > 0:
 			if fit, limit := l.roomFor(open); len(fit) > 0 {
-				l.loadPage(ctx, lease, &looks, fit, limit)
+				l.loadPage(ctx, lease, looks, fit, limit)
 			} else {
 				l.awaitRoom(ctx, next)
 			}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// backlog is a table of pending rows that only the loader looks at.
+type backlog struct {
+	Jobs
+	rows  []store.Row
+	more  bool         // than one look brings
+	pages atomic.Int64 // statements for pages
+}
+
+func (b *backlog) TamePriorities(context.Context, []int32) error { return nil }
+
+func (b *backlog) SweepAll(context.Context, []int32, int64, int) ([]store.Row, bool, error) {
+	return b.rows, b.more, nil
+}
+
+func (b *backlog) Page(_ context.Context, _ int32, places []store.Place, _ int64, limit int) ([][]store.Row, error) {
+	b.pages.Add(1)
+	pages := make([][]store.Row, len(places))
+	for i, place := range places {
+		for _, row := range b.rows {
+			if row.Priority == place.Priority && place.Status == 0 && place.Start == store.AtOnce && row.ID > place.ID && len(pages[i]) < limit {
+				pages[i] = append(pages[i], row)
+			}
+		}
+	}
+	return pages, nil
+}
+
+func (b *backlog) Abandoned(_ context.Context, _ int32, lane store.Lane, _ int64, _ uint64) (store.Place, int, error) {
+	return store.Place{Lane: lane, ID: 1}, 1, nil
+}
+
+func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
+	const since, room = 1000, 10
+	few := []store.Row{{ID: 1, CreateTime: since}, {ID: 2, CreateTime: since}}
+	for _, c := range []struct {
+		name      string
+		rows      []store.Row
+		more      bool
+		pages     bool
+		inMemory  int
+		sweepsToo bool // when all is in
+	}{
+		{name: "none", sweepsToo: true},
+		{name: "few", rows: few, inMemory: 2, sweepsToo: true},
+		{name: "more than a look brings", rows: few, more: true, pages: true, inMemory: 2, sweepsToo: true},
+		{name: "an abandoned one", rows: []store.Row{{ID: 1, CreateTime: since - 1}, few[1]}, pages: true, inMemory: 1},
+		{name: "more than there is room for", rows: manyRows(2*room, since), pages: true, inMemory: room * 3 / 4},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &backlog{rows: c.rows, more: c.more}
+			l := lineOf(room)
+			l.jobs, l.loads, l.roomCame, l.cfg.LoadLimit = table, &loads{}, make(chan struct{}, 1), room
+			l.since, l.upTo = since, 1
+			l.behind.Store(true)
+			signal(l.load) // of the last lease
+			ctx, stop := context.WithCancel(t.Context())
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				l.loadBacklog(ctx, keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7))
+			}()
+			time.Sleep(10 * time.Second) // virtual
+			synctest.Wait()
+			if got := l.queue.inMemory(); got != c.inMemory {
+				t.Errorf("%s: %d rows in memory, want %d", c.name, got, c.inMemory)
+			}
+			if (table.pages.Load() > 0) != c.pages {
+				t.Errorf("%s: %d statements for pages", c.name, table.pages.Load())
+			}
+			if l.behind.Load() == c.sweepsToo {
+				t.Errorf("%s: behind is %v", c.name, l.behind.Load())
+			}
+			pages := table.pages.Load()
+			l.fellBehind()
+			synctest.Wait()
+			time.Sleep(10 * time.Second)
+			if table.pages.Load() == pages {
+				t.Errorf("%s: what a full queue turned away later is not loaded", c.name)
+			}
+			stop()
+			<-over
+		})
+	}
+}
+
+func manyRows(n int, created int64) (rows []store.Row) {
+	for i := range n {
+		rows = append(rows, store.Row{ID: uint64(i + 2), CreateTime: created})
+	}
+	return rows
+}
