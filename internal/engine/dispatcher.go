@@ -25,9 +25,10 @@ const (
 	lockedLongest = 20 * time.Second      // the same for a row that business code may have locked
 )
 
-// aheadOf says how many rows to mark ahead of free workers so that none waits for a mark: as many as the workers finish
-// while so many marks are under way. One mark takes a few times as long as another, and runs end in bunches, for timers and
-// the scheduler wake several at a time. When jobs are long that is one or two, and few marks are lost with a process.
+// aheadOf says for how many calls to mark rows ahead of free workers so that none waits for a mark: as many as the workers
+// finish while so many marks are under way. One mark takes a few times as long as another, and calls end in bunches, for
+// timers and the scheduler wake several at a time. When jobs are long that is one or two, and few marks are lost with a
+// process.
 func aheadOf(workers int, runTakes, markTakes time.Duration) int {
 	const marks, bunch = 5, time.Millisecond
 	if runTakes <= 0 {
@@ -127,7 +128,7 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	perCall := max(1, l.cfg.BatchSize)
-	ahead := aheadOf(perCall*l.cfg.WorkerPoolCapacity, l.runTakes, markTakes)
+	ahead := min(batchRowsMax, perCall*aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes))
 	free := perCall * l.freeWorkers()
 	if len(l.ready)-free > ahead/2 {
 		return 0

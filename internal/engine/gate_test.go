@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,5 +164,37 @@ func TestTheGateOpensInTimeWhateverFallsDueLater(t *testing.T) {
 				t.Errorf("%s: nothing has run after 100 ms", what)
 			}
 		})
+	}
+}
+
+func TestSlowCallsGetFullBatchesFromABacklog(t *testing.T) {
+	const size, backlog = 100, 5000
+	for _, workers := range []int{1, 2, 10} {
+		for _, takes := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
+			for _, wait := range []time.Duration{0, 20 * time.Millisecond} {
+				synctest.Test(t, func(t *testing.T) {
+					l, stop := dispatching(t, &slow{takes: time.Millisecond}, nil)
+					defer stop()
+					var calls, ran atomic.Int64
+					l.mu.Lock()
+					l.cfg.WorkerPoolCapacity, l.cfg.BatchSize, l.cfg.BatchWait = workers, size, wait
+					l.cfg.HandleBatchFunc = func(_ context.Context, jobs []*queue_job.Job) error {
+						calls.Add(1)
+						time.Sleep(takes)
+						ran.Add(int64(len(jobs)))
+						return nil
+					}
+					l.gate = newGate(&l.cfg, time.Now())
+					l.mu.Unlock()
+					for id := range uint64(backlog) {
+						l.offer(lease, &store.Row{ID: id + 1, CreateTime: 1})
+					}
+					time.Sleep(backlog / size * 2 * takes)
+					if ran.Load() != backlog || calls.Load() > backlog/size+3 {
+						t.Errorf("%d workers, calls of %v, BatchWait %v: %d calls for %d jobs", workers, takes, wait, calls.Load(), ran.Load())
+					}
+				})
+			}
+		}
 	}
 }
