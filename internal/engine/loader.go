@@ -21,35 +21,37 @@ const (
 // full queue turned away. Then the sweep does, until the line falls behind again.
 func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 	var looks looks
+	var rounds []round
 	l.insist(ctx, lease, &looks, func(ctx context.Context) error {
 		return l.jobs.TamePriorities(ctx, []int32{l.cfg.JobType})
 	})
-	select {
-	case <-l.load: // of the last lease
-	default:
-	}
-	if l.loadFew(ctx, lease, &looks) {
+	for ctx.Err() == nil {
+		select {
+		case <-l.load: // before this look
+		default:
+		}
+		if !l.loadFew(ctx, lease, &looks) {
+			rounds = l.loadPages(ctx, lease, &looks, rounds)
+		}
 		l.behind.Store(false)
 		select {
 		case <-l.load:
 		case <-ctx.Done():
 		}
 	}
-	l.loadPages(ctx, lease, &looks)
 }
 
 // loadFew brings everything in with one short statement, if it is no more than a sweep brings; else nothing, so that the
 // most urgent come first. It reports whether that was all: there was room, and no abandoned row, which sweeps would read
 // again and again.
 func (l *line) loadFew(ctx context.Context, lease *keeper.Lease, looks *looks) (all bool) {
-	defer l.loads.begin()()
 	var rows []store.Row
 	var more bool
-	l.insist(ctx, lease, looks, func(ctx context.Context) (err error) {
+	defer l.insistOnRows(ctx, lease, looks, func(ctx context.Context) (err error) {
 		rows, more, err = l.jobs.SweepAll(ctx, []int32{l.cfg.JobType}, horizonSpan, fewRows)
 		return err
-	})
-	if more || ctx.Err() != nil {
+	})()
+	if more {
 		return false
 	}
 	all = true
@@ -60,14 +62,18 @@ func (l *line) loadFew(ctx context.Context, lease *keeper.Lease, looks *looks) (
 }
 
 // loadPages brings everything in page by page, as there is room. Each lane is gone through from its head to its end, and
-// again a second later, whatever the others do: a long backlog in one does not keep the due jobs of another waiting.
-func (l *line) loadPages(ctx context.Context, lease *keeper.Lease, looks *looks) {
-	var rounds []round
+// again a second later, whatever the others do: a long backlog in one does not keep the due jobs of another waiting. The
+// rounds are those of the last time; nil: it is the first.
+func (l *line) loadPages(ctx context.Context, lease *keeper.Lease, looks *looks, rounds []round) []round {
 	var abandoned int
-	l.insist(ctx, lease, looks, func(ctx context.Context) (err error) {
-		rounds, abandoned, err = l.firstRounds(ctx)
-		return err
-	})
+	if rounds == nil {
+		l.insist(ctx, lease, looks, func(ctx context.Context) (err error) {
+			rounds, abandoned, err = l.firstRounds(ctx)
+			return err
+		})
+	} else {
+		rounds = restart(rounds)
+	}
 	if abandoned > 0 {
 		l.log.Warn(l.about, fmt.Sprintf("%d jobs left alone: they fell due more than FirstPullDay = %d days before the start; set it to -1 to run them", abandoned, l.cfg.FirstPullDay))
 	}
@@ -85,14 +91,10 @@ func (l *line) loadPages(ctx context.Context, lease *keeper.Lease, looks *looks)
 			// The sweep of all types would read abandoned rows, and many that are in memory, again and again.
 			sleep(ctx, time.Until(next))
 		default:
-			l.behind.Store(false)
-			select {
-			case <-l.load:
-				rounds = restart(rounds)
-			case <-ctx.Done():
-			}
+			return rounds
 		}
 	}
+	return rounds
 }
 
 // round is one way through a lane.
@@ -171,13 +173,12 @@ func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, looks *looks, 
 	for i, r := range open {
 		places[i] = r.at
 	}
-	defer l.loads.begin()()
 	began := time.Now()
 	var pages [][]store.Row
-	l.insist(ctx, lease, looks, func(ctx context.Context) (err error) {
+	defer l.insistOnRows(ctx, lease, looks, func(ctx context.Context) (err error) {
 		pages, err = l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
 		return err
-	})
+	})()
 	for i, page := range pages {
 		r, took := open[i], 0
 		for took < len(page) && l.offer(lease, &page[took]) {
@@ -220,6 +221,23 @@ func (l *line) firstRounds(ctx context.Context) (rounds []round, abandoned int, 
 		}
 	}
 	return rounds, abandoned, nil
+}
+
+// insistOnRows insists on rows that are to be offered; end says that they have been. A try that fails ends by itself: while a
+// read is under way, no row is forgotten, in any type.
+func (l *line) insistOnRows(ctx context.Context, lease *keeper.Lease, looks *looks, read func(context.Context) error) (end func()) {
+	end = func() {}
+	l.insist(ctx, lease, looks, func(ctx context.Context) error {
+		over := l.loads.begin()
+		err := read(ctx)
+		if err != nil {
+			over()
+			return err
+		}
+		end = over
+		return nil
+	})
+	return end
 }
 
 // insist repeats a look at the table until it succeeds or ctx ends.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,12 +17,14 @@ type backlog struct {
 	Jobs
 	rows  []store.Row
 	more  bool         // than one look brings
-	pages atomic.Int64 // statements for pages
+	few   atomic.Int64 // short looks
+	pages atomic.Int64 // long ones
 }
 
 func (b *backlog) TamePriorities(context.Context, []int32) error { return nil }
 
 func (b *backlog) SweepAll(context.Context, []int32, int64, int) ([]store.Row, bool, error) {
+	b.few.Add(1)
 	return b.rows, b.more, nil
 }
 
@@ -83,11 +86,11 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 			if l.behind.Load() == c.sweepsToo {
 				t.Errorf("%s: behind is %v", c.name, l.behind.Load())
 			}
-			pages := table.pages.Load()
+			looks := table.few.Load() + table.pages.Load()
 			l.fellBehind()
 			synctest.Wait()
 			time.Sleep(10 * time.Second)
-			if table.pages.Load() == pages {
+			if table.few.Load()+table.pages.Load() == looks {
 				t.Errorf("%s: what a full queue turned away later is not loaded", c.name)
 			}
 			stop()
@@ -101,4 +104,42 @@ func manyRows(n int, created int64) (rows []store.Row) {
 		rows = append(rows, store.Row{ID: uint64(i + 2), CreateTime: created})
 	}
 	return rows
+}
+
+// failing is a table whose looks fail, all but the last.
+type failing struct {
+	backlog
+	looks int
+}
+
+func (f *failing) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) ([]store.Row, bool, error) {
+	if f.looks--; f.looks > 0 {
+		time.Sleep(time.Second)
+		return nil, false, errors.New("the server is gone")
+	}
+	return f.backlog.SweepAll(ctx, types, horizon, limit)
+}
+
+func TestALookThatFailsKeepsNoJobOfAnotherTypeFromBeingForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all loads
+		l := lineOf(10)
+		l.jobs, l.loads, l.roomCame, l.cfg.LoadLimit = &failing{looks: 30}, &all, make(chan struct{}, 1), 10
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			l.loadBacklog(ctx, keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7))
+		}()
+		time.Sleep(5 * time.Second)
+
+		other := newQueue(10, &all)
+		other.offer(fresh(1))
+		other.forget(other.pick(0, 1)...)
+		time.Sleep(5 * time.Second)
+		other.offer(fresh(1)) // as a sweep brings it that began after
+		expectIDs(t, other.pick(0, 1), 1)
+		stop()
+		<-over
+	})
 }

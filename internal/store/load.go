@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -118,8 +119,8 @@ func anyOf(wanted []Wanted) string {
 	return any
 }
 
-// SweepAll reads pending rows of the types that are due within horizon seconds, in no particular order, at most limit
-// rows of each of four kinds. More reports that a limit was reached, so there may be others.
+// SweepAll reads pending rows of the types that are due within horizon seconds, at most limit rows of each of four kinds.
+// More reports that a limit was reached, so there may be others. What it reads has the most urgent first.
 func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []Row, more bool, err error) {
 	args := s.arguments()
 	var parts []string
@@ -133,7 +134,9 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 		count[row.part]++
 		more = more || count[row.part] == limit
 	}
-	return onlyRows(got), more, wrap("sweep jobs", err)
+	rows = onlyRows(got)
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(b.Priority, a.Priority) })
+	return rows, more, wrap("sweep jobs", err)
 }
 
 // kind is a kind of rows that a sweep looks for.
