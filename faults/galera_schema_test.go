@@ -3,8 +3,10 @@ package faults
 import (
 	"database/sql"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -43,5 +45,59 @@ func TestInstancesOnThreeGaleraNodesUpgradeTheTablesAtOnce(t *testing.T) {
 			})
 		}
 		upgrades.Wait()
+	}
+}
+
+func TestJobsAddedOnTwoGaleraNodesAtOnceAreRivalsOnlyByTheirKey(t *testing.T) {
+	skipClusterInShort(t)
+	t.Parallel()
+	const rounds = 200
+	c := newGalera(t)
+	c.trial()
+	jobs, err := queue_job.Open(dbtest.Open(t, "mysql", c.only("root", 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := []*sql.DB{dbtest.Open(t, "mysql", c.only("root", 0)), dbtest.Open(t, "mysql", c.only("root", 1))}
+	for _, pair := range []struct {
+		are    string
+		keys   [2]string
+		rivals bool
+	}{
+		{are: "without a key"},
+		{are: "of different keys", keys: [2]string{"order-1", "order-2"}},
+		{are: "of one key", keys: [2]string{"order-1", "order-1"}, rivals: true},
+	} {
+		var refused atomic.Int64
+		for range rounds {
+			var open []*sql.Tx
+			for node, db := range nodes {
+				tx, err := db.Begin()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tx.Rollback()
+				if _, err := jobs.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, Key: pair.keys[node]}); err != nil {
+					t.Fatal(err)
+				}
+				open = append(open, tx)
+			}
+			var commits sync.WaitGroup
+			for _, tx := range open {
+				commits.Go(func() {
+					switch err := tx.Commit(); {
+					case refusal(err) == errDeadlock:
+						refused.Add(1)
+					case err != nil:
+						t.Error(err)
+					}
+				})
+			}
+			commits.Wait()
+		}
+		if n := refused.Load(); n > 0 != pair.rivals {
+			t.Errorf("jobs %s: %d of %d pairs refused", pair.are, n, rounds)
+		}
+		t.Logf("jobs %s: %d of %d pairs refused", pair.are, refused.Load(), rounds)
 	}
 }

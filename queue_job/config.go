@@ -59,7 +59,7 @@ type Config struct {
 	// Db is the database that holds the tables. Configurations may name different ones. Required.
 	Db DB
 
-	// TablePrefix stands before the names of the three tables: "shop_" for shop_async_job_tab, or "jobs." for a schema of
+	// TablePrefix stands before the names of the tables: "shop_" for shop_async_job_tab, or "jobs." for a schema of
 	// PostgreSQL or another database of MySQL. Who adds jobs opens them WithTablePrefix. Default: none.
 	TablePrefix string
 
@@ -71,7 +71,7 @@ type Config struct {
 	// leaves room for a sixteenth more of each other one. A row takes the length of its parameters, at most 16 kB, and a
 	// little more. Default 50000.
 	QueueMaxSize int
-	// LoadLimit is how many rows one statement loads. Default 10000.
+	// LoadLimit is how many rows of a backlog one statement loads. Default 10000.
 	LoadLimit int
 
 	// HandleJobFunc runs a job. Its context ends when the lease of the job type is lost, and when the time given to Stop
@@ -86,7 +86,8 @@ type Config struct {
 	HandleBatchFunc func(ctx context.Context, jobs []*Job) error
 	// BatchSize is how many jobs HandleBatchFunc gets at most. Default 100.
 	BatchSize int
-	// BatchWait is how long the first job of a batch waits for others, at most a minute. Default 0: a call gets what is there.
+	// BatchWait is how long the first job of a batch waits for others, at most a minute. Default 0: a call gets what is there;
+	// of a backlog, that is a full batch.
 	BatchWait time.Duration
 	// Middleware wraps HandleJobFunc, the first one outermost; there is none for a HandleBatchFunc. What
 	// persistent_queue.WithMiddleware gives to all types lies outside of it. Default: none.

@@ -3,7 +3,7 @@
 
 -- One row per job. Business code inserts it; the first seven columns are all it needs to know. A job without a key has
 -- nothing but NULLs in the unique key: if only some were, Galera would take the jobs for equal, and of two that are
--- committed on two nodes at one moment it would refuse one.
+-- committed on two nodes at one moment it would refuse one. So it does with two of the same key.
 CREATE TABLE IF NOT EXISTS async_job_tab (
   id          bigint unsigned NOT NULL AUTO_INCREMENT,
   params      varchar(4096) COLLATE utf8mb4_unicode_ci NOT NULL DEFAULT '',
