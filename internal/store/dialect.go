@@ -45,6 +45,7 @@ type dialect struct {
 	atOnce      string // start_time is 0
 	lanesInFull bool   // a lane is read in the order of all columns of the due index, whatever they are in the lane
 	sweep       func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
+	later       func(startTime, id string) []string // what lies behind a pair of these, said in one or more conditions so that an index is entered there
 
 	// The schema.
 	columnsOf string // format: the columns of the named table

@@ -215,12 +215,17 @@ func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
 }
 
 func (d dialect) lane(jobType int32, l Lane) string {
+	start := map[Start]string{AtOnce: d.atOnce, AtATime: "start_time > 0", Unset: "start_time IS NULL"}[l.Start]
+	return l.level(jobType) + " AND " + start
+}
+
+// level is the lane and those that differ from it in nothing but their start.
+func (l Lane) level(jobType int32) string {
 	status := "job_status IS NULL"
 	if l.Status != NoStatus {
 		status = fmt.Sprintf("job_status = %d", l.Status)
 	}
-	start := map[Start]string{AtOnce: d.atOnce, AtATime: "start_time > 0", Unset: "start_time IS NULL"}[l.Start]
-	return fmt.Sprintf("job_type = %d AND %s AND priority = %d AND %s", jobType, status, l.Priority, start)
+	return fmt.Sprintf("job_type = %d AND %s AND priority = %d", jobType, status, l.Priority)
 }
 
 // Place is a place in a lane: behind the row with this start time and id.
@@ -241,12 +246,15 @@ func (d dialect) order(l Lane) string {
 	}
 }
 
-func (d dialect) behind(p Place, jobType int32, until string, args *arguments) string {
+// behind says, in one or more conditions, what lies behind a place, one after the other.
+func (d dialect) behind(p Place, jobType int32, until string, args *arguments) (stretches []string) {
 	if p.Start != AtATime {
-		return fmt.Sprintf("%s AND id > %s", d.lane(jobType, p.Lane), args.id(p.ID))
+		return []string{fmt.Sprintf("%s AND id > %s", d.lane(jobType, p.Lane), args.id(p.ID))}
 	}
-	return fmt.Sprintf("%s AND start_time >= %s AND start_time <= %s AND (start_time > %s OR id > %s) AND id > 0",
-		d.lane(jobType, p.Lane), args.number(p.StartTime), until, args.number(p.StartTime), args.id(p.ID))
+	for _, later := range d.later(args.number(p.StartTime), args.id(p.ID)) {
+		stretches = append(stretches, fmt.Sprintf("%s AND %s AND start_time <= %s AND id > 0", p.level(jobType), later, until))
+	}
+	return stretches
 }
 
 // Page reads, behind each place, the rows of the lane that are due within horizon seconds, in the lane's order, at most
@@ -255,7 +263,14 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 	args := s.arguments()
 	parts := make([]string, len(places))
 	for i, place := range places {
-		parts[i] = s.selectJobs(i, s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args)+" ORDER BY "+s.order(place.Lane), limit, args)
+		var stretches []string
+		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args) {
+			stretches = append(stretches, s.selectJobs(i, stretch+" ORDER BY "+s.order(place.Lane), limit, args))
+		}
+		parts[i] = unionAll(stretches)
+		if len(stretches) > 1 {
+			parts[i] += " LIMIT " + args.number(int64(limit))
+		}
 	}
 	rows, err := read(ctx, s, jobRows, unionAll(parts), args.list...)
 	if err != nil {

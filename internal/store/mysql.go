@@ -52,6 +52,7 @@ func mysqlFamily(name string) dialect {
 		integer:     "%s",
 		atOnce:      "start_time = 0",
 		sweep:       sweepRanges,
+		later:       laterOr,
 
 		columnsOf: "SELECT column_name AS name FROM information_schema.columns WHERE " + thatTable,
 		indexesOf: "SELECT DISTINCT index_name AS name FROM information_schema.statistics WHERE " + thatTable,
@@ -61,6 +62,11 @@ func mysqlFamily(name string) dialect {
 		autocommit:    "SELECT @@autocommit",
 		reservesConns: true,
 	}
+}
+
+// laterOr says it at length: the server knows what a comparison of pairs means, but looks at every entry of the index for it.
+func laterOr(startTime, id string) []string {
+	return []string{fmt.Sprintf("(start_time = %[1]s AND id > %[2]s OR start_time > %[1]s)", startTime, id)}
 }
 
 // inRanges says that the id is one of these. Ids that follow each other, as those of a backlog do, are a range: MariaDB marks

@@ -45,6 +45,7 @@ var postgres = dialect{
 	atOnce:      "start_time BETWEEN 0 AND 0",
 	lanesInFull: true,
 	sweep:       sweepEach,
+	later:       laterPair,
 
 	columnsOf: "SELECT attname AS name FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped",
 	indexesOf: "SELECT relname AS name FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = to_regclass('%s')",
@@ -54,6 +55,10 @@ var postgres = dialect{
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,
 	reservesConns: true,
+}
+
+func laterPair(startTime, id string) []string {
+	return []string{fmt.Sprintf("(start_time, id) > (%s, %s)", startTime, id)}
 }
 
 func sweepEach(s *Store, part int, k kind, types []int32, limit int, args *arguments) string {

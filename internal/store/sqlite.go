@@ -33,6 +33,7 @@ var sqlite = dialect{
 	integer:   "CAST(%s AS INTEGER)",
 	atOnce:    "start_time = 0",
 	sweep:     sweepRanges,
+	later:     laterStretches,
 
 	columnsOf: "SELECT name FROM pragma_table_info('%s')",
 	indexesOf: "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '%s' COLLATE NOCASE",
@@ -61,4 +62,10 @@ func inSpan(ids []uint64) string {
 		condition += " AND id NOT IN (" + numbers(others) + ")"
 	}
 	return condition
+}
+
+// laterStretches are two: SQLite does not enter an index in the middle of its rows of one second, unless it is asked for
+// these alone.
+func laterStretches(startTime, id string) []string {
+	return []string{fmt.Sprintf("start_time = %s AND id > %s", startTime, id), "start_time > " + startTime}
 }

@@ -1,0 +1,56 @@
+package tests
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// A hundred thousand jobs for nine o'clock are a hundred pages, and each begins where the one before ended.
+func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const second, page, rows = 1000, 1000, 128_000
+		migrate(t, d)
+		addRows(t, d.DB, page, func(int) row { return row{at: second} })
+		for n := page; n < rows; n *= 2 {
+			execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) SELECT params, job_type, job_status, start_time, create_time, update_time FROM async_job_tab")
+		}
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		behind := func(id uint64) (rows []store.Row, took time.Duration) {
+			place := store.Place{Lane: store.Lane{Start: store.AtATime}, StartTime: second, ID: id}
+			began := time.Now()
+			pages, err := st.Page(t.Context(), 1, []store.Place{place}, 3, page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pages[0], time.Since(began)
+		}
+		most := uint64(number(t, d.DB, "SELECT MAX(id) FROM async_job_tab"))
+		places := []uint64{0, most - 2*page}
+		took := make([][]time.Duration, len(places))
+		for range 7 { // by turns: the median counts
+			for i, id := range places {
+				rows, d := behind(id)
+				if len(rows) != page || rows[0].ID <= id || !slices.IsSortedFunc(rows, func(a, b store.Row) int { return int(a.ID) - int(b.ID) }) {
+					t.Fatalf("%d rows behind %d", len(rows), id)
+				}
+				took[i] = append(took[i], d)
+			}
+		}
+		first, last := median(took[0]), median(took[1])
+		t.Logf("the first page takes %v, one behind %d rows %v", first, rows, last)
+		if last > 3*first {
+			t.Errorf("the first page takes %v, one behind %d rows %v", first, rows, last)
+		}
+	})
+}
+
+func median(list []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(list))[len(list)/2]
+}
