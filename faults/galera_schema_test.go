@@ -95,9 +95,10 @@ func TestJobsAddedOnTwoGaleraNodesAtOnceAreRivalsOnlyByTheirKey(t *testing.T) {
 			}
 			commits.Wait()
 		}
-		if n := refused.Load(); n > 0 != pair.rivals {
+		n := refused.Load()
+		t.Logf("jobs %s: %d of %d pairs refused", pair.are, n, rounds)
+		if pair.rivals && n < rounds/2 || !pair.rivals && n > rounds/20 { // a busy cluster refuses one now and then
 			t.Errorf("jobs %s: %d of %d pairs refused", pair.are, n, rounds)
 		}
-		t.Logf("jobs %s: %d of %d pairs refused", pair.are, refused.Load(), rounds)
 	}
 }
