@@ -12,7 +12,7 @@ import (
 const (
 	horizon      = 3 * time.Second // rows that fall due within it wait in memory, the others in the table
 	sweepEvery   = time.Second
-	fewRows      = 1000 // as many as the sweep of all types brings at once
+	fewRows      = 1000 // of each kind: as many as a sweep brings at once
 	horizonSpan  = int64(horizon / time.Second)
 	roomFraction = 4 // a page is loaded when this part of a lane is free
 )
