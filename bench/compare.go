@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +16,7 @@ import (
 )
 
 // compare runs every round. What is measured is written after each, so an interruption loses none that was done.
-func compare(ctx context.Context, o options) error {
+func compare(ctx context.Context, o options) (err error) {
 	plan := planned(o)
 	if len(plan) == 0 {
 		return fmt.Errorf("no workload %q on a system %q", o.only, o.on)
@@ -28,14 +29,19 @@ func compare(ctx context.Context, o options) error {
 	defer removeRiverOnSQLite()
 	commit := commit(ctx) // which may be another one when the last workload begins
 	var r *report
+	grounds := grounds{}
+	defer func() { err = errors.Join(err, grounds.close(ctx)) }()
 	failed := 0
 	for i, a := range plan {
 		if r == nil || r.workload.name != a.Workload {
+			if err := grounds.close(ctx); err != nil {
+				return err
+			}
 			r = newReport(o, a.Workload, commit)
 		}
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "bench: %d of %d: %s, %s, round %d: ", i+1, len(plan), a.Workload, a.System, a.Round)
-		outcome := runApart(ctx, a)
+		outcome := grounds.run(ctx, a)
 		if ctx.Err() != nil {
 			fmt.Fprintf(os.Stderr, "interrupted; %d of %d rounds are written\n", i, len(plan))
 			break

@@ -5,11 +5,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -57,6 +57,7 @@ type assignment struct {
 	Round    int    `json:"round"`
 	Quick    bool   `json:"quick"`
 	Profile  string `json:"profile"`
+	Ground   string `json:"ground"` // the address of tables that were prepared
 }
 
 // roundWait is for a round that hangs: a backlog takes longest.
@@ -70,12 +71,12 @@ func runAssigned(ctx context.Context, text string) error {
 		return err
 	}
 	w, known := workloadNamed(a.Workload)
-	e := slices.IndexFunc(entries, func(e entry) bool { return e.name == a.System })
-	if !known || e < 0 {
-		return fmt.Errorf("no workload %q or no system %q", a.Workload, a.System)
+	e, err := entryNamed(a.System)
+	if !known || err != nil {
+		return errors.Join(err, fmt.Errorf("round of workload %q", a.Workload))
 	}
-	r := &round{quick: a.Quick, profile: a.Profile}
-	o, err := r.run(ctx, w, entries[e])
+	r := &round{quick: a.Quick, profile: a.Profile, ground: a.Ground}
+	o, err := r.run(ctx, w, e)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 type round struct {
 	system
 	name    string // the system's, by which a producer finds it
+	ground  string // the address of tables that were prepared; empty: the round makes its own
 	kind    kind
 	quick   bool
 	profile string // where to write profiles, without the ending; empty: nowhere
@@ -34,16 +35,14 @@ func (r *round) run(ctx context.Context, w workload, e entry) (o outcome, err er
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	r.name, r.kind, r.fail, r.figures = e.name, e.kind, fail, map[string]float64{}
-	if r.system, err = e.open(ctx, ""); err != nil {
+	if r.system, err = e.open(ctx, r.ground); err != nil {
 		return o, err
 	}
 	err = w.run(ctx, r)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
-	defer cancel()
-	err = errors.Join(err, r.close(closing))
+	err = errors.Join(err, closeSystem(ctx, r.system))
 	return outcome{Workload: w.name, System: e.name, Figures: r.figures, Versions: r.versions()}, err
 }
 

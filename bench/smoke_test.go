@@ -119,6 +119,52 @@ func TestSnapshot_IsComparedWithADrainOfTheSameRound(t *testing.T) {
 	}
 }
 
+func TestBacklog_PreparesOneTableForAllOfItsRounds(t *testing.T) {
+	folder := t.TempDir()
+	if err := compare(t.Context(), options{rounds: 2, only: "backlog", on: onSQLite, quick: true, results: folder}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := readResults(folder)
+	if err != nil || len(all) != 1 || len(all[0].Outcomes) != 2 {
+		t.Fatalf("not the outcomes of two rounds: %v, %v", all, err)
+	}
+	for _, o := range all[0].Outcomes {
+		if f := o.Figures; f[jobsPerSecond] <= 0 || f[ofEmpty] != 100*f[jobsPerSecond]/f[onEmpty] {
+			t.Errorf("round %d has the figures %v", o.Round, f)
+		}
+	}
+}
+
+func TestBench_RemovesWhatWasPrepared(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	left := func() int {
+		files, err := os.ReadDir(folder)
+		if err != nil {
+			t.Error(err)
+		}
+		return len(files)
+	}
+	made := grounds{}
+	w := workload{prepare: func(context.Context, *round) error { return nil }}
+	for range 2 {
+		if err := made.prepare(t.Context(), w, assignment{System: onSQLite}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := left(); n != 1 {
+		t.Errorf("%d systems are prepared for two rounds", n)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if err := made.close(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := left(); n != 0 {
+		t.Errorf("%d are left", n)
+	}
+}
+
 func TestBench_ARoundThatLosesAJobHasNoFigures(t *testing.T) {
 	e := selected("bare loop, SQLite")[0]
 	lossy := drain

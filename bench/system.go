@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -83,6 +84,14 @@ var entries = []entry{
 	{"bare loop, SQLite", bareKind, openBare(sqlite)},
 	{"River, SQLite", riverSQLiteKind, nil},
 	{"asynq, Redis", asynqKind, openAsynq},
+}
+
+func entryNamed(name string) (entry, error) {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
+	if i < 0 {
+		return entry{}, fmt.Errorf("no system %q", name)
+	}
+	return entries[i], nil
 }
 
 // selected are the entries whose name has the text in it, whatever its case.

@@ -12,6 +12,9 @@ type workload struct {
 	says    string   // in the results: what is done
 	columns []string // the figures; the first is the one to compare
 	kinds   []kind   // that can do it
+	// prepare makes what the rounds of a system begin with, once for all of them, for it takes long; nil: they begin with
+	// empty tables, each with its own.
+	prepare func(ctx context.Context, r *round) error
 	run     func(ctx context.Context, r *round) error
 }
 

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// backlog: a table that has been in use for long, and a queue that nobody worked for a while. The same million jobs are
-// drained before from an empty table, for comparison.
+// backlog: a table that has been in use for long, and a queue that nobody worked for a while. In each round the same million
+// jobs are drained before from an empty table, for comparison. Each round leaves a million finished jobs more.
 var backlog = workload{
 	name:    "backlog",
-	says:    "1,000,000 jobs are drained, once from an empty table and once from one with 10,000,000 finished jobs",
+	says:    "1,000,000 jobs are drained, once from an empty table and once from one with 10,000,000 finished jobs, and a million more in each round",
 	columns: []string{ofEmpty, jobsPerSecond, onEmpty, peakMemory, perThousand, clientCPU, serverCPU, allocations},
 	kinds:   []kind{oursKind},
-	run: func(ctx context.Context, r *round) error {
-		return r.backlog(ctx, r.size(1_000_000), r.size(10_000_000))
-	},
+	prepare: func(ctx context.Context, r *round) error { return r.finish(ctx, r.size(10_000_000)) },
+	run:     func(ctx context.Context, r *round) error { return r.backlog(ctx, r.size(1_000_000)) },
 }
 
 const (
@@ -24,30 +23,56 @@ const (
 	onEmpty = "jobs/s from the empty table"
 )
 
-func (r *round) backlog(ctx context.Context, jobs, finished int) error {
-	d := r.system.(*oursSystem).database
-	rate := func(before int) (float64, error) {
-		if err := r.addNow(ctx, jobs); err != nil {
-			return 0, err
-		}
-		err := r.drain(ctx, jobs, before)
-		return r.figures[jobsPerSecond], err
+func (r *round) backlog(ctx context.Context, jobs int) error {
+	if err := r.onEmptyTables(ctx, func() error {
+		return r.addAndDrain(ctx, jobs)
+	}); err != nil {
+		return fmt.Errorf("from an empty table: %w", err)
 	}
-	empty, err := rate(0)
-	if err != nil {
-		return err
-	}
-	if err := d.multiply(ctx, jobs, finished); err != nil {
-		return fmt.Errorf("finished jobs: %w", err)
-	}
-	full, err := rate(finished)
-	r.figures[onEmpty], r.figures[ofEmpty] = empty, 100*full/empty
+	empty := r.figures[jobsPerSecond]
+	err := r.addAndDrain(ctx, jobs)
+	r.figures[onEmpty], r.figures[ofEmpty] = empty, 100*r.figures[jobsPerSecond]/empty
 	return err
 }
 
-// multiply doubles the finished rows, of which there are so many, until there are as many as wanted.
-func (d *database) multiply(ctx context.Context, rows, wanted int) error {
+// onEmptyTables does something with tables that it makes for that, instead of the round's.
+func (r *round) onEmptyTables(ctx context.Context, do func() error) error {
+	e, err := entryNamed(r.name)
+	if err != nil {
+		return err
+	}
+	empty, err := e.open(ctx, "")
+	if err != nil {
+		return err
+	}
+	full := r.system
+	defer func() { r.system = full }()
+	r.system = empty
+	return errors.Join(do(), closeSystem(ctx, empty))
+}
+
+func (r *round) addAndDrain(ctx context.Context, jobs int) error {
+	before, err := r.counts(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.addNow(ctx, jobs); err != nil {
+		return err
+	}
+	return r.drain(ctx, jobs, before.succeeded)
+}
+
+// finish fills the table with finished jobs: a few of them are added, and then doubled until there are as many as wanted.
+func (r *round) finish(ctx context.Context, wanted int) error {
 	const together = 1_000_000 // in a transaction
+	d := r.system.(*oursSystem).database
+	rows := min(wanted, 10_000)
+	if err := r.addNow(ctx, rows); err != nil {
+		return err
+	}
+	if _, err := d.look.ExecContext(ctx, "UPDATE async_job_tab SET job_status = 1, term = 1, attempts = 1"); err != nil {
+		return err
+	}
 	for rows < wanted {
 		n := min(rows, wanted-rows, together)
 		result, err := d.look.ExecContext(ctx, fmt.Sprintf("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, term, attempts) "+
@@ -55,7 +80,6 @@ func (d *database) multiply(ctx context.Context, rows, wanted int) error {
 		if err != nil {
 			return err
 		}
-		d.looks.Add(1)
 		added, err := result.RowsAffected()
 		if err != nil {
 			return err
