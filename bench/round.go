@@ -56,7 +56,7 @@ func (r *round) size(n int) int {
 
 func (r *round) addNow(ctx context.Context, jobs int) error { return r.add(ctx, jobs, time.Time{}) }
 
-// start starts workers whose handler's returns are counted.
+// start starts workers whose handler's returns are counted. What they do until they are stopped is in the profiles.
 func (r *round) start(ctx context.Context, s staff) (stop func() error, handled *counter, err error) {
 	handled = &counter{reached: make(chan struct{})}
 	handle := s.handle
@@ -65,8 +65,12 @@ func (r *round) start(ctx context.Context, s staff) (stop func() error, handled 
 		handled.add()
 		return err
 	}
-	stop, err = r.work(ctx, s, r.fail)
-	return stop, handled, err
+	endProfile, err := profiled(r.profile)
+	if err != nil {
+		return nil, nil, err
+	}
+	halt, err := r.work(ctx, s, r.fail)
+	return func() error { return errors.Join(endProfile(), halt()) }, handled, err
 }
 
 // settled waits until handlers have run so often, and no job is pending.
