@@ -130,5 +130,8 @@ func ExampleWithMiddleware() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	if err := runner.Start(context.Background()); err != nil {
+		log.Fatal(err)
+	}
 	defer runner.Stop(context.Background())
 }

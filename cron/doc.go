@@ -1,8 +1,8 @@
 // Package cron makes a queue_job.Schedule of a text: five fields like those of a crontab, or a word.
 //
 //	30 4 * * *            at half past four, each day
-//	*/15 8-18 * * MON-FRI every quarter of an hour, on working days
-//	@hourly, @daily, @weekly, @monthly, @yearly
+//	*/15 8-18 * * MON-FRI every quarter of an hour from 8:00 to 18:45, on working days
+//	@hourly, @daily (@midnight), @weekly, @monthly, @yearly (@annually)
 //	@every 90s            at each multiple of 90 s since the beginning of 1970
 //	CRON_TZ=Europe/Berlin 30 4 * * *
 //

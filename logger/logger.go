@@ -2,8 +2,8 @@
 // which fills them with log/slog.
 //
 // What a message is about (service, job id, type, attempt, term) travels in the context as slog attributes, so a
-// message stays one plain sentence. QueueLog writes them; a Logger of your own reads them with Attrs. Job parameters
-// are never logged: they hold personal data.
+// message stays one plain sentence. QueueLog writes them; a Logger of your own reads them with Attrs. The library
+// logs no job parameters, for they hold personal data; an error that is logged may quote some.
 package logger
 
 import (
@@ -15,7 +15,8 @@ import (
 // Logger is what the library needs of a log. Its methods are called from many goroutines at once.
 type Logger interface {
 	// GetNewContext returns the context that a handler's context takes its values from: the place for a trace id.
-	// It is called once for each run of a job. Its deadline and cancellation are ignored.
+	// It is called for each run (once for a batch), and again for each message about a run that did not succeed, so an id
+	// that is made here is not the same in both. Its deadline and cancellation are ignored.
 	GetNewContext(serviceName string) context.Context
 	Info(ctx context.Context, msg string)
 	Warn(ctx context.Context, msg string)

@@ -70,7 +70,8 @@ func (j AddModelJob) With(options ...AddOption) AddModelJob {
 	return j
 }
 
-// At has the job fall due at a time, or up to a second later. A time that has passed means at once.
+// At has the job fall due at a time, or up to a second later. A time that has passed means at once, unless it passed so
+// long ago that a runner that starts leaves the job alone (Config.FirstPullDay).
 func At(t time.Time) AddOption {
 	return func(j *AddModelJob) {
 		start, err := unixSecond(t)

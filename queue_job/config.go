@@ -13,7 +13,8 @@ import (
 
 // Config says how the jobs of one type are run. Zero values mean the defaults.
 type Config struct {
-	// ServiceName appears in logs and, as the readable part of locked_by, in shedlock_tab. Required.
+	// ServiceName appears in logs. That of the first configuration on a database is the readable part of locked_by in
+	// shedlock_tab, and of instance in the log table, for all of its types. Required.
 	ServiceName string
 	// JobType is the column job_type of the rows that this configuration is for. Each type has one configuration.
 	JobType int32
@@ -83,6 +84,8 @@ type Config struct {
 	// HandleBatchFunc runs several jobs in one call, in place of HandleJobFunc: for receivers that take many at a time.
 	// WorkerPoolCapacity then counts calls. What it returns is the outcome of every job in the list: nil, or the error that
 	// each of them ended with; to tell them apart, return BatchErrors. A status that was set on a job wins, as ever.
+	// The jobs of a call share one context: it ends for a cancellation when all of them have been cancelled. What becomes of
+	// one that was cancelled is dropped in any case.
 	HandleBatchFunc func(ctx context.Context, jobs []*Job) error
 	// BatchSize is how many jobs HandleBatchFunc gets at most. Default 100.
 	BatchSize int

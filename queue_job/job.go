@@ -53,7 +53,8 @@ type Job struct {
 	Id uint64
 	// Status is JobStatusInit when the handler is called, and the handler's to set.
 	Status JobStatus
-	// Retries counts the runs that failed before this one. Runs that ended with JobStatusContinue do not count.
+	// Retries counts the runs that failed before this one, since the job was added or Jobs.Retry had it run again. Runs that
+	// ended with JobStatusContinue do not count.
 	Retries int
 	// Key is the business key that the job was added with; empty: none.
 	Key string
@@ -70,7 +71,7 @@ type Job struct {
 	StartTime uint32
 	// Attempt counts the runs of this job, this one included: 1 at first.
 	Attempt int
-	// Lost counts the runs that nobody heard of again: their process died, or lost its lease for good.
+	// Lost counts the runs that nobody heard of again, since the same moment: their process died, or lost its lease for good.
 	Lost int
 	// Term is the number of the lease under which this run was started. It grows with every change of holder, so an
 	// outside system that remembers the largest one it saw can refuse what a stale holder sends.

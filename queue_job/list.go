@@ -223,7 +223,7 @@ type Attempt struct {
 	Error string
 	// Started is zero if it is not known.
 	Started, Finished time.Time
-	// Instance is the service, host and process.
+	// Instance is the service (that of the runner's first configuration on the database), host and process.
 	Instance string
 	// Term is the lease under which it ran.
 	Term int64

@@ -42,8 +42,8 @@ func (w Which) String() string {
 var ErrInFlight = errors.New("in flight")
 
 // Cancel takes jobs back that are not done, and returns how many. One that runs, or is about to, is cancelled too: its
-// handler's context ends within a second, and whatever comes of the run is dropped. 0 is no error: the jobs are done, or
-// there are none.
+// handler's context ends within a second (in a batch, when all of its jobs have been cancelled), and whatever comes of the
+// run is dropped. 0 is no error: the jobs are done, or there are none.
 func (j *Jobs) Cancel(ctx context.Context, ex Executor, which Which) (int, error) {
 	n, err := j.steer(ctx, ex, which, (*store.Store).Cancel)
 	return n, steerErr("cancel", which, err)

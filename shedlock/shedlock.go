@@ -234,7 +234,8 @@ var notHeld = func() context.Context {
 }()
 
 // Do waits for the lock, runs fn and unlocks: leader election, when fn runs for as long as it leads. The context that fn
-// gets ends when the lock is lost or ctx ends. The error is fn's, or says why fn did not run.
+// gets ends when the lock is lost or ctx ends. The error says why fn did not run; or it is fn's, joined with that of
+// unlocking: ErrNotHeld, if the lock was lost meanwhile.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	h, err := l.await(ctx)
 	if err != nil {
