@@ -52,11 +52,11 @@ func TestAReaderWithAnOldSnapshotSlowsNothingDown(t *testing.T) {
 			x.Errorf("a poll takes p99 %v with the reader, want at most %v; without it %v", p99, slowest, quantile(without.tails, 99))
 		}
 		x.tell("a reader holds an old snapshot", len(held), r.outcome(), quantile(with.toStart, 99), bound,
-			"%d jobs; commit to start p50 %v, p99 %v (without the reader %v, %v), of which a commit p99 %v (%v); poll p99 %v (%v); sweep p50 %v (%v); first start of a new holder after at most %v (%v); drained at %.0f/s (%.0f/s), that is %.0f %%; %d transactions held back",
+			"%d jobs; commit to start p50 %v, p99 %v (without the reader %v, %v), of which a commit p99 %v (%v); poll p99 %v (%v); sweep p50 %v (%v); first start of a new holder after at most %v (%v); drained at %.0f/s (%.0f/s), that is %.0f %%, one after the other at %.0f (%.0f); %d transactions held back",
 			jobs*drains, ms(quantile(with.toStart, 50)), ms(quantile(with.toStart, 99)), ms(quantile(without.toStart, 50)), ms(quantile(without.toStart, 99)),
 			ms(quantile(with.commits, 99)), ms(quantile(without.commits, 99)), ms(quantile(with.tails, 99)), ms(quantile(without.tails, 99)),
 			ms(quantile(with.sweeps, 50)), ms(quantile(without.sweeps, 50)), ms(slices.Max(with.firstStarts)), ms(slices.Max(without.firstStarts)),
-			with.rate(), without.rate(), 100*ratio, with.history)
+			with.rate(), without.rate(), 100*ratio, with.rates, without.rates, with.history)
 	})
 }
 
