@@ -39,7 +39,7 @@ simulate: ## Ten thousand simulated worlds in which everything goes wrong by a s
 
 faults: ## Kill, freeze and cut real processes and servers, for about an hour; writes faults/results.
 	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee faults/results/simulator.txt
-	PQ_FAULTS_RESULTS=results/last.md $(FAULTS) -parallel 6 -timeout 90m
+	PQ_FAULTS_RESULTS=results/last.md $(FAULTS) -parallel 3 -timeout 2h
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
 	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(FAULTS) -run '^TestASoak' -timeout 0
