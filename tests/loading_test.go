@@ -51,6 +51,40 @@ func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
 	})
 }
 
+// A new holder waits for this look before it loads anything. SQLite went through ten million finished rows for two seconds.
+func TestLookingForPrioritiesThatAreNonePassesFinishedRowsBy(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const few, many = 1000, 256_000
+		migrate(t, d)
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		look := func() time.Duration {
+			var took []time.Duration
+			for range 7 {
+				began := time.Now()
+				if err := st.TamePriorities(t.Context(), []int32{1}); err != nil {
+					t.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+			}
+			return median(took)
+		}
+		addRows(t, d.DB, few, func(int) row { return row{} })
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1")
+		beside := look()
+		for n := few; n < many; n *= 2 {
+			execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) SELECT params, job_type, job_status, start_time, create_time, update_time FROM async_job_tab")
+		}
+		besideMany := look()
+		t.Logf("a look takes %v beside %d finished rows, %v beside %d", beside, few, besideMany, many)
+		if besideMany > 5*beside+5*time.Millisecond {
+			t.Errorf("a look takes %v beside %d finished rows, %v beside %d", beside, few, besideMany, many)
+		}
+	})
+}
+
 func median(list []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(list))[len(list)/2]
 }

@@ -73,7 +73,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"SweepAll":       regexp.MustCompile(`^SELECT .* FROM async_job_tab .* job_status IN \(\?\) AND priority IN \([^)]*\) AND start_time <= .*UNION ALL`),
 	"Tail":           regexp.MustCompile(`^SELECT CASE .* FROM async_job_tab .* ORDER BY id LIMIT`),
 	"TakeLeases":     regexp.MustCompile(`UPDATE .* shedlock_tab .* SET term = GREATEST`),
-	"TamePriorities": regexp.MustCompile(`^SELECT id FROM async_job_tab .* \(priority < -\? OR priority > \?\)`),
+	"TamePriorities": regexp.MustCompile(`SELECT id FROM async_job_tab .* priority < -\? .* priority > \? `),
 	"UnmarkJobs":     regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
 	// What a verb sends besides, and what the schema sends.
 	"a wild priority": regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = CASE .* WHERE id IN`),

@@ -195,18 +195,25 @@ func Lanes() (lanes []Lane) {
 }
 
 // TamePriorities gives pending rows with a priority that is none, which somebody inserted by hand, the nearest one. It looks
-// for them first: an UPDATE along the due index would lock the rows beside them too, and deadlock with who settles those.
+// for them first: an UPDATE along the due index would lock the rows beside them too, and deadlock with who settles those. The
+// look has a part for each stretch of the index: for alternatives, SQLite goes through all finished rows of the types.
 func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
-	const lowest, most, together = -1, 2, 1000
-	wild := fmt.Sprintf("(job_status IN (0, 3, 4) OR job_status IS NULL) AND (priority < %d OR priority > %d)", lowest, most)
+	const lowest, most, together = -1, 2, 250 // of each part
+	tooLow, tooHigh := fmt.Sprintf("priority < %d", lowest), fmt.Sprintf("priority > %d", most)
+	var parts []string
+	for _, status := range []string{"job_status IN (0, 3, 4)", "job_status IS NULL"} {
+		for _, wild := range []string{tooLow, tooHigh} {
+			parts = append(parts, fmt.Sprintf("SELECT id FROM %s %s WHERE job_type IN (%s) AND %s AND %s AND id > 0 LIMIT %d",
+				s.jobs, s.byDue, numbers(types), status, wild, together))
+		}
+	}
 	for {
-		ids, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE job_type IN (%s) AND %s AND id > 0 LIMIT %d",
-			s.jobs, s.byDue, numbers(types), wild, together))
+		ids, err := read(ctx, s, column[uint64], unionAll(parts))
 		changed := 0
 		if err == nil && len(ids) > 0 {
 			args := s.arguments()
-			changed, err = s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET priority = CASE WHEN priority < %d THEN %d ELSE %d END WHERE %s AND %s",
-				s.jobs, s.byPrimary, lowest, lowest, most, args.in(s, ids), wild), args.list...)
+			changed, err = s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET priority = CASE WHEN %s THEN %d ELSE %d END WHERE %s AND %s AND (%s OR %s)",
+				s.jobs, s.byPrimary, tooLow, lowest, most, args.in(s, ids), pending, tooLow, tooHigh), args.list...)
 		}
 		if err != nil || changed == 0 || len(ids) < together {
 			return wrap("set priorities right", err)
