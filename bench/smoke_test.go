@@ -120,18 +120,28 @@ func TestSnapshot_IsComparedWithADrainOfTheSameRound(t *testing.T) {
 }
 
 func TestBacklog_PreparesOneTableForAllOfItsRounds(t *testing.T) {
-	folder := t.TempDir()
-	if err := compare(t.Context(), options{rounds: 2, only: "backlog", on: onSQLite, quick: true, results: folder}); err != nil {
+	small := backlog
+	small.prepare = func(ctx context.Context, r *round) error { return r.finish(ctx, 30_000) }
+	small.run = func(ctx context.Context, r *round) error { return r.backlog(ctx, 500) }
+	e := selected(onSQLite)[0]
+	made := grounds{}
+	if err := made.prepare(t.Context(), small, assignment{System: e.name}); err != nil {
 		t.Fatal(err)
 	}
-	all, err := readResults(folder)
-	if err != nil || len(all) != 1 || len(all[0].Outcomes) != 2 {
-		t.Fatalf("not the outcomes of two rounds: %v, %v", all, err)
-	}
-	for _, o := range all[0].Outcomes {
-		if f := o.Figures; f[jobsPerSecond] <= 0 || f[ofEmpty] != 100*f[jobsPerSecond]/f[onEmpty] {
-			t.Errorf("round %d has the figures %v", o.Round, f)
+	for range 2 {
+		o, err := (&round{ground: made[e.name].address()}).run(t.Context(), small, e)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if f := o.Figures; f[jobsPerSecond] <= 0 || f[ofEmpty] != 100*f[jobsPerSecond]/f[onEmpty] {
+			t.Errorf("the figures are %v", f)
+		}
+	}
+	if c, err := made[e.name].counts(t.Context()); err != nil || c != (counts{succeeded: 31_000}) {
+		t.Errorf("after two rounds of 500 jobs beside 30,000: %+v, %v", c, err)
+	}
+	if err := made.close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,8 +68,8 @@ func playLocks(t *testing.T, s *stage) {
 // and commits at the moment that is returned.
 func startAmongLockedRows(t *testing.T, s *stage, i *instance, lease *watch, due time.Time) (unlocked time.Time) {
 	t.Helper()
-	locked, withdrawn := i.add(t, i.pool, "locked", time.Time{}), i.add(t, i.pool, "withdrawn", time.Time{})
-	i.add(t, i.pool, "delayed", due)
+	locked, withdrawn := i.add(t, "locked", time.Time{}), i.add(t, "withdrawn", time.Time{})
+	i.add(t, "delayed", due)
 	tx := begin(t, s.DB)
 	for id, change := range map[uint64]string{locked: "update_time = update_time + 1", withdrawn: "job_status = 5"} {
 		if _, err := tx.Exec(s.query("UPDATE async_job_tab SET "+change+" WHERE id = ?"), id); err != nil {
@@ -90,21 +91,42 @@ func startAmongLockedRows(t *testing.T, s *stage, i *instance, lease *watch, due
 func addJobs(t *testing.T, s *stage, i *instance) {
 	t.Helper()
 	i.addAlone(t, s, nasty)
-	tx := begin(t, i.pool)
-	i.add(t, tx, "rolled back", time.Time{})
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	tx = begin(t, i.pool)
-	i.add(t, tx, "committed", time.Time{})
+	serialized(t, func() error {
+		tx := begin(t, i.pool)
+		_, err := i.tryAdd(t, tx, "rolled back", time.Time{})
+		return errors.Join(err, tx.Rollback())
+	})
 	plain := s.query("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES (?, 1, NULL, NULL, ?, ?)")
-	if _, err := tx.Exec(plain, nasty, time.Now().Unix(), time.Now().Unix()); err != nil {
-		t.Fatal(err)
-	}
-	commit(t, tx)
+	serialized(t, func() error {
+		tx := begin(t, i.pool)
+		defer tx.Rollback()
+		if _, err := i.tryAdd(t, tx, "committed", time.Time{}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(plain, nasty, time.Now().Unix(), time.Now().Unix()); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
 	for _, params := range []string{"retried", "failed", "continued"} {
-		i.add(t, i.pool, params, time.Time{})
+		i.add(t, params, time.Time{})
 	}
+}
+
+// serialized does it again when PostgreSQL could not serialize it, as whoever asks for SERIALIZABLE there has to.
+func serialized(t *testing.T, do func() error) {
+	t.Helper()
+	for range 10 {
+		err := do()
+		if err == nil {
+			return
+		}
+		t.Log(err)
+		if !strings.Contains(err.Error(), "could not serialize access") {
+			break
+		}
+	}
+	t.Fatal("it could not be done")
 }
 
 // handOver stops one instance and lets the other, which stands by, run a job.
@@ -165,24 +187,30 @@ func (i *instance) start(t *testing.T) {
 // addAlone adds a job outside of a transaction.
 func (i *instance) addAlone(t *testing.T, s *stage, params string) {
 	t.Helper()
-	if s.prefix == "" {
-		addAsync(t, i.handle, queue_job.AddModelJob{JobType: 1, JobParams: params})
-	} else {
-		i.add(t, i.pool, params, time.Time{})
+	if s.prefix != "" {
+		i.add(t, params, time.Time{})
+		return
 	}
+	serialized(t, func() error {
+		return queue_job.AddAsyncJob(i.handle, queue_job.AddModelJob{JobType: 1, JobParams: params})
+	})
 }
 
-func (i *instance) add(t *testing.T, ex queue_job.Executor, params string, due time.Time) (id uint64) {
+func (i *instance) add(t *testing.T, params string, due time.Time) (id uint64) {
 	t.Helper()
+	serialized(t, func() (err error) {
+		id, err = i.tryAdd(t, i.pool, params, due)
+		return err
+	})
+	return id
+}
+
+func (i *instance) tryAdd(t *testing.T, ex queue_job.Executor, params string, due time.Time) (id uint64, err error) {
 	job := queue_job.AddModelJob{JobType: 1, JobParams: params}
 	if !due.IsZero() {
 		job.StartTime = uint32(due.Unix())
 	}
-	id, err := i.jobs.Add(t.Context(), ex, job)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
+	return i.jobs.Add(t.Context(), ex, job)
 }
 
 // of returns the runs of the job that was added with these parameters.
