@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -71,9 +70,12 @@ func runAssigned(ctx context.Context, text string) error {
 		return err
 	}
 	w, known := workloadNamed(a.Workload)
+	if !known {
+		return fmt.Errorf("no workload %q", a.Workload)
+	}
 	e, err := entryNamed(a.System)
-	if !known || err != nil {
-		return errors.Join(err, fmt.Errorf("round of workload %q", a.Workload))
+	if err != nil {
+		return err
 	}
 	r := &round{quick: a.Quick, profile: a.Profile, ground: a.Ground}
 	o, err := r.run(ctx, w, e)
