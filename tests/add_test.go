@@ -35,7 +35,7 @@ func addAsync(t *testing.T, db queue_job.DB, job queue_job.AddModelJob) {
 
 func awaitRuns(t *testing.T, ran *runs, n int) []run {
 	t.Helper()
-	await(t, 10*time.Second, func() string { return "the jobs have not run" }, func() bool { return len(ran.all()) >= n })
+	await(t, func() string { return "the jobs have not run" }, func() bool { return len(ran.all()) >= n })
 	return ran.all()
 }
 
@@ -180,14 +180,14 @@ func TestARunnerWorksOnAHandleOfFourMethods(t *testing.T) {
 		add(t, d.DB, 200, 0)
 		r := start(t, fourMethods{d.DB}, queue_job.Config{HandleJobFunc: ran.handler, LockSecond: 60})
 		add(t, d.DB, 200, 0)
-		awaitNumber(t, d.DB, 400, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 400, succeeded)
 		stop(t, r)
 		if n := len(ran.all()); n != 400 {
 			t.Errorf("%d runs of 400 jobs", n)
 		}
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler}) // the lease was handed over
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 401, 5*time.Second, succeeded)
+		awaitNumber(t, d.DB, 401, succeeded)
 	})
 }
 
@@ -199,7 +199,7 @@ func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
 			started <- time.Now()
 			return nil
 		}})
-		awaitNumber(t, d.DB, 1, 5*time.Second, "SELECT COUNT(*) FROM shedlock_tab WHERE term > 0")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM shedlock_tab WHERE term > 0")
 		var took []time.Duration
 		for range 20 {
 			time.Sleep(200 * time.Millisecond) // without a job, the tail has slowed down
@@ -222,10 +222,10 @@ func TestTwoServicesOfOneJobTypeRunEachJobOnce(t *testing.T) {
 		r := start(t, d.DB, queue_job.Config{ServiceName: "one", HandleJobFunc: one.handler})
 		start(t, dbtest.Open(t, d.Driver, d.DSN), queue_job.Config{ServiceName: "other", HandleJobFunc: other.handler})
 		add(t, d.DB, 300, 0)
-		awaitNumber(t, d.DB, 600, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 600, succeeded)
 		stop(t, r)
 		add(t, d.DB, 300, 0)
-		awaitNumber(t, d.DB, 900, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 900, succeeded)
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts = 1"); n != 900 || len(one.all())+len(other.all()) != 900 {
 			t.Errorf("%d rows say one attempt, %d and %d runs; want 900", n, len(one.all()), len(other.all()))
 		}
@@ -243,7 +243,7 @@ func TestJobTypesMayHaveHandlesOfTheirOwn(t *testing.T) {
 			queue_job.Config{JobType: 2, Db: fourMethods{dbtest.Open(t, d.Driver, d.DSN)}, HandleJobFunc: other.handler})
 		addType(t, d.DB, 1, 200, 0)
 		addType(t, d.DB, 2, 300, 0)
-		awaitNumber(t, d.DB, 500, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 500, succeeded)
 		if len(one.all()) != 200 || len(other.all()) != 300 {
 			t.Errorf("%d and %d runs, want 200 and 300", len(one.all()), len(other.all()))
 		}

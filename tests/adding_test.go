@@ -456,7 +456,7 @@ func TestAJobWithATypeReachesItsHandlerAndOneThatDoesNotDecodeHasFailedAtOnce(t 
 			t.Errorf("%+v", g)
 		}
 		addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, JobParams: map[string]string{"Times": "many"}})
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 1")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 1")
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE outcome = 'failed' AND error LIKE '%hello%Times%'"); n != 1 {
 			t.Error("the reason is not in the log")
 		}

@@ -27,7 +27,7 @@ func TestAKilledHolderLosesNothing(t *testing.T) {
 		added := make(chan error, 1)
 		go func() { added <- addSteadily(ctx, d.DB, jobs) }()
 		var holder *worker
-		await(t, 60*time.Second, func() string { return "half of the jobs have not run" }, func() bool {
+		await(t, func() string { return "half of the jobs have not run" }, func() bool {
 			for _, w := range workers {
 				if len(w.started()) > 0 {
 					holder = w
@@ -40,7 +40,7 @@ func TestAKilledHolderLosesNothing(t *testing.T) {
 		if err := <-added; err != nil {
 			t.Fatal(err)
 		}
-		awaitNumber(t, d.DB, jobs, 60*time.Second, succeeded)
+		awaitNumber(t, d.DB, jobs, succeeded)
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != jobs {
 			t.Errorf("%d rows, want %d", n, jobs)
 		}
@@ -121,7 +121,7 @@ func TestAJobThatKillsItsProcessFailsAfterThreeCrashes(t *testing.T) {
 					return false
 				}
 			}
-			await(t, 60*time.Second, func() string { return "neither crashed nor done" }, func() bool {
+			await(t, func() string { return "neither crashed nor done" }, func() bool {
 				return crashed() || number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0") == 0
 			})
 			if crashed() {
@@ -180,14 +180,14 @@ func TestALeaseRowMayBeDeleted(t *testing.T) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, 10, 0)
-		awaitNumber(t, d.DB, 10, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 10, succeeded)
 		before := number(t, d.DB, "SELECT MAX(term) FROM async_job_tab")
 		execute(t, d.DB, "DELETE FROM shedlock_tab")
-		await(t, 10*time.Second, func() string { return "the lease was not taken again" }, func() bool {
+		await(t, func() string { return "the lease was not taken again" }, func() bool {
 			return number(t, d.DB, "SELECT COUNT(*) FROM shedlock_tab WHERE term > 0") == 1
 		})
 		add(t, d.DB, 10, 0)
-		awaitNumber(t, d.DB, 20, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 20, succeeded)
 		if after := number(t, d.DB, "SELECT MAX(term) FROM async_job_tab"); after <= before {
 			t.Errorf("the term fell from %d to %d", before, after)
 		}
@@ -218,7 +218,7 @@ func TestHandlersCannotStarveTheLease(t *testing.T) {
 					return nil
 				}})
 				add(t, d.DB, 20, 0)
-				awaitNumber(t, d.DB, 20, 30*time.Second, succeeded)
+				awaitNumber(t, d.DB, 20, succeeded)
 				if n := number(t, d.DB, "SELECT COUNT(DISTINCT term) FROM async_job_tab"); n != 1 {
 					t.Errorf("%d terms: the lease was lost", n)
 				}

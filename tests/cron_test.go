@@ -63,14 +63,14 @@ func TestAScheduleHasOneRunForEachOfItsTimesHoweverManyInstancesRun(t *testing.T
 			}
 		}
 		t.Cleanup(func() { stop(t, second) })
-		awaitNumber(t, d.DB, 3, 15*time.Second, succeeded)
+		awaitNumber(t, d.DB, 3, succeeded)
 		stop(t, first) // it may or may not hold the lease
 		third := newRunner(t, d.DB, cfg)
 		if err := third.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { stop(t, third) })
-		await(t, 15*time.Second, func() string { return "six jobs have not succeeded" }, func() bool { return number(t, d.DB, succeeded) >= 6 })
+		await(t, func() string { return "six jobs have not succeeded" }, func() bool { return number(t, d.DB, succeeded) >= 6 })
 		times := scheduled(t, d.DB)
 		for i := range times {
 			if times[i] != times[0]+int64(i) {
@@ -140,7 +140,7 @@ func TestAKilledHoldersScheduleGoesOnAndMissedRunsAreCaughtUpAtMostSoManyTimes(t
 func awaitMore(t *testing.T, db *sql.DB, n int64) {
 	t.Helper()
 	before := number(t, db, succeeded)
-	await(t, 30*time.Second, func() string { return fmt.Sprintf("%d jobs have succeeded, want %d more", before, n) }, func() bool { return number(t, db, succeeded) >= before+n })
+	await(t, func() string { return fmt.Sprintf("%d jobs have succeeded, want %d more", before, n) }, func() bool { return number(t, db, succeeded) >= before+n })
 }
 
 func TestAScheduleBeginsWithTheNextTimeAndCatchesNothingUp(t *testing.T) {
@@ -149,7 +149,7 @@ func TestAScheduleBeginsWithTheNextTimeAndCatchesNothingUp(t *testing.T) {
 		before := time.Now().Unix()
 		var ran runs
 		start(t, d.DB, queue_job.Config{Schedule: cron.MustParse("@every 1s"), ScheduleCatchUp: 100, HandleJobFunc: ran.handler})
-		awaitNumber(t, d.DB, 1, 15*time.Second, succeeded)
+		awaitNumber(t, d.DB, 1, succeeded)
 		if times := scheduled(t, d.DB); times[0] < before {
 			t.Errorf("a job for %d, and the schedule began at %d", times[0], before)
 		}
@@ -173,8 +173,8 @@ func TestOfTheRunsThatWereMissedTheLatestAreCaughtUp(t *testing.T) {
 			if err := r.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			awaitNumber(t, d.DB, last, 10*time.Second, "SELECT cron_at FROM async_job_type_tab")
-			awaitNumber(t, d.DB, int64(len(want)), 10*time.Second, succeeded)
+			awaitNumber(t, d.DB, last, "SELECT cron_at FROM async_job_type_tab")
+			awaitNumber(t, d.DB, int64(len(want)), succeeded)
 			stop(t, r)
 			if got := scheduled(t, d.DB); !slices.Equal(got, want) {
 				t.Errorf("ScheduleCatchUp %d: jobs for %v, want %v", catchUp, got, want)
@@ -189,7 +189,7 @@ func TestAChangedScheduleDoesNotMakeUpForTimesThatWereNeverItsOwn(t *testing.T) 
 		before := time.Now().Unix()
 		var ran runs
 		start(t, d.DB, queue_job.Config{Schedule: cron.MustParse("@every 1s"), ScheduleCatchUp: 100, HandleJobFunc: ran.handler})
-		awaitNumber(t, d.DB, 1, 15*time.Second, succeeded)
+		awaitNumber(t, d.DB, 1, succeeded)
 		if times := scheduled(t, d.DB); times[0] < before {
 			t.Errorf("a job for %d, and the schedule began at %d", times[0], before)
 		}
@@ -207,14 +207,14 @@ func TestAPausedTypesScheduleAddsNothingAndCatchesUpWhenItGoesOn(t *testing.T) {
 		}
 		var ran runs
 		start(t, d.DB, queue_job.Config{Schedule: schedule, HandleJobFunc: ran.handler})
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM shedlock_tab WHERE locked_by <> ''")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM shedlock_tab WHERE locked_by <> ''")
 		time.Sleep(1500 * time.Millisecond) // it looks once a second
 		if times := scheduled(t, d.DB); len(times) > 0 {
 			t.Errorf("jobs for %v", times)
 		}
 		execute(t, d.DB, "UPDATE async_job_type_tab SET paused_at = NULL")
 		resumed := time.Now().Unix()
-		await(t, 15*time.Second, func() string { return "three jobs have not succeeded" }, func() bool { return number(t, d.DB, succeeded) >= 3 })
+		await(t, func() string { return "three jobs have not succeeded" }, func() bool { return number(t, d.DB, succeeded) >= 3 })
 		if times := scheduled(t, d.DB); times[0] < resumed-3 {
 			t.Errorf("jobs for %v, the pause ended at %d", times, resumed)
 		}

@@ -88,12 +88,12 @@ func TestNoMoreJobsStartInASecondThanTheRateAllows(t *testing.T) {
 		first := start(t, d.DB, configs()...)
 		start(t, d.DB, configs()...)
 		addType(t, d.DB, 2, 1000, 0)
-		await(t, 10*time.Second, func() string { return "too few have run" }, func() bool { return len(ran.all()) > 120 })
+		await(t, func() string { return "too few have run" }, func() bool { return len(ran.all()) > 120 })
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_type = 1 AND job_status = 0 AND term <> 0"); n > rate/2 {
 			t.Errorf("%d rows are marked and wait", n)
 		}
 		stop(t, first) // the other one takes over; either may have had the lease
-		awaitNumber(t, d.DB, jobs+1000, 20*time.Second, succeeded)
+		awaitNumber(t, d.DB, jobs+1000, succeeded)
 		times := inOrder(ran.all())
 		if most := mostInASecond(times); most > rate+burst {
 			t.Errorf("%d jobs started within a second, want at most %d", most, rate+burst)
@@ -110,7 +110,7 @@ func TestARateBelowOneHoldsUpNoStop(t *testing.T) {
 		var ran runs
 		r := start(t, d.DB, queue_job.Config{RatePerSecond: 0.5, HandleJobFunc: ran.handler})
 		add(t, d.DB, 5, 0)
-		await(t, 5*time.Second, func() string { return "none has run" }, func() bool { return len(ran.all()) == 1 })
+		await(t, func() string { return "none has run" }, func() bool { return len(ran.all()) == 1 })
 		began := time.Now()
 		stop(t, r)
 		if took := time.Since(began); took > time.Second*slack {
@@ -204,7 +204,7 @@ func TestNoMoreThanMaxPerKeyOfAKeyRunAtATime(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}})
-		awaitNumber(t, d.DB, jobs, 20*time.Second, succeeded)
+		awaitNumber(t, d.DB, jobs, succeeded)
 		for key, n := range peak {
 			if key != "" && n != most {
 				t.Errorf("%s: %d at a time, want %d", key, n, most)
@@ -257,13 +257,13 @@ func TestAKeyWithABacklogHoldsUpNoOther(t *testing.T) {
 				}
 				began := time.Now()
 				r := start(t, d.DB, cfg)
-				await(t, 10*time.Second*slack, func() string { return fmt.Sprintf("%d of 100 have run", cold.Load()) }, func() bool { return cold.Load() == 100 })
+				awaitWithin(t, 10*time.Second*slack, func() string { return fmt.Sprintf("%d of 100 have run", cold.Load()) }, func() bool { return cold.Load() == 100 })
 				t.Logf("the others ran within %v, beside %d of the key with the backlog", time.Since(began), hot.Load())
 				if hot.Load() > 2500 {
 					t.Errorf("%d jobs of the key with the backlog ran before: this proves nothing", hot.Load())
 				}
 				before := hot.Load()
-				await(t, 5*time.Second*slack, func() string { return "the key with the backlog stands still" }, func() bool { return hot.Load() > before+20 })
+				awaitWithin(t, 5*time.Second*slack, func() string { return "the key with the backlog stands still" }, func() bool { return hot.Load() > before+20 })
 				stop(t, r)
 			})
 		}
@@ -295,7 +295,7 @@ func TestTheJobsOfAKeyRunInTheOrderOfTheirIds(t *testing.T) {
 				}
 				return nil
 			}})
-		awaitNumber(t, d.DB, 0, 60*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status NOT IN (1, 2)")
+		awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status NOT IN (1, 2)")
 		last := map[string]uint64{}
 		for _, run := range ran.all() {
 			if key := keyOf[run.id]; run.id < last[key] {
@@ -322,17 +322,17 @@ func TestAWaitingJobHoldsBackItsKeysLaterOnesUntilItIsNoMore(t *testing.T) {
 		r := start(t, d.DB, queue_job.Config{OrderedByKey: true, NeedRetry: true, MaxRetries: 5, WaitTime: time.Hour, HandleJobFunc: fail})
 		addKeyed(t, d.DB, 3, "a")
 		addKeyed(t, d.DB, 1, "b")
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE id = 1 AND job_status = 4")
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE id = 4 AND job_status = 1")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE id = 1 AND job_status = 4")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE id = 4 AND job_status = 1")
 		stop(t, r) // the next holder keeps to it
 		start(t, d.DB, queue_job.Config{OrderedByKey: true, HandleJobFunc: fail})
 		addKeyed(t, d.DB, 1, "b")
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE id = 5 AND job_status = 1")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE id = 5 AND job_status = 1")
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id IN (2, 3) AND attempts > 0"); n != 0 {
 			t.Fatalf("%d jobs passed the one before them", n)
 		}
 		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 5 WHERE id = 1")
-		awaitNumber(t, d.DB, 4, 5*time.Second, succeeded)
+		awaitNumber(t, d.DB, 4, succeeded)
 		if all := ran.all(); all[len(all)-2].id != 2 || all[len(all)-1].id != 3 {
 			t.Errorf("%d ran before %d", all[len(all)-2].id, all[len(all)-1].id)
 		}
@@ -350,11 +350,11 @@ func TestTheOrderOfAKeySurvivesFailovers(t *testing.T) {
 		all := []*worker{startWorker(t, d, settings), startWorker(t, d, settings)}
 		final := func() int64 { return number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (1, 2)") }
 		for i := range 2 {
-			await(t, 120*time.Second, func() string { return "too few have run" }, func() bool { return final() > int64(keys*jobs*(i+1)/3) })
+			await(t, func() string { return "too few have run" }, func() bool { return final() > int64(keys*jobs*(i+1)/3) })
 			holderOf(all).end(syscall.SIGKILL)
 			all = append(all, startWorker(t, d, settings))
 		}
-		await(t, 180*time.Second, func() string { return fmt.Sprintf("%d of %d are done", final(), keys*jobs) }, func() bool { return final() == keys*jobs })
+		await(t, func() string { return fmt.Sprintf("%d of %d are done", final(), keys*jobs) }, func() bool { return final() == keys*jobs })
 		type start struct {
 			id uint64
 			at time.Time
@@ -410,7 +410,7 @@ func TestBatchesAreFilledAndNoLargerThanBatchSize(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 			return nil
 		}})
-		awaitNumber(t, d.DB, jobs, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, jobs, succeeded)
 		if mostCalls.Load() != capacity {
 			t.Errorf("%d calls at a time, want %d", mostCalls.Load(), capacity)
 		}
@@ -471,7 +471,7 @@ func TestEachJobOfABatchHasItsOwnOutcome(t *testing.T) {
 			slices.Reverse(batch) // the list is the handler's own
 			return fmt.Errorf("batch: %w", errs)
 		}})
-		awaitNumber(t, d.DB, 0, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (0, 4)")
+		awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (0, 4)")
 		for rest, want := range []string{"job_status = 1 AND attempts = 1", "job_status = 2 AND retries = 1", "job_status = 5 AND attempts = 1", "job_status = 1 AND retries = 1", "job_status = 1 AND attempts = 1"} {
 			if n := number(t, d.DB, fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab WHERE id %% 5 = %d AND %s", rest, want)); n != 8 {
 				t.Errorf("%d of 8 jobs have %s", n, want)
@@ -501,7 +501,7 @@ func TestAPanicOrGoexitEndsAWholeBatchAndCostsNoSlot(t *testing.T) {
 			}
 			return nil
 		}})
-		awaitNumber(t, d.DB, 0, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0")
+		awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0")
 		for _, reason := range []string{"panic: boom%", "%(runtime.Goexit)", "all of them", "%1 errors for%"} {
 			n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE outcome = 'failed' AND error LIKE '"+reason+"'")
 			if n < 2 || n > 10 {
@@ -531,7 +531,7 @@ func TestOfABatchEachJobIsCancelledByItself(t *testing.T) {
 			t.Error("the context ended for one of three")
 		}
 		one.end <- nil
-		awaitNumber(t, d.DB, 2, 5*time.Second, succeeded)
+		awaitNumber(t, d.DB, 2, succeeded)
 		add(t, d.DB, 3, 0)
 		two := <-calls
 		cancelJobs(t, d.DB, 4, 5, 6)
@@ -544,7 +544,7 @@ func TestOfABatchEachJobIsCancelledByItself(t *testing.T) {
 			t.Error("all three are cancelled, and the context lives on")
 		}
 		two.end <- errors.New("too late")
-		awaitNumber(t, d.DB, 4, 5*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5 AND id IN (2, 4, 5, 6)")
+		awaitNumber(t, d.DB, 4, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5 AND id IN (2, 4, 5, 6)")
 	})
 }
 
@@ -562,7 +562,7 @@ func TestAStopDoesNotWaitForABatchToFill(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		r := start(t, d.DB, queue_job.Config{BatchSize: 10, BatchWait: time.Minute, HandleBatchFunc: func(context.Context, []*queue_job.Job) error { return nil }})
 		add(t, d.DB, 5, 0)
-		awaitNumber(t, d.DB, 5, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE term <> 0")
+		awaitNumber(t, d.DB, 5, "SELECT COUNT(*) FROM async_job_tab WHERE term <> 0")
 		began := time.Now()
 		stop(t, r)
 		if took := time.Since(began); took > time.Second*slack {
@@ -636,7 +636,7 @@ func overtake(t *testing.T, d dbtest.Database, backlog int, change func(*queue_j
 	}}
 	change(&cfg)
 	start(t, d.DB, cfg)
-	await(t, 20*time.Second, func() string { return "nothing runs" }, func() bool {
+	await(t, func() string { return "nothing runs" }, func() bool {
 		return number(t, d.DB, "SELECT COUNT(*) FROM (SELECT 1 FROM async_job_tab WHERE job_status = 1 LIMIT 60) AS few") == 60
 	})
 	for _, high := range []row{{priority: 1}, {priority: 2}, {priority: 100}, {priority: 1, at: time.Now().Unix() + 2}, {priority: 1, at: time.Now().Unix() + 6}} {
@@ -679,7 +679,7 @@ func TestLowJobsAreNotStarvedBehindManyHighOnes(t *testing.T) {
 			return nil
 		}})
 		var beside int64
-		await(t, 20*time.Second*slack, func() string {
+		awaitWithin(t, 20*time.Second*slack, func() string {
 			return fmt.Sprintf("%d of %d low jobs ran beside %d high ones", low.Load(), lows, high.Load())
 		}, func() bool {
 			beside = high.Load()
@@ -701,11 +701,11 @@ func TestRowsWithAPriorityThatIsNoneRun(t *testing.T) {
 		odd := func(int) row { return row{priority: -100} }
 		addRows(t, d.DB, 5, odd)
 		start(t, d.DB, queue_job.Config{HandleJobFunc: new(runs).handler})
-		awaitNumber(t, d.DB, 5, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 5, succeeded)
 		addRows(t, d.DB, 5, odd)
 		addRows(t, d.DB, 5, func(int) row { return row{priority: 99, at: time.Now().Unix() + 5} }) // beyond the tail's horizon
-		awaitNumber(t, d.DB, 10, 10*time.Second, succeeded)
-		awaitNumber(t, d.DB, 15, 25*time.Second, succeeded)
+		awaitNumber(t, d.DB, 10, succeeded)
+		awaitNumber(t, d.DB, 15, succeeded)
 	})
 }
 
@@ -723,13 +723,13 @@ func TestWhatWaitsBehindSlowRunsCanBeChangedAndIsNotLostWithTheProcess(t *testin
 		}})
 		due := time.Now().Add(3 * time.Second).Truncate(time.Second)
 		add(t, d.DB, n, uint32(due.Unix()))
-		await(t, 10*time.Second*slack, func() string { return "most stay marked" }, func() bool {
+		awaitWithin(t, 10*time.Second*slack, func() string { return "most stay marked" }, func() bool {
 			return time.Now().After(due) && number(t, d.DB, inFlight) < workers+20 // a few are ahead of the workers
 		})
 		waiting := number(t, d.DB, "SELECT MAX(id) FROM async_job_tab WHERE term = 0")
 		changed(t, 1)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(uint64(waiting)), "changed"))
 		close(release)
-		awaitNumber(t, d.DB, n, 20*time.Second*slack, succeeded)
+		awaitNumber(t, d.DB, n, succeeded)
 		if list := ran.all(); len(list) != n {
 			t.Errorf("%d runs of %d jobs", len(list), n)
 		}

@@ -29,7 +29,7 @@ func TestSnoozeRunsAgainAfterItsWaitAndIsNoRetry(t *testing.T) {
 			return nil
 		}})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND attempts = 4 AND retries = 0")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND attempts = 4 AND retries = 0")
 		wantWaits(t, ran.all(), wait, wait, wait)
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n != 0 {
 			t.Errorf("%d snoozes are in the log of what went wrong", n)
@@ -45,8 +45,8 @@ func TestFailAndCancelAreFinalHoweverManyRetriesAreLeft(t *testing.T) {
 			return outcomes[job.Id-1]
 		}})
 		add(t, d.DB, len(outcomes), 0)
-		awaitNumber(t, d.DB, 2, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 1")
-		awaitNumber(t, d.DB, 2, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5 AND attempts = 1")
+		awaitNumber(t, d.DB, 2, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 1")
+		awaitNumber(t, d.DB, 2, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5 AND attempts = 1")
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE '%the customer is gone'"); n != 3 {
 			t.Errorf("%d of 3 reasons are in the log", n)
 		}
@@ -65,7 +65,7 @@ func TestRetriesWaitAsTheirTimingSaysOrAsTheErrorDoes(t *testing.T) {
 			return errors.New("no luck")
 		}})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 5 AND retries = 4")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 5 AND retries = 4")
 		wantWaits(t, ran.all(), first, others, others, own)
 	})
 }
@@ -93,7 +93,7 @@ func TestRetriesMayBeUnlimited(t *testing.T) {
 			return nil
 		}})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 20*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND retries = 30")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND retries = 30")
 	})
 }
 
@@ -102,7 +102,7 @@ func TestAJobsOwnNumberOfRetriesWinsOverItsTypes(t *testing.T) {
 		add(t, d.DB, 4, 0)
 		execute(t, d.DB, "UPDATE async_job_tab SET max_retries = id - 1 WHERE id < 4") // 0, 1, 2 and none of its own
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error { return errors.New("no luck") }})
-		awaitNumber(t, d.DB, 4, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND retries = COALESCE(max_retries, 0)")
+		awaitNumber(t, d.DB, 4, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND retries = COALESCE(max_retries, 0)")
 	})
 }
 
@@ -119,8 +119,8 @@ func TestARunThatTakesLongerThanItsTimeoutHasFailedIfItEndsWithAnError(t *testin
 			return ctx.Err()
 		}})
 		add(t, d.DB, 2, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE id = 1 AND job_status = 2 AND retries = 1")
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE id = 2 AND job_status = 1 AND retries = 0")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE id = 1 AND job_status = 2 AND retries = 1")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE id = 2 AND job_status = 1 AND retries = 0")
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE 'job timed out after 100ms: context deadline exceeded'"); n != 2 {
 			t.Errorf("%d of 2 runs are in the log as timed out", n)
 		}
@@ -155,8 +155,8 @@ func TestMiddlewareForAllTypesLiesOutsideThatOfOne(t *testing.T) {
 		t.Cleanup(func() { stop(t, r) })
 		addType(t, d.DB, 1, 1, 0)
 		addType(t, d.DB, 2, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded+" AND job_type = 1 AND result = 'all every one two '")
-		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded+" AND job_type = 2 AND result = 'all every '")
+		awaitNumber(t, d.DB, 1, succeeded+" AND job_type = 1 AND result = 'all every one two '")
+		awaitNumber(t, d.DB, 1, succeeded+" AND job_type = 2 AND result = 'all every '")
 	})
 }
 
@@ -181,8 +181,8 @@ func TestTheObserverHearsOfEachRunAndItsPanicsHarmNothing(t *testing.T) {
 				panic("the observer is no good")
 			}})
 		add(t, d.DB, 50, 0)
-		awaitNumber(t, d.DB, 48, 10*time.Second, succeeded)
-		awaitNumber(t, d.DB, 2, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		awaitNumber(t, d.DB, 48, succeeded)
+		awaitNumber(t, d.DB, 2, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
 		of := func(id, attempt int) (f queue_job.Finished) {
 			got, ok := heard.Load([2]int{id, attempt})
 			if !ok {
@@ -215,7 +215,7 @@ func TestAJobTellsItsHandlerWhatItIs(t *testing.T) {
 			ran.note(job)
 			return errors.New("again")
 		}})
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
 		list := ran.all()
 		job := list[0].job
 		if job.Key != "order-4711" || job.Priority != queue_job.PriorityHigh || int64(job.CreateTime) != created || int64(job.NextExecuteTime) != due {
@@ -250,7 +250,7 @@ func TestAHandlerStoresProgressAndResult(t *testing.T) {
 			t.Error("the progress is not in the table while the job runs")
 		}
 		close(seen)
-		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 1, succeeded)
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE result = ?", longest); n != 1 {
 			t.Error("the result is not in the table")
 		}
@@ -331,11 +331,11 @@ func TestAJobIsCompletedInTheHandlersTransaction(t *testing.T) {
 				}
 			}})
 		add(t, d.DB, jobs, 0)
-		awaitNumber(t, d.DB, jobs, 20*time.Second, succeeded+" AND attempts = 1")
+		awaitNumber(t, d.DB, jobs, succeeded+" AND attempts = 1")
 		if n := number(t, d.DB, "SELECT COUNT(DISTINCT job) FROM effects"); n != jobs {
 			t.Errorf("%d effects of %d jobs", n, jobs)
 		}
-		await(t, 5*time.Second, func() string { return fmt.Sprintf("the observer heard of %d successes", heard.Load()) }, func() bool { return heard.Load() == jobs })
+		await(t, func() string { return fmt.Sprintf("the observer heard of %d successes", heard.Load()) }, func() bool { return heard.Load() == jobs })
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n != 0 {
 			t.Errorf("%d runs are in the log of what went wrong", n)
 		}
@@ -360,7 +360,7 @@ func TestARunThatDoesNotCommitItsCompletionHasFailed(t *testing.T) {
 			return job.CompleteTx(ctx, tx)
 		}})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded+" AND attempts = 3 AND retries = 2")
+		awaitNumber(t, d.DB, 1, succeeded+" AND attempts = 3 AND retries = 2")
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE outcome = 'retry' AND error LIKE '%was not committed%'"); n != 2 {
 			t.Errorf("%d of 2 runs are in the log as not committed", n)
 		}
@@ -382,7 +382,7 @@ func TestAHandlerMayBeginItsTransactionAgain(t *testing.T) {
 			return completeWithEffect(ctx, d.DB, job)
 		}})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 1, succeeded)
 	})
 }
 
@@ -392,7 +392,7 @@ func TestAJobIsNotCompletedOutsideATransaction(t *testing.T) {
 			return job.CompleteTx(ctx, d.DB)
 		}})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE '%is no transaction%'")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE '%is no transaction%'")
 	})
 }
 
@@ -416,7 +416,7 @@ func TestOfTwoRunsAtTheSameTimeOneHasItsEffect(t *testing.T) {
 		<-began
 		// The first holder loses its lease, and hears of it too late.
 		execute(t, d.DB, "UPDATE shedlock_tab SET locked_by = 'nobody', lock_until = locked_at")
-		awaitNumber(t, d.DB, 1, 20*time.Second, succeeded+" AND attempts = 2 AND lost = 1")
+		awaitNumber(t, d.DB, 1, succeeded+" AND attempts = 2 AND lost = 1")
 		close(goOn)
 		if err := <-ended; !errors.Is(err, queue_job.ErrNotOurs) {
 			t.Errorf("the run that came too late was told %v", err)
@@ -463,7 +463,7 @@ func TestTheContextOfACancelledJobEndsWithinASecondAndItsOutcomeIsDropped(t *tes
 		if took := time.Since(cancelled); took > time.Second*slack {
 			t.Errorf("the contexts ended after %v", took)
 		}
-		await(t, 5*time.Second, func() string { return fmt.Sprintf("%d runs were dropped", dropped.Load()) }, func() bool { return dropped.Load() == jobs-1 })
+		await(t, func() string { return fmt.Sprintf("%d runs were dropped", dropped.Load()) }, func() bool { return dropped.Load() == jobs-1 })
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 5 AND attempts = 1"); n != jobs-1 {
 			t.Errorf("%d of %d jobs stayed cancelled", n, jobs-1)
 		}
@@ -509,15 +509,15 @@ func TestAPausedTypeStartsNothingWithinASecondAndGoesOnWithinOne(t *testing.T) {
 		start(t, d.DB, slices.Clone(configs)...)
 		start(t, d.DB, slices.Clone(configs)...) // who stands by heeds it too, when it takes over
 		add(t, d.DB, 5000, 0)
-		await(t, 10*time.Second, func() string { return "nothing runs" }, func() bool { return len(ran.all()) > 10 })
+		await(t, func() string { return "nothing runs" }, func() bool { return len(ran.all()) > 10 })
 
 		pause(t, d.DB, 1)
 		time.Sleep(time.Second * slack) // the promise
 		list := ran.all()
-		awaitNumber(t, d.DB, 0, 5*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term <> 0") // what was marked is given back
-		execute(t, d.DB, "UPDATE shedlock_tab SET locked_by = 'nobody', lock_until = locked_at")                        // both types may change hands
+		awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term <> 0") // what was marked is given back
+		execute(t, d.DB, "UPDATE shedlock_tab SET locked_by = 'nobody', lock_until = locked_at")         // both types may change hands
 		addType(t, d.DB, 2, 10, 0)
-		awaitNumber(t, d.DB, 10, 20*time.Second, succeeded+" AND job_type = 2")
+		awaitNumber(t, d.DB, 10, succeeded+" AND job_type = 2")
 		late := newRunner(t, d.DB, configs...)
 		if err := late.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -529,7 +529,7 @@ func TestAPausedTypeStartsNothingWithinASecondAndGoesOnWithinOne(t *testing.T) {
 
 		resume(t, d.DB, 1)
 		resumed := time.Now()
-		await(t, 10*time.Second, func() string { return "nothing runs after the pause" }, func() bool { return len(ran.all()) > len(list) })
+		await(t, func() string { return "nothing runs after the pause" }, func() bool { return len(ran.all()) > len(list) })
 		if took := ran.all()[len(list)].started.Sub(resumed); took > time.Second*slack {
 			t.Errorf("the next job started %v after the pause", took)
 		}
@@ -552,6 +552,6 @@ func TestWhatRunsWhenItsTypeIsPausedEndsAsUsual(t *testing.T) {
 		pause(t, d.DB, 1)
 		time.Sleep(1500 * time.Millisecond) // three looks at the pauses
 		close(goOn)
-		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 1, succeeded)
 	})
 }

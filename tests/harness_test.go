@@ -67,7 +67,7 @@ func newRunner(t *testing.T, db queue_job.DB, configs ...queue_job.Config) *pers
 			cfg.JobType = 1
 		}
 		if cfg.LockSecond == 0 {
-			cfg.LockSecond = 3
+			cfg.LockSecond = 10 // a machine that stands still for a second or two shall not cost a lease whose loss is not the subject
 		}
 		if cfg.Db == nil {
 			cfg.Db = db
@@ -82,7 +82,7 @@ func newRunner(t *testing.T, db queue_job.DB, configs ...queue_job.Config) *pers
 
 func stop(t *testing.T, r *persistent_queue.Runner) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := r.Stop(ctx); err != nil {
 		t.Error(err)
@@ -129,23 +129,49 @@ func number(t *testing.T, db *sql.DB, query string, args ...any) (n int64) {
 	return n
 }
 
+// patience is how long a test waits for what has to come, where how soon is not its subject.
+const patience = 3 * time.Minute
+
 // awaitNumber waits until a query yields the number.
-func awaitNumber(t *testing.T, db *sql.DB, want int64, within time.Duration, query string, args ...any) {
+func awaitNumber(t *testing.T, db *sql.DB, want int64, query string, args ...any) {
 	t.Helper()
 	var got int64
-	await(t, within, func() string { return fmt.Sprintf("%s: %d, want %d", query, got, want) }, func() bool {
+	await(t, func() string { return fmt.Sprintf("%s: %d, want %d", query, got, want) }, func() bool {
 		got = number(t, db, query, args...)
 		return got == want
 	})
 }
 
 // await waits until the condition holds; what says what it waited for, if it does not come.
-func await(t *testing.T, within time.Duration, what func() string, condition func() bool) {
+func await(t *testing.T, what func() string, condition func() bool) {
+	t.Helper()
+	awaitWithin(t, patience, what, condition)
+}
+
+// awaitWithin is await where the time is a promise.
+func awaitWithin(t *testing.T, within time.Duration, what func() string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(within); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("after %v: %s", within, what())
 		}
+	}
+}
+
+// bestOfThree is for promises about time on a machine that others share: it measures up to three times, each time anew, and
+// each is held against the same bound. What is always late fails; a machine that stood still for a moment does not.
+func bestOfThree(t *testing.T, measure func() error) {
+	t.Helper()
+	for try := 1; ; try++ {
+		err := measure()
+		if err == nil {
+			return
+		}
+		if try == 3 {
+			t.Error(err)
+			return
+		}
+		t.Logf("measured again: %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestEveryJobRunsOnceAndSucceeds(t *testing.T) {
 		add(t, d.DB, 500, 0) // before the start
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, 500, 0) // after it
-		awaitNumber(t, d.DB, 1000, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 1000, succeeded)
 		if n := len(ran.all()); n != 1000 {
 			t.Errorf("%d runs of 1000 jobs", n)
 		}
@@ -38,7 +38,7 @@ func TestAFailingJobIsRetriedAfterWaitTimeUntilMaxRetries(t *testing.T) {
 			return fmt.Errorf("no luck %d", job.Retries)
 		}})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 3 AND retries = 2")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 3 AND retries = 2")
 		list := ran.all()
 		if len(list) != 3 {
 			t.Fatalf("%d runs, want 3", len(list))
@@ -68,7 +68,7 @@ func TestRetriesAreCountedInTheTable(t *testing.T) {
 		add(t, d.DB, 1, 0)
 		for i := 1; i <= 4; i++ { // a new process for every attempt
 			r := start(t, d.DB, cfg)
-			awaitNumber(t, d.DB, int64(i), 10*time.Second, "SELECT COALESCE(MAX(attempts), 0) FROM async_job_tab WHERE term = 0 OR job_status = 2")
+			awaitNumber(t, d.DB, int64(i), "SELECT COALESCE(MAX(attempts), 0) FROM async_job_tab WHERE term = 0 OR job_status = 2")
 			stop(t, r)
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND retries = 3"); n != 1 || len(ran.all()) != 4 {
@@ -89,7 +89,7 @@ func TestContinueRunsAgainAndIsNoRetry(t *testing.T) {
 			return nil
 		}})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND attempts = 5 AND retries = 0")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND attempts = 5 AND retries = 0")
 	})
 }
 
@@ -116,7 +116,7 @@ func TestTheHandlersStatusWinsOverItsError(t *testing.T) {
 			return o.err
 		}})
 		add(t, d.DB, len(outcomes), 0)
-		awaitNumber(t, d.DB, 0, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0")
+		awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0")
 		for i, o := range outcomes {
 			if got := number(t, d.DB, fmt.Sprintf("SELECT job_status FROM async_job_tab WHERE id = %d", i+1)); queue_job.JobStatus(got) != o.want {
 				t.Errorf("status set %v, error %v: written %v, want %v", o.set, o.err, queue_job.JobStatus(got), o.want)
@@ -137,8 +137,8 @@ func TestPanicsAndGoexitCostNoSlot(t *testing.T) {
 			return nil
 		}})
 		add(t, d.DB, 300, 0)
-		awaitNumber(t, d.DB, 100, 20*time.Second, succeeded)
-		awaitNumber(t, d.DB, 200, 20*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		awaitNumber(t, d.DB, 100, succeeded)
+		awaitNumber(t, d.DB, 200, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE 'panic: boom%'"); n != 100 {
 			t.Errorf("%d of 100 panics are in the log", n)
 		}
@@ -159,7 +159,7 @@ func TestNoMoreThanWorkerPoolCapacityRunAtATime(t *testing.T) {
 			return nil
 		}})
 		add(t, d.DB, 500, 0)
-		awaitNumber(t, d.DB, 500, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 500, succeeded)
 		if most.Load() != 7 {
 			t.Errorf("%d ran at a time, want 7", most.Load())
 		}
@@ -177,7 +177,7 @@ func TestAHungHandlerHoldsUpNobodyElse(t *testing.T) {
 		}})
 		t.Cleanup(func() { close(release) })
 		add(t, d.DB, 200, 0)
-		awaitNumber(t, d.DB, 199, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 199, succeeded)
 	})
 }
 
@@ -194,10 +194,10 @@ func TestATypesBacklogDoesNotHoldUpAnother(t *testing.T) {
 				return nil
 			}},
 			queue_job.Config{JobType: 2, HandleJobFunc: ran.handler})
-		awaitNumber(t, d.DB, 1, 10*time.Second, "SELECT COUNT(*) FROM (SELECT 1 FROM async_job_tab WHERE job_status = 1 LIMIT 1) AS one")
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM (SELECT 1 FROM async_job_tab WHERE job_status = 1 LIMIT 1) AS one")
 		began := time.Now()
 		addType(t, d.DB, 2, 100, 0)
-		await(t, 2*time.Second, func() string { return "the other type's jobs have not run" }, func() bool { return len(ran.all()) == 100 })
+		awaitWithin(t, 2*time.Second, func() string { return "the other type's jobs have not run" }, func() bool { return len(ran.all()) == 100 })
 		t.Logf("100 jobs of the other type ran within %v", time.Since(began))
 	})
 }
@@ -220,7 +220,7 @@ func TestFreshDueAndRetriedJobsShareTheWorkers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		awaitNumber(t, d.DB, 5, 3*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND params = '\"due\"'")
+		awaitNumber(t, d.DB, 5, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND params = '\"due\"'")
 		if left := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0"); left < 500 {
 			t.Errorf("only %d fresh jobs are left: this proves nothing", left)
 		}
@@ -235,7 +235,7 @@ func TestBadRowsStopNobody(t *testing.T) {
 		execute(t, d.DB, plain+"('{}', 1, 0, 4294967295, 1, 1)") // due in the year 2106
 		start(t, d.DB, queue_job.Config{FirstPullDay: -1, HandleJobFunc: ran.handler})
 		add(t, d.DB, 10, 0)
-		awaitNumber(t, d.DB, 14, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 14, succeeded)
 		for _, status := range []int{99, -1} {
 			if n := number(t, d.DB, fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab WHERE job_status = %d AND attempts = 0", status)); n != 1 {
 				t.Errorf("the row of status %d was touched", status)

@@ -121,9 +121,9 @@ func TestAProgramWrittenForTheOriginalRunsOnTheOriginalsTables(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		awaitNumber(t, d.DB, 4, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 4, succeeded)
 		insertAsTheOriginal(t, d, 100)
-		awaitNumber(t, d.DB, 8, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 8, succeeded)
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts = 1"); n != 8 {
 			t.Errorf("%d of 8 jobs ran once", n)
 		}
@@ -149,7 +149,7 @@ func TestAnUpgradedTableIsAFreshOne(t *testing.T) {
 		}
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
-		awaitNumber(t, d.DB, 4, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 4, succeeded)
 	})
 }
 
@@ -312,7 +312,7 @@ func TestWithoutTheRightsAnOutdatedSchemaIsRefusedWithTheSQLThatMendsIt(t *testi
 				shape(t, d)
 				start(t, user, queue_job.Config{HandleJobFunc: (&runs{}).handler})
 				add(t, user, 1, 0)
-				awaitNumber(t, user, 1, 10*time.Second, succeeded)
+				awaitNumber(t, user, 1, succeeded)
 			})
 		})
 	}
@@ -338,7 +338,7 @@ func TestWithoutMigrationAnOutdatedSchemaIsRefusedAndLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 1, succeeded)
 	})
 }
 

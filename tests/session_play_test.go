@@ -35,7 +35,7 @@ func play(t *testing.T, s *stage) {
 	unlocked := startAmongLockedRows(t, s, one, lease, due)
 	other.start(t)
 	addJobs(t, s, one)
-	awaitNumber(t, s.DB, 0, 10*time.Second*slack, s.query("SELECT COUNT(*) FROM async_job_tab WHERE job_status NOT IN (1, 2, 5) OR job_status IS NULL"))
+	awaitNumber(t, s.DB, 0, s.query("SELECT COUNT(*) FROM async_job_tab WHERE job_status NOT IN (1, 2, 5) OR job_status IS NULL"))
 	lease.await(t, 3) // taken, and renewed twice
 	stopping, stopped := handOver(t, s, one, other)
 	lease.stop()
@@ -136,7 +136,7 @@ func handOver(t *testing.T, s *stage, one, other *instance) (stopping, stopped t
 	stop(t, one.Runner)
 	stopped = time.Now()
 	other.addAlone(t, s, "after the stop")
-	await(t, 5*time.Second*slack, func() string { return "nobody takes over" }, func() bool { return len(other.ran.all()) > 0 })
+	awaitWithin(t, 5*time.Second*slack, func() string { return "nobody takes over" }, func() bool { return len(other.ran.all()) > 0 })
 	stop(t, other.Runner)
 	return stopping, stopped
 }

@@ -28,20 +28,20 @@ func TestStopDrainsUndoesAndHandsOverAtOnce(t *testing.T) {
 		}
 		holder := start(t, d.DB, config(&first))
 		add(t, d.DB, jobs, 0)
-		await(t, 10*time.Second, func() string { return "nothing runs" }, func() bool { return len(first.all()) > 100 })
+		await(t, func() string { return "nothing runs" }, func() bool { return len(first.all()) > 100 })
 		start(t, dbtest.Open(t, d.Driver, d.DSN), config(&second)) // stands by
 		stop(t, holder)
 		stopped = time.Now()
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND (term <> 0 OR attempts <> 0)"); n > 5 { // the successor's own, at most
 			t.Errorf("%d rows were left marked", n)
 		}
-		await(t, 5*time.Second, func() string { return "nobody took over" }, func() bool { return len(second.all()) > 0 })
+		await(t, func() string { return "nobody took over" }, func() bool { return len(second.all()) > 0 })
 		if gap := second.all()[0].started.Sub(stopped); gap > time.Second*slack {
 			t.Errorf("the successor started %v after Stop", gap)
 		} else {
 			t.Logf("the successor started %v after Stop", gap)
 		}
-		awaitNumber(t, d.DB, jobs, 30*time.Second, succeeded)
+		awaitNumber(t, d.DB, jobs, succeeded)
 		if n := len(first.all()) + len(second.all()); n != jobs {
 			t.Errorf("%d runs of %d jobs", n, jobs)
 		}
@@ -147,7 +147,7 @@ func TestAThousandStartsAndStopsLeaveNothingBehind(t *testing.T) {
 		for range cycles {
 			cycle()
 		}
-		await(t, 5*time.Second, func() string { return "goroutines are left behind" }, func() bool { return runtime.NumGoroutine() <= goroutines })
+		await(t, func() string { return "goroutines are left behind" }, func() bool { return runtime.NumGoroutine() <= goroutines })
 		if s := d.DB.Stats(); s.InUse != 0 || s.MaxOpenConnections != 8 {
 			t.Errorf("%d connections in use, limit %d; want 0 and 8", s.InUse, s.MaxOpenConnections)
 		}
@@ -159,6 +159,6 @@ func TestAThousandStartsAndStopsLeaveNothingBehind(t *testing.T) {
 		}
 		t.Logf("%d of %d jobs ran in between", ran.Load(), cycles+1)
 		start(t, d.DB, cfg)
-		awaitNumber(t, d.DB, int64(cycles)+1, 20*time.Second, succeeded)
+		awaitNumber(t, d.DB, int64(cycles)+1, succeeded)
 	})
 }

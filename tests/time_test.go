@@ -23,7 +23,7 @@ func TestJobsDueInOneSecondStartOnTimeAndNoneEarly(t *testing.T) {
 		add(t, d.DB, jobs/2, uint32(due.Unix()))
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, jobs/2, uint32(due.Unix()))
-		awaitNumber(t, d.DB, jobs, 20*time.Second, succeeded)
+		awaitNumber(t, d.DB, jobs, succeeded)
 		var late []time.Duration
 		for _, run := range ran.all() {
 			if run.started.Before(due) {
@@ -45,13 +45,13 @@ func TestJobsDueNextWeekCostNothingToday(t *testing.T) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{QueueMaxSize: 1000, HandleJobFunc: ran.handler})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 1, succeeded)
 		before := heap()
 		nextWeek := uint32(time.Now().Add(7 * 24 * time.Hour).Unix())
 		add(t, d.DB, 60_000, nextWeek)
 		began := time.Now()
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 2, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 2, succeeded)
 		took, grown := time.Since(began), int64(heap())-int64(before)
 		t.Logf("beside 60,000 rows due next week, a fresh job took %v; the heap grew by %d kB", took, grown>>10)
 		if took > 500*time.Millisecond*slack {
@@ -79,7 +79,7 @@ func TestALateCommitRunsWithinTwoSeconds(t *testing.T) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 1, succeeded)
 		for _, late := range []time.Duration{20 * time.Millisecond, heldOpen()} { // within the tail's memory, and beyond it
 			tx, err := d.DB.Begin()
 			if err != nil {
@@ -91,13 +91,13 @@ func TestALateCommitRunsWithinTwoSeconds(t *testing.T) {
 				t.Fatal(err)
 			}
 			add(t, d.DB, 100, 0) // later rows, which run meanwhile
-			awaitNumber(t, d.DB, 0, 10*time.Second, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0")
+			awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0")
 			<-time.After(late)
 			committed := time.Now()
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
 			}
-			await(t, 2*time.Second*slack, func() string { return fmt.Sprintf("the job committed %v late has not run", late) },
+			awaitWithin(t, 2*time.Second*slack, func() string { return fmt.Sprintf("the job committed %v late has not run", late) },
 				func() bool { return len(ran.of(id)) == 1 })
 			t.Logf("open for %v: ran %v after the commit", late, ran.of(id)[0].started.Sub(committed))
 		}
@@ -117,12 +117,12 @@ func TestIDsMayJump(t *testing.T) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, 3, 0)
-		awaitNumber(t, d.DB, 3, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 3, succeeded)
 		before := heap()
 		execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, job_status, start_time, create_time, update_time) VALUES (1099511627776, '{}', 1, 0, 0, 1900000000, 1)")
 		dbtest.ContinueIDs(t, d)
 		add(t, d.DB, 3, 0)
-		awaitNumber(t, d.DB, 7, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 7, succeeded)
 		if grown := int64(heap()) - int64(before); grown > 4<<20 {
 			t.Errorf("the heap grew by %d kB", grown>>10)
 		}
@@ -134,7 +134,7 @@ func TestIDsMayBeginAnew(t *testing.T) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, 50, 0)
-		awaitNumber(t, d.DB, 50, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 50, succeeded)
 		anew := map[string][]string{
 			"mysql":  {"TRUNCATE TABLE async_job_tab"},
 			"pgx":    {"TRUNCATE TABLE async_job_tab RESTART IDENTITY"},
@@ -144,7 +144,7 @@ func TestIDsMayBeginAnew(t *testing.T) {
 			execute(t, d.DB, statement)
 		}
 		add(t, d.DB, 10, 0)
-		awaitNumber(t, d.DB, 10, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 10, succeeded)
 	})
 }
 
@@ -173,7 +173,7 @@ func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop(t, r)
-		awaitNumber(t, d.DB, 5, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 5, succeeded)
 		<-time.After(1500 * time.Millisecond) // a sweep later, the rest is still left alone
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id <= 4 AND attempts = 0 AND (job_status <> 1 OR job_status IS NULL)"); n != 4 {
 			t.Errorf("%d of 4 old rows were left alone", n)
@@ -188,7 +188,7 @@ func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop(t, noLimit)
-		awaitNumber(t, d.DB, 9, 10*time.Second, succeeded)
+		awaitNumber(t, d.DB, 9, succeeded)
 	})
 }
 
