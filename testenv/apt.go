@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 )
 
 // fromApt starts a server that the distribution packages, and nothing of it with the machine.
@@ -22,6 +23,11 @@ func fromApt(ctx context.Context, d database) (server, error) {
 	return startPrivate(ctx, d, i)
 }
 
+const (
+	lockTries = 60
+	lockPace  = 5 * time.Second
+)
+
 // apt is apt with options of its own; none means the machine's.
 type apt []string
 
@@ -33,15 +39,29 @@ func (a apt) cache(verb string, arguments ...string) *exec.Cmd {
 	return a.command("apt-cache", verb, arguments)
 }
 
+// enduring lets apt wait for another's lock, as of the updates that a new machine begins with, and ask again what did not
+// arrive.
+var enduring = []string{"-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"}
+
 func (a apt) command(program, verb string, arguments []string) *exec.Cmd {
-	cmd := exec.Command(program, slices.Concat(a, []string{verb}, arguments)...)
+	cmd := exec.Command(program, slices.Concat(enduring, a, []string{verb}, arguments)...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
 	return cmd
 }
 
+// update fetches the lists of packages. Their lock is one that apt does not wait for.
 func (a apt) update(ctx context.Context) error {
-	_, err := finish(ctx, a.get("update", "-q"))
-	return err
+	for try := 1; ; try++ {
+		_, err := finish(ctx, a.get("update", "-q"))
+		if err == nil || try == lockTries || !strings.Contains(err.Error(), "Could not get lock") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lockPace):
+		}
+	}
 }
 
 // newest finds the package's name where some releases add a version to it, as in mysql-server-core-8.0.

@@ -12,7 +12,7 @@ import (
 const (
 	connectWait = 5 * time.Second // for one attempt
 	connectPace = 100 * time.Millisecond
-	readyWait   = 90 * time.Second // for a server that has just been started
+	readyWait   = 5 * time.Minute // for a server that has just been started
 )
 
 // awaitVersion tries until the server answers, the context ends, or ended is closed.

@@ -72,8 +72,18 @@ func privateApt(dir string) (apt, error) {
 	}, nil
 }
 
-// download fetches the newest package of that name, and all it needs, into the folder of a private apt.
+// download fetches the newest package of that name, and all it needs, into the folder of a private apt. A mirror that
+// changes meanwhile no longer has what its lists say, so new lists are fetched before it is tried again.
 func download(ctx context.Context, private apt, dir, prefix string) (debs []string, err error) {
+	for range 3 {
+		if debs, err = downloadOnce(ctx, private, dir, prefix); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return debs, err
+}
+
+func downloadOnce(ctx context.Context, private apt, dir, prefix string) (debs []string, err error) {
 	// A third party's broken source fails the update and matters only if what follows fails too.
 	updateErr := private.update(ctx)
 	name, err := private.newest(ctx, prefix)
