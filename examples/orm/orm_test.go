@@ -30,7 +30,7 @@ func buildAndRun(m *testing.M) (exitCode int) {
 	}
 	defer os.RemoveAll(folder)
 	programs = folder
-	said, err := exec.Command("go", "build", "-o", folder+string(filepath.Separator), "./...").CombinedOutput()
+	said, err := exec.Command("go", "build", "-buildvcs=false", "-o", folder+string(filepath.Separator), "./...").CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, said)
 		return 1
@@ -83,7 +83,7 @@ func TestWithoutFlagsAProgramLeavesNothing(t *testing.T) {
 
 func run(t *testing.T, program string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	said, err := exec.CommandContext(ctx, filepath.Join(programs, program), args...).CombinedOutput()
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 
 	customerEvery = 40 * time.Millisecond
 	lookEvery     = 100 * time.Millisecond
-	patience      = 15 * time.Second // for the jobs, after the last customer left
+	patience      = time.Minute // for the jobs, after the last customer left
 )
 
 // order is a customer's order, and what the job of notifying the customer is to go through.

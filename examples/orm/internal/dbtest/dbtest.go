@@ -65,8 +65,13 @@ func database(t *testing.T, driver, server string, named func(dsn, database stri
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
+		if driver == "pgx" { // it refuses while a connection of the program that has just ended is there
+			if _, err := admin.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
+				t.Error(err)
+			}
+		}
 		if _, err := admin.ExecContext(ctx, "DROP DATABASE "+name); err != nil {
 			t.Error(err)
 		}

@@ -90,7 +90,7 @@ func SendNotice(ctx context.Context, job *queue_job.Job) error {
 
 // Check waits until the job of the paid order has succeeded, and makes sure that the refused order has none.
 func Check(ctx context.Context, db *sql.DB, paid, refused string) error {
-	const patience, lookEvery = 20 * time.Second, 10 * time.Millisecond
+	const patience, lookEvery = time.Minute, 10 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
