@@ -27,11 +27,11 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	GOWORK=off go -C bench/riversqlite vet .
 	go run $(STATICCHECK) $(MODULES)
 	go test -count=1 -run '^TestArchitecture' .
-	go test $(RACE) -short -count=1 -timeout 3m ./... ./cron/... ./queuetest/...
+	go test $(RACE) -short -count=1 -timeout 10m ./... ./cron/... ./queuetest/...
 
 test: race simulate ## Every test on every database: SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides.
-	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 20m $(filter-out ./faults/...,$(MODULES))
-	$(FAULTS) -short -parallel 6 -timeout 9m
+	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 60m $(filter-out ./faults/...,$(MODULES))
+	$(FAULTS) -short -parallel 6 -timeout 45m
 
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -run '^TestNothingIsLost' ./internal/simulator

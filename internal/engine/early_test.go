@@ -82,25 +82,27 @@ func TestTheMostUrgentAreMarkedEarlyFirstAndNoneThatWasRefused(t *testing.T) {
 }
 
 func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
-	l := lineAt(5_000_000)
-	soon, later, due := &task{due: 5_000_050}, &task{due: 5_100_000}, &task{due: 5_000_000}
-	if got := l.holdEarly([]*task{later, due, soon}); len(got) != 1 || got[0] != due {
-		t.Fatalf("%d start at once", len(got))
-	}
-	if l.quiet() {
-		t.Error("quiet, with two that are marked")
-	}
-	if wait := l.nextForEarly(l.clock.now(), 0); wait <= 0 || wait > 50*time.Millisecond {
-		t.Errorf("looks again in %v", wait)
-	}
-	l.clock = &clock{}
-	l.clock.reading(5000.05, time.Now(), time.Now())
-	if got := l.fallenDue(); len(got) != 1 || got[0] != soon {
-		t.Fatalf("%d have fallen due", len(got))
-	}
-	if rest := l.takeReady(); len(rest) != 1 || rest[0] != later || !l.quiet() {
-		t.Errorf("%d go back", len(rest))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := lineAt(5_000_000)
+		soon, later, due := &task{due: 5_000_050}, &task{due: 5_100_000}, &task{due: 5_000_000}
+		if got := l.holdEarly([]*task{later, due, soon}); len(got) != 1 || got[0] != due {
+			t.Fatalf("%d start at once", len(got))
+		}
+		if l.quiet() {
+			t.Error("quiet, with two that are marked")
+		}
+		if wait := l.nextForEarly(l.clock.now(), 0); wait <= 0 || wait > 50*time.Millisecond {
+			t.Errorf("looks again in %v", wait)
+		}
+		l.clock = &clock{}
+		l.clock.reading(5000.05, time.Now(), time.Now())
+		if got := l.fallenDue(); len(got) != 1 || got[0] != soon {
+			t.Fatalf("%d have fallen due", len(got))
+		}
+		if rest := l.takeReady(); len(rest) != 1 || rest[0] != later || !l.quiet() {
+			t.Errorf("%d go back", len(rest))
+		}
+	})
 }
 
 func TestWhatWillNotStartWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing.T) {
@@ -136,16 +138,18 @@ func TestWhatWillNotStartWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing.
 }
 
 func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
-	l := lineAt(5_000_000)
-	l.holdEarly([]*task{{due: 5_000_050}})
-	if l.giveBackSurplus(lease, 0); l.settler.waiting() != 0 {
-		t.Fatal("it went back before")
-	}
-	l.clock = &clock{}
-	l.clock.reading(1400, time.Now(), time.Now())
-	if l.giveBackSurplus(lease, 0); l.settler.waiting() != 1 || len(l.early) != 0 {
-		t.Fatalf("%d go back, %d stay", l.settler.waiting(), len(l.early))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := lineAt(5_000_000)
+		l.holdEarly([]*task{{due: 5_000_050}})
+		if l.giveBackSurplus(lease, 0); l.settler.waiting() != 0 {
+			t.Fatal("it went back before")
+		}
+		l.clock = &clock{}
+		l.clock.reading(1400, time.Now(), time.Now())
+		if l.giveBackSurplus(lease, 0); l.settler.waiting() != 1 || len(l.early) != 0 {
+			t.Fatalf("%d go back, %d stay", l.settler.waiting(), len(l.early))
+		}
+	})
 }
 
 // slow is a table that takes its time for each statement.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -96,10 +97,12 @@ func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {
 }
 
 func TestYoungRunsAreNotLookedAt(t *testing.T) {
-	l, _ := atWork(t, stood{}, watchFrom/2)
-	if tasks := l.longAtWork(); len(tasks) > 0 {
-		t.Fatalf("%d", len(tasks))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := atWork(t, stood{}, watchFrom/2)
+		if tasks := l.longAtWork(); len(tasks) > 0 {
+			t.Fatalf("%d", len(tasks))
+		}
+	})
 }
 
 func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
