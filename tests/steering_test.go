@@ -24,6 +24,23 @@ func changed(t *testing.T, want int) func(int, error) {
 	}
 }
 
+// changeInTime expects a verb to change so many jobs that were just added and fall due in two seconds. If the machine stood
+// still for so long that they may have been handed out meanwhile, it does it again, with other jobs.
+func changeInTime(t *testing.T, want int, addAndChange func() (int, error)) {
+	t.Helper()
+	for range 20 {
+		began := time.Now()
+		n, err := addAndChange()
+		took := time.Since(began)
+		if took < 1500*time.Millisecond || err != nil && !errors.Is(err, queue_job.ErrInFlight) {
+			changed(t, want)(n, err)
+			return
+		}
+		t.Logf("again, for it took %v", took)
+	}
+	t.Fatal("this machine does not come to it in time")
+}
+
 func get(t *testing.T, jobs *queue_job.Jobs, db *sql.DB, id uint64) *queue_job.JobInfo {
 	t.Helper()
 	info, err := jobs.Get(t.Context(), db, queue_job.ID(id))
@@ -93,22 +110,29 @@ func TestARescheduledJobRunsAtItsNewTime(t *testing.T) {
 		jobs := open(t, d.DB)
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
-		far := addOne(t, jobs, d.DB, inAnHour()).Id
-		near := addOne(t, jobs, d.DB, queue_job.After(2*time.Second), queue_job.WithKey("near")).Id
-		changed(t, 1)(jobs.Reschedule(t.Context(), d.DB, queue_job.ID(far), time.Time{}))
-		changed(t, 1)(jobs.Reschedule(t.Context(), d.DB, queue_job.Key(1, "near"), time.Now().Add(4*time.Second)))
+		var far, near uint64
+		var due time.Time
+		changeInTime(t, 1, func() (int, error) {
+			far = addOne(t, jobs, d.DB, inAnHour()).Id
+			key := fmt.Sprint("near ", far)
+			near = addOne(t, jobs, d.DB, queue_job.After(2*time.Second), queue_job.WithKey(key)).Id
+			changed(t, 1)(jobs.Reschedule(t.Context(), d.DB, queue_job.ID(far), time.Time{}))
+			due = time.Unix(time.Now().Unix()+5, 0) // in four seconds or five
+			return jobs.Reschedule(t.Context(), d.DB, queue_job.Key(1, key), due)
+		})
 		began := time.Now()
-		runs := awaitRuns(t, &ran, 2)
-		if runs[0].id != far || runs[1].id != near {
-			t.Fatalf("jobs %d and %d ran, want %d and %d", runs[0].id, runs[1].id, far, near)
+		await(t, func() string { return "the jobs have not run" }, func() bool { return len(ran.of(far)) > 0 && len(ran.of(near)) > 0 })
+		first, second := ran.of(far)[0].started, ran.of(near)[0].started
+		if !first.Before(second) {
+			t.Errorf("the one that was put off started %v before the one that was made due at once", first.Sub(second))
 		}
-		if took := runs[0].started.Sub(began); took > 3*time.Second*slack {
+		if took := first.Sub(began); took > 3*time.Second*slack {
 			t.Errorf("the one that was made due at once started after %v", took)
 		}
-		if took := runs[1].started.Sub(began); took < 2900*time.Millisecond || took > 7*time.Second*slack {
-			t.Errorf("the one that was put off for 4 s started after %v", took)
+		if late := second.Sub(due); late < 0 || late > 3*time.Second*slack {
+			t.Errorf("the one that was put off started %v after its new time", late)
 		}
-		awaitNumber(t, d.DB, 2, succeeded)
+		awaitNumber(t, d.DB, 2, succeeded+" AND id IN (?, ?)", far, near)
 		changed(t, 0)(jobs.Reschedule(t.Context(), d.DB, queue_job.ID(far, near), time.Now()))
 	})
 }
@@ -119,14 +143,22 @@ func TestAJobWhoseParametersWereChangedRunsWithTheNewOnes(t *testing.T) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		var ids []uint64
-		for range 5 {
-			ids = append(ids, addOne(t, jobs, d.DB, queue_job.After(2*time.Second)).Id) // it waits in memory
-		}
-		time.Sleep(500 * time.Millisecond) // the tail, 100 ms apart at most, has them in memory; else less would be shown, and nothing fail
-		changed(t, 5)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(ids...), map[string]string{"say": "<новое>"}))
-		for _, run := range awaitRuns(t, &ran, 5) {
-			if run.job.JobParams != `{"say":"<новое>"}` {
-				t.Errorf("job %d ran with %s", run.id, run.job.JobParams)
+		changeInTime(t, 5, func() (int, error) {
+			ids = nil
+			added, err := jobs.AddMany(t.Context(), d.DB, slices.Repeat([]queue_job.AddModelJob{theJob.With(queue_job.After(2 * time.Second))}, 5)) // they wait in memory
+			for _, a := range added {
+				ids = append(ids, a.Id)
+			}
+			if err != nil {
+				return 0, err
+			}
+			time.Sleep(500 * time.Millisecond) // the tail, 100 ms apart at most, has them in memory; else less would be shown, and nothing fail
+			return jobs.SetParams(t.Context(), d.DB, queue_job.ID(ids...), map[string]string{"say": "<новое>"})
+		})
+		for _, id := range ids {
+			await(t, func() string { return fmt.Sprintf("job %d has not run", id) }, func() bool { return len(ran.of(id)) > 0 })
+			if params := ran.of(id)[0].job.JobParams; params != `{"say":"<новое>"}` {
+				t.Errorf("job %d ran with %s", id, params)
 			}
 		}
 	})
@@ -472,11 +504,13 @@ func TestAJobThatBecomesUrgentOvertakesThoseBeforeIt(t *testing.T) {
 		}})
 		awaitRuns(t, &ran, 50)
 		changed(t, 1)(jobs.SetPriority(t.Context(), d.DB, queue_job.ID(last), queue_job.PriorityUrgent))
+		before := len(ran.all())
 		await(t, func() string { return "it has not run" }, func() bool { return len(ran.of(last)) > 0 })
-		if before := len(ran.all()) - 1; before > 1000 {
-			t.Errorf("it started when %d of 1500 others had run", before)
+		place := slices.IndexFunc(ran.all(), func(r run) bool { return r.id == last })
+		if place-before > 900 {
+			t.Errorf("it started when %d of 1500 others had run, %d before it became urgent", place, before)
 		} else {
-			t.Logf("%d others had run", before)
+			t.Logf("%d others had run, %d before it became urgent", place, before)
 		}
 	})
 }
