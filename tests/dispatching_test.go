@@ -620,6 +620,7 @@ func TestLookingForPrioritiesThatAreNoneWaitsForNobody(t *testing.T) {
 		if _, err := tx.Exec("UPDATE async_job_tab SET job_status = 1 WHERE id IN (1, 3)"); err != nil {
 			t.Fatal(err)
 		}
+		// The transaction stays open: who waits for it waits for InnoDB's 50 s, or for ever.
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		if err := st.TamePriorities(ctx, []int32{1}); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -34,7 +35,7 @@ func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
 		most := uint64(number(t, d.DB, "SELECT MAX(id) FROM async_job_tab"))
 		places := []uint64{0, most - 2*page}
 		took := make([][]time.Duration, len(places))
-		for range 7 { // by turns: the median counts
+		for range 7 { // by turns, and the shortest counts: what else the machine does only makes one longer
 			for i, id := range places {
 				rows, d := behind(id)
 				if len(rows) != page || rows[0].ID <= id || !slices.IsSortedFunc(rows, func(a, b store.Row) int { return int(a.ID) - int(b.ID) }) {
@@ -43,7 +44,7 @@ func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
 				took[i] = append(took[i], d)
 			}
 		}
-		first, last := median(took[0]), median(took[1])
+		first, last := slices.Min(took[0]), slices.Min(took[1])
 		t.Logf("the first page takes %v, one behind %d rows %v", first, rows, last)
 		if last > 3*first {
 			t.Errorf("the first page takes %v, one behind %d rows %v", first, rows, last)
@@ -55,36 +56,35 @@ func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
 func TestLookingForPrioritiesThatAreNonePassesFinishedRowsBy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const few, many = 1000, 256_000
-		migrate(t, d)
-		st, err := store.Open(t.Context(), d.DB, "")
-		if err != nil {
+		const columns = "params, job_type, job_status, start_time, create_time, update_time"
+		if err := schema.Migrate(t.Context(), d.DB, schema.WithTablePrefix("few_")); err != nil {
 			t.Fatal(err)
 		}
-		look := func() time.Duration {
-			var took []time.Duration
-			for range 7 {
+		addRows(t, d.DB, few, func(int) row { return row{} })
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1")
+		execute(t, d.DB, "INSERT INTO few_async_job_tab ("+columns+") SELECT "+columns+" FROM async_job_tab")
+		for n := few; n < many; n *= 2 {
+			execute(t, d.DB, "INSERT INTO async_job_tab ("+columns+") SELECT "+columns+" FROM async_job_tab")
+		}
+		prefixes := []string{"few_", ""}
+		took := make([][]time.Duration, len(prefixes))
+		for range 7 { // by turns, and the shortest counts, as above
+			for i, prefix := range prefixes {
+				st, err := store.Open(t.Context(), d.DB, prefix)
+				if err != nil {
+					t.Fatal(err)
+				}
 				began := time.Now()
 				if err := st.TamePriorities(t.Context(), []int32{1}); err != nil {
 					t.Fatal(err)
 				}
-				took = append(took, time.Since(began))
+				took[i] = append(took[i], time.Since(began))
 			}
-			return median(took)
 		}
-		addRows(t, d.DB, few, func(int) row { return row{} })
-		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1")
-		beside := look()
-		for n := few; n < many; n *= 2 {
-			execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) SELECT params, job_type, job_status, start_time, create_time, update_time FROM async_job_tab")
-		}
-		besideMany := look()
+		beside, besideMany := slices.Min(took[0]), slices.Min(took[1])
 		t.Logf("a look takes %v beside %d finished rows, %v beside %d", beside, few, besideMany, many)
 		if besideMany > 5*beside+5*time.Millisecond {
 			t.Errorf("a look takes %v beside %d finished rows, %v beside %d", beside, few, besideMany, many)
 		}
 	})
-}
-
-func median(list []time.Duration) time.Duration {
-	return slices.Sorted(slices.Values(list))[len(list)/2]
 }

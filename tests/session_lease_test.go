@@ -103,7 +103,7 @@ func (w *watch) spans() (list []span) {
 // await waits until the lease has been taken and renewed so many times.
 func (w *watch) await(t *testing.T, times int) {
 	t.Helper()
-	awaitWithin(t, 10*time.Second*slack, func() string { return "the lease is not taken, or not renewed" }, func() bool { return len(w.spans()) >= times })
+	await(t, func() string { return "the lease is not taken, or not renewed" }, func() bool { return len(w.spans()) >= times })
 }
 
 // judge sees that every taking and renewal was within a second of the lease's length, and that nobody had the lease but

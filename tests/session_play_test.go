@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	playLock = 4 * time.Second
+	playLock = 8 * time.Second // a stall of four seconds does not cost it, and it is renewed twice within six
 	playWait = time.Second
 )
 
@@ -28,11 +28,11 @@ const nasty = `it's a "quoted" \ and \n, 100 %s ? $1 :x -- /* Zwölf 🐘`
 func play(t *testing.T, s *stage) {
 	playLocks(t, s)
 	one, other := newInstance(t, s), newInstance(t, s)
-	s.setClock(t)
-	localTime, lease := s.minutesFromUTC(t, one.pool), watchLease(t, s)
+	localTime, lease := s.startClock(t, one.pool), watchLease(t, s)
 
+	unlocked := startAmongLockedRows(t, s, one, lease)
 	due := s.now().Truncate(time.Second).Add(3 * time.Second)
-	unlocked := startAmongLockedRows(t, s, one, lease, due)
+	one.add(t, "delayed", due)
 	other.start(t)
 	addJobs(t, s, one)
 	awaitNumber(t, s.DB, 0, s.query("SELECT COUNT(*) FROM async_job_tab WHERE job_status NOT IN (1, 2, 5) OR job_status IS NULL"))
@@ -55,7 +55,7 @@ func play(t *testing.T, s *stage) {
 // playLocks lets two instances share a lock.
 func playLocks(t *testing.T, s *stage) {
 	t.Helper()
-	cfg := shedlock.Config{TablePrefix: s.prefix, LockSecond: 2}
+	cfg := shedlock.Config{TablePrefix: s.prefix}
 	one, other := newLock(t, s.handleOn(s.open(t)), cfg), newLock(t, s.handleOn(s.open(t)), cfg)
 	wantTryLock(t, one, true)
 	wantTryLock(t, other, false)
@@ -66,10 +66,10 @@ func playLocks(t *testing.T, s *stage) {
 
 // startAmongLockedRows starts an instance while another transaction has the rows of two jobs. It withdraws one of them,
 // and commits at the moment that is returned.
-func startAmongLockedRows(t *testing.T, s *stage, i *instance, lease *watch, due time.Time) (unlocked time.Time) {
+func startAmongLockedRows(t *testing.T, s *stage, i *instance, lease *watch) (unlocked time.Time) {
 	t.Helper()
 	locked, withdrawn := i.add(t, "locked", time.Time{}), i.add(t, "withdrawn", time.Time{})
-	i.add(t, "delayed", due)
+	i.add(t, "overdue", s.now().Add(-time.Hour))
 	tx := begin(t, s.DB)
 	for id, change := range map[uint64]string{locked: "update_time = update_time + 1", withdrawn: "job_status = 5"} {
 		if _, err := tx.Exec(s.query("UPDATE async_job_tab SET "+change+" WHERE id = ?"), id); err != nil {
@@ -136,7 +136,7 @@ func handOver(t *testing.T, s *stage, one, other *instance) (stopping, stopped t
 	stop(t, one.Runner)
 	stopped = time.Now()
 	other.addAlone(t, s, "after the stop")
-	awaitWithin(t, 5*time.Second*slack, func() string { return "nobody takes over" }, func() bool { return len(other.ran.all()) > 0 })
+	await(t, func() string { return "nobody takes over" }, func() bool { return len(other.ran.all()) > 0 })
 	stop(t, other.Runner)
 	return stopping, stopped
 }
@@ -280,6 +280,7 @@ func wantFates(t *testing.T, s *stage, ran []run) {
 		quoted(nasty):            once,
 		quoted("committed"):      once,
 		quoted("delayed"):        once,
+		quoted("overdue"):        once,
 		quoted("locked"):         once,
 		quoted("after the stop"): once,
 		quoted("withdrawn"):      {status: 5},

@@ -137,20 +137,32 @@ func server(t *testing.T, k kind, dsn string) Database {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The server waits for the last connection; the test's own are closed by now.
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if k.driver == "pgx" { // it refuses, and a closed connection may take a moment to end
-			if _, err := admin.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
-				t.Error(err)
-			}
-		}
-		if _, err := admin.ExecContext(ctx, "DROP DATABASE "+name); err != nil {
+		if err := drop(k, admin, name); err != nil {
 			t.Error(err)
 		}
 	})
 	dsn = within(t, k.driver, dsn, name)
 	return Database{k.name, k.driver, dsn, Open(t, k.driver, dsn)}
+}
+
+// drop drops a database. MySQL and MariaDB wait for the last connection; the test's own are closed by now. PostgreSQL waits
+// for some seconds and refuses, and a connection may take a moment to end, so it is asked again.
+func drop(k kind, admin *sql.DB, name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		var err error
+		if k.driver == "pgx" { // DROP DATABASE WITH (FORCE) is too new for PostgreSQL 12
+			_, err = admin.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+		}
+		if err == nil {
+			_, err = admin.ExecContext(ctx, "DROP DATABASE "+name)
+		}
+		if err == nil || k.driver != "pgx" || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func nameOf(version string) string {
