@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -165,12 +166,22 @@ func TestAnAddedJobWaitsForItsStartTime(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
-		due := time.Now().Add(2 * time.Second).Truncate(time.Second)
-		addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, StartTime: uint32(due.Unix())})
-		run := awaitRuns(t, &ran, 1)[0]
-		if late := run.started.Sub(due); late < 0 || late > 500*time.Millisecond*slack || run.job.StartTime != uint32(due.Unix()) {
-			t.Errorf("started %v after start_time %d", late, run.job.StartTime)
-		}
+		addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1})
+		awaitRuns(t, &ran, 1) // it has the lease
+		bestOfThree(t, func() error {
+			n := len(ran.all())
+			due := time.Now().Add(2 * time.Second).Truncate(time.Second)
+			addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, StartTime: uint32(due.Unix())})
+			run := awaitRuns(t, &ran, n+1)[n]
+			late := run.started.Sub(due)
+			if late < 0 || run.job.StartTime != uint32(due.Unix()) {
+				t.Errorf("started %v after %v with start_time %d", late, due, run.job.StartTime)
+			}
+			if late > 500*time.Millisecond*slack {
+				return fmt.Errorf("started %v late", late)
+			}
+			return nil
+		})
 	})
 }
 
@@ -178,7 +189,8 @@ func TestARunnerWorksOnAHandleOfFourMethods(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		add(t, d.DB, 200, 0)
-		r := start(t, fourMethods{d.DB}, queue_job.Config{HandleJobFunc: ran.handler, LockSecond: 60})
+		const lock = 2 * patience / time.Second // nobody waits for its end
+		r := start(t, fourMethods{d.DB}, queue_job.Config{HandleJobFunc: ran.handler, LockSecond: uint32(lock)})
 		add(t, d.DB, 200, 0)
 		awaitNumber(t, d.DB, 400, succeeded)
 		stop(t, r)
@@ -191,7 +203,8 @@ func TestARunnerWorksOnAHandleOfFourMethods(t *testing.T) {
 	})
 }
 
-// Without being told, an idle runner looks every 100 ms, and half of the jobs start later than the bound.
+// Without being told, an idle runner looks every 100 ms in the end, and half of the jobs start later than the bound. With the
+// race detector the bound is too wide for that, so jobs that nobody tells of show the difference.
 func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		started := make(chan time.Time, 1)
@@ -200,18 +213,27 @@ func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
 			return nil
 		}})
 		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM shedlock_tab WHERE term > 0")
-		var took []time.Duration
-		for range 20 {
-			time.Sleep(200 * time.Millisecond) // without a job, the tail has slowed down
+		took := func(adding func()) time.Duration {
+			time.Sleep(400 * time.Millisecond) // without a job, the tail has slowed down to some 50 ms
 			added := time.Now()
-			addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1})
-			took = append(took, (<-started).Sub(added))
+			adding()
+			return (<-started).Sub(added)
 		}
-		slices.Sort(took)
-		t.Logf("from add to start: p50 %v, most %v", took[10], took[19])
-		if took[10] > 10*time.Millisecond*slack {
-			t.Errorf("half of the jobs took longer than %v", took[10])
-		}
+		bestOfThree(t, func() error {
+			var told, untold []time.Duration
+			for range 6 {
+				told = append(told, took(func() { addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1}) }))
+				untold = append(untold, took(func() { add(t, d.DB, 1, 0) }))
+			}
+			t.Logf("from add to start: %v; by a plain INSERT: %v", told, untold)
+			if p50 := percentile(told, 50); p50 > 10*time.Millisecond*slack {
+				return fmt.Errorf("half of the jobs took %v or longer", p50)
+			}
+			if most, half := percentile(told, 90), percentile(untold, 50); most >= half {
+				return fmt.Errorf("all but one took up to %v, and half of those that nobody told of no more than %v", most, half)
+			}
+			return nil
+		})
 	})
 }
 

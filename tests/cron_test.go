@@ -55,7 +55,8 @@ func storeOf(t *testing.T, db *sql.DB) *store.Store {
 func TestAScheduleHasOneRunForEachOfItsTimesHoweverManyInstancesRun(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
-		cfg := queue_job.Config{Schedule: cron.MustParse("@every 1s"), ScheduleParams: map[string]string{"report": "daily"}, HandleJobFunc: ran.handler}
+		// However long the machine stands still, what it missed is caught up: no time may be left out.
+		cfg := queue_job.Config{Schedule: cron.MustParse("@every 1s"), ScheduleCatchUp: 100, ScheduleParams: map[string]string{"report": "daily"}, HandleJobFunc: ran.handler}
 		first, second := newRunner(t, d.DB, cfg), newRunner(t, d.DB, cfg)
 		for _, r := range []interface{ Start(context.Context) error }{first, second} {
 			if err := r.Start(t.Context()); err != nil {
@@ -63,28 +64,33 @@ func TestAScheduleHasOneRunForEachOfItsTimesHoweverManyInstancesRun(t *testing.T
 			}
 		}
 		t.Cleanup(func() { stop(t, second) })
-		awaitNumber(t, d.DB, 3, succeeded)
+		awaitAtLeast(t, d.DB, 3, succeeded)
 		stop(t, first) // it may or may not hold the lease
 		third := newRunner(t, d.DB, cfg)
 		if err := third.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { stop(t, third) })
-		await(t, func() string { return "six jobs have not succeeded" }, func() bool { return number(t, d.DB, succeeded) >= 6 })
+		awaitAtLeast(t, d.DB, 6, succeeded)
 		times := scheduled(t, d.DB)
 		for i := range times {
 			if times[i] != times[0]+int64(i) {
 				t.Fatalf("jobs for %v, want one for each second", times)
 			}
 		}
+		var late []time.Duration
 		for _, run := range ran.all() {
 			if run.job.Attempt != 1 || len(ran.of(run.id)) != 1 || run.job.JobParams != `{"report":"daily"}` {
 				t.Errorf("job %d ran %d times: %+v", run.id, len(ran.of(run.id)), run.job)
 			}
 			due := time.Unix(int64(run.job.StartTime), 0)
-			if late := run.started.Sub(due); late < 0 || late > time.Second*slack {
-				t.Errorf("the run of %v started %v after it", due, late)
+			if run.started.Before(due) {
+				t.Errorf("the run of %v started %v early", due, due.Sub(run.started))
 			}
+			late = append(late, run.started.Sub(due))
+		}
+		if p50 := percentile(late, 50); p50 > time.Second*slack { // where the machine stood still, some were late
+			t.Errorf("half of the runs started %v late, or later", p50)
 		}
 	})
 }
@@ -99,7 +105,7 @@ func TestAKilledHoldersScheduleGoesOnAndMissedRunsAreCaughtUpAtMostSoManyTimes(t
 		for range 2 {
 			awaitMore(t, d.DB, 3)
 			holder := 0
-			if len(workers[1].started()) > len(workers[0].started()) {
+			if workers[1].latest().After(workers[0].latest()) {
 				holder = 1
 			}
 			workers[holder].end(syscall.SIGKILL)
@@ -120,27 +126,31 @@ func TestAKilledHoldersScheduleGoesOnAndMissedRunsAreCaughtUpAtMostSoManyTimes(t
 		if len(slices.Compact(slices.Clone(times))) != len(times) {
 			t.Errorf("two jobs for one time: %v", times)
 		}
-		// Between the deaths and the takeovers up to lock + 1 seconds pass, of which all but two may lack their runs.
-		gaps := 0
+		// A time is left out only if it had passed, and as many later ones as are caught up too, when the next job was added:
+		// a machine that stands still makes gaps of its own, and longer ones.
+		var gaps []int64
 		for i := 1; i < len(times); i++ {
-			if gap := times[i] - times[i-1] - 1; gap > 0 {
-				if gaps++; gap > lock+2 {
-					t.Errorf("%d times between %d and %d have no job", gap, times[i-1], times[i])
-				}
+			gap := times[i] - times[i-1] - 1
+			if gap <= 0 {
+				continue
+			}
+			gaps = append(gaps, gap)
+			if number(t, d.DB, "SELECT create_time FROM async_job_tab WHERE job_type = 1 AND start_time = ?", times[i]) < times[i]+catchUp-1 {
+				t.Errorf("%d times between %d and %d have no job, and fewer than %d were caught up", gap, times[i-1], times[i], catchUp)
 			}
 		}
-		if gaps > 2 {
-			t.Errorf("%d gaps after two deaths: %v", gaps, times)
+		// Between a death and the takeover up to lock + 1 seconds pass, unless the machine stands still.
+		if len(gaps) > 0 && slices.Min(gaps) > lock+2 {
+			t.Errorf("gaps of %v seconds, want at least one of no more than %d: %v", gaps, lock+2, times)
 		}
-		t.Logf("%d jobs in %d seconds, %d gaps; %d runs in processes that were killed, %d in the others", len(times), times[len(times)-1]-times[0]+1, gaps, killed, ran)
+		t.Logf("%d jobs in %d seconds, gaps of %v; %d runs in processes that were killed, %d in the others", len(times), times[len(times)-1]-times[0]+1, gaps, killed, ran)
 	})
 }
 
 // awaitMore waits until so many more jobs have succeeded.
 func awaitMore(t *testing.T, db *sql.DB, n int64) {
 	t.Helper()
-	before := number(t, db, succeeded)
-	await(t, func() string { return fmt.Sprintf("%d jobs have succeeded, want %d more", before, n) }, func() bool { return number(t, db, succeeded) >= before+n })
+	awaitAtLeast(t, db, number(t, db, succeeded)+n, succeeded)
 }
 
 func TestAScheduleBeginsWithTheNextTimeAndCatchesNothingUp(t *testing.T) {
@@ -149,7 +159,7 @@ func TestAScheduleBeginsWithTheNextTimeAndCatchesNothingUp(t *testing.T) {
 		before := time.Now().Unix()
 		var ran runs
 		start(t, d.DB, queue_job.Config{Schedule: cron.MustParse("@every 1s"), ScheduleCatchUp: 100, HandleJobFunc: ran.handler})
-		awaitNumber(t, d.DB, 1, succeeded)
+		awaitAtLeast(t, d.DB, 1, succeeded)
 		if times := scheduled(t, d.DB); times[0] < before {
 			t.Errorf("a job for %d, and the schedule began at %d", times[0], before)
 		}
@@ -158,11 +168,8 @@ func TestAScheduleBeginsWithTheNextTimeAndCatchesNothingUp(t *testing.T) {
 
 func TestOfTheRunsThatWereMissedTheLatestAreCaughtUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		schedule := cron.MustParse("@every 1h")
-		// The next time must not come while we look.
-		if next := schedule.Next(time.Now()); time.Until(next) < 10*time.Second {
-			time.Sleep(time.Until(next) + time.Second)
-		}
+		// Once an hour, half an hour ago: the next time must not come while we look.
+		schedule := cron.MustParse(fmt.Sprintf("%d * * * *", time.Now().UTC().Add(-30*time.Minute).Minute()))
 		last := schedule.Next(time.Now()).Add(-time.Hour).Unix()
 		for catchUp, want := range map[int][]int64{0: {last}, 3: {last - 7200, last - 3600, last}, -1: nil} {
 			execute(t, d.DB, "DELETE FROM async_job_tab")
@@ -189,7 +196,7 @@ func TestAChangedScheduleDoesNotMakeUpForTimesThatWereNeverItsOwn(t *testing.T) 
 		before := time.Now().Unix()
 		var ran runs
 		start(t, d.DB, queue_job.Config{Schedule: cron.MustParse("@every 1s"), ScheduleCatchUp: 100, HandleJobFunc: ran.handler})
-		awaitNumber(t, d.DB, 1, succeeded)
+		awaitAtLeast(t, d.DB, 1, succeeded)
 		if times := scheduled(t, d.DB); times[0] < before {
 			t.Errorf("a job for %d, and the schedule began at %d", times[0], before)
 		}
@@ -212,9 +219,9 @@ func TestAPausedTypesScheduleAddsNothingAndCatchesUpWhenItGoesOn(t *testing.T) {
 		if times := scheduled(t, d.DB); len(times) > 0 {
 			t.Errorf("jobs for %v", times)
 		}
-		execute(t, d.DB, "UPDATE async_job_type_tab SET paused_at = NULL")
 		resumed := time.Now().Unix()
-		await(t, func() string { return "three jobs have not succeeded" }, func() bool { return number(t, d.DB, succeeded) >= 3 })
+		execute(t, d.DB, "UPDATE async_job_type_tab SET paused_at = NULL")
+		awaitAtLeast(t, d.DB, 3, succeeded)
 		if times := scheduled(t, d.DB); times[0] < resumed-3 {
 			t.Errorf("jobs for %v, the pause ended at %d", times, resumed)
 		}

@@ -142,6 +142,16 @@ func awaitNumber(t *testing.T, db *sql.DB, want int64, query string, args ...any
 	})
 }
 
+// awaitAtLeast is awaitNumber for what goes on growing.
+func awaitAtLeast(t *testing.T, db *sql.DB, least int64, query string, args ...any) {
+	t.Helper()
+	var got int64
+	await(t, func() string { return fmt.Sprintf("%s: %d, want at least %d", query, got, least) }, func() bool {
+		got = number(t, db, query, args...)
+		return got >= least
+	})
+}
+
 // await waits until the condition holds; what says what it waited for, if it does not come.
 func await(t *testing.T, what func() string, condition func() bool) {
 	t.Helper()

@@ -26,7 +26,8 @@ func TestOnPostgreSQLFinishedRowsAreNotReadWhateverTheStatisticsSay(t *testing.T
 			return number(t, d.DB, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'async_job_tab'")
 		}
 		before := rowsRead()
-		r := newRunner(t, d.DB, queue_job.Config{HandleJobFunc: (&runs{}).handler})
+		var ran runs
+		r := newRunner(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		if err := r.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -35,6 +36,7 @@ func TestOnPostgreSQLFinishedRowsAreNotReadWhateverTheStatisticsSay(t *testing.T
 			rollBackOne(t, d) // its id is a gap, which the tail asks for again
 			<-time.After(5 * time.Millisecond)
 		}
+		awaitRuns(t, &ran, added)     // a look at the table would count
 		<-time.After(3 * time.Second) // sweeps
 		stop(t, r)
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE create_time > 1 AND job_status <> 1"); n != 0 {
