@@ -19,7 +19,7 @@ func TestATruncatedTableBeginsAnew(t *testing.T) {
 			x.continueIDs() // so that old ids and new ones are apart
 			load := x.startLoad(300, work{MS: 5}, 0.1)
 			for range 3 {
-				x.startWorker(workerSettings{})
+				x.startWorker(workerSettings{LockSecond: calmLock})
 			}
 			x.awaitHolder(time.Now())
 			x.addMany(1, 5000, work{MS: 50}) // so that some wait in memory and some run
@@ -64,7 +64,7 @@ func TestAJobRunsWithItsOwnParametersThoughItsIdIsUsedAgain(t *testing.T) {
 		t.Run(fmt.Sprintf("in second %d", seconds), func(t *testing.T) {
 			t.Parallel()
 			eachServer(t, func(x *trial) {
-				x.startWorker(workerSettings{Capacity: 2, NoRetry: true})
+				x.startWorker(workerSettings{LockSecond: calmLock, Capacity: 2, NoRetry: true})
 				x.addMany(1, 2000, work{MS: 50})
 				x.awaitHolder(time.Now())
 				x.execute(x.dialect.truncate)
@@ -88,7 +88,7 @@ func TestRowsChangedByHandStayAsTheHandLeftThem(t *testing.T) {
 		times, bound := repeat(20, 2), 2*time.Second
 		load := x.startLoad(200, work{MS: 5}, 0)
 		for range 2 {
-			x.startWorker(workerSettings{Capacity: 20})
+			x.startWorker(workerSettings{LockSecond: calmLock, Capacity: 20})
 		}
 		x.awaitHolder(time.Now())
 		var worst time.Duration

@@ -18,8 +18,8 @@ func TestALateCommitIsFoundByTheNextSweep(t *testing.T) {
 			open = []time.Duration{time.Second, 3 * time.Second, 8 * time.Second}
 		}
 		load := x.startLoad(300, work{MS: 5}, 0.3)
-		x.startWorker(workerSettings{})
-		x.startWorker(workerSettings{})
+		x.startWorker(workerSettings{LockSecond: calmLock})
+		x.startWorker(workerSettings{LockSecond: calmLock})
 		holder := x.awaitHolder(time.Now())
 		x.awaitStart(time.Now().Add(time.Second), 20*time.Second) // it is warm
 		before := holder.askMemory()

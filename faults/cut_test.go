@@ -11,7 +11,7 @@ func TestAConnectionCutAtEveryByteOfAMarkAndASettle(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(x *trial) {
 		p := x.proxy()
-		x.startWorker(workerSettings{DSN: x.through(p.address())})
+		x.startWorker(workerSettings{LockSecond: calmLock, DSN: x.through(p.address())})
 		x.cutOnce(p, isMark, fate{}) // both are at work
 		step, cuts := repeat(1, 16), 0
 		worst, bound := time.Duration(0), time.Second

@@ -12,14 +12,14 @@ func TestADeployLosesNothingAndRunsNothingTwice(t *testing.T) {
 		const betweenDeploys = 700 * time.Millisecond
 		times, bound := repeat(30, 3), time.Second
 		load := x.startLoad(500, work{MS: 5}, 0)
-		x.startWorker(workerSettings{})
-		x.startWorker(workerSettings{})
+		x.startWorker(workerSettings{LockSecond: calmLock})
+		x.startWorker(workerSettings{LockSecond: calmLock})
 		worst := time.Duration(0)
 		since := time.Now()
 		for range times {
 			holder := x.awaitHolder(since)
 			x.awaitStart(since.Add(betweenDeploys), 20*time.Second) // work goes on for a while
-			x.startWorker(workerSettings{})
+			x.startWorker(workerSettings{LockSecond: calmLock})
 			since = time.Now()
 			if err := holder.end(syscall.SIGTERM); err != nil {
 				x.Errorf("%s did not end cleanly: %v", holder.name, err)

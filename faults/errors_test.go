@@ -14,7 +14,7 @@ func TestThirtyPercentOfStatementsFail(t *testing.T) {
 		for range 2 {
 			p := x.proxy()
 			proxies = append(proxies, p)
-			x.startWorker(workerSettings{DSN: x.through(p.address())})
+			x.startWorker(workerSettings{LockSecond: renewedLock, DSN: x.through(p.address())})
 		}
 		load := x.startLoad(300, work{MS: 5}, 0)
 		x.awaitHolder(time.Now())

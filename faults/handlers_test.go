@@ -22,7 +22,7 @@ func TestHandlersThatMisbehaveCostNoSlotAndHoldNoOtherTypeUp(t *testing.T) {
 	eachServer(t, func(x *trial) {
 		const capacity, hangingAmongMixed, bound = 20, 5, time.Second
 		jobs := repeat(100_000, 4000)
-		w := x.startWorker(workerSettings{Types: []int32{mixed, hung, innocent}, Capacity: capacity, Quiet: true, Patience: time.Second})
+		w := x.startWorker(workerSettings{LockSecond: calmLock, Types: []int32{mixed, hung, innocent}, Capacity: capacity, Quiet: true, Patience: time.Second})
 		x.addMany(hung, capacity+5, work{Do: "hang"})
 		x.addMany(mixed, hangingAmongMixed, work{Do: "hang"})
 		x.addMany(mixed, 5*capacity, work{MS: 50}) // so that every slot has been used
@@ -159,9 +159,9 @@ func (x *trial) cameTo(mix map[work]int) {
 func TestAHandlerMuchLongerThanTheLeaseKeepsIt(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(x *trial) {
-		takes := time.Duration(repeat(10, 3)) * lock
+		takes := time.Duration(repeat(10, 3)) * renewedLock * time.Second
 		for range 2 {
-			x.startWorker(workerSettings{})
+			x.startWorker(workerSettings{LockSecond: renewedLock})
 		}
 		x.addMany(1, 100, work{MS: int(takes.Milliseconds())})
 		o := x.conclude(2 * takes)

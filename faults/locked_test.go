@@ -16,7 +16,7 @@ func TestAWaitingALTERHoldsJobsUpAndFailsNone(t *testing.T) {
 		load := x.startLoad(300, work{MS: 5}, 0)
 		load.heldUp = locked
 		for range 2 {
-			x.startWorker(workerSettings{})
+			x.startWorker(workerSettings{LockSecond: renewedLock})
 		}
 		x.awaitHolder(time.Now())
 		var worst time.Duration
@@ -70,7 +70,7 @@ func TestRowsThatBusinessCodeLocksHoldUpNoOthers(t *testing.T) {
 				times, bound := repeat(3, 1), 4*time.Second
 				load := x.startLoad(300, work{MS: 5}, 0)
 				for range 2 {
-					x.startWorker(workerSettings{})
+					x.startWorker(workerSettings{LockSecond: renewedLock})
 				}
 				x.awaitHolder(time.Now())
 				var worst, back time.Duration

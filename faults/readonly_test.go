@@ -113,7 +113,7 @@ func TestAFullDiskFailsTheInsertsOfBusinessCodeAndNoJob(t *testing.T) {
 		worst := time.Duration(0)
 		load := x.startLoad(200, work{MS: 5}, 0)
 		for range 2 {
-			x.startWorker(workerSettings{})
+			x.startWorker(workerSettings{LockSecond: renewedLock})
 		}
 		for range times {
 			x.awaitHolder(time.Now())

@@ -92,9 +92,9 @@ func (l line) plain() string {
 
 func head(took time.Duration) string {
 	commit, _ := exec.Command("git", "describe", "--always", "--dirty").Output()
-	return fmt.Sprintf("# Faults: the last whole run\n\n`make faults` at %s, %s on %s/%s with %d cores, %s; %s, %v long. LockSecond is %d.\n\n",
+	return fmt.Sprintf("# Faults: the last whole run\n\n`make faults` at %s, %s on %s/%s with %d cores, %s; %s, %v long. LockSecond is %d; %d or %d where no bound is made of it.\n\n",
 		strings.TrimSpace(string(commit)), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(report.servers, ", "),
-		time.Now().UTC().Format("2006-01-02"), took.Round(time.Second), lockSecond)
+		time.Now().UTC().Format("2006-01-02"), took.Round(time.Second), lockSecond, renewedLock, calmLock)
 }
 
 func markdown() string {
