@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ type proxied struct {
 
 const (
 	proxiedInsert = "INSERT INTO proxied VALUES (1, '')"
-	proxiedGiveUp = 300 * time.Millisecond // what a client waits that is not to be answered
+	proxiedGiveUp = 300 * time.Millisecond // what a client waits, after all that an answer takes, that is not to be answered
 	proxiedSoon   = 10 * time.Second       // and one that is
 )
 
@@ -92,22 +93,40 @@ func (x proxied) clear() {
 
 func (x proxied) await(otherwise string, condition func() bool) {
 	x.Helper()
-	for deadline := time.Now().Add(proxiedSoon); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for deadline := time.Now().Add(proxiedSoon); ; time.Sleep(2 * time.Millisecond) {
+		late := time.Now().After(deadline) // as in the trials' await
+		if condition() {
+			return
+		}
+		if late {
 			x.Fatalf("after %v: %s", proxiedSoon, otherwise)
 		}
 	}
 }
 
-// givesUp runs a statement that must not be answered.
-func (x proxied) givesUp(c *sql.Conn, query string) {
+// givesUp runs a statement that must not be answered. Its client leaves a while after the condition holds: however slow
+// the server is, the statement has come as far as the test says.
+func (x proxied) givesUp(c *sql.Conn, query string, cameSoFar func() bool) {
 	x.Helper()
-	ctx, cancel := context.WithTimeout(x.Context(), proxiedGiveUp)
-	defer cancel()
-	if _, err := c.ExecContext(ctx, query); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, leave := context.WithCancel(x.Context())
+	defer leave()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.ExecContext(ctx, query)
+		answered <- err
+	}()
+	x.await(query+" did not come so far", cameSoFar)
+	time.Sleep(proxiedGiveUp)
+	leave()
+	if err := <-answered; !errors.Is(err, context.Canceled) {
 		x.Errorf("%s: %v, want no answer", query, err)
 	}
 }
+
+// These are how far a statement may come: on its way, at the proxy, in the table.
+func (x proxied) sent() bool     { return true }
+func (x proxied) came() bool     { return x.proxy.count(comQuery) > 0 }
+func (x proxied) executed() bool { return x.rows() == 1 }
 
 // works proves that a new connection does.
 func (x proxied) works() {
@@ -318,10 +337,7 @@ func TestProxySwallowsAReply(t *testing.T) {
 	eachProxied(t, func(x proxied) {
 		c := x.connect()
 		x.inserts(fate{swallow: true})
-		x.givesUp(c, proxiedInsert)
-		if x.rows() != 1 {
-			x.Error("not executed")
-		}
+		x.givesUp(c, proxiedInsert, x.executed)
 		x.await("the server still has the connection of a client that left", func() bool { return x.proxy.open() == 0 })
 		x.works()
 	})
@@ -332,7 +348,7 @@ func TestProxyHoldsAStatementThatArrivesWhenItsClientHasLeft(t *testing.T) {
 		c := x.connect()
 		release := make(chan struct{})
 		x.inserts(fate{holdUntil: release})
-		x.givesUp(c, proxiedInsert)
+		x.givesUp(c, proxiedInsert, x.came)
 		c.Close()
 		if x.rows() != 0 || x.proxy.open() != 1 {
 			x.Errorf("%d rows and %d connections while it is held", x.rows(), x.proxy.open())
@@ -345,7 +361,7 @@ func TestProxyHoldsAStatementThatArrivesWhenItsClientHasLeft(t *testing.T) {
 
 func TestProxyHoldsACommitThatArrivesWhenItsClientHasLeft(t *testing.T) {
 	eachProxied(t, func(x proxied) {
-		x.config.ReadTimeout = proxiedGiveUp // Commit takes no context
+		x.config.ReadTimeout = 3 * time.Second // Commit takes no context, and what comes before it may be slow
 		db := openQuietly(x.T, x.config)
 		tx, err := db.Begin()
 		if err != nil {
@@ -386,7 +402,7 @@ func TestProxyKeepsTheServersSideUntilAHeldStatementIsAnswered(t *testing.T) {
 		c := x.connect()
 		release := make(chan struct{})
 		x.inserts(fate{holdUntil: release})
-		x.givesUp(c, "INSERT INTO proxied VALUES (1, GET_LOCK(DATABASE(), 20))")
+		x.givesUp(c, "INSERT INTO proxied VALUES (1, GET_LOCK(DATABASE(), 20))", x.came)
 		close(release)
 		time.Sleep(2500 * time.Millisecond)
 		if _, err := blocker.ExecContext(x.Context(), "DO RELEASE_LOCK(DATABASE())"); err != nil {
@@ -446,7 +462,7 @@ func TestProxyBlackholeGivesBackWhatItHeld(t *testing.T) {
 	eachProxied(t, func(x proxied) {
 		impatient, patient := x.connect(), x.connect()
 		x.proxy.blackhole(arriveLate)
-		x.givesUp(impatient, proxiedInsert)
+		x.givesUp(impatient, proxiedInsert, x.sent)
 		answered := make(chan error, 2)
 		go func() { answered <- patient.PingContext(x.Context()) }()
 		go func() { // a new one
@@ -478,10 +494,10 @@ func TestProxyBlackholeKeepsWhatItSwallowed(t *testing.T) {
 	eachProxied(t, func(x proxied) {
 		impatient, idle := x.connect(), x.connect()
 		x.proxy.blackhole(neverArrive)
-		x.givesUp(impatient, proxiedInsert)
+		x.givesUp(impatient, proxiedInsert, x.sent)
 		x.proxy.heal()
 		x.works()
-		x.givesUp(idle, proxiedInsert)
+		x.givesUp(idle, proxiedInsert, x.sent)
 		if x.rows() != 0 {
 			x.Error("a dead connection spoke")
 		}
@@ -541,17 +557,15 @@ func TestProxySwallowsRepliesForGood(t *testing.T) {
 func TestProxyFatesMaySwitchTheNetworkOff(t *testing.T) {
 	eachProxied(t, func(x proxied) {
 		c := x.connect()
-		x.inserts(fate{before: func() { x.proxy.blackhole(neverArrive) }})
-		x.givesUp(c, proxiedInsert)
+		var off atomic.Bool
+		x.inserts(fate{before: func() { x.proxy.blackhole(neverArrive); off.Store(true) }})
+		x.givesUp(c, proxiedInsert, off.Load)
 		if x.rows() != 0 {
 			x.Error("the request passed")
 		}
 		x.proxy.heal()
 		x.inserts(fate{afterReply: func() { x.proxy.blackhole(neverArrive) }})
-		x.givesUp(x.connect(), proxiedInsert)
-		if x.rows() != 1 {
-			x.Error("the request did not pass")
-		}
+		x.givesUp(x.connect(), proxiedInsert, x.executed)
 	})
 }
 
@@ -588,12 +602,16 @@ func TestProxyDelaysBothDirections(t *testing.T) {
 		c := x.connect()
 		const d = 100 * time.Millisecond
 		x.proxy.delay(d)
-		began := time.Now()
-		if err := c.PingContext(x.Context()); err != nil {
-			x.Error(err)
+		best := time.Hour
+		for range 3 { // the machine may stand still in one of them
+			began := time.Now()
+			if err := c.PingContext(x.Context()); err != nil {
+				x.Error(err)
+			}
+			best = min(best, time.Since(began))
 		}
-		if took := time.Since(began); took < 2*d || took > 20*d {
-			x.Errorf("a round trip took %v", took)
+		if best < 2*d || best > 20*d {
+			x.Errorf("the fastest of three round trips took %v", best)
 		}
 	})
 }
