@@ -15,7 +15,7 @@ func TestAMillionWaitingRowsCostATakeoverNeitherTimeNorMemory(t *testing.T) {
 			x.startWorker(workerSettings{QueueMaxSize: queueMaxSize})
 		}
 		holder := x.awaitHolder(time.Time{})
-		x.await(time.Minute, "the holder has hardly begun", func() bool { return len(holder.started()) > waiting/10 })
+		x.await(5*time.Minute, "the holder has hardly begun", func() bool { return len(holder.started()) > waiting/10 })
 		load := x.startLoad(100, work{}, 0)
 		since := time.Now()
 		holder.end(syscall.SIGKILL)

@@ -40,7 +40,7 @@ func (c *cluster) failover(f failover) {
 		way = c.balanced
 	}
 	c.startWorkers(x, workerSettings{LockSecond: f.lockSecond}, way)
-	x.await(time.Minute, "half of the jobs are not added", func() bool { return load.total() >= jobs/2 })
+	x.await(5*time.Minute, "half of the jobs are not added", func() bool { return load.total() >= jobs/2 })
 
 	node := c.nodeOf(x.awaitHolder(time.Now()))
 	if f.of == another {
@@ -48,10 +48,11 @@ func (c *cluster) failover(f failover) {
 	}
 	began := time.Now()
 	c.nodes[node].kill()
-	x.await(2*time.Minute, "three quarters of the jobs are not added", func() bool { return load.total() >= jobs*3/4 })
+	x.await(5*time.Minute, "three quarters of the jobs are not added", func() bool { return load.total() >= jobs*3/4 })
 	silence := x.longestSilence(began, time.Now())
 	x.within(silence, bound, "the next start")
 	c.rejoin(c.nodes[node])
+	x.await(5*time.Minute, "the rest of the jobs is not added", func() bool { return load.total() >= jobs })
 	load.stopped.Wait()
 
 	o := x.conclude(time.Minute, load)

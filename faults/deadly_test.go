@@ -78,7 +78,7 @@ func (x *trial) superviseUntilDone(s workerSettings) (crashes int, worst time.Du
 	const pending = "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (0, 3, 4)"
 	w := x.startWorker(s)
 	var died time.Time // zero: work has gone on since
-	x.await(time.Minute, "rows are left", func() bool {
+	x.await(5*time.Minute, "rows are left", func() bool {
 		done := x.number(pending) == 0
 		if starts := w.started(); !died.IsZero() && (done || len(starts) > 0) {
 			wentOn := time.Now()

@@ -44,8 +44,13 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 			runtime.KeepAlive(hoard)
 		}
 	},
-	// ignores its context, for ten seconds.
-	"deaf": func(context.Context, *sql.DB, *queue_job.Job) error { time.Sleep(10 * time.Second); return nil },
+	// ignores its context, for ten seconds; the next attempt takes no time.
+	"deaf": func(_ context.Context, _ *sql.DB, job *queue_job.Job) error {
+		if job.Attempt == 1 {
+			time.Sleep(10 * time.Second)
+		}
+		return nil
+	},
 	// waits until its context ends.
 	"hang": func(ctx context.Context, _ *sql.DB, _ *queue_job.Job) error { <-ctx.Done(); return context.Cause(ctx) },
 	// needs 64 MB for a moment.

@@ -29,6 +29,7 @@ type dialect struct {
 	byPrimary            string // index hint: rows are found, and locked, by their ids
 	altering             string // counts the ALTERs that wait for a lock
 	deadlocks            string // counts those that the server has found
+	isDeadlock           func(error) bool
 	lastDeadlock         func(*sql.DB) string
 	snapshot             []string // begin a transaction that goes on to see what is there now
 	history              string   // counts the transactions whose old rows cannot be cleared away

@@ -15,7 +15,7 @@ import (
 // mysqlDialect is that of MySQL and MariaDB.
 var mysqlDialect = dialect{
 	driver:    "mysql",
-	lingers:   2 * time.Second,
+	lingers:   10 * time.Second, // it gives it up at once; the machine may be slow
 	connector: mysqlConnector,
 	dsn:       func(address, database string) string { return "root@tcp(" + address + ")/" + database },
 	ofWorker: func(dsn, name string) (string, error) {
@@ -100,6 +100,7 @@ var mysqlDialect = dialect{
 	},
 	readOnly:     []string{"SET GLOBAL read_only = %t"},
 	readOnlyCode: "1290",
+	isDeadlock:   func(err error) bool { return refusal(err) == errDeadlock },
 	isReadOnly:   func(err error) bool { return refusal(err) == 1290 },
 	statements:   "SHOW GLOBAL STATUS LIKE 'Questions'",
 	stop:         syscall.SIGTERM,

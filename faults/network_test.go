@@ -2,6 +2,7 @@ package faults
 
 import (
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestABlackHoleBeforeTheHolder(t *testing.T) {
 			worst = max(worst, gap)
 			time.Sleep(time.Until(since.Add(seconds(30, 7))))
 			p.heal()
-			time.Sleep(time.Second) // who was cut off may take as long to stand by again; else the next start is late
+			x.awaitStandBy(p, bound) // else the next start is late
 			since = time.Now()
 			other.end(syscall.SIGTERM)
 			gap = x.awaitStart(since, 20*time.Second, other)
@@ -66,6 +67,20 @@ func TestABlackHoleBeforeTheHolder(t *testing.T) {
 		x.stopWorkers()
 		x.tell("blackhole without RST before the holder", 2, o, worst, bound, "%v long", seconds(30, 7))
 	})
+}
+
+// awaitStandBy waits until an instance behind the proxy has asked again which leases are free, and been answered.
+func (x *trial) awaitStandBy(p *proxy, within time.Duration) {
+	x.Helper()
+	var answered atomic.Bool
+	p.intercept(func(c command) fate {
+		if strings.Contains(c.text, " AS free FROM ") {
+			return fate{afterReply: func() { answered.Store(true) }}
+		}
+		return fate{}
+	})
+	defer p.intercept(nil)
+	x.await(within, "who was cut off does not stand by again", answered.Load)
 }
 
 func TestABlackHoleBeforeTheOnlyInstance(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 var postgresDialect = dialect{
 	driver:    "pgx",
-	lingers:   20 * time.Second, // for 15 it tries to tell a server that is silent that nobody waits any more
+	lingers:   25 * time.Second, // for 15 it tries to tell a server that is silent that nobody waits any more
 	connector: postgresConnector,
 	dsn:       postgresDSN,
 	ofWorker: func(dsn, name string) (string, error) {
@@ -101,6 +101,10 @@ var postgresDialect = dialect{
 	applicationDSN: postgresDSN, // it stops root too
 	readOnly:       []string{"ALTER SYSTEM SET default_transaction_read_only = %t", "SELECT %t, pg_reload_conf()"},
 	readOnlyCode:   "25006",
+	isDeadlock: func(err error) bool {
+		var refused *pgconn.PgError
+		return errors.As(err, &refused) && refused.Code == "40P01"
+	},
 	isReadOnly: func(err error) bool {
 		var refused *pgconn.PgError
 		return errors.As(err, &refused) && refused.Code == "25006"

@@ -308,14 +308,7 @@ func newReply(prepares string, f fate) *reply {
 	return &reply{prepares: prepares, fate: f, begun: make(chan struct{})}
 }
 
-func (r *reply) hasBegun() bool {
-	select {
-	case <-r.begun:
-		return true
-	default:
-		return false
-	}
-}
+func (r *reply) hasBegun() bool { return isClosed(r.begun) }
 
 func (c *connection) serve() {
 	defer c.proxy.forget(c)

@@ -119,7 +119,7 @@ func TestAFullDiskFailsTheInsertsOfBusinessCodeAndNoJob(t *testing.T) {
 			x.awaitHolder(time.Now())
 			x.addRows(500, work{MS: 1000}) // some run, some wait
 			s.fillDisk("trial")
-			x.await(10*time.Second, "the table takes every INSERT", func() bool { // a page may have a place left for some
+			x.await(time.Minute, "the table takes every INSERT", func() bool { // a page may have a place left for some
 				_, err := x.db.Exec("INSERT INTO async_job_tab (params, job_type, job_status, create_time, update_time) VALUES ('{}', 1, 0, 1, 1)")
 				return refusal(err) == errTableFull
 			})

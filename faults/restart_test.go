@@ -83,7 +83,7 @@ func TestAServerIsAwayWhileNothingIsToBeDone(t *testing.T) {
 		s.kill()
 		time.Sleep(down)
 		accepted := s.start()
-		x.await(time.Second, "the test itself cannot add a job", func() bool {
+		x.await(20*time.Second, "the test itself cannot add a job", func() bool {
 			_, err := x.db.Exec("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES ('{}', 1, 0, 0, 1, 1)")
 			return err == nil
 		})

@@ -111,7 +111,7 @@ func (s *server) data() string { return filepath.Join(s.dir, "data") }
 const (
 	acceptWait = 90 * time.Second // for a server that has been started
 	acceptPace = 5 * time.Millisecond
-	stopWait   = 30 * time.Second // for a server that has been asked to end
+	stopWait   = 90 * time.Second // for a server that has been asked to end
 )
 
 // start starts the server, for the first time or again, on the same data and port. It returns when the server lets
@@ -279,12 +279,16 @@ func fill(command []string, places ...string) (filled []string) {
 }
 
 // freePort finds one below those that the kernel gives to clients: while the server is down, nobody shall get its port,
-// and least of all a client that dials it and would find itself.
+// and least of all a client that dials it and would find itself. No port is given out twice: another test's server would
+// have it when this one is started again.
 func freePort(t *testing.T) int {
 	t.Helper()
 	const from, to, attempts = 10_000, 32_000, 100
 	for range attempts {
 		port := from + rand.IntN(to-from)
+		if _, given := portsGiven.LoadOrStore(port, true); given {
+			continue
+		}
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			l.Close()
 			return port
@@ -293,6 +297,8 @@ func freePort(t *testing.T) int {
 	t.Fatal("no free port")
 	return 0
 }
+
+var portsGiven sync.Map // to servers of this process, by number
 
 func TestAServerThatIsKilledAndStartedAgainHasWhatWasCommitted(t *testing.T) {
 	t.Parallel()

@@ -249,10 +249,24 @@ func (x *trial) awaitStart(after time.Time, within time.Duration, but ...*worker
 // await waits until the condition holds.
 func (x *trial) await(within time.Duration, otherwise string, condition func() bool) {
 	x.Helper()
-	for deadline := time.Now().Add(within); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for deadline := time.Now().Add(within); ; time.Sleep(2 * time.Millisecond) {
+		late := time.Now().After(deadline) // asked first: who stood still meanwhile looks once more
+		if condition() {
+			return
+		}
+		if late {
 			x.Fatalf("after %v: %s", within, otherwise)
 		}
+	}
+}
+
+// isClosed reports whether a channel has been closed on which nothing is sent.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -265,8 +279,9 @@ func (x *trial) awaitDoneBut(jobType int32, within time.Duration) {
 	pending := fmt.Sprintf("(job_status IN (0, 3, 4) OR job_status IS NULL) AND job_type <> %d", jobType)
 	deadline := time.Now().Add(within)
 	for n := int64(1); n > 0; time.Sleep(20 * time.Millisecond) {
+		late := time.Now().After(deadline) // as in await
 		n = x.number("SELECT COUNT(*) FROM async_job_tab WHERE " + pending)
-		if n > 0 && time.Now().After(deadline) {
+		if n > 0 && late {
 			x.Fatalf("after %v, %d rows wait: %s", within, n, x.describe(pending))
 		}
 	}

@@ -225,14 +225,7 @@ func (w *worker) end(s syscall.Signal) error {
 }
 
 // gone reports whether the process has ended.
-func (w *worker) gone() bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
-}
+func (w *worker) gone() bool { return isClosed(w.done) }
 
 // askMemory asks the process how much memory it uses, after a collection.
 func (w *worker) askMemory() memory {
