@@ -37,7 +37,7 @@ simulate: ## Ten thousand simulated worlds in which everything goes wrong by a s
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -run '^TestNothingIsLost' ./internal/simulator
 	go test -count=1 -run '^TestASeed' ./internal/simulator
 
-faults: ## Kill, freeze and cut real processes and servers, for about an hour; writes faults/results.
+faults: ## Kill, freeze and cut real processes and servers, for an hour and a quarter; writes faults/results.
 	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee faults/results/simulator.txt
 	PQ_FAULTS_RESULTS=results/last.md $(FAULTS) -parallel 3 -timeout 2h
 

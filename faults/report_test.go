@@ -82,7 +82,7 @@ func publish(took time.Duration) error {
 func (l line) plain() string {
 	text := fmt.Sprintf("%-7s %-55s %-8s %d times: %v", l.verdict, l.fault, l.database, l.repetitions, l.outcome)
 	if l.recovery > 0 {
-		text += fmt.Sprintf("; recovery at worst %v, bound %v", l.recovery.Round(time.Millisecond), l.bound)
+		text += fmt.Sprintf("; recovery at worst %v, bound %v", l.recovery.Round(time.Millisecond), l.bound.Round(time.Millisecond))
 	}
 	if l.remark != "" {
 		text += "; " + l.remark
@@ -106,7 +106,7 @@ func markdown() string {
 			recovery = l.recovery.Round(time.Millisecond).String()
 		}
 		if l.bound > 0 {
-			bound = l.bound.String()
+			bound = l.bound.Round(time.Millisecond).String()
 		}
 		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d | %d / %d | %s | %s | %s | %s |\n", l.fault, l.database, l.repetitions, l.jobs, l.lost, l.duplicates, l.inFlight, recovery, bound, l.verdict, l.remark)
 	}
