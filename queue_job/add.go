@@ -139,7 +139,8 @@ type Added struct {
 
 // AddUnique is Add for a job with a unique key; it also tells whether the job was there already. That is no error, and the
 // caller's transaction goes on. Of several that add the same key at a time, one adds it: the others wait until its
-// transaction is over. As always where transactions wait for each other, the database may end one of them as a deadlock.
+// transaction is over. As always where transactions wait for each other, the database may end one of them as a deadlock:
+// yours is then yours to repeat; through a *sql.DB, where the statement is all there is to undo, that is done for you.
 func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Added, error) {
 	return add(ctx, j.store.Through(ex), job)
 }

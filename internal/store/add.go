@@ -100,7 +100,21 @@ func setOrNull(n int) string {
 // unique one, that row's id. One that is there and final counts as nothing if replaceFinal: the uniqueness is taken from
 // it. A row that another transaction is about to commit is waited for. It is no error for the database that the row is
 // there, so the caller's transaction goes on.
+//
+// Several may find the entry of a key that was taken from its row and is not purged yet. On MySQL and MariaDB each then has
+// a lock on it that the others' INSERTs wait for, and all but one end as a deadlock. Where each statement is a transaction of
+// its own, nothing but the statement is undone, and it is repeated here; in the caller's, it is for the caller to repeat all.
 func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {
+	const tries = 10 // of those that met in a deadlock one gets through, and the next try finds its row
+	for try := 1; ; try++ {
+		id, there, err = s.addUnlessThere(ctx, job, replaceFinal, created)
+		if err == nil || try == tries || !s.commitsEach() || !isDeadlock(err) {
+			return id, there, err
+		}
+	}
+}
+
+func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {
 	if replaceFinal {
 		// Two that found the row by its key's entry both have a lock on that, which neither could then take the uniqueness
 		// through. So this look locks nothing. It may be an old picture; what follows does not rely on it.

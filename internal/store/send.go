@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -152,8 +153,7 @@ func (s *Store) onOneSession(ctx context.Context, act func(*Store) error) error 
 	if s.commits {
 		return s.committed(ctx, func(db DB) error { return act(&Store{db: db, dialect: s.dialect, tables: s.tables}) })
 	}
-	h, _ := s.db.(handle)
-	conns, ok := h.Handle.(connPool)
+	conns, ok := s.pool()
 	if !ok {
 		return act(s)
 	}
@@ -173,6 +173,29 @@ func (s *Store) Through(h Handle) *Store {
 		through.db, through.commits = pool{handle{h}, conns}, true
 	}
 	return through
+}
+
+// pool is the pool of connections that the store's handle is, if it is one.
+func (s *Store) pool() (conns connPool, ok bool) {
+	h, _ := s.db.(handle)
+	conns, ok = h.Handle.(connPool)
+	return conns, ok
+}
+
+// commitsEach reports whether each statement is a transaction of its own.
+func (s *Store) commitsEach() bool {
+	_, ok := s.pool()
+	return ok || s.commits
+}
+
+// isDeadlock: the server ended the statement because it and another transaction waited for each other, or, on a node of a
+// Galera cluster, because another node's was first. The error types are the drivers', which this package does not know.
+func isDeadlock(err error) bool {
+	var with interface{ SQLState() string }
+	if errors.As(err, &with) {
+		return with.SQLState() == "40P01"
+	}
+	return strings.Contains(err.Error(), "Error 1213 ")
 }
 
 // Plain is the store on the same handle, by the methods without a context alone: a handle that embeds a *sql.DB may have
