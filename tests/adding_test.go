@@ -187,7 +187,7 @@ func TestOfManyWhoAddAKeyAtOnceOneAddsIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		// Somebody reads from an old snapshot, so that the entries of keys that were taken from their rows stay, as they do
-		// where the server has much to do: on MySQL and MariaDB, adders that find one at the same moment deadlock.
+		// where the server has much to do: on MySQL and MariaDB, adders that meet there deadlock now and then.
 		if d.Driver != "sqlite" { // there, a transaction would keep everybody from writing
 			if _, err := begin(t, d.DB).Exec("SELECT * FROM async_job_tab"); err != nil {
 				t.Fatal(err)

@@ -101,9 +101,9 @@ func setOrNull(n int) string {
 // it. A row that another transaction is about to commit is waited for. It is no error for the database that the row is
 // there, so the caller's transaction goes on.
 //
-// Several may find the entry of a key that was taken from its row and is not purged yet. On MySQL and MariaDB each then has
-// a lock on it that the others' INSERTs wait for, and all but one end as a deadlock. Where each statement is a transaction of
-// its own, nothing but the statement is undone, and it is repeated here; in the caller's, it is for the caller to repeat all.
+// On MySQL and MariaDB, several that add a key which was just taken from its row may end as a deadlock: it seems that each has
+// a lock on the entry that is not purged yet, for which the others' INSERTs wait. Where each statement is a transaction of its
+// own, nothing but the statement is undone, and it is repeated here; in the caller's, it is for the caller to repeat all.
 func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {
 	const tries = 10 // of those that met in a deadlock one gets through, and the next try finds its row
 	for try := 1; ; try++ {
