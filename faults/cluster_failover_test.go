@@ -31,10 +31,10 @@ func (f failover) String() string {
 // failover kills a node while three instances run what is added on all nodes, and brings it back.
 func (c *cluster) failover(f failover) {
 	c.Helper()
-	jobs, perSecond, bound := repeat(20_000, 8_000), 1000, c.stall+time.Duration(f.lockSecond+1)*time.Second
+	jobs, perSecond := repeat(20_000, 8_000), 1000
 	x := c.trial()
+	pulse := c.startPulse(x)
 	load := x.startLoadOn(c.ways(), jobs, perSecond, work{MS: 50})
-	load.heldUp = c.stall
 	way := c.only
 	if f.moves {
 		way = c.balanced
@@ -49,11 +49,14 @@ func (c *cluster) failover(f failover) {
 	began := time.Now()
 	c.nodes[node].kill()
 	x.await(5*time.Minute, "three quarters of the jobs are not added", func() bool { return load.total() >= jobs*3/4 })
-	silence := x.longestSilence(began, time.Now())
+	silence, pause := x.longestSilence(began, time.Now()), pulse.longestPause(node)
+	bound := pause + time.Duration(f.lockSecond+1)*time.Second
 	x.within(silence, bound, "the next start")
+	x.within(pause, clusterPauses, "the cluster's next commit")
 	c.rejoin(c.nodes[node])
 	x.await(5*time.Minute, "the rest of the jobs is not added", func() bool { return load.total() >= jobs })
 	load.stopped.Wait()
+	load.heldUp = pulse.longestPause(node)
 
 	o := x.conclude(time.Minute, load)
 	x.stopWorkers()
@@ -62,6 +65,6 @@ func (c *cluster) failover(f failover) {
 		x.keptTheirTerms(1)
 	}
 	c.sameEverywhere(x)
-	x.tell("SIGKILL of "+f.String(), 1, o, silence, bound, "3 instances on %d nodes; %d business transactions failed, %d jobs of unknown outcome; a transaction took at most %v",
-		clusterSize, load.failed, len(load.uncertain), load.slowest.Round(time.Millisecond))
+	x.tell("SIGKILL of "+f.String(), 1, o, silence, bound, "3 instances on %d nodes; the cluster committed nothing for %v; %d business transactions failed, %d jobs of unknown outcome; a transaction took at most %v",
+		clusterSize, pause.Round(time.Millisecond), load.failed, len(load.uncertain), load.slowest.Round(time.Millisecond))
 }

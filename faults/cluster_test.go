@@ -17,7 +17,6 @@ type cluster struct {
 	nodes     []*server
 	rejoin    func(*server) // brings back a node that was killed
 	oneWriter bool          // only one node takes writes
-	stall     time.Duration // how long nothing may be committed after a node was killed
 	settings  string        // of sessions that may move to another node
 	causal    string        // of sessions to which a node shows whatever any node has committed
 }

@@ -18,8 +18,8 @@ func TestAGaleraNodeWithoutAMajorityFailsNoJob(t *testing.T) {
 	const last, alone, bound = clusterSize - 1, 15 * time.Second, lock + time.Second
 	c := newGalera(t)
 	x := c.trial()
+	pulse := c.startPulse(x)
 	load := x.startLoadOn([]string{c.only("root", last)}, math.MaxInt, 200, work{MS: 5})
-	load.heldUp = galeraStall + alone
 	workers := c.startWorkers(x, workerSettings{}, c.only)
 	x.awaitHolder(time.Now())
 
@@ -44,6 +44,7 @@ func TestAGaleraNodeWithoutAMajorityFailsNoJob(t *testing.T) {
 		x.Error(err)
 	}
 	x.within(x.awaitStart(since, 20*time.Second, workers[last]), bound, "the next start by a worker whose node had been down")
+	load.heldUp = pulse.longestPause(0, 1)
 	o := x.conclude(time.Minute, load)
 	x.stopWorkers()
 	x.noneFailed()
@@ -55,18 +56,21 @@ func TestAGaleraNodeWithoutAMajorityFailsNoJob(t *testing.T) {
 func TestAHolderOnAGaleraNodeThatIsCutOffIsReplaced(t *testing.T) {
 	skipClusterInShort(t)
 	t.Parallel()
-	const first, bound = 0, galeraStall + lock + time.Second
+	const first = 0
 	c := newGalera(t)
 	x := c.trial()
+	pulse := c.startPulse(x)
 	load := x.startLoadOn([]string{c.only("root", 1), c.only("root", 2)}, math.MaxInt, 200, work{MS: 5})
-	load.heldUp = galeraStall
 	workers := c.startWorkers(x, workerSettings{}, c.only)
 	x.awaitHolder(time.Now())
 
 	since := time.Now()
 	c.nodes[first].execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
-	gap := x.awaitStart(since, 20*time.Second, workers[first])
+	gap := x.awaitStart(since, 2*clusterPauses, workers[first])
+	pause := pulse.longestPause(first)
+	bound := pause + lock + time.Second
 	x.within(gap, bound, "the next start")
+	x.within(pause, clusterPauses, "the cluster's next commit")
 	c.awaitNotReady(first)
 	time.Sleep(lock) // cut off for as long as its leases had lasted
 	c.nodes[first].execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
@@ -78,6 +82,7 @@ func TestAHolderOnAGaleraNodeThatIsCutOffIsReplaced(t *testing.T) {
 		}
 	}
 	x.within(x.awaitStart(since, 20*time.Second, workers[1:]...), lock+time.Second, "the next start by the worker whose node had been cut off")
+	load.heldUp = pulse.longestPause(first)
 	o := x.conclude(time.Minute, load)
 	x.stopWorkers()
 	x.noneFailed()

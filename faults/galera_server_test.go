@@ -15,10 +15,6 @@ import (
 )
 
 const (
-	// galeraStall is how long no node commits anything after one was killed: the others suspect it for five seconds
-	// (evs.suspect_timeout), and agree then on who is left.
-	galeraStall = 7 * time.Second
-
 	firstOfCluster = "--wsrep-new-cluster"
 	startPosition  = "--wsrep-start-position="
 )
@@ -29,7 +25,7 @@ func newGalera(t *testing.T, options ...string) *cluster {
 	if runtime.GOOS != "linux" {
 		t.Skip("left out: Galera runs on Linux only")
 	}
-	c := &cluster{T: t, name: "Galera", rejoin: rejoinGalera, stall: galeraStall, settings: "wsrep_sync_wait=3", causal: "wsrep_sync_wait=3"}
+	c := &cluster{T: t, name: "Galera", rejoin: rejoinGalera, settings: "wsrep_sync_wait=3", causal: "wsrep_sync_wait=3"}
 	group := beginCluster(t)
 	for i, address := range group {
 		node := slices.Concat(asGaleraNode("gcomm://"+strings.Join(group, ",")), []string{

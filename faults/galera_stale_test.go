@@ -27,7 +27,7 @@ func TestNoFinishedJobRunsAgainWhereGaleraNodesLagBehind(t *testing.T) {
 				c := newGalera(t)
 				x := c.trial()
 				load := x.startLoadOn(c.ways(), jobs, 1000, work{MS: 5})
-				load.heldUp = galeraStall
+				pulse := c.startPulse(x)
 				c.startWorkers(x, workerSettings{LockSecond: 20}, func(user string, node int) string {
 					return fmt.Sprintf("%s@%s(%s)/trial?wsrep_sync_wait=%d", user, pool.network, c.addresses(node), syncWait)
 				})
@@ -39,6 +39,7 @@ func TestNoFinishedJobRunsAgainWhereGaleraNodesLagBehind(t *testing.T) {
 					c.lagUntil(x, func() bool { return load.total() >= jobs })
 				}
 				load.stopped.Wait()
+				load.heldUp = pulse.longestPause(0)
 				conclude := x.conclude
 				if syncWait == 0 {
 					conclude = x.concludeWithDuplicates

@@ -11,10 +11,6 @@ import (
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
-// groupStall is how long a group needs to notice that its primary is gone, and to elect another: it suspects a member for
-// five seconds, gives it five more (group_replication_member_expel_timeout), and looks every fifteen.
-const groupStall = 30 * time.Second
-
 // newGroup starts a replication group of MySQL servers on the loopback, of which one takes writes, or each.
 func newGroup(t *testing.T, multiPrimary bool) *cluster {
 	t.Helper()
@@ -22,7 +18,7 @@ func newGroup(t *testing.T, multiPrimary bool) *cluster {
 	if multiPrimary {
 		name = "MySQL group of primaries"
 	}
-	c := &cluster{T: t, name: name, rejoin: (*server).joinGroup, oneWriter: !multiPrimary, stall: groupStall, settings: "rejectReadOnly=true", causal: "rejectReadOnly=true&group_replication_consistency=%27BEFORE%27"}
+	c := &cluster{T: t, name: name, rejoin: (*server).joinGroup, oneWriter: !multiPrimary, settings: "rejectReadOnly=true", causal: "rejectReadOnly=true&group_replication_consistency=%27BEFORE%27"}
 	group := beginCluster(t)
 	for i, address := range group {
 		c.nodes = append(c.nodes, newServer(t, "MySQL",

@@ -40,18 +40,25 @@ func (x *trial) startLoadOf(types []int32, perSecond int, w work, rolledBack flo
 	l := &load{x: x, types: types, cancel: cancel, uncertain: map[uint64]bool{}}
 	x.Cleanup(l.stop)
 	l.stopped.Go(func() {
-		tick := time.NewTicker(time.Second * rowsPerTransaction / time.Duration(perSecond))
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		every(ctx, time.Second*rowsPerTransaction/time.Duration(perSecond), func() {
 			l.transaction(w, rand.Float64() < rolledBack)
-		}
+		})
 	})
 	return l
+}
+
+// every does something at a pace until ctx ends.
+func every(ctx context.Context, pace time.Duration, do func()) {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		do()
+	}
 }
 
 // stop ends the load; no transaction is under way when it returns.
