@@ -183,6 +183,7 @@ func TestADuplicateIsFoundHoweverOldTheTransaction(t *testing.T) {
 }
 
 func TestOfManyWhoAddAKeyAtOnceOneAddsIt(t *testing.T) {
+	besideOthers(t)
 	const rounds, adders = 30, 12
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
@@ -347,6 +348,7 @@ func expectIDs(t *testing.T, db *sql.DB, added []queue_job.Added) {
 }
 
 func TestManyJobsAreAddedInFewStatementsAndTheirIdsAreInOrder(t *testing.T) {
+	besideOthers(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		var others sync.WaitGroup
