@@ -256,7 +256,7 @@ func (d dialect) order(l Lane) string {
 // behind says, in one or more conditions, what lies behind a place, one after the other.
 func (d dialect) behind(p Place, jobType int32, until string, args *arguments) (stretches []string) {
 	if p.Start != AtATime {
-		return []string{fmt.Sprintf("%s AND id > %s", d.lane(jobType, p.Lane), args.id(p.ID))}
+		return []string{d.lane(jobType, p.Lane) + " AND id > " + fmt.Sprintf(d.unforeseen, args.id(p.ID))}
 	}
 	for _, later := range d.later(args.number(p.StartTime), args.id(p.ID)) {
 		stretches = append(stretches, fmt.Sprintf("%s AND %s AND start_time <= %s AND id > 0", p.level(jobType), later, until))

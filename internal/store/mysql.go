@@ -51,6 +51,7 @@ func mysqlFamily(name string) dialect {
 		idIn:        inRanges,
 		integer:     "%s",
 		atOnce:      "start_time = 0",
+		unforeseen:  "%s",
 		sweep:       sweepRanges,
 		later:       laterOr,
 
