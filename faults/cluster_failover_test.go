@@ -59,11 +59,11 @@ func (c *cluster) failover(f failover) {
 	load.heldUp = pulse.longestPause(node)
 
 	o := x.conclude(time.Minute, load)
-	x.stopWorkers()
-	x.noneFailed()
 	if f.keeps {
 		x.keptTheirTerms(1)
 	}
+	x.stopWorkers()
+	x.noneFailed()
 	c.sameEverywhere(x)
 	x.tell("SIGKILL of "+f.String(), 1, o, silence, bound, "3 instances on %d nodes; the cluster committed nothing for %v; %d business transactions failed, %d jobs of unknown outcome; a transaction took at most %v",
 		clusterSize, pause.Round(time.Millisecond), load.failed, len(load.uncertain), load.slowest.Round(time.Millisecond))

@@ -165,9 +165,9 @@ func TestAHandlerMuchLongerThanTheLeaseKeepsIt(t *testing.T) {
 		}
 		x.addMany(1, 100, work{MS: int(takes.Milliseconds())})
 		o := x.conclude(2 * takes)
+		x.keptTheirTerms(1)
 		x.stopWorkers()
 		x.noDuplicates(o)
-		x.keptTheirTerms(1)
 		if n := x.number("SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND attempts = 1"); n != 100 {
 			x.Errorf("%d of 100 jobs succeeded at the first attempt", n)
 		}
