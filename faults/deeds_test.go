@@ -68,7 +68,9 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 		return occupy(ctx, db, 100*time.Millisecond)
 	},
 	// … and for longer than a lease lasts.
-	"longpool": func(ctx context.Context, db *sql.DB, _ *queue_job.Job) error { return occupy(ctx, db, 2*renewedLock*time.Second) },
+	"longpool": func(ctx context.Context, db *sql.DB, _ *queue_job.Job) error {
+		return occupy(ctx, db, 2*renewedLock*time.Second)
+	},
 	// moves money between two accounts and completes the job, in one transaction, whatever its context says.
 	"transfer": transferMoney,
 }
