@@ -71,8 +71,12 @@ func TestOnPostgreSQLAPageOfABacklogReadsNoMoreThanItsRows(t *testing.T) {
 				execute(t, d.DB, fmt.Sprintf("DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET plan_cache_mode = %s', current_database()); END $$", plan))
 				before := postgresRowsRead(t, d)
 				pages := readLane(t, d, store.Lane{Start: start}, page, waiting)
-				if n := postgresRowsRead(t, d) - before; n > waiting+10*page {
-					t.Errorf("%s, start %d: %d rows were read for %d pages of %d", plan, start, n, pages, page)
+				read := int64(0)
+				for tries := 0; read < waiting && tries < 10; tries++ {
+					read = postgresRowsRead(t, d) - before
+				}
+				if read < waiting || read > waiting+10*page {
+					t.Errorf("%s, start %d: %d rows were read for %d pages of %d", plan, start, read, pages, page)
 				}
 			}
 		}
