@@ -570,18 +570,29 @@ func cancelJobs(t *testing.T, db *sql.DB, ids ...uint64) {
 	}
 }
 
-func TestAStopDoesNotWaitForABatchToFill(t *testing.T) {
+func TestJobsThatWaitForABatchToFillAreNotMarkedAndAStopDoesNotWaitForThem(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		r := start(t, d.DB, queue_job.Config{BatchSize: 10, BatchWait: time.Minute, HandleBatchFunc: func(context.Context, []*queue_job.Job) error { return nil }})
-		add(t, d.DB, 5, 0)
-		awaitNumber(t, d.DB, 5, "SELECT COUNT(*) FROM async_job_tab WHERE term <> 0")
+		called := make(chan int, 1)
+		r := start(t, d.DB, queue_job.Config{BatchSize: 10, BatchWait: time.Minute, HandleBatchFunc: func(_ context.Context, batch []*queue_job.Job) error {
+			called <- len(batch)
+			return nil
+		}})
+		add(t, d.DB, 12, 0)
+		if n := <-called; n != 10 {
+			t.Fatalf("a call of %d", n)
+		}
+		awaitNumber(t, d.DB, 10, succeeded)
 		began := time.Now()
+		jobs := open(t, d.DB)
+		if n, err := jobs.Reschedule(t.Context(), d.DB, queue_job.ID(11, 12), began.Add(time.Hour)); n != 2 || err != nil {
+			t.Errorf("%d of 2 jobs rescheduled, %v", n, err)
+		}
 		stop(t, r)
 		if took := time.Since(began); took > time.Second*slack {
 			t.Errorf("Stop took %v", took)
 		}
-		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term = 0 AND attempts = 0"); n != 5 {
-			t.Errorf("%d of 5 jobs are as they were", n)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term = 0 AND attempts = 0"); n != 2 {
+			t.Errorf("%d of 2 jobs are as they were", n)
 		}
 	})
 }

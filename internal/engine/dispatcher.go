@@ -69,9 +69,11 @@ func smooth(mean *time.Duration, took time.Duration) {
 // and rows come in, so marks grow with the traffic.
 func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 	var markTakes time.Duration
-	size, wait := newBatchSize(), retryFirst
+	size, wait, filling := newBatchSize(), retryFirst, newFilling(&l.cfg)
+	defer func() { l.queue.waitOn(filling.take()...) }()
 	for ctx.Err() == nil && lease.Trusted() {
 		if !l.isOpen() {
+			l.queue.waitOn(filling.take()...)
 			l.holdStill(ctx, lease)
 			continue
 		}
@@ -92,17 +94,19 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		if len(batch) == 0 {
 			batch = l.queue.pickEarly(l.clock.now()+markedEarly.Milliseconds(), min(early, size.rows))
 		}
-		picked := len(batch)
-		if batch = l.onlyFirst(lease, batch); len(batch) == 0 {
+		picked, now := len(batch), time.Now()
+		if picked > 0 {
+			signal(l.roomCame)
+		}
+		if batch = l.onlyFirst(lease, filling.add(now, batch)); len(batch) == 0 {
 			if l.queue.keys.most > 0 {
 				signal(l.roomCame) // rows were parked, or went back to the table
 			}
 			if picked == 0 {
-				l.awaitWork(ctx, room, early)
+				l.awaitWork(ctx, room, early, filling.goesIn(now))
 			}
 			continue
 		}
-		signal(l.roomCame)
 		sent := time.Now()
 		any, ok := l.markAndStart(ctx, lease, batch, &markTakes)
 		size.after(ok)
@@ -193,9 +197,9 @@ func (l *line) freeForMarks() int {
 // startedAtOnce is how many rows the workers would start at once if none were ready. The caller holds the lock.
 func (l *line) startedAtOnce() int { return max(1, l.cfg.BatchSize) * l.freeWorkers() }
 
-// awaitWork waits until a row falls due or something has changed.
-func (l *line) awaitWork(ctx context.Context, room, early int) {
-	wait := min(time.Hour, l.gateOpensIn())
+// awaitWork waits until a row falls due or something has changed, at most for so long.
+func (l *line) awaitWork(ctx context.Context, room, early int, most time.Duration) {
+	wait := min(most, l.gateOpensIn())
 	if l.queue.holdsBack() {
 		wait = min(wait, lookAtHeldEvery)
 	}

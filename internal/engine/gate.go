@@ -9,12 +9,11 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// gate says when marked jobs may start: as fast as the rate allows, and in batches that are full or have waited. The
-// workers ask it right before they call the handler, so that what it counts are starts. A nil gate is always open.
+// gate says when marked jobs may start: as fast as the rate allows, and as many in a call as the handler takes. The workers
+// ask it right before they call the handler, so that what it counts are starts. A nil gate is always open.
 type gate struct {
 	limiter *rate.Limiter // nil: without limit
 	batch   int           // jobs of one call
-	wait    time.Duration // for a batch to fill
 }
 
 // ahead is for how long a time of the rate rows are marked ahead, and again when half of it is used up: so marks stay few,
@@ -28,7 +27,7 @@ func newGate(cfg *queue_job.Config, now time.Time) *gate {
 	if cfg.RatePerSecond == 0 && cfg.HandleBatchFunc == nil {
 		return nil
 	}
-	g := &gate{batch: max(1, cfg.BatchSize), wait: cfg.BatchWait}
+	g := &gate{batch: max(1, cfg.BatchSize)}
 	if cfg.RatePerSecond > 0 {
 		g.limiter = rate.NewLimiter(rate.Limit(cfg.RatePerSecond), cfg.RateBurst)
 		g.limiter.AllowN(now, cfg.RateBurst)
@@ -45,9 +44,6 @@ func (g *gate) open(now time.Time, ready []*task) (n int, again time.Duration) {
 		return 1, 0
 	}
 	n = g.first(ready)
-	if waits := g.wait - now.Sub(ready[0].since); n < g.batch && !ready[0].alone && waits > 0 {
-		return 0, waits
-	}
 	if missing := float64(n) - g.tokens(now); missing > rounding {
 		return 0, g.lasting(missing)
 	}

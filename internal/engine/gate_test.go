@@ -91,19 +91,35 @@ func TestRowsAreMarkedAheadAsTokensComeAndSeveralAtATime(t *testing.T) {
 	}
 }
 
-func TestABatchStartsWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
-	g := &gate{batch: 5, wait: time.Second}
-	if n, again := g.open(noon, readyTasks(4, noon)); n != 0 || again != time.Second {
-		t.Fatalf("open for %d, again in %v", n, again)
+func TestABatchIsMarkedWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
+	f := newFilling(&queue_job.Config{BatchSize: 5, BatchWait: time.Second})
+	if calls, again := f.add(noon, readyTasks(4, noon)), f.goesIn(noon); len(calls) != 0 || again != time.Second {
+		t.Fatalf("%d go on, the rest in %v", len(calls), again)
 	}
+	later := noon.Add(time.Second / 2)
+	if calls, again := f.add(later, readyTasks(8, later)), f.goesIn(later); len(calls) != 10 || again != time.Second {
+		t.Fatalf("%d of 12 go on, the rest in %v", len(calls), again)
+	}
+	if calls, again := f.add(later.Add(time.Second), nil), f.goesIn(later); len(calls) != 2 || again < time.Minute {
+		t.Fatalf("%d go on that have waited, the rest in %v", len(calls), again)
+	}
+	f.add(noon, readyTasks(3, noon))
+	if left := f.take(); len(left) != 3 || len(f.take()) != 0 {
+		t.Fatalf("%d are left", len(left))
+	}
+	f = newFilling(&queue_job.Config{BatchSize: 5})
+	if calls := f.add(noon, readyTasks(2, noon)); len(calls) != 2 {
+		t.Fatalf("%d go on without a wait", len(calls))
+	}
+}
+
+func TestACallTakesAsManyReadyTasksAsItMay(t *testing.T) {
+	g := &gate{batch: 5}
 	if n, _ := g.open(noon, readyTasks(7, noon)); n != 5 {
 		t.Fatalf("open for %d of 7", n)
 	}
-	if n, _ := g.open(noon.Add(time.Second), readyTasks(4, noon)); n != 4 {
-		t.Fatalf("open for %d that have waited", n)
-	}
-	if n, _ := (&gate{batch: 5}).open(noon, readyTasks(2, noon)); n != 2 {
-		t.Fatalf("open for %d without a wait", n)
+	if n, _ := g.open(noon, readyTasks(2, noon)); n != 2 {
+		t.Fatalf("open for %d of 2", n)
 	}
 	if n := g.calls(noon, 11); n != 3 {
 		t.Fatalf("11 are %d calls", n)
@@ -111,7 +127,7 @@ func TestABatchStartsWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
 }
 
 func TestASuspectIsABatchOfItsOwnAndWaitsForNoOther(t *testing.T) {
-	g := &gate{batch: 5, wait: time.Second}
+	g := &gate{batch: 5}
 	ready := readyTasks(3, noon)
 	ready[0].alone = true
 	if n, _ := g.open(noon, ready); n != 1 {

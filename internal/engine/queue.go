@@ -370,17 +370,15 @@ func (q *queue) again(t *task) bool {
 	return true
 }
 
-// waitOn takes a row back to where it stood before it was picked, whatever the room.
-func (q *queue) waitOn(t *task) {
+// waitOn takes rows back to where they stood before they were picked, whatever the room.
+func (q *queue) waitOn(tasks ...*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t.timed() {
-		q.push(t)
-	} else {
-		q.levels[levelOf(t.Priority)].insert(t)
+	for _, t := range tasks {
+		q.levels[levelOf(t.Priority)].unpick(t)
+		q.known[t.ID] = t.Changes
+		q.leaveWaiting(t)
 	}
-	q.known[t.ID] = t.Changes
-	q.leaveWaiting(t)
 }
 
 // leaveWaiting gives the place of a row back that waits on. In order, the key's others wait for it.

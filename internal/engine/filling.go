@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// filling holds the rows that wait until they fill a call of a batch handler, or until the first of them has waited for
+// BatchWait. They wait unmarked: a marked row cannot be changed, and counts as lost if the process dies. It belongs to the
+// dispatcher.
+type filling struct {
+	size  int           // rows of a call
+	wait  time.Duration // for a call to fill; 0: rows go on at once
+	rows  []*task
+	since time.Time // the first of the rows came
+}
+
+func newFilling(cfg *queue_job.Config) filling {
+	return filling{size: max(1, cfg.BatchSize), wait: cfg.BatchWait}
+}
+
+// add takes rows in and returns those that are to be marked now: as many calls as are full, or all rows if the first has
+// waited long enough.
+func (f *filling) add(now time.Time, picked []*task) (calls []*task) {
+	if f.wait == 0 {
+		return picked
+	}
+	if len(f.rows) == 0 {
+		f.since = now
+	}
+	f.rows = append(f.rows, picked...)
+	n := len(f.rows)
+	if now.Sub(f.since) < f.wait {
+		n -= n % f.size
+	}
+	calls = f.rows[:n:n]
+	if f.rows = f.rows[n:]; n > 0 {
+		f.since = now
+	}
+	return calls
+}
+
+// goesIn is in what time the rows go on if no others come; an hour: there are none.
+func (f *filling) goesIn(now time.Time) time.Duration {
+	if len(f.rows) == 0 {
+		return time.Hour
+	}
+	return f.since.Add(f.wait).Sub(now)
+}
+
+// take takes all rows out.
+func (f *filling) take() (rows []*task) {
+	rows, f.rows = f.rows, nil
+	return rows
+}
