@@ -108,7 +108,7 @@ func run(arguments []string) (exitCode int) {
 		return 1
 	}
 	quiet()
-	code, err := runCommand(command, got.environment(wanted), signals)
+	code, err := runCommand(command, got.environment(wanted, m.private), signals)
 	if err != nil {
 		say("the command: %v", err)
 		return 1
@@ -126,7 +126,7 @@ func everythingIsWanted(getenv func(string) string) bool {
 }
 
 // environment is the command's. What testenv was given itself and does not provide is taken out.
-func (p provided) environment(wanted []database) []string {
+func (p provided) environment(wanted []database, private bool) []string {
 	environment := append(os.Environ(), galeraVariable+"="+p.galera, "PQ_TEST_ALL=")
 	if len(p.leftOut) == 0 {
 		environment = append(environment, "PQ_TEST_ALL=1")
@@ -136,7 +136,7 @@ func (p provided) environment(wanted []database) []string {
 	}
 	for _, s := range p.servers {
 		environment = append(environment, s.variable+"="+s.dsn)
-		if s.recipe.Serve != nil {
+		if private && s.recipe.Serve != nil {
 			environment = append(environment, s.recipeVariable+"="+s.recipe.String())
 		}
 	}

@@ -70,7 +70,9 @@ func provideAll(ctx context.Context, databases []database, m manner) (provided, 
 			missing := m.leaveOut && errors.As(err, &none) && none.hopeless()
 			if missing {
 				// What needs no server of its own can do with a container.
-				s, err = fromDocker(ctx, d)
+				if s, err = fromDocker(ctx, d); err != nil {
+					none.reasons = append(none.reasons, err)
+				}
 			}
 			mu.Lock()
 			defer mu.Unlock()

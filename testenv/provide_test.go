@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -76,7 +77,7 @@ func TestLeaveOut_WhatThisMachineCannotHaveIsNamedAndNoError(t *testing.T) {
 			}
 			t.Setenv(d.recipeVariable, "{}")
 			last := map[string]string{}
-			for _, pair := range got.environment([]database{d}) {
+			for _, pair := range got.environment([]database{d}, true) {
 				name, value, _ := strings.Cut(pair, "=")
 				last[name] = value
 			}
@@ -109,6 +110,19 @@ func TestRun_ACommandThatIsNotThereIsNoticedBeforeAnyServer(t *testing.T) {
 	}
 	if said := heard(); !strings.Contains(said, "no-such-command") || strings.Contains(said, "PQ_TEST") {
 		t.Errorf("it says %q", said)
+	}
+}
+
+func TestEnvironment_RecipesAreForThoseWhoAskForPrivateServers(t *testing.T) {
+	p := provided{servers: []server{{database: mySQL, dsn: "dsn", recipe: recipe{Serve: []string{"mysqld"}}}}}
+	for _, private := range []bool{false, true} {
+		environment := p.environment(databases, private)
+		if got := slices.Contains(environment, mySQL.recipeVariable+"="+p.servers[0].recipe.String()); got != private {
+			t.Errorf("private %v: the recipe is there: %v", private, got)
+		}
+		if !slices.Contains(environment, mySQL.variable+"=dsn") || !slices.Contains(environment, "PQ_TEST_ALL=1") {
+			t.Errorf("private %v: %q", private, environment)
+		}
 	}
 }
 
