@@ -13,7 +13,8 @@ BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 MODULES := $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|; s|$$|/...|')
 
 # What breaks servers and processes measures time, so it runs on its own and without the race detector.
-FAULTS := go run ./testenv -private -- go -C faults test -count=1
+PRIVATE := go run ./testenv -private
+FAULTS := -- go -C faults test -count=1
 
 # Go's race detector needs a C compiler.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -31,7 +32,7 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 
 test: race simulate ## Every test on every database: SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides.
 	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 60m $(filter-out ./faults/...,$(MODULES))
-	$(FAULTS) -short -parallel 6 -timeout 45m
+	$(PRIVATE) -leave-out $(FAULTS) -short -parallel 6 -timeout 45m
 
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -run '^TestNothingIsLost' ./internal/simulator
@@ -39,10 +40,10 @@ simulate: ## Ten thousand simulated worlds in which everything goes wrong by a s
 
 faults: ## Kill, freeze and cut real processes and servers, for an hour and a quarter; writes faults/results.
 	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee faults/results/simulator.txt
-	PQ_FAULTS_RESULTS=results/last.md $(FAULTS) -parallel 3 -timeout 2h
+	PQ_FAULTS_RESULTS=results/last.md $(PRIVATE) $(FAULTS) -parallel 3 -timeout 2h
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
-	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(FAULTS) -run '^TestASoak' -timeout 0
+	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(PRIVATE) $(FAULTS) -run '^TestASoak' -timeout 0
 
 bench: ## Compare with River, asynq and plain SQL, for hours; writes bench/results: make bench ARGS="-only drain".
 	go run ./testenv -redis -- go run ./bench $(ARGS)

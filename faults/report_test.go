@@ -119,6 +119,7 @@ func TestMain(m *testing.M) {
 	}
 	began := time.Now()
 	code := m.Run()
+	sayWhatWasLeftOut()
 	if err := publish(time.Since(began)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

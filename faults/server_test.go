@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -236,9 +238,34 @@ func readRecipe(t *testing.T, name string) (r recipe) {
 	case os.Getenv("PQ_TEST_ALL") != "":
 		t.Fatalf("%s is not set: %s", variable, remedy)
 	default:
+		noteLeftOut(t, name)
 		t.Skipf("left out: %s is not set; %s", variable, remedy)
 	}
 	return r
+}
+
+// leftOut are the tests that found no server of their own to hurt, by its name.
+var leftOut = struct {
+	sync.Mutex
+	tests map[string][]string
+}{tests: map[string][]string{}}
+
+func noteLeftOut(t *testing.T, server string) {
+	leftOut.Lock()
+	defer leftOut.Unlock()
+	leftOut.tests[server] = append(leftOut.tests[server], strings.TrimSuffix(t.Name(), "/"+server))
+}
+
+// sayWhatWasLeftOut names the tests: without -v, a skip is silent.
+func sayWhatWasLeftOut() {
+	leftOut.Lock()
+	defer leftOut.Unlock()
+	for _, server := range slices.Sorted(maps.Keys(leftOut.tests)) {
+		tests := leftOut.tests[server]
+		slices.Sort(tests)
+		tests = slices.Compact(tests)
+		fmt.Printf("left out, because there is no %s server to hurt: %d tests: %s\n", server, len(tests), strings.Join(tests, ", "))
+	}
 }
 
 // templates make a data directory when it is first asked for. Servers get copies, because MySQL needs seconds for it.

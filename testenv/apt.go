@@ -14,7 +14,7 @@ import (
 // fromApt starts a server that the distribution packages, and nothing of it with the machine.
 func fromApt(ctx context.Context, d database) (server, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return server{}, errors.New("no apt-get, so no Debian or Ubuntu")
+		return server{}, notHere{errors.New("no apt-get, so no Debian or Ubuntu")}
 	}
 	i, err := d.fromApt(ctx, d)
 	if err != nil {

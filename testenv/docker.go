@@ -1,72 +1,297 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
 	moby "github.com/moby/moby/client"
-	"github.com/testcontainers/testcontainers-go"
-	"github.com/testcontainers/testcontainers-go/log"
 )
 
 const (
-	dockerWait    = 3 * time.Second // for the engine to answer
-	containerWait = 5 * time.Minute // for the image and the container's start
+	containerWait = 5 * time.Minute  // for the container's start, once the image is there
+	createWait    = time.Minute      // for the engine to make it
+	removeWait    = 30 * time.Second // for the engine to remove it
 	dockerSecret  = "secret"
+	dockerLabel   = "persistent-queue.testenv"
 )
 
-// container is what the containers of all databases have in common.
-type container interface {
-	testcontainers.Container
-	ConnectionString(ctx context.Context, options ...string) (string, error)
+// containerRecipe is what to ask of an image beyond its name.
+type containerRecipe struct {
+	port        string   // that the server listens on
+	environment []string // for the image's entrypoint
+	arguments   []string // for the server
+	dsn         string   // at {address}
 }
 
-// fromDocker leaves testcontainers' reaper on: it removes the containers when testenv is killed.
+// containerFailed tells that an engine answered and its container is of no use. That is said even if another way works.
+type containerFailed struct{ error }
+
+func (e containerFailed) Unwrap() error { return e.error }
+
 func fromDocker(ctx context.Context, d database) (server, error) {
-	if err := dockerAnswers(); err != nil {
+	e, err := theEngine(ctx)
+	if err != nil {
+		return server{}, err
+	}
+	s, err := e.run(ctx, d, usualPullPace)
+	if err != nil && ctx.Err() == nil {
+		err = containerFailed{fmt.Errorf("Docker engine at %s: %w", e.host, err)}
+	}
+	return s, err
+}
+
+// run starts a container that answers.
+func (e engine) run(ctx context.Context, d database, pace pullPace) (_ server, err error) {
+	entrypoint, err := e.entrypoint(ctx, d, pace)
+	if err != nil {
 		return server{}, err
 	}
 	say("%s: starting a container of %s", d.name, d.image)
-	ctx, cancel := context.WithTimeout(ctx, containerWait)
+	ctx, cancel := context.WithTimeoutCause(ctx, containerWait, fmt.Errorf("it did not start within %v", containerWait))
 	defer cancel()
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			err = fmt.Errorf("container of %s: %w", d.image, err)
+		}
+	}()
 
-	c, err := d.container(ctx, d.image)
+	id, err := e.create(ctx, d, entrypoint)
+	if err != nil {
+		return server{}, err
+	}
 	stop := func() {
-		if err := testcontainers.TerminateContainer(c); err != nil {
-			say("%s: the container's end: %v", d.name, err)
+		if err := e.remove(id); err != nil {
+			say("%s: the container %s stays: %v; remove it with docker rm -f", d.name, id[:12], err)
 		}
 	}
+	defer func() {
+		if err != nil {
+			stop()
+		}
+	}()
+	l, err := e.leash(ctx, id)
 	if err != nil {
-		stop()
-		return server{}, fmt.Errorf("container of %s: %w", d.image, err)
+		return server{}, err
 	}
-	dsn, err := c.ConnectionString(ctx, d.dsnOptions...)
+	defer func() {
+		if err != nil {
+			l.release()
+		}
+	}()
+	if _, err := e.ContainerStart(ctx, id, moby.ContainerStartOptions{}); err != nil {
+		return server{}, withoutPreface(err)
+	}
+	address, err := e.address(ctx, id, d.inDocker.port)
 	if err != nil {
-		stop()
-		return server{}, fmt.Errorf("address of the container of %s: %w", d.image, err)
+		return server{}, err
 	}
-	version, err := awaitVersion(ctx, d, dsn, nil)
+	dsn := strings.ReplaceAll(d.inDocker.dsn, "{address}", address)
+	version, err := awaitVersion(ctx, d, dsn, l.ended)
 	if err != nil {
-		stop()
-		return server{}, fmt.Errorf("container of %s: %w", d.image, err)
+		return server{}, fmt.Errorf("%w%s", err, l.tail())
 	}
-	return server{d, dsn, version, "Docker container of " + d.image, recipe{}, stop}, nil
+	release := func() { stop(); l.release() }
+	return server{d, dsn, version, "Docker container of " + d.image, recipe{}, release}, nil
 }
 
-// dockerAnswers asks once for all databases.
-var dockerAnswers = sync.OnceValue(func() error {
-	log.SetDefault(log.NewNoopLogger())
-	ctx, cancel := context.WithTimeout(context.Background(), dockerWait)
-	defer cancel()
-	client, err := testcontainers.NewDockerClientWithOpts(ctx)
+// entrypoint is what the image runs. The image is pulled if the engine does not have it.
+func (e engine) entrypoint(ctx context.Context, d database, pace pullPace) ([]string, error) {
+	image, err := e.ImageInspect(ctx, d.image)
+	if errdefs.IsNotFound(err) {
+		if err := pull(ctx, e.Client, d, pace); err != nil {
+			return nil, err
+		}
+		image, err = e.ImageInspect(ctx, d.image)
+	}
 	if err != nil {
-		return fmt.Errorf("no Docker engine: %w", err)
+		return nil, fmt.Errorf("image %s: %w", d.image, withoutPreface(err))
 	}
-	defer client.Close()
-	if _, err := client.Info(ctx, moby.InfoOptions{}); err != nil {
-		return fmt.Errorf("no Docker engine: %w", err)
+	if image.Config == nil || len(image.Config.Entrypoint) == 0 {
+		return nil, fmt.Errorf("image %s has no entrypoint, so it is not the official one", d.image)
 	}
-	return nil
-})
+	return image.Config.Entrypoint, nil
+}
+
+// leashScript runs a server until standard input ends. The engine ends it when the connection of the only one who is
+// attached breaks, whatever has become of him; and the end of a container's first process is the end of all of them.
+const leashScript = `exec 3<&0
+"$@" 3<&- </dev/null & server=$!
+(cat <&3 >/dev/null; kill -KILL $server) &
+exec 3<&-
+trap 'kill $server' TERM INT
+wait $server`
+
+// create is not cut short: the engine would make the container nonetheless, and nobody would know its id.
+func (e engine) create(ctx context.Context, d database, entrypoint []string) (id string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createWait)
+	defer cancel()
+	port, err := network.ParsePort(d.inDocker.port)
+	if err != nil {
+		return "", err
+	}
+	created, err := e.ContainerCreate(ctx, moby.ContainerCreateOptions{
+		Name: "persistent-queue-testenv-" + strings.ToLower(d.name) + "-" + rand.Text()[:8],
+		Config: &container.Config{
+			Image:        d.image,
+			Env:          d.inDocker.environment,
+			Entrypoint:   slices.Concat([]string{"sh", "-c", leashScript, "sh"}, entrypoint),
+			Cmd:          d.inDocker.arguments,
+			Labels:       map[string]string{dockerLabel: d.name},
+			ExposedPorts: network.PortSet{port: {}},
+			AttachStdin:  true,
+			OpenStdin:    true,
+			StdinOnce:    true,
+		},
+		HostConfig: &container.HostConfig{
+			AutoRemove:   true,
+			PortBindings: network.PortMap{port: {{}}}, // whichever is free
+		},
+	})
+	if err != nil {
+		return "", withoutPreface(err)
+	}
+	return created.ID, nil
+}
+
+// sweep removes what a run left behind that was killed between a container's making and its start. One that another run
+// is about to start is younger.
+func (e engine) sweep(ctx context.Context) {
+	const neverStarted = time.Hour
+	filters := make(moby.Filters).Add("label", dockerLabel).Add("status", "created")
+	found, err := e.ContainerList(ctx, moby.ContainerListOptions{All: true, Filters: filters})
+	if err != nil {
+		return
+	}
+	for _, c := range found.Items {
+		if time.Since(time.Unix(c.Created, 0)) > neverStarted {
+			e.remove(c.ID)
+		}
+	}
+}
+
+// remove also takes the data away.
+func (e engine) remove(id string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeWait)
+	defer cancel()
+	for {
+		_, err := e.ContainerRemove(ctx, id, moby.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		switch {
+		case errdefs.IsNotFound(err):
+			return nil
+		case err != nil && !errdefs.IsConflict(err): // the engine is removing it of its own accord
+			return withoutPreface(err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(connectPace):
+		}
+	}
+}
+
+// address is where the server's port is, for one who runs here.
+func (e engine) address(ctx context.Context, id, port string) (string, error) {
+	found, err := e.ContainerInspect(ctx, id, moby.ContainerInspectOptions{})
+	if err != nil {
+		return "", withoutPreface(err)
+	}
+	settings := found.Container.NetworkSettings
+	if settings == nil {
+		return "", errors.New("it has no network")
+	}
+	bindings := settings.Ports[network.MustParsePort(port)]
+	// Some engines give IPv6 a port of its own.
+	i := slices.IndexFunc(bindings, func(b network.PortBinding) bool { return !b.HostIP.Is6() })
+	if i < 0 {
+		return "", fmt.Errorf("its port %s is not published: %v", port, cmp.Or(stateOf(found.Container.State), "it runs"))
+	}
+	host, err := url.Parse(e.host)
+	if err != nil {
+		return "", err
+	}
+	name := "127.0.0.1"
+	switch {
+	case host.Scheme == "tcp" || host.Scheme == "http" || host.Scheme == "https":
+		name = host.Hostname()
+	case insideContainer():
+		// The engine's machine is not this container, but the gateway of its network.
+		for _, n := range settings.Networks {
+			if n.Gateway.IsValid() {
+				name = n.Gateway.String()
+			}
+		}
+	}
+	return net.JoinHostPort(name, bindings[i].HostPort), nil
+}
+
+func stateOf(state *container.State) string {
+	if state == nil || state.Running {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("it has ended with %d %s", state.ExitCode, state.Error))
+}
+
+func insideContainer() bool {
+	_, err := os.Stat("/.dockerenv")
+	return err == nil
+}
+
+// leash is the connection that a container lives as long as. It also hears what the container says.
+type leash struct {
+	ended   chan struct{} // closed when the container has ended
+	release func()
+
+	mu   sync.Mutex
+	said bytes.Buffer
+}
+
+func (e engine) leash(ctx context.Context, id string) (*leash, error) {
+	attached, err := e.ContainerAttach(ctx, id, moby.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, withoutPreface(err)
+	}
+	l := &leash{ended: make(chan struct{})}
+	go func() {
+		defer close(l.ended)
+		stdcopy.StdCopy(l, l, attached.Reader)
+	}()
+	l.release = func() {
+		attached.Close()
+		<-l.ended
+	}
+	return l, nil
+}
+
+// Write keeps the end of what the container says.
+func (l *leash) Write(text []byte) (int, error) {
+	const bytesMax = 64 << 10
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said.Write(text)
+	l.said.Next(max(0, l.said.Len()-bytesMax))
+	return len(text), nil
+}
+
+func (l *leash) tail() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return tail(l.said.String())
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -13,17 +14,27 @@ import (
 // galeraVariable names how to make the nodes of a Galera cluster: MariaDB's recipe, with the library that replicates.
 const galeraVariable = "PQ_TEST_GALERA_SERVER"
 
-// galeraEnvironment is what the command finds of Galera: where there is none, nothing.
-func galeraEnvironment(ctx context.Context, servers []server) ([]string, error) {
+const galeraRemedy = "install the package galera-4 (Fedora: mariadb-server-galera)"
+
+// addGalera: it exists for Linux alone.
+func (p *provided) addGalera(ctx context.Context, m manner) error {
 	if runtime.GOOS != "linux" {
-		return nil, nil
+		return nil
 	}
-	i := slices.IndexFunc(servers, func(s server) bool { return s.name == mariaDB.name })
-	provider, err := galeraProvider(ctx)
+	i := slices.IndexFunc(p.servers, func(s server) bool { return s.name == mariaDB.name && s.recipe.Serve != nil })
+	if i < 0 {
+		return nil // what makes its nodes has been left out, and named
+	}
+	library, err := galeraProvider(ctx)
+	if m.leaveOut && errors.Is(err, exec.ErrNotFound) {
+		p.leftOut = append(p.leftOut, "left out: the tests on Galera clusters (no Galera library in the usual folders; no apt-get, so no Debian or Ubuntu). To have them, "+galeraRemedy)
+		return nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("no Galera for the tests: %w\nTo have it, install the package galera-4 (Fedora: mariadb-server-galera)", err)
+		return fmt.Errorf("no Galera for the tests: %w\nTo have it, %s", err, galeraRemedy)
 	}
-	return []string{galeraVariable + "=" + withProvider(servers[i].recipe, provider).String()}, nil
+	p.galera = withProvider(p.servers[i].recipe, library).String()
+	return nil
 }
 
 func withProvider(mariaDB recipe, library string) recipe {

@@ -10,7 +10,10 @@ import (
 
 // This is what MariaDB has inherited from MySQL.
 
-const mysqlDSN = "root@tcp(127.0.0.1:{port})/"
+const (
+	mysqlDSN      = "root@tcp(127.0.0.1:{port})/"
+	mysqlInDocker = "root:" + dockerSecret + "@tcp({address})/"
+)
 
 func openMySQL(dsn string) (*sql.DB, error) {
 	config, err := mysql.ParseDSN(dsn)

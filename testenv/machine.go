@@ -29,7 +29,7 @@ func findInstallation(ctx context.Context, d database) (installation, error) {
 			return installation{how: "private server from " + path, command: []string{path}}, nil
 		}
 	}
-	return installation{}, fmt.Errorf("no %s server on the PATH or in the usual folders", d.name)
+	return installation{}, notHere{fmt.Errorf("no %s server on the PATH or in the usual folders", d.name)}
 }
 
 // programs finds each name on the PATH, in the folders that the PATH of an ordinary user leaves out, and in those that

@@ -23,7 +23,11 @@
 //	go run ./testenv -private -- go test ./faults
 //
 // With -private, only ways 3 and 4 count: Docker is not asked, and a variable that is set is not used, which testenv
-// says. The command then also finds in each of PQ_TEST_MARIADB_SERVER, PQ_TEST_MYSQL_SERVER and PQ_TEST_POSTGRES_SERVER
+// says. With -leave-out beside it, a server that this machine cannot have (there is no such program, and no apt that could
+// bring it) is no error: the command runs with what there is, in a container if an engine answers, and without
+// PQ_TEST_ALL; at the end testenv names what was left out. Where PQ_TEST_ALL or CI is set, nothing is left out.
+//
+// With -private, the command also finds in each of PQ_TEST_MARIADB_SERVER, PQ_TEST_MYSQL_SERVER and PQ_TEST_POSTGRES_SERVER
 // how to make more of such servers, as JSON:
 //
 //	{"dir": "/tmp/x", "init": ["program", "argument", ...], "serve": ["program", "argument", ...]}
@@ -56,18 +60,23 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(arguments []string) (exitCode int) {
 	flags := flag.NewFlagSet("testenv", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./testenv [-private] [-redis] -- command [argument ...]")
+		fmt.Fprintln(os.Stderr, "usage: go run ./testenv [-private [-leave-out]] [-redis] -- command [argument ...]")
 		flags.PrintDefaults()
 	}
 	private := flags.Bool("private", false, "start programs of this machine, and tell the command how to start more")
+	leaveOut := flags.Bool("leave-out", false, "with -private, go on without a server that this machine cannot have, and name it at the end")
 	withRedis := flags.Bool("redis", false, "provide Redis too, as PQ_TEST_REDIS_ADDR")
 	if flags.Parse(arguments) != nil {
 		return 2
 	}
 	command := flags.Args()
-	if len(command) == 0 {
+	if len(command) == 0 || *leaveOut && !*private {
 		flags.Usage()
 		return 2
+	}
+	if _, err := exec.LookPath(command[0]); err != nil {
+		say("the command: %v", err)
+		return 1
 	}
 
 	// Until the command runs, a signal ends the preparations; from then on it is the command's.
@@ -76,41 +85,62 @@ func run(arguments []string) (exitCode int) {
 	signal.Notify(signals, stopSignals...)
 	ctx, cancel := signal.NotifyContext(context.Background(), stopSignals...)
 	defer cancel()
+	quiet := context.AfterFunc(ctx, func() { say("stopping") })
 
 	wanted := databases
 	if *withRedis {
 		wanted = append(slices.Clone(databases), redis)
 	}
-	servers, err := provideAll(ctx, wanted, *private)
-	defer stopAll(servers)
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
+	m := manner{*private, *leaveOut && !everythingIsWanted(os.Getenv)}
+	got, err := provideAll(ctx, wanted, m)
+	defer stopAll(got.servers)
+	if err == nil && m.private {
+		err = got.addGalera(ctx, m)
+	}
+	if ctx.Err() != nil {
+		return 1 // it has been said
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "testenv:", err)
+		say("%v", err)
+		if *leaveOut && !m.leaveOut {
+			say("nothing is left out, because PQ_TEST_ALL or CI is set")
+		}
 		return 1
 	}
-	environment := append(os.Environ(), "PQ_TEST_ALL=1")
-	for _, s := range servers {
+	quiet()
+	code, err := runCommand(command, got.environment(wanted, m.private), signals)
+	if err != nil {
+		say("the command: %v", err)
+		return 1
+	}
+	for _, line := range got.leftOut {
+		say("%s", line)
+	}
+	return code
+}
+
+// everythingIsWanted where a test that is left out would not be missed by anybody.
+func everythingIsWanted(getenv func(string) string) bool {
+	ci := getenv("CI")
+	return getenv("PQ_TEST_ALL") != "" || ci != "" && ci != "false" && ci != "0"
+}
+
+// environment is the command's. What testenv was given itself and does not provide is taken out.
+func (p provided) environment(wanted []database, private bool) []string {
+	environment := append(os.Environ(), galeraVariable+"="+p.galera, "PQ_TEST_ALL=")
+	if len(p.leftOut) == 0 {
+		environment = append(environment, "PQ_TEST_ALL=1")
+	}
+	for _, d := range wanted {
+		environment = append(environment, d.variable+"=", d.recipeVariable+"=")
+	}
+	for _, s := range p.servers {
 		environment = append(environment, s.variable+"="+s.dsn)
-		if *private {
+		if private && s.recipe.Serve != nil {
 			environment = append(environment, s.recipeVariable+"="+s.recipe.String())
 		}
 	}
-	if *private {
-		galera, err := galeraEnvironment(ctx, servers)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "testenv:", err)
-			return 1
-		}
-		environment = append(environment, galera...)
-	}
-	code, err := runCommand(command, environment, signals)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "testenv:", err)
-		return 1
-	}
-	return code
+	return environment
 }
 
 // runCommand passes signals on, and returns the command's exit code as a shell does: 128 and the signal's number for
@@ -120,7 +150,7 @@ func runCommand(command, environment []string, signals <-chan os.Signal) (exitCo
 	cmd.Env, cmd.Stdout, cmd.Stderr = environment, os.Stdout, os.Stderr
 	p, err := start(cmd)
 	if err != nil {
-		return 0, fmt.Errorf("the command: %w", err)
+		return 0, err
 	}
 	// The command's own children may outlive it.
 	defer p.signal(os.Kill)

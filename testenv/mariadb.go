@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/testcontainers/testcontainers-go"
-	mariadbmodule "github.com/testcontainers/testcontainers-go/modules/mariadb"
 )
 
 var mariaDB = database{
@@ -18,10 +15,10 @@ var mariaDB = database{
 	recipeVariable: "PQ_TEST_MARIADB_SERVER",
 	dsn:            mysqlDSN,
 	image:          "mariadb:10.11",
+	inDocker:       containerRecipe{"3306/tcp", []string{"MARIADB_ROOT_PASSWORD=" + dockerSecret}, []string{maxConnections}, mysqlInDocker},
 	remedy:         "install MariaDB (Debian, Ubuntu: apt-get install mariadb-server; macOS: brew install mariadb)",
 
 	says:       askSQL(openMySQL),
-	container:  mariadbContainer,
 	programs:   []string{"mariadbd", "mysqld"},
 	commands:   mariadbCommands,
 	stopSignal: syscall.SIGTERM,
@@ -41,17 +38,12 @@ func mariadbCommands(i installation) (initData, serve []string, err error) {
 	return initData, slices.Concat(mysqlServer(i), mysqlServing, []string{"--tmpdir={data}"}), nil
 }
 
-func mariadbContainer(ctx context.Context, image string) (container, error) {
-	return mariadbmodule.Run(ctx, image, mariadbmodule.WithUsername("root"), mariadbmodule.WithPassword(dockerSecret),
-		testcontainers.WithCmdArgs(maxConnections))
-}
-
 // installMariaDB installs it into the machine, where every later run finds it. It takes the core packages, which hold
 // the server and nothing that would start it with the machine; the clients' has a program that the server's script for
 // the data directory calls.
 func installMariaDB(ctx context.Context, d database) (installation, error) {
 	if os.Geteuid() != 0 {
-		return installation{}, errors.New("only root can install")
+		return installation{}, notHere{errors.New("only root can install")}
 	}
 	say("MariaDB: installing it with apt-get")
 	var system apt
@@ -70,6 +62,7 @@ func installMariaDB(ctx context.Context, d database) (installation, error) {
 	}
 	// --no-remove: MySQL's packages conflict with MariaDB's, and the machine may need the ones it has. An installation
 	// is not cut short by a signal: half of one is worse than a late end.
+	defer context.AfterFunc(ctx, func() { say("apt-get finishes the installation of MariaDB before") })()
 	install := append([]string{"-y", "--no-install-recommends", "--no-remove"}, packages...)
 	if _, err := finish(context.WithoutCancel(ctx), system.get("install", install...)); err != nil {
 		return installation{}, errors.Join(err, updateErr)

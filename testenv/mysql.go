@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/testcontainers/testcontainers-go"
-	mysqlmodule "github.com/testcontainers/testcontainers-go/modules/mysql"
 )
 
 var mySQL = database{
@@ -20,10 +17,10 @@ var mySQL = database{
 	recipeVariable: "PQ_TEST_MYSQL_SERVER",
 	dsn:            mysqlDSN,
 	image:          "mysql:9",
+	inDocker:       containerRecipe{"3306/tcp", []string{"MYSQL_ROOT_PASSWORD=" + dockerSecret}, []string{maxConnections}, mysqlInDocker},
 	remedy:         "install MySQL (Ubuntu: apt-get install mysql-server; macOS: brew install mysql)",
 
 	says:       askSQL(openMySQL),
-	container:  mysqlContainer,
 	programs:   []string{"mysqld"},
 	commands:   mysqlCommands,
 	stopSignal: syscall.SIGTERM,
@@ -33,11 +30,6 @@ var mySQL = database{
 func mysqlCommands(i installation) (initData, serve []string, err error) {
 	server := append(mysqlServer(i), "--mysqlx=OFF", "--secure-file-priv=NULL")
 	return slices.Concat(server, []string{"--initialize-insecure"}), slices.Concat(server, mysqlServing), nil
-}
-
-func mysqlContainer(ctx context.Context, image string) (container, error) {
-	return mysqlmodule.Run(ctx, image, mysqlmodule.WithUsername("root"), mysqlmodule.WithPassword(dockerSecret),
-		testcontainers.WithCmdArgs(maxConnections))
 }
 
 // unpackMySQL runs the server through the loader that was unpacked with it: Debian's stable releases have no MySQL, and

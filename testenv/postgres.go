@@ -13,8 +13,6 @@ import (
 	"syscall"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	"github.com/testcontainers/testcontainers-go"
-	postgresmodule "github.com/testcontainers/testcontainers-go/modules/postgres"
 )
 
 var postgreSQL = database{
@@ -22,13 +20,16 @@ var postgreSQL = database{
 	variable:       "PQ_TEST_POSTGRES_DSN",
 	recipeVariable: "PQ_TEST_POSTGRES_SERVER",
 	dsn:            "postgres://root@127.0.0.1:{port}/postgres?sslmode=disable",
-	dsnOptions:     []string{"sslmode=disable"}, // lib/pq insists on a certificate unless it is told
 	image:          "postgres:17",
-	remedy:         "install PostgreSQL (Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17)",
+	inDocker: containerRecipe{
+		"5432/tcp", []string{"POSTGRES_USER=root", "POSTGRES_PASSWORD=" + dockerSecret, "POSTGRES_DB=postgres"},
+		[]string{"postgres", maxConnections},
+		"postgres://root:" + dockerSecret + "@{address}/postgres?sslmode=disable", // lib/pq insists on a certificate unless it is told
+	},
+	remedy: "install PostgreSQL (Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17)",
 
-	says:      askSQL(func(dsn string) (*sql.DB, error) { return sql.Open("pgx", dsn) }),
-	container: postgresContainer,
-	programs:  []string{"postgres"},
+	says:     askSQL(func(dsn string) (*sql.DB, error) { return sql.Open("pgx", dsn) }),
+	programs: []string{"postgres"},
 	folders: []string{
 		"/usr/lib/postgresql/*/bin",          // Debian, Ubuntu
 		"/opt/homebrew/opt/postgresql@*/bin", // Homebrew, on macOS with ARM and with Intel, on Linux
@@ -75,13 +76,6 @@ func notAsRoot() ([]string, error) {
 	return []string{setpriv, "--reuid=" + nobody.Uid, "--regid=" + nobody.Gid, "--clear-groups",
 		"--inh-caps=-all,+dac_override", "--ambient-caps=-all,+dac_override", "--securebits=+no_setuid_fixup",
 		"--pdeathsig=KILL"}, nil
-}
-
-func postgresContainer(ctx context.Context, image string) (container, error) {
-	return postgresmodule.Run(ctx, image, postgresmodule.WithUsername("root"), postgresmodule.WithPassword(dockerSecret),
-		postgresmodule.WithDatabase("postgres"), postgresmodule.BasicWaitStrategies(),
-		// The module's own command turns fsync off.
-		testcontainers.WithCmd("postgres", maxConnections))
 }
 
 // unpackPostgreSQL: installing the package would make a cluster and start it with the machine. The environment names the

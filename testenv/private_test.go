@@ -38,7 +38,7 @@ func TestRecipe_TheCommandReadsWhatTestenvItselfUses(t *testing.T) {
 }
 
 func TestRun_RefusesWhatIsNoCommand(t *testing.T) {
-	for _, arguments := range [][]string{nil, {"--"}, {"-private"}, {"-private", "--"}, {"-nonsense", "--", "true"}} {
+	for _, arguments := range [][]string{nil, {"--"}, {"-private"}, {"-private", "--"}, {"-leave-out", "--", "true"}, {"-nonsense", "--", "true"}} {
 		if code := run(arguments); code != 2 {
 			t.Errorf("%q: exit code %d", arguments, code)
 		}

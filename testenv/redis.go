@@ -11,9 +11,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/testcontainers/testcontainers-go"
-	"github.com/testcontainers/testcontainers-go/wait"
 )
 
 // redis is for what is compared with a queue on Redis. It is provided with -redis alone.
@@ -23,10 +20,10 @@ var redis = database{
 	recipeVariable: "PQ_TEST_REDIS_SERVER",
 	dsn:            "127.0.0.1:{port}",
 	image:          "redis:7",
+	inDocker:       containerRecipe{port: "6379/tcp", arguments: []string{"redis-server"}, dsn: "{address}"},
 	remedy:         "install Redis (Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)",
 
 	says:       askRedis,
-	container:  redisContainer,
 	programs:   []string{"redis-server"},
 	commands:   redisCommands,
 	stopSignal: syscall.SIGTERM,
@@ -88,20 +85,4 @@ func downloadRedis(ctx context.Context, dir string) (debs []string, err error) {
 	}
 	debs, err = download(ctx, private, dir, "redis-server")
 	return slices.DeleteFunc(debs, isCLibrary), err
-}
-
-type redisInContainer struct{ testcontainers.Container }
-
-// ConnectionString is the address alone.
-func (c redisInContainer) ConnectionString(ctx context.Context, _ ...string) (string, error) {
-	return c.Endpoint(ctx, "")
-}
-
-func redisContainer(ctx context.Context, image string) (container, error) {
-	c, err := testcontainers.Run(ctx, image, testcontainers.WithExposedPorts("6379/tcp"),
-		testcontainers.WithWaitStrategy(wait.ForLog("Ready to accept connections")))
-	if c == nil {
-		return nil, err // a nil inside of an interface would be no nil
-	}
-	return redisInContainer{c}, err
 }

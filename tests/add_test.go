@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -203,8 +204,10 @@ func TestARunnerWorksOnAHandleOfFourMethods(t *testing.T) {
 	})
 }
 
-// Without being told, an idle runner looks every 100 ms in the end, and half of the jobs start later than the bound. With the
-// race detector the bound is too wide for that, so jobs that nobody tells of show the difference.
+// Without being told, an idle runner looks every 100 ms in the end, and half of the jobs start later than the bound. Where the
+// bound is too wide for that, jobs that nobody tells of show the difference. The bound is ten milliseconds, or five plain
+// INSERTs of the same minute: from add to start there are an INSERT, three statements of the library, and the way to the
+// handler, and each takes longer on a machine that others keep busy.
 func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		started := make(chan time.Time, 1)
@@ -214,20 +217,26 @@ func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
 		}})
 		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM shedlock_tab WHERE term > 0")
 		took := func(adding func()) time.Duration {
-			time.Sleep(400 * time.Millisecond) // without a job, the tail has slowed down to some 50 ms
+			// Without a job, the tail has slowed down to a look in 50 to 100 ms. The job comes at any time between two of them.
+			time.Sleep(400*time.Millisecond + rand.N(100*time.Millisecond))
 			added := time.Now()
 			adding()
 			return (<-started).Sub(added)
 		}
 		bestOfThree(t, func() error {
-			var told, untold []time.Duration
+			var told, untold, inserts []time.Duration
 			for range 6 {
 				told = append(told, took(func() { addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1}) }))
-				untold = append(untold, took(func() { add(t, d.DB, 1, 0) }))
+				untold = append(untold, took(func() {
+					began := time.Now()
+					add(t, d.DB, 1, 0)
+					inserts = append(inserts, time.Since(began))
+				}))
 			}
-			t.Logf("from add to start: %v; by a plain INSERT: %v", told, untold)
-			if p50 := percentile(told, 50); p50 > 10*time.Millisecond*slack {
-				return fmt.Errorf("half of the jobs took %v or longer", p50)
+			t.Logf("from add to start: %v; by a plain INSERT: %v, which itself took %v", told, untold, inserts)
+			bound := max(10*time.Millisecond*slack, 5*percentile(inserts, 50))
+			if p50 := percentile(told, 50); p50 > bound {
+				return fmt.Errorf("half of the jobs took %v or longer, want %v", p50, bound)
 			}
 			if most, half := percentile(told, 90), percentile(untold, 50); most >= half {
 				return fmt.Errorf("all but one took up to %v, and half of those that nobody told of no more than %v", most, half)

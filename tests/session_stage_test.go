@@ -21,6 +21,7 @@ type stage struct {
 	dbtest.Database               // as an ordinary session sees it
 	dsn             string        // of the session
 	ahead           time.Duration // the session's clock, of ours
+	pulse           *pulse        // of the machine, while the session lasts
 }
 
 // setStage makes the tables through such a session.
