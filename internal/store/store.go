@@ -39,8 +39,8 @@ type Store struct {
 }
 
 // NoHandle reports whether a handle is nil, or an interface with a nil pointer inside.
-func NoHandle(db DB) bool {
-	v := reflect.ValueOf(db)
+func NoHandle(handle any) bool {
+	v := reflect.ValueOf(handle)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
