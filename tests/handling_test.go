@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/logger"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -624,5 +626,42 @@ func TestWhatRunsWhenItsTypeIsPausedEndsAsUsual(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond) // three looks at the pauses
 		close(goOn)
 		awaitNumber(t, d.DB, 1, succeeded)
+	})
+}
+
+func TestWhatAHandlerLogsSaysWhichJobItIsAbout(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var log lines
+		to := slog.New(logger.Handler(slog.NewTextHandler(&log, nil)))
+		r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "test", JobType: 1, Db: d.DB, NeedRetry: true, MaxRetries: 1, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			to.InfoContext(ctx, "mine")
+			if job.Attempt == 1 {
+				return errors.New("not yet")
+			}
+			return nil
+		}}}, logger.QueueLog{Slog: to})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer stop(t, r)
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded)
+		for _, want := range []string{
+			"msg=mine service=test job_id=1 job_type=1 attempt=1 term=",
+			"msg=mine service=test job_id=1 job_type=1 attempt=2 term=",
+			"msg=\"job runs again at once: not yet\" service=test job_id=1 job_type=1 attempt=1 term=",
+		} {
+			if strings.Count(log.String(), want) != 1 {
+				t.Errorf("the log does not say %q once:\n%s", want, &log)
+			}
+		}
+		for line := range strings.Lines(log.String()) {
+			if strings.Count(line, "job_id=") > 1 {
+				t.Errorf("twice in one line: %s", line)
+			}
+		}
 	})
 }
