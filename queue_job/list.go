@@ -56,10 +56,15 @@ func (j *Jobs) Get(ctx context.Context, ex Executor, which Which) (*JobInfo, err
 	if which.byKey {
 		f.Types, f.Key = []int32{which.jobType}, which.key
 	}
+	st, err := j.through(ex)
 	var rows []store.Listed
-	var err error
-	if len(which.ids) > 0 || which.key != "" {
-		rows, err = j.store.Through(ex).List(ctx, f, 1)
+	if err == nil {
+		if err = which.check(); err != nil {
+			err = fmt.Errorf("%w: %w", ErrNoJob, err)
+		}
+	}
+	if err == nil {
+		rows, err = st.List(ctx, f, 1)
 	}
 	if err == nil && len(rows) == 0 {
 		err = ErrNoJob
@@ -109,7 +114,11 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 	if limit <= 0 {
 		limit = listDefault
 	}
-	rows, err := j.store.Through(ex).List(ctx, f, min(limit, listMost))
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	rows, err := st.List(ctx, f, min(limit, listMost))
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +186,10 @@ var PendingStatuses = []JobStatus{JobStatusInit, JobStatusContinue, JobStatusRet
 // PendingStatuses it reads no others; to watch how long the queue is, ask for these. On PostgreSQL the index has
 // pending jobs only, so that counting others reads the whole table.
 func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]TypeCounts, error) {
-	st := j.store.Through(ex)
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("count jobs: %w", err)
+	}
 	rows, err := st.Count(ctx, filter.JobTypes, numbersOf(filter.Statuses))
 	if err != nil {
 		return nil, err
@@ -231,7 +243,11 @@ type Attempt struct {
 
 // Attempts returns what the log table has of a job: its runs that did not succeed, the first one first.
 func (j *Jobs) Attempts(ctx context.Context, ex Executor, id uint64) ([]Attempt, error) {
-	rows, err := j.store.Through(ex).AttemptsOf(ctx, id)
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("job %d: %w", id, err)
+	}
+	rows, err := st.AttemptsOf(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("job %d: %w", id, err)
 	}

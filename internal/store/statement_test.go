@@ -50,6 +50,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"List": func(ctx context.Context, s *Store) {
 		_, _ = s.List(ctx, Filter{IDs: ids, Types: []int32{7}, Statuses: []int32{0}, Key: "a", DueTo: 9, Before: 9}, 10)
 	},
+	"Look":           func(ctx context.Context, s *Store) { _ = s.Look(ctx) },
 	"LogAttempts":    func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
 	"MakeLeases":     func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
 	"Mark":           func(ctx context.Context, s *Store) { _, _ = s.Mark(ctx, ids, 1_700_000_000, 1, 9) },
