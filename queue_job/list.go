@@ -1,6 +1,7 @@
 package queue_job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,12 +169,21 @@ type TypeCounts struct {
 	ByStatus map[JobStatus]int64
 	// Paused is since when the type is paused. Zero: it is not.
 	Paused time.Time
+	// HeldUntil is until when an instance holds the type's lease, or held it. Zero: none ever has, so no instance runs it.
+	HeldUntil time.Time
+	// Unrun: no instance has held the type's lease in the last 24 hours. Its jobs wait for nobody; what nobody set a JobType
+	// for is of type 0. Runners say so in their log, too.
+	Unrun bool
 }
 
 // CountFilter says which jobs Counts counts. Its zero value is for all.
 type CountFilter struct {
 	JobTypes []int32
 	Statuses []JobStatus
+	// DueBefore, if it is not zero, leaves out the jobs that fall due at this moment or later. With PendingStatuses, and a
+	// moment that lies Config.FirstPullDay days back, it counts what a runner that starts now leaves alone; with a moment some
+	// minutes back, what should have run. Each row is then read.
+	DueBefore time.Time
 }
 
 // PendingStatuses are those of jobs that are neither done, failed nor cancelled.
@@ -190,7 +200,7 @@ func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]T
 	if err != nil {
 		return nil, fmt.Errorf("count jobs: %w", err)
 	}
-	rows, err := st.Count(ctx, filter.JobTypes, numbersOf(filter.Statuses))
+	rows, err := st.Count(ctx, filter.JobTypes, numbersOf(filter.Statuses), secondOf(filter.DueBefore))
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +208,24 @@ func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]T
 	if err != nil {
 		return nil, err
 	}
-	return countsOf(rows, paused, filter.JobTypes), nil
+	leases, err := st.TypeLeases(ctx, int64(store.UnrunAfter/time.Second))
+	if err != nil {
+		return nil, err
+	}
+	counts := countsOf(rows, paused, filter.JobTypes)
+	noteLeases(counts, leases)
+	return counts, nil
+}
+
+func noteLeases(counts []TypeCounts, leases []store.TypeLease) {
+	for i := range counts {
+		c := &counts[i]
+		at, found := slices.BinarySearchFunc(leases, c.JobType, func(l store.TypeLease, jobType int32) int { return cmp.Compare(l.JobType, jobType) })
+		if found {
+			c.HeldUntil = time.Unix(leases[at].Until, 0)
+		}
+		c.Unrun = !found || !leases[at].Lately
+	}
 }
 
 // countsOf joins what is counted with what is paused.
