@@ -39,7 +39,11 @@ func Example() {
 			Db:            db,
 			HandleJobFunc: sendMail, // func(ctx context.Context, job *queue_job.Job) error
 		}}, logger.QueueLog{})
-		defer runner.Stop(ctx)
+		defer func() { // not with ctx: a signal may have ended it, and the handlers that run need time
+			stopping, cancel := context.WithTimeout(context.Background(), 25*time.Second)
+			defer cancel()
+			runner.Stop(stopping)
+		}()
 		jobs, err := queue_job.Open(db)
 		if err != nil {
 			return err
@@ -112,7 +116,7 @@ func ExampleWithoutMigration() {
 	if err := runner.Start(context.Background()); err != nil {
 		log.Fatal(err) // with the SQL to run
 	}
-	defer runner.Stop(context.Background())
+	defer runner.Stop(context.Background()) // for as long as handlers take
 }
 
 // Every handler of every type measures how long it takes, outside of what each type has of its own.

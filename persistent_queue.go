@@ -181,11 +181,23 @@ func (r *Runner) startLater(err error) {
 	})
 }
 
+// grace is how long a clean stop may take: within the 30 seconds that Kubernetes gives by default.
+const grace = 25 * time.Second
+
 // Stop ends the Runner. It starts no more jobs, waits for those that run, writes their outcomes and hands the leases
 // over, which lets another instance go on within a second. When ctx ends before all have come to their end, it ends the
 // handlers' contexts and gives those that heed it two seconds; if some still run then, the error says how many, and
 // their jobs will run again. Stop is safe twice, and before Start.
+//
+// A ctx that is over when Stop is called, as that of signal.NotifyContext is after the signal, says that it is time to
+// stop, and not how long that may take: then Stop waits up to 25 seconds, as Run does. To have handlers end at once, pass
+// a context with a timeout of a millisecond.
 func (r *Runner) Stop(ctx context.Context) error {
+	if ctx.Err() != nil {
+		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		ctx = fresh
+	}
 	r.mu.Lock()
 	for _, giveUp := range r.giveUps {
 		giveUp(ErrStopped)
@@ -206,12 +218,9 @@ func (r *Runner) Stop(ctx context.Context) error {
 // Run starts the Runner, waits until ctx ends, and stops it with a grace period of 25 seconds: within the 30 that
 // Kubernetes gives by default. It returns nil after a clean stop. For main functions, with signal.NotifyContext.
 func (r *Runner) Run(ctx context.Context) error {
-	const grace = 25 * time.Second
 	if err := r.Start(ctx); err != nil {
 		return err
 	}
 	<-ctx.Done()
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	return r.Stop(stopping)
+	return r.Stop(ctx)
 }

@@ -2,8 +2,8 @@
 // which fills them with log/slog.
 //
 // What a message is about (service, job id, type, attempt, term) travels in the context as slog attributes, so a
-// message stays one plain sentence. QueueLog writes them; a Logger of your own reads them with Attrs. The library
-// logs no job parameters, for they hold personal data; an error that is logged may quote some.
+// message stays one plain sentence. QueueLog writes them; a Logger of your own reads them with Attrs. Handler puts them on
+// what your job handlers log with log/slog. The library logs no job parameters, for they hold personal data; an error that is logged may quote some.
 package logger
 
 import (
@@ -57,7 +57,10 @@ func (q QueueLog) write(ctx context.Context, level slog.Level, msg string) {
 	if to == nil {
 		to = slog.Default()
 	}
-	to.LogAttrs(ctx, level, msg, Attrs(ctx)...)
+	if !to.Enabled(ctx, level) {
+		return
+	}
+	to.LogAttrs(written{ctx}, level, msg, Attrs(ctx)...)
 }
 
 type attrsKey struct{}

@@ -123,9 +123,16 @@ func WithMaxRetries(n int) AddOption {
 // exists if and only if the transaction commits: use that to tie a job to the business change that asks for it.
 // In sessions that run with autocommit off, what goes through a *sql.DB is committed, and a *sql.Conn is yours to commit.
 //
+// Nothing tells a pool from a transaction for certain, so Add takes both. What is added through a pool inside of a
+// transaction's code is committed at once, and stays when the transaction rolls back: see Executor for what to pass.
+//
 // For a duplicate by its unique key, the id is that of the job that is there; AddUnique tells the two apart.
 func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64, err error) {
-	added, err := add(ctx, j.store.Through(ex), job)
+	st, err := j.through(ex)
+	if err != nil {
+		return 0, addErr(&job, err)
+	}
+	added, err := add(ctx, st, job)
 	return added.Id, err
 }
 
@@ -137,16 +144,30 @@ type Added struct {
 	Existed bool
 }
 
-// AddUnique is Add for a job with a unique key; it also tells whether the job was there already. That is no error, and the
-// caller's transaction goes on. Of several that add the same key at a time, one adds it: the others wait until its
-// transaction is over. As always where transactions wait for each other, the database may end one of them as a deadlock:
-// yours is then yours to repeat; through a *sql.DB, where the statement is all there is to undo, that is done for you.
+// AddUnique is Add for a job with a unique key, and for no other; it also tells whether the job was there already. That is
+// no error, and the caller's transaction goes on. Of several that add the same key at a time, one adds it: the others wait
+// until its transaction is over. As always where transactions wait for each other, the database may end one of them as a
+// deadlock: yours is then yours to repeat; through a *sql.DB, where the statement is all there is to undo, that is done for
+// you.
 func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Added, error) {
-	return add(ctx, j.store.Through(ex), job)
+	st, err := j.through(ex)
+	if err != nil {
+		return Added{}, addErr(&job, err)
+	}
+	row, err := newRow(&job)
+	if err == nil && !row.Unique {
+		err = errNotUnique
+	}
+	if err != nil {
+		return Added{}, addErr(&job, err)
+	}
+	return addMade(ctx, st, &job, &row)
 }
 
-// AddAsyncJob adds a job in a statement of its own, to the tables without a prefix. To add one inside a transaction, use
-// Jobs.Add.
+var errNotUnique = errors.New("AddUnique was called with a job that is not unique; give it a key and a uniqueness with the option UniqueKey, or call Add")
+
+// AddAsyncJob adds a job in a statement of its own, to the tables without a prefix, committed when it returns. To add one
+// inside a transaction, use Jobs.Add.
 func AddAsyncJob(session DB, modelJob AddModelJob) error {
 	ctx := context.Background()
 	st, err := remembered.open(ctx, session)
@@ -162,9 +183,13 @@ func add(ctx context.Context, st *store.Store, job AddModelJob) (Added, error) {
 	if err != nil {
 		return Added{}, addErr(&job, err)
 	}
-	added, err := addRow(ctx, st, &job, &row)
+	return addMade(ctx, st, &job, &row)
+}
+
+func addMade(ctx context.Context, st *store.Store, job *AddModelJob, row *store.NewJob) (Added, error) {
+	added, err := addRow(ctx, st, job, row)
 	if err != nil {
-		return Added{}, addErr(&job, err)
+		return Added{}, addErr(job, err)
 	}
 	if !added.Existed {
 		wake.Notify()

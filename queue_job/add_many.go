@@ -15,14 +15,17 @@ import (
 // the result has the jobs at the beginning of the list that were added before. A job that cannot be added whatever the
 // database says, because its parameters are too long for example, is found before the first statement is sent.
 func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]Added, error) {
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("add %d jobs: %w", len(jobs), err)
+	}
 	rows := make([]store.NewJob, len(jobs))
 	for i := range jobs {
-		var err error
 		if rows[i], err = newRow(&jobs[i]); err != nil {
 			return nil, fmt.Errorf("job %d of %d: %w", i+1, len(jobs), addErr(&jobs[i], err))
 		}
 	}
-	added, err := addRows(ctx, j.store.Through(ex), jobs, rows)
+	added, err := addRows(ctx, st, jobs, rows)
 	if len(added) > 0 {
 		wake.Notify()
 	}

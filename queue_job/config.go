@@ -65,7 +65,8 @@ type Config struct {
 	TablePrefix string
 
 	// FirstPullDay is how old work may be at start: what fell due more than this many days before the runner started is
-	// left alone, and counted in a warning. Jobs due in the future are never left out. Default 7; -1: no limit.
+	// left alone. How many jobs that are is logged as an error, then and once an hour; CountFilter.DueBefore counts them. Jobs
+	// due in the future are never left out. Default 7; -1: no limit.
 	FirstPullDay int
 	// QueueMaxSize is how many waiting rows are held in memory, those that fall due in the next three seconds among them, so
 	// a queue of a few rows may start a job three seconds late; the rest waits in the table. A backlog of one priority

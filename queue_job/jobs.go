@@ -3,6 +3,7 @@ package queue_job
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -16,7 +17,8 @@ import (
 type Jobs struct{ store *store.Store }
 
 // Executor is what runs a statement: *sql.DB, *sql.Tx, *sql.Conn and the transactions of sqlx and ent are such. With GORM,
-// pass tx.Statement.ConnPool; tx.DB() leads out of the transaction. With bun pass tx.Tx, with xorm session.Tx().Tx, the
+// pass tx.Statement.ConnPool; tx.DB() leads out of the transaction, and so does the Statement.ConnPool of a *gorm.DB that is
+// not the transaction's. With bun pass tx.Tx, with xorm session.Tx().Tx, the
 // *sql.Tx inside.
 type Executor interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -24,15 +26,13 @@ type Executor interface {
 }
 
 // Open finds out which database the handle leads to; it keeps the handle for nothing else. A database that does not answer
-// within ten seconds is an error.
+// within ten seconds is an error. One that lacks the tables is ErrNoTables: open it after the Runner was started, or after
+// schema.Migrate.
 func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	const patience = 10 * time.Second
 	var o openOptions
 	for _, set := range options {
 		set(&o)
-	}
-	if store.NoHandle(db) {
-		return nil, fmt.Errorf("queue_job.Open: the handle is nil; pass your *sql.DB")
 	}
 	if err := store.CheckPrefix(o.tablePrefix); err != nil {
 		return nil, fmt.Errorf("queue_job.Open: table prefix %w", err)
@@ -40,6 +40,12 @@ func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	st, err := store.Open(ctx, db, o.tablePrefix)
+	if err == nil {
+		// Who may only insert cannot look; the other verbs say what they cannot do.
+		if errLook := st.Look(ctx); errors.Is(errLook, ErrNoTables) {
+			err = errLook
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("queue_job.Open: %w", err)
 	}
@@ -47,6 +53,20 @@ func Open(db DB, options ...OpenOption) (*Jobs, error) {
 		st = st.ByClock(o.clock)
 	}
 	return &Jobs{st}, nil
+}
+
+// ErrNoTables is the cause when the tables are not there, or lack something.
+var ErrNoTables = store.ErrNoTables
+
+// through is the way to the tables that a verb takes.
+func (j *Jobs) through(ex Executor) (*store.Store, error) {
+	switch {
+	case j == nil || j.store == nil:
+		return nil, errors.New("the Jobs were not opened; make them with queue_job.Open")
+	case store.NoHandle(ex):
+		return nil, errors.New("the executor is nil; pass your transaction, or the *sql.DB outside of one")
+	}
+	return j.store.Through(ex), nil
 }
 
 // OpenOption changes what Open opens.

@@ -1,6 +1,7 @@
 package queue_job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,15 @@ func (j *Jobs) Get(ctx context.Context, ex Executor, which Which) (*JobInfo, err
 	if which.byKey {
 		f.Types, f.Key = []int32{which.jobType}, which.key
 	}
+	st, err := j.through(ex)
 	var rows []store.Listed
-	var err error
-	if len(which.ids) > 0 || which.key != "" {
-		rows, err = j.store.Through(ex).List(ctx, f, 1)
+	if err == nil {
+		if err = which.check(); err != nil {
+			err = fmt.Errorf("%w: %w", ErrNoJob, err)
+		}
+	}
+	if err == nil {
+		rows, err = st.List(ctx, f, 1)
 	}
 	if err == nil && len(rows) == 0 {
 		err = ErrNoJob
@@ -109,7 +115,11 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 	if limit <= 0 {
 		limit = listDefault
 	}
-	rows, err := j.store.Through(ex).List(ctx, f, min(limit, listMost))
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	rows, err := st.List(ctx, f, min(limit, listMost))
 	if err != nil {
 		return nil, err
 	}
@@ -159,12 +169,21 @@ type TypeCounts struct {
 	ByStatus map[JobStatus]int64
 	// Paused is since when the type is paused. Zero: it is not.
 	Paused time.Time
+	// HeldUntil is until when an instance holds the type's lease, or held it. Zero: none ever has, so no instance runs it.
+	HeldUntil time.Time
+	// Unrun: no instance has held the type's lease in the last 24 hours. Its jobs wait for nobody; what nobody set a JobType
+	// for is of type 0. Runners say so in their log, too.
+	Unrun bool
 }
 
 // CountFilter says which jobs Counts counts. Its zero value is for all.
 type CountFilter struct {
 	JobTypes []int32
 	Statuses []JobStatus
+	// DueBefore, if it is not zero, leaves out the jobs that fall due at this moment or later. With PendingStatuses, and a
+	// moment that lies Config.FirstPullDay days back, it counts what a runner that starts now leaves alone; with a moment some
+	// minutes back, what should have run. Each row is then read.
+	DueBefore time.Time
 }
 
 // PendingStatuses are those of jobs that are neither done, failed nor cancelled.
@@ -177,8 +196,11 @@ var PendingStatuses = []JobStatus{JobStatusInit, JobStatusContinue, JobStatusRet
 // PendingStatuses it reads no others; to watch how long the queue is, ask for these. On PostgreSQL the index has
 // pending jobs only, so that counting others reads the whole table.
 func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]TypeCounts, error) {
-	st := j.store.Through(ex)
-	rows, err := st.Count(ctx, filter.JobTypes, numbersOf(filter.Statuses))
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("count jobs: %w", err)
+	}
+	rows, err := st.Count(ctx, filter.JobTypes, numbersOf(filter.Statuses), secondOf(filter.DueBefore))
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +208,24 @@ func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]T
 	if err != nil {
 		return nil, err
 	}
-	return countsOf(rows, paused, filter.JobTypes), nil
+	leases, err := st.TypeLeases(ctx, int64(store.UnrunAfter/time.Second))
+	if err != nil {
+		return nil, err
+	}
+	counts := countsOf(rows, paused, filter.JobTypes)
+	noteLeases(counts, leases)
+	return counts, nil
+}
+
+func noteLeases(counts []TypeCounts, leases []store.TypeLease) {
+	for i := range counts {
+		c := &counts[i]
+		at, found := slices.BinarySearchFunc(leases, c.JobType, func(l store.TypeLease, jobType int32) int { return cmp.Compare(l.JobType, jobType) })
+		if found {
+			c.HeldUntil = time.Unix(leases[at].Until, 0)
+		}
+		c.Unrun = !found || !leases[at].Lately
+	}
 }
 
 // countsOf joins what is counted with what is paused.
@@ -231,7 +270,11 @@ type Attempt struct {
 
 // Attempts returns what the log table has of a job: its runs that did not succeed, the first one first.
 func (j *Jobs) Attempts(ctx context.Context, ex Executor, id uint64) ([]Attempt, error) {
-	rows, err := j.store.Through(ex).AttemptsOf(ctx, id)
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("job %d: %w", id, err)
+	}
+	rows, err := st.AttemptsOf(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("job %d: %w", id, err)
 	}

@@ -82,14 +82,16 @@ func ours(ours bool, err error) error {
 // other error, roll back too; you may begin again with a new transaction. When the handler returns, the runner looks
 // whether the job is done. If the transaction was not committed, the run has failed, also if the handler returned nil.
 //
-// Pass what Jobs.Add takes for a transaction; a *sql.DB, which commits by itself, is refused.
+// Pass what Jobs.Add takes for a transaction: a *sql.Tx, or what has Commit and Rollback as that has. Anything else is
+// refused, for what it executes is committed by itself; a pool by whatever name is such (a *sql.DB, a bun.DB, and GORM's
+// Statement.ConnPool outside of a transaction). A *sql.Conn is taken: begin on it first.
 func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
-	err := errNoRunner
-	if _, pool := tx.(interface {
-		Conn(context.Context) (*sql.Conn, error)
-	}); pool {
-		err = fmt.Errorf("%T is no transaction: what it executes is committed by itself; pass the transaction of the handler", tx)
-	} else if j.run != nil {
+	err := checkTx(tx)
+	switch {
+	case err != nil:
+	case j.run == nil:
+		err = errNoRunner
+	default:
 		atomic.StoreInt32(&j.completed, 1)
 		err = ours(j.run.FinishThrough(ctx, tx, j.Id, j.Term, int32(j.Attempt), int32(JobStatusSuccess)))
 	}
@@ -97,6 +99,30 @@ func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
 		return fmt.Errorf("complete job %d: %w", j.Id, err)
 	}
 	return nil
+}
+
+// checkTx reports why a success that is written through the handle would not be part of a transaction of its own. That
+// nothing says so but its methods is the trouble: a pool may have a transaction's ExecContext and lack what a *sql.DB has.
+func checkTx(tx Executor) error {
+	if store.NoHandle(tx) {
+		return errors.New("the transaction is nil; pass the one that the handler began")
+	}
+	switch tx.(type) {
+	case interface {
+		Conn(context.Context) (*sql.Conn, error)
+	}: // a *sql.DB, whatever else is around it
+	case interface {
+		Commit() error
+		Rollback() error
+	}, interface {
+		Commit(context.Context) error
+		Rollback(context.Context) error
+	}:
+		return nil
+	case interface{ Raw(func(any) error) error }: // a *sql.Conn, on which the handler may have begun
+		return nil
+	}
+	return fmt.Errorf("%T is no transaction: it has no Commit and Rollback, so what it executes is committed by itself; pass the transaction of the handler, with GORM tx.Statement.ConnPool inside of db.Transaction", tx)
 }
 
 // Completed reports whether CompleteTx was called, whatever came of it.

@@ -30,6 +30,8 @@ func (w Which) String() string {
 	switch {
 	case w.byKey:
 		return fmt.Sprintf("jobs of type %d with key %q", w.jobType, w.key)
+	case len(w.ids) == 0:
+		return "jobs"
 	case len(w.ids) == 1:
 		return fmt.Sprintf("job %d", w.ids[0])
 	default:
@@ -95,8 +97,11 @@ type change func(*store.Store, context.Context, []uint64) (int, error)
 
 // steer changes the jobs, so many at a time; by key, those that are not final.
 func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, change change) (changed int, err error) {
-	st := j.store.Through(ex)
-	ids, err := which.find(ctx, st, store.Pending)
+	st, err := j.through(ex)
+	var ids []uint64
+	if err == nil {
+		ids, err = which.find(ctx, st, store.Pending)
+	}
 	for some := range slices.Chunk(ids, steerRowsMax) {
 		if err != nil {
 			break
@@ -131,14 +136,27 @@ func (j *Jobs) steerWaiting(ctx context.Context, ex Executor, which Which, chang
 
 // find returns the ids of the jobs; by key, of those in the state.
 func (w Which) find(ctx context.Context, st *store.Store, state store.State) ([]uint64, error) {
+	if err := w.check(); err != nil {
+		return nil, err
+	}
 	if !w.byKey {
 		return w.ids, nil
 	}
-	if w.key == "" {
-		return nil, fmt.Errorf("%w: it is empty", ErrBadKey)
-	}
 	return st.JobsOfKey(ctx, w.jobType, w.key, state)
 }
+
+// check reports why a Which is for no job at all, whatever is in the table.
+func (w Which) check() error {
+	switch {
+	case w.byKey && w.key == "":
+		return fmt.Errorf("%w: it is empty", ErrBadKey)
+	case !w.byKey && len(w.ids) == 0:
+		return errNamesNone
+	}
+	return nil
+}
+
+var errNamesNone = errors.New("no job is named; pass ids to queue_job.ID, or a key to queue_job.Key")
 
 func steerErr(verb string, which Which, err error) error {
 	if err == nil {
@@ -158,8 +176,11 @@ type Retried struct {
 // Retry has failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they are.
 // One whose key another job has by now as its unique one is left as it is, and the result says so.
 func (j *Jobs) Retry(ctx context.Context, ex Executor, which Which) (Retried, error) {
-	st := j.store.Through(ex)
-	ids, err := which.find(ctx, st, store.GivenUp)
+	st, err := j.through(ex)
+	var ids []uint64
+	if err == nil {
+		ids, err = which.find(ctx, st, store.GivenUp)
+	}
 	if err != nil {
 		return Retried{}, steerErr("retry", which, err)
 	}
@@ -205,8 +226,11 @@ func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Ret
 	if !which.To.IsZero() {
 		to = which.To.Unix()
 	}
-	st := j.store.Through(ex)
 	var all Retried
+	st, err := j.through(ex)
+	if err != nil {
+		return all, fmt.Errorf("retry jobs of type %d: %w", which.JobType, err)
+	}
 	for after := uint64(0); ; {
 		limit := pageIDsMax
 		if which.Limit > 0 {
@@ -229,13 +253,19 @@ func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Ret
 // Pause stops a job type on all instances, from any process: within a second no job of it starts any more. What runs, runs
 // to its end. It stays paused, over restarts too, until Resume. The result tells whether it ran before.
 func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
-	changed, err = j.store.Through(ex).Pause(ctx, jobType)
+	st, err := j.through(ex)
+	if err == nil {
+		changed, err = st.Pause(ctx, jobType)
+	}
 	return changed, typeErr(jobType, err)
 }
 
 // Resume lets a paused job type go on, within a second. The result tells whether it was paused.
 func (j *Jobs) Resume(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
-	changed, err = j.store.Through(ex).Resume(ctx, jobType)
+	st, err := j.through(ex)
+	if err == nil {
+		changed, err = st.Resume(ctx, jobType)
+	}
 	return changed, typeErr(jobType, err)
 }
 
@@ -248,7 +278,11 @@ func typeErr(jobType int32, err error) error {
 
 // Paused returns the job types that are paused, and since when.
 func (j *Jobs) Paused(ctx context.Context, ex Executor) (map[int32]time.Time, error) {
-	list, err := j.store.Through(ex).PausedTypes(ctx)
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("paused types: %w", err)
+	}
+	list, err := st.PausedTypes(ctx)
 	if err != nil {
 		return nil, err
 	}

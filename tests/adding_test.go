@@ -21,7 +21,14 @@ var theJob = queue_job.AddModelJob{JobType: 1, JobParams: "x"}
 
 func addOne(t *testing.T, jobs *queue_job.Jobs, ex queue_job.Executor, options ...queue_job.AddOption) queue_job.Added {
 	t.Helper()
-	added, err := jobs.AddUnique(t.Context(), ex, theJob.With(options...))
+	job := theJob.With(options...)
+	var added queue_job.Added
+	var err error
+	if job.Unique == queue_job.NotUnique {
+		added.Id, err = jobs.Add(t.Context(), ex, job)
+	} else {
+		added, err = jobs.AddUnique(t.Context(), ex, job)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

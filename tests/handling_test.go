@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,9 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/jmoiron/sqlx"
+
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -389,13 +393,67 @@ func TestAHandlerMayBeginItsTransactionAgain(t *testing.T) {
 	})
 }
 
+// unlike is a pool with the methods of a transaction and a Conn of its own, as bun's DB is one, and as GORM's is with
+// PrepareStmt, which has no Conn at all.
+type unlike struct{ *sql.DB }
+
+func (unlike) Conn(context.Context) (wrapped struct{ *sql.Conn }, err error) { return wrapped, nil }
+
 func TestAJobIsNotCompletedOutsideATransaction(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		pools := []queue_job.Executor{d.DB, unlike{d.DB}, struct{ queue_job.Executor }{d.DB}, nil, (*sql.Tx)(nil)}
+		failed := errors.New("and then the handler fails")
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
-			return job.CompleteTx(ctx, d.DB)
+			return errors.Join(job.CompleteTx(ctx, pools[job.Id-1]), failed)
 		}})
-		add(t, d.DB, 1, 0)
-		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE '%is no transaction%'")
+		add(t, d.DB, len(pools), 0)
+		awaitNumber(t, d.DB, int64(len(pools)), "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		for words, want := range map[string]int64{"is no transaction": 3, "transaction is nil": 2} {
+			if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE '%"+words+"%'"); n != want {
+				t.Errorf("%d runs were told %q, want %d", n, words, want)
+			}
+		}
+	})
+}
+
+func TestAJobIsCompletedInWhateverCarriesATransaction(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		wraps := []func(*sql.Tx) queue_job.Executor{
+			func(tx *sql.Tx) queue_job.Executor { return tx },
+			func(tx *sql.Tx) queue_job.Executor { return struct{ *sql.Tx }{tx} },
+			func(tx *sql.Tx) queue_job.Executor { return &sqlx.Tx{Tx: tx} },
+		}
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			if int(job.Id) > len(wraps) {
+				conn, err := d.DB.Conn(ctx)
+				if err != nil {
+					return err
+				}
+				defer conn.Close()
+				if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+					return err
+				}
+				if err := job.CompleteTx(ctx, conn); err != nil {
+					return err
+				}
+				_, err = conn.ExecContext(ctx, "COMMIT")
+				return err
+			}
+			tx, err := d.DB.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			if err := job.CompleteTx(ctx, wraps[job.Id-1](tx)); err != nil {
+				return err
+			}
+			return tx.Commit()
+		}})
+		add(t, d.DB, len(wraps)+1, 0)
+		awaitNumber(t, d.DB, int64(len(wraps)+1), "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (1, 2)")
+		if n := number(t, d.DB, succeeded); n != int64(len(wraps)+1) {
+			t.Errorf("%d of %d jobs were completed", n, len(wraps)+1)
+		}
 	})
 }
 
@@ -568,5 +626,42 @@ func TestWhatRunsWhenItsTypeIsPausedEndsAsUsual(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond) // three looks at the pauses
 		close(goOn)
 		awaitNumber(t, d.DB, 1, succeeded)
+	})
+}
+
+func TestWhatAHandlerLogsSaysWhichJobItIsAbout(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var log lines
+		to := slog.New(logger.Handler(slog.NewTextHandler(&log, nil)))
+		r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "test", JobType: 1, Db: d.DB, NeedRetry: true, MaxRetries: 1, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			to.InfoContext(ctx, "mine")
+			if job.Attempt == 1 {
+				return errors.New("not yet")
+			}
+			return nil
+		}}}, logger.QueueLog{Slog: to})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer stop(t, r)
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded)
+		for _, want := range []string{
+			"msg=mine service=test job_id=1 job_type=1 attempt=1 term=",
+			"msg=mine service=test job_id=1 job_type=1 attempt=2 term=",
+			"msg=\"job runs again at once: not yet\" service=test job_id=1 job_type=1 attempt=1 term=",
+		} {
+			if strings.Count(log.String(), want) != 1 {
+				t.Errorf("the log does not say %q once:\n%s", want, &log)
+			}
+		}
+		for line := range strings.Lines(log.String()) {
+			if strings.Count(line, "job_id=") > 1 {
+				t.Errorf("twice in one line: %s", line)
+			}
+		}
 	})
 }

@@ -57,6 +57,10 @@ var sentBy = map[string]*regexp.Regexp{
 	"Page":           regexp.MustCompile(`^SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),
 	"Pause":          regexp.MustCompile(`^INSERT IGNORE INTO async_job_type_tab .*paused_at`),
 	"Paused":         regexp.MustCompile(`^SELECT job_type FROM async_job_type_tab WHERE paused_at`),
+	"CountDue":       regexp.MustCompile(`^SELECT COUNT\(\*\) FROM \(SELECT \* FROM \(SELECT id FROM async_job_tab .* LIMIT \?\) AS part`),
+	"Look":           regexp.MustCompile(`^SELECT id FROM async_job_tab WHERE id = \?$`),
+	"OtherTypes":     regexp.MustCompile(`SELECT job_type FROM async_job_tab .* ORDER BY job_type LIMIT \?`),
+	"TypeLeases":     regexp.MustCompile(`^SELECT lock_name, .* AS lately FROM shedlock_tab`),
 	"PausedTypes":    regexp.MustCompile(`^SELECT job_type, paused_at FROM async_job_type_tab`),
 	"PutBack":        regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = `),
 	"ReleaseLease":   regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by = \?`),
@@ -193,6 +197,10 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 	id, key := queue_job.ID(added[0].Id), queue_job.Key(jobType, "a")
 	execute(t, pool, fmt.Sprintf("UPDATE async_job_tab SET term = 1 WHERE id = %d", added[1].Id)) // in flight
 	later := time.Now().Add(time.Hour)
+	st, err := store.Open(ctx, pool, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ignoring := func(_ any, err error) error { return err }
 	for verb, err := range map[string]error{
 		"Reschedule":  ignoring(jobs.Reschedule(ctx, pool, id, later)),
@@ -203,6 +211,8 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"Resume":      ignoring(jobs.Resume(ctx, pool, jobType)),
 		"Get":         ignoring(jobs.Get(ctx, pool, id)),
 		"List":        ignoring(jobs.List(ctx, pool, queue_job.Filter{DueTo: later})),
+		"CountDue":    ignoring(st.CountDue(ctx, jobType, later.Unix(), 100, 100)),
+		"OtherTypes":  ignoring(st.OtherTypes(ctx, []int32{jobType}, 100)),
 		"Counts":      ignoring(jobs.Counts(ctx, pool, queue_job.CountFilter{})),
 		"Attempts":    ignoring(jobs.Attempts(ctx, pool, added[0].Id)),
 	} {

@@ -90,6 +90,41 @@ func TestStopCancelsHandlersWhenItsTimeIsUpAndTheirJobsRunAgain(t *testing.T) {
 	})
 }
 
+// That of signal.NotifyContext is over when a main function comes to its deferred Stop.
+func TestStopWithAContextThatIsOverLetsHandlersEnd(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		late, cancelLate := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer cancelLate()
+		for what, ctx := range map[string]context.Context{"cancelled": over, "past its deadline": late} {
+			began := make(chan struct{})
+			cut := make(chan error, 1)
+			r := start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
+				close(began)
+				select {
+				case <-ctx.Done():
+					cut <- context.Cause(ctx)
+				case <-time.After(500 * time.Millisecond):
+					cut <- nil
+				}
+				return context.Cause(ctx)
+			}})
+			add(t, d.DB, 1, 0)
+			<-began
+			if err := r.Stop(ctx); err != nil {
+				t.Errorf("%s: Stop says %v", what, err)
+			}
+			if err := <-cut; err != nil {
+				t.Errorf("%s: the handler was cut short: %v", what, err)
+			}
+			if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status <> 1"); n != 0 {
+				t.Errorf("%s: the job has not succeeded", what)
+			}
+		}
+	})
+}
+
 func TestStopSaysWhoStillRuns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		began, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})

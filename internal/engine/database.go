@@ -124,6 +124,7 @@ func (d *database) start() {
 	d.loops.Go(func() { d.standBy(working) })
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
+	d.loops.Go(func() { d.tellUnrun(working) })
 }
 
 // standBy takes every lease that becomes free and works its job type, until ctx ends.

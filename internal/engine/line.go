@@ -37,6 +37,8 @@ type line struct {
 	settler *settler
 	pool    pool
 
+	leftAlone atomic.Int64 // jobs that FirstPullDay left alone, when they were counted last
+
 	schedules       Schedules
 	scheduledParams string
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -75,7 +74,8 @@ func (l *line) loadPages(ctx context.Context, lease *keeper.Lease, looks *looks,
 		rounds = restart(rounds)
 	}
 	if abandoned > 0 {
-		l.log.Warn(l.about, fmt.Sprintf("%d jobs left alone: they fell due more than FirstPullDay = %d days before the start; set it to -1 to run them", abandoned, l.cfg.FirstPullDay))
+		l.leftAlone.Store(int64(abandoned))
+		l.log.Error(l.about, leftAloneText(abandoned, l.cfg.FirstPullDay))
 	}
 	l.missed.Store(false)
 	for ctx.Err() == nil {

@@ -76,7 +76,7 @@ func (l *line) schedule(ctx context.Context, lease *keeper.Lease) (next int64, e
 		return 0, err
 	}
 	if p.missed > 0 {
-		l.log.Warn(l.about, fmt.Sprintf("%d times of the schedule have passed without a run; %d are caught up (ScheduleCatchUp)", p.missed, min(p.missed, max(0, l.cfg.ScheduleCatchUp))))
+		l.log.Warn(l.about, missedText(p.missed, min(p.missed, max(0, l.cfg.ScheduleCatchUp))))
 	}
 	for _, at := range p.times {
 		if !lease.Trusted() {
@@ -96,6 +96,16 @@ func (l *line) schedule(ctx context.Context, lease *keeper.Lease) (next int64, e
 		return 0, err
 	}
 	return p.next*1000 - scheduleAhead.Milliseconds(), err
+}
+
+func missedText(missed, caughtUp int) string {
+	if missed == 1 && caughtUp == 1 {
+		return "a time of the schedule has passed without a run; it is caught up (ScheduleCatchUp)"
+	}
+	if missed == 1 {
+		return "a time of the schedule has passed without a run; it is not caught up (ScheduleCatchUp)"
+	}
+	return fmt.Sprintf("%d times of the schedule have passed without a run; %d of them caught up (ScheduleCatchUp)", missed, caughtUp)
 }
 
 // inWords is by what a schedule is known again.

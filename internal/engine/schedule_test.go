@@ -80,3 +80,18 @@ func TestAScheduleThatDoesNotGoOnIsAnError(t *testing.T) {
 		}
 	}
 }
+
+func TestMissedTimesAreToldInWholeSentences(t *testing.T) {
+	for _, c := range []struct {
+		missed, caughtUp int
+		want             string
+	}{
+		{1, 1, "a time of the schedule has passed without a run; it is caught up (ScheduleCatchUp)"},
+		{1, 0, "a time of the schedule has passed without a run; it is not caught up (ScheduleCatchUp)"},
+		{5, 1, "5 times of the schedule have passed without a run; 1 of them caught up (ScheduleCatchUp)"},
+	} {
+		if got := missedText(c.missed, c.caughtUp); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

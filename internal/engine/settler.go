@@ -87,10 +87,17 @@ func (s *settler) tell(t *task, v verdict) {
 	ctx := l.aboutRun(t)
 	switch {
 	case !v.final():
-		l.log.Warn(ctx, fmt.Sprintf("job runs again in %v: %s", v.wait, v.reason))
+		l.log.Warn(ctx, fmt.Sprintf("job runs again %s: %s", inTime(v.wait), v.reason))
 	default:
 		l.log.Error(ctx, fmt.Sprintf("job %v: %s", v.status, v.reason))
 	}
+}
+
+func inTime(wait time.Duration) string {
+	if wait <= 0 {
+		return "at once"
+	}
+	return fmt.Sprintf("in %v", wait)
 }
 
 // undo takes back the marks of tasks that will not be started, as far as the lease's term stands on them.

@@ -14,6 +14,7 @@ type Tables struct {
 	Run       queue_job.Run // what handlers write; nil: they cannot
 	Leases    keeper.Leases // on a connection that handlers cannot starve
 	Schedules Schedules     // asked for types that have a schedule
+	Unrun     Unrun         // nil: nobody asks which jobs wait for nobody
 	Close     func()
 }
 
@@ -45,5 +46,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Schedules: jobs, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Schedules: jobs, Unrun: jobs, Close: release}, nil
 }

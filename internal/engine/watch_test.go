@@ -31,6 +31,12 @@ func (s stood) SetResult(context.Context, uint64, int64, int32, string) (bool, e
 	return true, nil
 }
 
+// someTx is what a handler passes as its transaction.
+type someTx struct{ queue_job.Executor }
+
+func (someTx) Commit() error   { return nil }
+func (someTx) Rollback() error { return nil }
+
 // free is a table of leases in which every lease can be had, with term 7.
 type free struct{ keeper.Leases }
 
@@ -106,7 +112,7 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 
 func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {
 	l, ctx := atWork(t, stood{rows: []store.Standing{at(7, 2, 1)}}, time.Second)
-	if err := l.atWork[0].job.CompleteTx(ctx, nil); err != nil {
+	if err := l.atWork[0].job.CompleteTx(ctx, someTx{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := databaseOf(l).endCancelled(l.unseen()); err != nil || ctx.Err() != nil {
@@ -171,7 +177,7 @@ func TestWhatBecomesOfAJobThatItsHandlerCompleted(t *testing.T) {
 		one := l.atWork[0]
 		one.MaxRetries = store.NotSet
 		one.job.Status = c.set
-		if err := one.job.CompleteTx(ctx, nil); err != nil {
+		if err := one.job.CompleteTx(ctx, someTx{}); err != nil {
 			t.Fatal(err)
 		}
 		v, dropped := l.judge(one, &one.job, nil, c.err)

@@ -44,6 +44,7 @@ type dialect struct {
 	integer     string // format: a column of whole numbers, whatever is in it
 	atOnce      string // start_time is 0
 	unforeseen  string // format: a number that no plan is made for
+	anyType     string // what a look at the due index for whatever type comes next says behind its range
 	lanesInFull bool   // a lane is read in the order of all columns of the due index, whatever they are in the lane
 	sweep       func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
 	later       func(startTime, id string) []string // what lies behind a pair of these, said in one or more conditions so that an index is entered there

@@ -97,14 +97,18 @@ type Counted struct {
 }
 
 // Count counts rows by type and status along the due index; none given: of all types, or with every status. It reads an
-// index entry for each row that it counts. A NULL status is counted as 0, in an entry of its own.
-func (s *Store) Count(ctx context.Context, types, statuses []int32) ([]Counted, error) {
+// index entry for each row that it counts. A NULL status is counted as 0, in an entry of its own. With dueBefore, in unix
+// seconds, only rows that fell or fall due before that count, and each row is read; 0: all do.
+func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore int64) ([]Counted, error) {
 	where := []string{"id > 0"}
 	if len(types) > 0 {
 		where = append(where, fmt.Sprintf("job_type IN (%s)", numbers(types)))
 	}
 	if len(statuses) > 0 {
 		where = append(where, anyStatus(statuses))
+	}
+	if dueBefore > 0 {
+		where = append(where, fmt.Sprintf("%s < %d", s.dueSecond(), dueBefore))
 	}
 	counts, err := read(ctx, s, each(func(c *Counted) []any { return []any{&c.JobType, &c.Status, &c.Rows} }),
 		fmt.Sprintf("SELECT job_type, COALESCE(job_status, 0), COUNT(*) FROM %s %s WHERE %s GROUP BY job_type, job_status ORDER BY job_type, job_status",

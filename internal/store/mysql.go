@@ -52,6 +52,7 @@ func mysqlFamily(name string) dialect {
 		integer:     "%s",
 		atOnce:      "start_time = 0",
 		unforeseen:  "%s",
+		anyType:     " ORDER BY job_type",
 		sweep:       sweepRanges,
 		later:       laterOr,
 

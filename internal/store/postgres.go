@@ -46,6 +46,7 @@ var postgres = dialect{
 	atOnce:      "start_time BETWEEN 0 AND 0",
 	unforeseen:  "(SELECT CAST(%s AS bigint))",
 	lanesInFull: true,
+	anyType:     " AND (job_status IN (0, 3, 4) OR job_status IS NULL) ORDER BY job_type, job_status, priority, start_time, id",
 	sweep:       sweepEach,
 	later:       laterPair,
 

@@ -33,6 +33,7 @@ var sqlite = dialect{
 	integer:    "CAST(%s AS INTEGER)",
 	atOnce:     "start_time = 0",
 	unforeseen: "%s",
+	anyType:    " ORDER BY job_type",
 	sweep:      sweepRanges,
 	later:      laterStretches,
 

@@ -29,7 +29,10 @@ var verbs = map[string]func(context.Context, *Store){
 	"AttemptsOf":     func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, 7) },
 	"Cancel":         func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
 	"Columns":        func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
-	"Count":          func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}) },
+	"Count":          func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
+	"CountDue":       func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
+	"OtherTypes":     func(ctx context.Context, s *Store) { _, _ = s.OtherTypes(ctx, []int32{7, -8, 8}, 100) },
+	"TypeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
 	"FinishThrough": func(ctx context.Context, s *Store) {
 		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 2, 1)
 	},
@@ -50,6 +53,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"List": func(ctx context.Context, s *Store) {
 		_, _ = s.List(ctx, Filter{IDs: ids, Types: []int32{7}, Statuses: []int32{0}, Key: "a", DueTo: 9, Before: 9}, 10)
 	},
+	"Look":        func(ctx context.Context, s *Store) { _ = s.Look(ctx) },
 	"LogAttempts": func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
 	"MakeLeases":  func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
 	"Mark": func(ctx context.Context, s *Store) {

@@ -39,13 +39,16 @@ type Store struct {
 }
 
 // NoHandle reports whether a handle is nil, or an interface with a nil pointer inside.
-func NoHandle(db DB) bool {
-	v := reflect.ValueOf(db)
+func NoHandle(handle any) bool {
+	v := reflect.ValueOf(handle)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Open finds out which database the handle leads to. The prefix is that of the tables' names.
 func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
+	if NoHandle(db) {
+		return nil, errors.New("the handle is nil; pass your *sql.DB")
+	}
 	d, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("database version: %w", err)
@@ -73,6 +76,12 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 		s.db, s.commits = pool{db, conns}, true
 	}
 	return s, nil
+}
+
+// Look reports whether the table of jobs is there, as ErrNoTables if it is not. It reads no row.
+func (s *Store) Look(ctx context.Context) error {
+	_, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s WHERE id = 0", s.jobs))
+	return wrap("look for the tables", err)
 }
 
 // Database is the name of the database for logs and errors.

@@ -53,7 +53,7 @@ func run(ctx context.Context, driver, dsn string) error {
 		Db:            sqlDB,
 		HandleJobFunc: shop.SendNotice,
 	}}, logger.QueueLog{})
-	defer runner.Stop(ctx)
+	defer shop.Stop(runner)
 	jobs, err := queue_job.Open(sqlDB)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func run(ctx context.Context, driver, dsn string) error {
 		Db:            db,
 		HandleJobFunc: shop.SendNotice,
 	}}, logger.QueueLog{})
-	defer runner.Stop(ctx)
+	defer shop.Stop(runner)
 	jobs, err := queue_job.Open(db)
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func run(ctx context.Context, driver, dsn string) error {
 		Db:            db.DB, // the *sql.DB beneath sqlx
 		HandleJobFunc: shop.SendNotice,
 	}}, logger.QueueLog{})
-	defer runner.Stop(ctx)
+	defer shop.Stop(runner)
 	jobs, err := queue_job.Open(db.DB)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -86,6 +87,17 @@ func Charge(customer string, cents int64) error {
 func SendNotice(ctx context.Context, job *queue_job.Job) error {
 	fmt.Printf("notice sent: job %d, %s\n", job.Id, job.JobParams)
 	return nil
+}
+
+// Stop lets the handlers that run come to their end. Not with the program's context: when a signal has ended the program,
+// that is over, and they need time; 25 seconds are within the 30 that Kubernetes gives by default. A program that does
+// nothing but run jobs has this from runner.Run(ctx).
+func Stop(runner *persistent_queue.Runner) {
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
+	defer cancel()
+	if err := runner.Stop(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 }
 
 // Check waits until the job of the paid order has succeeded, and makes sure that the refused order has none.

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// LeasePrefix stands before a job type in the name of its lease.
+const LeasePrefix = "job-"
+
+// UnrunAfter is how long a type's lease has not been held when nobody runs the type any more. Some run theirs at night only.
+const UnrunAfter = 24 * time.Hour
+
+// TypeLease is what the lease of a job type says about who runs it.
+type TypeLease struct {
+	JobType int32
+	Until   int64 // the lease is held, or was, until this second
+	Lately  bool  // that is not further back than was asked for
+}
+
+// TypeLeases reads the leases of all job types, by type, and which of them were held in the last seconds. It reads the
+// whole of a small table.
+func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, error) {
+	type row struct {
+		name   string
+		until  float64
+		lately bool
+	}
+	until := s.unix("lock_until")
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.name, &r.until, &r.lately} }), fmt.Sprintf(
+		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE lock_name LIKE '%s%%'", until, until, s.leaseNow, lately, s.leases, LeasePrefix))
+	if err != nil {
+		return nil, wrap("leases of job types", err)
+	}
+	var leases []TypeLease
+	for _, r := range rows {
+		// A lock of somebody else's may be called job-cleanup.
+		if n, err := strconv.ParseInt(r.name[len(LeasePrefix):], 10, 32); err == nil {
+			leases = append(leases, TypeLease{int32(n), int64(r.until), r.lately})
+		}
+	}
+	slices.SortFunc(leases, func(a, b TypeLease) int { return cmp.Compare(a.JobType, b.JobType) })
+	return leases, nil
+}
+
+// otherTypesTogether is how many stretches one statement of OtherTypes looks at.
+const otherTypesTogether = 100
+
+// OtherTypes reads the types, of those that rows have and that are not in the list, in their order; most limit of them. It
+// goes from type to type along the due index: an entry is read for each type and each gap in the list, and none for the rows
+// of a type. On PostgreSQL, where that index has pending rows only, types without one are not found.
+func (s *Store) OtherTypes(ctx context.Context, known []int32, limit int) (found []int32, err error) {
+	open := gapsBetween(known)
+	for len(open) > 0 && len(found) < limit {
+		some := open[:min(len(open), otherTypesTogether)]
+		open = open[len(some):]
+		parts := make([]string, len(some))
+		for i, gap := range some {
+			parts[i] = fmt.Sprintf("SELECT job_type FROM %s %s WHERE job_type >= %d AND job_type <= %d%s LIMIT 1", s.jobs, s.byDue, gap.from, gap.to, s.anyType)
+		}
+		types, err := read(ctx, s, column[int32], unionAll(parts))
+		if err != nil {
+			return nil, wrap("types of jobs", err)
+		}
+		for _, jobType := range types {
+			found = append(found, jobType)
+			i := slices.IndexFunc(some, func(gap typeGap) bool { return gap.from <= jobType && jobType <= gap.to })
+			if i >= 0 && jobType < some[i].to {
+				open = append(open, typeGap{jobType + 1, some[i].to})
+			}
+		}
+	}
+	slices.Sort(found)
+	return found[:min(len(found), limit)], nil
+}
+
+// typeGap is a stretch of job types, both ends included.
+type typeGap struct{ from, to int32 }
+
+// gapsBetween are the stretches between the types of a list.
+func gapsBetween(known []int32) (gaps []typeGap) {
+	next := int64(math.MinInt32)
+	for _, jobType := range slices.Sorted(slices.Values(known)) {
+		if int64(jobType) > next {
+			gaps = append(gaps, typeGap{int32(next), jobType - 1})
+		}
+		next = max(next, int64(jobType)+1)
+	}
+	if next <= math.MaxInt32 {
+		gaps = append(gaps, typeGap{int32(next), math.MaxInt32})
+	}
+	return gaps
+}
+
+// CountDue counts the pending rows of a type, up to an id, that fell due before a second of unix time; what is due at once
+// fell due when it was created. It counts no further than the limit, and reads no finished row.
+func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo uint64, limit int) (int, error) {
+	order := ""
+	if s.lanesInFull {
+		order = " ORDER BY job_status, priority, start_time, id"
+	}
+	var parts []string
+	for _, status := range []string{"job_status IN (0, 3, 4)", "job_status IS NULL"} {
+		parts = append(parts, fmt.Sprintf("SELECT id FROM %s %s WHERE job_type = %d AND %s AND id > 0 AND id <= %d AND %s < %d%s LIMIT %d",
+			s.jobs, s.byDue, jobType, status, upTo, s.dueSecond(), before, order, limit))
+	}
+	n, err := read(ctx, s, column[int], "SELECT COUNT(*) FROM ("+unionAll(parts)+") AS due")
+	if err != nil {
+		return 0, wrap("count due jobs", err)
+	}
+	return min(n[0], limit), nil
+}
+
+// dueSecond is when a row falls due.
+func (s *Store) dueSecond() string {
+	return fmt.Sprintf("(CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END)", fmt.Sprintf(s.integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.integer, "create_time"))
+}
