@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -40,6 +41,7 @@ type dialect struct {
 	byKey       string // index hint: by job_key, unique_in
 	lockingRead string // what a SELECT says to see what is committed, not the transaction's picture of it
 	forUpdate   string // what a SELECT says to lock its rows until the transaction's end
+	latest      string // format: a read that goes to the primary, where something sends others to a replica
 	idIn        func(ids []uint64) string
 	integer     string // format: a column of whole numbers, whatever is in it
 	atOnce      string // start_time is 0
@@ -80,6 +82,12 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 		return mysql, nil
 	}
 }
+
+// fromPrimary writes a read that a decision about a lease, a mark or a schedule hangs on. Whatever splits reads from writes
+// (MaxScale, ProxySQL, MySQL Router, pgpool-II, GORM's dbresolver) knows a locking read by its words, FOR UPDATE at the end
+// above all, and sends it to the primary; a replica would answer from the past. The words stand around a read of its own,
+// whose rows they lock in none of the databases: who holds such a row keeps nobody waiting. The result has no order.
+func (d dialect) fromPrimary(query string) string { return fmt.Sprintf(d.latest, query) }
 
 func (d dialect) named(prefix string) dialect {
 	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)

@@ -48,6 +48,7 @@ func mysqlFamily(name string) dialect {
 		byKey:       "FORCE INDEX (async_job_key)",
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
+		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
 		idIn:        inRanges,
 		integer:     "%s",
 		atOnce:      "start_time = 0",

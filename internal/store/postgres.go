@@ -41,6 +41,7 @@ var postgres = dialect{
 	addMany:     addByArrays,
 
 	forUpdate:   " FOR UPDATE",
+	latest:      "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // behind a subquery, FOR UPDATE would lock its rows
 	idIn:        func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
 	integer:     "%s",
 	atOnce:      "start_time BETWEEN 0 AND 0",

@@ -15,8 +15,8 @@ type Schedule struct {
 
 // Schedule reads how far the schedule of a job type has got.
 func (s *Store) Schedule(ctx context.Context, jobType int32) (Schedule, error) {
-	found, err := read(ctx, s, each(func(c *Schedule) []any { return []any{&c.Known, &c.Until, &c.Spec, &c.Paused} }), fmt.Sprintf(
-		"SELECT cron_at IS NOT NULL AND cron_spec IS NOT NULL, COALESCE(cron_at, 0), COALESCE(cron_spec, ''), paused_at IS NOT NULL FROM %s WHERE job_type = %d", s.types, jobType))
+	found, err := read(ctx, s, each(func(c *Schedule) []any { return []any{&c.Known, &c.Until, &c.Spec, &c.Paused} }), s.fromPrimary(fmt.Sprintf(
+		"SELECT cron_at IS NOT NULL AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused FROM %s WHERE job_type = %d", s.types, jobType)))
 	if err != nil || len(found) == 0 {
 		return Schedule{}, wrap("schedule", err)
 	}

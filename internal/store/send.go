@@ -168,6 +168,11 @@ func (s *Store) onOneSession(ctx context.Context, act func(*Store) error) error 
 // Through is the store on another handle to the same database, a transaction's for example. Where sessions do not commit by
 // themselves, a pool of connections gets a transaction for each statement; other handles are in the caller's.
 func (s *Store) Through(h Handle) *Store {
+	if many, ok := h.(DB); ok {
+		if primary, ok := Primary(many).(Handle); ok {
+			h = primary
+		}
+	}
 	through := &Store{db: handle{h}, dialect: s.dialect, tables: s.tables}
 	if conns, ok := h.(connPool); ok && s.commits {
 		through.db, through.commits = pool{handle{h}, conns}, true

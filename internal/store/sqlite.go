@@ -29,6 +29,7 @@ var sqlite = dialect{
 	byPrimary:  "NOT INDEXED",
 	byDue:      "INDEXED BY async_job_due",
 	byKey:      "INDEXED BY async_job_key",
+	latest:     "%s",
 	idIn:       inSpan,
 	integer:    "CAST(%s AS INTEGER)",
 	atOnce:     "start_time = 0",

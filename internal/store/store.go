@@ -38,6 +38,17 @@ type Store struct {
 	commits          bool // sessions do not commit by themselves
 }
 
+// Primary is the handle to use of one that has several databases behind it, as bxcodec/dbresolver has, and may read from
+// any of them: its first primary. Other handles are returned as they are.
+func Primary(db DB) DB {
+	if many, ok := db.(interface{ PrimaryDBs() []*sql.DB }); ok && !NoHandle(db) {
+		if primaries := many.PrimaryDBs(); len(primaries) > 0 {
+			return primaries[0]
+		}
+	}
+	return db
+}
+
 // NoHandle reports whether a handle is nil, or an interface with a nil pointer inside.
 func NoHandle(db DB) bool {
 	v := reflect.ValueOf(db)
@@ -46,6 +57,7 @@ func NoHandle(db DB) bool {
 
 // Open finds out which database the handle leads to. The prefix is that of the tables' names.
 func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
+	db = Primary(db)
 	d, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("database version: %w", err)

@@ -43,12 +43,12 @@ func CheckPrefix(prefix string) error {
 
 // Columns and Indexes read the names of what a table has; none: there is no such table.
 func (s *Store) Columns(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s, column[string], fmt.Sprintf(s.columnsOf, table))
+	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf(s.columnsOf, table)))
 	return names, wrap("columns of "+table, err)
 }
 
 func (s *Store) Indexes(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s, column[string], fmt.Sprintf(s.indexesOf, table))
+	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf(s.indexesOf, table)))
 	return names, wrap("indexes of "+table, err)
 }
 
