@@ -54,7 +54,7 @@ type dialect struct {
 	columnsOf string // format: the columns of the named table
 	indexesOf string // format: the indexes of the named table
 	impatient string // lets this session wait a second for the lock of a table, and no longer; empty: it does not wait
-	patient   string // takes that back
+	patient   string // takes that back; empty: the end of the transaction does
 
 	// How statements are sent.
 	bind          int    // how arguments are written, as sqlx knows it

@@ -52,8 +52,7 @@ var postgres = dialect{
 
 	columnsOf: "SELECT attname AS name FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped",
 	indexesOf: "SELECT relname AS name FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = to_regclass('%s')",
-	impatient: "SET lock_timeout = '1s'",
-	patient:   "RESET lock_timeout",
+	impatient: "SET LOCAL lock_timeout = '1s'", // a session's, set behind a pooler, may be another client's next
 
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,

@@ -53,5 +53,5 @@ func (s *Store) Indexes(ctx context.Context, table string) ([]string, error) {
 }
 
 // LockWait returns the statements that let a session wait a second for the lock of a table, and no longer, and that take
-// it back. None: the database does not wait.
+// it back. Without the second, the first holds for a transaction; without both, the database does not wait.
 func (s *Store) LockWait() (short, usual string) { return s.impatient, s.patient }
