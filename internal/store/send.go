@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -136,13 +138,22 @@ func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
 	if !s.commits {
 		return statement(s.db)
 	}
+	sendAndCommit := func(conn *sql.Conn) (struct{}, error) {
+		err := statement(handle{conn})
+		if err == nil {
+			_, err = conn.ExecContext(ctx, "COMMIT")
+		}
+		return struct{}{}, err
+	}
+	if own, ok := s.db.(*ownConn); ok && !own.given {
+		_, err := resend(ctx, own, sendAndCommit)
+		return err
+	}
 	conn, giveBack, err := s.db.(lender).lend(ctx)
 	if err != nil {
 		return err
 	}
-	if err = statement(handle{conn}); err == nil {
-		_, err = conn.ExecContext(ctx, "COMMIT")
-	}
+	_, err = sendAndCommit(conn)
 	giveBack(err)
 	return err
 }
@@ -201,6 +212,25 @@ func isDeadlock(err error) bool {
 		return with.SQLState() == "40P01"
 	}
 	return strings.Contains(err.Error(), "Error 1213 ")
+}
+
+// isBroken: the connection is no more, and whether the statement took effect is not known. go-sql-driver has an error of
+// its own for that, and pgx and lib/pq those of the network; a server that closes a connection may say so first (57P01 to
+// 57P05).
+func isBroken(err error) bool {
+	var network *net.OpError
+	var refused interface{ SQLState() string }
+	switch {
+	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return true
+	case errors.As(err, &network):
+		return !network.Timeout()
+	case errors.As(err, &refused):
+		return strings.HasPrefix(refused.SQLState(), "57P")
+	}
+	text := err.Error()
+	return text == "invalid connection" || strings.HasSuffix(text, "conn closed") ||
+		strings.HasPrefix(text, "Error 4031 ") || strings.HasPrefix(text, "Error 1927 ") // a server that closes an idle one says so
 }
 
 // Plain is the store on the same handle, by the methods without a context alone: a handle that embeds a *sql.DB may have
