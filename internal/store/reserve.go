@@ -33,7 +33,7 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 		reservations.of[conns] = own
 	}
 	own.users++
-	reserved = &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, reading: own.turn, writing: own.turn}
+	reserved = &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, advice: s.advice, reading: own.turn, writing: own.turn}
 	return reserved, sync.OnceFunc(own.leave)
 }
 

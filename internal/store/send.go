@@ -50,7 +50,7 @@ func (s *Store) execute(ctx context.Context, query string, args ...any) (result 
 		result, err = execOn(ctx, db, query, args...)
 		return err
 	})
-	return result, err
+	return result, s.explain(err)
 }
 
 func execOn(ctx context.Context, db DB, query string, args ...any) (sql.Result, error) {
@@ -72,7 +72,7 @@ func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, erro
 		got, err = readOn(ctx, db, collect, query, args...)
 		return err
 	})
-	return got, err
+	return got, s.explain(err)
 }
 
 func readOn[T any](ctx context.Context, db DB, collect func(*sql.Rows) (T, error), query string, args ...any) (T, error) {

@@ -36,6 +36,7 @@ type Store struct {
 	tables
 	reading, writing turn
 	commits          bool // sessions do not commit by themselves
+	advice           *advice
 }
 
 // Primary is the handle to use of one that has several databases behind it, as bxcodec/dbresolver has, and may read from
@@ -60,12 +61,13 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	db = Primary(db)
 	d, err := dialectOf(ctx, db)
 	if err != nil {
+		err, _ = explained(err)
 		return nil, fmt.Errorf("database version: %w", err)
 	}
 	if d.oneWriter && strings.Contains(prefix, ".") {
 		return nil, fmt.Errorf("table prefix %q: %s has no schemas; use a prefix without a dot", prefix, d.name)
 	}
-	s := &Store{db: db, dialect: d.named(prefix), tables: named(prefix)}
+	s := &Store{db: db, dialect: d.named(prefix), tables: named(prefix), advice: &advice{}}
 	if d.oneWriter {
 		// Waiting for its turn, the database's own code sleeps ever longer; waiting here, we are called.
 		s.writing = newTurn()
