@@ -33,7 +33,8 @@
 // lies in dir is removed at the end, also when the command was killed. A server that the command starts is the command's
 // to stop: with SIGTERM, or PostgreSQL with SIGINT if it shall not wait for its clients. Started by root, PostgreSQL runs
 // as nobody. It refuses data of another owner, or with other modes than init gave them, so a copy must keep both.
-// PQ_TEST_GALERA_SERVER is MariaDB's with the library that makes it a node of a Galera cluster.
+// PQ_TEST_GALERA_SERVER is MariaDB's with the library that makes it a node of a Galera cluster. PQ_TEST_PGBOUNCER is the
+// command that starts PgBouncer, as a list of words.
 package main
 
 import (
@@ -103,7 +104,12 @@ func run(arguments []string) (exitCode int) {
 			fmt.Fprintln(os.Stderr, "testenv:", err)
 			return 1
 		}
-		environment = append(environment, galera...)
+		pgbouncer, err := pgbouncerEnvironment(ctx)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "testenv:", err)
+			return 1
+		}
+		environment = slices.Concat(environment, galera, pgbouncer)
 	}
 	code, err := runCommand(command, environment, signals)
 	if err != nil {
