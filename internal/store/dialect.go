@@ -33,7 +33,9 @@ type dialect struct {
 	unlessThere string // … and what it says behind the rows for that
 	returning   string // what an INSERT says to have its id returned as a row; empty: the driver tells it
 	addMany     func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error)
-	idStep      string // reads by how much the ids of one INSERT differ; empty: by one, and the driver tells the last
+	// adds the job for a time of a schedule, as AddScheduled says
+	addScheduled func(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error)
+	idStep       string // reads by how much the ids of one INSERT differ; empty: by one, and the driver tells the last
 
 	// Rows that are found.
 	byPrimary   string // index hint: by id

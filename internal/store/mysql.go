@@ -38,9 +38,10 @@ func mysqlFamily(name string) dialect {
 		// Servers before MySQL 8.0.17 know neither comment; the connection that leases have of their own is in UTC there too.
 		ownSession: "SET time_zone = '+00:00'",
 
-		insertNew: "INSERT IGNORE INTO",
-		addMany:   addByValues,
-		idStep:    "SELECT @@auto_increment_increment",
+		insertNew:    "INSERT IGNORE INTO",
+		addMany:      addByValues,
+		addScheduled: addScheduledSoon,
+		idStep:       "SELECT @@auto_increment_increment",
 
 		// On a small or freshly filled table the optimizer may scan it all instead, which locks every row and gap.
 		byPrimary:   "FORCE INDEX (PRIMARY)",

@@ -35,10 +35,11 @@ var postgres = dialect{
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",
 
-	insertNew:   "INSERT INTO",
-	unlessThere: " ON CONFLICT DO NOTHING",
-	returning:   " RETURNING id",
-	addMany:     addByArrays,
+	insertNew:    "INSERT INTO",
+	unlessThere:  " ON CONFLICT DO NOTHING",
+	returning:    " RETURNING id",
+	addMany:      addByArrays,
+	addScheduled: addScheduledAtOnce,
 
 	forUpdate:   " FOR UPDATE",
 	latest:      "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // behind a subquery, FOR UPDATE would lock its rows

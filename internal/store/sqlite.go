@@ -23,8 +23,9 @@ var sqlite = dialect{
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",
 
-	insertNew: "INSERT OR IGNORE INTO",
-	addMany:   addByValues,
+	insertNew:    "INSERT OR IGNORE INTO",
+	addMany:      addByValues,
+	addScheduled: addScheduledAtOnce,
 
 	byPrimary:  "NOT INDEXED",
 	byDue:      "INDEXED BY async_job_due",
