@@ -73,6 +73,18 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 	},
 	// moves money between two accounts and completes the job, in one transaction, whatever its context says.
 	"transfer": transferMoney,
+	// completes the job in a transaction that does nothing else.
+	"complete": func(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := job.CompleteTx(ctx, tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	},
 }
 
 // occupy sits on a connection, in a transaction.

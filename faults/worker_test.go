@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,6 +33,7 @@ const workerVariable = "PQ_FAULTS_WORKER"
 type workerSettings struct {
 	Driver, DSN  string
 	Types        []int32
+	Ordered      []int32 // of the types: the jobs of a key run in their order
 	LockSecond   uint32
 	Capacity     int
 	MaxOpenConns int
@@ -92,7 +94,7 @@ func (s workerSettings) run(ctx context.Context) (code int) {
 	for _, jobType := range s.Types {
 		configs = append(configs, queue_job.Config{
 			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
-			QueueMaxSize: s.QueueMaxSize, NeedRetry: !s.NoRetry, MaxRetries: 3, WaitTime: s.WaitTime, FirstPullDay: -1,
+			QueueMaxSize: s.QueueMaxSize, OrderedByKey: slices.Contains(s.Ordered, jobType), NeedRetry: !s.NoRetry, MaxRetries: 3, WaitTime: s.WaitTime, FirstPullDay: -1,
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error { return handle(ctx, db, job) },
 		})
 	}

@@ -40,6 +40,12 @@ func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 		}
 		switch {
 		case errRun == nil:
+			if missing, err = p.awaitChange(ctx, first); err != nil {
+				return fmt.Errorf("bring the schema up to date: %w", err)
+			}
+			if len(missing) == 0 || missing[0] != first {
+				continue
+			}
 			return &OutdatedError{Database: p.store.Database(), SQL: missing, Err: errNameTaken}
 		case isRefusal(errRun):
 			return &OutdatedError{Database: p.store.Database(), SQL: missing, Err: errRun}
@@ -54,8 +60,23 @@ func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 
 const lookAgain = 200 * time.Millisecond
 
+// awaitChange looks again, for a while, until a statement that ran without an error is not missing any more: what reads the
+// schema may be a replica, which hears of it later.
+func (p place) awaitChange(ctx context.Context, first string) (missing []string, err error) {
+	for until := time.Now().Add(replicaBehind); ; {
+		missing, err = p.lacking(ctx)
+		if err != nil || len(missing) == 0 || missing[0] != first || time.Now().After(until) || !pause(ctx, lookAgain) {
+			return missing, err
+		}
+	}
+}
+
+const replicaBehind = 5 * time.Second
+
 // errNameTaken: "IF NOT EXISTS" was satisfied by something else.
-var errNameTaken = errors.New("the first statement below runs without an error and changes nothing: its table's or index's name belongs to something else in the schema, a table that was renamed for example; rename or drop that")
+var errNameTaken = fmt.Errorf("the first statement below runs without an error, and %v later the schema is as before. "+
+	"Either its table's or index's name belongs to something else in the schema, a table that was renamed for example: rename or drop that. "+
+	"Or this handle reads from a replica that lags behind: have its reads go to the primary, where its writes go (docs/databases.md, \"What lies between\")", replicaBehind)
 
 // Check reports, as an *OutdatedError, what the tables lack. It changes nothing: for shops whose DBAs run the DDL.
 func Check(ctx context.Context, db queue_job.DB, options ...Option) error {
@@ -76,13 +97,13 @@ func WithTablePrefix(prefix string) Option {
 
 // place is where the tables are, or will be.
 type place struct {
-	db     queue_job.DB
+	db     store.DB
 	store  *store.Store
 	prefix string
 }
 
 func look(ctx context.Context, db queue_job.DB, options []Option) (p place, missing []string, err error) {
-	p.db = db
+	p.db = store.Primary(db)
 	for _, set := range options {
 		set(&p)
 	}
@@ -192,16 +213,31 @@ func names(parts []part) (list []string) {
 	return list
 }
 
-// run runs one statement that waits at most a second for a table's lock. That takes a session setting, so it takes a
-// connection of its own; through a handle that has none to give, the server's own limit holds.
+// run runs one statement that waits at most a second for a table's lock. That takes a setting, of a transaction or of a
+// session, so it takes a connection of its own; through a handle that has none to give, the server's own limit holds.
 func (p place) run(ctx context.Context, ddl string) error {
 	pool, ok := p.db.(interface {
 		Conn(context.Context) (*sql.Conn, error)
+		BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
 	})
 	short, usual := p.store.LockWait()
-	if !ok || short == "" {
+	switch {
+	case !ok || short == "":
 		_, err := p.db.Exec(ddl)
 		return err
+	case usual == "":
+		tx, err := pool.BeginTx(ctx, nil)
+		if err != nil {
+			return fmt.Errorf("transaction for the schema: %w", err)
+		}
+		defer tx.Rollback()
+		if _, err = tx.ExecContext(ctx, short); err == nil {
+			_, err = tx.ExecContext(ctx, ddl)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.Commit()
 	}
 	conn, err := pool.Conn(ctx)
 	if err != nil {

@@ -52,6 +52,7 @@ type Lock struct {
 	log         logger.Logger
 	db          queue_job.DB
 	tablePrefix string
+	advised     sync.Once // of a pooler that mixes up statements
 
 	mu   sync.Mutex
 	held *holding // the last acquisition; it may be over
@@ -123,6 +124,7 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 		return nil, err
 	}
 	about := l.log.GetNewContext(l.want.Name)
+	st.Advise(func(err error) { l.advised.Do(func() { l.log.Error(about, err.Error()) }) })
 	reserved, giveBack := st.Reserve()
 	k := keeper.New(context.Background(), reserved, keeper.Holder(l.want.Name), func(err error) {
 		l.log.Warn(about, err.Error()+"; trying again while the lock lasts")

@@ -37,11 +37,13 @@
 // lies in dir is removed at the end, also when the command was killed. A server that the command starts is the command's
 // to stop: with SIGTERM, or PostgreSQL with SIGINT if it shall not wait for its clients. Started by root, PostgreSQL runs
 // as nobody. It refuses data of another owner, or with other modes than init gave them, so a copy must keep both.
-// PQ_TEST_GALERA_SERVER is MariaDB's with the library that makes it a node of a Galera cluster.
+// PQ_TEST_GALERA_SERVER is MariaDB's with the library that makes it a node of a Galera cluster. PQ_TEST_PGBOUNCER is the
+// command that starts PgBouncer, as a list of words.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -95,7 +97,7 @@ func run(arguments []string) (exitCode int) {
 	got, err := provideAll(ctx, wanted, m)
 	defer stopAll(got.servers)
 	if err == nil && m.private {
-		err = got.addGalera(ctx, m)
+		err = errors.Join(got.addGalera(ctx, m), got.addPgBouncer(ctx, m))
 	}
 	if ctx.Err() != nil {
 		return 1 // it has been said
@@ -127,7 +129,7 @@ func everythingIsWanted(getenv func(string) string) bool {
 
 // environment is the command's. What testenv was given itself and does not provide is taken out.
 func (p provided) environment(wanted []database, private bool) []string {
-	environment := append(os.Environ(), galeraVariable+"="+p.galera, "PQ_TEST_ALL=")
+	environment := append(os.Environ(), galeraVariable+"="+p.galera, pgbouncerVariable+"="+p.pgbouncer, "PQ_TEST_ALL=")
 	if len(p.leftOut) == 0 {
 		environment = append(environment, "PQ_TEST_ALL=1")
 	}

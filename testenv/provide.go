@@ -52,6 +52,8 @@ type provided struct {
 	servers []server
 	leftOut []string // what is not there, and why
 	galera  string   // how to make the nodes of a Galera cluster
+
+	pgbouncer string // the command that starts PgBouncer
 }
 
 // provideAll provides all of the databases at once. The servers it returns run, and are the caller's to stop, also when

@@ -81,6 +81,9 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	}
 	service := configs[0].ServiceName
 	d := &database{tables: tables, log: log, alone: alone, instance: keeper.Holder(service), asked: make(chan struct{}, 1), worked: make(chan struct{}, 1), about: log.GetNewContext(service)}
+	if tables.Advise != nil {
+		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
+	}
 	d.tail.signal = make(chan struct{}, 1)
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
 	defer func() {

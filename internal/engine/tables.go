@@ -11,10 +11,11 @@ import (
 // Tables are the tables of one database, as the engine needs them. The simulator brings its own.
 type Tables struct {
 	Jobs      Jobs
-	Run       queue_job.Run // what handlers write; nil: they cannot
-	Leases    keeper.Leases // on a connection that handlers cannot starve
-	Schedules Schedules     // asked for types that have a schedule
-	Unrun     Unrun         // nil: nobody asks which jobs wait for nobody
+	Run       queue_job.Run          // what handlers write; nil: they cannot
+	Leases    keeper.Leases          // on a connection that handlers cannot starve
+	Schedules Schedules              // asked for types that have a schedule
+	Unrun     Unrun                  // nil: nobody asks which jobs wait for nobody
+	Advise    func(tell func(error)) // tells once how the application is wrongly set up, if it is; nil: nobody does
 	Close     func()
 }
 
@@ -46,5 +47,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Schedules: jobs, Unrun: jobs, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Schedules: jobs, Unrun: jobs, Advise: jobs.Advise, Close: release}, nil
 }

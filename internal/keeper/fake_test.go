@@ -36,7 +36,7 @@ func kindOf(query string) kind {
 		part string
 		kind kind
 	}{
-		{"VERSION()", version}, {"@@autocommit", autocommit}, {"AS free", see}, {"INSERT", makeRow}, {"SET term", take}, {"lock_name, term", readTake}, {"COUNT(*)", readRelease},
+		{"VERSION()", version}, {"@@autocommit", autocommit}, {"AS free", see}, {"INSERT", makeRow}, {"SET term", take}, {"lock_name, term", readTake}, {"lock_name = ? AND locked_by = ?)", readRelease},
 		{"SELECT lock_name", readKeep}, {"lock_name IN", keep}, {"lock_name = ?", release},
 	} {
 		if strings.Contains(query, k.part) {

@@ -326,15 +326,51 @@ func TestALeaseThatCouldNotBeReleasedIsNotTrustedEither(t *testing.T) {
 }
 
 func TestAReleaseThatChangesNothingAsksWhoseTheLeaseIs(t *testing.T) {
-	for count, ours := range map[int64]bool{1: true, 0: false} {
+	for _, rows := range [][][]driver.Value{nil, {{"job-1"}}} {
 		withKeeper(t, func(t *testing.T, f *fake) {
 			f.says(release, answer{changed: 0})
-			f.says(readRelease, answer{rows: [][]driver.Value{{count}}})
-			if got, err := f.Release(t.Context(), f.takeIt(t)); got != ours || err != nil {
-				t.Errorf("%d rows are ours: %v, %v", count, got, err)
+			f.says(readRelease, answer{rows: rows})
+			if ours, err := f.Release(t.Context(), f.takeIt(t)); ours != (len(rows) > 0) || err != nil {
+				t.Errorf("%d rows are ours: %v, %v", len(rows), ours, err)
 			}
 		})
 	}
+}
+
+func TestALeaseThatWasTakenAndIsNotSeenIsGivenBackWithAnError(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(readTake, answer{})
+		taken, err := f.Take(t.Context(), wanted)
+		if len(taken) > 0 || err == nil || !strings.Contains(err.Error(), "reads seem to go to a replica") {
+			t.Errorf("%d taken, %v", len(taken), err)
+		}
+		if n := len(f.statements(release)); n != 1 {
+			t.Errorf("given back %d times", n)
+		}
+	})
+}
+
+func TestALeaseThatExpiredBeforeItWasSeenIsSomebodyElsesAndNoError(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(readTake, answer{takes: wanted[0].Lock})
+		if taken, err := f.Take(t.Context(), wanted); len(taken) > 0 || err != nil {
+			t.Errorf("%d taken, %v", len(taken), err)
+		}
+	})
+}
+
+func TestARenewalThatIsNotSeenIsAnErrorAndCostsNoLease(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		l := f.takeIt(t)
+		other := f.hold(Want{Name: "job-2", Lock: l.Lock}, 1, "me", time.Now())
+		f.says(keep, answer{changed: 1})
+		f.says(readKeep, answer{})
+		f.always[keep] = answer{changed: 2}
+		time.Sleep(2 * l.Lock)
+		if !l.Trusted() || !other.Trusted() || len(f.failed) != 1 || !strings.Contains(f.failed[0].Error(), "reads seem to go to a replica") {
+			t.Errorf("trusted %v and %v, heard %v", l.Trusted(), other.Trusted(), f.failed)
+		}
+	})
 }
 
 func TestTheEndOfTheParentEndsTrust(t *testing.T) {

@@ -165,8 +165,8 @@ type bearer struct {
 func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]bearer, error) {
 	args := s.arguments()
 	found, err := read(ctx, s, each(func(b *bearer) []any { return []any{&b.id, &b.pending} }),
-		fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
-			pending, s.jobs, s.byKey, args.value(job.Key), args.value(job.JobType), locking), args.list...)
+		s.fromPrimary(fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
+			pending, s.jobs, s.byKey, args.value(job.Key), args.value(job.JobType), locking)), args.list...)
 	return found, wrap("find the job of the key", err)
 }
 
@@ -253,7 +253,7 @@ func addByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([
 	}
 	first, step := uint64(told), uint64(1)
 	if s.idStep != "" {
-		steps, err := read(ctx, s, column[uint64], s.idStep)
+		steps, err := read(ctx, s, column[uint64], s.fromPrimary(s.idStep))
 		if err == nil && len(steps) != 1 {
 			err = errors.New("no row")
 		}

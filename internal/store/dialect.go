@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -32,7 +33,9 @@ type dialect struct {
 	unlessThere string // … and what it says behind the rows for that
 	returning   string // what an INSERT says to have its id returned as a row; empty: the driver tells it
 	addMany     func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error)
-	idStep      string // reads by how much the ids of one INSERT differ; empty: by one, and the driver tells the last
+	// adds the job for a time of a schedule, as AddScheduled says
+	addScheduled func(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error)
+	idStep       string // reads by how much the ids of one INSERT differ; empty: by one, and the driver tells the last
 
 	// Rows that are found.
 	byPrimary   string // index hint: by id
@@ -40,6 +43,7 @@ type dialect struct {
 	byKey       string // index hint: by job_key, unique_in
 	lockingRead string // what a SELECT says to see what is committed, not the transaction's picture of it
 	forUpdate   string // what a SELECT says to lock its rows until the transaction's end
+	latest      string // format: a read that goes to the primary, where something sends others to a replica
 	idIn        func(ids []uint64) string
 	integer     string // format: a column of whole numbers, whatever is in it
 	atOnce      string // start_time is 0
@@ -53,7 +57,7 @@ type dialect struct {
 	columnsOf string // format: the columns of the named table
 	indexesOf string // format: the indexes of the named table
 	impatient string // lets this session wait a second for the lock of a table, and no longer; empty: it does not wait
-	patient   string // takes that back
+	patient   string // takes that back; empty: the end of the transaction does
 
 	// How statements are sent.
 	bind          int    // how arguments are written, as sqlx knows it
@@ -81,6 +85,12 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 		return mysql, nil
 	}
 }
+
+// fromPrimary writes a read that a decision about a lease, a mark or a schedule hangs on. Whatever splits reads from writes
+// (MaxScale, ProxySQL, MySQL Router, pgpool-II, GORM's dbresolver) knows a locking read by its words, FOR UPDATE at the end
+// above all, and sends it to the primary; a replica would answer from the past. The words stand around a read of its own,
+// whose rows they lock in none of the databases: who holds such a row keeps nobody waiting. The result has no order.
+func (d dialect) fromPrimary(query string) string { return fmt.Sprintf(d.latest, query) }
 
 func (d dialect) named(prefix string) dialect {
 	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)

@@ -40,8 +40,8 @@ type Marked struct {
 // MarkedRows reads which of the rows are pending and bear the term.
 func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Marked, error) {
 	args := s.arguments()
-	rows, err := read(ctx, s, each(func(m *Marked) []any { return []any{&m.ID, &m.Attempts, &m.Lost} }), fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s AND term = %s AND %s",
-		s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending), args.list...)
+	rows, err := read(ctx, s, each(func(m *Marked) []any { return []any{&m.ID, &m.Attempts, &m.Lost} }), s.fromPrimary(fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s AND term = %s AND %s",
+		s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending)), args.list...)
 	return rows, wrap("read back marked jobs", err)
 }
 

@@ -21,8 +21,8 @@ type Seen struct {
 
 // SeeLeases reads which of the leases are free. A name that is missing has no row yet. It locks nothing.
 func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
-	query, args, err := sqlx.In(fmt.Sprintf(
-		"SELECT lock_name, %s <= %s AS free, locked_by, term FROM %s WHERE lock_name IN (?)", s.unix("lock_until"), s.leaseNow, s.leases), names)
+	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
+		"SELECT lock_name, %s <= %s AS free, locked_by, term FROM %s WHERE lock_name IN (?)", s.unix("lock_until"), s.leaseNow, s.leases)), names)
 	if err != nil {
 		return nil, err
 	}
@@ -59,19 +59,35 @@ func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, lo
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.exec(ctx, query, args...); err != nil {
+	sent := time.Now()
+	taken, err := s.exec(ctx, query, args...)
+	if err != nil {
 		return nil, wrap("take leases", err)
 	}
-	return s.heldLeases(ctx, names, owner)
+	terms, err := s.heldLeases(ctx, names, owner)
+	if err == nil {
+		err = seenIn(len(terms), taken, sent, lockSeconds)
+	}
+	return terms, wrap("read taken leases", err)
+}
+
+// seenIn is an error if a read shows fewer leases than a statement has just changed. One that the read comes too late for,
+// because it has expired, is none.
+func seenIn(seen, changed int, sent time.Time, lockSeconds int64) error {
+	if seen >= changed || time.Since(sent) > time.Duration(lockSeconds)*time.Second/2 {
+		return nil
+	}
+	return fmt.Errorf("%d leases were written, and a read behind that shows %d of them: reads seem to go to a replica, which lags behind; "+
+		"have the reads of this handle go to the primary, where its writes go (docs/databases.md, \"What lies between\")", changed, seen)
 }
 
 func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (map[string]int64, error) {
-	query, args, err := sqlx.In(fmt.Sprintf(
-		"SELECT lock_name, term FROM %s WHERE lock_name IN (?) AND locked_by = ? AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow), names, owner)
+	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
+		"SELECT lock_name, term FROM %s WHERE lock_name IN (?) AND locked_by = ? AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow)), names, owner)
 	if err != nil {
 		return nil, err
 	}
-	terms, err := read(ctx, s, func(rows *sql.Rows) (map[string]int64, error) {
+	return read(ctx, s, func(rows *sql.Rows) (map[string]int64, error) {
 		terms := make(map[string]int64, len(names))
 		for rows.Next() {
 			var name string
@@ -83,7 +99,6 @@ func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (m
 		}
 		return terms, nil
 	}, query, args...)
-	return terms, wrap("read taken leases", err)
 }
 
 // KeepLeases renews leases that are held and have not expired, all of the process in one statement, and returns the
@@ -96,6 +111,7 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 	if err != nil {
 		return nil, err
 	}
+	sent := time.Now()
 	kept, err := s.exec(ctx, query, args...)
 	if err != nil {
 		return nil, wrap("keep leases", err)
@@ -104,12 +120,15 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 		return names, nil
 	}
 	// Fewer rows: some are lost, or two renewals fell into one second and the second one changed nothing.
-	query, args, err = sqlx.In(fmt.Sprintf(
-		"SELECT lock_name FROM %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow), names, owners)
+	query, args, err = sqlx.In(s.fromPrimary(fmt.Sprintf(
+		"SELECT lock_name FROM %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow)), names, owners)
 	if err != nil {
 		return nil, err
 	}
 	held, err := read(ctx, s, column[string], query, args...)
+	if err == nil {
+		err = seenIn(len(held), kept, sent, lockSeconds)
+	}
 	return held, wrap("read kept leases", err)
 }
 
@@ -126,9 +145,9 @@ func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast ti
 		return n > 0, wrap("release lease", err)
 	}
 	// No row: it is somebody else's, or lock_until happened to have the value already.
-	rows, err := read(ctx, s, column[int], fmt.Sprintf("SELECT COUNT(*) FROM %s WHERE lock_name = ? AND locked_by = ?", s.leases), name, owner)
+	rows, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf("SELECT lock_name FROM %s WHERE lock_name = ? AND locked_by = ?", s.leases)), name, owner)
 	if err != nil {
 		return false, wrap("read released lease", err)
 	}
-	return rows[0] > 0, nil
+	return len(rows) > 0, nil
 }

@@ -345,9 +345,9 @@ func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, f
 		id  uint64
 	}
 	// With MIN(id) alone, a planner may go through the ids instead, and look at each row's key.
-	rows, err := read(ctx, s, each(func(f *first) []any { return []any{&f.key, &f.id} }), fmt.Sprintf(
+	rows, err := read(ctx, s, each(func(f *first) []any { return []any{&f.key, &f.id} }), s.fromPrimary(fmt.Sprintf(
 		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND job_key IN (?%s) AND id + 0 >= %s AND %s AND (id > %s OR %s >= %s) GROUP BY job_key",
-		s.jobs, s.byKey, jobTypeIs, strings.Repeat(", ?", len(keys)-1), args.id(from), pending, args.id(upTo), due, args.number(before)), args.list...)
+		s.jobs, s.byKey, jobTypeIs, strings.Repeat(", ?", len(keys)-1), args.id(from), pending, args.id(upTo), due, args.number(before))), args.list...)
 	if err != nil {
 		return nil, wrap("first jobs of keys", err)
 	}

@@ -38,9 +38,10 @@ func mysqlFamily(name string) dialect {
 		// Servers before MySQL 8.0.17 know neither comment; the connection that leases have of their own is in UTC there too.
 		ownSession: "SET time_zone = '+00:00'",
 
-		insertNew: "INSERT IGNORE INTO",
-		addMany:   addByValues,
-		idStep:    "SELECT @@auto_increment_increment",
+		insertNew:    "INSERT IGNORE INTO",
+		addMany:      addByValues,
+		addScheduled: addScheduledSoon,
+		idStep:       "SELECT @@auto_increment_increment",
 
 		// On a small or freshly filled table the optimizer may scan it all instead, which locks every row and gap.
 		byPrimary:   "FORCE INDEX (PRIMARY)",
@@ -48,6 +49,7 @@ func mysqlFamily(name string) dialect {
 		byKey:       "FORCE INDEX (async_job_key)",
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
+		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
 		idIn:        inRanges,
 		integer:     "%s",
 		atOnce:      "start_time = 0",

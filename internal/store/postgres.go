@@ -35,12 +35,14 @@ var postgres = dialect{
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",
 
-	insertNew:   "INSERT INTO",
-	unlessThere: " ON CONFLICT DO NOTHING",
-	returning:   " RETURNING id",
-	addMany:     addByArrays,
+	insertNew:    "INSERT INTO",
+	unlessThere:  " ON CONFLICT DO NOTHING",
+	returning:    " RETURNING id",
+	addMany:      addByArrays,
+	addScheduled: addScheduledAtOnce,
 
 	forUpdate:   " FOR UPDATE",
+	latest:      "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // behind a subquery, FOR UPDATE would lock its rows
 	idIn:        func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
 	integer:     "%s",
 	atOnce:      "start_time BETWEEN 0 AND 0",
@@ -52,8 +54,7 @@ var postgres = dialect{
 
 	columnsOf: "SELECT attname AS name FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped",
 	indexesOf: "SELECT relname AS name FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = to_regclass('%s')",
-	impatient: "SET lock_timeout = '1s'",
-	patient:   "RESET lock_timeout",
+	impatient: "SET LOCAL lock_timeout = '1s'", // a session's, set behind a pooler, may be another client's next
 
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,

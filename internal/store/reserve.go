@@ -33,7 +33,7 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 		reservations.of[conns] = own
 	}
 	own.users++
-	reserved = &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, reading: own.turn, writing: own.turn}
+	reserved = &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, advice: s.advice, reading: own.turn, writing: own.turn}
 	return reserved, sync.OnceFunc(own.leave)
 }
 
@@ -78,26 +78,32 @@ func (c *ownConn) ExecContext(ctx context.Context, query string, args ...any) (s
 	if c.given {
 		return c.pool.ExecContext(ctx, query, args...)
 	}
-	conn, err := c.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	result, err := conn.ExecContext(ctx, query, args...)
-	c.dropOn(err, conn)
-	return result, err
+	return resend(ctx, c, func(conn *sql.Conn) (sql.Result, error) { return conn.ExecContext(ctx, query, args...) })
 }
 
 func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if c.given {
 		return c.pool.QueryContext(ctx, query, args...)
 	}
-	conn, err := c.open(ctx)
-	if err != nil {
-		return nil, err
+	return resend(ctx, c, func(conn *sql.Conn) (*sql.Rows, error) { return conn.QueryContext(ctx, query, args...) })
+}
+
+// resend sends a statement, and sends it once more through a new connection if the old one turns out to be broken: the
+// server, or what stands before it, closes one that was idle for a while. The pool does that for its connections; for one
+// that is taken out of it, it does not. Every statement about leases can be sent again, whatever came of it.
+func resend[T any](ctx context.Context, c *ownConn, send func(*sql.Conn) (T, error)) (result T, err error) {
+	for {
+		old := c.conn != nil
+		conn, err := c.open(ctx)
+		if err != nil {
+			return result, err
+		}
+		result, err = send(conn)
+		c.dropOn(err, conn)
+		if !old || err == nil || ctx.Err() != nil || !isBroken(err) {
+			return result, err
+		}
 	}
-	rows, err := conn.QueryContext(ctx, query, args...)
-	c.dropOn(err, conn)
-	return rows, err
 }
 
 func (c *ownConn) lend(ctx context.Context) (*sql.Conn, func(error), error) {

@@ -5,10 +5,13 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +23,7 @@ import (
 type server struct {
 	takes  time.Duration
 	fails  atomic.Bool
+	broken atomic.Pointer[error] // what a statement through one of the connections that are open now comes to
 	opened atomic.Int32
 
 	mu   sync.Mutex
@@ -35,11 +39,14 @@ func (s *server) said() []string {
 
 func (s *server) Connect(context.Context) (driver.Conn, error) {
 	s.opened.Add(1)
-	return connection{s}, nil
+	return connection{s, s.broken.Load()}, nil
 }
 func (s *server) Driver() driver.Driver { return nil }
 
-type connection struct{ *server }
+type connection struct {
+	*server
+	bornAfter *error
+}
 
 func (c connection) wait(ctx context.Context) error {
 	select {
@@ -49,6 +56,9 @@ func (c connection) wait(ctx context.Context) error {
 	}
 	if c.fails.Load() {
 		return errors.New("gone away")
+	}
+	if broken := c.broken.Load(); broken != c.bornAfter {
+		return *broken
 	}
 	return nil
 }
@@ -201,6 +211,49 @@ func TestTheReservedConnectionIsOpenedAnewAfterItBroke(t *testing.T) {
 	}
 	s.fails.Store(false)
 	use(t, reserved, pool, 2)
+}
+
+// sqlState is an error as pgx and lib/pq have it.
+type sqlState string
+
+func (s sqlState) Error() string    { return "FATAL (SQLSTATE " + string(s) + ")" }
+func (s sqlState) SQLState() string { return string(s) }
+
+func TestAStatementOverAReservedConnectionThatBrokeWhileItWasIdleIsSentAgain(t *testing.T) {
+	for _, err := range []error{
+		driver.ErrBadConn, io.EOF, fmt.Errorf("read: %w", io.ErrUnexpectedEOF), errors.New("invalid connection"), &net.OpError{Op: "write", Err: syscall.EPIPE},
+		errors.New("Error 4031 (HY000): The client was disconnected by the server because of inactivity."), sqlState("57P05"),
+	} {
+		s := &server{}
+		pool := sql.OpenDB(s)
+		defer pool.Close()
+		reserved, release := storeOn(pool).Reserve()
+		defer release()
+		use(t, reserved, pool, 0)
+		s.broken.Store(&err)
+		use(t, reserved, pool, 0)
+		again := err
+		s.broken.Store(&again)
+		if _, err := reserved.ReleaseLease(t.Context(), "job-1", "me", 0); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAStatementThatWasRefusedIsNotSentAgain(t *testing.T) {
+	for _, err := range []error{errors.New("Error 1205 (HY000): Lock wait timeout exceeded"), sqlState("40001"), context.DeadlineExceeded} {
+		s := &server{}
+		pool := sql.OpenDB(s)
+		defer pool.Close()
+		reserved, release := storeOn(pool).Reserve()
+		defer release()
+		use(t, reserved, pool, 0)
+		s.broken.Store(&err)
+		before := len(s.said())
+		if _, got := reserved.exec(t.Context(), "UPDATE"); !errors.Is(got, err) || len(s.said()) != before+1 {
+			t.Errorf("%v, after %d statements", got, len(s.said())-before)
+		}
+	}
 }
 
 func TestTheReservedConnectionIsInUTCAndNeverGoesBackToThePool(t *testing.T) {

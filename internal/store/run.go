@@ -45,13 +45,13 @@ type Standing struct {
 // Standings reads how rows stand. Those that are gone are not in the result.
 func (s *Store) Standings(ctx context.Context, ids []uint64) ([]Standing, error) {
 	args := s.arguments()
-	rows, err := read(ctx, s, each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term, &r.Attempts, &r.Changes} }), fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes FROM %s %s WHERE %s",
-		s.jobs, s.byPrimary, args.in(s, ids)), args.list...)
+	rows, err := read(ctx, s, each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term, &r.Attempts, &r.Changes} }), s.fromPrimary(fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes FROM %s %s WHERE %s",
+		s.jobs, s.byPrimary, args.in(s, ids))), args.list...)
 	return rows, wrap("read how jobs stand", err)
 }
 
 // Paused reads which job types are paused.
 func (s *Store) Paused(ctx context.Context) ([]int32, error) {
-	types, err := read(ctx, s, column[int32], fmt.Sprintf("SELECT job_type FROM %s WHERE paused_at IS NOT NULL", s.types))
+	types, err := read(ctx, s, column[int32], s.fromPrimary(fmt.Sprintf("SELECT job_type FROM %s WHERE paused_at IS NOT NULL", s.types)))
 	return types, wrap("read paused types", err)
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -48,7 +50,7 @@ func (s *Store) execute(ctx context.Context, query string, args ...any) (result 
 		result, err = execOn(ctx, db, query, args...)
 		return err
 	})
-	return result, remedied(err)
+	return result, s.explain(remedied(err))
 }
 
 func execOn(ctx context.Context, db DB, query string, args ...any) (sql.Result, error) {
@@ -70,7 +72,7 @@ func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, erro
 		got, err = readOn(ctx, db, collect, query, args...)
 		return err
 	})
-	return got, remedied(err)
+	return got, s.explain(remedied(err))
 }
 
 func readOn[T any](ctx context.Context, db DB, collect func(*sql.Rows) (T, error), query string, args ...any) (T, error) {
@@ -136,13 +138,22 @@ func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
 	if !s.commits {
 		return statement(s.db)
 	}
+	sendAndCommit := func(conn *sql.Conn) (struct{}, error) {
+		err := statement(handle{conn})
+		if err == nil {
+			_, err = conn.ExecContext(ctx, "COMMIT")
+		}
+		return struct{}{}, err
+	}
+	if own, ok := s.db.(*ownConn); ok && !own.given {
+		_, err := resend(ctx, own, sendAndCommit)
+		return err
+	}
 	conn, giveBack, err := s.db.(lender).lend(ctx)
 	if err != nil {
 		return err
 	}
-	if err = statement(handle{conn}); err == nil {
-		_, err = conn.ExecContext(ctx, "COMMIT")
-	}
+	_, err = sendAndCommit(conn)
 	giveBack(err)
 	return err
 }
@@ -168,6 +179,11 @@ func (s *Store) onOneSession(ctx context.Context, act func(*Store) error) error 
 // Through is the store on another handle to the same database, a transaction's for example. Where sessions do not commit by
 // themselves, a pool of connections gets a transaction for each statement; other handles are in the caller's.
 func (s *Store) Through(h Handle) *Store {
+	if many, ok := h.(DB); ok {
+		if primary, ok := Primary(many).(Handle); ok {
+			h = primary
+		}
+	}
 	through := &Store{db: handle{h}, dialect: s.dialect, tables: s.tables}
 	if conns, ok := h.(connPool); ok && s.commits {
 		through.db, through.commits = pool{handle{h}, conns}, true
@@ -196,6 +212,25 @@ func isDeadlock(err error) bool {
 		return with.SQLState() == "40P01"
 	}
 	return strings.Contains(err.Error(), "Error 1213 ")
+}
+
+// isBroken: the connection is no more, and whether the statement took effect is not known. go-sql-driver has an error of
+// its own for that, and pgx and lib/pq those of the network; a server that closes a connection may say so first (57P01 to
+// 57P05).
+func isBroken(err error) bool {
+	var network *net.OpError
+	var refused interface{ SQLState() string }
+	switch {
+	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return true
+	case errors.As(err, &network):
+		return !network.Timeout()
+	case errors.As(err, &refused):
+		return strings.HasPrefix(refused.SQLState(), "57P")
+	}
+	text := err.Error()
+	return text == "invalid connection" || strings.HasSuffix(text, "conn closed") ||
+		strings.HasPrefix(text, "Error 4031 ") || strings.HasPrefix(text, "Error 1927 ") // a server that closes an idle one says so
 }
 
 // Plain is the store on the same handle, by the methods without a context alone: a handle that embeds a *sql.DB may have

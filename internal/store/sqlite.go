@@ -23,12 +23,14 @@ var sqlite = dialect{
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",
 
-	insertNew: "INSERT OR IGNORE INTO",
-	addMany:   addByValues,
+	insertNew:    "INSERT OR IGNORE INTO",
+	addMany:      addByValues,
+	addScheduled: addScheduledAtOnce,
 
 	byPrimary:  "NOT INDEXED",
 	byDue:      "INDEXED BY async_job_due",
 	byKey:      "INDEXED BY async_job_key",
+	latest:     "%s",
 	idIn:       inSpan,
 	integer:    "CAST(%s AS INTEGER)",
 	atOnce:     "start_time = 0",

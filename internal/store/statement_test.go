@@ -159,6 +159,22 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 	}
 }
 
+func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
+	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
+	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "MarkedRows", "Standings", "Paused", "Schedule", "FirstOfKeys",
+		"JobsOfKey", "InState", "GivenUpJobs", "Retry", "AddUnlessThere", "Columns", "Indexes"} {
+		for _, d := range []dialect{mysql, mariadb, postgres} {
+			for _, s := range sentBy(t, d, verbs[name]) {
+				read := regexp.MustCompile(`^(SELECT|WITH)\b`).MatchString(s.text)
+				if locking := strings.HasSuffix(s.text, " FOR UPDATE"); read && !(locking && (d.name == "PostgreSQL" || usual.MatchString(s.text))) {
+					t.Errorf("%s to %s is read from a replica: %s", name, d.name, s.text)
+				}
+			}
+		}
+	}
+}
+
 func TestTheMarkLooksAtTheOldTermBeforeItSetsItsOwn(t *testing.T) {
 	for _, verb := range []string{"Mark", "FailLost"} {
 		text := sentBy(t, mysql, verbs[verb])[0].text

@@ -30,15 +30,17 @@ const waiting = pending + " AND term = 0"
 // and without a lock on the place of a key that nobody has, where others may be about to add it.
 func (s *Store) JobsOfKey(ctx context.Context, jobType int32, key string, state State) ([]uint64, error) {
 	args := s.arguments()
-	ids, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE job_key = %s AND job_type = %s AND %s ORDER BY id",
-		s.jobs, s.byKey, args.value(key), args.value(jobType), conditions[state]), args.list...)
+	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE job_key = %s AND job_type = %s AND %s",
+		s.jobs, s.byKey, args.value(key), args.value(jobType), conditions[state])), args.list...)
+	slices.Sort(ids)
 	return ids, wrap("find the jobs of the key", err)
 }
 
 // InState reads which of the rows are in the state.
 func (s *Store) InState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
 	args := s.arguments()
-	found, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id", s.jobs, s.byPrimary, args.in(s, ids), conditions[state]), args.list...)
+	found, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s", s.jobs, s.byPrimary, args.in(s, ids), conditions[state])), args.list...)
+	slices.Sort(found)
 	return found, wrap("state of jobs", err)
 }
 
@@ -155,7 +157,7 @@ func (s *Store) borneKeys(ctx context.Context, rows []keyed) (map[typedKey]bool,
 		return nil, nil
 	}
 	list, err := read(ctx, s, each(func(k *typedKey) []any { return []any{&k.jobType, &k.key} }),
-		fmt.Sprintf("SELECT job_type, job_key FROM %s %s WHERE job_key IN (%s) AND unique_in IS NOT NULL", s.jobs, s.byKey, strings.Join(places, ", ")), args.list...)
+		s.fromPrimary(fmt.Sprintf("SELECT job_type, job_key FROM %s %s WHERE job_key IN (%s) AND unique_in IS NOT NULL", s.jobs, s.byKey, strings.Join(places, ", "))), args.list...)
 	borne := make(map[typedKey]bool, len(list))
 	for _, k := range list {
 		borne[k] = true
@@ -171,8 +173,9 @@ func (s *Store) GivenUpJobs(ctx context.Context, jobType int32, cancelled bool, 
 		statuses = "2, 5"
 	}
 	args := s.arguments()
-	ids, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE job_type = %d AND job_status IN (%s) AND update_time >= %s AND update_time < %s AND id > %s ORDER BY id LIMIT %s",
-		s.jobs, s.byDue, jobType, statuses, args.number(from), args.number(to), args.id(after), args.number(int64(limit))), args.list...)
+	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE job_type = %d AND job_status IN (%s) AND update_time >= %s AND update_time < %s AND id > %s ORDER BY id LIMIT %s",
+		s.jobs, s.byDue, jobType, statuses, args.number(from), args.number(to), args.id(after), args.number(int64(limit)))), args.list...)
+	slices.Sort(ids)
 	return ids, wrap("jobs to retry", err)
 }
 

@@ -36,6 +36,18 @@ type Store struct {
 	tables
 	reading, writing turn
 	commits          bool // sessions do not commit by themselves
+	advice           *advice
+}
+
+// Primary is the handle to use of one that has several databases behind it, as bxcodec/dbresolver has, and may read from
+// any of them: its first primary. Other handles are returned as they are.
+func Primary(db DB) DB {
+	if many, ok := db.(interface{ PrimaryDBs() []*sql.DB }); ok && !NoHandle(db) {
+		if primaries := many.PrimaryDBs(); len(primaries) > 0 {
+			return primaries[0]
+		}
+	}
+	return db
 }
 
 // NoHandle reports whether a handle is nil, or an interface with a nil pointer inside.
@@ -49,14 +61,16 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	if NoHandle(db) {
 		return nil, errors.New("the handle is nil; pass your *sql.DB")
 	}
+	db = Primary(db)
 	d, err := dialectOf(ctx, db)
 	if err != nil {
+		err, _ = explained(err)
 		return nil, fmt.Errorf("database version: %w", err)
 	}
 	if d.oneWriter && strings.Contains(prefix, ".") {
 		return nil, fmt.Errorf("table prefix %q: %s has no schemas; use a prefix without a dot", prefix, d.name)
 	}
-	s := &Store{db: db, dialect: d.named(prefix), tables: named(prefix)}
+	s := &Store{db: db, dialect: d.named(prefix), tables: named(prefix), advice: &advice{}}
 	if d.oneWriter {
 		// Waiting for its turn, the database's own code sleeps ever longer; waiting here, we are called.
 		s.writing = newTurn()

@@ -43,15 +43,15 @@ func CheckPrefix(prefix string) error {
 
 // Columns and Indexes read the names of what a table has; none: there is no such table.
 func (s *Store) Columns(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s, column[string], fmt.Sprintf(s.columnsOf, table))
+	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf(s.columnsOf, table)))
 	return names, wrap("columns of "+table, err)
 }
 
 func (s *Store) Indexes(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s, column[string], fmt.Sprintf(s.indexesOf, table))
+	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf(s.indexesOf, table)))
 	return names, wrap("indexes of "+table, err)
 }
 
 // LockWait returns the statements that let a session wait a second for the lock of a table, and no longer, and that take
-// it back. None: the database does not wait.
+// it back. Without the second, the first holds for a transaction; without both, the database does not wait.
 func (s *Store) LockWait() (short, usual string) { return s.impatient, s.patient }
