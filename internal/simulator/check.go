@@ -250,7 +250,9 @@ func (j *judge) noteLoss(h *history, c change) {
 	}
 	h.mark.taken = time.Now()
 	if c.before.Term != 0 {
-		h.losses = append(h.losses, &loss{h.mark, j.actor})
+		l := &loss{h.mark, j.actor}
+		h.losses = append(h.losses, l)
+		j.expectLossLogged(h, l)
 	}
 }
 

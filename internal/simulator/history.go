@@ -139,6 +139,23 @@ func (j *judge) expectLog(h *history) {
 	}
 }
 
+// expectLossLogged expects that the log has a row about a loss soon, whatever the job does meanwhile.
+func (j *judge) expectLossLogged(h *history, l *loss) {
+	const within = 2 * time.Second
+	time.AfterFunc(within, func() {
+		w := j.world
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !j.healthy(l.noticed) || w.weather.slow+w.weather.stray > 0 || len(w.locked) > 0 || l.noticed.link.dead() || j.twoHolders() {
+			return
+		}
+		j.saw["loss logged in time"]++
+		if _, there := w.table.attempts[attemptKey{h.id, l.attempt, l.term}]; !there && !h.gone {
+			j.accuse("%s: %v after instance %d counted attempt %d of term %d as lost, the log has no row about it", h.name(), within, l.noticed.number, l.attempt, l.term)
+		}
+	})
+}
+
 // unlikely says what speaks against a row of the log.
 func (h *history) unlikely(key attemptKey, outcome string) string {
 	lost := slices.ContainsFunc(h.losses, func(l *loss) bool { return l.attempt == key.attempt && l.term == key.term })

@@ -171,7 +171,11 @@ func (l *link) stray(v verb, d *dice) time.Duration {
 	default:
 		return 0
 	}
-	if !d.chance(w.weather.stray) {
+	chance := w.weather.stray
+	if v == unmarkJobs { // there are few
+		chance *= 4
+	}
+	if !d.chance(chance) {
 		return 0
 	}
 	if v == markJobs {

@@ -35,17 +35,23 @@ func (p *plan) drawSteering(d *dice) {
 	for range d.upTo(5) {
 		p.drawLock(d, moment())
 	}
+	for range d.upTo(3) {
+		p.drawLockedThenPaused(d, moment())
+	}
+	if w.long {
+		p.drawTransaction(d, moment()/4, 3+d.upTo(10), 0)
+	}
 	if w.gentle {
 		return
 	}
 	lock := p.longestLock()
-	for range d.upTo(4) {
+	for range d.upTo(5) {
 		at, among := moment(), d.next()
-		switch d.upTo(2) {
-		case 0: // beyond its lease; so its successor has read the rows, and waits for a worker
+		switch d.upTo(3) {
+		case 0, 1: // beyond its lease; so its successor has read the rows, and waits for a worker
 			for_ := d.between(lock, 5*lock/2)
 			p.at(at, func(w *world) { w.freeze(w.holder(among), for_) }, "freeze a holder for %v", for_)
-		case 1:
+		case 2:
 			p.at(at, func(w *world) {
 				if i := w.holder(among); i != nil {
 					w.kill(i)
@@ -81,6 +87,26 @@ func (p *plan) drawLock(d *dice, at time.Duration) {
 	p.at(at, func(w *world) { w.lock(among, marked, for_) }, "lock a row for %v", for_)
 }
 
+// drawLockedThenPaused draws that business code adds jobs and holds one of them locked; that the type is paused while its
+// mark waits, and the lock goes when nothing is to start any more.
+func (p *plan) drawLockedThenPaused(d *dice, at time.Duration) {
+	jobType := int32(1 + d.upTo(len(p.configs)))
+	orders := make([]*order, 1+d.upTo(3))
+	for i := range orders {
+		orders[i] = p.drawOrder(d, false)
+		orders[i].due, orders[i].old, orders[i].ignored, orders[i].row.JobType = 0, 0, false, jobType
+		orders[i].row.Status = 0
+	}
+	for_ := d.between(time.Second, 2900*time.Millisecond)
+	p.at(at, func(w *world) {
+		w.insert(orders).commit(true)
+		w.lockRow(orders[0].history, for_)
+	}, "insert %s to %s, and lock the first for %v", orders[0].label, orders[len(orders)-1].label, for_)
+	at = min(p.calmAt, at+d.between(time.Millisecond, 200*time.Millisecond))
+	p.at(at, func(w *world) { w.pause(jobType, true) }, "pause type %d", jobType)
+	p.at(min(p.calmAt, at+for_+d.between(time.Millisecond, time.Second)), func(w *world) { w.pause(jobType, false) }, "resume type %d", jobType)
+}
+
 func (w *world) pause(jobType int32, paused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,8 +140,14 @@ func (w *world) retry(h *history) {
 // lock lets a row be held by business code: whoever writes it waits.
 func (w *world) lock(among uint64, marked bool, for_ time.Duration) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	h := w.judge.oneOf(among, func(h *history) bool { return (h.mark != nil) == marked })
+	w.mu.Unlock()
+	w.lockRow(h, for_)
+}
+
+func (w *world) lockRow(h *history, for_ time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if h != nil {
 		w.trace.add(event{what: "is locked", about: about{ids: []uint64{h.id}, note: fmt.Sprintf("%s for %v", h.order.label, for_)}})
 		w.locked[h.id] = time.Now().Add(min(for_, time.Until(w.calmAt())))
