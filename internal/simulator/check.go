@@ -444,7 +444,7 @@ func (j *judge) expectTime(r *run) {
 // tooOld reports whether FirstPullDay leaves a job alone, if it is there when an instance starts.
 func (j *judge) tooOld(h *history) bool {
 	days := j.configOf(h.order.row.JobType).FirstPullDay
-	return days > 0 && h.order.old > days && h.order.due <= 0
+	return days > 0 && h.order.old > days && h.order.due <= 0 && h.putBacks == 0 // which is due anew
 }
 
 func (j *judge) configOf(jobType int32) *queue_job.Config {
