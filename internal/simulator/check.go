@@ -88,23 +88,24 @@ type loss struct {
 
 // run is one run of a handler.
 type run struct {
-	history *history
-	ctx     context.Context
-	nth     int // from 1
-	by      *instance
-	jobType int32
-	term    int64
-	suspect bool
-	began   time.Time
-	attempt int
-	mark    *mark // under which it was started; nil: there is none
-	over    bool  // it has ended, or its process has
-	ended   bool
-	verdict verdict
-	logged  bool // the log is to have a row about it, if it is written
-	written int  // outcomes that the table took
-	wrote   queue_job.JobStatus
-	told    []told
+	history   *history
+	ctx       context.Context
+	nth       int // from 1
+	by        *instance
+	jobType   int32
+	term      int64
+	suspect   bool
+	began     time.Time
+	attempt   int
+	mark      *mark // under which it was started; nil: there is none
+	over      bool  // it has ended, or its process has
+	ended     bool
+	verdict   verdict
+	logged    bool // the log is to have a row about it, if it is written
+	completed bool // by its handler's own transaction
+	written   int  // outcomes that the table took
+	wrote     queue_job.JobStatus
+	told      []told
 }
 
 // told is what OnFinished was told about a run.
@@ -178,6 +179,9 @@ func (j *judge) changed(c change) {
 		return
 	case retryJob:
 		j.retriedByHand(h, c)
+		return
+	case completeJob:
+		j.completed(h)
 		return
 	case byHand:
 		h.byHand = true

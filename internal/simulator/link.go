@@ -39,6 +39,8 @@ const (
 	reschedule     verb = "reschedule"
 	cancelJob      verb = "cancel"
 	retryJob       verb = "retry"
+	completeJob    verb = "complete"
+	commitJob      verb = "commit complete"
 )
 
 var (

@@ -47,7 +47,7 @@ func (p *plan) drawSteering(d *dice) {
 	lock := p.longestLock()
 	for range d.upTo(5) {
 		at, among := moment(), d.next()
-		switch d.upTo(3) {
+		switch d.upTo(4) {
 		case 0, 1: // beyond its lease; so its successor has read the rows, and waits for a worker
 			for_ := d.between(lock, 5*lock/2)
 			p.at(at, func(w *world) { w.freeze(w.holder(among), for_) }, "freeze a holder for %v", for_)
@@ -58,6 +58,14 @@ func (p *plan) drawSteering(d *dice) {
 					time.AfterFunc(lock/2+time.Duration(among%uint64(lock)), func() { w.start(i.place) })
 				}
 			}, "kill a holder")
+		case 3: // while handlers wait for their commits
+			patience := d.between(time.Millisecond, time.Second)
+			p.at(at, func(w *world) {
+				if i := w.holder(among); i != nil {
+					w.stop(i.place, patience)
+					time.AfterFunc(3*time.Second+patience, func() { w.start(i.place) })
+				}
+			}, "stop a holder with a patience of %v", patience)
 		}
 	}
 }
@@ -119,7 +127,7 @@ func (w *world) cancel(among uint64, begun bool) *history {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.judge.oneOf(among, func(h *history) bool {
-		return h.mark != nil && (h.mark.run != nil && !h.mark.run.over) == begun && h.order.old == 0
+		return h.mark != nil && (h.mark.run != nil && !h.mark.run.over) == begun && h.order.old == 0 && !w.locked[h.id].After(time.Now())
 	})
 	if h != nil {
 		w.trace.add(event{what: "cancels", about: about{ids: []uint64{h.id}, note: h.order.label}})
@@ -160,7 +168,7 @@ func (w *world) lockedUntil(v verb, ids []uint64) (until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch v {
-	case markJobs, unmarkJobs, finish, putBack, failLost:
+	case markJobs, unmarkJobs, finish, putBack, failLost, completeJob:
 		for _, id := range ids {
 			if at := w.locked[id]; at.After(until) {
 				until = at

@@ -349,7 +349,7 @@ func (i *instance) start() *engine.Engine {
 	for {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
-			return engine.Tables{Jobs: i.link, Leases: i.link, Close: func() {}}, nil
+			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Close: func() {}}, nil
 		}
 		e, err := engine.Start(ctx, opened, i.configs(), journal{i})
 		cancel()
@@ -410,6 +410,12 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 	}
 	if b.heeds && ctx.Err() != nil {
 		b.ends = endsInError
+	} else if c := i.link.drawCompletion(run); c != nil && b.ends == endsWell {
+		if err := c.complete(ctx, job); i.link.dead() {
+			return errKilled
+		} else if err != nil {
+			b.ends = endsInError
+		}
 	}
 	job.Status = b.ends.status()
 	i.world.judge.ended(run, cfg, job, &b, ctx.Err() != nil)
