@@ -174,6 +174,8 @@ func (j *judge) changed(c change) {
 	case reschedule:
 		h.due = c.after.Due
 		return
+	case setPriority:
+		return
 	case cancelJob:
 		j.cancelled(h)
 		return

@@ -39,6 +39,7 @@ const (
 	reschedule     verb = "reschedule"
 	cancelJob      verb = "cancel"
 	retryJob       verb = "retry"
+	setPriority    verb = "set priority"
 	completeJob    verb = "complete"
 	commitJob      verb = "commit complete"
 )

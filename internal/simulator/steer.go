@@ -35,6 +35,10 @@ func (p *plan) drawSteering(d *dice) {
 	for range d.upTo(5) {
 		p.drawLock(d, moment())
 	}
+	for range d.upTo(6) {
+		among, priority := d.next(), int32(d.upTo(4))-1
+		p.at(moment(), func(w *world) { w.prioritise(among, priority) }, "give a job the priority %d", priority)
+	}
 	for range d.upTo(3) {
 		p.drawLockedThenPaused(d, moment())
 	}
@@ -145,6 +149,16 @@ func (w *world) retry(h *history) {
 	}
 }
 
+// prioritise gives a job another priority, in flight or not.
+func (w *world) prioritise(among uint64, priority int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.judge.oneOf(among, func(h *history) bool { return !w.locked[h.id].After(time.Now()) }); h != nil {
+		w.trace.add(event{what: "changes", about: about{ids: []uint64{h.id}, note: h.order.label}})
+		w.table.SetPriority(h.id, priority)
+	}
+}
+
 // lock lets a row be held by business code: whoever writes it waits.
 func (w *world) lock(among uint64, marked bool, for_ time.Duration) {
 	w.mu.Lock()
@@ -223,6 +237,18 @@ func (t *Table) Cancel(id uint64) {
 	defer t.mu.Unlock()
 	if j := t.find(id); j != nil && j.pending() {
 		t.write([]*Job{j}, change{verb: cancelJob}, func(j *Job) { j.setStatus(int32(queue_job.JobStatusCancelled)) })
+	}
+}
+
+// SetPriority gives a pending row another priority, as queue_job does.
+func (t *Table) SetPriority(id uint64, priority int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j := t.find(id); j != nil && j.pending() {
+		t.write([]*Job{j}, change{verb: setPriority}, func(j *Job) {
+			j.Priority = priority
+			j.Changes++
+		})
 	}
 }
 
