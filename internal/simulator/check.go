@@ -101,9 +101,9 @@ type run struct {
 	over      bool  // it has ended, or its process has
 	ended     bool
 	verdict   verdict
-	logged    bool // the log is to have a row about it, if it is written
-	completed bool // by its handler's own transaction
-	written   int  // outcomes that the table took
+	logged    bool      // the log is to have a row about it, if it is written
+	completed time.Time // by its handler's own transaction
+	written   int       // outcomes that the table took
 	wrote     queue_job.JobStatus
 	told      []told
 }

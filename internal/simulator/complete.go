@@ -120,7 +120,7 @@ func (j *judge) completed(h *history) {
 	if r := h.mark.run; r == nil {
 		j.accuse("%s was completed by a run that did not begin", h.name())
 	} else {
-		r.completed, r.wrote = true, queue_job.JobStatusSuccess
+		r.completed, r.wrote = time.Now(), queue_job.JobStatusSuccess
 		r.written++
 	}
 	h.mark = nil

@@ -116,7 +116,7 @@ func (j *judge) expectLog(h *history) {
 	}
 	for _, r := range h.runs {
 		key := attemptKey{h.id, r.attempt, r.term}
-		if r.logged && !r.completed && r.written > 0 && r.by.hadTime() {
+		if r.logged && r.completed.IsZero() && r.written > 0 && r.by.hadTime() {
 			j.saw["logged run"]++
 			if _, there := rows[key]; !there {
 				j.accuse("%s: the log has no row about attempt %d of term %d, which came to %v", h.name(), r.attempt, r.term, r.verdict.status)
@@ -169,7 +169,7 @@ func (h *history) unlikely(key attemptKey, outcome string) string {
 		return "there was no such run"
 	case !h.runs[i].ended:
 		return "it never ended"
-	case h.runs[i].completed:
+	case !h.runs[i].completed.IsZero():
 		return "its handler completed the job"
 	case !h.runs[i].logged:
 		return "it came to " + h.runs[i].verdict.status.String()
@@ -219,13 +219,15 @@ func (j *judge) expectTold() {
 func (j *judge) expectTruth(r *run, f told) {
 	name := r.history.name()
 	switch {
-	case r.completed && f.Status != queue_job.JobStatusSuccess:
+	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess && (f.at.Before(r.completed) || r.by.outOfReachSince(r.completed)):
+		j.saw["told before the commit"]++ // which nobody can know
+	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess:
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had completed the job", r.attempt, name, f.Status)
 	case f.Dropped && r.written > 0:
 		j.accuse("OnFinished was told that attempt %d of %s is dropped, and it was written", r.attempt, name)
 	case f.Dropped:
 		j.saw["told as dropped"]++
-	case f.Status != r.verdict.status && !r.completed:
+	case f.Status != r.verdict.status && r.completed.IsZero():
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; it was %v", r.attempt, name, f.Status, r.verdict.status)
 	case r.written > 0 && r.wrote != f.Status:
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; the table has %v", r.attempt, name, f.Status, r.wrote)
@@ -345,7 +347,7 @@ func (j *judge) expectNotPaused(r *run) {
 		return
 	}
 	j.saw["run of a paused type"]++
-	if h := j.heard[looker{r.by, r.jobType}]; h != nil && h.pause == p && time.Since(h.at) > heedSlack && !r.by.frozenSince(h.at) {
+	if h := j.heard[looker{r.by, r.jobType}]; h != nil && h.pause == p && time.Since(h.at) > heedSlack && !r.by.outOfReachSince(h.at) {
 		j.accuse("a run of %s begins %v after instance %d has heard that type %d is paused", r.history.name(), time.Since(h.at), r.by.number, r.jobType)
 	} else if since := time.Since(p.since); since > heedWithin+heedSlack && j.healthy(r.by) {
 		j.accuse("a run of %s begins %v after type %d was paused", r.history.name(), since, r.jobType)

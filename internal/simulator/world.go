@@ -297,11 +297,12 @@ func (i *instance) struckAt() time.Time {
 	return time.Now()
 }
 
-// frozenSince reports whether the instance has been frozen after a moment.
-func (i *instance) frozenSince(moment time.Time) bool {
-	i.link.mu.Lock()
-	defer i.link.mu.Unlock()
-	return i.link.frozenUntil.After(moment)
+// outOfReachSince reports whether the instance has been frozen or cut off after a moment.
+func (i *instance) outOfReachSince(moment time.Time) bool {
+	l := i.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.frozenUntil.After(moment) || l.noWayUntil.After(moment) || l.noBackUntil.After(moment) || l.stormUntil.After(moment)
 }
 
 // order tells the instance to stop.
