@@ -101,6 +101,7 @@ type run struct {
 	over      bool  // it has ended, or its process has
 	ended     bool
 	verdict   verdict
+	completes bool      // its handler does, or tries to
 	logged    bool      // the log is to have a row about it, if it is written
 	completed time.Time // by its handler's own transaction
 	written   int       // outcomes that the table took
@@ -328,7 +329,7 @@ func (j *judge) settled(h *history, c change) {
 		switch {
 		case m.run == nil || !m.run.ended:
 			j.accuse("%s of %s, whose run has not ended", c.verb, h.name())
-		case m.run.verdict != wrote:
+		case m.run.verdict != wrote && !m.run.inDoubt(wrote):
 			j.accuse("%s was settled as %v; its run came to %v", h.name(), wrote, m.run.verdict)
 		}
 	}

@@ -412,6 +412,7 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 	if b.heeds && ctx.Err() != nil {
 		b.ends = endsInError
 	} else if c := i.link.drawCompletion(run); c != nil && b.ends == endsWell {
+		run.completes = true
 		if err := c.complete(ctx, job); i.link.dead() {
 			return errKilled
 		} else if err != nil {
