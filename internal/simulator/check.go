@@ -438,7 +438,7 @@ func (j *judge) expectTime(r *run) {
 	h, w := r.history, j.world.weather
 	slack := 0.002
 	if h.putBacks > 0 {
-		slack += 2 * w.latency.Seconds()
+		slack += 2 * (w.latency + w.sluggish).Seconds()
 	}
 	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && !w.edited {
 		j.accuse("a run of %s %.3f s before it is due", h.name(), early)

@@ -39,11 +39,11 @@ func (h *history) unstarted(except *mark) (n int) {
 	return n
 }
 
-// aimAt returns the marks that stand on rows.
-func (j *judge) aimAt(ids []uint64) aim {
+// aimAt returns the marks of an instance that stand on rows.
+func (j *judge) aimAt(by *instance, about about) aim {
 	a := aim{}
 	for _, h := range j.histories {
-		if h.committed && !h.gone && h.mark != nil && slices.Contains(ids, h.id) {
+		if h.committed && !h.gone && h.mark != nil && h.mark.by == by && h.mark.term == about.term && slices.Contains(about.ids, h.id) {
 			a[h.id] = h.mark
 		}
 	}
@@ -247,7 +247,7 @@ func (r *run) inDoubt(v verdict) bool {
 // healthy reports whether an instance could look as often as it wants to.
 func (j *judge) healthy(i *instance) bool {
 	w := j.world.weather
-	return w.refused+w.broken == 0 && !i.struck.Load()
+	return w.refused+w.broken == 0 && w.sluggish == 0 && !i.struck.Load()
 }
 
 func later(a, b time.Time) time.Time {
@@ -303,6 +303,32 @@ func (j *judge) expectNotCancelled(r *run) {
 		j.accuse("a run of %s begins %v after it was cancelled", r.history.name(), since)
 	}
 	j.expectEnds(r)
+}
+
+// expectProgress expects that jobs have begun for a while, if there are some that wait.
+func (j *judge) expectProgress(lately time.Duration) {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.ContainsFunc(w.instances, func(i *instance) bool { return i.up && !i.ending.Load() && time.Since(i.since) > lately+5*time.Second }) {
+		return
+	}
+	for _, cfg := range w.plan.configs {
+		waits, began := false, false
+		for _, h := range j.histories {
+			if h.order.row.JobType != cfg.JobType {
+				continue
+			}
+			waits = waits || j.required(h) && !h.final && h.due < j.now()-lately.Seconds() && time.Since(h.since) > lately
+			began = began || slices.ContainsFunc(h.runs, func(r *run) bool { return time.Since(r.began) < lately || !r.over })
+		}
+		if waits {
+			j.saw["flow through slow tables"]++
+		}
+		if waits && !began {
+			j.accuse("jobs of type %d wait, and none has begun for %v; each statement takes %v on its way", cfg.JobType, lately, w.weather.sluggish)
+		}
+	}
 }
 
 // pause is one of a type, until it is resumed.

@@ -120,6 +120,11 @@ func (l *link) fate(v verb, about about) (f fate) {
 	if l.inARow[v]++; !f.refused && !f.broken {
 		l.inARow[v] = 0
 	}
+	switch v {
+	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease:
+	default:
+		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
+	}
 	f.stray = l.stray(v, throw(w.seed, 7, uint64(l.instance.number), hash(string(v)), kind.key, l.sent[kind]))
 	slow := w.weather.slow
 	if time.Now().Before(l.stormUntil) {
@@ -375,7 +380,7 @@ func (l *link) aim(v verb, about about) aim {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.judge.aimAt(about.ids)
+	return w.judge.aimAt(l.instance, about)
 }
 
 // about is what the trace says of a statement.

@@ -46,6 +46,9 @@ func (p *plan) drawSteering(d *dice) {
 		p.drawTransaction(d, moment()/4, 3+d.upTo(10), 0)
 	}
 	if w.gentle {
+		if d.chance(60) {
+			p.drawSluggish(d)
+		}
 		return
 	}
 	lock := p.longestLock()
@@ -72,6 +75,15 @@ func (p *plan) drawSteering(d *dice) {
 			}, "stop a holder with a patience of %v", patience)
 		}
 	}
+}
+
+// drawSluggish draws that the tables of jobs are slow for a while, and all else is well: then jobs are slow, and go on.
+func (p *plan) drawSluggish(d *dice) {
+	const for_ = 20 * time.Second
+	p.weather.sluggish = d.between(100*time.Millisecond, 800*time.Millisecond)
+	p.drawTransaction(d, p.calmAt, 20+d.upTo(20), 0)
+	p.calmAt += for_
+	p.at(p.calmAt-time.Millisecond, func(w *world) { w.judge.expectProgress(for_ - 8*time.Second) }, "slow tables have been slow for %v", for_)
 }
 
 func (p *plan) drawPause(d *dice, at time.Duration) {
