@@ -33,9 +33,9 @@ var (
 
 // Run is what a job's run writes through; its methods carry the contracts.
 type Run interface {
-	SetProgress(ctx context.Context, id uint64, term int64, text string) (ours bool, err error)
-	SetResult(ctx context.Context, id uint64, term int64, text string) (ours bool, err error)
-	FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, status int32) (ours bool, err error)
+	SetProgress(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
+	SetResult(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
+	FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error)
 }
 
 // Through gives the job its way to the table: who runs jobs calls it before the handler. Handlers have no use for it.
@@ -54,12 +54,12 @@ func (j *Job) SetResult(ctx context.Context, text string) error {
 	return j.set(ctx, "result", text, ResultMax, Run.SetResult)
 }
 
-func (j *Job) set(ctx context.Context, what, text string, most int, write func(Run, context.Context, uint64, int64, string) (bool, error)) error {
+func (j *Job) set(ctx context.Context, what, text string, most int, write func(Run, context.Context, uint64, int64, int32, string) (bool, error)) error {
 	err := errNoRunner
 	if n := utf8.RuneCountInString(text); n > most {
 		err = fmt.Errorf("%w: %d characters, the column holds %d", ErrTextTooLong, n, most)
 	} else if j.run != nil {
-		err = ours(write(j.run, ctx, j.Id, j.Term, text))
+		err = ours(write(j.run, ctx, j.Id, j.Term, int32(j.Attempt), text))
 	}
 	if err != nil {
 		return fmt.Errorf("set %s of job %d: %w", what, j.Id, err)
@@ -91,7 +91,7 @@ func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
 		err = fmt.Errorf("%T is no transaction: what it executes is committed by itself; pass the transaction of the handler", tx)
 	} else if j.run != nil {
 		atomic.StoreInt32(&j.completed, 1)
-		err = ours(j.run.FinishThrough(ctx, tx, j.Id, j.Term, int32(JobStatusSuccess)))
+		err = ours(j.run.FinishThrough(ctx, tx, j.Id, j.Term, int32(j.Attempt), int32(JobStatusSuccess)))
 	}
 	if err != nil {
 		return fmt.Errorf("complete job %d: %w", j.Id, err)

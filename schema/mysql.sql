@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   unique_in   int DEFAULT NULL COMMENT 'the job type, if no other such job of it has this key; NULL: others may',
   priority    tinyint NOT NULL DEFAULT 0 COMMENT '2: urgent, 1: high, 0: normal, -1: low',
   max_retries int DEFAULT NULL COMMENT 'NULL: as the job type says; -1: without limit',
-  changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited',
+  changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited, or was unmarked',
   progress    varchar(255) DEFAULT NULL COMMENT 'how far the handler is, in its own words',
   result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about',
   PRIMARY KEY (id),

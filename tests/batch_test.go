@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -39,7 +40,7 @@ func TestABatchOfIdsLocksNoRowButItsOwn(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer tx.Rollback()
-				n, err := s.Through(tx).Mark(t.Context(), c.batch, 1<<31, 0, 9)
+				n, err := s.Through(tx).Mark(t.Context(), c.batch, 1<<31, store.Version{}, 9)
 				if err != nil || n != len(c.batch) {
 					t.Fatal(n, err)
 				}

@@ -88,9 +88,9 @@ func (p *pair) step() {
 	case 2:
 		p.byHand()
 	case 3, 4, 5:
-		changes := p.Int32N(4) / 3
+		read := p.someVersion(ids)
 		createdBy := p.now.Unix() - int64(p.IntN(4)/3)*farAway/2
-		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, createdBy, changes, term) })
+		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, createdBy, read, term) })
 	case 6:
 		p.both("read back", func(t tables) (any, error) {
 			rows, err := t.MarkedRows(p.Context(), ids, term)
@@ -98,16 +98,19 @@ func (p *pair) step() {
 			return slices.Compact(rows), err
 		})
 	case 7:
-		p.both("unmark", func(t tables) (any, error) { return nil, t.UnmarkJobs(p.Context(), ids, term) })
+		marked := p.someVersion(ids)
+		p.both("unmark", func(t tables) (any, error) { return t.UnmarkJobs(p.Context(), ids, marked) })
 	case 8:
-		status := []int32{1, 2, 5}[p.IntN(3)]
-		p.both("finish", func(t tables) (any, error) { return t.Finish(p.Context(), ids, term, status) })
+		status, run := []int32{1, 2, 5}[p.IntN(3)], p.someVersion(ids)
+		p.both("finish", func(t tables) (any, error) { return t.Finish(p.Context(), ids, run.Term, run.Attempts, status) })
 	case 9, 10:
-		status, wait, retried := 3+p.Int32N(2), float64(p.IntN(3))*farAway, p.Int32N(2)
-		p.both("put back", func(t tables) (any, error) { return t.PutBack(p.Context(), ids, term, status, wait, retried) })
+		status, run, wait, retried := 3+p.Int32N(2), p.someVersion(ids), float64(p.IntN(3))*farAway, p.Int32N(2)
+		p.both("put back", func(t tables) (any, error) {
+			return t.PutBack(p.Context(), ids, run.Term, run.Attempts, status, wait, retried)
+		})
 	case 11:
-		lost := p.Int32N(3)
-		p.both("fail lost", func(t tables) (any, error) { return t.FailLost(p.Context(), ids, term, lost) })
+		lost, read := p.Int32N(3), p.someVersion(ids)
+		p.both("fail lost", func(t tables) (any, error) { return t.FailLost(p.Context(), ids, read, term, lost) })
 	case 12, 13:
 		above, gaps, limit := p.someID(), p.someGaps(), 1+p.IntN(20)
 		wanted := []store.Wanted{{From: p.Int32N(3) - 1, Types: types}}
@@ -372,6 +375,26 @@ func (p *pair) someIDs() []uint64 {
 func (p *pair) someTerm() int64 {
 	p.terms += p.Int64N(2)
 	return 1 + max(0, p.terms/10-p.Int64N(4))
+}
+
+// someVersion is mostly that of one of the rows: by chance alone, hardly any would have it.
+func (p *pair) someVersion(ids []uint64) (v store.Version) {
+	rows, err := p.table.Standings(p.Context(), ids)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if len(rows) > 0 {
+		v = rows[p.IntN(len(rows))].Version
+	}
+	switch p.IntN(12) {
+	case 0:
+		v.Term = p.someTerm()
+	case 1:
+		v.Attempts++
+	case 2:
+		v.Changes++
+	}
+	return v
 }
 
 func (p *pair) someGaps() (gaps []store.Gap) {

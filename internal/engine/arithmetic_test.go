@@ -24,7 +24,10 @@ func TestMarksRunAheadOfShortJobsAndHardlyOfLongOnes(t *testing.T) {
 	}{
 		{100, 20 * time.Millisecond, 2 * time.Millisecond, 75, 75, "five marks' worth of finished jobs, and bunches"},
 		{10, 5 * time.Millisecond, 300 * time.Microsecond, 10, 20, "enough for all workers that end at once"},
-		{100, time.Minute, 2 * time.Millisecond, 0, 1, "next to none for long jobs"},
+		{100, time.Minute, 2 * time.Millisecond, 0, 0, "none for long jobs"},
+		{1, 8 * time.Second, 3 * time.Millisecond, 0, 0, "none for long jobs of one worker"},
+		{1, 100 * time.Millisecond, 3 * time.Millisecond, 1, 1, "one that is about to start"},
+		{10, time.Second, 10 * time.Second, 3, 3, "no more than start within a quarter of a second, however slow marks are"},
 		{2000, time.Nanosecond, time.Hour, batchRowsMax, batchRowsMax, "a batch at most"},
 	} {
 		if got := aheadOf(c.workers, c.run, c.mark); got < c.least || got > c.atMost {
@@ -35,7 +38,7 @@ func TestMarksRunAheadOfShortJobsAndHardlyOfLongOnes(t *testing.T) {
 
 func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 	l := lineOf(9)
-	l.cfg.WorkerPoolCapacity, l.runTakes = 10, 5*time.Millisecond
+	l.cfg.WorkerPoolCapacity, l.runTakes, l.ranLast = 10, 5*time.Millisecond, time.Now()
 	const markTakes, ahead = time.Millisecond, 20
 	for _, c := range []struct{ running, ready, want int }{
 		{10, ahead, 0}, {10, ahead/2 + 1, 0}, {10, ahead / 2, ahead / 2}, {10, 0, ahead}, {9, ahead, 0}, {9, ahead / 2, 1 + ahead/2}, {0, 0, 10 + ahead},
@@ -44,6 +47,15 @@ func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 		if got := l.roomForMarks(markTakes); got != c.want {
 			t.Errorf("%d at work and %d ready: room for %d, want %d", c.running, c.ready, got, c.want)
 		}
+	}
+}
+
+func TestNothingIsMarkedAheadOfWorkersThatAreStuck(t *testing.T) {
+	l := lineOf(9)
+	l.cfg.WorkerPoolCapacity, l.runTakes, l.running = 10, 5*time.Millisecond, 10
+	l.ranLast = time.Now().Add(-surplusAfter)
+	if got := l.roomForMarks(time.Millisecond); got != 0 {
+		t.Errorf("room for %d, though no run has ended for a second", got)
 	}
 }
 

@@ -22,25 +22,33 @@ func (l *line) runBatch(batch []*task) {
 	ctx, cancel := context.WithCancelCause(&jobContext{lease.Context(), about})
 	var wanted atomic.Int64
 	wanted.Store(int64(len(batch)))
-	cancelOne := func(cause error) {
-		if wanted.Add(-1) == 0 {
-			cancel(cause)
+	cancelOne := func() context.CancelCauseFunc {
+		var told atomic.Bool
+		return func(cause error) {
+			if !told.Swap(true) && wanted.Add(-1) == 0 {
+				cancel(cause)
+			}
 		}
 	}
-	started, jobs := time.Now(), make([]*queue_job.Job, len(batch)) // the handler's own, to sort as it likes
-	for i, t := range batch {
-		l.begin(t, started, cancelOne)
-		jobs[i] = &t.job
+	started := time.Now()
+	for _, t := range batch {
+		l.begin(t, started, cancelOne())
 	}
-	if !lease.Trusted() {
+	batch = slices.DeleteFunc(batch, func(t *task) bool {
+		if l.mayStart(t) {
+			return false
+		}
+		t.cancel(nil)
+		l.notStarted(t)
+		return true
+	})
+	if len(batch) == 0 {
 		cancel(nil)
-		l.mu.Lock()
-		for _, t := range batch {
-			l.leave(t)
-		}
-		l.mu.Unlock()
-		l.settler.undo(lease, batch...)
 		return
+	}
+	jobs := make([]*queue_job.Job, len(batch)) // the handler's own, to sort as it likes
+	for i, t := range batch {
+		jobs[i] = &t.job
 	}
 	if l.cfg.Timeout > 0 {
 		var stop context.CancelFunc

@@ -14,11 +14,11 @@ import (
 // obliging is a table that does whatever it is told.
 type obliging struct{ Jobs }
 
-func (obliging) Mark(_ context.Context, ids []uint64, _ int64, _ int32, _ int64) (int, error) {
+func (obliging) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _ int64) (int, error) {
 	return len(ids), nil
 }
 
-func (obliging) Finish(_ context.Context, ids []uint64, _ int64, _ int32) (int, error) {
+func (obliging) Finish(_ context.Context, ids []uint64, _ int64, _, _ int32) (int, error) {
 	return len(ids), nil
 }
 
@@ -38,7 +38,7 @@ func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) {
 		for i := range rows {
 			l.offer(lease, &rows[i])
 		}
-		marked, _ := l.mark(b.Context(), lease, l.queue.pick(1, batchRowsMax))
+		marked, _ := l.mark(b.Context(), lease, l.queue.picked(1, batchRowsMax))
 		l.start(marked)
 		workers.come()
 		if failed := l.settler.write(b.Context(), l.settler.take(batchRowsMax)); len(failed) > 0 || l.queue.inMemory() > 0 {
@@ -60,7 +60,7 @@ func BenchmarkAnotherRowInAFullQueue(b *testing.B) {
 	for b.Loop() {
 		id++
 		q.offer(fresh(id))
-		q.forget(q.pick(0, 1)...)
+		q.forget(q.picked(0, 1)...)
 	}
 }
 
@@ -76,6 +76,6 @@ func BenchmarkADelayedRowInAFullQueue(b *testing.B) {
 	for b.Loop() {
 		id++
 		q.offer(timed(id, int64(id%1000)+1))
-		q.forget(q.pick(1e12, 1)...)
+		q.forget(q.picked(1e12, 1)...)
 	}
 }

@@ -16,9 +16,9 @@ func TestAWaitingRowThatWasChangedTakesItsNewPlace(t *testing.T) {
 	}
 	q.offer(fresh(2))                       // an old picture of the table
 	q.offer(changedTo(timed(3, 700), 0, 1)) // another one
-	expectIDs(t, q.pick(0, 10), 2, 1)       // the urgent one first
-	expectIDs(t, q.pick(600, 10), 4)        // at its new time
-	expectIDs(t, q.pick(900, 10), 3)        // at its newest
+	expectIDs(t, q.picked(0, 10), 2, 1)     // the urgent one first
+	expectIDs(t, q.picked(600, 10), 4)      // at its new time
+	expectIDs(t, q.picked(900, 10), 3)      // at its newest
 	q.offer(changedTo(fresh(2), 0, 5))      // it runs
-	expectIDs(t, q.pick(900, 10))
+	expectIDs(t, q.picked(900, 10))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -20,14 +21,16 @@ func (l *line) judgeCompleted(t *task, job *queue_job.Job, cause, err error) (v 
 	row, errRead := l.standing(t)
 	status := queue_job.JobStatus(row.Status)
 	switch {
-	case errRead != nil: // the lease is over. What is written now is in vain if the transaction was committed
-		return interrupted(errRead, errors.Join(errNotKnown, err)), false
-	case row.Term == t.Term && pending(row):
+	case errRead != nil: // what is written now is in vain if the transaction was committed
+		v = interrupted(errRead, errors.Join(errNotKnown, err))
+		v.doubt = t.ID
+		return v, false
+	case t.marked(row) && pending(row):
 		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
 			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
 		}
 		return l.judgeReturned(t, job, cause, err), false
-	case row.Term == t.Term:
+	case t.marked(row):
 		if err != nil {
 			l.log.Warn(l.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
 		}
@@ -37,22 +40,30 @@ func (l *line) judgeCompleted(t *task, job *queue_job.Job, cause, err error) (v 
 	}
 }
 
-// standing reads how a task's row stands. It asks until it learns that or the lease ends. A row that is gone bears no term.
+// standing reads how a task's row stands. It asks until it learns that. The end of the lease does not end it at once: what
+// was committed stays so, and is not to be reported as a run that failed.
 func (l *line) standing(t *task) (store.Standing, error) {
-	holding := t.lease.Context()
+	asking, cancel := context.WithCancel(context.WithoutCancel(t.lease.Context()))
+	defer cancel()
+	defer context.AfterFunc(t.lease.Context(), func() { time.AfterFunc(stopPatience*3/4, cancel) })()
 	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
-		statement, cancel := context.WithTimeout(holding, statementMax)
+		statement, cancel := context.WithTimeout(asking, statementMax)
 		rows, err := l.jobs.Standings(statement, []uint64{t.ID})
 		cancel()
 		switch {
 		case err == nil && len(rows) > 0:
 			return rows[0], nil
-		case err == nil:
+		case err == nil: // gone
 			return store.Standing{}, nil
-		case !sleep(holding, wait):
-			return store.Standing{}, context.Cause(holding)
+		case !sleep(asking, wait):
+			return store.Standing{}, context.Cause(t.lease.Context())
 		}
 	}
+}
+
+// marked reports whether a row still bears the mark that the task runs under, or was finished under it.
+func (t *task) marked(row store.Standing) bool {
+	return row.Term == t.Term && row.Attempts == t.Attempts
 }
 
 func pending(row store.Standing) bool {

@@ -31,10 +31,13 @@ type database struct {
 	clock    clock
 	loads    loads
 	tail     tail
-	watched  chan struct{} // a type was taken
+	asked    chan struct{} // a type was taken: is it paused
+	worked   chan struct{} // and there may be something at work
 	keeper   *keeper.Keeper
 	pools    pools
 	lines    []*line
+
+	pauseLooks looks // belong to the watch of pauses
 
 	patience  context.Context // handlers and looks at the table end with it
 	impatient context.CancelCauseFunc
@@ -77,7 +80,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, alone: alone, instance: keeper.Holder(service), watched: make(chan struct{}, 1), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, alone: alone, instance: keeper.Holder(service), asked: make(chan struct{}, 1), worked: make(chan struct{}, 1), about: log.GetNewContext(service)}
 	d.tail.signal = make(chan struct{}, 1)
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
 	defer func() {
@@ -114,7 +117,8 @@ func (d *database) start() {
 	for _, l := range d.lines {
 		d.keepings.Go(func() { l.settler.run(keeping) })
 	}
-	d.keepings.Go(func() { d.watch(keeping) })
+	d.keepings.Go(func() { d.watch(keeping, "look for pauses", d.asked, d.heedPauses) })
+	d.keepings.Go(func() { d.watch(keeping, "look for cancellations", d.worked, d.heedCancellations) })
 	working, drain := context.WithCancel(context.Background())
 	d.drain = drain
 	d.loops.Go(func() { d.standBy(working) })

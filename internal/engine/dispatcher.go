@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -27,14 +26,20 @@ const (
 
 // aheadOf says for how many calls to mark rows ahead of free workers so that none waits for a mark: as many as the workers
 // finish while so many marks are under way. One mark takes a few times as long as another, and calls end in bunches, for
-// timers and the scheduler wake several at a time. When jobs are long that is one or two, and few marks are lost with a
-// process.
+// timers and the scheduler wake several at a time.
+//
+// A row that is marked cannot be changed, and counts as lost if the process dies. So none is marked that is not about to
+// start: if runs are long, the workers wait for a mark, which is short beside a run.
 func aheadOf(workers int, runTakes, markTakes time.Duration) int {
-	const marks, bunch = 5, time.Millisecond
+	const marks, bunch, soon = 5, time.Millisecond, 250 * time.Millisecond
 	if runTakes <= 0 {
 		return 0 // nothing has run yet
 	}
-	return int(min(batchRowsMax, math.Ceil(marks*float64(workers)*float64(markTakes+bunch)/float64(runTakes))))
+	perWorker := min(marks*float64(markTakes+bunch), float64(soon)) / float64(runTakes)
+	if float64(workers)*float64(soon) < float64(runTakes) {
+		return 0
+	}
+	return int(min(batchRowsMax, math.Ceil(float64(workers)*perWorker)))
 }
 
 // batchSize is how many rows go into one statement. One that fails may do so because of a single row, which is locked by
@@ -66,21 +71,24 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 	var markTakes time.Duration
 	size, wait := newBatchSize(), retryFirst
 	for ctx.Err() == nil && lease.Trusted() {
-		if !l.open.Load() {
+		if !l.isOpen() {
 			l.holdStill(ctx, lease)
 			continue
 		}
 		l.start(l.fallenDue()) // none, perhaps: a worker may have left before its time
-		l.giveBackSurplus(lease, markTakes)
+		l.giveBackSurplus(lease)
 		if suspect := l.permitSuspect(); suspect != nil {
 			l.runAlone(ctx, lease, suspect)
 		}
 		l.lookAtHeld(lease)
-		room, early := l.roomForMarks(markTakes), 0
+		room, free, early := l.roomForMarks(markTakes), 0, 0
 		if room > 0 { // else the rows at hand would wait behind those that have yet to fall due
-			early = l.roomForEarly()
+			free, early = l.freeForMarks(), l.roomForEarly()
 		}
-		batch := l.queue.pick(l.clock.now(), min(room, size.rows))
+		batch, held := l.queue.pick(l.clock.now(), min(room, size.rows), free)
+		if held {
+			room = 0 // for the time being; a worker that ends says so
+		}
 		if len(batch) == 0 {
 			batch = l.queue.pickEarly(l.clock.now()+markedEarly.Milliseconds(), min(early, size.rows))
 		}
@@ -96,11 +104,9 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		}
 		signal(l.roomCame)
 		sent := time.Now()
-		marked, ok := l.mark(ctx, lease, batch)
+		any, ok := l.markAndStart(ctx, lease, batch, &markTakes)
 		size.after(ok)
-		smooth(&markTakes, time.Since(sent))
-		l.start(l.holdEarly(marked))
-		if ok || len(marked) > 0 {
+		if ok || any {
 			wait = retryFirst
 			continue
 		}
@@ -108,6 +114,45 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		sleep(ctx, min(wait-time.Since(sent), l.nextForEarly(l.clock.now(), 0)))
 		wait = min(2*wait, retryLongest)
 	}
+}
+
+// markAndStart marks the tasks and hands them to the workers, those together that were read in one version: mostly all. Each
+// such group starts before the next one is marked, which a locked row may hold up; but the calls of a batch handler are
+// filled from all of them. Any is true if one was marked, ok if no statement failed.
+func (l *line) markAndStart(ctx context.Context, lease *keeper.Lease, batch []*task, markTakes *time.Duration) (any, ok bool) {
+	ok = true
+	var marked []*task
+	groups := alike(batch)
+	for i, tasks := range groups {
+		sent := time.Now()
+		some, fine := l.mark(ctx, lease, tasks)
+		smooth(markTakes, time.Since(sent))
+		marked = append(marked, some...)
+		any, ok = any || len(some) > 0, ok && fine
+		if l.cfg.BatchSize <= 1 || i == len(groups)-1 {
+			l.start(l.holdEarly(marked))
+			marked = nil
+		}
+	}
+	return any, ok
+}
+
+// alike groups tasks by the version in which they were read; the group with the smallest id goes first.
+func alike(batch []*task) (groups [][]*task) {
+	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
+	if !slices.ContainsFunc(batch, func(t *task) bool { return t.Version() != batch[0].Version() }) {
+		return [][]*task{batch} // mostly
+	}
+	group := map[store.Version]int{}
+	for _, t := range batch {
+		i, ok := group[t.Version()]
+		if !ok {
+			i = len(groups)
+			group[t.Version()], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], t)
+	}
+	return groups
 }
 
 // holdStill waits while the type is paused. What is marked and not started waits in the table like the rest.
@@ -127,14 +172,26 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	perCall := max(1, l.cfg.BatchSize)
-	ahead := min(batchRowsMax, perCall*aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes))
-	free := perCall * l.freeWorkers()
+	now, perCall, free := time.Now(), max(1, l.cfg.BatchSize), l.startedAtOnce()
+	ahead := 0
+	if free > 0 || now.Sub(l.ranLast) < surplusAfter { // else the workers are stuck, and nobody knows for how long
+		ahead = min(batchRowsMax, perCall*aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes))
+	}
 	if len(l.ready)-free > ahead/2 {
 		return 0
 	}
-	return min(batchRowsMax, l.gate.marks(time.Now(), len(l.ready)), free+ahead-len(l.ready))
+	return min(batchRowsMax, l.gate.marks(now, len(l.ready)), free+ahead-len(l.ready))
 }
+
+// freeForMarks is how many rows the workers would start at once, beside those that are ready.
+func (l *line) freeForMarks() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(0, l.startedAtOnce()-len(l.ready))
+}
+
+// startedAtOnce is how many rows the workers would start at once if none were ready. The caller holds the lock.
+func (l *line) startedAtOnce() int { return max(1, l.cfg.BatchSize) * l.freeWorkers() }
 
 // awaitWork waits until a row falls due or something has changed.
 func (l *line) awaitWork(ctx context.Context, room, early int) {
@@ -164,13 +221,14 @@ func (l *line) awaitWork(ctx context.Context, room, early int) {
 	}
 }
 
-// mark marks the tasks and returns those that are now ours to run. The others are final, gone or marked by a later
-// term, and forgotten. When ctx ends meanwhile, a mark that was sent is still heard out, and taken back: a clean stop
-// leaves no marks behind. Ok is false if the statement failed.
+// mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
+// final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. If
+// ctx ends during a mark, its answer is still heard, and what it marked is taken back: a clean stop leaves no marks behind.
+// Ok is false if the statement failed.
 func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
-	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
 	statement, cancel := context.WithTimeout(lease.Context(), markMax)
-	marked, err := l.sendMarks(statement, lease, batch)
+	sent := time.Now()
+	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term)
 	cancel()
 	if err == nil && marked == len(batch) {
 		for _, t := range batch {
@@ -180,27 +238,15 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	} else {
 		ours = l.markedFor(ctx, lease, batch, err)
 	}
+	for _, t := range ours {
+		t.run = &run{}
+		t.seen.Store(&sent)
+	}
 	if ctx.Err() != nil {
 		l.settler.undo(lease, ours...)
 		return nil, false
 	}
 	return ours, err == nil
-}
-
-// sendMarks marks the tasks, those together that have been changed the same number of times: mostly never.
-func (l *line) sendMarks(ctx context.Context, lease *keeper.Lease, batch []*task) (marked int, err error) {
-	alike := map[int32][]*task{}
-	for _, t := range batch {
-		alike[t.Changes] = append(alike[t.Changes], t)
-	}
-	for _, changes := range slices.Sorted(maps.Keys(alike)) {
-		tasks := alike[changes]
-		n, err := l.jobs.Mark(ctx, idsOf(tasks), createdBy(tasks), changes, lease.Term)
-		if marked += n; err != nil {
-			return marked, err
-		}
-	}
-	return marked, nil
 }
 
 // markedFor finds out which tasks bear our term, after a statement that did not say so.
@@ -211,6 +257,9 @@ func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task
 	ours, rest, errBack := l.readBack(lease, batch)
 	switch {
 	case errBack != nil: // the lease is over, and nobody knows
+		for _, t := range batch {
+			t.Attempts++ // if it is marked
+		}
 		l.settler.undo(lease, batch...)
 	case err != nil:
 		longest := retryLongest
@@ -292,8 +341,12 @@ func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task)
 	}
 	l.settler.undo(lease, l.takeReady()...)
 	l.awaitQuiet(ctx, nil)
-	if !l.open.Load() {
+	if !l.isOpen() {
 		l.queue.forget(suspect)
+		<-l.alone
+		return
+	}
+	if len(l.onlyFirst(lease, []*task{suspect})) == 0 { // that took its time
 		<-l.alone
 		return
 	}
@@ -302,7 +355,7 @@ func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task)
 		<-l.alone
 		return
 	}
-	suspect.alone = true
+	suspect.alone, suspect.permit = true, true
 	l.start(marked)
 	l.awaitQuiet(ctx, suspect)
 }
@@ -311,7 +364,7 @@ func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task)
 // rate may hold that up.
 func (l *line) awaitQuiet(ctx context.Context, suspect *task) {
 	until := time.Now().Add(aloneWaitsFor)
-	for !l.quiet() && l.open.Load() && ctx.Err() == nil {
+	for !l.quiet() && l.isOpen() && ctx.Err() == nil {
 		l.start(nil)
 		if suspect != nil && !suspect.begun.Load() {
 			until = time.Now().Add(aloneWaitsFor)

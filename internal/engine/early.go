@@ -14,7 +14,7 @@ import (
 const (
 	markedEarly  = 100 * time.Millisecond // so long before their time
 	earlyMax     = 4 * batchRowsMax       // so many beyond the free workers, and no more than start within as long a time
-	surplusAfter = time.Second            // what is marked and waits this long for a worker may have to go back
+	surplusAfter = 900 * time.Millisecond // what is marked and waits this long for a worker goes back; a little more, and it may not start
 )
 
 // roomForEarly is how many rows to mark before their time, when none is due that could be marked instead. Where a rate or a
@@ -66,7 +66,7 @@ func (q *queue) nextEarly() (due int64, ok bool) {
 }
 
 func (v *level) dueEarly(until int64) bool {
-	return len(v.timed) > 0 && v.timed[0].due <= until && v.timed[0].refused == 0 && v.timed[0].Lost == 0
+	return len(v.timed) > 0 && v.timed[0].due <= until && v.timed[0].refused == 0 && !v.timed[0].wasLost()
 }
 
 // holdEarly keeps those of the marked tasks that are not due yet, and returns the others.
@@ -94,23 +94,29 @@ func (l *line) fallenDue() (due []*task) {
 	return due
 }
 
-// giveBackSurplus takes the marks off what will not start soon: marked, it could not be changed, and would be counted as
+// giveBackSurplus takes the marks off what does not start soon: marked, it could not be changed, and would be counted as
 // lost with the process.
-func (l *line) giveBackSurplus(lease *keeper.Lease, markTakes time.Duration) {
+func (l *line) giveBackSurplus(lease *keeper.Lease) {
 	now := l.clock.now()
 	l.mu.Lock()
-	surplus := l.surplus(time.Now(), markTakes)
+	surplus := l.surplus(time.Now())
 	if len(l.early) > 0 && l.early[0].due > now+surplusAfter.Milliseconds() { // the database's clock was set back
 		surplus = append(surplus, l.early...)
 		l.early = nil
 	}
 	l.mu.Unlock()
-	l.settler.handBack(lease, surplus...)
+	for _, t := range surplus {
+		if t.permit {
+			l.settler.undo(lease, t) // another may have it
+		} else {
+			l.settler.handBack(lease, t)
+		}
+	}
 }
 
-// surplus takes from the ready tasks those that the workers will not come to within a second, because runs have turned out
-// to be slow. The caller holds the lock.
-func (l *line) surplus(now time.Time, markTakes time.Duration) []*task {
+// surplus takes the ready tasks when the first of them has waited for long, because runs have turned out to be slow.
+// The caller holds the lock.
+func (l *line) surplus(now time.Time) (surplus []*task) {
 	waited := l.readyFor(now)
 	if waited < surplusAfter {
 		return nil
@@ -118,17 +124,14 @@ func (l *line) surplus(now time.Time, markTakes time.Duration) []*task {
 	if stuck := min(waited, now.Sub(l.ranLast)); stuck >= surplusAfter { // no run has ended since
 		l.runTakes = max(l.runTakes, stuck)
 	}
-	keep := min(len(l.ready), max(2*aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes), l.startedWithin(surplusAfter)))
-	surplus := slices.Clone(l.ready[keep:])
-	clear(l.ready[keep:])
-	l.ready = l.ready[:keep]
+	surplus, l.ready = l.ready, nil
 	return surplus
 }
 
 // readyFor is for how long the first ready task has waited while all workers are at work; 0: that is not so. The caller
 // holds the lock.
 func (l *line) readyFor(now time.Time) time.Duration {
-	if l.gate != nil || len(l.ready) == 0 || l.running < l.cfg.WorkerPoolCapacity {
+	if len(l.ready) == 0 || l.running-l.coming < l.cfg.WorkerPoolCapacity {
 		return 0
 	}
 	return max(1, now.Sub(l.ready[0].since))

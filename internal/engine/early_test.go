@@ -61,7 +61,7 @@ func TestTheMostUrgentAreMarkedEarlyFirstAndNoneThatWasRefused(t *testing.T) {
 	for id, row := range []struct {
 		due      int64
 		priority int32
-		refused  int32
+		refused  int16
 	}{{1000, 0, 0}, {1000, 2, 0}, {2001, 2, 0}, {1000, -1, 1}, {1500, 0, 0}} {
 		q.offer(&task{Row: store.Row{ID: uint64(id), Priority: row.priority}, due: row.due, refused: row.refused})
 	}
@@ -105,32 +105,32 @@ func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
 	})
 }
 
-func TestWhatWillNotStartWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing.T) {
+func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing.T) {
 	const second = surplusAfter
 	for _, c := range []struct {
 		what            string
 		waited, ranLast time.Duration // ago
-		runTakes, marks time.Duration
-		running         int
+		runTakes        time.Duration
+		running, coming int
 		gate            *gate
 		stays           int
 		learnt          time.Duration
 	}{
-		{"not long enough", second / 2, time.Hour, 0, 0, 10, nil, 500, 0},
-		{"nothing has ended", second, time.Hour, 0, 0, 10, nil, 10, second},
-		{"nothing has ended any more", 3 * second, 2 * second, time.Millisecond, 0, 10, nil, 5, 2 * second},
-		{"runs take as long as was seen", second, 0, 100 * time.Millisecond, 0, 10, nil, 100, 100 * time.Millisecond},
-		{"runs are quick", second, 0, 5 * time.Millisecond, 0, 10, nil, 500, 5 * time.Millisecond},
-		{"marks are slow", second, 0, 100 * time.Millisecond, 500 * time.Millisecond, 10, nil, 500, 100 * time.Millisecond},
-		{"a worker is free, or on its way", second, time.Hour, 0, 0, 9, nil, 500, 0},
-		{"a rate holds them", second, time.Hour, 0, 0, 10, &gate{}, 500, 0},
+		{"not long enough", second / 2, time.Hour, 0, 10, 0, nil, 500, 0},
+		{"nothing has ended", second, time.Hour, 0, 10, 0, nil, 0, second},
+		{"nothing has ended any more", 3 * second, 2 * second, time.Millisecond, 10, 0, nil, 0, 2 * second},
+		{"runs take as long as was seen", second, 0, 100 * time.Millisecond, 10, 0, nil, 0, 100 * time.Millisecond},
+		{"a worker is free", second, time.Hour, 0, 9, 0, nil, 500, 0},
+		{"a worker is on its way", second, time.Hour, 0, 10, 1, nil, 500, 0},
+		{"a rate holds them", second, time.Hour, 0, 9, 0, &gate{}, 500, 0},
+		{"a rate would, and the workers do", second, time.Hour, 0, 10, 0, &gate{}, 0, second},
 	} {
 		l, now := lineOf(1), time.Now()
-		l.cfg.WorkerPoolCapacity, l.running, l.runTakes, l.ranLast, l.gate = 10, c.running, c.runTakes, now.Add(-c.ranLast), c.gate
+		l.cfg.WorkerPoolCapacity, l.running, l.coming, l.runTakes, l.ranLast, l.gate = 10, c.running, c.coming, c.runTakes, now.Add(-c.ranLast), c.gate
 		for range 500 {
 			l.ready = append(l.ready, &task{run: &run{since: now.Add(-c.waited)}})
 		}
-		surplus := l.surplus(now, c.marks)
+		surplus := l.surplus(now)
 		if len(l.ready) != c.stays || len(l.ready)+len(surplus) != 500 || l.runTakes != c.learnt {
 			t.Errorf("%s: %d stay, want %d; %d go; runs are thought to take %v, want %v", c.what, len(l.ready), c.stays, len(surplus), l.runTakes, c.learnt)
 		}
@@ -141,12 +141,12 @@ func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
 		l.holdEarly([]*task{{due: 5_000_050}})
-		if l.giveBackSurplus(lease, 0); l.settler.waiting() != 0 {
+		if l.giveBackSurplus(lease); l.settler.waiting() != 0 {
 			t.Fatal("it went back before")
 		}
 		l.clock = &clock{}
 		l.clock.reading(1400, time.Now(), time.Now())
-		if l.giveBackSurplus(lease, 0); l.settler.waiting() != 1 || len(l.early) != 0 {
+		if l.giveBackSurplus(lease); l.settler.waiting() != 1 || len(l.early) != 0 {
 			t.Fatalf("%d go back, %d stay", l.settler.waiting(), len(l.early))
 		}
 	})
@@ -159,20 +159,20 @@ type slow struct {
 	marks, unmarked atomic.Int64
 }
 
-func (s *slow) Mark(_ context.Context, ids []uint64, _ int64, _ int32, _ int64) (int, error) {
+func (s *slow) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _ int64) (int, error) {
 	s.marks.Add(1)
 	time.Sleep(s.takes)
 	return len(ids), nil
 }
 
-func (s *slow) Finish(_ context.Context, ids []uint64, _ int64, _ int32) (int, error) {
+func (s *slow) Finish(_ context.Context, ids []uint64, _ int64, _, _ int32) (int, error) {
 	time.Sleep(s.takes)
 	return len(ids), nil
 }
 
-func (s *slow) UnmarkJobs(_ context.Context, ids []uint64, _ int64) error {
+func (s *slow) UnmarkJobs(_ context.Context, ids []uint64, _ store.Version) (int, error) {
 	s.unmarked.Add(int64(len(ids)))
-	return nil
+	return len(ids), nil
 }
 
 // goroutines is a pool without bounds.
@@ -186,7 +186,7 @@ func dispatching(t *testing.T, table *slow, handler func(id uint64)) (l *line, s
 	l = lineAt(5_000_000)
 	l.jobs, l.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
 	l.roomCame, l.alone, l.about = make(chan struct{}, 1), make(chan struct{}, 1), t.Context()
-	l.open.Store(true)
+	l.heedPause(false, time.Now().Add(365*24*time.Hour))
 	l.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
 	ctx, cancel := context.WithCancel(t.Context())
 	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)

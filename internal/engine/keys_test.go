@@ -24,9 +24,9 @@ func keyedQueue(t *testing.T, limit, most int, ordered bool, tasks ...*task) *qu
 
 func TestARowWhoseKeyIsTakenLetsOthersPassAndFollowsWhenItIsFree(t *testing.T) {
 	q := keyedQueue(t, 100, 2, false, keyed(1, "a"), keyed(2, "a"), keyed(3, "a"), keyed(4, "b"), keyed(5, ""), keyed(6, ""), keyed(7, ""), keyed(8, "a"))
-	picked := q.pick(0, 9)
+	picked := q.picked(0, 9)
 	expectIDs(t, picked, 1, 2, 4, 5, 6, 7)
-	expectIDs(t, q.pick(0, 9))
+	expectIDs(t, q.picked(0, 9))
 	if _, due := q.nextDue(); due {
 		t.Fatal("rows whose key is taken are due")
 	}
@@ -34,56 +34,56 @@ func TestARowWhoseKeyIsTakenLetsOthersPassAndFollowsWhenItIsFree(t *testing.T) {
 	if _, due := q.nextDue(); !due {
 		t.Fatal("nothing is due, and a place is free")
 	}
-	expectIDs(t, q.pick(0, 9), 3)
+	expectIDs(t, q.picked(0, 9), 3)
 	q.putBack(0, picked[1:2], retryLongest)
-	expectIDs(t, q.pick(0, 9), 8)
+	expectIDs(t, q.picked(0, 9), 8)
 }
 
 func TestARowMayBePickedAgainAfterItHasWaitedForItsKey(t *testing.T) {
 	q := keyedQueue(t, 100, 1, false, keyed(1, "a"), keyed(2, "a"))
-	first := q.pick(0, 9)[0]
-	q.pick(0, 9)
+	first := q.picked(0, 9)[0]
+	q.picked(0, 9)
 	q.forget(first)
-	second := q.pick(0, 9)[0]
+	second := q.picked(0, 9)[0]
 	again := &task{Row: second.Row, due: 50, placed: second.placed}
 	q.again(again)
 	q.offer(keyed(3, "a"))
-	expectIDs(t, q.pick(0, 9), 3)
-	expectIDs(t, q.pick(50, 9))
+	expectIDs(t, q.picked(0, 9), 3)
+	expectIDs(t, q.picked(50, 9))
 }
 
 func TestInOrderAKeysOthersWaitForTheOneThatRunsAgain(t *testing.T) {
 	q := keyedQueue(t, 100, 0, true, keyed(1, "a"), keyed(2, "a"), keyed(3, "b"))
-	picked := q.pick(0, 9)
+	picked := q.picked(0, 9)
 	expectIDs(t, picked, 1, 3)
 	q.again(&task{Row: picked[0].Row, due: 50, placed: true})
-	expectIDs(t, q.pick(0, 9))
+	expectIDs(t, q.picked(0, 9))
 	if held := q.heldKeys(9); len(held) != 1 || held[0] != "a" {
 		t.Fatalf("held back: %v", held)
 	}
-	expectIDs(t, q.pick(50, 9), 1)
-	expectIDs(t, q.pick(50, 9))
+	expectIDs(t, q.picked(50, 9), 1)
+	expectIDs(t, q.picked(50, 9))
 }
 
 func TestInOrderARowThatIsNotTheFirstWaitsUntilItIs(t *testing.T) {
 	q := keyedQueue(t, 100, 0, true, keyed(5, "a"), keyed(6, "a"), keyed(7, "b"))
-	picked := q.pick(0, 9)
+	picked := q.picked(0, 9)
 	expectIDs(t, picked, 5, 7)
 	q.holdBack(0, picked[:1], map[string]uint64{"a": 2, "b": 7})
-	expectIDs(t, q.pick(0, 9))
+	expectIDs(t, q.picked(0, 9))
 	q.offer(keyed(2, "a"))
-	first := q.pick(0, 9)
+	first := q.picked(0, 9)
 	expectIDs(t, first, 2)
 	q.forget(first...)
-	expectIDs(t, q.pick(0, 9), 5)
+	expectIDs(t, q.picked(0, 9), 5)
 }
 
 func TestInOrderWhatIsHeldBackGoesOnWhenNothingIsBeforeIt(t *testing.T) {
 	for first, want := range map[uint64][]uint64{2: nil, 5: {5}, 6: {5}, noneIsFirst: {5}} {
 		q := keyedQueue(t, 100, 0, true, keyed(5, "a"), keyed(6, "a"))
-		q.holdBack(0, q.pick(0, 9), map[string]uint64{"a": 2})
+		q.holdBack(0, q.picked(0, 9), map[string]uint64{"a": 2})
 		q.noLongerHeld(map[string]uint64{"a": first})
-		expectIDs(t, q.pick(0, 9), want...)
+		expectIDs(t, q.picked(0, 9), want...)
 	}
 }
 
@@ -92,16 +92,16 @@ func TestOfAKeysRowsTheMostUrgentGoesFirstUnlessTheyAreOrdered(t *testing.T) {
 		low, high := keyed(2, "a"), keyed(3, "a")
 		low.Priority, high.Priority = -1, 1
 		q := keyedQueue(t, 100, 1, ordered, keyed(1, "a"))
-		first := q.pick(0, 9)
+		first := q.picked(0, 9)
 		q.offer(low)
 		q.offer(high)
-		q.pick(0, 9)
+		q.picked(0, 9)
 		q.forget(first...)
 		want := uint64(3)
 		if ordered {
 			want = 2
 		}
-		expectIDs(t, q.pick(0, 9), want)
+		expectIDs(t, q.picked(0, 9), want)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestRowsThatWaitForTheirKeysTakeRoomAndLeaveHalfOfItToOthers(t *testing.T) 
 	q.overflow = func() { turnedAway++ }
 	for i := range uint64(100 * limit) {
 		q.offer(keyed(i+1, fmt.Sprint("key ", i%10)))
-		q.pick(0, 100)
+		q.picked(0, 100)
 	}
 	if q.keys.rows != limit/2 {
 		t.Fatalf("%d rows wait for their keys, want %d", q.keys.rows, limit/2)
@@ -126,33 +126,33 @@ func TestRowsThatWaitForTheirKeysTakeRoomAndLeaveHalfOfItToOthers(t *testing.T) 
 	if !q.offer(keyed(1<<40, "another")) {
 		t.Fatal("no room for another key")
 	}
-	expectIDs(t, q.pick(0, 100), 1<<40)
+	expectIDs(t, q.picked(0, 100), 1<<40)
 }
 
 func TestOneKeyDoesNotTakeAllTheRoomForThoseThatWait(t *testing.T) {
 	q := keyedQueue(t, 80, 1, false)
 	for i := range uint64(100) {
 		q.offer(keyed(i+1, "hot"))
-		q.pick(0, 100)
+		q.picked(0, 100)
 	}
 	q.offer(keyed(1001, "b"))
 	q.offer(keyed(1002, "b"))
-	running := q.pick(0, 100)
+	running := q.picked(0, 100)
 	expectIDs(t, running, 1001)
 	q.forget(running...)
-	expectIDs(t, q.pick(0, 100), 1002)
+	expectIDs(t, q.picked(0, 100), 1002)
 }
 
 func TestWhatGoesBackToTheTableIsTheLastOfItsKey(t *testing.T) {
 	q := keyedQueue(t, 80, 0, true, keyed(1, "a"))
-	running := q.pick(0, 9)
+	running := q.picked(0, 9)
 	for id := uint64(500); id > 2; id-- { // the later ones came first
 		q.offer(keyed(id, "a"))
-		q.pick(0, 9)
+		q.picked(0, 9)
 	}
 	for id := uint64(3); id < 13; id++ {
 		q.forget(running...)
-		running = q.pick(0, 9)
+		running = q.picked(0, 9)
 		expectIDs(t, running, id)
 	}
 }
@@ -161,21 +161,21 @@ func TestARowThatWaitsGivesWayToOneWhoseKeyIsAtWork(t *testing.T) {
 	q := keyedQueue(t, 16, 0, true)
 	for id := range uint64(8) { // each is held back by one that is not here
 		q.offer(keyed(id+101, fmt.Sprint("held ", id)))
-		q.holdBack(0, q.pick(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
+		q.holdBack(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
 	}
 	q.offer(keyed(201, "busy"))
-	running := q.pick(0, 9)
+	running := q.picked(0, 9)
 	q.offer(keyed(202, "busy"))
-	q.pick(0, 9)
+	q.picked(0, 9)
 	q.forget(running...)
-	expectIDs(t, q.pick(0, 9), 202)
+	expectIDs(t, q.picked(0, 9), 202)
 }
 
 func TestKeysThatAreHeldBackAreLookedAtByTurns(t *testing.T) {
 	q := keyedQueue(t, 1000, 0, true)
 	for id := range uint64(10) {
 		q.offer(keyed(id+101, fmt.Sprint("held ", id)))
-		q.holdBack(0, q.pick(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
+		q.holdBack(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
 	}
 	seen := map[string]int{}
 	for range 5 {
@@ -203,7 +203,7 @@ func TestWhereAKeyHasNoPendingRowsIsRememberedUntilOneComesThere(t *testing.T) {
 		t.Fatalf("known %v from %d on, unknown %v", known, from, unknown)
 	}
 	q.offer(keyed(7, "a")) // retried by hand, or committed late
-	q.pick(0, 9)
+	q.picked(0, 9)
 	if _, from, _ := q.remembered([]string{"a"}); from != 7 {
 		t.Fatalf("from %d on", from)
 	}
@@ -217,33 +217,33 @@ func TestASuspectWaitsForItsKey(t *testing.T) {
 	s := suspect(2, 0)
 	s.Key = "a"
 	q := keyedQueue(t, 100, 1, false, keyed(1, "a"), s)
-	running := q.pick(0, 9)
+	running := q.picked(0, 9)
 	if _, due := q.nextSuspect(); due || q.pickSuspect(0) != nil {
 		t.Fatal("a suspect whose key is taken is due")
 	}
 	q.forget(running...)
 	expectIDs(t, []*task{q.pickSuspect(0)}, 2)
 	q.offer(keyed(3, "a"))
-	expectIDs(t, q.pick(0, 9))
+	expectIDs(t, q.picked(0, 9))
 }
 
 func TestClearForgetsWhatWaitsForItsKeyAndKeepsThePlacesOfWhatRuns(t *testing.T) {
 	q := keyedQueue(t, 100, 1, false, keyed(1, "a"), keyed(2, "a"), keyed(3, "b"), keyed(4, "b"))
-	running := q.pick(0, 9)
+	running := q.picked(0, 9)
 	q.forget(running[1]) // 4 has the place of b, and waits to be picked
 	q.clear()
 	if q.inMemory() != 1 || q.keys.rows != 0 || len(q.keys.taken) != 1 {
 		t.Fatalf("%d in memory, %d parked, places %v", q.inMemory(), q.keys.rows, q.keys.taken)
 	}
 	q.offer(keyed(2, "a"))
-	expectIDs(t, q.pick(0, 9))
+	expectIDs(t, q.picked(0, 9))
 	q.forget(running[0])
-	expectIDs(t, q.pick(0, 9), 2)
+	expectIDs(t, q.picked(0, 9), 2)
 }
 
 func TestBlanksAtTheEndOfAKeyDoNotCount(t *testing.T) { // to MySQL they do not
 	q := keyedQueue(t, 100, 1, false, keyed(1, "a"), keyed(2, "a "))
-	expectIDs(t, q.pick(0, 9), 1)
+	expectIDs(t, q.picked(0, 9), 1)
 }
 
 // A queue is used at random, and what must always hold is looked at after each step.
@@ -267,9 +267,9 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 			now += 3
 			switch r.IntN(6) {
 			case 0, 1:
-				flying = append(flying, q.pick(now, r.IntN(5))...)
+				flying = append(flying, q.picked(now, r.IntN(5))...)
 			case 2:
-				later, others := divide(q.pick(now, r.IntN(5)), func(t *task) bool { return ordered && t.Key != "" })
+				later, others := divide(q.picked(now, r.IntN(5)), func(t *task) bool { return ordered && t.Key != "" })
 				q.holdBack(now, later, map[string]uint64{})
 				q.putBack(now, others, retryFirst)
 			case 3:
@@ -324,16 +324,16 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 
 func TestAChangedRowKeepsThePlaceOfItsKey(t *testing.T) {
 	q := keyedQueue(t, 100, 1, false, keyed(1, "a"), keyed(2, "a"))
-	first := q.pick(0, 9)
+	first := q.picked(0, 9)
 	expectIDs(t, first, 1)
-	expectIDs(t, q.pick(0, 9)) // the second is parked
-	q.forget(first...)         // and has the place now
+	expectIDs(t, q.picked(0, 9)) // the second is parked
+	q.forget(first...)           // and has the place now
 	changed := keyed(2, "a")
 	changed.Changes = 1
 	q.offer(changed)
-	second := q.pick(0, 9)
+	second := q.picked(0, 9)
 	expectIDs(t, second, 2)
 	q.forget(second...)
 	q.offer(keyed(3, "a"))
-	expectIDs(t, q.pick(0, 9), 3)
+	expectIDs(t, q.picked(0, 9), 3)
 }

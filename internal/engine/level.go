@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
 )
@@ -54,6 +55,21 @@ func (v *level) pick(now int64) *task {
 			}
 		}
 	}
+}
+
+// unpick takes back a row that pick took, and that is not to go yet.
+func (v *level) unpick(t *task) {
+	if t.timed() {
+		heap.Push(&v.timed, t)
+	} else {
+		v.insert(t)
+	}
+}
+
+// insert puts a fresh row where it stands among the others.
+func (v *level) insert(t *task) {
+	i, _ := slices.BinarySearchFunc(v.fresh, t.ID, func(t *task, id uint64) int { return cmp.Compare(t.ID, id) })
+	v.fresh = slices.Insert(v.fresh, i, t)
 }
 
 func shift(list *[]*task) (first *task) {

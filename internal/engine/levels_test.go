@@ -12,19 +12,19 @@ func of(priority int32, t *task) *task {
 
 func TestTheMostUrgentRowsGoFirst(t *testing.T) {
 	q := queueOf(t, 100, of(-1, fresh(1)), of(0, fresh(2)), of(2, fresh(3)), of(1, fresh(4)), of(2, timed(5, 50)), of(0, timed(6, 10)))
-	expectIDs(t, q.pick(10, 3), 3, 4, 2)
-	expectIDs(t, q.pick(50, 9), 5, 6, 1)
+	expectIDs(t, q.picked(10, 3), 3, 4, 2)
+	expectIDs(t, q.picked(50, 9), 5, 6, 1)
 }
 
 func TestAPriorityThatIsNoneCountsAsTheNearest(t *testing.T) {
 	q := queueOf(t, 100, of(-1, fresh(1)), of(-128, fresh(2)), of(127, fresh(3)), of(2, fresh(4)))
-	expectIDs(t, q.pick(0, 9), 3, 4, 1, 2)
+	expectIDs(t, q.picked(0, 9), 3, 4, 1, 2)
 }
 
 func TestADelayedHighRowGoesFirstWhenItIsDueAndHoldsUpNobodyBefore(t *testing.T) {
 	q := queueOf(t, 100, fresh(1), fresh(2), of(1, timed(3, 100)))
-	expectIDs(t, q.pick(99, 1), 1)
-	expectIDs(t, q.pick(100, 9), 3, 2)
+	expectIDs(t, q.picked(99, 1), 1)
+	expectIDs(t, q.picked(100, 9), 3, 2)
 }
 
 func TestEachLowerLevelGetsOneRowForEveryTenHigherOnes(t *testing.T) {
@@ -34,7 +34,7 @@ func TestEachLowerLevelGetsOneRowForEveryTenHigherOnes(t *testing.T) {
 			q.offer(of(priority, fresh(id*10+uint64(level))))
 		}
 	}
-	picked := q.pick(0, 1000)
+	picked := q.picked(0, 1000)
 	count, last := map[int32]int{}, map[int32]int{}
 	for i, one := range picked {
 		if since := i - last[one.Priority]; since > passes+levels+1 {
@@ -50,7 +50,7 @@ func TestEachLowerLevelGetsOneRowForEveryTenHigherOnes(t *testing.T) {
 
 func TestALowRowThatIsAloneIsNotKeptWaiting(t *testing.T) {
 	q := queueOf(t, 100, of(-1, fresh(1)))
-	expectIDs(t, q.pick(0, 9), 1)
+	expectIDs(t, q.picked(0, 9), 1)
 }
 
 func TestABacklogLeavesEachOtherLevelRoomOfItsOwn(t *testing.T) {
@@ -133,7 +133,7 @@ func TestInALevelTheLanesAreServedByTurns(t *testing.T) {
 		q.levels[levelOf(1)].freed = append(q.levels[levelOf(1)].freed, of(1, fresh(i+201)))
 	}
 	kinds := [3]int{}
-	for _, one := range q.pick(10, 9) {
+	for _, one := range q.picked(10, 9) {
 		kinds[one.ID/100]++
 	}
 	if !slices.Equal(kinds[:], []int{3, 3, 3}) {

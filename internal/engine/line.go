@@ -40,18 +40,19 @@ type line struct {
 	schedules       Schedules
 	scheduledParams string
 
-	serving atomic.Bool                  // serve runs
-	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
-	lease   *keeper.Lease                // the last one taken; belongs to standBy
-	open    atomic.Bool                  // the type is not paused; false too while that is not known
-	behind  atomic.Bool                  // the loader is to bring what tail and sweep do not
-	missed  atomic.Bool                  // since the loader began its round, there was no room for a row
+	serving  atomic.Bool                  // serve runs
+	held     atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
+	lease    *keeper.Lease                // the last one taken; belongs to standBy
+	openTill atomic.Pointer[time.Time]    // jobs may start; nil: the type is paused, or nobody has asked yet
+	behind   atomic.Bool                  // the loader is to bring what tail and sweep do not
+	missed   atomic.Bool                  // since the loader began its round, there was no room for a row
 
 	rowsCame chan struct{} // the queue or the room for marks has changed
 	roomCame chan struct{} // rows have left the queue
 	load     chan struct{} // the line has fallen behind
 	taken    chan struct{} // for the tail: there is a type to follow
-	watched  chan struct{} // for the watch: is the type paused
+	asked    chan struct{} // for the watch of pauses: is the type paused
+	worked   chan struct{} // for the watch of cancellations: there may be something at work
 
 	lookedAtHeld time.Time // by the dispatcher, at keys whose rows are held back
 
@@ -78,11 +79,11 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 	l := &line{
 		cfg: cfg, handler: handler, jobs: d.tables.Jobs, ran: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
 		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: d.pools[cfg.WorkerExpirySecond],
-		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal, watched: d.watched,
+		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal, asked: d.asked, worked: d.worked,
 		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
 	}
 	l.schedules, l.scheduledParams = d.tables.Schedules, scheduledParams
-	l.settler = newSettler(l, d.instance)
+	l.settler = newSettler(l, keeper.Holder(cfg.ServiceName))
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
 	l.queue.overflow = l.fellBehind
 	return l, nil
@@ -99,6 +100,7 @@ func abandonedBefore(days int, now int64) int64 {
 // want is the lease of the job type. It is named after the type, not the service: two services can never both work it.
 func (l *line) want() keeper.Want {
 	return keeper.Want{
+		Holder:  l.settler.instance,
 		Name:    fmt.Sprintf("job-%d", l.cfg.JobType),
 		Lock:    time.Duration(l.cfg.LockSecond) * time.Second,
 		MinLock: time.Duration(l.cfg.MinLockSecond) * time.Second,
@@ -117,11 +119,12 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	l.mu.Lock()
 	l.gate = newGate(&l.cfg, time.Now())
 	l.mu.Unlock()
+	l.openTill.Store(nil)
 	l.behind.Store(true)
-	l.open.Store(false)
 	l.held.Store(lease)
 	signal(l.taken)
-	signal(l.watched)
+	signal(l.asked)
+	signal(l.worked)
 	var loops sync.WaitGroup
 	loops.Go(func() { l.dispatch(ctx, lease) })
 	loops.Go(func() { l.loadBacklog(ctx, lease) })
@@ -195,18 +198,30 @@ func (l *line) quiet() bool {
 	return !busy && l.settler.waiting() == 0
 }
 
-// awaitDrained waits until the line is quiet; it reports whether it came to that.
+// awaitDrained waits until the line is quiet; it reports whether ctx lived as long. Rows of the log that are still to be
+// written get a while of their own: a log that cannot be written holds nobody up for longer.
 func (l *line) awaitDrained(ctx context.Context) bool {
-	for {
-		if l.quiet() {
-			return true
-		}
+	if !l.await(ctx, l.quiet) {
+		return false
+	}
+	noted, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
+	if !l.await(noted, func() bool { return l.settler.unnoted() == 0 }) {
+		l.log.Warn(l.about, fmt.Sprintf("%d rows of the log are not written", l.settler.unnoted()))
+	}
+	return true
+}
+
+// await waits until something is so; workers and the settler signal what may make it so.
+func (l *line) await(ctx context.Context, so func() bool) bool {
+	for !so() {
 		select {
-		case <-l.rowsCame: // workers and the settler signal it
+		case <-l.rowsCame:
 		case <-ctx.Done():
 			return false
 		}
 	}
+	return true
 }
 
 // signal wakes the reader of a channel of one place, now or when it next looks.

@@ -68,7 +68,7 @@ func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
 				t.Fatal("no room")
 			}
 		}
-		got := map[string]int{"among others": len(l.queue.pick(1e15, 9)), "alone": len(l.queue.suspects), "failed": l.settler.waiting()}
+		got := map[string]int{"among others": len(l.queue.picked(1e15, 9)), "alone": len(l.queue.suspects), "failed": l.settler.waiting()}
 		if got[c.want] != 1 || got["among others"]+got["alone"]+got["failed"] != 1 {
 			t.Errorf("%s: %v, want it %s", c.name, got, c.want)
 		}
@@ -77,7 +77,7 @@ func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
 
 func TestALeaseIsNamedAfterTheJobTypeAndNotTheService(t *testing.T) {
 	for _, service := range []string{"shop", "warehouse"} {
-		l := &line{cfg: queue_job.Config{ServiceName: service, JobType: -7}}
+		l := &line{cfg: queue_job.Config{ServiceName: service, JobType: -7}, settler: &settler{}}
 		if name := l.want().Name; name != "job--7" {
 			t.Error(name)
 		}

@@ -135,10 +135,10 @@ func TestALookThatFailsKeepsNoJobOfAnotherTypeFromBeingForgotten(t *testing.T) {
 
 		other := newQueue(10, &all)
 		other.offer(fresh(1))
-		other.forget(other.pick(0, 1)...)
+		other.forget(other.picked(0, 1)...)
 		time.Sleep(5 * time.Second)
 		other.offer(fresh(1)) // as a sweep brings it that began after
-		expectIDs(t, other.pick(0, 1), 1)
+		expectIDs(t, other.picked(0, 1), 1)
 		stop()
 		<-over
 	})

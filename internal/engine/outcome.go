@@ -15,6 +15,7 @@ type verdict struct {
 	wait    time.Duration
 	reason  string // why it did not succeed; empty for a plain success or continuation
 	retried int32  // 1 if the run counts as a retry
+	doubt   uint64 // the job, if only the table knows whether this is to be written; 0: it is
 }
 
 // final reports whether the job is over.
@@ -124,4 +125,7 @@ const (
 	lostBeforeFailed = 3
 )
 
-const lostReason = "process died while running it"
+// lostReason names who noticed: the row of the log names who died.
+func lostReason(noticedBy string) string {
+	return "process died while running it; noticed by " + noticedBy
+}

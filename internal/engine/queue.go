@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"math"
@@ -19,19 +18,22 @@ import (
 type task struct {
 	store.Row
 	due     int64         // database time in milliseconds from which it may start; 0: at once
-	refused int32         // marks of it that failed
+	refused int16         // marks of it that failed, as far as that matters
 	suspect bool          // it was lost so often that it runs alone
-	alone   bool          // it holds the process's permit to run a suspect
+	alone   bool          // it runs as a suspect
+	permit  bool          // it holds the process's permit to do that
 	placed  bool          // it has a place of its key (keys)
+	left    bool          // the queue does not know it any more
 	lease   *keeper.Lease // under which it is marked; nil before
 	*run                  // nil while it waits: a queue has room for many rows
 }
 
-// run is what a task has besides from the moment it is handed to the workers.
+// run is what a task has besides once it is marked.
 type run struct {
-	since   time.Time     // that moment; for batches that wait
-	place   int           // among those at work
-	job     queue_job.Job // as its handler has it
+	seen    atomic.Pointer[time.Time] // when the statement was sent that found the row ours last: the mark, or a look of the watch
+	since   time.Time                 // that moment; for batches that wait
+	place   int                       // among those at work
+	job     queue_job.Job             // as its handler has it
 	cancel  context.CancelCauseFunc
 	started time.Time
 	begun   atomic.Bool // the handler is about to be called, and the three above are set
@@ -167,8 +169,11 @@ func (q *queue) inMemory() int {
 	return len(q.known)
 }
 
-// pick takes at most n rows that are due and have a place of their key. The others are parked, or go back to the table.
-func (q *queue) pick(now int64, n int) (picked []*task) {
+// pick takes at most n rows that are due and have a place of their key. The others are parked, or go back to the table. Of
+// n, so many start at once. A row that was in flight before, when a process died, is only taken to do so: it fails after a
+// few such losses, so it must not be lost again while it waits for a worker. If the next one is such a row, and no worker is
+// free for it, it is held.
+func (q *queue) pick(now int64, n, free int) (picked []*task, held bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(picked) < n {
@@ -176,14 +181,25 @@ func (q *queue) pick(now int64, n int) (picked []*task) {
 		if v == nil {
 			break
 		}
-		if t := v.pick(now); q.keys.take(t) {
+		t := v.pick(now)
+		if t.wasLost() {
+			if len(picked) >= free {
+				v.unpick(t)
+				return picked, true
+			}
+			n = min(n, free)
+		}
+		if q.keys.take(t) {
 			picked = append(picked, t)
 		} else {
 			q.park(t)
 		}
 	}
-	return picked
+	return picked, false
 }
+
+// wasLost reports whether a process died that had the task in flight, or a mark now would find that.
+func (t *task) wasLost() bool { return t.Lost > 0 || t.Term != 0 }
 
 func (q *queue) park(t *task) {
 	if back := q.keys.park(t); back != nil {
@@ -334,7 +350,7 @@ func (q *queue) putBack(now int64, tasks []*task, longest time.Duration) {
 	defer q.mu.Unlock()
 	for _, t := range tasks {
 		t.due = max(t.due, now+min(retryFirst<<min(2*t.refused, doublings), longest).Milliseconds())
-		t.refused++
+		t.refused = min(t.refused+1, doublings)
 		q.push(t)
 		q.leaveWaiting(t)
 	}
@@ -361,10 +377,9 @@ func (q *queue) waitOn(t *task) {
 	if t.timed() {
 		q.push(t)
 	} else {
-		v := &q.levels[levelOf(t.Priority)]
-		i, _ := slices.BinarySearchFunc(v.fresh, t.ID, func(t *task, id uint64) int { return cmp.Compare(t.ID, id) })
-		v.fresh = slices.Insert(v.fresh, i, t)
+		q.levels[levelOf(t.Priority)].insert(t)
 	}
+	q.known[t.ID] = t.Changes
 	q.leaveWaiting(t)
 }
 
@@ -387,13 +402,26 @@ func (q *queue) forget(tasks ...*task) {
 	}
 }
 
-func (q *queue) depart(t *task) {
+// release lets a row go whose run is not ours any more, but has not ended: the row may come back and run again. The run
+// keeps its place of a key. It reports false if it was let go before.
+func (q *queue) release(t *task) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.depart(t)
+}
+
+func (q *queue) depart(t *task) bool {
+	if t.left {
+		return false
+	}
+	t.left = true
 	newest, oldest := q.loads.span()
 	if oldest > newest { // no read is under way
 		delete(q.known, t.ID)
-		return
+		return true
 	}
 	q.departed = append(q.departed, departed{t.ID, newest})
+	return true
 }
 
 // flush removes the departed whom no read under way can still show.

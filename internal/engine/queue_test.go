@@ -43,47 +43,47 @@ func expectIDs(t *testing.T, tasks []*task, want ...uint64) {
 
 func TestARowInMemoryIsNotTakenTwice(t *testing.T) {
 	q := queueOf(t, 10, fresh(1), fresh(1))
-	expectIDs(t, q.pick(0, 10), 1)
+	expectIDs(t, q.picked(0, 10), 1)
 	if !q.offer(fresh(1)) {
 		t.Fatal("a row that runs counts as turned away")
 	}
 	if q.admit(fresh(1)) {
 		t.Fatal("a row that runs was admitted again")
 	}
-	expectIDs(t, q.pick(0, 10))
+	expectIDs(t, q.picked(0, 10))
 }
 
 func TestADepartedRowStaysKnownUntilReadsThatBeganBeforeAreOver(t *testing.T) {
 	q := queueOf(t, 10, fresh(1))
 	before := q.loads.begin()
-	q.forget(q.pick(0, 1)...)
+	q.forget(q.picked(0, 1)...)
 	after := q.loads.begin()
 	defer after()
 
 	q.offer(fresh(1)) // by the read that began before
-	expectIDs(t, q.pick(0, 1))
+	expectIDs(t, q.picked(0, 1))
 	before()
 	q.offer(fresh(1)) // by the read that began after
-	expectIDs(t, q.pick(0, 1), 1)
+	expectIDs(t, q.picked(0, 1), 1)
 }
 
 func TestARowForgottenWhileNothingIsReadMayComeBackAtOnce(t *testing.T) {
 	q := queueOf(t, 10, fresh(1))
-	q.forget(q.pick(0, 1)...)
+	q.forget(q.picked(0, 1)...)
 	q.offer(fresh(1))
-	expectIDs(t, q.pick(0, 1), 1)
+	expectIDs(t, q.picked(0, 1), 1)
 }
 
 func TestLanesAreServedByTurns(t *testing.T) {
 	q := queueOf(t, 20, fresh(1), fresh(2), fresh(3), fresh(4), timed(11, 5), timed(12, 6))
-	expectIDs(t, q.pick(10, 3), 1, 11, 2)
-	expectIDs(t, q.pick(10, 9), 12, 3, 4)
+	expectIDs(t, q.picked(10, 3), 1, 11, 2)
+	expectIDs(t, q.picked(10, 9), 12, 3, 4)
 }
 
 func TestTimedRowsComeInTheOrderInWhichTheyFallDueAndNotBefore(t *testing.T) {
 	q := queueOf(t, 20, timed(1, 300), timed(2, 100), timed(4, 200), timed(3, 200))
-	expectIDs(t, q.pick(99, 9))
-	expectIDs(t, q.pick(200, 9), 2, 3, 4)
+	expectIDs(t, q.picked(99, 9))
+	expectIDs(t, q.picked(200, 9), 2, 3, 4)
 	if due, ok := q.nextDue(); !ok || due != 300 {
 		t.Fatalf("next due %d, %v", due, ok)
 	}
@@ -129,7 +129,7 @@ func TestAQueueOfOneHoldsOne(t *testing.T) {
 	if now, most := q.room(0, true); now != 0 || most != 1 {
 		t.Fatalf("room %d of %d", now, most)
 	}
-	q.pick(0, 1)
+	q.picked(0, 1)
 	if now, _ := q.room(0, true); now != 1 {
 		t.Fatal("a row that was picked still takes room")
 	}
@@ -140,7 +140,7 @@ func TestSuspectsWaitApartAndTakeRoom(t *testing.T) {
 	if q.offer(fresh(5)) {
 		t.Fatal("more rows than the limit")
 	}
-	expectIDs(t, q.pick(100, 9), 3, 4)
+	expectIDs(t, q.picked(100, 9), 3, 4)
 	if due, ok := q.nextSuspect(); !ok || due != 20 {
 		t.Fatalf("next suspect %d, %v", due, ok)
 	}
@@ -158,7 +158,7 @@ func TestARowThatCannotBeMarkedWaitsLongerEachTimeAndLetsOthersPass(t *testing.T
 	now := int64(1_000_000)
 	var last int64
 	for range 20 {
-		refused := q.pick(now, 1)
+		refused := q.picked(now, 1)
 		expectIDs(t, refused, 1)
 		q.putBack(now, refused, lockedLongest)
 		due := refused[0].due - now
@@ -167,7 +167,7 @@ func TestARowThatCannotBeMarkedWaitsLongerEachTimeAndLetsOthersPass(t *testing.T
 			t.Fatalf("waits %d ms after %d ms", due, last)
 		}
 		last = due
-		if first := q.pick(now+due-1, 1); first != nil {
+		if first := q.picked(now+due-1, 1); first != nil {
 			expectIDs(t, first, 2) // it passes, once
 		}
 		now += due
@@ -178,7 +178,7 @@ func TestARowWaitsNoLongerForADatabaseThatIsAwayThanTheLoopsDo(t *testing.T) {
 	q := queueOf(t, 10, fresh(1))
 	now := int64(0)
 	for range 20 {
-		refused := q.pick(now, 1)
+		refused := q.picked(now, 1)
 		q.putBack(now, refused, retryLongest)
 		if wait := refused[0].due - now; wait > retryLongest.Milliseconds() {
 			t.Fatalf("waits %d ms", wait)
@@ -190,18 +190,18 @@ func TestARowWaitsNoLongerForADatabaseThatIsAwayThanTheLoopsDo(t *testing.T) {
 func TestASuspectThatCannotBeMarkedStaysASuspect(t *testing.T) {
 	q := queueOf(t, 10, suspect(1, 0))
 	q.putBack(100, []*task{q.pickSuspect(100)}, retryLongest)
-	expectIDs(t, q.pick(1_000_000, 1))
+	expectIDs(t, q.picked(1_000_000, 1))
 	expectIDs(t, []*task{q.pickSuspect(1_000_000)}, 1)
 }
 
 func TestARowThatRunsAgainStaysInMemoryIfThereIsRoom(t *testing.T) {
 	q := queueOf(t, 2, fresh(1))
-	first := q.pick(0, 1)[0]
+	first := q.picked(0, 1)[0]
 	first.due = 50
 	if !q.again(first) {
 		t.Fatal("no room")
 	}
-	expectIDs(t, q.pick(50, 1), 1)
+	expectIDs(t, q.picked(50, 1), 1)
 
 	q.offer(fresh(2))
 	q.offer(timed(3, 1))
@@ -210,12 +210,12 @@ func TestARowThatRunsAgainStaysInMemoryIfThereIsRoom(t *testing.T) {
 	}
 	q.clear()
 	q.offer(fresh(1)) // forgotten, so a read may bring it back
-	expectIDs(t, q.pick(0, 1), 1)
+	expectIDs(t, q.picked(0, 1), 1)
 }
 
 func TestClearForgetsWhatWaitsAndNotWhatRuns(t *testing.T) {
 	q := queueOf(t, 10, fresh(1))
-	q.pick(0, 1)
+	q.picked(0, 1)
 	for _, waiting := range []*task{fresh(2), timed(3, 1), suspect(4, 0)} {
 		q.offer(waiting)
 	}
@@ -226,5 +226,11 @@ func TestClearForgetsWhatWaitsAndNotWhatRuns(t *testing.T) {
 	for id := range uint64(4) {
 		q.offer(fresh(id + 1))
 	}
-	expectIDs(t, q.pick(9, 9), 2, 3, 4)
+	expectIDs(t, q.picked(9, 9), 2, 3, 4)
+}
+
+// picked is what pick takes when workers are free for all of it.
+func (q *queue) picked(now int64, n int) []*task {
+	tasks, _ := q.pick(now, n, n)
+	return tasks
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,25 +25,29 @@ type settler struct {
 
 	mu      sync.Mutex
 	pending []*outcome
-	lost    []store.Attempt // runs of other processes, for the log only
+	notes   []store.Attempt // for the log, and nothing waits for them: lost runs, and what the log would not take before
 	awaited bool            // something waits for one of pending
 	writing int             // taken from pending and not yet written
 	came    chan struct{}
 	enough  chan struct{} // pending fills a statement, or is awaited
+
+	logAgain time.Time     // belongs to run: before, the log is not tried; it failed
+	logWait  time.Duration // belongs to run: how long it was left in peace
 }
 
 // outcome is what is to be written about one task.
 type outcome struct {
 	*task
 	act
-	log    *store.Attempt // to be written first; nil: nothing, or done
+	log    *store.Attempt // nil: nothing, or done
 	failed bool           // it was sent before
 }
 
 // act is the part of an outcome that one statement can write for many tasks.
 type act struct {
 	kind kind
-	term int64
+	row  store.Version // that the rows have, as far as the statement asks for it
+	term int64         // of the lease
 	verdict
 }
 
@@ -55,6 +60,11 @@ const (
 	failLost             // the last run that could be lost was lost
 )
 
+const (
+	notesMax   = 10_000           // rows of the log that wait; beyond, the oldest are given up
+	logLongest = 10 * time.Second // between tries of a log that cannot be written
+)
+
 func newSettler(l *line, instance string) *settler {
 	return &settler{line: l, instance: instance, came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
 }
@@ -62,7 +72,7 @@ func newSettler(l *line, instance string) *settler {
 // add takes the verdict of a run that has ended.
 func (s *settler) add(t *task, v verdict, started int64) {
 	o := &t.outcome // in one piece with what else a run needs
-	*o = outcome{task: t, act: act{settle, t.Term, v}}
+	*o = outcome{task: t, act: act{settle, store.Version{Term: t.Term, Attempts: t.Attempts}, t.Term, v}}
 	if v.reason != "" && v.status != queue_job.JobStatusSuccess {
 		o.log = s.attempt(t, v.status.String(), v.reason, started)
 		s.tell(t, v)
@@ -86,34 +96,62 @@ func (s *settler) tell(t *task, v verdict) {
 // undo takes back the marks of tasks that will not be started, as far as the lease's term stands on them.
 func (s *settler) undo(lease *keeper.Lease, tasks ...*task) {
 	for _, t := range tasks {
-		if t.alone {
-			<-s.line.alone
-			t.alone = false
-		}
-		s.push(&outcome{task: t, act: act{kind: unmark, term: lease.Term}})
+		s.line.yield(t)
+		s.push(s.unmarking(unmark, t, lease))
 	}
 }
 
 // handBack is undo for tasks that are to start later, under the same lease.
 func (s *settler) handBack(lease *keeper.Lease, tasks ...*task) {
 	for _, t := range tasks {
-		s.push(&outcome{task: t, act: act{kind: handBack, term: lease.Term}})
+		s.push(s.unmarking(handBack, t, lease))
 	}
 }
 
-// failLost ends a job whose process died once too often, under a lease that has not marked it.
+func (s *settler) unmarking(kind kind, t *task, lease *keeper.Lease) *outcome {
+	return &outcome{task: t, act: act{kind: kind, row: store.Version{Term: lease.Term, Attempts: t.Attempts, Changes: t.Changes}, term: lease.Term}}
+}
+
+// failLost ends a job whose process died once too often, under a lease that has not marked it. That it has failed is told
+// when it is so: the process may have been cut off only, and may come back to settle the job.
 func (s *settler) failLost(t *task, lease *keeper.Lease) {
-	v := verdict{status: queue_job.JobStatusFailed, reason: lostReason}
-	s.tell(t, v)
-	s.push(&outcome{task: t, act: act{kind: failLost, term: lease.Term}, log: s.attempt(t, v.status.String(), lostReason, 0)})
+	v := verdict{status: queue_job.JobStatusFailed, doubt: t.ID}
+	s.push(&outcome{
+		task: t, act: act{kind: failLost, row: store.Version{Term: t.Term, Attempts: t.Attempts}, term: lease.Term, verdict: v},
+		log: s.attempt(t, v.status.String(), lostReason(s.instance), 0),
+	})
 }
 
 // noteLost logs that an earlier run of a task was lost.
 func (s *settler) noteLost(t *task, lease *keeper.Lease) {
-	s.line.log.Warn(s.line.aboutRun(t), "job runs again: "+lostReason)
+	reason := lostReason(s.instance)
+	s.line.log.Warn(s.line.aboutRun(t), "job runs again: "+reason)
+	note := s.attempt(t, "lost", reason, 0)
+	note.Instance = lease.HeldBefore(t.Term)
+	s.note(*note)
+}
+
+// note has rows of the log written, sooner or later.
+func (s *settler) note(rows ...store.Attempt) {
+	if len(rows) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.notes = append(s.notes, rows...)
+	beyond := max(0, len(s.notes)-notesMax)
+	s.notes = s.notes[beyond:]
+	s.mu.Unlock()
+	if beyond > 0 {
+		s.line.log.Error(s.line.about, fmt.Sprintf("%d rows of the log are given up: it cannot be written, and %d others wait", beyond, notesMax))
+	}
+	signal(s.came)
+}
+
+// unnoted is how many rows of the log are still to be written, beside those of outcomes.
+func (s *settler) unnoted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lost = append(s.lost, *s.attempt(t, "lost", lostReason, 0))
+	return len(s.notes)
 }
 
 func (s *settler) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
@@ -153,10 +191,8 @@ func (s *settler) run(ctx context.Context) {
 		}
 		outcomes := s.take(size.rows)
 		if len(outcomes) == 0 {
-			select {
-			case <-s.came:
-			case <-ctx.Done():
-			}
+			s.writeLog(ctx, nil)
+			s.awaitOutcomes(ctx)
 			continue
 		}
 		began = time.Now()
@@ -168,6 +204,21 @@ func (s *settler) run(ctx context.Context) {
 		}
 		sleep(ctx, wait)
 		wait = min(2*wait, retryLongest)
+	}
+}
+
+// awaitOutcomes waits for outcomes or notes, or until the log is to be tried again.
+func (s *settler) awaitOutcomes(ctx context.Context) {
+	again := time.Hour
+	if s.unnoted() > 0 {
+		again = time.Until(s.logAgain)
+	}
+	timer := time.NewTimer(again)
+	defer timer.Stop()
+	select {
+	case <-s.came:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -237,41 +288,54 @@ func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*out
 		groups[o.act] = append(groups[o.act], o)
 	}
 	for _, act := range acts {
-		if !s.writeGroup(ctx, act, groups[act]) {
-			failed = append(failed, groups[act]...)
-		}
+		failed = append(failed, s.writeGroup(ctx, act, groups[act])...)
 	}
 	return failed
 }
 
 // writeLog writes the attempts that did not succeed, before their outcomes: a reason without a status is better than a
-// status without a reason. A log that cannot be written stops no job.
+// status without a reason. A log that cannot be written stops no job, and is tried again ever more seldom.
 func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 	s.mu.Lock()
-	attempts := s.lost
-	s.lost = nil
+	notes := s.notes[:min(len(s.notes), batchRowsMax)]
 	s.mu.Unlock()
+	attempts := slices.Clone(notes)
+	logged := func(o *outcome) bool { return o.log != nil && o.doubt == 0 }
 	for _, o := range outcomes {
-		if o.log != nil {
+		if logged(o) {
 			attempts = append(attempts, *o.log)
 		}
 	}
-	if len(attempts) == 0 {
+	if len(attempts) == 0 || time.Now().Before(s.logAgain) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, statementMax)
-	defer cancel()
-	if err := s.line.jobs.LogAttempts(ctx, attempts); err != nil {
-		s.line.log.Warn(s.line.about, err.Error())
+	statement, cancel := context.WithTimeout(ctx, markMax)
+	err := s.line.jobs.LogAttempts(statement, attempts)
+	cancel()
+	if err != nil {
+		if ctx.Err() == nil {
+			s.line.log.Warn(s.line.about, err.Error()+"; trying again")
+		}
+		s.logWait = min(max(2*s.logWait, retryFirst), logLongest)
+		s.logAgain = time.Now().Add(s.logWait)
 		return
+	}
+	s.logWait = 0
+	s.mu.Lock()
+	s.notes = s.notes[min(len(notes), len(s.notes)):]
+	s.mu.Unlock()
+	if len(notes) > 0 {
+		signal(s.line.rowsCame) // Stop waits for that
 	}
 	for _, o := range outcomes {
-		o.log = nil
+		if logged(o) {
+			o.log = nil
+		}
 	}
 }
 
-// writeGroup writes alike outcomes in one statement.
-func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ok bool) {
+// writeGroup writes alike outcomes in one statement. It returns those that are to be sent again.
+func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (again []*outcome) {
 	l := s.line
 	tasks := make([]*task, len(group))
 	for i, o := range group {
@@ -279,17 +343,30 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ok
 	}
 	statement, cancel := context.WithTimeout(ctx, statementMax)
 	written, err := s.send(statement, act, idsOf(tasks))
+	var rows []store.Standing
+	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].failed
+	if err == nil && written < len(group) && (unmarks || doubtful) {
+		rows, err = l.jobs.Standings(statement, idsOf(tasks))
+	}
 	cancel()
 	if err != nil {
 		if ctx.Err() == nil {
 			l.log.Warn(l.about, fmt.Sprintf("%v; %d outcomes wait", err, len(group)))
 		}
-		return false
+		return group
 	}
-	if written < len(group) && !group[0].failed {
-		l.log.Info(l.about, fmt.Sprintf("%d of %d outcomes dropped: a later term took the jobs over, or they were finished by other means", len(group)-written, len(group)))
+	if written < len(group) && !group[0].failed && !unmarks {
+		l.log.Info(l.about, fmt.Sprintf("%d of %d outcomes dropped: a later run took the jobs over, or they were finished by other means", len(group)-written, len(group)))
+	}
+	if doubtful && len(rows) > 0 && act.wrote(rows[0]) {
+		written = len(group) // when it was sent before
+	}
+	if act.doubt == 0 || written == len(group) {
+		s.noteLogs(act, group)
 	}
 	switch {
+	case unmarks && written < len(group):
+		return s.unmarkAgain(rows, group)
 	case act.kind == handBack:
 		s.waitAgain(tasks)
 	case act.kind == settle && !act.final() && written == len(group):
@@ -297,20 +374,64 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ok
 	default:
 		l.queue.forget(tasks...)
 	}
-	return true
+	return nil
+}
+
+// wrote reports whether a row, as it stands, may be what the act has made of it.
+func (a act) wrote(row store.Standing) bool {
+	term := a.term
+	if !a.final() {
+		term = 0 // the mark was taken off
+	}
+	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
+}
+
+// noteLogs has those rows of the log written that were not, though the outcomes are.
+func (s *settler) noteLogs(act act, group []*outcome) {
+	for _, o := range group {
+		if o.log != nil {
+			if act.kind == failLost {
+				s.line.log.Error(s.line.aboutRun(o.task), fmt.Sprintf("job %v: %s", act.status, o.log.Error))
+			}
+			s.note(*o.log)
+			o.log = nil
+		}
+	}
+}
+
+// unmarkAgain returns those of the tasks whose rows still bear their marks, though unmarking did not find them: their
+// priority was changed after the mark, which is a change like others. The rest is not ours any more.
+func (s *settler) unmarkAgain(rows []store.Standing, group []*outcome) (again []*outcome) {
+	changes := map[uint64]int32{}
+	for _, row := range rows {
+		changes[row.ID] = row.Changes
+		if row.Version != (store.Version{Term: group[0].row.Term, Attempts: group[0].row.Attempts, Changes: row.Changes}) || !pending(row) {
+			delete(changes, row.ID)
+		}
+	}
+	for _, o := range group {
+		now, marked := changes[o.ID]
+		if !marked || now == o.row.Changes {
+			s.line.queue.forget(o.task)
+			continue
+		}
+		o.Changes, o.row.Changes = now, now
+		again = append(again, o)
+	}
+	return again
 }
 
 func (s *settler) send(ctx context.Context, act act, ids []uint64) (written int, err error) {
 	jobs := s.line.jobs
 	switch {
 	case act.kind == unmark, act.kind == handBack:
-		return len(ids), jobs.UnmarkJobs(ctx, ids, act.term)
+		return jobs.UnmarkJobs(ctx, ids, act.row)
 	case act.kind == failLost:
-		return jobs.FailLost(ctx, ids, act.term, lostBeforeFailed-1)
+		return jobs.FailLost(ctx, ids, act.row, act.term, lostBeforeFailed-1)
 	case act.final():
-		return jobs.Finish(ctx, ids, act.term, int32(act.status))
+		return jobs.Finish(ctx, ids, act.term, act.row.Attempts, int32(act.status))
 	default:
-		return jobs.PutBack(ctx, ids, act.term, int32(act.status), act.wait.Seconds(), act.retried)
+		return jobs.PutBack(ctx, ids, act.term, act.row.Attempts, int32(act.status), act.wait.Seconds(), act.retried)
 	}
 }
 
@@ -326,6 +447,7 @@ func (s *settler) waitAgain(tasks []*task) {
 		again := &task{Row: t.Row, due: t.due, placed: t.placed}
 		again.Term = 0
 		again.Attempts--
+		again.Changes++
 		l.queue.waitOn(again)
 	}
 	signal(l.rowsCame)

@@ -130,7 +130,8 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 	l := s.lines[rows[0].JobType]
 	s.term++
 	lease := keeper.Unending(ctx, l.want(), s.term)
-	var tasks []*task
+	var tasks, ours []*task
+	ok := true
 	for i := range rows {
 		t := &task{Row: rows[i], due: rows[i].StartTime * 1000}
 		if lost := lostIfMarked(&t.Row, lease.Term); lost >= lostBeforeFailed && lost > t.Lost {
@@ -139,7 +140,13 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 			tasks = append(tasks, t)
 		}
 	}
-	ours, ok := l.mark(ctx, lease, tasks)
+	for _, tasks := range alike(tasks) {
+		if len(tasks) == 0 {
+			break // all were lost once too often
+		}
+		marked, fine := l.mark(ctx, lease, tasks)
+		ours, ok = append(ours, marked...), ok && fine
+	}
 	if err := s.settle(ctx, l); err != nil {
 		return nil, err
 	}
@@ -151,6 +158,7 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 	}
 	l.mu.Lock()
 	l.gate = newGate(&l.cfg, time.Now())
+	l.heedPause(false, time.Now()) // Due leaves out types that are paused
 	l.makeReady(ours)
 	l.running++
 	l.coming++

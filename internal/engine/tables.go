@@ -27,12 +27,12 @@ type Jobs interface {
 	FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error)
 	Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error)
 
-	Mark(ctx context.Context, ids []uint64, createdBy int64, changes int32, term int64) (marked int, err error)
+	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (marked int, err error)
 	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)
-	UnmarkJobs(ctx context.Context, ids []uint64, term int64) error
-	Finish(ctx context.Context, ids []uint64, term int64, status int32) (written int, err error)
-	PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int32) (written int, err error)
-	FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int32) (written int, err error)
+	UnmarkJobs(ctx context.Context, ids []uint64, marked store.Version) (unmarked int, err error)
+	Finish(ctx context.Context, ids []uint64, term int64, attempt, status int32) (written int, err error)
+	PutBack(ctx context.Context, ids []uint64, term int64, attempt, status int32, wait float64, retried int32) (written int, err error)
+	FailLost(ctx context.Context, ids []uint64, read store.Version, term int64, lostBefore int32) (written int, err error)
 	LogAttempts(ctx context.Context, attempts []store.Attempt) error
 	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
 	Paused(ctx context.Context) ([]int32, error)

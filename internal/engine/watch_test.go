@@ -20,12 +20,16 @@ type stood struct {
 
 func (s stood) Standings(context.Context, []uint64) ([]store.Standing, error) { return s.rows, nil }
 
-func (s stood) FinishThrough(context.Context, store.Handle, uint64, int64, int32) (bool, error) {
+func (s stood) FinishThrough(context.Context, store.Handle, uint64, int64, int32, int32) (bool, error) {
 	return true, nil
 }
 
-func (s stood) SetProgress(context.Context, uint64, int64, string) (bool, error) { return true, nil }
-func (s stood) SetResult(context.Context, uint64, int64, string) (bool, error)   { return true, nil }
+func (s stood) SetProgress(context.Context, uint64, int64, int32, string) (bool, error) {
+	return true, nil
+}
+func (s stood) SetResult(context.Context, uint64, int64, int32, string) (bool, error) {
+	return true, nil
+}
 
 // free is a table of leases in which every lease can be had, with term 7.
 type free struct{ keeper.Leases }
@@ -47,14 +51,26 @@ func leaseIn(t *testing.T) *keeper.Lease {
 	return taken[0]
 }
 
+// databaseOf returns the database of a line, as far as the watch needs it.
+func databaseOf(l *line) *database {
+	return &database{tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: []*line{l}, log: l.log}
+}
+
+// at is how a row stands that is at an attempt of a term.
+func at(term int64, attempt, status int32) store.Standing {
+	return store.Standing{ID: 1, Status: status, Version: store.Version{Term: term, Attempts: attempt}}
+}
+
 // atWork returns a line with one task at work for so long, and the context of its handler.
 func atWork(t *testing.T, jobs stood, since time.Duration) (l *line, ctx context.Context) {
 	t.Helper()
 	l = lineOf(10)
 	l.jobs = jobs
 	ctx, cancel := context.WithCancelCause(t.Context())
-	one := &task{Row: store.Row{ID: 1, Term: 7}, lease: leaseIn(t), run: &run{cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7}}}
+	sent := time.Now().Add(-since)
+	one := &task{Row: store.Row{ID: 1, Term: 7, Attempts: 2}, lease: leaseIn(t), run: &run{cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
 	one.job.Through(jobs)
+	one.seen.Store(&sent)
 	l.ready = []*task{one}
 	l.nextReady(false)
 	one.begun.Store(true)
@@ -67,17 +83,19 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 		rows  []store.Standing
 		cause error
 	}{
-		{"ours", []store.Standing{{ID: 1, Term: 7}}, nil},
-		{"ours, and retried before", []store.Standing{{ID: 1, Term: 7, Status: 4}}, nil},
-		{"read from a server that lags behind", []store.Standing{{ID: 1}}, nil},
-		{"read from one that lags, lost before", []store.Standing{{ID: 1, Term: 5}}, nil},
-		{"cancelled", []store.Standing{{ID: 1, Term: 7, Status: 5}}, queue_job.ErrCancelled},
-		{"finished by hand", []store.Standing{{ID: 1, Term: 7, Status: 1}}, queue_job.ErrCancelled},
-		{"a later term's", []store.Standing{{ID: 1, Term: 8}}, keeper.ErrLost},
+		{"ours", []store.Standing{at(7, 2, 0)}, nil},
+		{"ours, and retried before", []store.Standing{at(7, 2, 4)}, nil},
+		{"read from a server that lags behind", []store.Standing{at(0, 1, 0)}, nil},
+		{"read from one that lags, lost before", []store.Standing{at(5, 1, 0)}, nil},
+		{"cancelled", []store.Standing{at(7, 2, 5)}, queue_job.ErrCancelled},
+		{"cancelled, and retried since", []store.Standing{at(0, 2, 0)}, queue_job.ErrCancelled},
+		{"cancelled, retried, and marked again", []store.Standing{at(7, 3, 0)}, queue_job.ErrCancelled},
+		{"finished by hand", []store.Standing{at(7, 2, 1)}, queue_job.ErrCancelled},
+		{"a later term's", []store.Standing{at(8, 3, 0)}, keeper.ErrLost},
 		{"deleted", nil, queue_job.ErrCancelled},
 	} {
 		l, ctx := atWork(t, stood{rows: c.rows}, time.Second)
-		if err := l.endCancelled(l.longAtWork()); err != nil {
+		if err := databaseOf(l).endCancelled(l.unseen()); err != nil {
 			t.Fatal(err)
 		}
 		if got := context.Cause(ctx); got != c.cause || l.atWork[0].gone.Load() != (c.cause != nil) {
@@ -87,11 +105,11 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 }
 
 func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {
-	l, ctx := atWork(t, stood{rows: []store.Standing{{ID: 1, Term: 7, Status: 1}}}, time.Second)
+	l, ctx := atWork(t, stood{rows: []store.Standing{at(7, 2, 1)}}, time.Second)
 	if err := l.atWork[0].job.CompleteTx(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.endCancelled(l.longAtWork()); err != nil || ctx.Err() != nil {
+	if err := databaseOf(l).endCancelled(l.unseen()); err != nil || ctx.Err() != nil {
 		t.Fatal(err, ctx.Err())
 	}
 }
@@ -99,7 +117,7 @@ func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {
 func TestYoungRunsAreNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := atWork(t, stood{}, watchFrom/2)
-		if tasks := l.longAtWork(); len(tasks) > 0 {
+		if tasks := l.unseen(); len(tasks) > 0 {
 			t.Fatalf("%d", len(tasks))
 		}
 	})
@@ -109,7 +127,7 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 	l := lineOf(10)
 	var tasks []*task
 	for i := range 5 {
-		tasks = append(tasks, &task{Row: store.Row{ID: uint64(i)}})
+		tasks = append(tasks, &task{Row: store.Row{ID: uint64(i)}, run: seenNow()})
 	}
 	l.makeReady(tasks)
 	for range tasks {
@@ -138,14 +156,14 @@ func TestWhatBecomesOfAJobThatItsHandlerCompleted(t *testing.T) {
 		want    queue_job.JobStatus
 		dropped bool
 	}{
-		{"committed", []store.Standing{{ID: 1, Term: 7, Status: 1}}, 0, nil, queue_job.JobStatusSuccess, true},
-		{"committed, and an error after it", []store.Standing{{ID: 1, Term: 7, Status: 1}}, 0, boom, queue_job.JobStatusSuccess, true},
-		{"not committed", []store.Standing{{ID: 1, Term: 7}}, 0, nil, queue_job.JobStatusRetry, false},
-		{"not committed, and called a success", []store.Standing{{ID: 1, Term: 7}}, queue_job.JobStatusSuccess, nil, queue_job.JobStatusRetry, false},
-		{"not committed, and put off", []store.Standing{{ID: 1, Term: 7}}, queue_job.JobStatusContinue, nil, queue_job.JobStatusContinue, false},
-		{"not committed, for an error", []store.Standing{{ID: 1, Term: 7}}, 0, queue_job.Fail(boom), queue_job.JobStatusFailed, false},
-		{"cancelled before", []store.Standing{{ID: 1, Term: 7, Status: 5}}, 0, queue_job.ErrNotOurs, queue_job.JobStatusCancelled, true},
-		{"taken over", []store.Standing{{ID: 1, Term: 8}}, 0, queue_job.ErrNotOurs, queue_job.JobStatusRetry, true},
+		{"committed", []store.Standing{at(7, 2, 1)}, 0, nil, queue_job.JobStatusSuccess, true},
+		{"committed, and an error after it", []store.Standing{at(7, 2, 1)}, 0, boom, queue_job.JobStatusSuccess, true},
+		{"not committed", []store.Standing{at(7, 2, 0)}, 0, nil, queue_job.JobStatusRetry, false},
+		{"not committed, and called a success", []store.Standing{at(7, 2, 0)}, queue_job.JobStatusSuccess, nil, queue_job.JobStatusRetry, false},
+		{"not committed, and put off", []store.Standing{at(7, 2, 0)}, queue_job.JobStatusContinue, nil, queue_job.JobStatusContinue, false},
+		{"not committed, for an error", []store.Standing{at(7, 2, 0)}, 0, queue_job.Fail(boom), queue_job.JobStatusFailed, false},
+		{"cancelled before", []store.Standing{at(7, 2, 5)}, 0, queue_job.ErrNotOurs, queue_job.JobStatusCancelled, true},
+		{"taken over", []store.Standing{at(8, 3, 0)}, 0, queue_job.ErrNotOurs, queue_job.JobStatusRetry, true},
 		{"deleted", nil, 0, queue_job.ErrNotOurs, queue_job.JobStatusRetry, true},
 	} {
 		l, ctx := atWork(t, stood{rows: c.rows}, time.Second)

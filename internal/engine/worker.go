@@ -40,7 +40,7 @@ func (l *line) start(marked []*task) {
 func (l *line) makeReady(marked []*task) {
 	now := time.Now()
 	for _, t := range marked {
-		t.run = &run{since: now}
+		t.since = now
 	}
 	l.ready = append(l.ready, marked...)
 }
@@ -144,19 +144,14 @@ func (l *line) workerLeft() {
 	l.running--
 }
 
-// run runs one marked task and hands its outcome to the settler, however the handler ends. Without trust in the lease
-// nothing starts: the row may be somebody else's by now. It is asked last, so that little time lies between the answer
-// and the start.
+// run runs one marked task, if it may still start, and hands its outcome to the settler, however the handler ends.
 func (l *line) run(t *task) {
 	t.parent = jobContext{t.lease.Context(), l.aboutRun(t)}
 	ctx, cancel := context.WithCancelCause(&t.parent)
 	l.begin(t, time.Now(), cancel)
-	if !t.lease.Trusted() {
+	if !l.mayStart(t) {
 		cancel(nil)
-		l.mu.Lock()
-		l.leave(t)
-		l.mu.Unlock()
-		l.settler.undo(t.lease, t)
+		l.notStarted(t)
 		return
 	}
 	if l.cfg.Timeout > 0 {
@@ -176,7 +171,7 @@ func (l *line) run(t *task) {
 // begin sets what a run has: the job as its handler sees it, and how to cancel it.
 func (l *line) begin(t *task, started time.Time, cancel context.CancelCauseFunc) {
 	t.job = queue_job.Job{
-		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.due(&t.Row)),
+		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
 		Retries: int(t.Retries), Attempt: int(t.Attempts), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
 	}
@@ -185,11 +180,27 @@ func (l *line) begin(t *task, started time.Time, cancel context.CancelCauseFunc)
 	t.begun.Store(true)
 }
 
-// finish hands over what came of a run. The cause is that for which its context had ended before; nil: it had not.
-func (l *line) finish(ctx context.Context, t *task, cause, err error) {
-	if t.alone {
+// fellDue is the second in which a task fell due. The table rounds the time of a job that runs again up to a whole second;
+// one that waited in memory starts before that is over.
+func (l *line) fellDue(t *task) int64 {
+	due := l.due(&t.Row)
+	if t.timed() {
+		due = min(due, t.due/1000)
+	}
+	return due
+}
+
+// yield gives the permit back that a suspect has.
+func (l *line) yield(t *task) {
+	if t.permit {
+		t.permit = false
 		<-l.alone
 	}
+}
+
+// finish hands over what came of a run. The cause is that for which its context had ended before; nil: it had not.
+func (l *line) finish(ctx context.Context, t *task, cause, err error) {
+	l.yield(t)
 	ended := time.Now()
 	job, took := &t.job, ended.Sub(t.started)
 	l.mu.Lock()

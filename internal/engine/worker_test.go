@@ -27,14 +27,22 @@ func (p *later) come() {
 	p.submitted = nil
 }
 
+// seenNow is what a task has that was marked at this moment.
+func seenNow() *run {
+	r, now := &run{}, time.Now()
+	r.seen.Store(&now)
+	return r
+}
+
 func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 	workers, ran := &later{}, 0
 	l := lineOf(100)
 	l.pool, l.cfg.WorkerPoolCapacity = workers, 10
 	l.handler = func(context.Context, *queue_job.Job) error { ran++; return nil }
+	l.heedPause(false, time.Now())
 	marked := func(from, to uint64) (tasks []*task) {
 		for id := from; id <= to; id++ {
-			tasks = append(tasks, &task{Row: store.Row{ID: id, Term: 7}, lease: leaseIn(t)})
+			tasks = append(tasks, &task{Row: store.Row{ID: id, Term: 7}, lease: leaseIn(t), run: seenNow()})
 		}
 		return tasks
 	}

@@ -79,7 +79,7 @@ func withKeeper(t *testing.T, test func(t *testing.T, f *fake)) {
 		f := &fake{began: time.Now(), next: map[kind][]answer{}, sent: map[kind][]sent{}, always: map[kind]answer{
 			version:    {rows: [][]driver.Value{{"8.4.3"}}},
 			autocommit: {rows: [][]driver.Value{{"1"}}},
-			see:        {rows: [][]driver.Value{{"job-1", int64(1)}}},
+			see:        {rows: [][]driver.Value{{"job-1", int64(1), "shop@old/1#a1", int64(40)}}},
 			makeRow:    {changed: 1},
 			take:       {changed: 1},
 			readTake:   {rows: [][]driver.Value{{"job-1", int64(41)}}},
@@ -194,7 +194,7 @@ type rows struct {
 func (r *rows) Columns() []string {
 	switch kindOf(r.query) {
 	case see:
-		return []string{"lock_name", "free"}
+		return []string{"lock_name", "free", "locked_by", "term"}
 	case readTake:
 		return []string{"lock_name", "term"}
 	default:

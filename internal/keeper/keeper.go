@@ -31,6 +31,7 @@ var (
 // Want is a lease that somebody wants to hold.
 type Want struct {
 	Name    string
+	Holder  string        // who is to stand in the table as holding it; empty: the keeper's
 	Lock    time.Duration // whole seconds, at least lease.ShortestLock
 	MinLock time.Duration // whole seconds: once taken, nobody else gets it any earlier
 }
@@ -38,8 +39,9 @@ type Want struct {
 // Lease is a lease that is or was held.
 type Lease struct {
 	Want
-	Term  int64
-	owner string
+	Term   int64
+	owner  string
+	before store.Seen // as the lease stood before it was taken
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -69,6 +71,15 @@ func (l *Lease) trustUntil(moment time.Time) {
 func (l *Lease) end(cause error) {
 	l.trust.Stop()
 	l.cancel(cause)
+}
+
+// HeldBefore names who held the lease under an earlier term, in readable words. The table remembers the last holder only.
+func (l *Lease) HeldBefore(term int64) string {
+	if term != l.before.Term {
+		return fmt.Sprintf("holder of term %d", term)
+	}
+	holder, _, _ := strings.Cut(l.before.Owner, "#")
+	return holder
 }
 
 // Leases is what the keeper needs of the table of leases. *store.Store has it; its methods carry the contracts.
@@ -108,7 +119,7 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 	}
 	var taken []*Lease
 	for _, wants := range groupByLock(free) {
-		lock, sent, owner := wants[0].Lock, time.Now(), k.owner()
+		lock, sent, owner := wants[0].Lock, time.Now(), k.owner(wants[0].Holder)
 		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, int64(lock/time.Second))
 		if err != nil {
 			k.abandon(ctx, wants, owner)
@@ -117,7 +128,9 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 		for _, want := range wants {
 			for name, term := range terms {
 				if want.named(name) {
-					taken = append(taken, k.hold(want, term, owner, sent))
+					lease := k.hold(want.Want, term, owner, sent)
+					lease.before = want.seen
+					taken = append(taken, lease)
 				}
 			}
 		}
@@ -129,7 +142,7 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 func (w Want) named(name string) bool { return strings.EqualFold(w.Name, name) }
 
 // abandon gives back what a taking of unknown outcome may have taken.
-func (k *Keeper) abandon(ctx context.Context, wants []Want, owner string) {
+func (k *Keeper) abandon(ctx context.Context, wants []seenWant, owner string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	for _, want := range wants {
@@ -139,16 +152,24 @@ func (k *Keeper) abandon(ctx context.Context, wants []Want, owner string) {
 	}
 }
 
-func names(wants []Want) []string {
+func names[W interface{ name() string }](wants []W) []string {
 	list := make([]string, len(wants))
 	for i, want := range wants {
-		list[i] = want.Name
+		list[i] = want.name()
 	}
 	return list
 }
 
+func (w Want) name() string { return w.Name }
+
+// seenWant is a want and how its lease stood.
+type seenWant struct {
+	Want
+	seen store.Seen
+}
+
 // free returns the wants whose lease nobody holds. A lease that has no row yet gets one.
-func (k *Keeper) free(ctx context.Context, wants []Want) ([]Want, error) {
+func (k *Keeper) free(ctx context.Context, wants []Want) (free []seenWant, err error) {
 	if len(wants) == 0 {
 		return nil, nil
 	}
@@ -157,13 +178,15 @@ func (k *Keeper) free(ctx context.Context, wants []Want) ([]Want, error) {
 		return nil, err
 	}
 	var missing []string
-	free := slices.DeleteFunc(slices.Clone(wants), func(want Want) bool {
-		i := slices.IndexFunc(seen, func(s store.Seen) bool { return want.named(s.Name) })
-		if i < 0 {
+	for _, want := range wants {
+		switch i := slices.IndexFunc(seen, func(s store.Seen) bool { return want.named(s.Name) }); {
+		case i < 0:
 			missing = append(missing, want.Name)
+			free = append(free, seenWant{Want: want})
+		case seen[i].Free:
+			free = append(free, seenWant{want, seen[i]})
 		}
-		return i >= 0 && !seen[i].Free
-	})
+	}
 	if len(missing) > 0 {
 		err = k.leases.MakeLeases(ctx, missing)
 	}
@@ -172,10 +195,10 @@ func (k *Keeper) free(ctx context.Context, wants []Want) ([]Want, error) {
 
 // owner names the holder in the table, with a part that is new at every call: so a read-back never mistakes an earlier
 // acquisition for this one.
-func (k *Keeper) owner() string {
+func (k *Keeper) owner(readable string) string {
 	var unique [6]byte
 	rand.Read(unique[:])
-	holder := []rune(k.holder)
+	holder := []rune(cmp.Or(readable, k.holder))
 	return string(holder[:min(len(holder), 240)]) + "#" + hex.EncodeToString(unique[:])
 }
 
@@ -315,12 +338,20 @@ func (k *Keeper) all() []*Lease {
 	return slices.SortedFunc(maps.Values(k.held), func(a, b *Lease) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// groupByLock groups by the length of the lease, which one statement can write only one of; the shortest comes first.
-func groupByLock[L interface{ lock() time.Duration }](list []L) (groups [][]L) {
-	list = slices.SortedStableFunc(slices.Values(list), func(a, b L) int { return cmp.Compare(a.lock(), b.lock()) })
+// groupByLock groups by what one statement can write only one of: the length of the lease, the shortest first, and, when
+// leases are taken, who is to hold them.
+func groupByLock[L interface {
+	writes() (time.Duration, string)
+}](list []L) (groups [][]L) {
+	compare := func(a, b L) int {
+		lockA, holderA := a.writes()
+		lockB, holderB := b.writes()
+		return cmp.Or(cmp.Compare(lockA, lockB), cmp.Compare(holderA, holderB))
+	}
+	list = slices.SortedStableFunc(slices.Values(list), compare)
 	for len(list) > 0 {
 		n := 1
-		for n < len(list) && list[n].lock() == list[0].lock() {
+		for n < len(list) && compare(list[n], list[0]) == 0 {
 			n++
 		}
 		groups, list = append(groups, list[:n:n]), list[n:]
@@ -328,7 +359,10 @@ func groupByLock[L interface{ lock() time.Duration }](list []L) (groups [][]L) {
 	return groups
 }
 
-func (w Want) lock() time.Duration { return w.Lock }
+func (w Want) writes() (lock time.Duration, holder string) { return w.Lock, w.Holder }
+
+// writes leaves the holder out: leases are kept whoever holds them.
+func (l *Lease) writes() (lock time.Duration, holder string) { return l.Lock, "" }
 
 func namesAndOwners(leases []*Lease) (names, owners []string) {
 	for _, l := range leases {

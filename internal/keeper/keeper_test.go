@@ -185,8 +185,8 @@ func TestWhenARenewalChangesFewerRowsTheReadBackDecides(t *testing.T) {
 
 func TestALostLeaseTakesNoOtherWithIt(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
-		one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner(), time.Now())
-		two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner(), time.Now())
+		one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner(""), time.Now())
+		two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner(""), time.Now())
 		f.says(keep, answer{changed: 1})
 		f.says(readKeep, answer{rows: [][]driver.Value{{"job-2"}}})
 		time.Sleep(lock / 3)
@@ -210,7 +210,7 @@ func TestLeasesOfOneLengthAreRenewedInOneStatement(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
 		f.alwaysSays(keep, answer{changed: 3})
 		for _, name := range []string{"job-1", "job-2", "job-3"} {
-			f.hold(Want{Name: name, Lock: lock}, 1, f.owner(), time.Now())
+			f.hold(Want{Name: name, Lock: lock}, 1, f.owner(""), time.Now())
 		}
 		time.Sleep(lock)
 		synctest.Wait()
@@ -221,9 +221,18 @@ func TestLeasesOfOneLengthAreRenewedInOneStatement(t *testing.T) {
 	})
 }
 
+func TestALeaseKnowsWhoHeldItUnderTheTermBefore(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		l := f.takeIt(t)
+		if before, earlier := l.HeldBefore(40), l.HeldBefore(39); before != "shop@old/1" || earlier != "holder of term 39" {
+			t.Errorf("%q, %q", before, earlier)
+		}
+	})
+}
+
 func TestALeaseThatSomebodyHoldsIsOnlyLookedAt(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
-		f.says(see, answer{rows: [][]driver.Value{{"job-1", int64(0)}}})
+		f.says(see, answer{rows: [][]driver.Value{{"job-1", int64(0), "", int64(0)}}})
 		if taken, err := f.Take(t.Context(), wanted); len(taken) > 0 || err != nil {
 			t.Errorf("%v, %v", taken, err)
 		}
@@ -353,7 +362,7 @@ func TestEveryTakingHasAnOwnerOfItsOwnThatFitsTheColumn(t *testing.T) {
 		k := &Keeper{holder: holder}
 		var owners []string
 		for range 100 {
-			owner := k.owner()
+			owner := k.owner("")
 			if n := utf8.RuneCountInString(owner); n > 255 {
 				t.Errorf("%d characters; locked_by holds 255", n)
 			}

@@ -453,9 +453,9 @@ func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, be
 	return place, n, err
 }
 
-func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, changes int32, term int64) (int, error) {
+func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (int, error) {
 	return send(ctx, l, markJobs, func(ctx context.Context) (int, error) {
-		return l.world.table.Mark(ctx, ids, createdBy, changes, term)
+		return l.world.table.Mark(ctx, ids, createdBy, read, term)
 	}, about{ids: ids, term: term})
 }
 
@@ -465,28 +465,27 @@ func (l *link) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]stor
 	}, about{ids: ids, term: term})
 }
 
-func (l *link) UnmarkJobs(ctx context.Context, ids []uint64, term int64) error {
-	_, err := send(ctx, l, unmarkJobs, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.world.table.UnmarkJobs(ctx, ids, term)
-	}, about{ids: ids, term: term})
-	return err
+func (l *link) UnmarkJobs(ctx context.Context, ids []uint64, marked store.Version) (int, error) {
+	return send(ctx, l, unmarkJobs, func(ctx context.Context) (int, error) {
+		return l.world.table.UnmarkJobs(ctx, ids, marked)
+	}, about{ids: ids, term: marked.Term})
 }
 
-func (l *link) Finish(ctx context.Context, ids []uint64, term int64, status int32) (int, error) {
+func (l *link) Finish(ctx context.Context, ids []uint64, term int64, attempt, status int32) (int, error) {
 	return send(ctx, l, finish, func(ctx context.Context) (int, error) {
-		return l.world.table.Finish(ctx, ids, term, status)
+		return l.world.table.Finish(ctx, ids, term, attempt, status)
 	}, about{ids: ids, term: term, note: statusName(status)})
 }
 
-func (l *link) PutBack(ctx context.Context, ids []uint64, term int64, status int32, wait float64, retried int32) (int, error) {
+func (l *link) PutBack(ctx context.Context, ids []uint64, term int64, attempt, status int32, wait float64, retried int32) (int, error) {
 	return send(ctx, l, putBack, func(ctx context.Context) (int, error) {
-		return l.world.table.PutBack(ctx, ids, term, status, wait, retried)
+		return l.world.table.PutBack(ctx, ids, term, attempt, status, wait, retried)
 	}, about{ids: ids, term: term, note: statusName(status)})
 }
 
-func (l *link) FailLost(ctx context.Context, ids []uint64, term int64, lostBefore int32) (int, error) {
+func (l *link) FailLost(ctx context.Context, ids []uint64, read store.Version, term int64, lostBefore int32) (int, error) {
 	return send(ctx, l, failLost, func(ctx context.Context) (int, error) {
-		return l.world.table.FailLost(ctx, ids, term, lostBefore)
+		return l.world.table.FailLost(ctx, ids, read, term, lostBefore)
 	}, about{ids: ids, term: term})
 }
 

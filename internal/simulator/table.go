@@ -74,8 +74,18 @@ func (j *Job) pending() bool {
 
 func (j *Job) dueBy(moment int64) bool { return j.NoStart || j.StartTime <= moment }
 
-// ours returns the pending rows that bear the term.
-func (t *Table) ours(ids []uint64, term int64) (rows []*Job) {
+// ours returns the pending rows that bear the term, at an attempt.
+func (t *Table) ours(ids []uint64, term int64, attempt int32) (rows []*Job) {
+	for _, j := range t.bearing(ids, term) {
+		if j.Attempts == attempt {
+			rows = append(rows, j)
+		}
+	}
+	return rows
+}
+
+// bearing returns the pending rows that bear the term.
+func (t *Table) bearing(ids []uint64, term int64) (rows []*Job) {
 	for _, id := range ids {
 		if j := t.find(id); j != nil && j.Term == term && j.pending() {
 			rows = append(rows, j)
@@ -108,12 +118,12 @@ func (t *Table) write(rows []*Job, c change, set func(*Job)) int {
 	return len(rows)
 }
 
-func (t *Table) Mark(_ context.Context, ids []uint64, createdBy int64, changes int32, term int64) (int, error) {
+func (t *Table) Mark(_ context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var rows []*Job
 	for _, id := range ids {
-		if j := t.find(id); j != nil && j.Term < term && j.CreateTime <= createdBy && j.Changes == changes && j.pending() {
+		if j := t.find(id); j != nil && j.Version() == read && j.Term < term && j.CreateTime <= createdBy && j.pending() {
 			rows = append(rows, j)
 		}
 	}
@@ -129,35 +139,36 @@ func (t *Table) Mark(_ context.Context, ids []uint64, createdBy int64, changes i
 func (t *Table) MarkedRows(_ context.Context, ids []uint64, term int64) (marked []store.Marked, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, j := range t.ours(ids, term) {
+	for _, j := range t.bearing(ids, term) {
 		marked = append(marked, store.Marked{ID: j.ID, Attempts: j.Attempts, Lost: j.Lost})
 	}
 	return marked, nil
 }
 
-func (t *Table) UnmarkJobs(_ context.Context, ids []uint64, term int64) error {
+func (t *Table) UnmarkJobs(_ context.Context, ids []uint64, marked store.Version) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.write(t.ours(ids, term), change{verb: unmarkJobs, term: term}, func(j *Job) {
+	rows := slices.DeleteFunc(t.ours(ids, marked.Term, marked.Attempts), func(j *Job) bool { return j.Changes != marked.Changes })
+	return t.write(rows, change{verb: unmarkJobs, term: marked.Term}, func(j *Job) {
 		j.Term = 0
 		j.Attempts--
-	})
-	return nil
+		j.Changes++
+	}), nil
 }
 
-func (t *Table) Finish(_ context.Context, ids []uint64, term int64, status int32) (int, error) {
+func (t *Table) Finish(_ context.Context, ids []uint64, term int64, attempt, status int32) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.write(t.ours(ids, term), change{verb: finish, term: term}, func(j *Job) { j.setStatus(status) }), nil
+	return t.write(t.ours(ids, term, attempt), change{verb: finish, term: term}, func(j *Job) { j.setStatus(status) }), nil
 }
 
 func (j *Job) setStatus(status int32) { j.Status, j.NoStatus = status, false }
 
-func (t *Table) PutBack(_ context.Context, ids []uint64, term int64, status int32, wait float64, retried int32) (int, error) {
+func (t *Table) PutBack(_ context.Context, ids []uint64, term int64, attempt, status int32, wait float64, retried int32) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	due := t.nowPrecise() + wait
-	return t.write(t.ours(ids, term), change{verb: putBack, term: term, retried: retried, wait: wait}, func(j *Job) {
+	return t.write(t.ours(ids, term, attempt), change{verb: putBack, term: term, retried: retried, wait: wait}, func(j *Job) {
 		j.setStatus(status)
 		j.StartTime, j.NoStart, j.Due = int64(math.Ceil(due)), false, due
 		j.Retries += retried
@@ -165,12 +176,12 @@ func (t *Table) PutBack(_ context.Context, ids []uint64, term int64, status int3
 	}), nil
 }
 
-func (t *Table) FailLost(_ context.Context, ids []uint64, term int64, lostBefore int32) (int, error) {
+func (t *Table) FailLost(_ context.Context, ids []uint64, read store.Version, term int64, lostBefore int32) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var rows []*Job
 	for _, id := range ids {
-		if j := t.find(id); j != nil && j.Term != 0 && j.Term < term && j.Lost >= lostBefore && j.pending() {
+		if j := t.find(id); j != nil && j.Term == read.Term && j.Term != 0 && j.Term < term && j.Attempts == read.Attempts && j.Lost >= lostBefore && j.pending() {
 			rows = append(rows, j)
 		}
 	}
@@ -198,7 +209,7 @@ func (t *Table) Standings(_ context.Context, ids []uint64) (rows []store.Standin
 	defer t.mu.Unlock()
 	for _, id := range ids {
 		if j := t.find(id); j != nil {
-			rows = append(rows, store.Standing{ID: id, Status: j.Status, Term: j.Term})
+			rows = append(rows, store.Standing{ID: id, Status: j.Status, Version: j.Version()})
 		}
 	}
 	return rows, nil
@@ -365,7 +376,7 @@ func (t *Table) SeeLeases(_ context.Context, names []string) (seen []store.Seen,
 	defer t.mu.Unlock()
 	for _, name := range names {
 		if l, ok := t.leases[name]; ok {
-			seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now()})
+			seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now(), Owner: l.Owner, Term: l.Term})
 		}
 	}
 	return seen, nil

@@ -13,18 +13,20 @@ import (
 
 // Seen is what a lease's row says to somebody who does not hold it.
 type Seen struct {
-	Name string
-	Free bool
+	Name  string
+	Free  bool
+	Owner string // who has it, or had it last
+	Term  int64  // under which
 }
 
 // SeeLeases reads which of the leases are free. A name that is missing has no row yet. It locks nothing.
 func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 	query, args, err := sqlx.In(fmt.Sprintf(
-		"SELECT lock_name, %s <= %s AS free FROM %s WHERE lock_name IN (?)", s.unix("lock_until"), s.leaseNow, s.leases), names)
+		"SELECT lock_name, %s <= %s AS free, locked_by, term FROM %s WHERE lock_name IN (?)", s.unix("lock_until"), s.leaseNow, s.leases), names)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := read(ctx, s, each(func(l *Seen) []any { return []any{&l.Name, &l.Free} }), query, args...)
+	seen, err := read(ctx, s, each(func(l *Seen) []any { return []any{&l.Name, &l.Free, &l.Owner, &l.Term} }), query, args...)
 	return seen, wrap("see leases", err)
 }
 

@@ -23,9 +23,12 @@ type Row struct {
 	Lost       int32
 	Priority   int32
 	MaxRetries int32  // NotSet: as the job type says
-	Changes    int32  // times it was changed while it waited
+	Changes    int32  // times it was changed while it waited, or its mark was taken back
 	Key        string // the business key; empty: none
 }
+
+// Version is the one in which the row was read.
+func (r *Row) Version() Version { return Version{r.Term, r.Attempts, r.Changes} }
 
 // NotSet stands for a NULL in max_retries.
 const NotSet = -2

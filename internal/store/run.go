@@ -5,33 +5,33 @@ import (
 	"fmt"
 )
 
-// SetProgress writes how far a run is, into a row that is pending and bears the term. Ours is false if there is none: a
-// later term took it over, or it was finished by other means.
-func (s *Store) SetProgress(ctx context.Context, id uint64, term int64, text string) (ours bool, err error) {
-	return s.setText(ctx, "progress", id, term, text)
+// SetProgress writes how far a run is, into a row that is pending, bears the term and is at this attempt. Ours is false if
+// there is none: a later run has it, or it was finished by other means.
+func (s *Store) SetProgress(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error) {
+	return s.setText(ctx, "progress", id, term, attempt, text)
 }
 
 // SetResult is SetProgress for what a run has brought about.
-func (s *Store) SetResult(ctx context.Context, id uint64, term int64, text string) (ours bool, err error) {
-	return s.setText(ctx, "result", id, term, text)
+func (s *Store) SetResult(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error) {
+	return s.setText(ctx, "result", id, term, attempt, text)
 }
 
 // setText changes nothing where it writes the same text in the same second again. A connection that counts changed rows
 // then says none, so the row is read back.
-func (s *Store) setText(ctx context.Context, column string, id uint64, term int64, text string) (ours bool, err error) {
+func (s *Store) setText(ctx context.Context, column string, id uint64, term int64, attempt int32, text string) (ours bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET %s = ?, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, column, s.now, s.ours([]uint64{id}, term)), text)
+		s.jobs, s.byPrimary, column, s.now, s.ours([]uint64{id}, term, attempt)), text)
 	if err != nil || n > 0 {
 		return n > 0, wrap("set "+column, err)
 	}
 	rows, err := s.MarkedRows(ctx, []uint64{id}, term)
-	return len(rows) > 0, err
+	return len(rows) > 0 && rows[0].Attempts == attempt, err
 }
 
 // FinishThrough is Finish for one row, through another handle: in the caller's transaction. Whoever comes to mark the row
 // meanwhile waits until that ends.
-func (s *Store) FinishThrough(ctx context.Context, h Handle, id uint64, term int64, status int32) (ours bool, err error) {
-	n, err := s.Through(h).Finish(ctx, []uint64{id}, term, status)
+func (s *Store) FinishThrough(ctx context.Context, h Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
+	n, err := s.Through(h).Finish(ctx, []uint64{id}, term, attempt, status)
 	return n > 0, err
 }
 
@@ -39,13 +39,13 @@ func (s *Store) FinishThrough(ctx context.Context, h Handle, id uint64, term int
 type Standing struct {
 	ID     uint64
 	Status int32
-	Term   int64
+	Version
 }
 
 // Standings reads how rows stand. Those that are gone are not in the result.
 func (s *Store) Standings(ctx context.Context, ids []uint64) ([]Standing, error) {
 	args := s.arguments()
-	rows, err := read(ctx, s, each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term} }), fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term FROM %s %s WHERE %s",
+	rows, err := read(ctx, s, each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term, &r.Attempts, &r.Changes} }), fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes FROM %s %s WHERE %s",
 		s.jobs, s.byPrimary, args.in(s, ids)), args.list...)
 	return rows, wrap("read how jobs stand", err)
 }

@@ -31,14 +31,14 @@ var verbs = map[string]func(context.Context, *Store){
 	"Columns":        func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
 	"Count":          func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}) },
 	"FinishThrough": func(ctx context.Context, s *Store) {
-		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 1)
+		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 2, 1)
 	},
 	"Paused":      func(ctx context.Context, s *Store) { _, _ = s.Paused(ctx) },
-	"SetProgress": func(ctx context.Context, s *Store) { _, _ = s.SetProgress(ctx, 1, 9, "half way") },
-	"SetResult":   func(ctx context.Context, s *Store) { _, _ = s.SetResult(ctx, 1, 9, "done") },
+	"SetProgress": func(ctx context.Context, s *Store) { _, _ = s.SetProgress(ctx, 1, 9, 2, "half way") },
+	"SetResult":   func(ctx context.Context, s *Store) { _, _ = s.SetResult(ctx, 1, 9, 2, "done") },
 	"Standings":   func(ctx context.Context, s *Store) { _, _ = s.Standings(ctx, ids) },
-	"FailLost":    func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, ids, 9, 2) },
-	"Finish":      func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, ids, 9, 1) },
+	"FailLost":    func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, ids, Version{Term: 8, Attempts: 3}, 9, 2) },
+	"Finish":      func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, ids, 9, 2, 1) },
 	"FirstOfKeys": func(ctx context.Context, s *Store) {
 		_, _ = s.FirstOfKeys(ctx, 7, []string{"a", "b", "c", "d"}, 3, 1000, 5)
 	},
@@ -50,15 +50,17 @@ var verbs = map[string]func(context.Context, *Store){
 	"List": func(ctx context.Context, s *Store) {
 		_, _ = s.List(ctx, Filter{IDs: ids, Types: []int32{7}, Statuses: []int32{0}, Key: "a", DueTo: 9, Before: 9}, 10)
 	},
-	"LogAttempts":    func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
-	"MakeLeases":     func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
-	"Mark":           func(ctx context.Context, s *Store) { _, _ = s.Mark(ctx, ids, 1_700_000_000, 1, 9) },
+	"LogAttempts": func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
+	"MakeLeases":  func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
+	"Mark": func(ctx context.Context, s *Store) {
+		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Attempts: 1, Changes: 1}, 9)
+	},
 	"MarkedRows":     func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
 	"Newest":         func(ctx context.Context, s *Store) { _, _, _ = s.Newest(ctx) },
 	"Page":           func(ctx context.Context, s *Store) { _, _ = s.Page(ctx, 7, places(), 3, 100) },
 	"Pause":          func(ctx context.Context, s *Store) { _, _ = s.Pause(ctx, 7) },
 	"PausedTypes":    func(ctx context.Context, s *Store) { _, _ = s.PausedTypes(ctx) },
-	"PutBack":        func(ctx context.Context, s *Store) { _, _ = s.PutBack(ctx, ids, 9, 4, 1.5, 1) },
+	"PutBack":        func(ctx context.Context, s *Store) { _, _ = s.PutBack(ctx, ids, 9, 2, 4, 1.5, 1) },
 	"ReleaseLease":   func(ctx context.Context, s *Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
 	"Reschedule":     func(ctx context.Context, s *Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
 	"Resume":         func(ctx context.Context, s *Store) { _, _ = s.Resume(ctx, 7) },
@@ -70,7 +72,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"Tail":           func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, wanted, 3, 100) },
 	"TamePriorities": func(ctx context.Context, s *Store) { _ = s.TamePriorities(ctx, []int32{7}) },
 	"TakeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 10) },
-	"UnmarkJobs":     func(ctx context.Context, s *Store) { _ = s.UnmarkJobs(ctx, ids, 9) },
+	"UnmarkJobs":     func(ctx context.Context, s *Store) { _, _ = s.UnmarkJobs(ctx, ids, Version{9, 2, 1}) },
 }
 
 var (
@@ -162,11 +164,17 @@ func TestTheMarkLooksAtTheOldTermBeforeItSetsItsOwn(t *testing.T) {
 	}
 }
 
-func TestEveryOutcomeIsFencedByTheTerm(t *testing.T) {
+func TestEveryOutcomeIsFencedByTheTermAndTheAttempt(t *testing.T) {
 	for _, name := range []string{"Finish", "FinishThrough", "PutBack", "UnmarkJobs", "SetProgress", "SetResult"} {
-		if text := sentBy(t, mysql, verbs[name])[0].text; !strings.Contains(text, "AND term = 9 AND "+pending) {
+		if text := sentBy(t, mysql, verbs[name])[0].text; !strings.Contains(text, "AND term = 9 AND attempts = 2 AND "+pending) {
 			t.Errorf("%s: %s", name, text)
 		}
+	}
+}
+
+func TestAMarkIsForTheVersionThatWasRead(t *testing.T) {
+	if text := sentBy(t, mysql, verbs["Mark"])[0].text; !strings.Contains(text, "AND term = 0 AND term < 9 AND attempts = 1 AND changes = 1 AND ") {
+		t.Error(text)
 	}
 }
 
