@@ -76,17 +76,17 @@ func (c *completion) QueryContext(context.Context, string, ...any) (*sql.Rows, e
 // runs is what handlers write through.
 type runs struct{ *link }
 
-func (l runs) SetProgress(context.Context, uint64, int64, string) (bool, error) { return true, nil }
-func (l runs) SetResult(context.Context, uint64, int64, string) (bool, error)   { return true, nil }
+func (l runs) SetProgress(context.Context, uint64, int64, int32, string) (bool, error) { return true, nil }
+func (l runs) SetResult(context.Context, uint64, int64, int32, string) (bool, error)   { return true, nil }
 
 // FinishThrough is the statement inside the transaction: from it on, the row is locked.
-func (l runs) FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, status int32) (ours bool, err error) {
+func (l runs) FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
 	c := h.(*completion)
 	return send(ctx, l.link, completeJob, func(context.Context) (bool, error) {
 		t := l.world.table
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if len(t.ours([]uint64{id}, term)) == 0 {
+		if len(t.ours([]uint64{id}, term, attempt)) == 0 {
 			return false, nil
 		}
 		m := c.h.mark
