@@ -36,7 +36,7 @@ func (l *line) judgeCompleted(t *task, job *queue_job.Job, cause, err error) (v 
 		if err != nil {
 			l.log.Warn(l.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
 		}
-		return verdict{status: status}, true
+		return verdict{status: status, written: status == queue_job.JobStatusSuccess}, true
 	default: // another holder's
 		return verdict{status: queue_job.JobStatusRetry}, true
 	}
