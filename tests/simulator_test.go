@@ -98,13 +98,13 @@ func (p *pair) step() {
 			return slices.Compact(rows), err
 		})
 	case 7:
-		marked := p.someVersion(ids)
+		marked := p.someRun(ids)
 		p.both("unmark", func(t tables) (any, error) { return t.UnmarkJobs(p.Context(), ids, marked) })
 	case 8:
-		status, run := []int32{1, 2, 5}[p.IntN(3)], p.someVersion(ids)
+		status, run := []int32{1, 2, 5}[p.IntN(3)], p.someRun(ids)
 		p.both("finish", func(t tables) (any, error) { return t.Finish(p.Context(), ids, run.Term, run.Attempts, status) })
 	case 9, 10:
-		status, run, wait, retried := 3+p.Int32N(2), p.someVersion(ids), float64(p.IntN(3))*farAway, p.Int32N(2)
+		status, run, wait, retried := 3+p.Int32N(2), p.someRun(ids), float64(p.IntN(3))*farAway, p.Int32N(2)
 		p.both("put back", func(t tables) (any, error) {
 			return t.PutBack(p.Context(), ids, run.Term, run.Attempts, status, wait, retried)
 		})
@@ -394,6 +394,13 @@ func (p *pair) someVersion(ids []uint64) (v store.Version) {
 	case 2:
 		v.Changes++
 	}
+	return v
+}
+
+// someRun is someVersion of a row that is marked.
+func (p *pair) someRun(ids []uint64) store.Version {
+	v := p.someVersion(ids)
+	v.Term = max(1, v.Term)
 	return v
 }
 
