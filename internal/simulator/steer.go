@@ -121,7 +121,7 @@ func (p *plan) drawLockedThenPaused(d *dice, at time.Duration) {
 		orders[i].due, orders[i].old, orders[i].ignored, orders[i].row.JobType = 0, 0, false, jobType
 		orders[i].row.Status = 0
 	}
-	for_ := d.between(time.Second, 2900*time.Millisecond)
+	for_ := d.between(300*time.Millisecond, 2900*time.Millisecond)
 	p.at(at, func(w *world) {
 		w.insert(orders).commit(true)
 		w.lockRow(orders[0].history, for_)
