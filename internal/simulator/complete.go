@@ -76,8 +76,12 @@ func (c *completion) QueryContext(context.Context, string, ...any) (*sql.Rows, e
 // runs is what handlers write through.
 type runs struct{ *link }
 
-func (l runs) SetProgress(context.Context, uint64, int64, int32, string) (bool, error) { return true, nil }
-func (l runs) SetResult(context.Context, uint64, int64, int32, string) (bool, error)   { return true, nil }
+func (l runs) SetProgress(context.Context, uint64, int64, int32, string) (bool, error) {
+	return true, nil
+}
+func (l runs) SetResult(context.Context, uint64, int64, int32, string) (bool, error) {
+	return true, nil
+}
 
 // FinishThrough is the statement inside the transaction: from it on, the row is locked.
 func (l runs) FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
