@@ -29,12 +29,14 @@ func (l *line) judgeCompleted(t *task, job *queue_job.Job, cause, err error) (v 
 		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
 			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
 		}
-		return l.judgeReturned(t, job, cause, err), false
+		v = l.judgeReturned(t, job, cause, err)
+		v.doubt = t.ID // the handler may have given up while its commit was under way
+		return v, false
 	case t.marked(row):
 		if err != nil {
 			l.log.Warn(l.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
 		}
-		return verdict{status: status}, true
+		return verdict{status: status, written: status == queue_job.JobStatusSuccess}, true
 	default: // another holder's
 		return verdict{status: queue_job.JobStatusRetry}, true
 	}

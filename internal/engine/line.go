@@ -45,6 +45,7 @@ type line struct {
 	serving  atomic.Bool                  // serve runs
 	held     atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
 	lease    *keeper.Lease                // the last one taken; belongs to standBy
+	heeds    atomic.Int64                 // nanoseconds for which an answer allows jobs to start
 	openTill atomic.Pointer[time.Time]    // jobs may start; nil: the type is paused, or nobody has asked yet
 	behind   atomic.Bool                  // the loader is to bring what tail and sweep do not
 	missed   atomic.Bool                  // since the loader began its round, there was no room for a row

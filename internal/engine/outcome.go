@@ -15,6 +15,7 @@ type verdict struct {
 	wait    time.Duration
 	reason  string // why it did not succeed; empty for a plain success or continuation
 	retried int32  // 1 if the run counts as a retry
+	written bool   // by the handler, in its own transaction
 	doubt   uint64 // the job, if only the table knows whether this is to be written; 0: it is
 }
 

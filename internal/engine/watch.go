@@ -14,7 +14,7 @@ import (
 const (
 	watchEvery = 500 * time.Millisecond
 	watchFrom  = 200 * time.Millisecond // what was seen to be ours this lately is left for the next time: most runs end before it
-	heededFor  = time.Second            // for so long, an answer allows jobs to start; then another is needed
+	heededFor  = time.Second            // for so long, an answer allows jobs to start; then another is needed. See allowedFor
 	deafAfter  = 10 * time.Second       // a handler that runs on so long after its job was cancelled is not waited for
 )
 
@@ -81,17 +81,26 @@ func (d *database) heedPauses() error {
 // heedPause notes what the table said to a question that was sent at a moment.
 func (l *line) heedPause(paused bool, sent time.Time) {
 	was := l.isOpen()
+	allowed := allowedFor(time.Since(sent))
+	l.heeds.Store(int64(allowed))
 	if paused {
 		if l.openTill.Swap(nil) != nil {
 			l.log.Info(l.about, "paused; what runs, runs on")
 		}
 	} else {
-		till := sent.Add(heededFor)
+		till := sent.Add(allowed)
 		l.openTill.Store(&till)
 	}
 	if was != l.isOpen() {
 		signal(l.rowsCame)
 	}
+}
+
+// allowedFor is for how long an answer allows jobs to start, from the moment at which it was asked for. Where answers take
+// long, that is until the next one has come, and a little longer: jobs that start late are better than none.
+func allowedFor(took time.Duration) time.Duration {
+	const little = 200 * time.Millisecond
+	return max(heededFor, watchEvery+2*took+little)
 }
 
 // isOpen reports whether jobs may start: the type is not paused, by an answer that is not too old.
@@ -103,11 +112,11 @@ func (l *line) isOpenAt(now time.Time) bool {
 }
 
 // mayStart asks for everything that may have changed since a task was marked: without trust in the lease, its row may be
-// somebody else's; it was cancelled, the type was paused, or a second has passed since the table was asked about that. Ask
+// somebody else's; it was cancelled, the type was paused, or it is too long ago that the table was asked about that. Ask
 // it right before the handler is called, so that little time lies between the answer and the start.
 func (l *line) mayStart(t *task) bool {
 	now := time.Now()
-	return t.lease.Trusted() && !t.gone.Load() && l.isOpenAt(now) && now.Sub(*t.seen.Load()) < heededFor
+	return t.lease.Trusted() && !t.gone.Load() && l.isOpenAt(now) && now.Sub(*t.seen.Load()) < time.Duration(l.heeds.Load())
 }
 
 // notStarted takes a marked task back that may not start. If all that is wrong is the age of an answer, the task waits in

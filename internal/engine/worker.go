@@ -216,12 +216,12 @@ func (l *line) finish(ctx context.Context, t *task, cause, err error) {
 	}
 	signal(l.rowsCame)
 	if l.cfg.OnFinished != nil {
-		l.tellObserver(context.WithoutCancel(ctx), job, queue_job.Finished{Status: v.status, Err: err, Took: took, Wait: v.wait, Dropped: dropped})
+		l.tellObserver(context.WithoutCancel(ctx), job, queue_job.Finished{Status: v.status, Err: err, Took: took, Wait: v.wait, Dropped: dropped && !v.written})
 	}
 }
 
-// judge is the verdict on a run. It is dropped, which means that nothing is to be written, if the job has been cancelled
-// or completed elsewhere.
+// judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
+// or completed elsewhere, or if the handler has written it.
 func (l *line) judge(t *task, job *queue_job.Job, cause, err error) (v verdict, dropped bool) {
 	if t.gone.Load() {
 		if errors.Is(cause, keeper.ErrLost) {

@@ -15,6 +15,7 @@ type judge struct {
 	world     *world
 	actor     *instance // whose statement is applied; nil: somebody's by hand
 	late      bool      // its sender had given up
+	aim       aim       // the marks that it was about when it was sent
 	truncated bool
 
 	histories   []*history
@@ -24,7 +25,10 @@ type judge struct {
 	takenAt     map[string]time.Time
 	looked      map[looker]time.Time  // when it last asked which jobs are the first of their keys
 	starts      map[int32][]time.Time // of runs, within the last second
-	disturbed   time.Time             // until when somebody was struck
+	pausedTypes map[int32]*pause
+	heard       map[looker]*hearing // of pauses
+	handed      map[*queue_job.Job]*run
+	disturbed   time.Time // until when somebody was struck
 	disturbance int
 	accusations []string
 	broken      int            // how many events there were with the first one
@@ -57,31 +61,58 @@ type history struct {
 	latest    int64     // the largest term that marked it
 	looked    time.Time // when it was looked for the first of its key, before it was first marked
 	mark      *mark     // that stands on it
+	marks     []*mark   // all that ever did
+	losses    []*loss
 	putBacks  int
 	runs      []*run
 	retried   int32
 }
 
-// mark is a mark that stands on a row.
+// mark is a mark that stands on a row, or stood on it.
 type mark struct {
-	term int64
-	by   *instance
-	run  *run // that was started under it
+	term      int64
+	attempt   int // its number
+	by        *instance
+	at        time.Time
+	run       *run      // that was started under it
+	givenBack bool      // its number is free again
+	taken     time.Time // from its holder, by a cancellation or a later term
+	cancelled bool
+}
+
+// loss is a mark that a later holder found on a row.
+type loss struct {
+	*mark
+	noticed *instance
 }
 
 // run is one run of a handler.
 type run struct {
-	history *history
-	ctx     context.Context
-	nth     int // from 1
-	by      *instance
-	jobType int32
-	term    int64
-	suspect bool
-	began   time.Time
-	over    bool // it has ended, or its process has
-	ended   bool
-	verdict verdict
+	history   *history
+	ctx       context.Context
+	nth       int // from 1
+	by        *instance
+	jobType   int32
+	term      int64
+	suspect   bool
+	began     time.Time
+	attempt   int
+	mark      *mark // under which it was started; nil: there is none
+	over      bool  // it has ended, or its process has
+	ended     bool
+	verdict   verdict
+	completes bool      // its handler does, or tries to
+	logged    bool      // the log is to have a row about it, if it is written
+	completed time.Time // by its handler's own transaction
+	written   int       // outcomes that the table took
+	wrote     queue_job.JobStatus
+	told      []told
+}
+
+// told is what OnFinished was told about a run.
+type told struct {
+	queue_job.Finished
+	at time.Time
 }
 
 // verdict is what the engine has to write about a run.
@@ -92,7 +123,7 @@ type verdict struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, takers: map[tenure]*instance{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, saw: map[string]int{}}
+	return &judge{world: w, takers: map[tenure]*instance{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, saw: map[string]int{}}
 }
 
 // accuse notes that something happened that must not. After a TRUNCATE the ids begin anew, and what is in memory about
@@ -144,6 +175,17 @@ func (j *judge) changed(c change) {
 	case reschedule:
 		h.due = c.after.Due
 		return
+	case setPriority:
+		return
+	case cancelJob:
+		j.cancelled(h)
+		return
+	case retryJob:
+		j.retriedByHand(h, c)
+		return
+	case completeJob:
+		j.completed(h)
+		return
 	case byHand:
 		h.byHand = true
 		h.gone = c.after.history == nil
@@ -161,8 +203,11 @@ func (j *judge) changed(c change) {
 		j.marked(h, c)
 	case unmarkJobs:
 		j.expectOwnMark(h, c)
-		if h.mark != nil && h.mark.run != nil && !j.late {
+		if h.mark != nil && h.mark.run != nil {
 			j.accuse("the mark of %s was taken back, and its run had started", h.name())
+		}
+		if h.mark != nil {
+			h.mark.givenBack = c.after.Attempts < c.before.Attempts
 		}
 		h.mark = nil
 	case finish, putBack:
@@ -173,6 +218,7 @@ func (j *judge) changed(c change) {
 		if c.after.Lost < 3 {
 			j.accuse("%s has failed after %d losses", h.name(), c.after.Lost)
 		}
+		j.noteLoss(h, c)
 		h.mark, h.final = nil, true
 	}
 }
@@ -187,6 +233,7 @@ func (j *judge) marked(h *history, c change) {
 	if c.before.Term != 0 {
 		j.saw["lost"]++
 		j.expectHit(h)
+		j.expectLostHadStarted(h)
 		if c.after.Lost != c.before.Lost+1 {
 			j.accuse("the loss of %s was not counted", h.name())
 		}
@@ -198,7 +245,22 @@ func (j *judge) marked(h *history, c change) {
 	}
 	j.expectFirst(h)
 	h.latest = max(h.latest, c.term)
-	h.mark = &mark{term: c.term, by: j.actor}
+	j.noteLoss(h, c)
+	h.mark = &mark{term: c.term, attempt: int(c.after.Attempts), by: j.actor, at: time.Now()}
+	h.marks = append(h.marks, h.mark)
+}
+
+// noteLoss notes that a later holder marks a row: the mark that stood on it is its holder's no more.
+func (j *judge) noteLoss(h *history, c change) {
+	if h.mark == nil {
+		return
+	}
+	h.mark.taken = time.Now()
+	if c.before.Term != 0 {
+		l := &loss{h.mark, j.actor}
+		h.losses = append(h.losses, l)
+		j.expectLossLogged(h, l)
+	}
 }
 
 // lookedForFirst hears of an instance that asks which jobs of a type are the first of their keys. The world stands still.
@@ -253,6 +315,10 @@ func (j *judge) expectHit(h *history) {
 func (j *judge) expectOwnMark(h *history, c change) {
 	if h.mark == nil || h.mark.term != c.term || h.mark.by != j.actor {
 		j.accuse("%s of %s under term %d, whose mark does not stand on it", c.verb, h.name(), c.term)
+		return
+	}
+	if aimed := j.aim[h.id]; aimed != nil && aimed != h.mark {
+		j.accuse("%s of %s, sent for its attempt %d, met attempt %d under the same term", c.verb, h.name(), aimed.attempt, h.mark.attempt)
 	}
 }
 
@@ -263,9 +329,13 @@ func (j *judge) settled(h *history, c change) {
 		switch {
 		case m.run == nil || !m.run.ended:
 			j.accuse("%s of %s, whose run has not ended", c.verb, h.name())
-		case m.run.verdict != wrote:
+		case m.run.verdict != wrote && !m.run.inDoubt(wrote):
 			j.accuse("%s was settled as %v; its run came to %v", h.name(), wrote, m.run.verdict)
 		}
+	}
+	if m := h.mark; m != nil && m.run != nil {
+		m.run.written++
+		m.run.wrote = queue_job.JobStatus(c.after.Status)
 	}
 	h.mark = nil
 	if c.verb == finish {
@@ -308,19 +378,24 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 		panic("no such job")
 	}
 	h := j.histories[n]
-	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, suspect: job.Lost >= 2, began: time.Now()}
+	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, attempt: job.Attempt, suspect: job.Lost >= 2, began: time.Now()}
+	r.mark = h.markOf(r)
+	j.handed[job] = r
 	w.trace.add(event{who: i.number, what: "run", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s attempt %d", job.JobParams, job.Attempt)}})
 	j.expectRow(r, job)
+	j.expectNumber(r)
+	j.expectNotCancelled(r)
+	j.expectNotPaused(r)
 	j.expectTime(r)
 	j.expectNoDuplicate(r)
 	j.expectRoom(r, cfg)
 	j.expectPlace(r, cfg)
 	j.expectRate(r, cfg)
-	if w.weather.gentle && !h.byHand && (job.Attempt != r.nth || int32(job.Retries) != h.retried || job.Lost != 0) {
+	if w.weather.gentle && !h.byHand && r.mark != nil && (job.Attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
 		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, and %d were retries", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried)
 	}
-	if h.mark != nil && h.mark.term == job.Term {
-		h.mark.run = r
+	if r.mark != nil {
+		r.mark.run = r
 	}
 	h.runs = append(h.runs, r)
 	j.active = append(j.active, r)
@@ -339,6 +414,7 @@ func (j *judge) expectRow(r *run, job *queue_job.Job) {
 		j.accuse("a run of %s as row %d", h.name(), job.Id)
 	case h.byHand: // between the mark and the start, perhaps
 	case w.weather.stepped || w.weather.edited: // two instances may hold the lease
+	case r.mark != nil && r.mark.cancelled: // expectNotCancelled
 	case h.final:
 		j.accuse("a run of %s, which is final", h.name())
 	case h.mark == nil || h.mark.term != job.Term || h.mark.by != r.by:
@@ -362,9 +438,9 @@ func (j *judge) expectTime(r *run) {
 	h, w := r.history, j.world.weather
 	slack := 0.002
 	if h.putBacks > 0 {
-		slack += 2 * w.latency.Seconds()
+		slack += 2 * (w.latency + w.sluggish).Seconds()
 	}
-	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && (h.putBacks == 0 || w.gentle) {
+	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && !w.edited {
 		j.accuse("a run of %s %.3f s before it is due", h.name(), early)
 	}
 	if j.tooOld(h) && h.putBacks == 0 && h.since.Before(r.by.born) {
@@ -375,7 +451,7 @@ func (j *judge) expectTime(r *run) {
 // tooOld reports whether FirstPullDay leaves a job alone, if it is there when an instance starts.
 func (j *judge) tooOld(h *history) bool {
 	days := j.configOf(h.order.row.JobType).FirstPullDay
-	return days > 0 && h.order.old > days && h.order.due <= 0
+	return days > 0 && h.order.old > days && h.order.due <= 0 && h.putBacks == 0 // which is due anew
 }
 
 func (j *judge) configOf(jobType int32) *queue_job.Config {
@@ -390,6 +466,9 @@ func (j *judge) expectNoDuplicate(r *run) {
 		return
 	}
 	last := h.runs[len(h.runs)-1]
+	if last.mark != nil && last.mark.cancelled || r.mark != nil && r.mark.cancelled {
+		return
+	}
 	again := last.ended && (last.verdict.status == queue_job.JobStatusContinue || last.verdict.status == queue_job.JobStatusRetry)
 	if again {
 		return
@@ -467,12 +546,13 @@ func (j *judge) expectRate(r *run, cfg *queue_job.Config) {
 }
 
 // ended hears what came of a run.
-func (j *judge) ended(r *run, cfg *queue_job.Config, job *queue_job.Job, e ending, interrupted bool) {
+func (j *judge) ended(r *run, cfg *queue_job.Config, job *queue_job.Job, b *behaviour, interrupted bool) {
 	w := j.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.ended = true
-	r.verdict = verdictOn(cfg, job.Retries, e, interrupted)
+	r.verdict = verdictOn(cfg, job.Retries, b, interrupted)
+	r.logged = b.ends == endsInError || b.ends == endsInPanic || b.ends == endsInGoexit || b.ends == endsRetried || b.ends == endsFailed
 	j.leave(r)
 	w.trace.add(event{who: r.by.number, what: "ran", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s: %v", job.JobParams, r.verdict.status)}})
 }
@@ -483,8 +563,10 @@ func (j *judge) leave(r *run) {
 }
 
 // verdictOn says again, in other words, what the contract of queue_job.Job says.
-func verdictOn(cfg *queue_job.Config, retries int, e ending, interrupted bool) verdict {
-	switch e {
+func verdictOn(cfg *queue_job.Config, retries int, b *behaviour, interrupted bool) verdict {
+	switch e := b.ends; e {
+	case endsSnoozed:
+		return verdict{status: queue_job.JobStatusContinue, wait: b.snoozes}
 	case endsWell:
 		return verdict{status: queue_job.JobStatusSuccess}
 	case endsFailed, endsCancelled:
@@ -688,9 +770,14 @@ func (j *judge) conclude() {
 		case j.required(h) && row.pending():
 			j.accuse("%s was never done: %v; it ran %d times", h.name(), row.Row, len(h.runs))
 		}
-		if w.weather.gentle && !h.byHand && (int(row.Attempts) != len(h.runs) || row.Retries != h.retried || row.Lost != 0) {
+		if w.weather.gentle && !h.byHand && (int(row.Attempts) != len(h.runs)+h.unstarted(nil) || row.Retries != h.retried || row.Lost != 0) {
 			j.accuse("%s: attempts %d, retries %d, lost %d; it ran %d times, and %d were retries", h.name(), row.Attempts, row.Retries, row.Lost, len(h.runs), h.retried)
 		}
+		if !h.byHand {
+			j.expectNumbered(h, row)
+			j.expectLog(h)
+		}
 	}
+	j.expectTold()
 	j.saw["jobs"] += len(j.histories)
 }

@@ -37,6 +37,11 @@ const (
 	commit         verb = "commit"
 	byHand         verb = "by hand"
 	reschedule     verb = "reschedule"
+	cancelJob      verb = "cancel"
+	retryJob       verb = "retry"
+	setPriority    verb = "set priority"
+	completeJob    verb = "complete"
+	commitJob      verb = "commit complete"
 )
 
 var (
@@ -74,10 +79,11 @@ type kind struct {
 // fate is what becomes of a statement.
 type fate struct {
 	out, back   time.Duration
-	refused     bool // it fails before it does anything
-	broken      bool // it takes effect, and the answer is an error
-	late        bool // if nobody waits for it any more, it takes effect all the same
-	inattentive bool // the caller overlooks for once that its context has ended
+	refused     bool          // it fails before it does anything
+	broken      bool          // it takes effect, and the answer is an error
+	late        bool          // if nobody waits for it any more, it takes effect all the same
+	inattentive bool          // the caller overlooks for once that its context has ended
+	stray       time.Duration // if not 0: the sender hears of an error, and it takes effect so much later
 	blow        blow
 	span        time.Duration // of the blow
 }
@@ -114,6 +120,12 @@ func (l *link) fate(v verb, about about) (f fate) {
 	if l.inARow[v]++; !f.refused && !f.broken {
 		l.inARow[v] = 0
 	}
+	switch v {
+	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease:
+	default:
+		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
+	}
+	f.stray = l.stray(v, throw(w.seed, 7, uint64(l.instance.number), hash(string(v)), kind.key, l.sent[kind]))
 	slow := w.weather.slow
 	if time.Now().Before(l.stormUntil) {
 		slow = 300
@@ -154,6 +166,32 @@ func (l *link) fate(v verb, about about) (f fate) {
 	return f
 }
 
+// stray draws by how much later a statement takes effect than its sender hears that the connection broke: by then it may
+// have been sent again, and the row may have run again. A mark may find its sender gone, which is a blow.
+func (l *link) stray(v verb, d *dice) time.Duration {
+	w := l.world
+	switch v {
+	case unmarkJobs, finish, putBack, failLost, logAttempts:
+	case markJobs:
+		if w.weather.gentle {
+			return 0
+		}
+	default:
+		return 0
+	}
+	chance := w.weather.stray
+	if v == unmarkJobs { // there are few
+		chance *= 4
+	}
+	if !d.chance(chance) {
+		return 0
+	}
+	if v == markJobs {
+		l.instance.hit()
+	}
+	return d.between(time.Millisecond, oneOf(d, 50*time.Millisecond, 500*time.Millisecond, 3*time.Second))
+}
+
 // send sends a statement, which is applied in one step when it arrives. The context is heeded like database/sql does:
 // who gives up has an error at once, and does not know.
 func send[T any](ctx context.Context, l *link, v verb, apply func(context.Context) (T, error), about about) (got T, err error) {
@@ -161,22 +199,35 @@ func send[T any](ctx context.Context, l *link, v verb, apply func(context.Contex
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	f := l.fate(v, about)
+	w, f := l.world, l.fate(v, about)
 	l.holdStill(f.out)
 	if ctx.Err() != nil && !f.inattentive || l.dead() {
 		return none, l.gaveUp(ctx)
 	}
 	arrival := l.arrival(f.out, func() time.Time { return l.noWayUntil })
-	if !l.await(ctx, arrival, ctx.Err() != nil) {
-		if f.late && v.writes() {
-			time.AfterFunc(time.Until(arrival), func() { l.apply(v, about, true, func() { apply(ctx) }) })
+	aim := l.aim(v, about)
+	for at := arrival; ; {
+		if !l.await(ctx, at, ctx.Err() != nil) {
+			if f.late && v.writes() && !(v == markJobs && w.weather.gentle) { // as in stray
+				l.applyLate(at, v, about, aim, func() { apply(ctx) })
+			}
+			return none, l.gaveUp(ctx)
 		}
-		return none, l.gaveUp(ctx)
+		if f.refused {
+			return none, errRefused
+		}
+		if f.stray > 0 {
+			l.applyLate(time.Now().Add(f.stray), v, about, aim, func() { apply(ctx) })
+			l.await(ctx, time.Now().Add(f.back), false)
+			l.holdStill(f.back)
+			return none, errBroken
+		}
+		if at = w.lockedUntil(v, about.ids); !at.After(time.Now()) {
+			break
+		}
+		at = at.Add(f.out % time.Millisecond)
 	}
-	if f.refused {
-		return none, errRefused
-	}
-	l.apply(v, about, false, func() { got, err = apply(ctx) })
+	l.apply(v, about, aim, false, func() { got, err = apply(ctx) })
 	answered := l.arrival(f.back, func() time.Time { return l.noBackUntil })
 	l.strike(f)
 	came := l.await(ctx, answered, false)
@@ -296,14 +347,40 @@ func (l *link) frozenFor() time.Duration {
 }
 
 // apply applies a statement in one step, with nothing else going on in the world.
-func (l *link) apply(v verb, about about, late bool, do func()) {
+func (l *link) apply(v verb, about about, aim aim, late bool, do func()) {
 	w := l.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.judge.actor, w.judge.late = l.instance, late
+	w.judge.actor, w.judge.late, w.judge.aim = l.instance, late, aim
 	w.trace.statement(l.instance, v, about, late)
 	do()
-	w.judge.actor, w.judge.late = nil, false
+	w.judge.actor, w.judge.late, w.judge.aim = nil, false, nil
+}
+
+// applyLate applies a statement at a later moment, when nobody waits for it any more.
+func (l *link) applyLate(at time.Time, v verb, about about, aim aim, do func()) {
+	time.AfterFunc(time.Until(at), func() {
+		if until := l.world.lockedUntil(v, about.ids); until.After(time.Now()) {
+			l.applyLate(until.Add(time.Duration(about.key()%uint64(time.Millisecond))), v, about, aim, do)
+			return
+		}
+		l.apply(v, about, aim, true, do)
+	})
+}
+
+// aim is which marks a statement is about: those that stand on its rows when it is sent.
+type aim map[uint64]*mark
+
+func (l *link) aim(v verb, about about) aim {
+	w := l.world
+	switch v {
+	case unmarkJobs, finish, putBack:
+	default:
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.judge.aimAt(l.instance, about)
 }
 
 // about is what the trace says of a statement.
@@ -426,7 +503,15 @@ func (l *link) Standings(ctx context.Context, ids []uint64) ([]store.Standing, e
 }
 
 func (l *link) Paused(ctx context.Context) ([]int32, error) {
-	return send(ctx, l, readPaused, l.world.table.Paused, about{})
+	var pauses []*pause
+	types, err := send(ctx, l, readPaused, func(ctx context.Context) ([]int32, error) {
+		pauses = l.world.judge.pauses()
+		return l.world.table.Paused(ctx)
+	}, about{})
+	if err == nil {
+		l.world.judge.heardOf(l.instance, pauses)
+	}
+	return types, err
 }
 
 func (l *link) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {

@@ -23,6 +23,90 @@ const (
 // wait, within the bound on outages. The keeper's own tests show both.
 var mutants = []mutant.Mutant{
 	{
+		Name: "a successor believes its memory after its predecessor has written",
+		File: "internal/simulator/table.go",
+		Old:  "j.Version() == read && ",
+		New:  "j.Changes == read.Changes && ",
+	},
+	{
+		Name: "a mark that arrives late finds a row that has run since",
+		File: "internal/simulator/table.go",
+		Old:  "j.Version() == read && ",
+		New:  "j.Changes == read.Changes && j.Term == read.Term && ",
+	},
+	{
+		Name: "a pause is not looked at again after a mark",
+		File: "internal/engine/watch.go",
+		Old:  "!t.gone.Load() && l.isOpenAt(now) && ",
+		New:  "!t.gone.Load() && ",
+	},
+	{
+		Name: "what was cancelled while it waited for a worker is started",
+		File: "internal/engine/watch.go",
+		Old:  "!t.gone.Load() && l.isOpenAt(now) && ",
+		New:  "l.isOpenAt(now) && ",
+	},
+	{
+		Name: "what is marked and waits for a worker is neither looked at nor given back",
+		File: "internal/engine/early.go",
+		Old:  "if waited < surplusAfter {",
+		New:  "if true {",
+	},
+	{
+		Name: "a cancelled job that was retried is taken for the run that goes on",
+		File: "internal/engine/watch.go",
+		Old:  "(row.Attempts < t.Attempts && row.Term <= t.Term || t.marked(row))",
+		New:  "row.Term <= t.Term",
+	},
+	{
+		Name: "a settle that arrives late is taken for the next run",
+		File: "internal/simulator/table.go",
+		Old:  "if j.Attempts == attempt {",
+		New:  "if true {",
+	},
+	{
+		Name: "an unmark that arrives late is taken for the next mark",
+		File: "internal/simulator/table.go",
+		Old:  "return j.Changes != marked.Changes",
+		New:  "return false",
+	},
+	{
+		Name: "a row of the log that failed is not tried again",
+		File: "internal/engine/settler.go",
+		Old:  "\t\t\ts.note(*o.log)\n",
+		New:  "",
+	},
+	{
+		Name: "a lost run waits for another outcome to be logged",
+		File: "internal/engine/settler.go",
+		Old:  "\tsignal(s.came)\n}\n\n// unnoted",
+		New:  "}\n\n// unnoted",
+	},
+	{
+		Name: "Stop does not wait for the log",
+		File: "internal/engine/line.go",
+		Old:  "if !l.await(noted, func() bool { return l.settler.unnoted() == 0 }) {",
+		New:  "if noted == nil {",
+	},
+	{
+		Name: "a run whose handler gave up on its commit is logged as a retry",
+		File: "internal/engine/completed.go",
+		Old:  "v.doubt = t.ID // the handler may have given up while its commit was under way",
+		New:  "",
+	},
+	{
+		Name: "a run whose handler completed the job is told as dropped",
+		File: "internal/engine/worker.go",
+		Old:  "Dropped: dropped && !v.written",
+		New:  "Dropped: dropped",
+	},
+	{
+		Name: "answers that come slowly allow no start",
+		File: "internal/engine/watch.go",
+		Old:  "return max(heededFor, watchEvery+2*took+little)",
+		New:  "return max(heededFor, little)",
+	},
+	{
 		Name: "in order, the table is not asked which row is the first",
 		File: "internal/engine/ordered.go",
 		Old:  "!there || id >= t.ID",
@@ -90,9 +174,9 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a handler starts without asking for trust",
-		File: "internal/engine/worker.go",
-		Old:  "if !t.lease.Trusted() {",
-		New:  "if false {",
+		File: "internal/engine/watch.go",
+		Old:  "return t.lease.Trusted() && ",
+		New:  "return ",
 	},
 	{
 		Name: "no sweep",
@@ -115,14 +199,14 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "an outcome whose settle failed is dropped",
 		File: "internal/engine/settler.go",
-		Old:  "failed = append(failed, groups[act]...)",
-		New:  "s.line.queue.forget()",
+		Old:  "\t\treturn group\n",
+		New:  "\t\treturn nil\n",
 	},
 	{
 		Name: "an outcome whose settle failed is dropped, and its row forgotten",
 		File: "internal/engine/settler.go",
-		Old:  "failed = append(failed, groups[act]...)",
-		New:  "for _, o := range groups[act] {\n\t\t\t\ts.line.queue.forget(o.task)\n\t\t\t}",
+		Old:  "\t\treturn group\n",
+		New:  "\t\tl.queue.forget(tasks...)\n\t\treturn nil\n",
 	},
 	{
 		Name: "marks are not taken back at the end of a lease",
@@ -151,8 +235,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "trust is counted from the answer to the taking",
 		File: "internal/keeper/keeper.go",
-		Old:  "k.hold(want, term, owner, sent)",
-		New:  "k.hold(want, term, owner, sent.Add(time.Since(sent)))",
+		Old:  "k.hold(want.Want, term, owner, sent)",
+		New:  "k.hold(want.Want, term, owner, sent.Add(time.Since(sent)))",
 	},
 	{
 		Name: "trust without margin",
@@ -169,8 +253,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a loss is counted for a holder's own mark",
 		File: "internal/simulator/table.go",
-		Old:  "j.Term < term && j.CreateTime <= createdBy && j.Changes == changes && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
-		New:  "j.Term <= term && j.CreateTime <= createdBy && j.Changes == changes && j.pending() {\n\t\t\trows = append(rows, j)\n\t\t}\n\t}\n\treturn t.write(rows, change{verb: markJobs",
+		Old:  "j.Term < term && j.CreateTime",
+		New:  "j.Term <= term && j.CreateTime",
 	},
 	{
 		Name: "a row is forgotten while it is read",
@@ -181,8 +265,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a suspect does not wait for its neighbours",
 		File: "internal/engine/dispatcher.go",
-		Old:  "l.awaitQuiet(ctx, nil)\n\tif !l.open",
-		New:  "if !l.open",
+		Old:  "l.awaitQuiet(ctx, nil)\n\tif !l.isOpen",
+		New:  "if !l.isOpen",
 	},
 	{
 		Name: "neighbours do not wait for a suspect",
@@ -247,8 +331,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a mark passes over that somebody changed the row",
 		File: "internal/simulator/table.go",
-		Old:  "j.Changes == changes && ",
-		New:  "",
+		Old:  "j.Version() == read && ",
+		New:  "j.Term == read.Term && j.Attempts == read.Attempts && ",
 	},
 	{
 		Name: "abandoned rows are run",

@@ -18,6 +18,10 @@ type weather struct {
 	stepped         bool // the database's clock is set meanwhile
 	edited          bool // somebody meddles with the leases
 	truncated       bool
+	steered         bool          // others pause types, cancel jobs and lock rows
+	long            bool          // most runs take long, and there are few workers
+	stray           int           // statements of a thousand whose sender hears of an error, and which arrive later all the same
+	sluggish        time.Duration // what each statement about jobs takes on its way, and again its answer, however long that lasts
 }
 
 // plan is what happens in a world: all of it follows from the seed.
@@ -66,6 +70,7 @@ func draw(seed uint64) *plan {
 	} else {
 		p.drawFaults(d)
 	}
+	p.drawSteering(throw(seed, 5))
 	return p
 }
 

@@ -21,6 +21,7 @@ type Table struct {
 	jobs     []*Job // by id, uncommitted ones included
 	leases   map[string]Lease
 	attempts map[attemptKey]store.Attempt
+	paused   []int32 // types
 }
 
 // Job is a row of async_job_tab.
@@ -214,8 +215,11 @@ func (t *Table) Standings(_ context.Context, ids []uint64) (rows []store.Standin
 	return rows, nil
 }
 
-// Paused is empty: nobody pauses anything here.
-func (t *Table) Paused(context.Context) ([]int32, error) { return nil, nil }
+func (t *Table) Paused(context.Context) ([]int32, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.paused), nil
+}
 
 func (t *Table) Newest(context.Context) (id uint64, now float64, err error) {
 	t.mu.Lock()

@@ -32,12 +32,13 @@ type world struct {
 	instances []*instance
 	running   sync.WaitGroup
 	handlers  sync.WaitGroup
-	over      bool // nobody is started any more
+	over      bool                 // nobody is started any more
+	locked    map[uint64]time.Time // rows that business code holds, until when
 }
 
 // simulate lets a world live from its beginning to its end, in a bubble of virtual time.
 func simulate(seed uint64) *world {
-	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}}
+	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}, locked: map[uint64]time.Time{}}
 	w.trace.began = w.began
 	w.ahead.Store(int64(throw(seed, 3).between(0, time.Second))) // a second need not begin with the world
 	w.table = NewTable(w.clock)
@@ -266,7 +267,8 @@ type instance struct {
 	born   time.Time
 	orders chan time.Duration // to stop, with so much patience
 	ending atomic.Bool
-	struck atomic.Bool // by something after which it may lose leases and repeat runs
+	struck atomic.Bool  // by something after which it may lose leases and repeat runs
+	first  atomic.Int64 // when, in nanoseconds of the wall clock
 
 	// Guarded by world.mu.
 	up         bool
@@ -282,7 +284,26 @@ func newInstance(w *world, place int) *instance {
 	return i
 }
 
-func (i *instance) hit() { i.struck.Store(true) }
+func (i *instance) hit() {
+	i.first.CompareAndSwap(0, time.Now().UnixNano())
+	i.struck.Store(true)
+}
+
+// struckAt is when something befell the instance first; now, if nothing has.
+func (i *instance) struckAt() time.Time {
+	if at := i.first.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Now()
+}
+
+// outOfReachSince reports whether the instance has been frozen or cut off after a moment.
+func (i *instance) outOfReachSince(moment time.Time) bool {
+	l := i.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.frozenUntil.After(moment) || l.noWayUntil.After(moment) || l.noBackUntil.After(moment) || l.stormUntil.After(moment)
+}
 
 // order tells the instance to stop.
 func (i *instance) order(patience time.Duration) {
@@ -329,7 +350,7 @@ func (i *instance) start() *engine.Engine {
 	for {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
-			return engine.Tables{Jobs: i.link, Leases: i.link, Close: func() {}}, nil
+			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Close: func() {}}, nil
 		}
 		e, err := engine.Start(ctx, opened, i.configs(), journal{i})
 		cancel()
@@ -356,6 +377,7 @@ func (i *instance) configs() []queue_job.Config {
 		cfg.ServiceName = fmt.Sprintf("instance %d", i.number)
 		cfg.Db = nowhere{}
 		cfg.HandleJobFunc = func(ctx context.Context, job *queue_job.Job) error { return i.handle(ctx, cfg, job) }
+		cfg.OnFinished = func(_ context.Context, job *queue_job.Job, f queue_job.Finished) { i.finished(job, f) }
 	}
 	return configs
 }
@@ -389,9 +411,16 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 	}
 	if b.heeds && ctx.Err() != nil {
 		b.ends = endsInError
+	} else if c := i.link.drawCompletion(run); c != nil && b.ends == endsWell {
+		run.completes = true
+		if err := c.complete(ctx, job); i.link.dead() {
+			return errKilled
+		} else if err != nil {
+			b.ends = endsInError
+		}
 	}
 	job.Status = b.ends.status()
-	i.world.judge.ended(run, cfg, job, b.ends, ctx.Err() != nil)
+	i.world.judge.ended(run, cfg, job, &b, ctx.Err() != nil)
 	switch b.ends {
 	case endsInError:
 		return errHandler
@@ -399,8 +428,17 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 		panic(errHandler)
 	case endsInGoexit:
 		runtime.Goexit()
+	case endsSnoozed:
+		return queue_job.Snooze(b.snoozes)
 	}
 	return nil
+}
+
+// finished is told by the engine what came of a run.
+func (i *instance) finished(job *queue_job.Job, f queue_job.Finished) {
+	if !i.link.dead() {
+		i.world.judge.told(i, job, f)
+	}
 }
 
 // ending is how a handler ends.
@@ -415,6 +453,7 @@ const (
 	endsRetried
 	endsFailed
 	endsCancelled
+	endsSnoozed
 )
 
 func (e ending) status() queue_job.JobStatus {
@@ -433,10 +472,11 @@ func (e ending) status() queue_job.JobStatus {
 
 // behaviour is what one run of a handler does.
 type behaviour struct {
-	takes  time.Duration
-	heeds  bool          // its context
-	reacts time.Duration // so long after its context has ended
-	ends   ending
+	takes   time.Duration
+	heeds   bool          // its context
+	reacts  time.Duration // so long after its context has ended
+	ends    ending
+	snoozes time.Duration
 }
 
 func behave(w *world, r *run) (b behaviour) {
@@ -462,7 +502,21 @@ func behave(w *world, r *run) (b behaviour) {
 		b.ends = oneOf(d, endsWell, endsWell, endsWell, endsWell, endsWell, endsWell, endsWell, endsInError, endsInError,
 			endsInPanic, endsInGoexit, endsContinued, endsRetried, endsFailed, endsCancelled)
 	}
+	if w.weather.steered {
+		b.steer(w, throw(w.seed, 6, hash(r.history.order.label), uint64(r.nth)), r.nth < runsMax)
+	}
 	return b
+}
+
+// steer makes most runs long, and some end with a snooze: of a wait that is far longer than any other, so that a start
+// before its time is seen.
+func (b *behaviour) steer(w *world, d *dice, mayRunAgain bool) {
+	if w.weather.long && d.chance(600) {
+		b.takes = d.between(100*time.Millisecond, oneOf(d, 500*time.Millisecond, 1500*time.Millisecond, 3*time.Second))
+	}
+	if mayRunAgain && d.chance(150) {
+		b.ends, b.snoozes = endsSnoozed, oneOf(d, 0, 20*time.Millisecond, 2*time.Second, 10*time.Second, 10*time.Second)
+	}
 }
 
 // pass lets the time of a run pass; it reports false if the process did not live to see its end.

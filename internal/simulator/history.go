@@ -1,0 +1,387 @@
+package simulator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// What the judge asks of what is written about runs: their numbers, the losses, the log, and what OnFinished hears; and
+// of what others decided: pauses and cancellations.
+
+const (
+	heedWithin = time.Second           // a pause, and a cancellation
+	heedSlack  = 30 * time.Millisecond // for statements on their way, and workers to begin
+
+	// mayWaitMarked is for how long a row may be marked before its handler is called. A process that dies in between leaves
+	// a mark of a run that never was, and nobody can tell it from one that was lost: so there must be few, and young.
+	mayWaitMarked = 1500 * time.Millisecond
+)
+
+// markOf returns the mark under which a run was started: of those that bear its number, the last.
+func (h *history) markOf(r *run) *mark {
+	for _, m := range slices.Backward(h.marks) {
+		if m.term == r.term && m.attempt == r.attempt && m.by == r.by {
+			return m
+		}
+	}
+	return nil
+}
+
+// unstarted is how many numbers went to marks under which no run was started, other than this one.
+func (h *history) unstarted(except *mark) (n int) {
+	for _, m := range h.marks {
+		if m.run == nil && !m.givenBack && m != except {
+			n++
+		}
+	}
+	return n
+}
+
+// aimAt returns the marks of an instance that stand on rows.
+func (j *judge) aimAt(by *instance, about about) aim {
+	a := aim{}
+	for _, h := range j.histories {
+		if h.committed && !h.gone && h.mark != nil && h.mark.by == by && h.mark.term == about.term && slices.Contains(about.ids, h.id) {
+			a[h.id] = h.mark
+		}
+	}
+	return a
+}
+
+// expectNumber expects that a run has a number that no other run of its job has, and that of its mark.
+func (j *judge) expectNumber(r *run) {
+	h := r.history
+	if h.byHand || j.twoHolders() {
+		return
+	}
+	j.saw["numbered run"]++
+	for _, other := range h.runs {
+		if other.attempt == r.attempt {
+			j.accuse("two runs of %s have the number %d, under the terms %d and %d", h.name(), r.attempt, other.term, r.term)
+		}
+	}
+	if r.mark == nil {
+		j.accuse("a run of %s has the number %d under term %d, and no mark ever had both", h.name(), r.attempt, r.term)
+	}
+}
+
+// twoHolders reports whether two instances may hold a lease at a time.
+func (j *judge) twoHolders() bool { return j.world.weather.stepped || j.world.weather.edited }
+
+// expectNumbered expects that a row counts what has run, and what was marked and may have run.
+func (j *judge) expectNumbered(h *history, row Job) {
+	if j.twoHolders() {
+		return
+	}
+	began := 0
+	for _, r := range h.runs {
+		if r.mark != nil {
+			began++
+		}
+	}
+	if int(row.Attempts) != began+h.unstarted(nil) {
+		j.accuse("%s has %d attempts; %d runs began, and %d marks were left without one", h.name(), row.Attempts, began, h.unstarted(nil))
+	}
+}
+
+// expectLostHadStarted expects that a run that is counted as lost began. A holder that something befell after the mark may
+// not have come to it; but then the mark was young. It is for the bound to say how young.
+func (j *judge) expectLostHadStarted(h *history) {
+	m := h.mark
+	if m == nil || m.run != nil || j.twoHolders() {
+		return
+	}
+	j.saw["lost before it began"]++
+	w := j.world.weather
+	if w.refused+w.broken+w.slow+w.stray > 0 || len(j.world.locked) > 0 { // its answer came late, perhaps
+		return
+	}
+	if waited := m.by.struckAt().Sub(m.at); waited > mayWaitMarked {
+		j.accuse("%s was counted as lost and had never started; it had been marked for %v when something befell instance %d", h.name(), waited, m.by.number)
+	}
+}
+
+// expectLog expects one row for each run that did not succeed and was written, one for each loss, and none else.
+func (j *judge) expectLog(h *history) {
+	rows := map[attemptKey]string{}
+	for key, a := range j.world.table.attempts {
+		if key.job == h.id {
+			rows[key] = a.Outcome
+		}
+	}
+	if j.twoHolders() {
+		return
+	}
+	for _, r := range h.runs {
+		key := attemptKey{h.id, r.attempt, r.term}
+		if r.logged && r.completed.IsZero() && r.written > 0 && r.by.hadTime() {
+			j.saw["logged run"]++
+			if _, there := rows[key]; !there {
+				j.accuse("%s: the log has no row about attempt %d of term %d, which came to %v", h.name(), r.attempt, r.term, r.verdict.status)
+			}
+		}
+	}
+	for _, l := range h.losses {
+		key := attemptKey{h.id, l.attempt, l.term}
+		if l.noticed.hadTime() && j.innocent(l.noticed) {
+			j.saw["logged loss"]++
+			if _, there := rows[key]; !there {
+				j.accuse("%s: the log has no row about attempt %d of term %d, which instance %d counted as lost", h.name(), l.attempt, l.term, l.noticed.number)
+			}
+		}
+	}
+	for key, outcome := range rows {
+		if what := h.unlikely(key, outcome); what != "" {
+			j.accuse("%s: the log says of attempt %d of term %d: %s; %s", h.name(), key.attempt, key.term, outcome, what)
+		}
+	}
+}
+
+// expectLossLogged expects that the log has a row about a loss soon, whatever the job does meanwhile.
+func (j *judge) expectLossLogged(h *history, l *loss) {
+	const within = 2 * time.Second
+	time.AfterFunc(within, func() {
+		w := j.world
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !j.healthy(l.noticed) || w.weather.slow+w.weather.stray > 0 || len(w.locked) > 0 || l.noticed.link.dead() || j.twoHolders() {
+			return
+		}
+		j.saw["loss logged in time"]++
+		if _, there := w.table.attempts[attemptKey{h.id, l.attempt, l.term}]; !there && !h.gone {
+			j.accuse("%s: %v after instance %d counted attempt %d of term %d as lost, the log has no row about it", h.name(), within, l.noticed.number, l.attempt, l.term)
+		}
+	})
+}
+
+// unlikely says what speaks against a row of the log.
+func (h *history) unlikely(key attemptKey, outcome string) string {
+	lost := slices.ContainsFunc(h.losses, func(l *loss) bool { return l.attempt == key.attempt && l.term == key.term })
+	i := slices.IndexFunc(h.runs, func(r *run) bool { return r.attempt == key.attempt && r.term == key.term })
+	switch {
+	case lost:
+		return ""
+	case outcome == "lost":
+		return "nothing was lost"
+	case i < 0:
+		return "there was no such run"
+	case !h.runs[i].ended:
+		return "it never ended"
+	case !h.runs[i].completed.IsZero():
+		return "its handler completed the job"
+	case !h.runs[i].logged:
+		return "it came to " + h.runs[i].verdict.status.String()
+	}
+	return ""
+}
+
+// hadTime reports whether an instance could write all that it had to: it was not killed, and its Stop was a good one.
+func (i *instance) hadTime() bool { return i.stopped && !i.link.dead() }
+
+// told hears what OnFinished is told.
+func (j *judge) told(i *instance, job *queue_job.Job, f queue_job.Finished) {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := j.handed[job]
+	if r == nil || r.by != i {
+		j.accuse("OnFinished was told about a run of job %d that did not begin", job.Id)
+		return
+	}
+	if !r.ended {
+		j.accuse("OnFinished was told about a run of %s that has not ended", r.history.name())
+	}
+	if len(r.told) > 0 {
+		j.accuse("OnFinished was told twice about attempt %d of %s", r.attempt, r.history.name())
+	}
+	r.told = append(r.told, told{f, time.Now()})
+}
+
+// expectTold expects that OnFinished heard once of each run that ended, and that it was the truth.
+func (j *judge) expectTold() {
+	for _, h := range j.histories {
+		for _, r := range h.runs {
+			if !r.ended || !r.by.hadTime() || h.byHand || j.twoHolders() {
+				continue
+			}
+			j.saw["told run"]++
+			if len(r.told) == 0 {
+				j.accuse("OnFinished was not told about attempt %d of %s", r.attempt, h.name())
+				continue
+			}
+			j.expectTruth(r, r.told[0])
+		}
+	}
+}
+
+func (j *judge) expectTruth(r *run, f told) {
+	name := r.history.name()
+	switch {
+	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess && (f.at.Before(r.completed) || r.by.outOfReachSince(r.completed)):
+		j.saw["told before the commit"]++ // which nobody can know
+	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess:
+		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had completed the job", r.attempt, name, f.Status)
+	case f.Dropped && r.written > 0:
+		j.accuse("OnFinished was told that attempt %d of %s is dropped, and it was written", r.attempt, name)
+	case f.Dropped:
+		j.saw["told as dropped"]++
+	case f.Status != r.verdict.status && r.completed.IsZero() && !r.inDoubt(verdict{status: f.Status}):
+		j.accuse("OnFinished was told that attempt %d of %s came to %v; it was %v", r.attempt, name, f.Status, r.verdict.status)
+	case r.written > 0 && r.wrote != f.Status:
+		j.accuse("OnFinished was told that attempt %d of %s came to %v; the table has %v", r.attempt, name, f.Status, r.wrote)
+	case r.written == 0 && (r.mark == nil || r.mark.taken.IsZero()):
+		j.accuse("OnFinished was told that attempt %d of %s came to %v; that was never written, and nobody took the row", r.attempt, name, f.Status)
+	case r.written == 0 && j.healthy(r.by) && f.at.Sub(later(r.mark.taken, r.began)) > heedWithin+heedSlack:
+		j.accuse("OnFinished was told that attempt %d of %s came to %v, and not that it is dropped; the row had been taken %v before", r.attempt, name, f.Status, f.at.Sub(r.mark.taken))
+	}
+}
+
+// inDoubt reports whether a verdict is that on a run of which nobody could learn in time whether its handler completed
+// the job: it is run again, and that is no retry.
+func (r *run) inDoubt(v verdict) bool {
+	return r.completes && v == verdict{status: queue_job.JobStatusRetry}
+}
+
+// healthy reports whether an instance could look as often as it wants to.
+func (j *judge) healthy(i *instance) bool {
+	w := j.world.weather
+	return w.refused+w.broken == 0 && w.sluggish == 0 && !i.struck.Load()
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// cancelled notes that a job was cancelled; if it runs, its context is to end soon.
+func (j *judge) cancelled(h *history) {
+	h.final = true
+	m := h.mark
+	if m == nil {
+		return
+	}
+	j.saw["cancelled in flight"]++
+	m.cancelled, m.taken = true, time.Now()
+	if m.run != nil && !m.run.over {
+		j.expectEnds(m.run)
+	}
+}
+
+// expectEnds expects that the context of a run that was cancelled ends within a second.
+func (j *judge) expectEnds(r *run) {
+	time.AfterFunc(heedWithin+heedSlack, func() {
+		j.world.mu.Lock()
+		defer j.world.mu.Unlock()
+		if r.over || !j.healthy(r.by) || j.twoHolders() {
+			return
+		}
+		j.saw["cancelled run heeded"]++
+		if r.ctx.Err() == nil {
+			j.accuse("attempt %d of %s was cancelled %v ago, and its context has not ended", r.attempt, r.history.name(), time.Since(r.mark.taken))
+		}
+	})
+}
+
+// retriedByHand notes that a cancelled or failed job is to run again.
+func (j *judge) retriedByHand(h *history, c change) {
+	j.saw["retried by hand"]++
+	h.final, h.mark, h.retried, h.due, h.since = false, nil, 0, c.after.Due, time.Now()
+}
+
+// expectNotCancelled expects that a run does not begin when its job was cancelled a second ago.
+func (j *judge) expectNotCancelled(r *run) {
+	m := r.mark
+	if m == nil || !m.cancelled || r.history.byHand {
+		return
+	}
+	j.saw["run of a cancelled job"]++
+	if since := time.Since(m.taken); since > heedWithin+heedSlack && j.healthy(r.by) {
+		j.accuse("a run of %s begins %v after it was cancelled", r.history.name(), since)
+	}
+	j.expectEnds(r)
+}
+
+// expectProgress expects that jobs have begun for a while, if there are some that wait.
+func (j *judge) expectProgress(lately time.Duration) {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.ContainsFunc(w.instances, func(i *instance) bool { return i.up && !i.ending.Load() && time.Since(i.since) > lately+5*time.Second }) {
+		return
+	}
+	for _, cfg := range w.plan.configs {
+		waits, began := false, false
+		for _, h := range j.histories {
+			if h.order.row.JobType != cfg.JobType {
+				continue
+			}
+			waits = waits || j.required(h) && !h.final && h.due < j.now()-lately.Seconds() && time.Since(h.since) > lately
+			began = began || slices.ContainsFunc(h.runs, func(r *run) bool { return time.Since(r.began) < lately || !r.over })
+		}
+		if waits {
+			j.saw["flow through slow tables"]++
+		}
+		if waits && !began {
+			j.accuse("jobs of type %d wait, and none has begun for %v; each statement takes %v on its way", cfg.JobType, lately, w.weather.sluggish)
+		}
+	}
+}
+
+// pause is one of a type, until it is resumed.
+type pause struct {
+	jobType int32
+	since   time.Time
+}
+
+// hearing is when an instance learned of a pause.
+type hearing struct {
+	*pause
+	at time.Time
+}
+
+func (j *judge) pausedOrResumed(jobType int32, paused bool) {
+	switch {
+	case !paused:
+		delete(j.pausedTypes, jobType)
+	case j.pausedTypes[jobType] == nil:
+		j.pausedTypes[jobType] = &pause{jobType, time.Now()}
+	}
+}
+
+// pauses are those that last. The world stands still.
+func (j *judge) pauses() (list []*pause) {
+	for _, p := range j.pausedTypes {
+		list = append(list, p)
+	}
+	return list
+}
+
+func (j *judge) heardOf(i *instance, pauses []*pause) {
+	j.world.mu.Lock()
+	defer j.world.mu.Unlock()
+	for _, p := range pauses {
+		who := looker{i, p.jobType}
+		if h := j.heard[who]; h == nil || h.pause != p {
+			j.heard[who] = &hearing{p, time.Now()}
+		}
+	}
+}
+
+// expectNotPaused expects that no run begins when its type has been paused for more than a second, and none when the
+// instance has heard of it.
+func (j *judge) expectNotPaused(r *run) {
+	p := j.pausedTypes[r.jobType]
+	if p == nil {
+		return
+	}
+	j.saw["run of a paused type"]++
+	if h := j.heard[looker{r.by, r.jobType}]; h != nil && h.pause == p && time.Since(h.at) > heedSlack && !r.by.outOfReachSince(h.at) {
+		j.accuse("a run of %s begins %v after instance %d has heard that type %d is paused", r.history.name(), time.Since(h.at), r.by.number, r.jobType)
+	} else if since := time.Since(p.since); since > heedWithin+heedSlack && j.healthy(r.by) {
+		j.accuse("a run of %s begins %v after type %d was paused", r.history.name(), since, r.jobType)
+	}
+}

@@ -1,0 +1,280 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// What others decide about jobs and types: pauses, cancellations, retries; and business code that holds a row locked.
+
+// drawSteering draws what others decide, from dice of its own: worlds in which nobody decides anything are what they were.
+// Such worlds have few workers and long runs, so that rows wait in memory, marked and not, while things happen to them.
+func (p *plan) drawSteering(d *dice) {
+	if p.weather.truncated || d.chance(500) {
+		return
+	}
+	w := &p.weather
+	w.steered, w.long = true, d.chance(600)
+	w.stray = d.upTo(60)
+	if w.long {
+		for i := range p.configs {
+			p.configs[i].WorkerPoolCapacity = oneOf(d, 1, 1, 2, 3)
+		}
+	}
+	calm := p.calmAt
+	moment := func() time.Duration { return d.between(200*time.Millisecond, calm) }
+	for range d.upTo(4) {
+		p.drawPause(d, moment())
+	}
+	for range d.upTo(8) {
+		p.drawCancellation(d, moment())
+	}
+	for range d.upTo(5) {
+		p.drawLock(d, moment())
+	}
+	for range d.upTo(6) {
+		among, priority := d.next(), int32(d.upTo(4))-1
+		p.at(moment(), func(w *world) { w.prioritise(among, priority) }, "give a job the priority %d", priority)
+	}
+	for range d.upTo(3) {
+		p.drawLockedThenPaused(d, moment())
+	}
+	if w.long {
+		p.drawTransaction(d, moment()/4, 3+d.upTo(10), 0)
+	}
+	if w.gentle {
+		if d.chance(60) {
+			p.drawSluggish(d)
+		}
+		return
+	}
+	lock := p.longestLock()
+	for range d.upTo(5) {
+		at, among := moment(), d.next()
+		switch d.upTo(4) {
+		case 0, 1: // beyond its lease; so its successor has read the rows, and waits for a worker
+			for_ := d.between(lock, 5*lock/2)
+			p.at(at, func(w *world) { w.freeze(w.holder(among), for_) }, "freeze a holder for %v", for_)
+		case 2:
+			p.at(at, func(w *world) {
+				if i := w.holder(among); i != nil {
+					w.kill(i)
+					time.AfterFunc(lock/2+time.Duration(among%uint64(lock)), func() { w.start(i.place) })
+				}
+			}, "kill a holder")
+		case 3: // while handlers wait for their commits
+			patience := d.between(time.Millisecond, time.Second)
+			p.at(at, func(w *world) {
+				if i := w.holder(among); i != nil {
+					w.stop(i.place, patience)
+					time.AfterFunc(3*time.Second+patience, func() { w.start(i.place) })
+				}
+			}, "stop a holder with a patience of %v", patience)
+		}
+	}
+}
+
+// drawSluggish draws that the tables of jobs are slow for a while, and all else is well: then jobs are slow, and go on.
+func (p *plan) drawSluggish(d *dice) {
+	const for_ = 20 * time.Second
+	p.weather.sluggish = d.between(100*time.Millisecond, 800*time.Millisecond)
+	p.drawTransaction(d, p.calmAt, 20+d.upTo(20), 0)
+	p.calmAt += for_
+	p.at(p.calmAt-time.Millisecond, func(w *world) { w.judge.expectProgress(for_ - 8*time.Second) }, "slow tables have been slow for %v", for_)
+}
+
+func (p *plan) drawPause(d *dice, at time.Duration) {
+	jobType := int32(1 + d.upTo(len(p.configs)))
+	p.at(at, func(w *world) { w.pause(jobType, true) }, "pause type %d", jobType)
+	p.at(min(p.calmAt, at+d.between(time.Millisecond, 4*time.Second)), func(w *world) { w.pause(jobType, false) }, "resume type %d", jobType)
+}
+
+// drawCancellation draws that a job in flight is cancelled, and mostly retried soon, before anybody has looked.
+func (p *plan) drawCancellation(d *dice, at time.Duration) {
+	among, begun, again := d.next(), d.chance(500), d.chance(700)
+	after := d.between(time.Millisecond, oneOf(d, 50*time.Millisecond, 400*time.Millisecond, 2*time.Second))
+	var h *history
+	p.at(at, func(w *world) { h = w.cancel(among, begun) }, "cancel a job in flight")
+	if again {
+		p.at(at+after, func(w *world) { w.retry(h) }, "retry it")
+	}
+}
+
+// drawLock draws that business code holds a row for a while: a mark waits for it longer than the dispatcher does, or a
+// little less.
+func (p *plan) drawLock(d *dice, at time.Duration) {
+	among, marked := d.next(), d.chance(300)
+	for_ := d.between(50*time.Millisecond, oneOf(d, time.Second, 2500*time.Millisecond, 4*time.Second))
+	p.at(at, func(w *world) { w.lock(among, marked, for_) }, "lock a row for %v", for_)
+}
+
+// drawLockedThenPaused draws that business code adds jobs and holds one of them locked; that the type is paused while its
+// mark waits, and the lock goes when nothing is to start any more.
+func (p *plan) drawLockedThenPaused(d *dice, at time.Duration) {
+	jobType := int32(1 + d.upTo(len(p.configs)))
+	orders := make([]*order, 1+d.upTo(3))
+	for i := range orders {
+		orders[i] = p.drawOrder(d, false)
+		orders[i].due, orders[i].old, orders[i].ignored, orders[i].row.JobType = 0, 0, false, jobType
+		orders[i].row.Status = 0
+	}
+	for_ := d.between(300*time.Millisecond, 2900*time.Millisecond)
+	p.at(at, func(w *world) {
+		w.insert(orders).commit(true)
+		w.lockRow(orders[0].history, for_)
+	}, "insert %s to %s, and lock the first for %v", orders[0].label, orders[len(orders)-1].label, for_)
+	at = min(p.calmAt, at+d.between(time.Millisecond, 200*time.Millisecond))
+	p.at(at, func(w *world) { w.pause(jobType, true) }, "pause type %d", jobType)
+	p.at(min(p.calmAt, at+for_+d.between(time.Millisecond, time.Second)), func(w *world) { w.pause(jobType, false) }, "resume type %d", jobType)
+}
+
+func (w *world) pause(jobType int32, paused bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.table.Pause(jobType, paused)
+	w.judge.pausedOrResumed(jobType, paused)
+}
+
+// cancel cancels a job in flight whose run has begun, or has not.
+func (w *world) cancel(among uint64, begun bool) *history {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.judge.oneOf(among, func(h *history) bool {
+		return h.mark != nil && (h.mark.run != nil && !h.mark.run.over) == begun && h.order.old == 0 && !w.locked[h.id].After(time.Now())
+	})
+	if h != nil {
+		w.trace.add(event{what: "cancels", about: about{ids: []uint64{h.id}, note: h.order.label}})
+		w.table.Cancel(h.id)
+	}
+	return h
+}
+
+func (w *world) retry(h *history) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h != nil {
+		w.trace.add(event{what: "retries", about: about{ids: []uint64{h.id}, note: h.order.label}})
+		w.table.Retry(h.id)
+	}
+}
+
+// prioritise gives a job another priority, in flight or not.
+func (w *world) prioritise(among uint64, priority int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.judge.oneOf(among, func(h *history) bool { return !w.locked[h.id].After(time.Now()) }); h != nil {
+		w.trace.add(event{what: "changes", about: about{ids: []uint64{h.id}, note: h.order.label}})
+		w.table.SetPriority(h.id, priority)
+	}
+}
+
+// lock lets a row be held by business code: whoever writes it waits.
+func (w *world) lock(among uint64, marked bool, for_ time.Duration) {
+	w.mu.Lock()
+	h := w.judge.oneOf(among, func(h *history) bool { return (h.mark != nil) == marked })
+	w.mu.Unlock()
+	w.lockRow(h, for_)
+}
+
+func (w *world) lockRow(h *history, for_ time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h != nil {
+		w.trace.add(event{what: "is locked", about: about{ids: []uint64{h.id}, note: fmt.Sprintf("%s for %v", h.order.label, for_)}})
+		w.locked[h.id] = time.Now().Add(min(for_, time.Until(w.calmAt())))
+		w.judge.saw["lock"]++
+	}
+}
+
+// lockedUntil is until when some of the rows are locked, if the statement writes them.
+func (w *world) lockedUntil(v verb, ids []uint64) (until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch v {
+	case markJobs, unmarkJobs, finish, putBack, failLost, completeJob:
+		for _, id := range ids {
+			if at := w.locked[id]; at.After(until) {
+				until = at
+			}
+		}
+	}
+	return until
+}
+
+// oneOf picks a job that is pending and of which it is true; nil: there is none. The caller holds world.mu.
+func (j *judge) oneOf(among uint64, of func(*history) bool) *history {
+	some := slices.DeleteFunc(slices.Clone(j.histories), func(h *history) bool {
+		return !h.committed || h.gone || h.byHand || h.final || h.order.ignored || !of(h)
+	})
+	if len(some) == 0 {
+		return nil
+	}
+	return some[among%uint64(len(some))]
+}
+
+// holder picks an instance that holds a lease; nil: there is none.
+func (w *world) holder(among uint64) *instance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var holders []*instance
+	for _, cfg := range w.plan.configs {
+		name := leaseName(cfg.JobType)
+		l, _ := w.table.Lease(name)
+		if i := w.judge.takers[tenure{name, l.Term}]; i != nil && l.Until > w.clock().Unix() && !i.ending.Load() {
+			holders = append(holders, i)
+		}
+	}
+	if len(holders) == 0 {
+		return nil
+	}
+	return holders[among%uint64(len(holders))]
+}
+
+// Pause writes down that a type does not run, or takes that back.
+func (t *Table) Pause(jobType int32, paused bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paused = slices.DeleteFunc(t.paused, func(other int32) bool { return other == jobType })
+	if paused {
+		t.paused = append(t.paused, jobType)
+	}
+}
+
+// Cancel ends a pending row, as queue_job does.
+func (t *Table) Cancel(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j := t.find(id); j != nil && j.pending() {
+		t.write([]*Job{j}, change{verb: cancelJob}, func(j *Job) { j.setStatus(int32(queue_job.JobStatusCancelled)) })
+	}
+}
+
+// SetPriority gives a pending row another priority, as queue_job does.
+func (t *Table) SetPriority(id uint64, priority int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j := t.find(id); j != nil && j.pending() {
+		t.write([]*Job{j}, change{verb: setPriority}, func(j *Job) {
+			j.Priority = priority
+			j.Changes++
+		})
+	}
+}
+
+// Retry lets a failed or cancelled row run once more, as queue_job does.
+func (t *Table) Retry(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j := t.find(id); j != nil && (j.Status == int32(queue_job.JobStatusFailed) || j.Status == int32(queue_job.JobStatusCancelled)) {
+		now := t.now()
+		t.write([]*Job{j}, change{verb: retryJob}, func(j *Job) {
+			j.setStatus(0)
+			j.StartTime, j.NoStart, j.Due = now, false, float64(now)
+			j.Term, j.Retries, j.Lost = 0, 0, 0
+			j.Changes++
+		})
+	}
+}
