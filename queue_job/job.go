@@ -62,7 +62,7 @@ type Job struct {
 	Priority Priority
 	// CreateTime is when the job was added, in unix seconds.
 	CreateTime uint32
-	// NextExecuteTime is when this run fell due, in unix seconds.
+	// NextExecuteTime is the unix second in which this run fell due.
 	NextExecuteTime uint32
 	JobType         int32
 	// JobParams is the column params: JSON if AddAsyncJob wrote it, else whatever the INSERT did.

@@ -18,7 +18,8 @@ type JobInfo struct {
 	JobType   int32
 	JobParams string
 	Status    JobStatus
-	// Due is when the job falls due, or fell due; if it was due at once, that is when it was added.
+	// Due is when the job falls due, or fell due; if it was due at once, that is when it was added. The table holds whole
+	// seconds: for a job that runs again after a wait, this is the end of the second in which it starts.
 	Due     time.Time
 	Created time.Time
 	// Updated is when the row was last written.
