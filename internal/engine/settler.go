@@ -288,18 +288,28 @@ func (s *settler) putBack(failed []*outcome) {
 // write writes the outcomes and returns those whose writing failed.
 func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*outcome) {
 	s.writeLog(ctx, outcomes)
-	groups := map[act][]*outcome{}
-	var acts []act // in the order of their first outcomes
-	for _, o := range outcomes {
-		if groups[o.act] == nil {
-			acts = append(acts, o.act)
-		}
-		groups[o.act] = append(groups[o.act], o)
-	}
-	for _, act := range acts {
-		failed = append(failed, s.writeGroup(ctx, act, groups[act])...)
+	for _, group := range byAct(outcomes) {
+		failed = append(failed, s.writeGroup(ctx, group[0].act, group)...)
 	}
 	return failed
+}
+
+// byAct groups alike outcomes, in the order of their first ones. Mostly, each is like the one before.
+func byAct(outcomes []*outcome) (groups [][]*outcome) {
+	index := map[act]int{}
+	last := 0
+	for _, o := range outcomes {
+		if len(groups) == 0 || o.act != groups[last][0].act {
+			i, ok := index[o.act]
+			if !ok {
+				i = len(groups)
+				index[o.act], groups = i, append(groups, nil)
+			}
+			last = i
+		}
+		groups[last] = append(groups[last], o)
+	}
+	return groups
 }
 
 // writeLog writes the attempts that did not succeed, before their outcomes: a reason without a status is better than a
