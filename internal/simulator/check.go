@@ -245,6 +245,7 @@ func (j *judge) marked(h *history, c change) {
 	}
 	j.expectFirst(h)
 	h.latest = max(h.latest, c.term)
+	j.expectNothingSince(h)
 	j.noteLoss(h, c)
 	h.mark = &mark{term: c.term, attempt: int(c.after.Attempts), by: j.actor, at: time.Now()}
 	h.marks = append(h.marks, h.mark)

@@ -7,7 +7,7 @@
 //	world    lives through the plan, then waits in calm weather until every job is done
 //	link     one instance's way to the tables: what becomes of each statement
 //	Table    the tables: each statement of package store in one step, by the database's clock
-//	judge    hears of every change and every run, and knows what may happen
+//	judge    hears of every change and every run, and knows what may happen (check.go); what is written about it (history.go)
 //	trace    what happened
 //
 // A statement takes a while to arrive, and its answer to come back. It can be refused, take effect and be answered with
@@ -15,6 +15,12 @@
 // sends nor reads nor notices that time passes) or cut off, one way or both, at any moment, and in the middle of a
 // statement on purpose. Transactions commit late, out of order or never; ids jump; somebody finishes, deletes or
 // truncates by hand, meddles with a lease, sets the database's clock.
+//
+// In half of the worlds, others decide too (steer.go): they pause types, cancel jobs in flight and retry them before anybody
+// has looked, change priorities, and hold rows locked, so that marks and outcomes wait. Statements arrive when their sender
+// has sent them again and the row has run since, under the same term. Holders are frozen beyond their lease and come back
+// while their successor has rows in memory. Handlers complete their jobs in transactions of their own (complete.go), and
+// give up while a commit is under way. Some tables are slow in everything for a while.
 //
 // Half of the worlds are gentle: errors and unknown outcomes, starts and stops in good order, and so no job may be lost
 // or run twice. The others are rough: there a run may be repeated, but only if whoever made it was struck.

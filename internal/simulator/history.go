@@ -50,6 +50,31 @@ func (j *judge) aimAt(by *instance, about about) aim {
 	return a
 }
 
+// lastMarks returns the marks that rows had last.
+func (j *judge) lastMarks(ids []uint64) aim {
+	a := aim{}
+	for _, h := range j.histories {
+		if h.committed && !h.gone && slices.Contains(ids, h.id) {
+			a[h.id] = h.lastMark()
+		}
+	}
+	return a
+}
+
+func (h *history) lastMark() *mark {
+	if len(h.marks) == 0 {
+		return nil
+	}
+	return h.marks[len(h.marks)-1]
+}
+
+// expectNothingSince expects that a row which is marked was not marked since the statement was sent.
+func (j *judge) expectNothingSince(h *history) {
+	if last, aimed := j.aim[h.id]; aimed && last != h.lastMark() && !j.twoHolders() {
+		j.accuse("a mark of %s met a row that has been marked since it was sent", h.name())
+	}
+}
+
 // expectNumber expects that a run has a number that no other run of its job has, and that of its mark.
 func (j *judge) expectNumber(r *run) {
 	h := r.history

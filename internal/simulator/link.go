@@ -368,19 +368,21 @@ func (l *link) applyLate(at time.Time, v verb, about about, aim aim, do func()) 
 	})
 }
 
-// aim is which marks a statement is about: those that stand on its rows when it is sent.
+// aim is which marks a statement is about: those that stand on its rows when it is sent; for a mark, those that stood there
+// last.
 type aim map[uint64]*mark
 
 func (l *link) aim(v verb, about about) aim {
 	w := l.world
-	switch v {
-	case unmarkJobs, finish, putBack:
-	default:
-		return nil
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.judge.aimAt(l.instance, about)
+	switch v {
+	case markJobs:
+		return w.judge.lastMarks(about.ids)
+	case unmarkJobs, finish, putBack:
+		return w.judge.aimAt(l.instance, about)
+	}
+	return nil
 }
 
 // about is what the trace says of a statement.

@@ -47,12 +47,6 @@ var mutants = []mutant.Mutant{
 		New:  "l.isOpenAt(now) && ",
 	},
 	{
-		Name: "what is marked and waits for a worker is neither looked at nor given back",
-		File: "internal/engine/early.go",
-		Old:  "if waited < surplusAfter {",
-		New:  "if true {",
-	},
-	{
 		Name: "a cancelled job that was retried is taken for the run that goes on",
 		File: "internal/engine/watch.go",
 		Old:  "(row.Attempts < t.Attempts && row.Term <= t.Term || t.marked(row))",
