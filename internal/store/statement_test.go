@@ -163,7 +163,7 @@ func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
 	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "MarkedRows", "Standings", "Paused", "Schedule", "FirstOfKeys",
-		"JobsOfKey", "InState", "GivenUpJobs", "Retry", "AddUnlessThere", "Columns", "Indexes"} {
+		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} {
 			for _, s := range sentBy(t, d, verbs[name]) {
 				read := regexp.MustCompile(`^(SELECT|WITH)\b`).MatchString(s.text)

@@ -94,7 +94,7 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 
 // Look reports whether the table of jobs is there, as ErrNoTables if it is not. It reads no row.
 func (s *Store) Look(ctx context.Context) error {
-	_, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s WHERE id = 0", s.jobs))
+	_, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s WHERE id = 0", s.jobs)))
 	return wrap("look for the tables", err)
 }
 
