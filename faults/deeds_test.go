@@ -73,6 +73,13 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 	},
 	// moves money between two accounts and completes the job, in one transaction, whatever its context says.
 	"transfer": transferMoney,
+	// runs again in five seconds, once.
+	"snooze": func(_ context.Context, _ *sql.DB, job *queue_job.Job) error {
+		if job.Attempt == 1 {
+			return queue_job.Snooze(5 * time.Second)
+		}
+		return nil
+	},
 	// completes the job in a transaction that does nothing else.
 	"complete": func(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
 		tx, err := db.BeginTx(ctx, nil)

@@ -11,12 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver of New
-
 	"github.com/create-info/persistent-queue/internal/engine"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/queuetest/internal/sqlite"
 	"github.com/create-info/persistent-queue/schema"
 )
 
@@ -48,15 +47,10 @@ type Queue struct {
 }
 
 // New makes a queue in a temporary SQLite database, which ends with the test, and handles the configurations' job types in
-// it (see Handle).
+// it (see Handle). It registers no driver, so it goes with whichever of them your program imports.
 func New(t T, configs ...queue_job.Config) *Queue {
 	t.Helper()
-	// Two connections must not both begin to write, or one of them has to give up.
-	dsn := "file:" + filepath.ToSlash(filepath.Join(t.TempDir(), "queue.db")) + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_txlock=immediate"
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		t.Fatalf("queuetest: %v", err)
-	}
+	db := sqlite.Open(filepath.Join(t.TempDir(), "queue.db"), "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(OFF)")
 	t.Cleanup(func() { db.Close() })
 	return Wrap(t, db, configs...)
 }

@@ -2,6 +2,7 @@ package queuetest_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,6 +69,14 @@ func idsOf(runs []queuetest.Run) (ids []uint64) {
 		ids = append(ids, run.Id)
 	}
 	return ids
+}
+
+// A name can be registered once in a program, and two SQLite drivers want to be called "sqlite".
+func TestNoDriverIsRegistered(t *testing.T) {
+	queuetest.New(t)
+	if drivers := sql.Drivers(); len(drivers) != 0 {
+		t.Errorf("registered: %v", drivers)
+	}
 }
 
 func TestWhatIsDueRunsAndNothingElse(t *testing.T) {

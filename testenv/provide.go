@@ -166,7 +166,7 @@ func provide(ctx context.Context, d database, private bool) (server, error) {
 	case set:
 		return fromVariable(ctx, d)
 	}
-	for _, way := range ways {
+	for i, way := range ways {
 		s, err := way(ctx, d)
 		if err == nil {
 			return s, nil
@@ -174,9 +174,10 @@ func provide(ctx context.Context, d database, private bool) (server, error) {
 		if ctx.Err() != nil {
 			return server{}, context.Cause(ctx)
 		}
-		if errors.As(err, new(containerFailed)) {
+		// A way that was there and failed is said, even if the next one works.
+		if i < len(ways)-1 && !errors.As(err, new(notHere)) && !errors.As(err, new(*noEngine)) {
 			say("%s: %s", d.name, indented(err))
-			say("%s: looking for a server on this machine instead", d.name)
+			say("%s: trying the next way", d.name)
 		}
 		none.reasons = append(none.reasons, err)
 	}

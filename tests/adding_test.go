@@ -117,8 +117,8 @@ func TestADuplicateByKeyIsNotAddedAndTellsWhoIsThere(t *testing.T) {
 			if name == "type" {
 				other = other.With(forever)
 			}
-			if added, err := jobs.AddUnique(t.Context(), d.DB, other); err != nil || added.Existed {
-				t.Errorf("another %s: %+v, %v", name, added, err)
+			if id, err := jobs.Add(t.Context(), d.DB, other); err != nil || id == first.Id {
+				t.Errorf("another %s: %d, %v", name, id, err)
 			}
 		}
 		for _, final := range []queue_job.JobStatus{queue_job.JobStatusSuccess, queue_job.JobStatusFailed, queue_job.JobStatusCancelled} {

@@ -28,7 +28,8 @@ type look struct {
 	answered   time.Time
 }
 
-func (l look) held() bool { return l.until > l.now }
+// held is not said of a row that has just been made, for somebody to take: it names nobody.
+func (l look) held() bool { return l.until > l.now && l.holder != "" }
 
 // span is the length that a taking or a renewal gave the lease, as far as two looks, before and after it, can tell.
 type span struct {

@@ -28,6 +28,7 @@ func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) {
 	l.log, l.jobs, l.pool, l.cfg.WorkerPoolCapacity = logger.QueueLog{}, obliging{}, workers, 10
 	l.handler = func(context.Context, *queue_job.Job) error { return nil }
 	l.roomCame = make(chan struct{}, 1)
+	l.heedPause(false, time.Now().Add(time.Hour))
 	lease := keeper.Unending(b.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 	rows := make([]store.Row, batchRowsMax)
 	for i := range rows {

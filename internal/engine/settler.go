@@ -31,8 +31,10 @@ type settler struct {
 	came    chan struct{}
 	enough  chan struct{} // pending fills a statement, or is awaited
 
-	logAgain time.Time     // belongs to run: before, the log is not tried; it failed
-	logWait  time.Duration // belongs to run: how long it was left in peace
+	// These belong to run.
+	logAgain time.Time     // before, the log is not tried; it failed
+	logWait  time.Duration // for so long
+	logSize  batchSize
 }
 
 // outcome is what is to be written about one task.
@@ -66,7 +68,7 @@ const (
 )
 
 func newSettler(l *line, instance string) *settler {
-	return &settler{line: l, instance: instance, came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
+	return &settler{line: l, instance: instance, logSize: newBatchSize(), came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
 }
 
 // add takes the verdict of a run that has ended.
@@ -286,25 +288,35 @@ func (s *settler) putBack(failed []*outcome) {
 // write writes the outcomes and returns those whose writing failed.
 func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*outcome) {
 	s.writeLog(ctx, outcomes)
-	groups := map[act][]*outcome{}
-	var acts []act // in the order of their first outcomes
-	for _, o := range outcomes {
-		if groups[o.act] == nil {
-			acts = append(acts, o.act)
-		}
-		groups[o.act] = append(groups[o.act], o)
-	}
-	for _, act := range acts {
-		failed = append(failed, s.writeGroup(ctx, act, groups[act])...)
+	for _, group := range byAct(outcomes) {
+		failed = append(failed, s.writeGroup(ctx, group[0].act, group)...)
 	}
 	return failed
+}
+
+// byAct groups alike outcomes, in the order of their first ones. Mostly, each is like the one before.
+func byAct(outcomes []*outcome) (groups [][]*outcome) {
+	index := map[act]int{}
+	last := 0
+	for _, o := range outcomes {
+		if len(groups) == 0 || o.act != groups[last][0].act {
+			i, ok := index[o.act]
+			if !ok {
+				i = len(groups)
+				index[o.act], groups = i, append(groups, nil)
+			}
+			last = i
+		}
+		groups[last] = append(groups[last], o)
+	}
+	return groups
 }
 
 // writeLog writes the attempts that did not succeed, before their outcomes: a reason without a status is better than a
 // status without a reason. A log that cannot be written stops no job, and is tried again ever more seldom.
 func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 	s.mu.Lock()
-	notes := s.notes[:min(len(s.notes), batchRowsMax)]
+	notes := s.notes[:min(len(s.notes), s.logSize.rows)]
 	s.mu.Unlock()
 	attempts := slices.Clone(notes)
 	logged := func(o *outcome) bool { return o.log != nil && o.doubt == 0 }
@@ -323,11 +335,18 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 		if ctx.Err() == nil {
 			s.line.log.Warn(s.line.about, err.Error()+"; trying again")
 		}
+		s.logSize.after(false)
 		s.logWait = min(max(2*s.logWait, retryFirst), logLongest)
 		s.logAgain = time.Now().Add(s.logWait)
+		if len(notes) == 1 { // refused, perhaps; the others pass it by
+			s.mu.Lock()
+			s.notes = append(s.notes[1:], notes[0])
+			s.mu.Unlock()
+		}
 		return
 	}
 	s.logWait = 0
+	s.logSize.after(true)
 	s.mu.Lock()
 	s.notes = s.notes[min(len(notes), len(s.notes)):]
 	s.mu.Unlock()

@@ -2,6 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -108,4 +111,61 @@ func TestAnOutcomeForWhichSomethingWaitsIsWrittenAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// picky is a log that takes no row of job 5, and for a while none at all.
+type picky struct {
+	settled
+	away   atomic.Bool
+	logged sync.Map // job ids
+}
+
+func (p *picky) LogAttempts(_ context.Context, attempts []store.Attempt) error {
+	if p.away.Load() || slices.ContainsFunc(attempts, func(a store.Attempt) bool { return a.JobID == 5 }) {
+		return errors.New("refused")
+	}
+	for _, a := range attempts {
+		p.logged.Store(a.JobID, true)
+	}
+	return nil
+}
+
+func (p *picky) count() (n int) {
+	p.logged.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+func TestALogThatFailsStopsNoOutcomeAndGetsItsRowsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, table := lineAt(5_000_000), &picky{}
+		l.jobs, l.about = table, t.Context()
+		go l.settler.run(t.Context())
+		table.away.Store(true)
+		for id := range uint64(20) {
+			l.end(store.Row{ID: id + 1}, verdict{status: queue_job.JobStatusFailed, reason: "boom"}, false)
+		}
+		time.Sleep(time.Second)
+		if table.jobs.Load() != 20 || table.count() != 0 {
+			t.Fatalf("%d of 20 outcomes are written, and %d rows of the log", table.jobs.Load(), table.count())
+		}
+		table.away.Store(false)
+		time.Sleep(time.Minute)
+		if n := table.count(); n != 19 || l.settler.unnoted() != 1 {
+			t.Errorf("%d rows are in the log, want all but the refused one; %d wait", n, l.settler.unnoted())
+		}
+	})
+}
+
+func TestALostRunIsLoggedThoughNothingElseHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, table := lineAt(5_000_000), &picky{}
+		l.jobs, l.about = table, t.Context()
+		go l.settler.run(t.Context())
+		synctest.Wait()
+		l.settler.noteLost(&task{Row: store.Row{ID: 7, Term: 6}}, lease)
+		synctest.Wait()
+		if table.count() != 1 {
+			t.Error("it is not")
+		}
+	})
 }

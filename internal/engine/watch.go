@@ -170,7 +170,8 @@ func (l *line) unseen() (tasks []*task) {
 func (l *line) releaseDeaf() {
 	l.mu.Lock()
 	deaf := slices.DeleteFunc(slices.Clone(l.atWork), func(t *task) bool {
-		return !t.gone.Load() || time.Since(*t.seen.Load()) < deafAfter
+		taken := t.gone.Load() || t.lease.Context().Err() != nil
+		return !taken || time.Since(*t.seen.Load()) < deafAfter
 	})
 	l.mu.Unlock()
 	for _, t := range deaf {

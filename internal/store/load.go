@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,13 +60,30 @@ func (r *Row) places() []any {
 	}
 }
 
-// Newest reads the largest id of the table and the database's clock in seconds.
+// Newest reads the largest id of the table and the database's clock in seconds: from where the tail reads too, which may
+// be a replica. One that does not have the table yet, for it has just been made, does not keep anybody from starting.
 func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) {
-	_, err = read(ctx, s, func(rows *sql.Rows) (struct{}, error) {
-		rows.Next()
-		return struct{}{}, rows.Scan(&id, &now)
-	}, fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s WHERE id > 0), %s", s.jobs, s.nowPrecise))
+	query := fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s WHERE id > 0) AS newest, %s AS now", s.jobs, s.nowPrecise)
+	ask := func(query string) error {
+		_, err := read(ctx, s, func(rows *sql.Rows) (struct{}, error) {
+			rows.Next()
+			return struct{}{}, rows.Scan(&id, &now)
+		}, query)
+		return err
+	}
+	if err = ask(query); err != nil && isNoTable(err) {
+		err = ask(s.fromPrimary(query))
+	}
 	return id, now, wrap("newest job", err)
+}
+
+// isNoTable: the server that answers has no such table.
+func isNoTable(err error) bool {
+	var refused interface{ SQLState() string }
+	if errors.As(err, &refused) {
+		return refused.SQLState() == "42P01"
+	}
+	return strings.Contains(err.Error(), "Error 1146 ")
 }
 
 // Gap is a run of ids, both ends included.
