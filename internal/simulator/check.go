@@ -441,7 +441,7 @@ func (j *judge) expectTime(r *run) {
 	if h.putBacks > 0 {
 		slack += 2 * (w.latency + w.sluggish).Seconds()
 	}
-	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && !w.edited {
+	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && !w.edited && (r.mark == nil || !r.mark.cancelled) { // expectNotCancelled
 		j.accuse("a run of %s %.3f s before it is due", h.name(), early)
 	}
 	if j.tooOld(h) && h.putBacks == 0 && h.since.Before(r.by.born) {

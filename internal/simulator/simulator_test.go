@@ -153,6 +153,14 @@ func simulateAll(t *testing.T, seeds uint64) {
 	for _, what := range slices.Sorted(maps.Keys(saw.count)) {
 		t.Logf("%8d × %s", saw.count[what], what)
 	}
+	if seeds < 1000 {
+		return
+	}
+	for _, what := range []string{"completed by its handler", "cancelled in flight", "retried by hand", "run of a paused type", "lost before it began", "logged loss", "flow through slow tables"} {
+		if saw.count[what] == 0 {
+			t.Errorf("in no world: %s; a check that never has a case proves nothing", what)
+		}
+	}
 }
 
 // tally adds up what the children saw.

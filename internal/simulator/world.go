@@ -69,7 +69,7 @@ func (w *world) say(who int, what string) {
 
 // awaitDone waits until every job is done that has to be, but not for ever: the judge asks again.
 func (w *world) awaitDone() {
-	const patience = 4 * time.Minute
+	const patience = 12 * time.Minute // jobs of a key, one after the other, that snooze
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && w.judge.unfinished() > 0; {
 		time.Sleep(50 * time.Millisecond)
 	}
