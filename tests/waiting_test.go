@@ -33,6 +33,7 @@ func queueBehind(t *testing.T, d dbtest.Database, first time.Duration, jobs int)
 	t.Cleanup(goOn)
 	add(t, d.DB, jobs, 0)
 	awaitRuns(t, ran, 2)
+	awaitNumber(t, d.DB, 1, succeeded)
 	return ran, goOn
 }
 
