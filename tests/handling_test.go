@@ -41,6 +41,30 @@ func TestSnoozeRunsAgainAfterItsWaitAndIsNoRetry(t *testing.T) {
 	})
 }
 
+// The table rounds the time of a job that runs again up to a whole second.
+func TestNoRunIsToldThatItFallsDueLater(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 9, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			switch {
+			case job.Attempt > 4:
+				return nil
+			case job.Attempt%2 == 0:
+				return queue_job.RetryAfter(300*time.Millisecond, errors.New("no luck"))
+			}
+			return queue_job.Snooze(300 * time.Millisecond)
+		}})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded+" AND attempts = 5 AND retries = 2")
+		for _, run := range ran.all() {
+			if due, now := int64(run.job.NextExecuteTime), run.started.Unix(); due > now {
+				t.Errorf("run %d started %d s before the time that it was told", run.job.Attempt, due-now)
+			}
+		}
+	})
+}
+
 func TestFailAndCancelAreFinalHoweverManyRetriesAreLeft(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		gone := errors.New("the customer is gone")

@@ -1,0 +1,132 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// cancelAndRetry does both in one breath, before anybody can have looked at the row in between.
+func cancelAndRetry(t *testing.T, d dbtest.Database, id uint64) {
+	t.Helper()
+	jobs := open(t, d.DB)
+	changed(t, 1)(jobs.Cancel(t.Context(), d.DB, queue_job.ID(id)))
+	if retried, err := jobs.Retry(t.Context(), d.DB, queue_job.ID(id)); err != nil || retried.Jobs != 1 {
+		t.Fatal(retried, err)
+	}
+}
+
+func TestARunThatIsCancelledEndsAlsoIfItsJobIsRetriedAtOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		type end struct {
+			at    time.Time
+			cause error
+		}
+		ended, heard := make(chan end, 9), make(chan queue_job.Finished, 9)
+		start(t, d.DB, queue_job.Config{
+			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+				ran.note(job)
+				if job.Attempt > 1 {
+					return nil
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(10 * time.Second):
+				}
+				ended <- end{time.Now(), context.Cause(ctx)}
+				return errors.New("too late")
+			},
+			OnFinished: func(_ context.Context, job *queue_job.Job, f queue_job.Finished) { heard <- f },
+		})
+		done := int64(0)
+		bestOfThree(t, func() error {
+			add(t, d.DB, 1, 0)
+			before := len(ran.all())
+			id := awaitRuns(t, &ran, before+1)[before].id
+			asked := time.Now()
+			cancelAndRetry(t, d, id)
+			told := <-ended
+			if !errors.Is(told.cause, queue_job.ErrCancelled) {
+				t.Errorf("the context ended with %v", told.cause)
+			}
+			if f := <-heard; !f.Dropped || f.Status != queue_job.JobStatusCancelled {
+				t.Errorf("the observer heard of %+v", f)
+			}
+			done++
+			awaitNumber(t, d.DB, done, succeeded)
+			<-heard
+			list := ran.of(id)
+			if len(list) != 2 || list[1].job.Attempt != 2 || list[1].job.Lost != 0 || list[1].job.Retries != 0 {
+				t.Errorf("%d runs, want two, numbered", len(list))
+			}
+			if took := told.at.Sub(asked); took > time.Second*slack {
+				return fmt.Errorf("the run ended after %v", took)
+			}
+			if late := list[1].started.Sub(told.at); late > 2*time.Second*slack {
+				return fmt.Errorf("the retried run started %v after the cancelled one", late)
+			}
+			return nil
+		})
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n != 0 {
+			t.Errorf("%d runs are in the log of what went wrong", n)
+		}
+	})
+}
+
+// The handler heeds no context, so nothing can end its run.
+func TestARetriedJobRunsBesideACancelledRunThatIsDeaf(t *testing.T) {
+	long(t)
+	besideOthers(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		effects(t, d)
+		var ran runs
+		goOn, told, second := make(chan struct{}), make(chan error, 3), make(chan struct{})
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			if job.Attempt > 1 {
+				<-second
+				return nil
+			}
+			<-goOn
+			ctx = context.WithoutCancel(ctx)
+			told <- job.SetProgress(ctx, "half way")
+			told <- job.SetResult(ctx, "done")
+			err := completeWithEffect(ctx, d.DB, job)
+			told <- err
+			return err
+		}})
+		add(t, d.DB, 1, 0)
+		awaitRuns(t, &ran, 1)
+		asked := time.Now()
+		t.Cleanup(func() { close(second) })
+		func() {
+			defer close(goOn)
+			cancelAndRetry(t, d, 1)
+			awaitWithin(t, 20*time.Second, func() string { return "the retried job waits for the run that is hung" }, func() bool { return len(ran.all()) == 2 })
+		}()
+		took := ran.all()[1].started.Sub(asked)
+		t.Logf("the retried run started after %v", took)
+		if took > 12*time.Second*slack {
+			t.Errorf("the retried run started after %v", took)
+		}
+		for range 3 {
+			if err := <-told; !errors.Is(err, queue_job.ErrNotOurs) {
+				t.Errorf("the run that was cancelled was told %v", err)
+			}
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term <> 0 AND attempts = 2 AND progress IS NULL AND result IS NULL"); n != 1 {
+			t.Error("the run that was cancelled has written to the row of the one that runs")
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM effects"); n != 0 {
+			t.Error("the run that was cancelled has had its effect")
+		}
+		second <- struct{}{}
+		awaitNumber(t, d.DB, 1, succeeded+" AND attempts = 2")
+	})
+}

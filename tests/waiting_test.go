@@ -1,0 +1,178 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// queueBehind starts a Runner with one worker and adds jobs. The first takes as long as is said, the second until it is let
+// go, and the others note that they run: they wait behind the second when this returns.
+func queueBehind(t *testing.T, d dbtest.Database, first time.Duration, jobs int) (ran *runs, goOn func()) {
+	t.Helper()
+	ran = &runs{}
+	release := make(chan struct{})
+	goOn = sync.OnceFunc(func() { close(release) })
+	start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 1, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		ran.note(job)
+		switch job.Id {
+		case 1:
+			time.Sleep(first)
+		case 2:
+			<-release
+		}
+		return nil
+	}})
+	t.Cleanup(goOn)
+	add(t, d.DB, jobs, 0)
+	awaitRuns(t, ran, 2)
+	awaitNumber(t, d.DB, 1, succeeded)
+	return ran, goOn
+}
+
+const isMarked = "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term <> 0"
+
+func TestWhatWaitsBehindLongRunsIsNotInFlight(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		ran, goOn := queueBehind(t, d, 400*time.Millisecond, 4)
+		jobs := open(t, d.DB)
+		rounds := 0
+		for until := time.Now().Add(time.Second); time.Now().Before(until); rounds++ {
+			if n := number(t, d.DB, isMarked); n != 1 {
+				t.Fatalf("%d rows are marked, want that of the run", n)
+			}
+			changed(t, 1)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(3), fmt.Sprint(rounds)))
+			changed(t, 1)(jobs.Reschedule(t.Context(), d.DB, queue_job.ID(4), time.Now().Add(time.Hour)))
+			if t.Failed() {
+				return
+			}
+		}
+		goOn()
+		awaitNumber(t, d.DB, 3, succeeded)
+		if list := ran.of(3); len(list) != 1 || list[0].job.JobParams != fmt.Sprintf("%q", fmt.Sprint(rounds-1)) {
+			t.Errorf("it ran with %s after %d changes", list[0].job.JobParams, rounds)
+		}
+		if n := len(ran.of(4)); n != 0 {
+			t.Errorf("%d runs of a job that was put off for an hour", n)
+		}
+	})
+}
+
+// The first run is short, so that rows are marked ahead of the worker, and the second turns out to be long.
+func TestAJobThatIsCancelledBehindALongRunNeverStarts(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		for _, first := range []time.Duration{5 * time.Millisecond, 400 * time.Millisecond} {
+			t.Run(first.String(), func(t *testing.T) {
+				if err := restart(d); err != nil {
+					t.Fatal(err)
+				}
+				ran, goOn := queueBehind(t, d, first, 4)
+				changed(t, 1)(open(t, d.DB).Cancel(t.Context(), d.DB, queue_job.ID(3)))
+				time.Sleep(time.Second * slack) // the promise
+				goOn()
+				awaitNumber(t, d.DB, 3, succeeded)
+				if n := len(ran.of(3)); n != 0 {
+					t.Errorf("%d runs of a job that was cancelled", n)
+				}
+				if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id = 3 AND job_status = 5 AND lost = 0"); n != 1 {
+					t.Error("the row does not say cancelled")
+				}
+			})
+		}
+	})
+}
+
+// restart empties the table, and ids begin anew.
+func restart(d dbtest.Database) error {
+	empty := map[string]string{"mysql": "TRUNCATE TABLE async_job_tab", "pgx": "TRUNCATE TABLE async_job_tab RESTART IDENTITY", "sqlite": "DELETE FROM async_job_tab"}
+	_, err := d.DB.Exec(empty[d.Driver])
+	if err == nil && d.Driver == "sqlite" {
+		_, err = d.DB.Exec("DELETE FROM sqlite_sequence WHERE name = 'async_job_tab'")
+	}
+	return err
+}
+
+func TestWhatWaitsIsNotLostWithTheProcess(t *testing.T) {
+	besideOthers(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const jobs, ended = 22, 2
+		w := startWorker(t, d, workerSettings{Types: []int32{1}, Capacity: 1, HandlerMS: 1000})
+		add(t, d.DB, jobs, 0)
+		awaitNumber(t, d.DB, ended, succeeded)
+		await(t, func() string { return "the worker starts nothing" }, func() bool { return len(w.started()) > ended })
+		time.Sleep(300 * time.Millisecond) // in the middle of a run
+		w.end(syscall.SIGKILL)
+		died := len(w.started()) - int(number(t, d.DB, succeeded))
+		execute(t, d.DB, expire)
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		awaitNumber(t, d.DB, jobs, succeeded)
+		if died != 1 {
+			t.Fatalf("%d jobs were at work, want one", died)
+		}
+		if n := number(t, d.DB, "SELECT SUM(lost) FROM async_job_tab"); n != 1 {
+			t.Errorf("%d runs count as lost, want that of the one that ran", n)
+		}
+		for _, run := range ran.all() {
+			if _, again := w.started()[run.id]; again != (run.job.Lost == 1) {
+				t.Errorf("job %d was told that %d of its runs were lost", run.id, run.job.Lost)
+			}
+		}
+	})
+}
+
+// Business code holds the row, and the mark waits for it, while the type is paused.
+func TestAPauseHoldsForAJobWhoseRowIsLockedMeanwhile(t *testing.T) {
+	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // on SQLite, nobody pauses a type while another one writes
+		migrate(t, d)
+		var ran runs
+		line := newWire(t, d)
+		start(t, line, queue_job.Config{HandleJobFunc: ran.handler})
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded) // the type is open
+
+		add(t, d.DB, 1, uint32(time.Now().Unix()+3))
+		tx := lockRow(t, d.DB, 2)
+		mark := line.delay(aMark)
+		mark.awaitSent(t)
+		close(mark.arrive)
+		time.Sleep(300 * time.Millisecond) // on its way to the lock
+		pause(t, d.DB, 1)
+		time.Sleep(1700 * time.Millisecond) // the promise is a second
+		if n := len(ran.all()); n != 1 {
+			t.Fatal("the job started while its row was locked")
+		}
+		commit(t, tx)
+		<-mark.done
+		time.Sleep(time.Second * slack)
+		if n := number(t, d.DB, isMarked); n != 0 {
+			t.Error("the row is marked, and cannot be changed")
+		}
+		resumed := time.Now()
+		resume(t, d.DB, 1)
+		awaitNumber(t, d.DB, 2, succeeded)
+		if list := ran.of(2); len(list) != 1 || list[0].started.Before(resumed) {
+			t.Errorf("%d runs, the first %v before the pause was over", len(list), resumed.Sub(list[0].started))
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost <> 0"); n != 0 {
+			t.Errorf("%d rows do not say one run, none lost", n)
+		}
+	})
+}
+
+// lockRow begins a transaction that holds the row of a job, and does nothing with it.
+func lockRow(t *testing.T, db *sql.DB, id uint64) *sql.Tx {
+	t.Helper()
+	tx := begin(t, db)
+	if err := tx.QueryRow(fmt.Sprintf("SELECT id FROM async_job_tab WHERE id = %d FOR UPDATE", id)).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
