@@ -16,6 +16,7 @@ const resolution = time.Millisecond
 type clock struct {
 	mu     sync.Mutex
 	offset time.Duration // the database's unix time at epoch, at least
+	most   time.Duration // and at most
 	known  bool
 }
 
@@ -28,9 +29,10 @@ func (c *clock) reading(seconds float64, sent, answered time.Time) {
 	least, most := database-answered.Sub(epoch), database-sent.Sub(epoch)+resolution
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.known || c.offset < least || c.offset > most {
-		c.offset, c.known = least, true
+	if !c.known || c.offset > most || c.most < least {
+		c.offset, c.most, c.known = least, most, true
 	}
+	c.offset, c.most = max(c.offset, least), min(c.most, most)
 }
 
 // now is the database's time in unix milliseconds.
@@ -40,4 +42,14 @@ func (c *clock) at(moment time.Time) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return (c.offset + moment.Sub(epoch)).Milliseconds()
+}
+
+// latest is the latest that the database's time may be, in unix milliseconds. What is put off from now on, and written down
+// by the database's own clock, is not early if it goes by that.
+func (c *clock) latest() int64 { return c.latestAt(time.Now()) }
+
+func (c *clock) latestAt(moment time.Time) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return (c.most + moment.Sub(epoch) + time.Millisecond - 1).Milliseconds()
 }

@@ -38,6 +38,9 @@ func (w *world) expect(t *testing.T, c *clock, behindAtMost time.Duration) {
 	if behind := w.behind(c); behind < -floatCosts || behind > behindAtMost+time.Millisecond+2*floatCosts {
 		t.Fatalf("behind by %v; want 0 to %v", behind, behindAtMost)
 	}
+	if latest := time.Duration(c.latestAt(w.local)) * time.Millisecond; latest < w.database(w.local)-floatCosts {
+		t.Fatalf("at the latest, it is %v before the database's time", w.database(w.local)-latest)
+	}
 }
 
 func TestTheClockIsNeverAheadAndBehindByNoMoreThanTheFastestAnswer(t *testing.T) {

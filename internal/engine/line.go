@@ -207,6 +207,7 @@ func (l *line) awaitDrained(ctx context.Context) bool {
 	if !l.await(ctx, l.quiet) {
 		return false
 	}
+	l.settler.hurry()
 	noted, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
 	if !l.await(noted, func() bool { return l.settler.unnoted() == 0 }) {

@@ -26,6 +26,7 @@ type settler struct {
 	mu      sync.Mutex
 	pending []*outcome
 	notes   []store.Attempt // for the log, and nothing waits for them: lost runs, and what the log would not take before
+	hurried bool            // Stop waits for the notes
 	awaited bool            // something waits for one of pending
 	writing int             // taken from pending and not yet written
 	came    chan struct{}
@@ -63,8 +64,9 @@ const (
 )
 
 const (
-	notesMax   = 10_000           // rows of the log that wait; beyond, the oldest are given up
-	logLongest = 10 * time.Second // between tries of a log that cannot be written
+	notesMax   = 10_000                 // rows of the log that wait; beyond, the oldest are given up
+	logLongest = 10 * time.Second       // between tries of a log that cannot be written …
+	logHurried = 100 * time.Millisecond // … and if Stop waits for it
 )
 
 func newSettler(l *line, instance string) *settler {
@@ -156,6 +158,25 @@ func (s *settler) note(rows ...store.Attempt) {
 	signal(s.came)
 }
 
+// hurry has the notes tried again at once, and often.
+func (s *settler) hurry() {
+	s.mu.Lock()
+	s.hurried = true
+	s.mu.Unlock()
+	signal(s.came)
+}
+
+// logDueIn is in what time the log is to be tried again, and how long to wait at most between tries.
+func (s *settler) logDueIn() (again, longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again, longest = time.Until(s.logAgain), logLongest
+	if s.hurried {
+		again, longest = min(again, logHurried), logHurried
+	}
+	return again, longest
+}
+
 // unnoted is how many rows of the log are still to be written, beside those of outcomes.
 func (s *settler) unnoted() int {
 	s.mu.Lock()
@@ -220,7 +241,7 @@ func (s *settler) run(ctx context.Context) {
 func (s *settler) awaitOutcomes(ctx context.Context) {
 	again := time.Hour
 	if s.unnoted() > 0 {
-		again = time.Until(s.logAgain)
+		again, _ = s.logDueIn()
 	}
 	timer := time.NewTimer(again)
 	defer timer.Stop()
@@ -325,7 +346,8 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 			attempts = append(attempts, *o.log)
 		}
 	}
-	if len(attempts) == 0 || time.Now().Before(s.logAgain) {
+	again, longest := s.logDueIn()
+	if len(attempts) == 0 || again > 0 && longest == logLongest {
 		return
 	}
 	statement, cancel := context.WithTimeout(ctx, markMax)
@@ -336,7 +358,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 			s.line.log.Warn(s.line.about, err.Error()+"; trying again")
 		}
 		s.logSize.after(false)
-		s.logWait = min(max(2*s.logWait, retryFirst), logLongest)
+		s.logWait = min(max(2*s.logWait, retryFirst), longest)
 		s.logAgain = time.Now().Add(s.logWait)
 		if len(notes) == 1 { // refused, perhaps; the others pass it by
 			s.mu.Lock()
@@ -482,7 +504,10 @@ func (s *settler) waitAgain(tasks []*task) {
 // runAgain keeps tasks in memory that fall due soon, so that they start on time; the others come back with a sweep.
 func (s *settler) runAgain(act act, tasks []*task) {
 	l := s.line
-	due := l.clock.now() + act.wait.Milliseconds()
+	due := l.clock.now()
+	if act.wait > 0 {
+		due = l.clock.latest() + act.wait.Milliseconds()
+	}
 	for _, t := range tasks {
 		if l.held.Load() != t.lease || act.wait > horizon || t.Lost >= lostBeforeAlone {
 			l.queue.forget(t)

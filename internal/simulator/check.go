@@ -433,14 +433,11 @@ func (j *judge) expectRow(r *run, job *queue_job.Job) {
 	}
 }
 
-// expectTime expects that the run does not start before its job is due. When a job is put back, the wait begins a little
-// earlier for the engine, which estimates the database's clock.
+// expectTime expects that the run does not start before its job is due, however vague the engine's idea of the database's
+// clock is.
 func (j *judge) expectTime(r *run) {
 	h, w := r.history, j.world.weather
-	slack := 0.002
-	if h.putBacks > 0 {
-		slack += 2 * (w.latency + w.sluggish).Seconds()
-	}
+	const slack = 0.002                                                                                                          // rounding
 	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && !w.edited && (r.mark == nil || !r.mark.cancelled) { // expectNotCancelled
 		j.accuse("a run of %s %.3f s before it is due", h.name(), early)
 	}
