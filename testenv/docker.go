@@ -2,14 +2,10 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"os"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +16,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	moby "github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
 )
 
 const (
@@ -32,10 +29,10 @@ const (
 
 // containerRecipe is what to ask of an image beyond its name.
 type containerRecipe struct {
-	port        string   // that the server listens on
-	environment []string // for the image's entrypoint
-	arguments   []string // for the server
-	dsn         string   // at {address}
+	port        string            // that the server listens on
+	environment map[string]string // for the image's entrypoint
+	arguments   []string          // for the server
+	dsn         string            // at {address}
 }
 
 // containerFailed tells that an engine answered and its container is of no use. That is said even if another way works.
@@ -69,17 +66,17 @@ func (e engine) run(ctx context.Context, d database, pace pullPace) (_ server, e
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			err = fmt.Errorf("container of %s: %w", d.image, err)
+			err = fmt.Errorf("container of %s: %w", d.image, withoutPreface(err))
 		}
 	}()
 
-	id, err := e.create(ctx, d, entrypoint)
+	c, err := e.create(ctx, d, entrypoint)
 	if err != nil {
 		return server{}, err
 	}
 	stop := func() {
-		if err := e.remove(id); err != nil {
-			say("%s: the container %s stays: %v; remove it with docker rm -f", d.name, id[:12], err)
+		if err := e.remove(c); err != nil {
+			say("%s: the container %s stays: %v; remove it with docker rm -f", d.name, c.GetContainerID()[:12], withoutPreface(err))
 		}
 	}
 	defer func() {
@@ -87,7 +84,7 @@ func (e engine) run(ctx context.Context, d database, pace pullPace) (_ server, e
 			stop()
 		}
 	}()
-	l, err := e.leash(ctx, id)
+	l, err := e.leash(ctx, c.GetContainerID())
 	if err != nil {
 		return server{}, err
 	}
@@ -96,17 +93,17 @@ func (e engine) run(ctx context.Context, d database, pace pullPace) (_ server, e
 			l.release()
 		}
 	}()
-	if _, err := e.ContainerStart(ctx, id, moby.ContainerStartOptions{}); err != nil {
-		return server{}, withoutPreface(err)
-	}
-	address, err := e.address(ctx, id, d.inDocker.port)
-	if err != nil {
+	if err := c.Start(ctx); err != nil {
 		return server{}, err
 	}
-	dsn := strings.ReplaceAll(d.inDocker.dsn, "{address}", address)
-	version, err := awaitVersion(ctx, d, dsn, l.ended)
+	var dsn, version string
+	address, err := c.PortEndpoint(ctx, d.inDocker.port, "")
+	if err == nil {
+		dsn = strings.ReplaceAll(d.inDocker.dsn, "{address}", address)
+		version, err = awaitVersion(ctx, d, dsn, l.ended)
+	}
 	if err != nil {
-		return server{}, fmt.Errorf("%w%s", err, l.tail())
+		return server{}, fmt.Errorf("%w%s", withoutPreface(err), l.tail())
 	}
 	release := func() { stop(); l.release() }
 	return server{d, dsn, version, "Docker container of " + d.image, recipe{}, release}, nil
@@ -140,35 +137,49 @@ trap 'kill $server' TERM INT
 wait $server`
 
 // create is not cut short: the engine would make the container nonetheless, and nobody would know its id.
-func (e engine) create(ctx context.Context, d database, entrypoint []string) (id string, err error) {
+func (e engine) create(ctx context.Context, d database, entrypoint []string) (testcontainers.Container, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createWait)
 	defer cancel()
 	port, err := network.ParsePort(d.inDocker.port)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	created, err := e.ContainerCreate(ctx, moby.ContainerCreateOptions{
-		Name: "persistent-queue-testenv-" + strings.ToLower(d.name) + "-" + rand.Text()[:8],
-		Config: &container.Config{
-			Image:        d.image,
-			Env:          d.inDocker.environment,
-			Entrypoint:   slices.Concat([]string{"sh", "-c", leashScript, "sh"}, entrypoint),
-			Cmd:          d.inDocker.arguments,
-			Labels:       map[string]string{dockerLabel: d.name},
-			ExposedPorts: network.PortSet{port: {}},
-			AttachStdin:  true,
-			OpenStdin:    true,
-			StdinOnce:    true,
+	return e.testcontainers.CreateContainer(ctx, testcontainers.ContainerRequest{
+		Name:         "persistent-queue-testenv-" + strings.ToLower(d.name) + "-" + rand.Text()[:8],
+		Image:        d.image,
+		Env:          d.inDocker.environment,
+		Entrypoint:   slices.Concat([]string{"sh", "-c", leashScript, "sh"}, entrypoint),
+		Cmd:          d.inDocker.arguments,
+		Labels:       map[string]string{dockerLabel: d.name},
+		ExposedPorts: []string{d.inDocker.port},
+		ConfigModifier: func(c *container.Config) {
+			c.AttachStdin, c.OpenStdin, c.StdinOnce = true, true, true
 		},
-		HostConfig: &container.HostConfig{
-			AutoRemove:   true,
-			PortBindings: network.PortMap{port: {{}}}, // whichever is free
+		HostConfigModifier: func(c *container.HostConfig) {
+			c.AutoRemove = true
+			// Whichever is free, and of IPv4 alone: some engines give IPv6 a port of its own.
+			c.PortBindings = network.PortMap{port: {{HostIP: netip.IPv4Unspecified()}}}
 		},
 	})
-	if err != nil {
-		return "", withoutPreface(err)
+}
+
+// remove also takes the data away.
+func (e engine) remove(c testcontainers.Container) error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeWait)
+	defer cancel()
+	err := c.Terminate(ctx, testcontainers.StopTimeout(0))
+	if errdefs.IsConflict(err) { // the engine is removing it of its own accord
+		gone := e.ContainerWait(ctx, c.GetContainerID(), moby.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+		select {
+		case <-gone.Result:
+			return nil
+		case err = <-gone.Error:
+		}
 	}
-	return created.ID, nil
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // sweep removes what a run left behind that was killed between a container's making and its start. One that another run
@@ -182,76 +193,9 @@ func (e engine) sweep(ctx context.Context) {
 	}
 	for _, c := range found.Items {
 		if time.Since(time.Unix(c.Created, 0)) > neverStarted {
-			e.remove(c.ID)
+			e.ContainerRemove(ctx, c.ID, moby.ContainerRemoveOptions{RemoveVolumes: true})
 		}
 	}
-}
-
-// remove also takes the data away.
-func (e engine) remove(id string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeWait)
-	defer cancel()
-	for {
-		_, err := e.ContainerRemove(ctx, id, moby.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		switch {
-		case errdefs.IsNotFound(err):
-			return nil
-		case err != nil && !errdefs.IsConflict(err): // the engine is removing it of its own accord
-			return withoutPreface(err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(connectPace):
-		}
-	}
-}
-
-// address is where the server's port is, for one who runs here.
-func (e engine) address(ctx context.Context, id, port string) (string, error) {
-	found, err := e.ContainerInspect(ctx, id, moby.ContainerInspectOptions{})
-	if err != nil {
-		return "", withoutPreface(err)
-	}
-	settings := found.Container.NetworkSettings
-	if settings == nil {
-		return "", errors.New("it has no network")
-	}
-	bindings := settings.Ports[network.MustParsePort(port)]
-	// Some engines give IPv6 a port of its own.
-	i := slices.IndexFunc(bindings, func(b network.PortBinding) bool { return !b.HostIP.Is6() })
-	if i < 0 {
-		return "", fmt.Errorf("its port %s is not published: %v", port, cmp.Or(stateOf(found.Container.State), "it runs"))
-	}
-	host, err := url.Parse(e.host)
-	if err != nil {
-		return "", err
-	}
-	name := "127.0.0.1"
-	switch {
-	case host.Scheme == "tcp" || host.Scheme == "http" || host.Scheme == "https":
-		name = host.Hostname()
-	case insideContainer():
-		// The engine's machine is not this container, but the gateway of its network.
-		for _, n := range settings.Networks {
-			if n.Gateway.IsValid() {
-				name = n.Gateway.String()
-			}
-		}
-	}
-	return net.JoinHostPort(name, bindings[i].HostPort), nil
-}
-
-func stateOf(state *container.State) string {
-	if state == nil || state.Running {
-		return ""
-	}
-	return strings.TrimSpace(fmt.Sprintf("it has ended with %d %s", state.ExitCode, state.Error))
-}
-
-func insideContainer() bool {
-	_, err := os.Stat("/.dockerenv")
-	return err == nil
 }
 
 // leash is the connection that a container lives as long as. It also hears what the container says.

@@ -90,7 +90,7 @@ func TestContainer_ThatTheSignalMeetsWhileItIsMadeIsRemoved(t *testing.T) {
 	if _, err := f.engine(t).run(ctx, answeringDatabase(), usualPullPace); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
 	}
-	if got := f.done(); !slices.Equal(got, []string{"create", "remove"}) {
+	if got := f.done(); !slices.Equal(got, []string{"create", "stop", "remove"}) {
 		t.Errorf("it did %q", got)
 	}
 }
@@ -186,7 +186,10 @@ type fakeDocker struct {
 	config   struct {
 		Entrypoint, Cmd      []string
 		OpenStdin, StdinOnce bool
-		HostConfig           struct{ AutoRemove bool }
+		HostConfig           struct {
+			AutoRemove   bool
+			PortBindings map[string][]struct{ HostIp string }
+		}
 	}
 }
 
@@ -199,7 +202,12 @@ func newFakeDocker(t *testing.T) *fakeDocker {
 }
 
 func (f *fakeDocker) engine(t *testing.T) engine {
-	return engine{connect(t, f.host), endpoint{host: f.host}}
+	t.Helper()
+	e, err := engine{endpoint: endpoint{host: f.host}, Client: connect(t, f.host)}.introduce(t.Context(), patience{time.Minute, time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 func (f *fakeDocker) done() []string {
@@ -258,7 +266,14 @@ func (f *fakeDocker) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case "GET containers/" + fakeID + "/json":
 		f.does("inspect")
-		fmt.Fprint(w, `{"NetworkSettings": {"Ports": {"3306/tcp": [{"HostIp": "::", "HostPort": "2"}, {"HostIp": "0.0.0.0", "HostPort": "1"}]}}}`)
+		ports := `{"HostIp": "0.0.0.0", "HostPort": "1"}`
+		if f.config.HostConfig.PortBindings["3306/tcp"][0].HostIp == "" {
+			ports = `{"HostIp": "::", "HostPort": "2"}, ` + ports
+		}
+		fmt.Fprintf(w, `{"HostConfig": {}, "NetworkSettings": {"Ports": {"3306/tcp": [%s]}}}`, ports)
+	case "POST containers/" + fakeID + "/stop":
+		f.does("stop")
+		w.WriteHeader(http.StatusNoContent)
 	case "DELETE containers/" + fakeID:
 		if slices.Contains(f.done(), "remove") {
 			w.WriteHeader(http.StatusNotFound)

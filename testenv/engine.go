@@ -15,6 +15,8 @@ import (
 	"time"
 
 	moby "github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/log"
 )
 
 const (
@@ -24,8 +26,9 @@ const (
 
 // engine is a Docker engine that has answered.
 type engine struct {
-	*moby.Client
 	endpoint
+	*moby.Client
+	testcontainers *testcontainers.DockerProvider
 }
 
 // endpoint is where an engine may be.
@@ -49,7 +52,11 @@ func (e *noEngine) Error() string { return "no Docker engine: " + e.cause.Error(
 func theEngine(ctx context.Context) (engine, error) {
 	asked.Do(func() {
 		home, _ := os.UserHomeDir()
-		asked.engine, asked.err = findEngine(ctx, os.Getenv, home, patience{engineSlow, engineWait})
+		p := patience{engineSlow, engineWait}
+		asked.engine, asked.err = findEngine(ctx, os.Getenv, home, p)
+		if asked.err == nil {
+			asked.engine, asked.err = asked.engine.introduce(ctx, p)
+		}
 		if asked.err == nil {
 			asked.engine.sweep(ctx)
 		}
@@ -172,7 +179,7 @@ func firstThatAnswers(ctx context.Context, places []endpoint, p patience) (engin
 	for _, place := range places {
 		client, err := place.ask(ctx, p)
 		if err == nil {
-			return engine{client, place}, nil
+			return engine{endpoint: place, Client: client}, nil
 		}
 		if ctx.Err() != nil {
 			return engine{}, context.Cause(ctx)
@@ -185,26 +192,102 @@ func firstThatAnswers(ctx context.Context, places []endpoint, p patience) (engin
 	return engine{}, none
 }
 
-// ask returns when the engine has answered. An engine under load, or one that is starting, may need seconds.
+// ask returns when the engine has answered.
 func (e endpoint) ask(ctx context.Context, p patience) (*moby.Client, error) {
 	client, err := e.client()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, p.wait, fmt.Errorf("no answer within %v", p.wait))
-	defer cancel()
-	slow := time.AfterFunc(p.slow, func() {
-		say("the Docker engine at %s takes its time; waiting up to %v for its answer", e.host, p.wait)
+	err = p.await(ctx, e.host, func(ctx context.Context) error {
+		_, err := client.Ping(ctx, moby.PingOptions{NegotiateAPIVersion: true})
+		return err
 	})
-	defer slow.Stop()
-	if _, err = client.Ping(ctx, moby.PingOptions{NegotiateAPIVersion: true}); err != nil {
+	if err != nil {
 		client.Close()
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
 		return nil, err
 	}
 	return client, nil
+}
+
+// await is for an engine under load, or one that is starting, which may need seconds. It does not wait for an act that
+// takes no context.
+func (p patience) await(ctx context.Context, host string, act func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.wait, fmt.Errorf("no answer within %v", p.wait))
+	defer cancel()
+	slow := time.AfterFunc(p.slow, func() {
+		say("the Docker engine at %s takes its time; waiting up to %v for its answer", host, p.wait)
+	})
+	defer slow.Stop()
+	done := make(chan error, 1)
+	go func() { done <- act(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// introduce makes the engine known to testcontainers, which looks for one of its own accord, and takes it from the
+// environment first. The command's environment stays the user's.
+func (e engine) introduce(ctx context.Context, p patience) (engine, error) {
+	var provider testcontainers.GenericProvider
+	err := p.await(ctx, e.host, func(context.Context) (err error) {
+		defer setEnvironment(e.forTestcontainers())()
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("testcontainers: %v", cause)
+			}
+		}()
+		log.SetDefault(log.NewNoopLogger())
+		provider, err = testcontainers.ProviderDefault.GetProvider()
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		err = containerFailed{fmt.Errorf("Docker engine at %s: %w", e.host, withoutPreface(err))}
+	}
+	if err != nil {
+		return engine{}, err
+	}
+	e.testcontainers = provider.(*testcontainers.DockerProvider)
+	e.testcontainers.SetClient(e.Client)
+	return e, nil
+}
+
+// forTestcontainers leaves its reaper off: one that does not reach the engine costs minutes, and the leash does its work.
+// The socket is the reaper's too; without a name for it, testcontainers asks the engine, and panics if that fails.
+func (e endpoint) forTestcontainers() map[string]string {
+	environment := map[string]string{
+		"DOCKER_HOST":                           e.host,
+		"TESTCONTAINERS_RYUK_DISABLED":          "true",
+		"TESTCONTAINERS_DOCKER_SOCKET_OVERRIDE": e.host,
+	}
+	if !e.fromEnv {
+		environment["DOCKER_CERT_PATH"], environment["DOCKER_TLS_VERIFY"] = e.tls, "1"
+	}
+	return environment
+}
+
+func setEnvironment(environment map[string]string) (restore func()) {
+	before := map[string]string{}
+	for name, value := range environment {
+		if was, found := os.LookupEnv(name); found {
+			before[name] = was
+		}
+		os.Setenv(name, value)
+	}
+	return func() {
+		for name := range environment {
+			if was, found := before[name]; found {
+				os.Setenv(name, was)
+			} else {
+				os.Unsetenv(name)
+			}
+		}
+	}
 }
 
 func (e endpoint) client() (*moby.Client, error) {

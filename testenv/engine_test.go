@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -164,6 +165,30 @@ func TestEngine_BehindASocketThatNobodyServesTheNextIsAsked(t *testing.T) {
 	e.Close()
 }
 
+func TestEngine_ThatTestcontainersIsToldOfIsNotToldToTheCommand(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
+	before := os.Environ()
+	newFakeDocker(t).engine(t)
+	if after := os.Environ(); !slices.Equal(slices.Sorted(slices.Values(before)), slices.Sorted(slices.Values(after))) {
+		t.Errorf("the environment was\n%q\nand is\n%q", before, after)
+	}
+}
+
+func TestEngine_TestcontainersGetsTheEngineItsCertificatesAndNoReaper(t *testing.T) {
+	byContext := endpoint{host: "tcp://10.0.0.1:2376", named: "the Docker context", tls: "/home/me/certificates"}
+	byEnvironment := endpoint{host: "tcp://10.0.0.1:2376", named: "DOCKER_HOST", fromEnv: true}
+	for _, e := range []endpoint{byContext, byEnvironment} {
+		got := e.forTestcontainers()
+		if got["DOCKER_HOST"] != e.host || got["TESTCONTAINERS_RYUK_DISABLED"] != "true" || got["TESTCONTAINERS_DOCKER_SOCKET_OVERRIDE"] == "" {
+			t.Errorf("%s: %q", e.named, got)
+		}
+		certificates, set := got["DOCKER_CERT_PATH"]
+		if certificates != e.tls || set == e.fromEnv {
+			t.Errorf("%s: %q", e.named, got)
+		}
+	}
+}
+
 // fakeEngine serves a unix socket, whose path is short enough for one.
 func fakeEngine(t *testing.T, handler http.HandlerFunc) (host string) {
 	t.Helper()
@@ -178,7 +203,14 @@ func fakeEngine(t *testing.T, handler http.HandlerFunc) (host string) {
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.47")
 		w.Header().Set("Content-Type", "application/json")
-		handler(w, r)
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/info"):
+			fmt.Fprint(w, "{}")
+		case strings.HasSuffix(r.URL.Path, "/networks"):
+			fmt.Fprint(w, `[{"Name": "bridge"}]`)
+		default:
+			handler(w, r)
+		}
 	})}
 	var serving sync.WaitGroup
 	serving.Go(func() { s.Serve(l) })

@@ -15,7 +15,7 @@ var mariaDB = database{
 	recipeVariable: "PQ_TEST_MARIADB_SERVER",
 	dsn:            mysqlDSN,
 	image:          "mariadb:10.11",
-	inDocker:       containerRecipe{"3306/tcp", []string{"MARIADB_ROOT_PASSWORD=" + dockerSecret}, []string{maxConnections}, mysqlInDocker},
+	inDocker:       containerRecipe{"3306/tcp", map[string]string{"MARIADB_ROOT_PASSWORD": dockerSecret}, []string{maxConnections}, mysqlInDocker},
 	remedy:         "install MariaDB (Debian, Ubuntu: apt-get install mariadb-server; macOS: brew install mariadb)",
 
 	says:       askSQL(openMySQL),

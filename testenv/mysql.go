@@ -17,7 +17,7 @@ var mySQL = database{
 	recipeVariable: "PQ_TEST_MYSQL_SERVER",
 	dsn:            mysqlDSN,
 	image:          "mysql:9",
-	inDocker:       containerRecipe{"3306/tcp", []string{"MYSQL_ROOT_PASSWORD=" + dockerSecret}, []string{maxConnections}, mysqlInDocker},
+	inDocker:       containerRecipe{"3306/tcp", map[string]string{"MYSQL_ROOT_PASSWORD": dockerSecret}, []string{maxConnections}, mysqlInDocker},
 	remedy:         "install MySQL (Ubuntu: apt-get install mysql-server; macOS: brew install mysql)",
 
 	says:       askSQL(openMySQL),

@@ -22,7 +22,7 @@ var postgreSQL = database{
 	dsn:            "postgres://root@127.0.0.1:{port}/postgres?sslmode=disable",
 	image:          "postgres:17",
 	inDocker: containerRecipe{
-		"5432/tcp", []string{"POSTGRES_USER=root", "POSTGRES_PASSWORD=" + dockerSecret, "POSTGRES_DB=postgres"},
+		"5432/tcp", map[string]string{"POSTGRES_USER": "root", "POSTGRES_PASSWORD": dockerSecret, "POSTGRES_DB": "postgres"},
 		[]string{"postgres", maxConnections},
 		"postgres://root:" + dockerSecret + "@{address}/postgres?sslmode=disable", // lib/pq insists on a certificate unless it is told
 	},

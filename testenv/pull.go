@@ -59,9 +59,9 @@ func pull(ctx context.Context, client *moby.Client, d database, pace pullPace) e
 	return nil
 }
 
-// withoutPreface takes away what the client puts before each word of the engine.
+// withoutPreface takes away what the client and testcontainers put before each word of the engine.
 func withoutPreface(err error) error {
-	if text, found := strings.CutPrefix(err.Error(), "Error response from daemon: "); found {
+	if _, text, found := strings.Cut(err.Error(), "Error response from daemon: "); found {
 		return errors.New(text)
 	}
 	return err
