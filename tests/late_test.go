@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -103,26 +104,45 @@ func TestAFailureThatArrivesLateEndsNoJobThatWasRetried(t *testing.T) {
 func TestAnUnmarkingThatArrivesLateTakesNoJobFromItsRun(t *testing.T) {
 	besideOthers(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const jobs = 40
 		line, work := newWire(t, d), newSlowly(t, nil)
 		start(t, line, queue_job.Config{RatePerSecond: 20, RateBurst: 1, HandleJobFunc: work.handler})
 		late := line.lose(anUnmarking)
-		add(t, d.DB, 40, 0)
+		add(t, d.DB, jobs, 0)
 		awaitRuns(t, &work.runs, 3)
 		pause(t, d.DB, 1)
 		late.awaitSent(t)
 		awaitNumber(t, d.DB, int64(len(work.all())), "SELECT COUNT(*) FROM async_job_tab WHERE term <> 0") // sent again, it is in effect
-		before := len(work.all())
 		resume(t, d.DB, 1)
-		awaitRuns(t, &work.runs, before+4) // the first of them were marked before
+		awaitRuns(t, &work.runs, jobs)
 		late.deliver(t)
 		close(work.goOn)
-		awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status <> 1")
-		total := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab")
-		if n := len(work.all()); int64(n) != total {
-			t.Errorf("%d runs of %d jobs", n, total)
+		awaitNumber(t, d.DB, jobs, succeeded)
+		if n := len(work.all()); n != jobs {
+			t.Errorf("%d runs of %d jobs", n, jobs)
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost <> 0"); n != 0 {
 			t.Errorf("%d rows do not say one run, none lost", n)
 		}
+	})
+}
+
+// The mark was given up, and sent again. The first one arrives when the job has run and waits for its next time.
+func TestAMarkThatArrivesLateMarksNothing(t *testing.T) {
+	besideOthers(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		line, work := newWire(t, d), newSlowly(t, queue_job.Snooze(time.Hour))
+		late := line.lose(aMark)
+		start(t, line, queue_job.Config{HandleJobFunc: work.handler})
+		add(t, d.DB, 1, 0)
+		awaitRuns(t, &work.runs, 1)
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 3 AND term = 0")
+		late.deliver(t)
+		changed(t, 1)(open(t, d.DB).Reschedule(t.Context(), d.DB, queue_job.ID(1), time.Now())) // in flight, it could not be
+		if t.Failed() {
+			return
+		}
+		awaitRuns(t, &work.runs, 2)
+		work.wantEnd(t, d, 2)
 	})
 }

@@ -37,7 +37,7 @@ func TestARunThatIsCancelledEndsAlsoIfItsJobIsRetriedAtOnce(t *testing.T) {
 				}
 				select {
 				case <-ctx.Done():
-				case <-time.After(10 * time.Second):
+				case <-time.After(4 * time.Second * slack):
 				}
 				ended <- end{time.Now(), context.Cause(ctx)}
 				return errors.New("too late")

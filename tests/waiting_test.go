@@ -2,7 +2,6 @@ package tests
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"sync"
 	"syscall"
@@ -128,51 +127,47 @@ func TestWhatWaitsIsNotLostWithTheProcess(t *testing.T) {
 	})
 }
 
-// Business code holds the row, and the mark waits for it, while the type is paused.
-func TestAPauseHoldsForAJobWhoseRowIsLockedMeanwhile(t *testing.T) {
+// Business code holds the rows, and the mark waits for them, while the type is paused.
+func TestAPauseHoldsForJobsWhoseRowsAreLockedMeanwhile(t *testing.T) {
+	besideOthers(t)
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // on SQLite, nobody pauses a type while another one writes
 		migrate(t, d)
+		const jobs = 1000
 		var ran runs
 		line := newWire(t, d)
-		start(t, line, queue_job.Config{HandleJobFunc: ran.handler})
+		start(t, line, queue_job.Config{WorkerPoolCapacity: jobs, HandleJobFunc: ran.handler})
 		add(t, d.DB, 1, 0)
 		awaitNumber(t, d.DB, 1, succeeded) // the type is open
 
-		add(t, d.DB, 1, uint32(time.Now().Unix()+3))
-		tx := lockRow(t, d.DB, 2)
+		add(t, d.DB, jobs, uint32(time.Now().Unix()+3))
+		tx := begin(t, d.DB)
+		if _, err := tx.Exec("SELECT id FROM async_job_tab WHERE id > 1 FOR UPDATE"); err != nil {
+			t.Fatal(err)
+		}
 		mark := line.delay(aMark)
 		mark.awaitSent(t)
 		close(mark.arrive)
-		time.Sleep(300 * time.Millisecond) // on its way to the lock
 		pause(t, d.DB, 1)
 		time.Sleep(1700 * time.Millisecond) // the promise is a second
 		if n := len(ran.all()); n != 1 {
-			t.Fatal("the job started while its row was locked")
+			t.Fatalf("%d jobs started while their rows were locked", n-1)
 		}
 		commit(t, tx)
 		<-mark.done
 		time.Sleep(time.Second * slack)
 		if n := number(t, d.DB, isMarked); n != 0 {
-			t.Error("the row is marked, and cannot be changed")
+			t.Errorf("%d rows are marked, and cannot be changed", n)
 		}
-		resumed := time.Now()
+		if n := len(ran.all()); n != 1 {
+			t.Errorf("%d jobs started while their type was paused", n-1)
+		}
 		resume(t, d.DB, 1)
-		awaitNumber(t, d.DB, 2, succeeded)
-		if list := ran.of(2); len(list) != 1 || list[0].started.Before(resumed) {
-			t.Errorf("%d runs, the first %v before the pause was over", len(list), resumed.Sub(list[0].started))
+		awaitNumber(t, d.DB, 1+jobs, succeeded)
+		if n := len(ran.all()); n != 1+jobs {
+			t.Errorf("%d runs of %d jobs", n, 1+jobs)
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost <> 0"); n != 0 {
 			t.Errorf("%d rows do not say one run, none lost", n)
 		}
 	})
-}
-
-// lockRow begins a transaction that holds the row of a job, and does nothing with it.
-func lockRow(t *testing.T, db *sql.DB, id uint64) *sql.Tx {
-	t.Helper()
-	tx := begin(t, db)
-	if err := tx.QueryRow(fmt.Sprintf("SELECT id FROM async_job_tab WHERE id = %d FOR UPDATE", id)).Scan(&id); err != nil {
-		t.Fatal(err)
-	}
-	return tx
 }

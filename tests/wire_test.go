@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ const (
 	anUnmarking = "attempts = attempts - 1"
 	aPutBack    = "retries = retries + "
 	aFailure    = "SET job_status = 2, update_time"
+	aLastLoss   = "SET lost = lost + 1, term"
 	aLogRow     = "INTO async_job_log_tab"
 )
 
@@ -27,16 +29,15 @@ var errBroken = errors.New("the connection broke")
 type wire struct {
 	db *sql.DB
 
-	mu       sync.Mutex
-	whole    chan struct{} // closed unless the wire is cut
-	delayed  []*delayed
-	failing  map[string]int // how many statements that contain the text are refused
-	answered map[string]int // how many statements of each kind have had their answer
+	mu      sync.Mutex
+	whole   chan struct{} // closed unless the wire is cut
+	delayed []*delayed
+	failing map[string]int // how many statements that contain the text are refused
 }
 
 // newWire opens a wire of its own to the database. The wire is whole when the test's Runners are stopped.
 func newWire(t *testing.T, d dbtest.Database) *wire {
-	w := &wire{db: dbtest.Open(t, d.Driver, d.DSN), whole: make(chan struct{}), failing: map[string]int{}, answered: map[string]int{}}
+	w := &wire{db: dbtest.Open(t, d.Driver, d.DSN), whole: make(chan struct{}), failing: map[string]int{}}
 	close(w.whole)
 	return w
 }
@@ -63,6 +64,13 @@ func (w *wire) refuse(text string, times int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failing[text] = times
+}
+
+// willRefuse is how many more statements that contain the text will be refused.
+func (w *wire) willRefuse(text string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failing[text]
 }
 
 // delayed is a statement that takes its time to arrive.
@@ -118,13 +126,6 @@ func (s *delayed) await(t *testing.T, what chan struct{}, missing string) {
 	})
 }
 
-// answers is how many statements that contain the text have had their answer.
-func (w *wire) answers(text string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.answered[text]
-}
-
 // send sends a statement as the test wants it.
 func send[T any](ctx context.Context, w *wire, query string, statement func(context.Context) (T, error)) (answer T, err error) {
 	w.mu.Lock()
@@ -135,7 +136,7 @@ func send[T any](ctx context.Context, w *wire, query string, statement func(cont
 	case <-ctx.Done():
 		return answer, ctx.Err()
 	}
-	kind, refused, held := w.sort(query)
+	refused, held := w.meet(query)
 	switch {
 	case refused:
 		return answer, errBroken
@@ -156,38 +157,26 @@ func send[T any](ctx context.Context, w *wire, query string, statement func(cont
 			return answer, ctx.Err()
 		}
 	}
-	answer, err = statement(ctx)
-	if kind != "" && err == nil {
-		w.mu.Lock()
-		w.answered[kind]++
-		w.mu.Unlock()
-	}
-	return answer, err
+	return statement(ctx)
 }
 
-// sort says of what kind a statement is, and what the test wants of it.
-func (w *wire) sort(query string) (kind string, refused bool, held *delayed) {
+// meet says what the test wants of a statement.
+func (w *wire) meet(query string) (refused bool, held *delayed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, text := range []string{aMark, anUnmarking, aPutBack, aFailure, aLogRow} {
-		if strings.Contains(query, text) {
-			kind = text
+	for text, times := range w.failing {
+		if times > 0 && strings.Contains(query, text) {
+			w.failing[text]--
+			return true, nil
 		}
-	}
-	if kind == "" {
-		return "", false, nil
-	}
-	if w.failing[kind] > 0 {
-		w.failing[kind]--
-		return kind, true, nil
 	}
 	for i, s := range w.delayed {
-		if s.text == kind {
-			w.delayed = append(w.delayed[:i:i], w.delayed[i+1:]...)
-			return kind, false, s
+		if strings.Contains(query, s.text) {
+			w.delayed = slices.Delete(w.delayed, i, i+1)
+			return false, s
 		}
 	}
-	return kind, false, nil
+	return false, nil
 }
 
 func (w *wire) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
