@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -153,6 +155,42 @@ func TestAJobThatItsPredecessorDidNotStartIsNotLost(t *testing.T) {
 		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_log_tab WHERE job_id = 1 AND outcome = 'lost'")
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE job_id = 2"); n != 0 {
 			t.Error("the log says that a run of the job was lost")
+		}
+	})
+}
+
+// The job was lost twice before. Its holder is not dead, and comes back in the last moment.
+func TestNothingIsSaidToHaveFailedThatItsPredecessorPutsOff(t *testing.T) {
+	besideOthers(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		add(t, d.DB, 1, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET term = 7, attempts = 3, lost = 2")
+		line := newWire(t, d)
+		fails := line.delay(aLastLoss)
+		said := &lines{}
+		cfg := queue_job.Config{ServiceName: "test", JobType: 1, Db: line, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}
+		r, err := persistent_queue.New([]queue_job.Config{cfg}, said.log())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stop(t, r) })
+		fails.awaitSent(t)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 3, start_time = ?, term = 0 WHERE id = 1 AND term = 7 AND attempts = 3", time.Now().Unix()+3600)
+		fails.deliver(t)
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded+" AND id = 2")
+		stop(t, r)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE id = 1 AND job_status = 3 AND lost = 2 AND attempts = 3"); n != 1 {
+			t.Error("the job that was put off is not as its holder left it")
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE job_id = 1"); n != 0 {
+			t.Errorf("%d rows of the log say that it went wrong", n)
+		}
+		if strings.Contains(said.String(), "job failed") {
+			t.Errorf("the log says that it failed:\n%s", said)
 		}
 	})
 }
