@@ -75,7 +75,7 @@ func (e engine) run(ctx context.Context, d database, pace pullPace) (_ server, e
 		return server{}, err
 	}
 	stop := func() {
-		if err := e.remove(c); err != nil {
+		if err := remove(c); err != nil {
 			say("%s: the container %s stays: %v; remove it with docker rm -f", d.name, c.GetContainerID()[:12], withoutPreface(err))
 		}
 	}
@@ -163,20 +163,12 @@ func (e engine) create(ctx context.Context, d database, entrypoint []string) (te
 	})
 }
 
-// remove also takes the data away.
-func (e engine) remove(c testcontainers.Container) error {
+// remove also takes the data away. In a conflict, the engine is removing the container of its own accord.
+func remove(c testcontainers.Container) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeWait)
 	defer cancel()
 	err := c.Terminate(ctx, testcontainers.StopTimeout(0))
-	if errdefs.IsConflict(err) { // the engine is removing it of its own accord
-		gone := e.ContainerWait(ctx, c.GetContainerID(), moby.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
-		select {
-		case <-gone.Result:
-			return nil
-		case err = <-gone.Error:
-		}
-	}
-	if errdefs.IsNotFound(err) {
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
 		return nil
 	}
 	return err
