@@ -75,7 +75,7 @@ func (e engine) run(ctx context.Context, d database, pace pullPace) (_ server, e
 		return server{}, err
 	}
 	stop := func() {
-		if err := remove(c); err != nil {
+		if err := e.remove(c); err != nil {
 			say("%s: the container %s stays: %v; remove it with docker rm -f", d.name, c.GetContainerID()[:12], withoutPreface(err))
 		}
 	}
@@ -136,10 +136,17 @@ exec 3<&-
 trap 'kill $server' TERM INT
 wait $server`
 
-// create is not cut short: the engine would make the container nonetheless, and nobody would know its id.
-func (e engine) create(ctx context.Context, d database, entrypoint []string) (testcontainers.Container, error) {
+// clientForTestcontainers does not cut the making of a container short: the engine would make it nonetheless, and nobody
+// would know its id.
+type clientForTestcontainers struct{ *moby.Client }
+
+func (c clientForTestcontainers) ContainerCreate(ctx context.Context, o moby.ContainerCreateOptions) (moby.ContainerCreateResult, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createWait)
 	defer cancel()
+	return c.Client.ContainerCreate(ctx, o)
+}
+
+func (e engine) create(ctx context.Context, d database, entrypoint []string) (testcontainers.Container, error) {
 	port, err := network.ParsePort(d.inDocker.port)
 	if err != nil {
 		return nil, err
@@ -163,12 +170,20 @@ func (e engine) create(ctx context.Context, d database, entrypoint []string) (te
 	})
 }
 
-// remove also takes the data away. In a conflict, the engine is removing the container of its own accord.
-func remove(c testcontainers.Container) error {
+// remove also takes the data away, and returns when both have gone.
+func (e engine) remove(c testcontainers.Container) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeWait)
 	defer cancel()
 	err := c.Terminate(ctx, testcontainers.StopTimeout(0))
-	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+	if errdefs.IsConflict(err) { // the engine is removing it of its own accord
+		gone := e.ContainerWait(ctx, c.GetContainerID(), moby.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+		select {
+		case <-gone.Result:
+			return nil
+		case err = <-gone.Error:
+		}
+	}
+	if errdefs.IsNotFound(err) {
 		return nil
 	}
 	return err

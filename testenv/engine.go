@@ -252,7 +252,7 @@ func (e engine) introduce(ctx context.Context, p patience) (engine, error) {
 		return engine{}, containerFailed{fmt.Errorf("Docker engine at %s: %w", e.host, withoutPreface(err))}
 	}
 	e.testcontainers = provider.(*testcontainers.DockerProvider)
-	e.testcontainers.SetClient(e.Client)
+	e.testcontainers.SetClient(clientForTestcontainers{e.Client})
 	return e, nil
 }
 
