@@ -136,10 +136,17 @@ exec 3<&-
 trap 'kill $server' TERM INT
 wait $server`
 
-// create is not cut short: the engine would make the container nonetheless, and nobody would know its id.
-func (e engine) create(ctx context.Context, d database, entrypoint []string) (testcontainers.Container, error) {
+// clientForTestcontainers does not cut the making of a container short: the engine would make it nonetheless, and nobody
+// would know its id.
+type clientForTestcontainers struct{ *moby.Client }
+
+func (c clientForTestcontainers) ContainerCreate(ctx context.Context, o moby.ContainerCreateOptions) (moby.ContainerCreateResult, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createWait)
 	defer cancel()
+	return c.Client.ContainerCreate(ctx, o)
+}
+
+func (e engine) create(ctx context.Context, d database, entrypoint []string) (testcontainers.Container, error) {
 	port, err := network.ParsePort(d.inDocker.port)
 	if err != nil {
 		return nil, err
@@ -163,7 +170,7 @@ func (e engine) create(ctx context.Context, d database, entrypoint []string) (te
 	})
 }
 
-// remove also takes the data away.
+// remove also takes the data away, and returns when both have gone.
 func (e engine) remove(c testcontainers.Container) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeWait)
 	defer cancel()

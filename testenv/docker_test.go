@@ -95,6 +95,38 @@ func TestContainer_ThatTheSignalMeetsWhileItIsMadeIsRemoved(t *testing.T) {
 	}
 }
 
+func TestContainer_ThatTheEngineIsRemovingIsWaitedFor(t *testing.T) {
+	heard := hear(t)
+	f := newFakeDocker(t)
+	f.removing = true
+	s, err := f.engine(t).run(t.Context(), answeringDatabase(), usualPullPace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	if got := f.done(); !slices.Equal(got[len(got)-3:], []string{"stop", "remove", "wait"}) || strings.Contains(heard(), "stays") {
+		t.Errorf("it did %q and says %q", got, heard())
+	}
+}
+
+func TestContainer_TheSignalEndsWhatComesBeforeItsMaking(t *testing.T) {
+	hear(t)
+	f := newFakeDocker(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.inspecting = func(r *http.Request) {
+		if f.inspected++; f.inspected == 2 { // by testcontainers
+			cancel()
+			<-r.Context().Done()
+		}
+	}
+	if _, err := f.engine(t).run(ctx, answeringDatabase(), usualPullPace); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	if got := f.done(); len(got) > 0 {
+		t.Errorf("it did %q", got)
+	}
+}
+
 func TestContainer_ThatWasNeverStartedIsRemovedByALaterRun(t *testing.T) {
 	f := newFakeDocker(t)
 	f.list = fmt.Sprintf(`[{"Id": %q, "Created": %d}, {"Id": "fresh", "Created": %d}]`, fakeID, time.Now().Add(-2*time.Hour).Unix(), time.Now().Unix())
@@ -177,7 +209,11 @@ type fakeDocker struct {
 	host     string
 	says     string // the container, as it starts, and then ends
 	creating func()
-	list     string // of containers that were made and not started
+	removing bool // the engine, of its own accord
+
+	inspecting func(*http.Request) // the image
+	inspected  int
+	list       string // of containers that were made and not started
 
 	mu       sync.Mutex
 	verbs    []string
@@ -236,6 +272,9 @@ func (f *fakeDocker) serve(w http.ResponseWriter, r *http.Request) {
 	_, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v"), "/")
 	switch verb := r.Method + " " + path; verb {
 	case "GET images/mysql:9/json":
+		if f.inspecting != nil {
+			f.inspecting(r)
+		}
 		fmt.Fprint(w, `{"Config": {"Entrypoint": ["docker-entrypoint.sh"], "Cmd": ["mysqld"]}}`)
 	case "POST containers/create":
 		f.does("create")
@@ -281,7 +320,17 @@ func (f *fakeDocker) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		f.does("remove")
+		if f.removing {
+			w.WriteHeader(http.StatusConflict)
+			fmt.Fprintf(w, `{"message":"removal of container %s is already in progress"}`, fakeID)
+			return
+		}
 		w.WriteHeader(http.StatusNoContent)
+	case "POST containers/" + fakeID + "/wait":
+		if r.URL.Query().Get("condition") == "removed" {
+			f.does("wait")
+		}
+		fmt.Fprint(w, `{"StatusCode": 137}`)
 	}
 }
 

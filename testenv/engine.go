@@ -231,29 +231,28 @@ func (p patience) await(ctx context.Context, host string, act func(ctx context.C
 	}
 }
 
-// introduce makes the engine known to testcontainers, which looks for one of its own accord, and takes it from the
-// environment first. The command's environment stays the user's.
+// introduce makes the engine known to testcontainers, which looks for one of its own accord, and in the environment
+// first.
 func (e engine) introduce(ctx context.Context, p patience) (engine, error) {
+	for name, value := range e.forTestcontainers() {
+		os.Setenv(name, value)
+	}
+	log.SetDefault(log.NewNoopLogger())
 	var provider testcontainers.GenericProvider
 	err := p.await(ctx, e.host, func(context.Context) (err error) {
-		defer setEnvironment(e.forTestcontainers())()
 		defer func() {
 			if cause := recover(); cause != nil {
 				err = fmt.Errorf("testcontainers: %v", cause)
 			}
 		}()
-		log.SetDefault(log.NewNoopLogger())
 		provider, err = testcontainers.ProviderDefault.GetProvider()
 		return err
 	})
-	if err != nil && ctx.Err() == nil {
-		err = containerFailed{fmt.Errorf("Docker engine at %s: %w", e.host, withoutPreface(err))}
-	}
 	if err != nil {
-		return engine{}, err
+		return engine{}, containerFailed{fmt.Errorf("Docker engine at %s: %w", e.host, withoutPreface(err))}
 	}
 	e.testcontainers = provider.(*testcontainers.DockerProvider)
-	e.testcontainers.SetClient(e.Client)
+	e.testcontainers.SetClient(clientForTestcontainers{e.Client})
 	return e, nil
 }
 
@@ -269,25 +268,6 @@ func (e endpoint) forTestcontainers() map[string]string {
 		environment["DOCKER_CERT_PATH"], environment["DOCKER_TLS_VERIFY"] = e.tls, "1"
 	}
 	return environment
-}
-
-func setEnvironment(environment map[string]string) (restore func()) {
-	before := map[string]string{}
-	for name, value := range environment {
-		if was, found := os.LookupEnv(name); found {
-			before[name] = was
-		}
-		os.Setenv(name, value)
-	}
-	return func() {
-		for name := range environment {
-			if was, found := before[name]; found {
-				os.Setenv(name, was)
-			} else {
-				os.Unsetenv(name)
-			}
-		}
-	}
 }
 
 func (e endpoint) client() (*moby.Client, error) {

@@ -127,9 +127,12 @@ func everythingIsWanted(getenv func(string) string) bool {
 	return getenv("PQ_TEST_ALL") != "" || ci != "" && ci != "false" && ci != "0"
 }
 
+// given is the environment of testenv as it starts. What is set later is for testcontainers.
+var given = os.Environ()
+
 // environment is the command's. What testenv was given itself and does not provide is taken out.
 func (p provided) environment(wanted []database, private bool) []string {
-	environment := append(os.Environ(), galeraVariable+"="+p.galera, pgbouncerVariable+"="+p.pgbouncer, "PQ_TEST_ALL=")
+	environment := slices.Concat(given, []string{galeraVariable + "=" + p.galera, pgbouncerVariable + "=" + p.pgbouncer, "PQ_TEST_ALL="})
 	if len(p.leftOut) == 0 {
 		environment = append(environment, "PQ_TEST_ALL=1")
 	}
