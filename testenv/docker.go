@@ -47,7 +47,7 @@ func fromDocker(ctx context.Context, d database) (server, error) {
 	}
 	s, err := e.run(ctx, d, usualPullPace)
 	if err != nil && ctx.Err() == nil {
-		err = containerFailed{fmt.Errorf("Docker engine at %s: %w", e.host, err)}
+		err = containerFailed{fmt.Errorf("the Docker engine at %s: %w", e.host, err)}
 	}
 	return s, err
 }

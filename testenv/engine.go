@@ -249,7 +249,7 @@ func (e engine) introduce(ctx context.Context, p patience) (engine, error) {
 		return err
 	})
 	if err != nil {
-		return engine{}, containerFailed{fmt.Errorf("Docker engine at %s: %w", e.host, withoutPreface(err))}
+		return engine{}, containerFailed{fmt.Errorf("the Docker engine at %s: %w", e.host, withoutPreface(err))}
 	}
 	e.testcontainers = provider.(*testcontainers.DockerProvider)
 	e.testcontainers.SetClient(clientForTestcontainers{e.Client})

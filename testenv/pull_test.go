@@ -74,7 +74,7 @@ func TestPull_OfABusyRegistryIsTriedOnceAndEndsWithItsWords(t *testing.T) {
 	for name, answer := range tests {
 		t.Run(name, func(t *testing.T) {
 			hear(t)
-			err, attempts := tryPull(t, usualPullPace, answer)
+			attempts, err := tryPull(t, usualPullPace, answer)
 			if err == nil || err.Error() != "pull of mysql:9: "+words || attempts != 1 {
 				t.Errorf("%d attempts, %v", attempts, err)
 			}
@@ -85,7 +85,7 @@ func TestPull_OfABusyRegistryIsTriedOnceAndEndsWithItsWords(t *testing.T) {
 func TestPull_MayTakeLongAndSaysHowFarItIs(t *testing.T) {
 	heard := hear(t)
 	pace := pullPace{report: 50 * time.Millisecond, silence: 2 * time.Second}
-	err, _ := tryPull(t, pace, func(w http.ResponseWriter, _ *http.Request) {
+	_, err := tryPull(t, pace, func(w http.ResponseWriter, _ *http.Request) {
 		for n := range 60 { // three seconds, which is more than the silence that is allowed
 			fmt.Fprintf(w, `{"status":"Downloading","id":"a","progressDetail":{"current":%d,"total":60000000}}`+"\n", n*1e6)
 			w.(http.Flusher).Flush()
@@ -103,7 +103,7 @@ func TestPull_MayTakeLongAndSaysHowFarItIs(t *testing.T) {
 func TestPull_ThatFallsSilentIsGivenUpAndSaysHowFarItWas(t *testing.T) {
 	hear(t)
 	began := time.Now()
-	err, attempts := tryPull(t, pullPace{report: time.Hour, silence: 200 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+	attempts, err := tryPull(t, pullPace{report: time.Hour, silence: 200 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, `{"status":"Downloading","id":"a","progressDetail":{"current":12000000,"total":60000000}}`)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -129,7 +129,7 @@ func TestPull_EndsWithTheSignal(t *testing.T) {
 	}
 }
 
-func tryPull(t *testing.T, pace pullPace, answer http.HandlerFunc) (err error, attempts int64) {
+func tryPull(t *testing.T, pace pullPace, answer http.HandlerFunc) (attempts int64, err error) {
 	t.Helper()
 	var count atomic.Int64
 	host := fakeEngine(t, func(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +139,7 @@ func tryPull(t *testing.T, pace pullPace, answer http.HandlerFunc) (err error, a
 		}
 	})
 	err = pull(t.Context(), connect(t, host), mySQL, pace)
-	return err, count.Load()
+	return count.Load(), err
 }
 
 func connect(t *testing.T, host string) *moby.Client {
