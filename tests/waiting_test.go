@@ -88,6 +88,42 @@ func TestAJobThatIsCancelledBehindALongRunNeverStarts(t *testing.T) {
 	})
 }
 
+func TestWhatWaitsForItsBatchToFillCanBeChangedAndCancelled(t *testing.T) {
+	besideOthers(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const wait = 2 * time.Second
+		var ran runs
+		start(t, d.DB, queue_job.Config{BatchSize: 10, BatchWait: wait, HandleBatchFunc: func(_ context.Context, batch []*queue_job.Job) error {
+			for _, job := range batch {
+				ran.note(job)
+			}
+			return nil
+		}})
+		add(t, d.DB, 10, 0)
+		awaitNumber(t, d.DB, 10, succeeded) // the type is open
+		jobs := open(t, d.DB)
+		added := time.Now()
+		add(t, d.DB, 3, 0)
+		for time.Since(added) < wait/2 {
+			if n := number(t, d.DB, isMarked); n != 0 && time.Since(added) < wait {
+				t.Fatalf("%d rows are marked while they wait for others", n)
+			}
+		}
+		changed(t, 1)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(11), "changed"))
+		changed(t, 1)(jobs.Cancel(t.Context(), d.DB, queue_job.ID(12)))
+		awaitNumber(t, d.DB, 12, succeeded)
+		if list := ran.of(11); len(list) != 1 || list[0].job.JobParams != `"changed"` {
+			t.Errorf("%d runs, the first with %s", len(list), list[0].job.JobParams)
+		}
+		if n := len(ran.of(12)); n != 0 {
+			t.Errorf("%d runs of a job that was cancelled", n)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND attempts <> 1 OR lost <> 0"); n != 0 {
+			t.Errorf("%d rows do not say one run, none lost", n)
+		}
+	})
+}
+
 // restart empties the table, and ids begin anew.
 func restart(d dbtest.Database) error {
 	empty := map[string]string{"mysql": "TRUNCATE TABLE async_job_tab", "pgx": "TRUNCATE TABLE async_job_tab RESTART IDENTITY", "sqlite": "DELETE FROM async_job_tab"}
