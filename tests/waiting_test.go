@@ -163,6 +163,41 @@ func TestWhatWaitsIsNotLostWithTheProcess(t *testing.T) {
 	})
 }
 
+// A job fails when it was lost three times, so it must not be lost again while it waits for others that are slow. The runs
+// before were short, so other rows would be marked ahead of the workers.
+func TestAJobThatWasLostIsInFlightOnlyWhileItRuns(t *testing.T) {
+	besideOthers(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const quick, workers, lost = 20, 2, 8
+		var ran runs
+		release := make(chan struct{})
+		goOn := sync.OnceFunc(func() { close(release) })
+		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: workers, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			if job.Id > quick {
+				<-release
+			}
+			return nil
+		}})
+		t.Cleanup(goOn)
+		add(t, d.DB, quick, 0)
+		awaitNumber(t, d.DB, quick, succeeded)
+		add(t, d.DB, lost, uint32(time.Now().Unix()+3600))
+		execute(t, d.DB, "UPDATE async_job_tab SET lost = 1, start_time = ? WHERE id > ?", time.Now().Unix(), quick)
+		awaitRuns(t, &ran, quick+workers)
+		for until := time.Now().Add(time.Second); time.Now().Before(until); {
+			if n := number(t, d.DB, isMarked); n != workers {
+				t.Fatalf("%d rows are marked, and %d jobs run", n, workers)
+			}
+		}
+		goOn()
+		awaitNumber(t, d.DB, quick+lost, succeeded)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost > 1"); n != 0 || len(ran.all()) != quick+lost {
+			t.Errorf("%d runs of %d jobs; %d rows do not say one run, none lost beside that of before", len(ran.all()), quick+lost, n)
+		}
+	})
+}
+
 // Business code holds the rows, and the mark waits for them, while the type is paused.
 func TestAPauseHoldsForJobsWhoseRowsAreLockedMeanwhile(t *testing.T) {
 	besideOthers(t)
