@@ -45,7 +45,7 @@ func TestWhatWaitsBehindLongRunsIsNotInFlight(t *testing.T) {
 		rounds := 0
 		for until := time.Now().Add(time.Second); time.Now().Before(until); rounds++ {
 			if n := number(t, d.DB, isMarked); n != 1 {
-				t.Fatalf("%d rows are marked, want that of the run", n)
+				t.Fatalf("%d rows are marked, want one: the job that runs", n)
 			}
 			changed(t, 1)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(3), fmt.Sprint(rounds)))
 			changed(t, 1)(jobs.Reschedule(t.Context(), d.DB, queue_job.ID(4), time.Now().Add(time.Hour)))
@@ -153,7 +153,7 @@ func TestWhatWaitsIsNotLostWithTheProcess(t *testing.T) {
 			t.Fatalf("%d jobs were at work, want one", died)
 		}
 		if n := number(t, d.DB, "SELECT SUM(lost) FROM async_job_tab"); n != 1 {
-			t.Errorf("%d runs count as lost, want that of the one that ran", n)
+			t.Errorf("%d runs count as lost, want one: the job that ran", n)
 		}
 		for _, run := range ran.all() {
 			if _, again := w.started()[run.id]; again != (run.job.Lost == 1) {
@@ -193,13 +193,13 @@ func TestAJobThatWasLostIsInFlightOnlyWhileItRuns(t *testing.T) {
 		goOn()
 		awaitNumber(t, d.DB, quick+lost, succeeded)
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost > 1"); n != 0 || len(ran.all()) != quick+lost {
-			t.Errorf("%d runs of %d jobs; %d rows do not say one run, none lost beside that of before", len(ran.all()), quick+lost, n)
+			t.Errorf("%d runs of %d jobs; %d rows do not say one run, none lost again", len(ran.all()), quick+lost, n)
 		}
 	})
 }
 
 // Business code holds the rows, and the mark waits for them, while the type is paused.
-func TestAPauseHoldsForJobsWhoseRowsAreLockedMeanwhile(t *testing.T) {
+func TestAPauseHoldsForJobsWhoseRowsWereLocked(t *testing.T) {
 	besideOthers(t)
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // on SQLite, nobody pauses a type while another one writes
 		migrate(t, d)
