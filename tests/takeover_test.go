@@ -75,7 +75,7 @@ func succeed(t *testing.T, d dbtest.Database, cfg queue_job.Config, end func(job
 	return holder, s
 }
 
-// passTurn lets the successor's first job end, and waits until a job has run whose turn comes after that of job 2.
+// passTurn lets the first job end, and waits until a job has run whose turn comes after job 2.
 func (s *successor) passTurn(t *testing.T, d dbtest.Database) {
 	t.Helper()
 	add(t, d.DB, 1, 0)
@@ -122,7 +122,7 @@ func TestATakeoverMakesNoRetryMoreAndGivesEachRunANumberOfItsOwn(t *testing.T) {
 			t.Errorf("%d rows of the log, want one for each run", n)
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE job_id = 2 AND (attempt = 1 AND outcome = 'retry' AND error = 'run 1' OR attempt = 2 AND outcome = 'failed' AND error = 'run 2')"); n != 2 {
-			t.Errorf("%d of 2 rows of the log say what came of the runs", n)
+			t.Errorf("%d of 2 rows of the log say how the runs ended", n)
 		}
 	})
 }

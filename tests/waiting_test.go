@@ -45,7 +45,7 @@ func TestWhatWaitsBehindLongRunsIsNotInFlight(t *testing.T) {
 		rounds := 0
 		for until := time.Now().Add(time.Second); time.Now().Before(until); rounds++ {
 			if n := number(t, d.DB, isMarked); n != 1 {
-				t.Fatalf("%d rows are marked, want that of the run", n)
+				t.Fatalf("%d rows are marked, want one: the job that runs", n)
 			}
 			changed(t, 1)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(3), fmt.Sprint(rounds)))
 			changed(t, 1)(jobs.Reschedule(t.Context(), d.DB, queue_job.ID(4), time.Now().Add(time.Hour)))
@@ -88,6 +88,42 @@ func TestAJobThatIsCancelledBehindALongRunNeverStarts(t *testing.T) {
 	})
 }
 
+func TestWhatWaitsForItsBatchToFillCanBeChangedAndCancelled(t *testing.T) {
+	besideOthers(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const wait = 2 * time.Second
+		var ran runs
+		start(t, d.DB, queue_job.Config{BatchSize: 10, BatchWait: wait, HandleBatchFunc: func(_ context.Context, batch []*queue_job.Job) error {
+			for _, job := range batch {
+				ran.note(job)
+			}
+			return nil
+		}})
+		add(t, d.DB, 10, 0)
+		awaitNumber(t, d.DB, 10, succeeded) // the type is open
+		jobs := open(t, d.DB)
+		added := time.Now()
+		add(t, d.DB, 3, 0)
+		for time.Since(added) < wait/2 {
+			if n := number(t, d.DB, isMarked); n != 0 && time.Since(added) < wait {
+				t.Fatalf("%d rows are marked while they wait for others", n)
+			}
+		}
+		changed(t, 1)(jobs.SetParams(t.Context(), d.DB, queue_job.ID(11), "changed"))
+		changed(t, 1)(jobs.Cancel(t.Context(), d.DB, queue_job.ID(12)))
+		awaitNumber(t, d.DB, 12, succeeded)
+		if list := ran.of(11); len(list) != 1 || list[0].job.JobParams != `"changed"` {
+			t.Errorf("%d runs, the first with %s", len(list), list[0].job.JobParams)
+		}
+		if n := len(ran.of(12)); n != 0 {
+			t.Errorf("%d runs of a job that was cancelled", n)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND attempts <> 1 OR lost <> 0"); n != 0 {
+			t.Errorf("%d rows do not say one run, none lost", n)
+		}
+	})
+}
+
 // restart empties the table, and ids begin anew.
 func restart(d dbtest.Database) error {
 	empty := map[string]string{"mysql": "TRUNCATE TABLE async_job_tab", "pgx": "TRUNCATE TABLE async_job_tab RESTART IDENTITY", "sqlite": "DELETE FROM async_job_tab"}
@@ -117,7 +153,7 @@ func TestWhatWaitsIsNotLostWithTheProcess(t *testing.T) {
 			t.Fatalf("%d jobs were at work, want one", died)
 		}
 		if n := number(t, d.DB, "SELECT SUM(lost) FROM async_job_tab"); n != 1 {
-			t.Errorf("%d runs count as lost, want that of the one that ran", n)
+			t.Errorf("%d runs count as lost, want one: the job that ran", n)
 		}
 		for _, run := range ran.all() {
 			if _, again := w.started()[run.id]; again != (run.job.Lost == 1) {
@@ -127,8 +163,43 @@ func TestWhatWaitsIsNotLostWithTheProcess(t *testing.T) {
 	})
 }
 
+// A job fails when it was lost three times, so it must not be lost again while it waits for others that are slow. The runs
+// before were short, so other rows would be marked ahead of the workers.
+func TestAJobThatWasLostIsInFlightOnlyWhileItRuns(t *testing.T) {
+	besideOthers(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const quick, workers, lost = 20, 2, 8
+		var ran runs
+		release := make(chan struct{})
+		goOn := sync.OnceFunc(func() { close(release) })
+		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: workers, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			if job.Id > quick {
+				<-release
+			}
+			return nil
+		}})
+		t.Cleanup(goOn)
+		add(t, d.DB, quick, 0)
+		awaitNumber(t, d.DB, quick, succeeded)
+		add(t, d.DB, lost, uint32(time.Now().Unix()+3600))
+		execute(t, d.DB, "UPDATE async_job_tab SET lost = 1, start_time = ? WHERE id > ?", time.Now().Unix(), quick)
+		awaitRuns(t, &ran, quick+workers)
+		for until := time.Now().Add(time.Second); time.Now().Before(until); {
+			if n := number(t, d.DB, isMarked); n != workers {
+				t.Fatalf("%d rows are marked, and %d jobs run", n, workers)
+			}
+		}
+		goOn()
+		awaitNumber(t, d.DB, quick+lost, succeeded)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost > 1"); n != 0 || len(ran.all()) != quick+lost {
+			t.Errorf("%d runs of %d jobs; %d rows do not say one run, none lost again", len(ran.all()), quick+lost, n)
+		}
+	})
+}
+
 // Business code holds the rows, and the mark waits for them, while the type is paused.
-func TestAPauseHoldsForJobsWhoseRowsAreLockedMeanwhile(t *testing.T) {
+func TestAPauseHoldsForJobsWhoseRowsWereLocked(t *testing.T) {
 	besideOthers(t)
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // on SQLite, nobody pauses a type while another one writes
 		migrate(t, d)

@@ -35,7 +35,7 @@ type wire struct {
 	failing map[string]int // how many statements that contain the text are refused
 }
 
-// newWire opens a wire of its own to the database. The wire is whole when the test's Runners are stopped.
+// newWire opens a wire to the database. Who cuts it mends it before Runners on it are stopped.
 func newWire(t *testing.T, d dbtest.Database) *wire {
 	w := &wire{db: dbtest.Open(t, d.Driver, d.DSN), whole: make(chan struct{}), failing: map[string]int{}}
 	close(w.whole)
