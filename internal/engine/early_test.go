@@ -182,12 +182,16 @@ func (goroutines) Submit(work func()) error             { go work(); return nil 
 func (goroutines) ReleaseContext(context.Context) error { return nil }
 
 // dispatching returns a line with ten workers that dispatches until it is stopped, in virtual time.
-func dispatching(t *testing.T, table *slow, handler func(id uint64)) (l *line, stop func()) {
+func dispatching(t *testing.T, table *slow, handler func(id uint64), configure ...func(*queue_job.Config)) (l *line, stop func()) {
 	l = lineAt(5_000_000)
 	l.jobs, l.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
 	l.roomCame, l.alone, l.about = make(chan struct{}, 1), make(chan struct{}, 1), t.Context()
 	l.heedPause(false, time.Now().Add(365*24*time.Hour))
 	l.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
+	for _, set := range configure {
+		set(&l.cfg)
+		l.gate = newGate(&l.cfg, time.Now())
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 	l.held.Store(held)

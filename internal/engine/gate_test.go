@@ -165,12 +165,8 @@ func TestTheGateOpensInTimeWhateverFallsDueLater(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, stop := dispatching(t, &slow{takes: time.Millisecond}, func(uint64) {})
+			l, stop := dispatching(t, &slow{takes: time.Millisecond}, func(uint64) {}, configure)
 			defer stop()
-			configure(&l.cfg)
-			l.mu.Lock()
-			l.gate = newGate(&l.cfg, time.Now())
-			l.mu.Unlock()
 			l.offer(lease, &store.Row{ID: 2, CreateTime: 1, StartTime: 5003})
 			l.offer(lease, &store.Row{ID: 1, CreateTime: 1})
 			time.Sleep(100 * time.Millisecond)
@@ -189,19 +185,17 @@ func TestSlowCallsGetFullBatchesFromABacklog(t *testing.T) {
 		for _, takes := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
 			for _, wait := range []time.Duration{0, 20 * time.Millisecond} {
 				synctest.Test(t, func(t *testing.T) {
-					l, stop := dispatching(t, &slow{takes: time.Millisecond}, nil)
-					defer stop()
 					var calls, ran atomic.Int64
-					l.mu.Lock()
-					l.cfg.WorkerPoolCapacity, l.cfg.BatchSize, l.cfg.BatchWait = workers, size, wait
-					l.cfg.HandleBatchFunc = func(_ context.Context, jobs []*queue_job.Job) error {
-						calls.Add(1)
-						time.Sleep(takes)
-						ran.Add(int64(len(jobs)))
-						return nil
-					}
-					l.gate = newGate(&l.cfg, time.Now())
-					l.mu.Unlock()
+					l, stop := dispatching(t, &slow{takes: time.Millisecond}, nil, func(cfg *queue_job.Config) {
+						cfg.WorkerPoolCapacity, cfg.BatchSize, cfg.BatchWait = workers, size, wait
+						cfg.HandleBatchFunc = func(_ context.Context, jobs []*queue_job.Job) error {
+							calls.Add(1)
+							time.Sleep(takes)
+							ran.Add(int64(len(jobs)))
+							return nil
+						}
+					})
+					defer stop()
 					for id := range uint64(backlog) {
 						l.offer(lease, &store.Row{ID: id + 1, CreateTime: 1})
 					}
