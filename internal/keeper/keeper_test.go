@@ -365,10 +365,10 @@ func TestARenewalThatIsNotSeenIsAnErrorAndCostsNoLease(t *testing.T) {
 		other := f.hold(Want{Name: "job-2", Lock: l.Lock}, 1, "me", time.Now())
 		f.says(keep, answer{changed: 1})
 		f.says(readKeep, answer{})
-		f.always[keep] = answer{changed: 2}
+		f.alwaysSays(keep, answer{changed: 2})
 		time.Sleep(2 * l.Lock)
-		if !l.Trusted() || !other.Trusted() || len(f.failed) != 1 || !strings.Contains(f.failed[0].Error(), "reads seem to go to a replica") {
-			t.Errorf("trusted %v and %v, heard %v", l.Trusted(), other.Trusted(), f.failed)
+		if !l.Trusted() || !other.Trusted() || len(f.failures()) != 1 || !strings.Contains(f.failures()[0].Error(), "reads seem to go to a replica") {
+			t.Errorf("trusted %v and %v, heard %v", l.Trusted(), other.Trusted(), f.failures())
 		}
 	})
 }
