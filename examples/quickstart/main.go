@@ -79,7 +79,10 @@ func run(ctx context.Context, dsn string, orders []order, out io.Writer) error {
 		return err
 	}
 
-	err = shop.sellAll(ctx, screen.show)
+	shop.jobs, err = queue_job.Open(shop.db) // to add jobs, from here on
+	if err == nil {
+		err = shop.sellAll(ctx, screen.show)
+	}
 	if err == nil {
 		err = shop.awaitJobs(ctx, screen.show)
 	}

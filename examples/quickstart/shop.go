@@ -243,10 +243,6 @@ func openShop(ctx context.Context, dsn string, orders []order) (*shop, error) {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	s.orders, s.visit = orders, time.Now().UnixNano()
-	if s.jobs, err = queue_job.Open(s.db); err != nil {
-		s.close()
-		return nil, err
-	}
 	_, err = s.db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS quickstart_order (
 		visit       bigint NOT NULL,
 		number      int NOT NULL,
