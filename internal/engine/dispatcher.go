@@ -72,13 +72,14 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 	size, wait, filling := newBatchSize(), retryFirst, newFilling(&l.cfg)
 	defer func() { l.queue.waitOn(filling.take()...) }()
 	for ctx.Err() == nil && lease.Trusted() {
-		if !l.isOpen() {
+		turn := time.Now()
+		if !l.isOpenAt(turn) {
 			l.queue.waitOn(filling.take()...)
 			l.holdStill(ctx, lease)
 			continue
 		}
 		l.start(l.fallenDue()) // none, perhaps: a worker may have left before its time
-		l.giveBackSurplus(lease)
+		l.giveBackSurplus(lease, turn)
 		if suspect := l.permitSuspect(); suspect != nil {
 			l.runAlone(ctx, lease, suspect)
 		}
@@ -176,15 +177,16 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, perCall, free := time.Now(), max(1, l.cfg.BatchSize), l.startedAtOnce()
-	ahead := 0
-	if free > 0 || now.Sub(l.ranLast) < surplusAfter { // else the workers are stuck, and nobody knows for how long
-		ahead = min(batchRowsMax, perCall*aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes))
-	}
+	perCall, free := max(1, l.cfg.BatchSize), l.startedAtOnce()
+	ahead := min(batchRowsMax, perCall*aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes))
 	if len(l.ready)-free > ahead/2 {
 		return 0
 	}
-	return min(batchRowsMax, l.gate.marks(now, len(l.ready)), free+ahead-len(l.ready))
+	now := time.Now()
+	if free <= 0 && now.Sub(l.ranLast) >= surplusAfter {
+		ahead = 0 // the workers are stuck, and nobody knows for how long
+	}
+	return max(0, min(batchRowsMax, l.gate.marks(now, len(l.ready)), free+ahead-len(l.ready)))
 }
 
 // freeForMarks is how many rows the workers would start at once, beside those that are ready.

@@ -96,11 +96,10 @@ func (l *line) fallenDue() (due []*task) {
 
 // giveBackSurplus takes the marks off what does not start soon: marked, it could not be changed, and would be counted as
 // lost with the process.
-func (l *line) giveBackSurplus(lease *keeper.Lease) {
-	now := l.clock.now()
+func (l *line) giveBackSurplus(lease *keeper.Lease, now time.Time) {
 	l.mu.Lock()
-	surplus := l.surplus(time.Now())
-	if len(l.early) > 0 && l.early[0].due > now+surplusAfter.Milliseconds() { // the database's clock was set back
+	surplus := l.surplus(now)
+	if len(l.early) > 0 && l.early[0].due > l.clock.at(now)+surplusAfter.Milliseconds() { // the database's clock was set back
 		surplus = append(surplus, l.early...)
 		l.early = nil
 	}

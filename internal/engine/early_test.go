@@ -141,12 +141,12 @@ func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
 		l.holdEarly([]*task{{due: 5_000_050}})
-		if l.giveBackSurplus(lease); l.settler.waiting() != 0 {
+		if l.giveBackSurplus(lease, time.Now()); l.settler.waiting() != 0 {
 			t.Fatal("it went back before")
 		}
 		l.clock = &clock{}
 		l.clock.reading(1400, time.Now(), time.Now())
-		if l.giveBackSurplus(lease); l.settler.waiting() != 1 || len(l.early) != 0 {
+		if l.giveBackSurplus(lease, time.Now()); l.settler.waiting() != 1 || len(l.early) != 0 {
 			t.Fatalf("%d go back, %d stay", l.settler.waiting(), len(l.early))
 		}
 	})

@@ -113,10 +113,9 @@ func (l *line) isOpenAt(now time.Time) bool {
 
 // mayStart asks for everything that may have changed since a task was marked: without trust in the lease, its row may be
 // somebody else's; it was cancelled, the type was paused, or it is too long ago that the table was asked about that. Ask
-// it right before the handler is called, so that little time lies between the answer and the start.
+// it right before the handler is called, and behind begin, so that little time lies between the answer and the start.
 func (l *line) mayStart(t *task) bool {
-	now := time.Now()
-	return t.lease.Trusted() && !t.gone.Load() && l.isOpenAt(now) && now.Sub(*t.seen.Load()) < time.Duration(l.heeds.Load())
+	return t.lease.Trusted() && !t.gone.Load() && l.isOpenAt(t.started) && t.started.Sub(*t.seen.Load()) < time.Duration(l.heeds.Load())
 }
 
 // notStarted takes a marked task back that may not start. If all that is wrong is the age of an answer, the task waits in
