@@ -160,11 +160,19 @@ func alike(batch []*task) (groups [][]*task) {
 	return groups
 }
 
-// holdStill waits while the type is paused. What is marked and not started waits in the table like the rest.
+// holdStill waits while the type is paused, or while that is not known. What is marked and not started waits in the table
+// like the rest.
 func (l *line) holdStill(ctx context.Context, lease *keeper.Lease) {
 	l.settler.undo(lease, l.takeReady()...)
+	var again <-chan time.Time
+	if l.openTill.Load() != nil { // the last answer has become too old, and the next may come at this very moment
+		timer := time.NewTimer(watchEvery)
+		defer timer.Stop()
+		again = timer.C
+	}
 	select {
 	case <-l.rowsCame: // the watch signals it
+	case <-again:
 	case <-ctx.Done():
 	}
 }

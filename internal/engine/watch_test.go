@@ -213,3 +213,22 @@ func TestARetryTimingThatPanicsLeavesItAtWaitTime(t *testing.T) {
 		t.Fatal(wait)
 	}
 }
+
+func TestAnAnswerThatComesWhileTheLastOneExpiresIsHeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := make(chan struct{})
+		l, stop := dispatching(t, &slow{}, func(uint64) { close(started) })
+		defer stop()
+		over := time.Now()
+		l.openTill.Store(&over)
+		l.offer(lease, &store.Row{ID: 1, CreateTime: 1})
+		synctest.Wait() // it holds still
+		till := time.Now().Add(time.Hour)
+		l.openTill.Store(&till) // and nothing signals that
+		select {
+		case <-started:
+		case <-time.After(time.Second):
+			t.Error("the job does not start")
+		}
+	})
+}
