@@ -99,12 +99,12 @@ func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
 		if picked > 0 {
 			signal(l.roomCame)
 		}
-		if batch = l.onlyFirst(lease, filling.add(now, batch)); len(batch) == 0 {
+		if batch = l.onlyFirst(lease, filling.add(now, batch, room > 0)); len(batch) == 0 {
 			if l.queue.keys.most > 0 {
 				signal(l.roomCame) // rows were parked, or went back to the table
 			}
 			if picked == 0 {
-				l.awaitWork(ctx, room, early, filling.goesIn(now))
+				l.awaitWork(ctx, room, early, filling.goesIn(now, room > 0))
 			}
 			continue
 		}

@@ -20,9 +20,9 @@ func newFilling(cfg *queue_job.Config) filling {
 	return filling{size: max(1, cfg.BatchSize), wait: cfg.BatchWait}
 }
 
-// add takes rows in and returns those that are to be marked now: as many calls as are full, or all rows if the first has
-// waited long enough.
-func (f *filling) add(now time.Time, picked []*task) (calls []*task) {
+// add takes rows in and returns those that are to be marked now: as many calls as are full, or, if not even one is, all rows
+// if the first has waited long enough and there is room for marks. What is left behind full calls came last.
+func (f *filling) add(now time.Time, picked []*task, room bool) (calls []*task) {
 	if f.wait == 0 {
 		return picked
 	}
@@ -31,7 +31,7 @@ func (f *filling) add(now time.Time, picked []*task) (calls []*task) {
 	}
 	f.rows = append(f.rows, picked...)
 	n := len(f.rows)
-	if now.Sub(f.since) < f.wait {
+	if n >= f.size || !room || now.Sub(f.since) < f.wait {
 		n -= n % f.size
 	}
 	calls = f.rows[:n:n]
@@ -41,9 +41,9 @@ func (f *filling) add(now time.Time, picked []*task) (calls []*task) {
 	return calls
 }
 
-// goesIn is in what time the rows go on if no others come; an hour: there are none.
-func (f *filling) goesIn(now time.Time) time.Duration {
-	if len(f.rows) == 0 {
+// goesIn is in what time the rows go on if no others come; an hour: there are none, or no room.
+func (f *filling) goesIn(now time.Time, room bool) time.Duration {
+	if len(f.rows) == 0 || !room {
 		return time.Hour
 	}
 	return f.since.Add(f.wait).Sub(now)

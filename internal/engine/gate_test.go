@@ -93,22 +93,25 @@ func TestRowsAreMarkedAheadAsTokensComeAndSeveralAtATime(t *testing.T) {
 
 func TestABatchIsMarkedWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
 	f := newFilling(&queue_job.Config{BatchSize: 5, BatchWait: time.Second})
-	if calls, again := f.add(noon, readyTasks(4, noon)), f.goesIn(noon); len(calls) != 0 || again != time.Second {
+	if calls, again := f.add(noon, readyTasks(4, noon), true), f.goesIn(noon, true); len(calls) != 0 || again != time.Second {
 		t.Fatalf("%d go on, the rest in %v", len(calls), again)
 	}
 	later := noon.Add(time.Second / 2)
-	if calls, again := f.add(later, readyTasks(8, later)), f.goesIn(later); len(calls) != 10 || again != time.Second {
+	if calls, again := f.add(later, readyTasks(8, later), true), f.goesIn(later, true); len(calls) != 10 || again != time.Second {
 		t.Fatalf("%d of 12 go on, the rest in %v", len(calls), again)
 	}
-	if calls, again := f.add(later.Add(time.Second), nil), f.goesIn(later); len(calls) != 2 || again < time.Minute {
+	if calls, again := f.add(later.Add(time.Second), nil, false), f.goesIn(later, false); len(calls) != 0 || again < time.Minute {
+		t.Fatalf("%d go on without room, the rest in %v", len(calls), again)
+	}
+	if calls, again := f.add(later.Add(time.Second), nil, true), f.goesIn(later, true); len(calls) != 2 || again < time.Minute {
 		t.Fatalf("%d go on that have waited, the rest in %v", len(calls), again)
 	}
-	f.add(noon, readyTasks(3, noon))
+	f.add(noon, readyTasks(3, noon), true)
 	if left := f.take(); len(left) != 3 || len(f.take()) != 0 {
 		t.Fatalf("%d are left", len(left))
 	}
 	f = newFilling(&queue_job.Config{BatchSize: 5})
-	if calls := f.add(noon, readyTasks(2, noon)); len(calls) != 2 {
+	if calls := f.add(noon, readyTasks(2, noon), true); len(calls) != 2 {
 		t.Fatalf("%d go on without a wait", len(calls))
 	}
 }
