@@ -250,8 +250,8 @@ func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Ret
 	}
 }
 
-// Pause stops a job type on all instances, from any process: within a second no job of it starts any more. What runs, runs
-// to its end. It stays paused, over restarts too, until Resume. The result tells whether it ran before.
+// Pause stops a job type on all instances, from any process: within a second no job of it starts any more, or a little later
+// if the database takes longer than that to answer. What runs, runs to its end. It stays paused, over restarts too, until Resume. The result tells whether it ran before.
 func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
 	st, err := j.through(ex)
 	if err == nil {
