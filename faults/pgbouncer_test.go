@@ -25,7 +25,7 @@ import (
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
-// poolerSessions are those that PgBouncer has with the server. It lends them in turn, so two statements that follow each
+// poolerSessions is how many sessions PgBouncer has with the server. It lends them in turn, so two statements that follow each
 // other go to two of them.
 const poolerSessions = 3
 

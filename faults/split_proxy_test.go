@@ -224,7 +224,7 @@ func (p *splitter) complain(err error) {
 	}
 }
 
-// replicated starts a server and a replica that is so many seconds behind.
+// replicated starts a server, and a replica that is behind by this many seconds.
 func replicated(t *testing.T, name string, behind time.Duration) (primary, replica *server) {
 	t.Helper()
 	options := func(id string) []string {

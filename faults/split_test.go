@@ -21,7 +21,7 @@ import (
 // lag is how far the replica is behind: far more than it takes from a statement to the read after it.
 const lag = time.Second
 
-// firstWithin is far less than for ever, which it was, and far more than it takes.
+// firstWithin bounds the first start. It takes much less; before, it never came.
 const firstWithin = 10 * time.Second
 
 // eachSplit tries something behind a read/write split before a primary and its replica.

@@ -197,7 +197,7 @@ func (l *line) roomForMarks(markTakes time.Duration) int {
 	return max(0, min(batchRowsMax, l.gate.marks(now, len(l.ready)), free+ahead-len(l.ready)))
 }
 
-// freeForMarks is how many rows the workers would start at once, beside those that are ready.
+// freeForMarks is how many more rows the workers would start at once if they were marked now.
 func (l *line) freeForMarks() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +207,7 @@ func (l *line) freeForMarks() int {
 // startedAtOnce is how many rows the workers would start at once if none were ready. The caller holds the lock.
 func (l *line) startedAtOnce() int { return max(1, l.cfg.BatchSize) * l.freeWorkers() }
 
-// awaitWork waits until a row falls due or something has changed, at most for so long.
+// awaitWork waits until a row falls due or something has changed, but no longer than most.
 func (l *line) awaitWork(ctx context.Context, room, early int, most time.Duration) {
 	wait := min(most, l.gateOpensIn())
 	if l.queue.holdsBack() {

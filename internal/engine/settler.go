@@ -34,7 +34,7 @@ type settler struct {
 
 	// These belong to run.
 	logAgain time.Time     // before, the log is not tried; it failed
-	logWait  time.Duration // for so long
+	logWait  time.Duration // from the last failure to the next try
 	logSize  batchSize
 }
 
@@ -177,7 +177,7 @@ func (s *settler) logDueIn() (again, longest time.Duration) {
 	return again, longest
 }
 
-// unnoted is how many rows of the log are still to be written, beside those of outcomes.
+// unnoted counts the rows of the log that still wait, without those that outcomes bring along.
 func (s *settler) unnoted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
