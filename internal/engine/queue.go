@@ -171,8 +171,8 @@ func (q *queue) inMemory() int {
 
 // pick takes at most n rows that are due and have a place of their key. The others are parked, or go back to the table. Of
 // n, the workers start free at once. A row that was in flight when a process died is taken only if it is among these: it
-// fails after a few such losses, so it must not be lost again while it waits for a worker. If the next one is such a row, and no worker is
-// free for it, it is held.
+// fails after a few such losses, so it must not be lost again while it waits for a worker. If the next one is such a row,
+// and no worker is free for it, it is held.
 func (q *queue) pick(now int64, n, free int) (picked []*task, held bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
