@@ -4,17 +4,18 @@ SHELL := bash
 .SHELLFLAGS := -eo pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help check test simulate faults soak bench micro micro-baseline quickstart
+.PHONY: help check test simulate faults soak bench micro micro-baseline quickstart tidy
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# The modules that go.work joins, as ./... patterns.
-MODULES := $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|; s|$$|/...|')
+# The modules that go.work joins to the root's, and the packages of all.
+MODULES := cron queuetest examples tests
+PACKAGES := ./... $(MODULES:%=./%/...)
 
 # What breaks servers and processes measures time, so it runs on its own and without the race detector.
-PRIVATE := go run ./testenv -private
-FAULTS := -- go -C faults test -count=1
+PRIVATE := go run ./tests/testenv -private
+FAULTS := -- go -C tests/faults test -count=1
 
 # Go's race detector needs a C compiler.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -24,33 +25,32 @@ help: ## This list.
 
 check: race ## Without a database: format, vet, staticcheck, the floors, and the library's own tests.
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	go vet $(MODULES)
-	GOWORK=off go -C bench/riversqlite vet .
-	go run $(STATICCHECK) $(MODULES)
+	go vet $(PACKAGES)
+	go run $(STATICCHECK) $(PACKAGES)
 	go test -count=1 -run '^TestArchitecture' .
 	go test $(RACE) -short -count=1 -timeout 10m ./... ./cron/... ./queuetest/...
 
 test: race simulate ## Every test on every database: SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides.
-	go run ./testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 60m $(filter-out ./faults/...,$(MODULES))
+	go run ./tests/testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 60m $(filter-out %/tests/faults,$(shell go list $(PACKAGES)))
 	$(PRIVATE) -leave-out $(FAULTS) -short -parallel 6 -timeout 45m
 
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -run '^TestNothingIsLost' ./internal/simulator
 	go test -count=1 -run '^TestASeed' ./internal/simulator
 
-faults: ## Kill, freeze and cut real processes and servers, for an hour and a quarter; writes faults/results.
-	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee faults/results/simulator.txt
+faults: ## Kill, freeze and cut real processes and servers, for an hour and a quarter; writes tests/faults/results.
+	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee tests/faults/results/simulator.txt
 	PQ_FAULTS_RESULTS=results/last.md $(PRIVATE) $(FAULTS) -parallel 3 -timeout 2h
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
 	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(PRIVATE) $(FAULTS) -run '^TestASoak' -timeout 0
 
-bench: ## Compare with River, asynq and plain SQL, for hours; writes bench/results: make bench ARGS="-only drain".
-	go run ./testenv -redis -- go run ./bench $(ARGS)
+bench: ## Compare with River, asynq and plain SQL, for hours; writes tests/bench/results: make bench ARGS="-only drain".
+	go run ./tests/testenv -redis -- go run ./tests/bench $(ARGS)
 
 # The benchmarks beside the hot code, and what they came to when their baseline was committed.
 MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/engine ./internal/store
-MICRO_BASELINE := bench/results/micro.txt
+MICRO_BASELINE := tests/bench/results/micro.txt
 
 micro: ## Micro-benchmarks of the hot code beside the committed baseline; on another machine, the allocations say most.
 	@now=$$(mktemp); trap 'rm -f $$now' EXIT; $(MICRO) >$$now; go run $(BENCHSTAT) -ignore cpu $(MICRO_BASELINE) $$now
@@ -60,6 +60,18 @@ micro-baseline: ## Write that baseline anew.
 
 quickstart: ## The first example.
 	go run ./examples/quickstart
+
+# The modules require v0.0.0 of each other, which go.work alone knows. go mod tidy does not ask go.work, so for its time each
+# go.mod is told where the others are. go doc asks for more checksums than go build.
+OURS := github.com/create-info/persistent-queue
+tidy: ## After a change of imports or versions: bring go.mod, go.sum and go.work.sum up to date.
+	for module in . $(MODULES); do (cd $$module; root=$$(realpath --relative-to=. $(CURDIR)); \
+		trap 'go mod edit -dropreplace=$(OURS) $(MODULES:%=-dropreplace=$(OURS)/%)' EXIT; \
+		go mod edit -replace=$(OURS)=$$root; \
+		for other in $(MODULES); do go mod edit -replace=$(OURS)/$$other=$$root/$$other; done; \
+		GOWORK=off go mod tidy); done
+	go list -deps -test $(PACKAGES) >/dev/null
+	go doc . >/dev/null
 
 .PHONY: race
 race:

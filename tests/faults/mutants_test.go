@@ -50,13 +50,13 @@ func TestTheSuiteTurnsRedForEachKnownFailure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out: it runs parts of the suite again, on libraries with a failure each; run make faults")
 	}
-	root, err := filepath.Abs("..")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range mutants {
 		t.Run(m.Name, func(t *testing.T) {
-			test, err := m.GoTest(root, "faults", t.TempDir(), "-short", "-run", "^"+m.test, ".")
+			test, err := m.GoTest(root, "tests/faults", t.TempDir(), "-short", "-run", "^"+m.test, ".")
 			if err != nil {
 				t.Fatal(err)
 			}

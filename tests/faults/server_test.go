@@ -228,7 +228,7 @@ type recipe struct {
 func readRecipe(t *testing.T, name string) (r recipe) {
 	t.Helper()
 	variable := "PQ_TEST_" + strings.Replace(strings.ToUpper(name), "POSTGRESQL", "POSTGRES", 1) + "_SERVER"
-	const remedy = `"make faults" sets it, and so does "go run ./testenv -private -- go test ./faults"`
+	const remedy = `"make faults" sets it, and so does "go run ./tests/testenv -private -- go test ./tests/faults"`
 	text := os.Getenv(variable)
 	switch {
 	case text != "":

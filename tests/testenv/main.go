@@ -1,6 +1,6 @@
 // Command testenv runs a command with the databases that tests need, and stops them afterwards:
 //
-//	go run ./testenv -- go test ./tests/...
+//	go run ./tests/testenv -- go test ./tests
 //
 // The command finds a DSN for go-sql-driver/mysql in each of PQ_TEST_MARIADB_DSN and PQ_TEST_MYSQL_DSN, and one for pgx
 // or lib/pq in PQ_TEST_POSTGRES_DSN. The users in them may create and drop databases. It also finds PQ_TEST_ALL=1, which
@@ -16,11 +16,11 @@
 //
 // What is measured beside a queue on Redis needs that too, and finds an address in PQ_TEST_REDIS_ADDR:
 //
-//	go run ./testenv -redis -- go run ./bench
+//	go run ./tests/testenv -redis -- go run ./tests/bench
 //
 // Tests that kill, freeze or starve servers need servers of their own:
 //
-//	go run ./testenv -private -- go test ./faults
+//	go run ./tests/testenv -private -- go test ./tests/faults
 //
 // With -private, only ways 3 and 4 count: Docker is not asked, and a variable that is set is not used, which testenv
 // says. With -leave-out beside it, a server that this machine cannot have (there is no such program, and no apt that could
@@ -62,7 +62,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(arguments []string) (exitCode int) {
 	flags := flag.NewFlagSet("testenv", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./testenv [-private [-leave-out]] [-redis] -- command [argument ...]")
+		fmt.Fprintln(os.Stderr, "usage: go run ./tests/testenv [-private [-leave-out]] [-redis] -- command [argument ...]")
 		flags.PrintDefaults()
 	}
 	private := flags.Bool("private", false, "start programs of this machine, and tell the command how to start more")

@@ -20,7 +20,7 @@ func main() {
 	flag.StringVar(&o.on, "on", "", "only systems with this `text` in their name")
 	flag.BoolVar(&o.quick, "quick", false, "a fiftieth of the jobs: shows that it works, and no more")
 	flag.StringVar(&o.profile, "profile", "", "write CPU and heap profiles of each round's workers into this `folder`")
-	flag.StringVar(&o.results, "results", "bench/results", "write the results into this `folder`, in place of those of the same workloads")
+	flag.StringVar(&o.results, "results", "tests/bench/results", "write the results into this `folder`, in place of those of the same workloads")
 	assigned := flag.String("round", "", "run one round and print its outcome; for bench itself")
 	ordered := flag.String("produce", "", "add jobs as this order says; for bench itself")
 	flag.Parse()

@@ -98,7 +98,7 @@ ignore_startup_parameters = extra_float_digits
 // readPgBouncer reads how to start it, as testenv tells.
 func readPgBouncer(t *testing.T) (command []string) {
 	t.Helper()
-	const variable, remedy = "PQ_TEST_PGBOUNCER", `"make faults" sets it, and so does "go run ./testenv -private -- go test ./faults"`
+	const variable, remedy = "PQ_TEST_PGBOUNCER", `"make faults" sets it, and so does "go run ./tests/testenv -private -- go test ./tests/faults"`
 	text := os.Getenv(variable)
 	switch {
 	case text != "":

@@ -67,7 +67,6 @@ const (
 	riverKind
 	riverDefaultKind
 	asynqKind
-	riverSQLiteKind // in a program of its own, which knows the drain alone
 )
 
 // entries is every system, in the order of the tables.
@@ -82,7 +81,6 @@ var entries = []entry{
 	{"River as it comes, PostgreSQL", riverDefaultKind, openRiver(asItComes)},
 	{"persistent-queue, SQLite", oursKind, openOurs(sqlite)},
 	{"bare loop, SQLite", bareKind, openBare(sqlite)},
-	{"River, SQLite", riverSQLiteKind, nil},
 	{"asynq, Redis", asynqKind, openAsynq},
 }
 

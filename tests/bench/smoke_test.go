@@ -16,9 +16,6 @@ func TestBench_DrainsOnSQLiteAndWritesWhatItMeasured(t *testing.T) {
 	var systems []string
 	r := newReport(o, "drain", "abc")
 	for _, a := range planned(o) {
-		if a.System == "River, SQLite" {
-			continue // it is built from a module of its own, which takes longer than the rest
-		}
 		outcome := runApart(t.Context(), a)
 		if outcome.Error != "" {
 			t.Fatalf("%s: %s", a.System, outcome.Error)

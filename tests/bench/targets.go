@@ -30,7 +30,6 @@ var targets = func() (all []target) {
 		{claim: "drain, PostgreSQL, of the bare loop", workload: "drain", system: onPostgreSQL, figure: jobsPerSecond, than: "bare loop, PostgreSQL", atLeast: 0.85},
 		{claim: "drain, PostgreSQL, of River", workload: "drain", system: onPostgreSQL, figure: jobsPerSecond, than: "River, PostgreSQL", atLeast: 1.8},
 		{claim: "drain, SQLite, of the bare loop", workload: "drain", system: onSQLite, figure: jobsPerSecond, than: "bare loop, SQLite", atLeast: 0.70},
-		{claim: "drain, SQLite, of River", workload: "drain", system: onSQLite, figure: jobsPerSecond, than: "River, SQLite", atLeast: 3},
 	}
 	for _, system := range []string{onMariaDB, onMySQL, onPostgreSQL, onSQLite} {
 		_, on, _ := strings.Cut(system, ", ")

@@ -44,7 +44,7 @@ func commit(ctx context.Context) string {
 	if err != nil {
 		return "unknown"
 	}
-	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench/results").Output()
+	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)tests/bench/results").Output()
 	if err != nil || len(changes) > 0 {
 		return strings.TrimSpace(string(id)) + " with changes"
 	}
@@ -53,7 +53,7 @@ func commit(ctx context.Context) string {
 
 // commandLine is what brings the same figures again. Where they were written is nobody's business.
 func commandLine(o options) string {
-	line := fmt.Sprintf("go run ./testenv -redis -- go run ./bench -rounds %d", o.rounds)
+	line := fmt.Sprintf("go run ./tests/testenv -redis -- go run ./tests/bench -rounds %d", o.rounds)
 	if o.quick {
 		line += " -quick"
 	}

@@ -26,7 +26,6 @@ func compare(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	defer removeRiverOnSQLite()
 	commit := commit(ctx) // which may be another one when the last workload begins
 	var r *report
 	grounds := grounds{}
@@ -129,11 +128,6 @@ func command(ctx context.Context, a assignment) (*exec.Cmd, error) {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return nil, err
-	}
-	for _, e := range entries {
-		if e.name == a.System && e.kind == riverSQLiteKind {
-			return riverOnSQLiteCommand(ctx, string(text))
-		}
 	}
 	return exec.CommandContext(ctx, os.Args[0], "-round", string(text)), nil
 }

@@ -11,7 +11,7 @@ var drain = workload{
 	name:    "drain",
 	says:    "200,000 jobs that do nothing wait in the table; from the start of the workers until the last outcome is written",
 	columns: []string{jobsPerSecond, perThousand, clientCPU, serverCPU, allocations, peakMemory},
-	kinds:   []kind{oursKind, bareKind, riverKind, asynqKind, riverSQLiteKind},
+	kinds:   []kind{oursKind, bareKind, riverKind, asynqKind},
 	run: func(ctx context.Context, r *round) error {
 		jobs := r.size(200_000)
 		if err := r.addNow(ctx, jobs); err != nil {
