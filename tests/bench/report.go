@@ -95,12 +95,13 @@ func (r *report) rows() (rows []row) {
 	return rows
 }
 
-// median of one figure of one system; false: there is none.
-func (r *report) median(system, figure string) (value float64, known bool) {
-	for _, row := range r.rows() {
-		if row.system == system {
-			value, known = row.medians[figure]
+// byRound are the values of one figure of one system. A round that failed has none.
+func (r *report) byRound(system, figure string) map[int]float64 {
+	values := map[int]float64{}
+	for _, o := range r.Outcomes {
+		if value, known := o.Figures[figure]; known && o.System == system && o.Error == "" {
+			values[o.Round] = value
 		}
 	}
-	return value, known
+	return values
 }

@@ -56,3 +56,10 @@ func median(list []float64) float64 {
 	}
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
+
+// quartiles are the medians of the lower and of the upper half; the one in the middle is in both.
+func quartiles(list []float64) (low, high float64) {
+	sorted := slices.Sorted(slices.Values(list))
+	half := (len(sorted) + 1) / 2
+	return median(sorted[:half]), median(sorted[len(sorted)-half:])
+}

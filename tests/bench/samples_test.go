@@ -37,6 +37,14 @@ func TestMedian_IsTheMiddleOrTheMeanOfTheTwoThere(t *testing.T) {
 	}
 }
 
+func TestQuartiles_AreTheMiddlesOfTheHalves(t *testing.T) {
+	for want, list := range map[[2]float64][]float64{{7, 7}: {7}, {1, 2}: {2, 1}, {2, 4}: {5, 4, 3, 2, 1}, {1.5, 3.5}: {1, 2, 3, 4}} {
+		if low, high := quartiles(list); low != want[0] || high != want[1] {
+			t.Errorf("of %v: %v, %v", list, low, high)
+		}
+	}
+}
+
 func TestSamples_TakeNoMoreThanThereShouldBe(t *testing.T) {
 	s := newSamples(2)
 	for _, d := range []time.Duration{3, 1, 2} {

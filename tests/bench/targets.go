@@ -67,8 +67,8 @@ func (all results) writeTargets(b *strings.Builder) {
 		if r == nil {
 			continue
 		}
-		value, known := r.median(t.system, t.figure)
-		if !known {
+		list := t.measured(r)
+		if len(list) == 0 {
 			continue
 		}
 		bound, unit := fmt.Sprintf("≤ %v", t.atMost), ""
@@ -76,19 +76,46 @@ func (all results) writeTargets(b *strings.Builder) {
 			bound = fmt.Sprintf("≥ %v", t.atLeast)
 		}
 		if t.than != "" {
-			other, known := r.median(t.than, t.figure)
-			if !known || other == 0 {
-				continue
-			}
-			value, unit = value/other, " ×"
+			unit = " ×"
 		}
-		reached := "yes"
-		if t.atLeast > 0 && value < t.atLeast || t.atLeast == 0 && value > t.atMost {
-			reached = "**no**"
+		low, high := quartiles(list)
+		spread := ""
+		if len(list) > 1 {
+			spread = fmt.Sprintf(" (%s to %s)", significant(low), significant(high))
 		}
-		lines = append(lines, fmt.Sprintf("| %s | %s%s | %s%s | %s |\n", t.claim, bound, unit, significant(value), unit, reached))
+		lines = append(lines, fmt.Sprintf("| %s | %s%s | %s%s%s | %s |\n", t.claim, bound, unit, significant(median(list)), unit, spread, t.verdict(low, high)))
 	}
 	if len(lines) > 0 {
-		fmt.Fprintf(b, "\n## What it shall reach\n\n| | bound | measured | reached |\n|---|---:|---:|---|\n%s", strings.Join(lines, ""))
+		fmt.Fprintf(b, "\n## What it shall reach\n\nThe median of the rounds, and its quartiles; of a ratio, of those between the figures of one round. A bound is reached, or\n"+
+			"missed, if both quartiles say so.\n\n| | bound | measured | reached |\n|---|---:|---:|---|\n%s", strings.Join(lines, ""))
+	}
+}
+
+// measured is the figure of each round, or its ratio to the other system's in the same round.
+func (t target) measured(r *report) (list []float64) {
+	own, other := r.byRound(t.system, t.figure), r.byRound(t.than, t.figure)
+	for round, value := range own {
+		switch {
+		case t.than == "":
+			list = append(list, value)
+		case other[round] != 0:
+			list = append(list, value/other[round])
+		}
+	}
+	return list
+}
+
+// verdict is what both quartiles say.
+func (t target) verdict(low, high float64) string {
+	holds := func(value float64) bool {
+		return t.atLeast > 0 && value >= t.atLeast || t.atLeast == 0 && value <= t.atMost
+	}
+	switch {
+	case holds(low) && holds(high):
+		return "yes"
+	case holds(low) || holds(high):
+		return "not decided"
+	default:
+		return "**no**"
 	}
 }
