@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write testdata anew: what each verb sends to each database")
+
+// No statement can be read whole in the code, where databases share all but some words. So each stands in testdata as it is
+// sent, for those who read the code or review a change of it.
+func TestWhatEachVerbSendsIsShownInTestdata(t *testing.T) {
+	shown := maps.Clone(verbs)
+	first := Lanes()[:2] // of many that are alike
+	shown["Abandoned"] = func(ctx context.Context, s *Store) { _, _, _ = s.Abandoned(ctx, 7, first[0], 1000, 500) }
+	shown["Page"] = func(ctx context.Context, s *Store) {
+		_, _ = s.Page(ctx, 7, []Place{{Lane: first[0]}, {Lane: first[1]}}, 3, 100)
+	}
+	for _, d := range []dialect{mysql, mariadb, postgres, sqlite} {
+		var text strings.Builder
+		fmt.Fprintf(&text, "-- What each verb of the store sends to %s, when its tables are empty.\n-- Written by: go test ./internal/store -run Shown -update\n", d.name)
+		for _, name := range slices.Sorted(maps.Keys(shown)) {
+			fmt.Fprintf(&text, "\n-- %s\n", name)
+			seen := map[string]bool{} // what is sent again, because nothing came of it, is shown once
+			for _, s := range sentBy(t, d, shown[name]) {
+				if !seen[s.text] {
+					fmt.Fprintf(&text, "%s;%s\n", laidOut(s.text), bound(s.args))
+				}
+				seen[s.text] = true
+			}
+		}
+		file := filepath.Join("testdata", strings.ToLower(d.name)+".sql")
+		if *update {
+			if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if there, err := os.ReadFile(file); err != nil || string(there) != text.String() {
+			t.Errorf("%s is not what is sent (%v); if that is meant, write it anew: go test ./internal/store -run Shown -update", file, err)
+		}
+	}
+}
+
+func bound(args []any) string {
+	if len(args) == 0 {
+		return ""
+	}
+	var texts []string
+	for _, arg := range args {
+		texts = append(texts, strings.TrimPrefix(fmt.Sprintf("%#v", arg), "0x"))
+	}
+	return " -- with " + strings.Join(texts, ", ")
+}
+
+var clauses = regexp.MustCompile(` (FROM|WHERE|SET|VALUES|UNION ALL|ORDER BY|GROUP BY|LIMIT|AND|ON CONFLICT|ON DUPLICATE|RETURNING|FOR UPDATE)\b`)
+
+// laidOut begins a line at each clause, deeper by the parentheses that are open. BETWEEN keeps its AND, EXTRACT its FROM.
+func laidOut(statement string) string {
+	var text strings.Builder
+	last, depth := 0, 0
+	for _, at := range clauses.FindAllStringIndex(statement, -1) {
+		part := statement[last:at[0]]
+		text.WriteString(strings.TrimRight(part, " "))
+		depth += strings.Count(part, "(") - strings.Count(part, ")")
+		word := statement[at[0]+1 : at[1]]
+		last = at[0]
+		if between := strings.LastIndex(statement[:at[0]], " BETWEEN "); word == "AND" && between >= 0 && !strings.Contains(statement[between:at[0]], " AND ") {
+			continue
+		}
+		if word == "FROM" && strings.HasSuffix(part, "EXTRACT(EPOCH") {
+			continue
+		}
+		indent := 2 * depth
+		if word == "AND" {
+			indent += 2
+		}
+		fmt.Fprintf(&text, "\n%s", strings.Repeat(" ", indent))
+		last++
+	}
+	text.WriteString(statement[last:])
+	return text.String()
+}

@@ -1,0 +1,561 @@
+-- What each verb of the store sends to MariaDB, when its tables are empty.
+-- Written by: go test ./internal/store -run Shown -update
+
+-- Abandoned
+SELECT id
+FROM async_job_tab FORCE INDEX (async_job_due)
+WHERE job_type = 7
+  AND job_status = 0
+  AND priority = 2
+  AND start_time = 0
+  AND create_time >= 1000
+ORDER BY id
+LIMIT 1;
+SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last
+FROM async_job_tab FORCE INDEX (async_job_due)
+WHERE job_type = 7
+  AND job_status = 0
+  AND priority = 2
+  AND start_time = 0
+  AND id <= 500;
+
+-- AddJob
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
+VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
+
+-- AddJobs
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, NULL, 3); -- with "{}", "{}", "a"
+
+-- AddScheduled
+SELECT *
+FROM (SELECT (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS now
+  FROM async_job_type_tab
+  WHERE job_type = 7
+    AND cron_at < 1700000060
+    AND paused_at IS NULL
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab FORCE INDEX (async_job_key)
+    WHERE job_key = ?
+      AND unique_in = 7)) AS latest
+FOR UPDATE; -- with "cron-1"
+
+-- AddUnlessThere
+SELECT *
+FROM (SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND unique_in = ?) AS latest
+FOR UPDATE; -- with "a", 7
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+SELECT *
+FROM (SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND unique_in = ? LOCK IN SHARE MODE) AS latest
+FOR UPDATE; -- with "a", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+
+-- AttemptsOf
+SELECT job_id, attempt, term, outcome, error, started, finished, instance
+FROM async_job_log_tab
+WHERE job_id = 7
+ORDER BY attempt, term;
+
+-- BeginSchedule
+INSERT IGNORE INTO async_job_type_tab (job_type)
+VALUES (7);
+UPDATE async_job_type_tab
+SET cron_at = GREATEST(COALESCE(cron_at, 0), 1700000000), cron_spec = ?
+WHERE job_type = 7
+  AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
+
+-- Cancel
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET job_status = 5, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Columns
+SELECT *
+FROM (SELECT column_name AS name
+  FROM information_schema.columns
+  WHERE table_name = SUBSTRING_INDEX('async_job_tab', '.', -1)
+    AND table_schema = IF(LOCATE('.', 'async_job_tab') > 0, SUBSTRING_INDEX('async_job_tab', '.', 1), DATABASE())) AS latest
+FOR UPDATE;
+
+-- Count
+SELECT job_type, COALESCE(job_status, 0), COUNT(*)
+FROM async_job_tab FORCE INDEX (async_job_due)
+WHERE id > 0
+  AND job_type IN (7)
+  AND (job_status IN (0,2) OR job_status IS NULL)
+  AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
+GROUP BY job_type, job_status
+ORDER BY job_type, job_status;
+
+-- CountDue
+SELECT COUNT(*)
+FROM (SELECT *
+  FROM (SELECT id
+    FROM async_job_tab FORCE INDEX (async_job_due)
+    WHERE job_type = 7
+      AND job_status IN (0, 3, 4)
+      AND id > 0
+      AND id <= 500
+      AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
+    LIMIT 100) AS part0
+  UNION ALL SELECT *
+  FROM (SELECT id
+    FROM async_job_tab FORCE INDEX (async_job_due)
+    WHERE job_type = 7
+      AND job_status IS NULL
+      AND id > 0
+      AND id <= 500
+      AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
+    LIMIT 100) AS part1) AS due;
+
+-- FailLost
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET lost = lost + 1, term = 9, job_status = 2, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 8
+  AND term <> 0
+  AND term < 9
+  AND attempts = 3
+  AND lost >= 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Finish
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET job_status = 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- FinishThrough
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET job_status = 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- FirstOfKeys
+SELECT *
+FROM (SELECT job_key, MIN(id + 0) AS first
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_type = 7
+    AND job_key IN (?, ?, ?, ?)
+    AND id + 0 >= 3
+    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
+  GROUP BY job_key) AS latest
+FOR UPDATE; -- with "a", "b", "c", "d"
+
+-- GivenUpJobs
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type = 7
+    AND job_status IN (2, 5)
+    AND update_time >= 1
+    AND update_time < 2
+    AND id > 3
+  ORDER BY id
+  LIMIT 100) AS latest
+FOR UPDATE;
+
+-- InState
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id IN (1,2)
+    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND term <> 0) AS latest
+FOR UPDATE;
+
+-- Indexes
+SELECT *
+FROM (SELECT DISTINCT index_name AS name
+  FROM information_schema.statistics
+  WHERE table_name = SUBSTRING_INDEX('async_job_tab', '.', -1)
+    AND table_schema = IF(LOCATE('.', 'async_job_tab') > 0, SUBSTRING_INDEX('async_job_tab', '.', 1), DATABASE())) AS latest
+FOR UPDATE;
+
+-- JobsOfKey
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND job_type = ?
+    AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
+FOR UPDATE; -- with "a", 7
+
+-- KeepLeases
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
+SELECT *
+FROM (SELECT lock_name
+  FROM shedlock_tab
+  WHERE lock_name IN (?, ?)
+    AND locked_by IN (?)
+    AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
+FOR UPDATE; -- with "a", "b", "me"
+
+-- List
+SELECT id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE id > 0
+  AND id < 9
+  AND id IN (1,2)
+  AND job_key = ?
+  AND job_type IN (7)
+  AND (job_status IN (0) OR job_status IS NULL)
+  AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < 9
+ORDER BY id + 0
+LIMIT 10; -- with "a"
+
+-- LogAttempts
+INSERT IGNORE INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?); -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
+
+-- Look
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab
+  WHERE id = 0) AS latest
+FOR UPDATE;
+
+-- MakeLeases
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES (?, ''), (?, '')
+ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "a", "b"
+
+-- Mark
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 0
+  AND term < 9
+  AND attempts = 1
+  AND changes = 1
+  AND create_time <= 1700000000
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- MarkedRows
+SELECT *
+FROM (SELECT id, attempts, lost
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id IN (1,2)
+    AND term = 9
+    AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
+FOR UPDATE;
+
+-- Newest
+SELECT (SELECT COALESCE(MAX(id), 0)
+  FROM async_job_tab
+  WHERE id > 0) AS newest, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS now;
+
+-- NoteScheduled
+UPDATE async_job_type_tab
+SET cron_at = 1700000060
+WHERE job_type = 7
+  AND cron_at < 1700000060
+  AND paused_at IS NULL;
+
+-- OtherTypes
+SELECT *
+FROM (SELECT job_type
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type >= -2147483648
+    AND job_type <= -9
+  ORDER BY job_type
+  LIMIT 1) AS part0
+UNION ALL SELECT *
+FROM (SELECT job_type
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type >= -7
+    AND job_type <= 6
+  ORDER BY job_type
+  LIMIT 1) AS part1
+UNION ALL SELECT *
+FROM (SELECT job_type
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type >= 9
+    AND job_type <= 2147483647
+  ORDER BY job_type
+  LIMIT 1) AS part2;
+
+-- Page
+SELECT *
+FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type = 7
+    AND job_status = 0
+    AND priority = 2
+    AND start_time = 0
+    AND id > 0
+  ORDER BY id
+  LIMIT 100) AS part0
+UNION ALL SELECT *
+FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type = 7
+    AND job_status = 0
+    AND priority = 2
+    AND (start_time = 0
+      AND id > 0 OR start_time > 0)
+    AND start_time <= UNIX_TIMESTAMP() + 3
+    AND id > 0
+  ORDER BY start_time, id
+  LIMIT 100) AS part1;
+
+-- Pause
+INSERT IGNORE INTO async_job_type_tab (job_type, paused_at)
+VALUES (7, UNIX_TIMESTAMP());
+UPDATE async_job_type_tab
+SET paused_at = UNIX_TIMESTAMP()
+WHERE job_type = 7
+  AND paused_at IS NULL;
+
+-- Paused
+SELECT *
+FROM (SELECT job_type
+  FROM async_job_type_tab
+  WHERE paused_at IS NOT NULL) AS latest
+FOR UPDATE;
+
+-- PausedTypes
+SELECT job_type, paused_at
+FROM async_job_type_tab
+WHERE paused_at IS NOT NULL
+ORDER BY job_type;
+
+-- PutBack
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET job_status = 4, start_time = CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1.500), retries = retries + 1, term = 0, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- ReleaseLease
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at) + 61))
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "a", "me"
+SELECT *
+FROM (SELECT lock_name
+  FROM shedlock_tab
+  WHERE lock_name = ?
+    AND locked_by = ?) AS latest
+FOR UPDATE; -- with "a", "me"
+
+-- Reschedule
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET start_time = GREATEST(1700000000, UNIX_TIMESTAMP()), changes = changes + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND term = 0;
+
+-- Resume
+UPDATE async_job_type_tab
+SET paused_at = NULL
+WHERE job_type = 7
+  AND paused_at IS NOT NULL;
+
+-- Retry
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND job_status IN (2, 5)
+ORDER BY id
+FOR UPDATE;
+
+-- Schedule
+SELECT *
+FROM (SELECT cron_at IS NOT NULL
+    AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused
+  FROM async_job_type_tab
+  WHERE job_type = 7) AS latest
+FOR UPDATE;
+
+-- SeeLeases
+SELECT *
+FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term
+  FROM shedlock_tab
+  WHERE lock_name IN (?, ?)) AS latest
+FOR UPDATE; -- with "a", "b"
+
+-- SetParams
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET params = ?, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND term = 0; -- with "{}"
+
+-- SetPriority
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET priority = 2, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- SetProgress
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET progress = ?, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "half way"
+SELECT *
+FROM (SELECT id, attempts, lost
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id IN (1)
+    AND term = 9
+    AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
+FOR UPDATE;
+
+-- SetResult
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET result = ?, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "done"
+SELECT *
+FROM (SELECT id, attempts, lost
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id IN (1)
+    AND term = 9
+    AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
+FOR UPDATE;
+
+-- Standings
+SELECT *
+FROM (SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id IN (1,2)) AS latest
+FOR UPDATE;
+
+-- SweepAll
+SELECT *
+FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7,-8)
+    AND job_status IN (0,3,4)
+    AND priority IN (2,1,0,-1)
+    AND start_time <= UNIX_TIMESTAMP() + 3
+    AND id > 0
+  LIMIT 100) AS part0
+UNION ALL SELECT *
+FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7,-8)
+    AND job_status IN (0,3,4)
+    AND priority IN (2,1,0,-1)
+    AND start_time IS NULL
+    AND id > 0
+  LIMIT 100) AS part1
+UNION ALL SELECT *
+FROM (SELECT 2 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7,-8)
+    AND job_status IS NULL
+    AND priority IN (2,1,0,-1)
+    AND start_time <= UNIX_TIMESTAMP() + 3
+    AND id > 0
+  LIMIT 100) AS part2
+UNION ALL SELECT *
+FROM (SELECT 3 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7,-8)
+    AND job_status IS NULL
+    AND priority IN (2,1,0,-1)
+    AND start_time IS NULL
+    AND id > 0
+  LIMIT 100) AS part3;
+
+-- Tail
+SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+    AND priority >= 1)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+    AND priority >= 1)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id >= 1
+  AND (id >= 5 OR id BETWEEN 1 AND 2)
+ORDER BY id
+LIMIT 100;
+
+-- TakeLeases
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET term = GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)), locked_by = ?, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name IN (?, ?)
+  AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP(); -- with "me", "a", "b"
+SELECT *
+FROM (SELECT lock_name, term
+  FROM shedlock_tab
+  WHERE lock_name IN (?, ?)
+    AND locked_by = ?
+    AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
+FOR UPDATE; -- with "a", "b", "me"
+
+-- TamePriorities
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority < -1
+    AND id > 0
+  LIMIT 250) AS part0
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority > 2
+    AND id > 0
+  LIMIT 250) AS part1
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority < -1
+    AND id > 0
+  LIMIT 250) AS part2
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority > 2
+    AND id > 0
+  LIMIT 250) AS part3;
+
+-- TypeLeases
+SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() - 3600 AS lately
+FROM shedlock_tab
+WHERE lock_name LIKE 'job-%';
+
+-- UnmarkJobs
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND changes = 1;

@@ -1,0 +1,574 @@
+-- What each verb of the store sends to PostgreSQL, when its tables are empty.
+-- Written by: go test ./internal/store -run Shown -update
+
+-- Abandoned
+SELECT id
+FROM async_job_tab
+WHERE job_type = 7
+  AND job_status = 0
+  AND priority = 2
+  AND start_time BETWEEN 0 AND 0
+  AND create_time >= 1000
+ORDER BY job_status, start_time, id
+LIMIT 1;
+SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last
+FROM async_job_tab
+WHERE job_type = 7
+  AND job_status = 0
+  AND priority = 2
+  AND start_time BETWEEN 0 AND 0
+  AND id <= 500;
+
+-- AddJob
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
+VALUES ($1, $2, 0, $3, $4, $5)
+RETURNING id; -- with "{}", 7, 0, 1700000000, 1700000000
+
+-- AddJobs
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, NULL, most
+FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, n)
+ORDER BY n
+RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{0,1500}", "{0,0}", "{NULL,\"a\"}", "{NULL,3}"
+
+-- AddScheduled
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT $1, 7, 0, 1700000060, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $2, 7
+FROM async_job_type_tab
+WHERE job_type = 7
+  AND cron_at < 1700000060
+  AND paused_at IS NULL
+ON CONFLICT DO NOTHING; -- with "{}", "cron-1"
+
+-- AddUnlessThere
+WITH latest AS (SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab
+  WHERE job_key = $1
+    AND unique_in = $2) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3)
+ON CONFLICT DO NOTHING
+RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3)
+RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a"
+
+-- AttemptsOf
+SELECT job_id, attempt, term, outcome, error, started, finished, instance
+FROM async_job_log_tab
+WHERE job_id = $1
+ORDER BY attempt, term; -- with 7
+
+-- BeginSchedule
+INSERT INTO async_job_type_tab (job_type)
+VALUES (7)
+ON CONFLICT DO NOTHING;
+UPDATE async_job_type_tab
+SET cron_at = GREATEST(COALESCE(cron_at, 0), 1700000000), cron_spec = $1
+WHERE job_type = 7
+  AND (cron_spec IS NULL OR cron_spec <> $2 OR cron_at IS NULL); -- with "@hourly", "@hourly"
+
+-- Cancel
+UPDATE async_job_tab
+SET job_status = 5, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "{1,2}"
+
+-- Columns
+WITH latest AS (SELECT attname AS name
+  FROM pg_attribute
+  WHERE attrelid = to_regclass('async_job_tab')
+    AND attnum > 0
+    AND NOT attisdropped) SELECT *
+FROM latest
+FOR UPDATE;
+
+-- Count
+SELECT job_type, COALESCE(job_status, 0), COUNT(*)
+FROM async_job_tab
+WHERE id > 0
+  AND job_type IN (7)
+  AND (job_status IN (0,2) OR job_status IS NULL)
+  AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
+GROUP BY job_type, job_status
+ORDER BY job_type, job_status;
+
+-- CountDue
+SELECT COUNT(*)
+FROM (SELECT *
+  FROM (SELECT id
+    FROM async_job_tab
+    WHERE job_type = 7
+      AND job_status IN (0, 3, 4)
+      AND id > 0
+      AND id <= 500
+      AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
+    ORDER BY job_status, priority, start_time, id
+    LIMIT 100) AS part0
+  UNION ALL SELECT *
+  FROM (SELECT id
+    FROM async_job_tab
+    WHERE job_type = 7
+      AND job_status IS NULL
+      AND id > 0
+      AND id <= 500
+      AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
+    ORDER BY job_status, priority, start_time, id
+    LIMIT 100) AS part1) AS due;
+
+-- FailLost
+UPDATE async_job_tab
+SET lost = lost + 1, term = 9, job_status = 2, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 8
+  AND term <> 0
+  AND term < 9
+  AND attempts = 3
+  AND lost >= 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Finish
+UPDATE async_job_tab
+SET job_status = 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- FinishThrough
+UPDATE async_job_tab
+SET job_status = 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- FirstOfKeys
+WITH latest AS (SELECT job_key, MIN(id + 0) AS first
+  FROM async_job_tab
+  WHERE job_type = $1
+    AND job_key IN ($2, $3, $4, $5)
+    AND id + 0 >= $6
+    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND (id > $7 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= $8)
+  GROUP BY job_key) SELECT *
+FROM latest
+FOR UPDATE; -- with 7, "a", "b", "c", "d", 3, 5, 1000
+
+-- GivenUpJobs
+WITH latest AS (SELECT id
+  FROM async_job_tab
+  WHERE job_type = 7
+    AND job_status IN (2, 5)
+    AND update_time >= $1
+    AND update_time < $2
+    AND id > $3
+  ORDER BY id
+  LIMIT $4) SELECT *
+FROM latest
+FOR UPDATE; -- with 1, 2, 3, 100
+
+-- InState
+WITH latest AS (SELECT id
+  FROM async_job_tab
+  WHERE id = ANY(CAST($1 AS bigint[]))
+    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND term <> 0) SELECT *
+FROM latest
+FOR UPDATE; -- with "{1,2}"
+
+-- Indexes
+WITH latest AS (SELECT relname AS name
+  FROM pg_index JOIN pg_class ON oid = indexrelid
+  WHERE indrelid = to_regclass('async_job_tab')) SELECT *
+FROM latest
+FOR UPDATE;
+
+-- JobsOfKey
+WITH latest AS (SELECT id
+  FROM async_job_tab
+  WHERE job_key = $1
+    AND job_type = $2
+    AND COALESCE(job_status, 0) IN (0, 3, 4)) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", 7
+
+-- KeepLeases
+UPDATE shedlock_tab
+SET lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
+WHERE lock_name IN ($1, $2)
+  AND locked_by IN ($3)
+  AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()); -- with "a", "b", "me"
+WITH latest AS (SELECT lock_name
+  FROM shedlock_tab
+  WHERE lock_name IN ($1, $2)
+    AND locked_by IN ($3)
+    AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", "b", "me"
+
+-- List
+SELECT id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+FROM async_job_tab
+WHERE id > $1
+  AND id < $2
+  AND id = ANY(CAST($3 AS bigint[]))
+  AND job_key = $4
+  AND job_type IN (7)
+  AND (job_status IN (0) OR job_status IS NULL)
+  AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < $5
+ORDER BY id + 0
+LIMIT $6; -- with 0, 9, "{1,2}", "a", 9, 10
+
+-- LogAttempts
+INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8), ($9, $10, $11, $12, $13, $14, $15, $16), ($17, $18, $19, $20, $21, $22, $23, $24)
+ON CONFLICT DO NOTHING; -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
+
+-- Look
+WITH latest AS (SELECT id
+  FROM async_job_tab
+  WHERE id = 0) SELECT *
+FROM latest
+FOR UPDATE;
+
+-- MakeLeases
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES ($1, ''), ($2, '')
+ON CONFLICT DO NOTHING; -- with "a", "b"
+
+-- Mark
+UPDATE async_job_tab
+SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 0
+  AND term < 9
+  AND attempts = 1
+  AND changes = 1
+  AND create_time <= 1700000000
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- MarkedRows
+WITH latest AS (SELECT id, attempts, lost
+  FROM async_job_tab
+  WHERE id = ANY(CAST($1 AS bigint[]))
+    AND term = $2
+    AND COALESCE(job_status, 0) IN (0, 3, 4)) SELECT *
+FROM latest
+FOR UPDATE; -- with "{1,2}", 9
+
+-- Newest
+SELECT (SELECT COALESCE(MAX(id), 0)
+  FROM async_job_tab
+  WHERE id > 0) AS newest, EXTRACT(EPOCH FROM statement_timestamp()) AS now;
+
+-- NoteScheduled
+UPDATE async_job_type_tab
+SET cron_at = 1700000060
+WHERE job_type = 7
+  AND cron_at < 1700000060
+  AND paused_at IS NULL;
+
+-- OtherTypes
+SELECT *
+FROM (SELECT job_type
+  FROM async_job_tab
+  WHERE job_type >= -2147483648
+    AND job_type <= -9
+    AND (job_status IN (0, 3, 4) OR job_status IS NULL)
+  ORDER BY job_type, job_status, priority, start_time, id
+  LIMIT 1) AS part0
+UNION ALL SELECT *
+FROM (SELECT job_type
+  FROM async_job_tab
+  WHERE job_type >= -7
+    AND job_type <= 6
+    AND (job_status IN (0, 3, 4) OR job_status IS NULL)
+  ORDER BY job_type, job_status, priority, start_time, id
+  LIMIT 1) AS part1
+UNION ALL SELECT *
+FROM (SELECT job_type
+  FROM async_job_tab
+  WHERE job_type >= 9
+    AND job_type <= 2147483647
+    AND (job_status IN (0, 3, 4) OR job_status IS NULL)
+  ORDER BY job_type, job_status, priority, start_time, id
+  LIMIT 1) AS part2;
+
+-- Page
+SELECT *
+FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM async_job_tab
+  WHERE job_type = 7
+    AND job_status = 0
+    AND priority = 2
+    AND start_time BETWEEN 0 AND 0
+    AND id > (SELECT CAST($1 AS bigint))
+  ORDER BY job_status, start_time, id
+  LIMIT $2) AS part0
+UNION ALL SELECT *
+FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM async_job_tab
+  WHERE job_type = 7
+    AND job_status = 0
+    AND priority = 2
+    AND (start_time, id) > ($3, $4)
+    AND start_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 3
+    AND id > 0
+  ORDER BY job_status, start_time, id
+  LIMIT $5) AS part1; -- with 0, 100, 0, 0, 100
+
+-- Pause
+INSERT INTO async_job_type_tab (job_type, paused_at)
+VALUES (7, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+ON CONFLICT DO NOTHING;
+UPDATE async_job_type_tab
+SET paused_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE job_type = 7
+  AND paused_at IS NULL;
+
+-- Paused
+WITH latest AS (SELECT job_type
+  FROM async_job_type_tab
+  WHERE paused_at IS NOT NULL) SELECT *
+FROM latest
+FOR UPDATE;
+
+-- PausedTypes
+SELECT job_type, paused_at
+FROM async_job_type_tab
+WHERE paused_at IS NOT NULL
+ORDER BY job_type;
+
+-- PutBack
+UPDATE async_job_tab
+SET job_status = 4, start_time = CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + 1.500) AS bigint), retries = retries + 1, term = 0, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- ReleaseLease
+UPDATE shedlock_tab
+SET lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM clock_timestamp()), EXTRACT(EPOCH FROM locked_at) + 61))
+WHERE lock_name = $1
+  AND locked_by = $2; -- with "a", "me"
+WITH latest AS (SELECT lock_name
+  FROM shedlock_tab
+  WHERE lock_name = $1
+    AND locked_by = $2) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", "me"
+
+-- Reschedule
+UPDATE async_job_tab
+SET start_time = GREATEST($1, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)), changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST($2 AS bigint[]))
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND term = 0; -- with 1700000000, "{1,2}"
+
+-- Resume
+UPDATE async_job_type_tab
+SET paused_at = NULL
+WHERE job_type = 7
+  AND paused_at IS NOT NULL;
+
+-- Retry
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND job_status IN (2, 5)
+ORDER BY id
+FOR UPDATE; -- with "{1,2}"
+
+-- Schedule
+WITH latest AS (SELECT cron_at IS NOT NULL
+    AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused
+  FROM async_job_type_tab
+  WHERE job_type = 7) SELECT *
+FROM latest
+FOR UPDATE;
+
+-- SeeLeases
+WITH latest AS (SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term
+  FROM shedlock_tab
+  WHERE lock_name IN ($1, $2)) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", "b"
+
+-- SetParams
+UPDATE async_job_tab
+SET params = $1, changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST($2 AS bigint[]))
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND term = 0; -- with "{}", "{1,2}"
+
+-- SetPriority
+UPDATE async_job_tab
+SET priority = 2, changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "{1,2}"
+
+-- SetProgress
+UPDATE async_job_tab
+SET progress = $1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "half way"
+WITH latest AS (SELECT id, attempts, lost
+  FROM async_job_tab
+  WHERE id = ANY(CAST($1 AS bigint[]))
+    AND term = $2
+    AND COALESCE(job_status, 0) IN (0, 3, 4)) SELECT *
+FROM latest
+FOR UPDATE; -- with "{1}", 9
+
+-- SetResult
+UPDATE async_job_tab
+SET result = $1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "done"
+WITH latest AS (SELECT id, attempts, lost
+  FROM async_job_tab
+  WHERE id = ANY(CAST($1 AS bigint[]))
+    AND term = $2
+    AND COALESCE(job_status, 0) IN (0, 3, 4)) SELECT *
+FROM latest
+FOR UPDATE; -- with "{1}", 9
+
+-- Standings
+WITH latest AS (SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
+  FROM async_job_tab
+  WHERE id = ANY(CAST($1 AS bigint[]))) SELECT *
+FROM latest
+FOR UPDATE; -- with "{1,2}"
+
+-- SweepAll
+SELECT *
+FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
+    FROM async_job_tab
+    WHERE job_type = type
+      AND job_status = status
+      AND (job_status IN (0, 3, 4) OR job_status IS NULL)
+      AND priority = level
+      AND start_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 3
+      AND id > 0
+    ORDER BY job_status, start_time, id
+    LIMIT $1) AS due
+  LIMIT $2) AS part0
+UNION ALL SELECT *
+FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
+    FROM async_job_tab
+    WHERE job_type = type
+      AND job_status = status
+      AND (job_status IN (0, 3, 4) OR job_status IS NULL)
+      AND priority = level
+      AND start_time IS NULL
+      AND id > 0
+    ORDER BY job_status, start_time, id
+    LIMIT $3) AS due
+  LIMIT $4) AS part1
+UNION ALL SELECT *
+FROM (SELECT 2 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
+    FROM async_job_tab
+    WHERE job_type = type
+      AND job_status IS NULL
+      AND priority = level
+      AND start_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 3
+      AND id > 0
+    ORDER BY job_status, start_time, id
+    LIMIT $5) AS due
+  LIMIT $6) AS part2
+UNION ALL SELECT *
+FROM (SELECT 3 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
+    FROM async_job_tab
+    WHERE job_type = type
+      AND job_status IS NULL
+      AND priority = level
+      AND start_time IS NULL
+      AND id > 0
+    ORDER BY job_status, start_time, id
+    LIMIT $7) AS due
+  LIMIT $8) AS part3; -- with 100, 100, 100, 100, 100, 100, 100, 100
+
+-- Tail
+SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+    AND priority >= 1)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (start_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+    AND priority >= 1)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (start_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM async_job_tab
+WHERE id >= $1
+  AND (id >= $2 OR id BETWEEN $3 AND $4)
+ORDER BY id
+LIMIT $5; -- with 1, 5, 1, 2, 100
+
+-- TakeLeases
+UPDATE shedlock_tab
+SET term = GREATEST(term + 1, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)), locked_by = $1, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
+WHERE lock_name IN ($2, $3)
+  AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()); -- with "me", "a", "b"
+WITH latest AS (SELECT lock_name, term
+  FROM shedlock_tab
+  WHERE lock_name IN ($1, $2)
+    AND locked_by = $3
+    AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", "b", "me"
+
+-- TamePriorities
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority < -1
+    AND id > 0
+  LIMIT 250) AS part0
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority > 2
+    AND id > 0
+  LIMIT 250) AS part1
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority < -1
+    AND id > 0
+  LIMIT 250) AS part2
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority > 2
+    AND id > 0
+  LIMIT 250) AS part3;
+
+-- TypeLeases
+SELECT lock_name, EXTRACT(EPOCH FROM lock_until) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately
+FROM shedlock_tab
+WHERE lock_name LIKE 'job-%';
+
+-- UnmarkJobs
+UPDATE async_job_tab
+SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND changes = 1;

@@ -1,0 +1,520 @@
+-- What each verb of the store sends to SQLite, when its tables are empty.
+-- Written by: go test ./internal/store -run Shown -update
+
+-- Abandoned
+SELECT id
+FROM async_job_tab INDEXED BY async_job_due
+WHERE job_type = 7
+  AND job_status = 0
+  AND priority = 2
+  AND start_time = 0
+  AND create_time >= 1000
+ORDER BY id
+LIMIT 1;
+SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last
+FROM async_job_tab INDEXED BY async_job_due
+WHERE job_type = 7
+  AND job_status = 0
+  AND priority = 2
+  AND start_time = 0
+  AND id <= 500;
+
+-- AddJob
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
+VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
+
+-- AddJobs
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, NULL, 3); -- with "{}", "{}", "a"
+
+-- AddScheduled
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, 7, 0, 1700000060, unixepoch(), unixepoch(), ?, 7
+FROM async_job_type_tab
+WHERE job_type = 7
+  AND cron_at < 1700000060
+  AND paused_at IS NULL; -- with "{}", "cron-1"
+
+-- AddUnlessThere
+SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+FROM async_job_tab INDEXED BY async_job_key
+WHERE job_key = ?
+  AND unique_in = ?; -- with "a", 7
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+
+-- AttemptsOf
+SELECT job_id, attempt, term, outcome, error, started, finished, instance
+FROM async_job_log_tab
+WHERE job_id = 7
+ORDER BY attempt, term;
+
+-- BeginSchedule
+INSERT OR IGNORE INTO async_job_type_tab (job_type)
+VALUES (7);
+UPDATE async_job_type_tab
+SET cron_at = MAX(COALESCE(cron_at, 0), 1700000000), cron_spec = ?
+WHERE job_type = 7
+  AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
+
+-- Cancel
+UPDATE async_job_tab NOT INDEXED
+SET job_status = 5, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Columns
+SELECT name
+FROM pragma_table_info('async_job_tab');
+
+-- Count
+SELECT job_type, COALESCE(job_status, 0), COUNT(*)
+FROM async_job_tab INDEXED BY async_job_due
+WHERE id > 0
+  AND job_type IN (7)
+  AND (job_status IN (0,2) OR job_status IS NULL)
+  AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
+GROUP BY job_type, job_status
+ORDER BY job_type, job_status;
+
+-- CountDue
+SELECT COUNT(*)
+FROM (SELECT *
+  FROM (SELECT id
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type = 7
+      AND job_status IN (0, 3, 4)
+      AND id > 0
+      AND id <= 500
+      AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
+    LIMIT 100) AS part0
+  UNION ALL SELECT *
+  FROM (SELECT id
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type = 7
+      AND job_status IS NULL
+      AND id > 0
+      AND id <= 500
+      AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
+    LIMIT 100) AS part1) AS due;
+
+-- FailLost
+UPDATE async_job_tab NOT INDEXED
+SET lost = lost + 1, term = 9, job_status = 2, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 8
+  AND term <> 0
+  AND term < 9
+  AND attempts = 3
+  AND lost >= 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Finish
+UPDATE async_job_tab NOT INDEXED
+SET job_status = 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- FinishThrough
+UPDATE async_job_tab NOT INDEXED
+SET job_status = 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 1
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- FirstOfKeys
+SELECT job_key, MIN(id + 0) AS first
+FROM async_job_tab INDEXED BY async_job_key
+WHERE job_type = 7
+  AND job_key IN (?, ?, ?, ?)
+  AND id + 0 >= 3
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (id > 5 OR CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END >= 1000)
+GROUP BY job_key; -- with "a", "b", "c", "d"
+
+-- GivenUpJobs
+SELECT id
+FROM async_job_tab INDEXED BY async_job_due
+WHERE job_type = 7
+  AND job_status IN (2, 5)
+  AND update_time >= 1
+  AND update_time < 2
+  AND id > 3
+ORDER BY id
+LIMIT 100;
+
+-- InState
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND term <> 0;
+
+-- Indexes
+SELECT name
+FROM sqlite_master
+WHERE type = 'index'
+  AND tbl_name = 'async_job_tab' COLLATE NOCASE;
+
+-- JobsOfKey
+SELECT id
+FROM async_job_tab INDEXED BY async_job_key
+WHERE job_key = ?
+  AND job_type = ?
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "a", 7
+
+-- KeepLeases
+UPDATE shedlock_tab
+SET lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
+SELECT lock_name
+FROM shedlock_tab
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
+
+-- List
+SELECT id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key, CAST(update_time AS INTEGER), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+FROM async_job_tab INDEXED BY async_job_key
+WHERE id > 0
+  AND id < 9
+  AND id BETWEEN 1 AND 2
+  AND job_key = ?
+  AND job_type IN (7)
+  AND (job_status IN (0) OR job_status IS NULL)
+  AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < 9
+ORDER BY id + 0
+LIMIT 10; -- with "a"
+
+-- LogAttempts
+INSERT OR IGNORE INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?); -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
+
+-- Look
+SELECT id
+FROM async_job_tab
+WHERE id = 0;
+
+-- MakeLeases
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES (?, ''), (?, '')
+ON CONFLICT DO NOTHING; -- with "a", "b"
+
+-- Mark
+UPDATE async_job_tab NOT INDEXED
+SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 0
+  AND term < 9
+  AND attempts = 1
+  AND changes = 1
+  AND CAST(create_time AS INTEGER) <= 1700000000
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- MarkedRows
+SELECT id, attempts, lost
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2
+  AND term = 9
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Newest
+SELECT (SELECT COALESCE(MAX(id), 0)
+  FROM async_job_tab
+  WHERE id > 0) AS newest, unixepoch('subsec') AS now;
+
+-- NoteScheduled
+UPDATE async_job_type_tab
+SET cron_at = 1700000060
+WHERE job_type = 7
+  AND cron_at < 1700000060
+  AND paused_at IS NULL;
+
+-- OtherTypes
+SELECT *
+FROM (SELECT job_type
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type >= -2147483648
+    AND job_type <= -9
+  ORDER BY job_type
+  LIMIT 1) AS part0
+UNION ALL SELECT *
+FROM (SELECT job_type
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type >= -7
+    AND job_type <= 6
+  ORDER BY job_type
+  LIMIT 1) AS part1
+UNION ALL SELECT *
+FROM (SELECT job_type
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type >= 9
+    AND job_type <= 2147483647
+  ORDER BY job_type
+  LIMIT 1) AS part2;
+
+-- Page
+SELECT *
+FROM (SELECT 0 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type = 7
+    AND job_status = 0
+    AND priority = 2
+    AND start_time = 0
+    AND id > 0
+  ORDER BY id
+  LIMIT 100) AS part0
+UNION ALL SELECT *
+FROM (SELECT *
+  FROM (SELECT 1 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type = 7
+      AND job_status = 0
+      AND priority = 2
+      AND start_time = 0
+      AND id > 0
+      AND start_time <= unixepoch() + 3
+      AND id > 0
+    ORDER BY start_time, id
+    LIMIT 100) AS part0
+  UNION ALL SELECT *
+  FROM (SELECT 1 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type = 7
+      AND job_status = 0
+      AND priority = 2
+      AND start_time > 0
+      AND start_time <= unixepoch() + 3
+      AND id > 0
+    ORDER BY start_time, id
+    LIMIT 100) AS part1
+  LIMIT 100) AS part1;
+
+-- Pause
+INSERT OR IGNORE INTO async_job_type_tab (job_type, paused_at)
+VALUES (7, unixepoch());
+UPDATE async_job_type_tab
+SET paused_at = unixepoch()
+WHERE job_type = 7
+  AND paused_at IS NULL;
+
+-- Paused
+SELECT job_type
+FROM async_job_type_tab
+WHERE paused_at IS NOT NULL;
+
+-- PausedTypes
+SELECT job_type, paused_at
+FROM async_job_type_tab
+WHERE paused_at IS NOT NULL
+ORDER BY job_type;
+
+-- PutBack
+UPDATE async_job_tab NOT INDEXED
+SET job_status = 4, start_time = (CAST(unixepoch('subsec') + 1.500 AS INTEGER) + (unixepoch('subsec') + 1.500 > CAST(unixepoch('subsec') + 1.500 AS INTEGER))), retries = retries + 1, term = 0, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- ReleaseLease
+UPDATE shedlock_tab
+SET lock_until = datetime(MAX(unixepoch(), unixepoch(locked_at) + 61), 'unixepoch')
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "a", "me"
+SELECT lock_name
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "a", "me"
+
+-- Reschedule
+UPDATE async_job_tab NOT INDEXED
+SET start_time = MAX(1700000000, unixepoch()), changes = changes + 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND term = 0;
+
+-- Resume
+UPDATE async_job_type_tab
+SET paused_at = NULL
+WHERE job_type = 7
+  AND paused_at IS NOT NULL;
+
+-- Retry
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2
+  AND job_status IN (2, 5)
+ORDER BY id;
+
+-- Schedule
+SELECT cron_at IS NOT NULL
+  AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused
+FROM async_job_type_tab
+WHERE job_type = 7;
+
+-- SeeLeases
+SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term
+FROM shedlock_tab
+WHERE lock_name IN (?, ?); -- with "a", "b"
+
+-- SetParams
+UPDATE async_job_tab NOT INDEXED
+SET params = ?, changes = changes + 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND term = 0; -- with "{}"
+
+-- SetPriority
+UPDATE async_job_tab NOT INDEXED
+SET priority = 2, changes = changes + 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- SetProgress
+UPDATE async_job_tab NOT INDEXED
+SET progress = ?, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 1
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "half way"
+SELECT id, attempts, lost
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 1
+  AND term = 9
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- SetResult
+UPDATE async_job_tab NOT INDEXED
+SET result = ?, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 1
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "done"
+SELECT id, attempts, lost
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 1
+  AND term = 9
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Standings
+SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2;
+
+-- SweepAll
+SELECT *
+FROM (SELECT 0 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7,-8)
+    AND job_status IN (0,3,4)
+    AND priority IN (2,1,0,-1)
+    AND start_time <= unixepoch() + 3
+    AND id > 0
+  LIMIT 100) AS part0
+UNION ALL SELECT *
+FROM (SELECT 1 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7,-8)
+    AND job_status IN (0,3,4)
+    AND priority IN (2,1,0,-1)
+    AND start_time IS NULL
+    AND id > 0
+  LIMIT 100) AS part1
+UNION ALL SELECT *
+FROM (SELECT 2 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7,-8)
+    AND job_status IS NULL
+    AND priority IN (2,1,0,-1)
+    AND start_time <= unixepoch() + 3
+    AND id > 0
+  LIMIT 100) AS part2
+UNION ALL SELECT *
+FROM (SELECT 3 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7,-8)
+    AND job_status IS NULL
+    AND priority IN (2,1,0,-1)
+    AND start_time IS NULL
+    AND id > 0
+  LIMIT 100) AS part3;
+
+-- Tail
+SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+    AND priority >= 1)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+    AND priority >= 1)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+FROM async_job_tab NOT INDEXED
+WHERE id >= 1
+  AND (id >= 5 OR id BETWEEN 1 AND 2)
+ORDER BY id
+LIMIT 100;
+
+-- TakeLeases
+UPDATE shedlock_tab
+SET term = MAX(term + 1, CAST(unixepoch('subsec') * 1000 AS INTEGER)), locked_by = ?, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
+WHERE lock_name IN (?, ?)
+  AND unixepoch(lock_until) <= unixepoch(); -- with "me", "a", "b"
+SELECT lock_name, term
+FROM shedlock_tab
+WHERE lock_name IN (?, ?)
+  AND locked_by = ?
+  AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
+
+-- TamePriorities
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority < -1
+    AND id > 0
+  LIMIT 250) AS part0
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority > 2
+    AND id > 0
+  LIMIT 250) AS part1
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority < -1
+    AND id > 0
+  LIMIT 250) AS part2
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority > 2
+    AND id > 0
+  LIMIT 250) AS part3;
+
+-- TypeLeases
+SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > unixepoch() - 3600 AS lately
+FROM shedlock_tab
+WHERE lock_name LIKE 'job-%';
+
+-- UnmarkJobs
+UPDATE async_job_tab NOT INDEXED
+SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND changes = 1;
