@@ -1,10 +1,11 @@
-# What a contributor runs is what CI runs: make check and make test. Both need Go, and nothing else that is installed.
+# What a contributor runs is what CI runs: make check, make test and make test-all. They need Go, and nothing else that is
+# installed.
 
 SHELL := bash
 .SHELLFLAGS := -eo pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help check test simulate faults soak bench micro micro-baseline quickstart tidy
+.PHONY: help check test test-all simulate faults soak bench micro micro-baseline quickstart tidy
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -14,14 +15,21 @@ MODULES := cron queuetest examples tests
 PACKAGES := ./... $(MODULES:%=./%/...)
 
 # What breaks servers and processes measures time, so it runs on its own and without the race detector.
-PRIVATE := go run ./tests/testenv -private
+SERVERS := go run ./tests/testenv
+PRIVATE := $(SERVERS) -private
 FAULTS := -- go -C tests/faults test -count=1
+
+# What says, of a run of tests, what ran on which database, what failed and what was left out.
+SUMMARY := go run ./tests/summary
+
+# A kill, a freeze and a server's restart: what make test takes of the fault suite, and make test-all leaves out.
+MAIN_FAULTS := ^Test(AKilledHolderLosesNothing|AFrozenHolderOverwritesNothing|AServerIsKilledAndComesBack)
 
 # Go's race detector needs a C compiler.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
 help: ## This list.
-	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' Makefile | expand -t 22
 
 check: race ## Without a database: format, vet, staticcheck, the floors, and the library's own tests.
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; }
@@ -30,9 +38,16 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go test -count=1 -run '^TestArchitecture' .
 	go test $(RACE) -short -count=1 -timeout 10m ./... ./cron/... ./queuetest/...
 
-test: race simulate ## Every test on every database: SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides.
-	go run ./tests/testenv -- go test $(RACE) -count=1 -parallel 8 -timeout 60m $(filter-out %/tests/faults,$(shell go list $(PACKAGES)))
-	$(PRIVATE) -leave-out $(FAULTS) -short -parallel 6 -timeout 45m
+test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
+	{ $(SERVERS) -- go test -json -short -count=1 -parallel 16 -timeout 20m ./tests ./examples/...; \
+	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
+	} | $(SUMMARY) -rest 'make check has the rest that needs no server; make test-all has the rest'
+
+test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters.
+	{ $(SERVERS) -- go test $(RACE) -json -count=1 -parallel 16 -timeout 60m $(filter-out %/tests/faults,$(shell go list ./tests/...)); \
+	  PQ_SIM_SEEDS=10000 go test -json -count=1 -run '^Test(NothingIsLost|ASeed)' ./internal/simulator; \
+	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 6 -timeout 45m; \
+	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
 
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -run '^TestNothingIsLost' ./internal/simulator
@@ -46,7 +61,7 @@ soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minute
 	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(PRIVATE) $(FAULTS) -run '^TestASoak' -timeout 0
 
 bench: ## Compare with River, asynq and plain SQL, for hours; writes tests/bench/results: make bench ARGS="-only drain".
-	go run ./tests/testenv -redis -- go run ./tests/bench $(ARGS)
+	$(SERVERS) -redis -- go run ./tests/bench $(ARGS)
 
 # The benchmarks beside the hot code, and what they came to when their baseline was committed.
 MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/engine ./internal/store

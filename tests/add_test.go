@@ -42,6 +42,7 @@ func awaitRuns(t *testing.T, ran *runs, n int) []run {
 }
 
 func TestAJobIsAddedThroughAnyHandleOfFourMethods(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
@@ -55,6 +56,7 @@ func TestAJobIsAddedThroughAnyHandleOfFourMethods(t *testing.T) {
 }
 
 func TestAJobAddedInATransactionExistsIfItCommits(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
@@ -90,6 +92,7 @@ func TestAJobAddedInATransactionExistsIfItCommits(t *testing.T) {
 }
 
 func TestAddReturnsTheIDOfTheRow(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		conn, err := d.DB.Conn(t.Context())
 		if err != nil {
@@ -110,6 +113,7 @@ func TestAddReturnsTheIDOfTheRow(t *testing.T) {
 }
 
 func TestParametersThatFillTheColumnArriveUnchangedAndOneMoreIsRefused(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		full := `"` + strings.Repeat("𝔘", queue_job.ParamsMax-2) + `"`
@@ -136,6 +140,7 @@ func TestParametersThatFillTheColumnArriveUnchangedAndOneMoreIsRefused(t *testin
 }
 
 func TestParametersArriveUnchangedWhateverTheyHold(t *testing.T) {
+	t.Parallel()
 	texts := []string{"", " ends with a space ", `it's "quoted" \ and \n`, "a\x00b", "line\nline\r\ttab", "Zwölf 🐘 漢字 é", "?, %s %d $1 :name -- /* ;", "<b>&amp;</b>", `{"json": [1, null, "\u0000"]}`, "\u2028"}
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
@@ -187,6 +192,7 @@ func TestAnAddedJobWaitsForItsStartTime(t *testing.T) {
 }
 
 func TestARunnerWorksOnAHandleOfFourMethods(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		add(t, d.DB, 200, 0)
@@ -247,6 +253,7 @@ func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
 }
 
 func TestTwoServicesOfOneJobTypeRunEachJobOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var one, other runs
 		add(t, d.DB, 300, 0)
@@ -267,6 +274,7 @@ func TestTwoServicesOfOneJobTypeRunEachJobOnce(t *testing.T) {
 }
 
 func TestJobTypesMayHaveHandlesOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var one, other runs
 		start(t, nil,

@@ -41,6 +41,7 @@ func finish(t *testing.T, db *sql.DB, id uint64, status queue_job.JobStatus) {
 }
 
 func TestAJobsRowSaysWhatItsOptionsDo(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		at := time.Unix(1_900_000_000, 1)
@@ -69,6 +70,7 @@ func nowOf(t *testing.T, d dbtest.Database) int64 {
 }
 
 func TestADelayIsCountedByTheDatabasesClockAndNeverShort(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		for i, add := range []func(job queue_job.AddModelJob) uint64{
@@ -92,6 +94,7 @@ func TestADelayIsCountedByTheDatabasesClockAndNeverShort(t *testing.T) {
 }
 
 func TestADuplicateByKeyIsNotAddedAndTellsWhoIsThere(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		pending, forever := queue_job.UniqueKey("order-1", queue_job.UniqueWhilePending), queue_job.UniqueKey("order-1", queue_job.UniqueForever)
@@ -139,6 +142,7 @@ func TestADuplicateByKeyIsNotAddedAndTellsWhoIsThere(t *testing.T) {
 }
 
 func TestADuplicateLeavesTheTransactionWhole(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		for i, unique := range []queue_job.Uniqueness{queue_job.UniqueWhilePending, queue_job.UniqueForever} {
@@ -167,6 +171,7 @@ func TestADuplicateLeavesTheTransactionWhole(t *testing.T) {
 
 // The transaction's picture of the table is older than the job that it must not duplicate.
 func TestADuplicateIsFoundHoweverOldTheTransaction(t *testing.T) {
+	t.Parallel()
 	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		jobs := open(t, d.DB)
@@ -190,7 +195,7 @@ func TestADuplicateIsFoundHoweverOldTheTransaction(t *testing.T) {
 }
 
 func TestOfManyWhoAddAKeyAtOnceOneAddsIt(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	const rounds, adders = 30, 12
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
@@ -284,6 +289,7 @@ type poolMethods interface {
 }
 
 func TestAUniqueJobIsAddedInSpiteOfADeadlockUnlessTheTransactionIsTheCallers(t *testing.T) {
+	t.Parallel()
 	deadlocks := map[string]error{
 		"mysql": &mysql.MySQLError{Number: 1213, SQLState: [5]byte([]byte("40001")), Message: "Deadlock found when trying to get lock"},
 		"pgx":   &pgconn.PgError{Code: "40P01", Message: "deadlock detected"},
@@ -355,7 +361,7 @@ func expectIDs(t *testing.T, db *sql.DB, added []queue_job.Added) {
 }
 
 func TestManyJobsAreAddedInFewStatementsAndTheirIdsAreInOrder(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		var others sync.WaitGroup
@@ -391,6 +397,7 @@ func TestManyJobsAreAddedInFewStatementsAndTheirIdsAreInOrder(t *testing.T) {
 }
 
 func TestManyJobsHaveTheRightIdsWhateverTheStepBetweenIds(t *testing.T) {
+	t.Parallel()
 	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		conn, err := d.DB.Conn(t.Context())
@@ -413,6 +420,7 @@ func TestManyJobsHaveTheRightIdsWhateverTheStepBetweenIds(t *testing.T) {
 }
 
 func TestManyJobsInATransactionAreAllThereOrNone(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		d.DB.SetMaxOpenConns(1)
 		jobs := open(t, d.DB)
@@ -440,6 +448,7 @@ func TestManyJobsInATransactionAreAllThereOrNone(t *testing.T) {
 }
 
 func TestAmongManyJobsADuplicateIsToldFromTheOthers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		there := addOne(t, jobs, d.DB, queue_job.UniqueKey("b", queue_job.UniqueForever))
@@ -460,6 +469,7 @@ func TestAmongManyJobsADuplicateIsToldFromTheOthers(t *testing.T) {
 }
 
 func TestManyLargeJobsAreSplitBySize(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		large := queue_job.AddModelJob{JobType: 1, JobParams: strings.Repeat("世", queue_job.ParamsMax-2)}
 		list := make([]queue_job.AddModelJob, 600) // 7 MB
@@ -476,6 +486,7 @@ func TestManyLargeJobsAreSplitBySize(t *testing.T) {
 }
 
 func TestWhatCannotBeAddedIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		tx := begin(t, d.DB)
@@ -519,6 +530,7 @@ type greeting struct {
 }
 
 func TestAJobWithATypeReachesItsHandlerAndOneThatDoesNotDecodeHasFailedAtOnce(t *testing.T) {
+	t.Parallel()
 	hello := queue_job.Define[greeting](1, "hello")
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		got := make(chan greeting, 1)
@@ -547,6 +559,7 @@ func TestAJobWithATypeReachesItsHandlerAndOneThatDoesNotDecodeHasFailedAtOnce(t 
 
 // In one transaction, the job of a key is cancelled and another one added: the last one wins.
 func TestJobsAreReplacedInTransactionsSideBySide(t *testing.T) {
+	t.Parallel()
 	const keys, rounds = 6, 20
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)

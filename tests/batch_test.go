@@ -12,6 +12,7 @@ import (
 
 // Business code goes on with its own rows while a batch is written, in the isolation level that servers have by default.
 func TestABatchOfIdsLocksNoRowButItsOwn(t *testing.T) {
+	t.Parallel()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
 		if err := schema.Migrate(t.Context(), d.DB); err != nil {
 			t.Fatal(err)

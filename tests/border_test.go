@@ -46,6 +46,7 @@ func saysOnce(t *testing.T, what string, err error, words string) {
 }
 
 func TestAVerbWithoutAnExecutorSaysWhatToPass(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		for _, none := range []queue_job.Executor{nil, (*sql.Tx)(nil), (*sql.DB)(nil)} {
 			for what, verb := range verbs(t.Context(), open(t, d.DB), none, queue_job.ID(1)) {
@@ -61,6 +62,7 @@ func TestAVerbWithoutAnExecutorSaysWhatToPass(t *testing.T) {
 }
 
 func TestAVerbThatNamesNoJobSaysSo(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		for _, which := range []queue_job.Which{{}, queue_job.ID()} {
 			all := verbs(t.Context(), open(t, d.DB), d.DB, which)
@@ -75,6 +77,7 @@ func TestAVerbThatNamesNoJobSaysSo(t *testing.T) {
 }
 
 func TestAddUniqueTakesUniqueJobsOnly(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		for _, job := range []queue_job.AddModelJob{theJob, theJob.With(queue_job.WithKey("k"))} {
@@ -88,6 +91,7 @@ func TestAddUniqueTakesUniqueJobsOnly(t *testing.T) {
 }
 
 func TestMissingTablesAreSaidWithTheRemedy(t *testing.T) {
+	t.Parallel()
 	const remedy = "call schema.Migrate, or start a Runner without WithoutMigration"
 	dbtest.EachEmpty(t, func(t *testing.T, d dbtest.Database) {
 		says := func(what string, err error) {

@@ -16,9 +16,10 @@ import (
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
+// The fault suite kills holders on servers; a file that processes share is beyond it.
 func TestAKilledHolderLosesNothing(t *testing.T) {
-	long(t)
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		const jobs, lock, capacity = 10_000 / slack, 3, 100
 		settings := workerSettings{Types: []int32{1}, LockSecond: lock, Capacity: capacity}
 		workers := []*worker{startWorker(t, d, settings), startWorker(t, d, settings)}
@@ -128,9 +129,8 @@ func addSteadily(ctx context.Context, db *sql.DB, n int) error {
 }
 
 func TestAJobThatKillsItsProcessFailsAfterThreeCrashes(t *testing.T) {
-	long(t)
-	besideOthers(t)
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		const good = 200
 		add(t, d.DB, good/2, 0)
 		if err := queue_job.AddAsyncJob(d.DB, queue_job.AddModelJob{JobType: 1, JobParams: "deadly"}); err != nil {
@@ -174,6 +174,7 @@ func TestAJobThatKillsItsProcessFailsAfterThreeCrashes(t *testing.T) {
 }
 
 func TestALostLeaseCancelsHandlersAndTheirOutcomeIsDropped(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		began, cause, marked := make(chan struct{}, 9), make(chan error, 9), make(chan struct{})
 		goOn := sync.OnceFunc(func() { close(marked) })
@@ -209,6 +210,7 @@ func TestALostLeaseCancelsHandlersAndTheirOutcomeIsDropped(t *testing.T) {
 }
 
 func TestALeaseRowMayBeDeleted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
@@ -228,6 +230,8 @@ func TestALeaseRowMayBeDeleted(t *testing.T) {
 }
 
 func TestHandlersCannotStarveTheLease(t *testing.T) {
+	long(t)
+	t.Parallel()
 	for _, limit := range []int{1, 2, 3} {
 		t.Run(fmt.Sprintf("MaxOpenConns %d", limit), func(t *testing.T) {
 			t.Parallel()

@@ -53,6 +53,7 @@ func storeOf(t *testing.T, db *sql.DB) *store.Store {
 }
 
 func TestAScheduleHasOneRunForEachOfItsTimesHoweverManyInstancesRun(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		// However long the machine stands still, what it missed is caught up: no time may be left out.
@@ -97,6 +98,7 @@ func TestAScheduleHasOneRunForEachOfItsTimesHoweverManyInstancesRun(t *testing.T
 
 func TestAKilledHoldersScheduleGoesOnAndMissedRunsAreCaughtUpAtMostSoManyTimes(t *testing.T) {
 	long(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const catchUp, lock = 2, 3
 		settings := workerSettings{Types: []int32{1}, LockSecond: lock, Capacity: 5, Schedule: "@every 1s", CatchUp: catchUp}
@@ -154,6 +156,7 @@ func awaitMore(t *testing.T, db *sql.DB, n int64) {
 }
 
 func TestAScheduleBeginsWithTheNextTimeAndCatchesNothingUp(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type) VALUES (1)") // somebody paused and resumed the type
 		before := time.Now().Unix()
@@ -167,6 +170,7 @@ func TestAScheduleBeginsWithTheNextTimeAndCatchesNothingUp(t *testing.T) {
 }
 
 func TestOfTheRunsThatWereMissedTheLatestAreCaughtUp(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		// Once an hour, half an hour ago: the next time must not come while we look.
 		schedule := cron.MustParse(fmt.Sprintf("%d * * * *", time.Now().UTC().Add(-30*time.Minute).Minute()))
@@ -191,6 +195,7 @@ func TestOfTheRunsThatWereMissedTheLatestAreCaughtUp(t *testing.T) {
 }
 
 func TestAChangedScheduleDoesNotMakeUpForTimesThatWereNeverItsOwn(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		reached(t, d.DB, time.Now().Add(-time.Hour), "CRON_TZ=UTC 0 3 * * *")
 		before := time.Now().Unix()
@@ -204,6 +209,7 @@ func TestAChangedScheduleDoesNotMakeUpForTimesThatWereNeverItsOwn(t *testing.T) 
 }
 
 func TestAPausedTypesScheduleAddsNothingAndCatchesUpWhenItGoesOn(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		schedule := cron.MustParse("@every 1s")
 		reached(t, d.DB, time.Now().Add(-time.Hour), schedule.String())
@@ -229,6 +235,7 @@ func TestAPausedTypesScheduleAddsNothingAndCatchesUpWhenItGoesOn(t *testing.T) {
 }
 
 func TestAHolderThatWasFrozenAddsNoJobForATimeThatWasPassedOver(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		st, ctx := storeOf(t, d.DB), t.Context()
 		now := time.Now().Unix()

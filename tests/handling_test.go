@@ -22,6 +22,7 @@ import (
 )
 
 func TestSnoozeRunsAgainAfterItsWaitAndIsNoRetry(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const wait = 300 * time.Millisecond
 		var ran runs
@@ -43,6 +44,7 @@ func TestSnoozeRunsAgainAfterItsWaitAndIsNoRetry(t *testing.T) {
 
 // The table rounds the time of a job that runs again up to a whole second.
 func TestNoRunIsToldThatItFallsDueLater(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 9, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
@@ -66,6 +68,7 @@ func TestNoRunIsToldThatItFallsDueLater(t *testing.T) {
 }
 
 func TestFailAndCancelAreFinalHoweverManyRetriesAreLeft(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		gone := errors.New("the customer is gone")
 		outcomes := []error{queue_job.Fail(gone), fmt.Errorf("order 7: %w", queue_job.Fail(gone)), queue_job.Cancel(gone), queue_job.Cancel(nil)}
@@ -82,6 +85,7 @@ func TestFailAndCancelAreFinalHoweverManyRetriesAreLeft(t *testing.T) {
 }
 
 func TestRetriesWaitAsTheirTimingSaysOrAsTheErrorDoes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const first, others, own = 100 * time.Millisecond, 400 * time.Millisecond, 700 * time.Millisecond
 		var ran runs
@@ -113,6 +117,7 @@ func wantWaits(t *testing.T, list []run, waits ...time.Duration) {
 }
 
 func TestRetriesMayBeUnlimited(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: queue_job.Unlimited, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
 			if job.Retries < 30 {
@@ -126,6 +131,7 @@ func TestRetriesMayBeUnlimited(t *testing.T) {
 }
 
 func TestAJobsOwnNumberOfRetriesWinsOverItsTypes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		add(t, d.DB, 4, 0)
 		execute(t, d.DB, "UPDATE async_job_tab SET max_retries = id - 1 WHERE id < 4") // 0, 1, 2 and none of its own
@@ -135,6 +141,7 @@ func TestAJobsOwnNumberOfRetriesWinsOverItsTypes(t *testing.T) {
 }
 
 func TestARunThatTakesLongerThanItsTimeoutHasFailedIfItEndsWithAnError(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 1, Timeout: 100 * time.Millisecond, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			<-ctx.Done()
@@ -156,6 +163,7 @@ func TestARunThatTakesLongerThanItsTimeoutHasFailedIfItEndsWithAnError(t *testin
 }
 
 func TestMiddlewareForAllTypesLiesOutsideThatOfOne(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		type key struct{}
 		note := func(name string) queue_job.Middleware {
@@ -189,6 +197,7 @@ func TestMiddlewareForAllTypesLiesOutsideThatOfOne(t *testing.T) {
 }
 
 func TestTheObserverHearsOfEachRunAndItsPanicsHarmNothing(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var heard sync.Map
 		no := errors.New("no luck")
@@ -237,6 +246,7 @@ func TestTheObserverHearsOfEachRunAndItsPanicsHarmNothing(t *testing.T) {
 }
 
 func TestAJobTellsItsHandlerWhatItIs(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		due := time.Now().Unix() - 60
@@ -259,6 +269,7 @@ func TestAJobTellsItsHandlerWhatItIs(t *testing.T) {
 }
 
 func TestAHandlerStoresProgressAndResult(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		step, seen := make(chan struct{}), make(chan struct{})
 		longest := strings.Repeat("ä", queue_job.ResultMax)
@@ -289,6 +300,7 @@ func TestAHandlerStoresProgressAndResult(t *testing.T) {
 }
 
 func TestARunWhoseJobIsNotItsOwnAnyMoreIsToldSo(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		began, taken, told := make(chan struct{}), make(chan struct{}), make(chan error, 3)
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
@@ -344,6 +356,7 @@ func completeWithEffect(ctx context.Context, db *sql.DB, job *queue_job.Job) err
 }
 
 func TestAJobIsCompletedInTheHandlersTransaction(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const jobs = 200
 		effects(t, d)
@@ -374,6 +387,7 @@ func TestAJobIsCompletedInTheHandlersTransaction(t *testing.T) {
 }
 
 func TestARunThatDoesNotCommitItsCompletionHasFailed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		effects(t, d)
 		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 3, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
@@ -397,6 +411,7 @@ func TestARunThatDoesNotCommitItsCompletionHasFailed(t *testing.T) {
 }
 
 func TestAHandlerMayBeginItsTransactionAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		effects(t, d)
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
@@ -422,6 +437,7 @@ type unlike struct{ *sql.DB }
 func (unlike) Conn(context.Context) (wrapped struct{ *sql.Conn }, err error) { return wrapped, nil }
 
 func TestAJobIsNotCompletedOutsideATransaction(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		pools := []queue_job.Executor{d.DB, unlike{d.DB}, struct{ queue_job.Executor }{d.DB}, nil, (*sql.Tx)(nil)}
 		failed := errors.New("and then the handler fails")
@@ -439,6 +455,7 @@ func TestAJobIsNotCompletedOutsideATransaction(t *testing.T) {
 }
 
 func TestAJobIsCompletedInWhateverCarriesATransaction(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		wraps := []func(*sql.Tx) queue_job.Executor{
 			func(tx *sql.Tx) queue_job.Executor { return tx },
@@ -480,6 +497,7 @@ func TestAJobIsCompletedInWhateverCarriesATransaction(t *testing.T) {
 }
 
 func TestOfTwoRunsAtTheSameTimeOneHasItsEffect(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		effects(t, d)
 		began, goOn, ended := make(chan struct{}, 9), make(chan struct{}), make(chan error, 9)
@@ -512,6 +530,7 @@ func TestOfTwoRunsAtTheSameTimeOneHasItsEffect(t *testing.T) {
 }
 
 func TestTheContextOfACancelledJobEndsWithinASecondAndItsOutcomeIsDropped(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const jobs = 4
 		began, ended := make(chan uint64, jobs), make(chan error, jobs)
@@ -635,6 +654,7 @@ func TestAPausedTypeStartsNothingWithinASecondAndGoesOnWithinOne(t *testing.T) {
 }
 
 func TestWhatRunsWhenItsTypeIsPausedEndsAsUsual(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		began, goOn := make(chan struct{}), make(chan struct{})
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
@@ -652,6 +672,7 @@ func TestWhatRunsWhenItsTypeIsPausedEndsAsUsual(t *testing.T) {
 }
 
 func TestWhatAHandlerLogsSaysWhichJobItIsAbout(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var log lines
 		to := slog.New(logger.Handler(slog.NewTextHandler(&log, nil)))

@@ -255,17 +255,40 @@ func (l *lines) log() logger.QueueLog {
 	return logger.QueueLog{Slog: slog.New(slog.NewTextHandler(l, nil))}
 }
 
-// besideOthers lets a test run beside others of its kind when the rest is done: for those that take their time, and are not
-// about how soon something happens.
-func besideOthers(t *testing.T) {
-	t.Helper()
-	t.Parallel()
-}
-
 // long marks a test that takes its time; -short leaves it out.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("left out: it takes long; run without -short")
+		t.Skip("left out: it takes long; make test-all runs it")
+	}
+}
+
+// addKeyed adds n jobs of type 1 with a key.
+func addKeyed(t *testing.T, db *sql.DB, n int, key string) {
+	t.Helper()
+	addRows(t, db, n, func(int) row { return row{key: key} })
+}
+
+// row is what an added job has beside the usual.
+type row struct {
+	key      string
+	priority int
+	at       int64 // start_time
+}
+
+// addRows adds n jobs of type 1.
+func addRows(t *testing.T, db *sql.DB, n int, each func(i int) row) {
+	t.Helper()
+	now := time.Now().Unix()
+	for i := 0; i < n; {
+		var rows []string
+		for ; i < n && len(rows) < 1000; i++ {
+			r, key := each(i), "NULL"
+			if r.key != "" {
+				key = "'" + r.key + "'"
+			}
+			rows = append(rows, fmt.Sprintf("('{}', 1, 0, %d, %d, %d, %s, %d)", r.at, now, now, key, r.priority))
+		}
+		execute(t, db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, priority) VALUES "+strings.Join(rows, ", "))
 	}
 }

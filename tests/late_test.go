@@ -61,7 +61,7 @@ func (s *slowly) wantEnd(t *testing.T, d dbtest.Database, attempts int) {
 // Nobody knows what became of a statement when its connection breaks, so it is sent again. The first one may arrive after
 // the second, when the next run is under way.
 func TestAPutBackThatArrivesLateTakesNoJobFromItsNextRun(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		for outcome, first := range map[string]error{"a retry": queue_job.RetryAfter(0, errors.New("no luck")), "a snooze": queue_job.Snooze(0)} {
 			t.Run(outcome, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestAPutBackThatArrivesLateTakesNoJobFromItsNextRun(t *testing.T) {
 }
 
 func TestAFailureThatArrivesLateEndsNoJobThatWasRetried(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		line, work := newWire(t, d), newSlowly(t, queue_job.Fail(errors.New("no luck")))
 		start(t, line, queue_job.Config{HandleJobFunc: work.handler})
@@ -102,7 +102,7 @@ func TestAFailureThatArrivesLateEndsNoJobThatWasRetried(t *testing.T) {
 
 // A rate has rows marked a little ahead; a pause has those marks taken back.
 func TestAnUnmarkingThatArrivesLateTakesNoJobFromItsRun(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const jobs = 40
 		line, work := newWire(t, d), newSlowly(t, nil)
@@ -129,7 +129,7 @@ func TestAnUnmarkingThatArrivesLateTakesNoJobFromItsRun(t *testing.T) {
 
 // The mark was given up, and sent again. The first one arrives when the job has run and waits for its next time.
 func TestAMarkThatArrivesLateMarksNothing(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		line, work := newWire(t, d), newSlowly(t, queue_job.Snooze(time.Hour))
 		late := line.lose(aMark)

@@ -84,6 +84,7 @@ func wantLost(t *testing.T, l *shedlock.Lock, within time.Duration) {
 const expire = "UPDATE shedlock_tab SET lock_until = '2020-01-01 00:00:00'"
 
 func TestALockExcludesOthers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one, other := twoLocks(t, d, shedlock.Config{})
 		elsewhere := newLock(t, d.DB, shedlock.Config{ServiceName: "another"})
@@ -104,7 +105,7 @@ func TestALockExcludesOthers(t *testing.T) {
 }
 
 func TestALockOutlivesItsLengthWhileItIsHeld(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one, other := twoLocks(t, d, shedlock.Config{LockSecond: 8})
 		wantTryLock(t, one, true)
@@ -113,6 +114,7 @@ func TestALockOutlivesItsLengthWhileItIsHeld(t *testing.T) {
 }
 
 func TestLockWaitsUntilTheOtherUnlocks(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one, other := twoLocks(t, d, shedlock.Config{})
 		bestOfThree(t, func() error {
@@ -143,6 +145,7 @@ func TestLockWaitsUntilTheOtherUnlocks(t *testing.T) {
 }
 
 func TestLockEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one, other := twoLocks(t, d, shedlock.Config{})
 		wantTryLock(t, one, true)
@@ -162,6 +165,7 @@ func TestLockEndsWithItsContext(t *testing.T) {
 }
 
 func TestUnlockReleasesOnlyItsOwn(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one, other := twoLocks(t, d, shedlock.Config{LockSecond: 30})
 		third := newLock(t, d.DB, shedlock.Config{})
@@ -180,6 +184,7 @@ func TestUnlockReleasesOnlyItsOwn(t *testing.T) {
 }
 
 func TestALockIsTakenForMinLockSecondHoweverSoonItIsUnlocked(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const least = 2 * time.Second
 		one, other := twoLocks(t, d, shedlock.Config{MinLockSecond: 2})
@@ -211,6 +216,7 @@ func TestALockIsTakenForMinLockSecondHoweverSoonItIsUnlocked(t *testing.T) {
 }
 
 func TestTheContextEndsWithErrLostWhenTheRowIsTakenAway(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		locks := map[string]*shedlock.Lock{}
 		for name, takeAway := range map[string]string{
@@ -232,7 +238,7 @@ func TestTheContextEndsWithErrLostWhenTheRowIsTakenAway(t *testing.T) {
 }
 
 func TestALostLockCanBeTakenAgainWithALargerTerm(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one, other := twoLocks(t, d, shedlock.Config{LockSecond: 8})
 		wantTryLock(t, one, true)
@@ -253,6 +259,7 @@ func TestALostLockCanBeTakenAgainWithALargerTerm(t *testing.T) {
 }
 
 func TestTermsOnlyGrow(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one, other := twoLocks(t, d, shedlock.Config{})
 		var last int64
@@ -276,6 +283,7 @@ func TestTermsOnlyGrow(t *testing.T) {
 }
 
 func TestDoAndTryDoRunUnderTheLockAndUnlock(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one, other := twoLocks(t, d, shedlock.Config{})
 		broken := errors.New("broken")
@@ -319,6 +327,7 @@ func TestDoAndTryDoRunUnderTheLockAndUnlock(t *testing.T) {
 }
 
 func TestDoEndsItsFunctionsContextWhenTheLockIsLost(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		l := newLock(t, d.DB, shedlock.Config{LockSecond: 2})
 		err := l.Do(t.Context(), func(ctx context.Context) error {
@@ -337,6 +346,7 @@ func TestDoEndsItsFunctionsContextWhenTheLockIsLost(t *testing.T) {
 }
 
 func TestOfTwentyWhoTryAtOnceOneGetsTheLock(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		for _, values := range []int{1, 20} {
 			locks := make([]*shedlock.Lock, values)
@@ -365,6 +375,7 @@ func TestOfTwentyWhoTryAtOnceOneGetsTheLock(t *testing.T) {
 }
 
 func TestABareCounterUnderTheLockIsExact(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const lockers, times = 4, 25
 		execute(t, d.DB, "CREATE TABLE counter_tab (n int NOT NULL)")
@@ -405,7 +416,7 @@ func TestABareCounterUnderTheLockIsExact(t *testing.T) {
 
 // SQLite is left out by what it is: there, no second connection is opened beside a busy one.
 func TestABusyPoolOfOneKeepsItsLock(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		pool := dbtest.Open(t, d.Driver, d.DSN)
@@ -422,6 +433,7 @@ func TestABusyPoolOfOneKeepsItsLock(t *testing.T) {
 }
 
 func TestALockLeavesThePoolAsItWas(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		pool := dbtest.Open(t, d.Driver, d.DSN)
 		pool.SetMaxOpenConns(1)
@@ -449,7 +461,7 @@ func TestALockLeavesThePoolAsItWas(t *testing.T) {
 
 // A renewal that changes nothing is read back, with the name that the row has; by a clock that stands still, every one is.
 func TestNamesThatDifferInCaseLockNobodyOut(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one := newLock(t, d.DB, shedlock.Config{ServiceName: "Report"})
 		wantTryLock(t, one, true)

@@ -20,6 +20,7 @@ func lose(t *testing.T, d dbtest.Database) {
 }
 
 func TestALostRunIsInTheLogBeforeAnyOtherEnds(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		goOn := make(chan struct{})
@@ -40,6 +41,7 @@ func TestALostRunIsInTheLogBeforeAnyOtherEnds(t *testing.T) {
 
 // The handler completes its job itself, so there is no outcome to write that could take the row of the log along.
 func TestNothingLostIsMissingInTheLogAfterStop(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		effects(t, d)
 		lose(t, d)
@@ -57,6 +59,7 @@ func TestNothingLostIsMissingInTheLogAfterStop(t *testing.T) {
 }
 
 func TestARowThatTheLogRefusedIsWrittenLater(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		line := newWire(t, d)
 		start(t, line, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error { return errors.New("no luck") }})
@@ -74,6 +77,7 @@ func TestARowThatTheLogRefusedIsWrittenLater(t *testing.T) {
 
 // Stop has little time, so the run's context ends. Its handler has completed the job by then, and commits that.
 func TestASuccessThatIsCommittedWhileStopHasNoPatienceIsTold(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		for _, how := range []string{"with an error", "without an error"} {
 			t.Run(how, func(t *testing.T) {

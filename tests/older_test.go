@@ -132,7 +132,7 @@ func TestEveryVerbOfTheStoreIsLookedForInWhatIsSent(t *testing.T) {
 
 // No server that old runs here: words that it does not know are all that is looked for.
 func TestNothingThatIsSentIsTooNewForMySQL57(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
 		r := &record{sent: map[string]bool{}}
 		pool := openOverheard(t, d.DSN, r.note)

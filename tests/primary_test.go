@@ -12,6 +12,7 @@ import (
 
 // What a decision hangs on is read with the words of a locking read, so that it is read from the primary. It must not be one.
 func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
+	t.Parallel()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
 		if err := schema.Migrate(t.Context(), d.DB); err != nil {
 			t.Fatal(err)

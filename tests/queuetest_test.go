@@ -12,6 +12,7 @@ import (
 )
 
 func TestATestsQueueGoesByItsClockOnEveryDatabase(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		q := queuetest.Wrap(t, d.DB, queue_job.Config{
 			JobType: 1, NeedRetry: true, MaxRetries: 1, WaitTime: 1500 * time.Millisecond, Schedule: daily{},

@@ -22,6 +22,7 @@ func cancelAndRetry(t *testing.T, d dbtest.Database, id uint64) {
 }
 
 func TestARunThatIsCancelledEndsAlsoIfItsJobIsRetriedAtOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		type end struct {
@@ -82,7 +83,7 @@ func TestARunThatIsCancelledEndsAlsoIfItsJobIsRetriedAtOnce(t *testing.T) {
 // The handler heeds no context, so nothing can end its run.
 func TestARetriedJobRunsBesideACancelledRunThatIsDeaf(t *testing.T) {
 	long(t)
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		effects(t, d)
 		var ran runs

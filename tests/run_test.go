@@ -15,6 +15,7 @@ import (
 )
 
 func TestEveryJobRunsOnceAndSucceeds(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		add(t, d.DB, 500, 0) // before the start
@@ -31,6 +32,7 @@ func TestEveryJobRunsOnceAndSucceeds(t *testing.T) {
 }
 
 func TestAFailingJobIsRetriedAfterWaitTimeUntilMaxRetries(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const wait = 300 * time.Millisecond
 		var ran runs
@@ -59,6 +61,7 @@ func TestAFailingJobIsRetriedAfterWaitTimeUntilMaxRetries(t *testing.T) {
 }
 
 func TestRetriesAreCountedInTheTable(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		cfg := queue_job.Config{NeedRetry: true, MaxRetries: 3, WaitTime: time.Hour, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
@@ -79,6 +82,7 @@ func TestRetriesAreCountedInTheTable(t *testing.T) {
 }
 
 func TestContinueRunsAgainAndIsNoRetry(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		start(t, d.DB, queue_job.Config{WaitTime: 50 * time.Millisecond, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
 			if job.Retries != 0 {
@@ -95,6 +99,7 @@ func TestContinueRunsAgainAndIsNoRetry(t *testing.T) {
 }
 
 func TestTheHandlersStatusWinsOverItsError(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		type outcome struct {
 			set  queue_job.JobStatus
@@ -127,6 +132,7 @@ func TestTheHandlersStatusWinsOverItsError(t *testing.T) {
 }
 
 func TestPanicsAndGoexitCostNoSlot(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 3, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
 			switch job.Id % 3 {
@@ -147,6 +153,7 @@ func TestPanicsAndGoexitCostNoSlot(t *testing.T) {
 }
 
 func TestNoMoreThanWorkerPoolCapacityRunAtATime(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var running, most atomic.Int64
 		met := make(chan struct{})
@@ -178,6 +185,7 @@ func TestNoMoreThanWorkerPoolCapacityRunAtATime(t *testing.T) {
 }
 
 func TestAHungHandlerHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		release := make(chan struct{})
 		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 2, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
@@ -193,6 +201,7 @@ func TestAHungHandlerHoldsUpNobodyElse(t *testing.T) {
 }
 
 func TestATypesBacklogDoesNotHoldUpAnother(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		addType(t, d.DB, 1, 5000, 0)
@@ -218,6 +227,7 @@ func TestATypesBacklogDoesNotHoldUpAnother(t *testing.T) {
 }
 
 func TestFreshDueAndRetriedJobsShareTheWorkers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 2, NeedRetry: true, MaxRetries: 1, QueueMaxSize: 100, LoadLimit: 100,
@@ -249,6 +259,7 @@ func TestFreshDueAndRetriedJobsShareTheWorkers(t *testing.T) {
 }
 
 func TestBadRowsStopNobody(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		const plain = "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES "

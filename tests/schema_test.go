@@ -88,6 +88,7 @@ func insertAsTheOriginal(t *testing.T, d dbtest.Database, firstID int) {
 const originalProgram = "PQ_TEST_ORIGINAL_PROGRAM"
 
 func TestAProgramWrittenForTheOriginalRunsOnTheOriginalsTables(t *testing.T) {
+	t.Parallel()
 	if dsn := os.Getenv(originalProgram); dsn != "" {
 		db, err := sql.Open("mysql", dsn)
 		if err != nil {
@@ -131,6 +132,7 @@ func TestAProgramWrittenForTheOriginalRunsOnTheOriginalsTables(t *testing.T) {
 }
 
 func TestAnUpgradedTableIsAFreshOne(t *testing.T) {
+	t.Parallel()
 	dbtest.EachEmpty(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		fresh := shape(t, d)
@@ -202,6 +204,7 @@ func shape(t *testing.T, d dbtest.Database) (list []string) {
 }
 
 func TestTwentyInstancesCreateTheTablesAtOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.EachEmpty(t, func(t *testing.T, d dbtest.Database) {
 		migrateFromTwenty(t, d)
 		shape(t, d)
@@ -209,7 +212,7 @@ func TestTwentyInstancesCreateTheTablesAtOnce(t *testing.T) {
 }
 
 func TestTwentyInstancesUpgradeAFullTableAtOnce(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.EachEmpty(t, func(t *testing.T, d dbtest.Database) {
 		const rows = 20_000
 		createOriginal(t, d)
@@ -238,7 +241,7 @@ func migrateFromTwenty(t *testing.T, d dbtest.Database) {
 }
 
 func TestMigrateWaitsForATransactionAndLetsInsertsThroughMeanwhile(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
 		const held = 10 * time.Second // an insert may wait a second of it behind Migrate, and some more for a slow machine
 		const row = "INSERT INTO async_job_tab (params, job_type, create_time, update_time) VALUES ('{}', 1, 1, 1)"
@@ -296,6 +299,7 @@ func TestMigrateWaitsForATransactionAndLetsInsertsThroughMeanwhile(t *testing.T)
 }
 
 func TestWithoutTheRightsAnOutdatedSchemaIsRefusedWithTheSQLThatMendsIt(t *testing.T) {
+	t.Parallel()
 	for name, create := range map[string]func(*testing.T, dbtest.Database){"original": createOriginal, "empty": func(*testing.T, dbtest.Database) {}} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
@@ -321,6 +325,7 @@ func TestWithoutTheRightsAnOutdatedSchemaIsRefusedWithTheSQLThatMendsIt(t *testi
 }
 
 func TestWithoutMigrationAnOutdatedSchemaIsRefusedAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	dbtest.EachEmpty(t, func(t *testing.T, d dbtest.Database) {
 		createOriginal(t, d)
 		configs := []queue_job.Config{{ServiceName: "test", JobType: 1, Db: d.DB, LockSecond: 3, HandleJobFunc: (&runs{}).handler}}
@@ -411,6 +416,7 @@ func withoutDDLOnPostgreSQL(t *testing.T, d dbtest.Database) *sql.DB {
 }
 
 func TestMigrateOnlyLooksIfThereIsNothingToDo(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		before := shape(t, d)
 		if err := schema.Migrate(t.Context(), readOnly{fourMethods{d.DB}}); err != nil {

@@ -116,7 +116,7 @@ func (c clocks) minutes() int64 { return map[season]int64{spring: 60, autumn: -6
 
 // The sessions' clock stands still here, so each renewal writes what the row has already.
 func TestALockIsAsLongAsEverWhenTheClocksChange(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	const length, least = 10, 25
 	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestJobsAreAddedAndSteeredHoweverSessionsAreSetUp(t *testing.T) {
+	t.Parallel()
 	eachSession(t, func(t *testing.T, s *stage) {
 		pool := s.open(t)
 		jobs, err := queue_job.Open(s.handleOn(pool), queue_job.WithTablePrefix(s.prefix))

@@ -20,10 +20,11 @@ type session struct {
 	elsewhere bool              // the tables lie in another schema
 	bare      bool              // the library gets a handle of four methods
 	clocks    clocks            // that change while the session lasts; empty: none do
+	main      bool              // a short run has it too
 }
 
 var sessions = []session{
-	{name: "one connection, tables with a prefix", maxConns: 1, prefix: "shop_"},
+	{name: "one connection, tables with a prefix", maxConns: 1, prefix: "shop_", main: true},
 	{name: "two connections, tables with an upper case prefix", maxConns: 2, prefix: "Shop_"},
 	{name: "three connections", maxConns: 3},
 	{name: "a handle of four methods", bare: true},
@@ -37,14 +38,14 @@ var sessionsOfMySQLs = []session{
 	{name: "lax", params: map[string]string{"sql_mode": "''"}},
 	{name: "TRADITIONAL, ANSI_QUOTES, PIPES_AS_CONCAT", params: map[string]string{"sql_mode": "'TRADITIONAL,ANSI_QUOTES,PIPES_AS_CONCAT,IGNORE_SPACE,ONLY_FULL_GROUP_BY'"}},
 	{name: "ORACLE", only: "MariaDB", params: map[string]string{"sql_mode": "'ORACLE'"}},
-	{name: "autocommit off, arguments interpolated", params: map[string]string{"autocommit": "0", "interpolateParams": "true"}},
+	{name: "autocommit off, arguments interpolated", params: map[string]string{"autocommit": "0", "interpolateParams": "true"}, main: true},
 	{name: "autocommit off, SERIALIZABLE, two connections", maxConns: 2, params: map[string]string{"autocommit": "0", isolation: "'SERIALIZABLE'"}},
 	{name: "READ COMMITTED", params: map[string]string{isolation: "'READ-COMMITTED'"}},
 	{name: "SERIALIZABLE", params: map[string]string{isolation: "'SERIALIZABLE'"}},
 	{name: "snapshot isolation", only: "MariaDB", params: map[string]string{"innodb_snapshot_isolation": "ON"}},
 	{name: "REPEATABLE READ, messages in German", params: map[string]string{isolation: "'REPEATABLE-READ'", "lc_messages": "'de_DE'"}},
 	{name: "spring in Berlin", clocks: clocks{"Europe/Berlin", spring}, params: map[string]string{"clientFoundRows": "true"}},
-	{name: "autumn in Berlin", clocks: clocks{"Europe/Berlin", autumn}, params: map[string]string{"clientFoundRows": "true"}},
+	{name: "autumn in Berlin", clocks: clocks{"Europe/Berlin", autumn}, params: map[string]string{"clientFoundRows": "true"}, main: true},
 	{name: "spring in New York", clocks: clocks{"America/New_York", spring}},
 	{name: "autumn in New York", clocks: clocks{"America/New_York", autumn}},
 }
@@ -55,17 +56,18 @@ var sessionsOfPostgreSQL = []session{
 	{name: "pgx, SERIALIZABLE", params: map[string]string{"default_transaction_isolation": "serializable"}},
 	{name: "pgx, descriptions cached, backslashes escape", params: map[string]string{"default_query_exec_mode": "cache_describe", "standard_conforming_strings": "off"}},
 	{name: "pgx, never described", params: map[string]string{"default_query_exec_mode": "exec"}},
-	{name: "pgx, simple protocol", params: map[string]string{"default_query_exec_mode": "simple_protocol"}},
+	{name: "pgx, simple protocol", params: map[string]string{"default_query_exec_mode": "simple_protocol"}, main: true},
 	{name: "pq, binary parameters, SERIALIZABLE", driver: "postgres", params: map[string]string{"binary_parameters": "yes", "default_transaction_isolation": "serializable"}},
 	{name: "pq, backslashes escape, zone -08:00", driver: "postgres", params: map[string]string{"standard_conforming_strings": "off", "TimeZone": "Etc/GMT+8"}},
 	{name: "pgx, messages in German", params: map[string]string{"lc_messages": "de_DE.UTF-8"}},
 	{name: "pgx, spring in Berlin", clocks: clocks{"Europe/Berlin", spring}},
 	{name: "pgx, autumn in Berlin", clocks: clocks{"Europe/Berlin", autumn}},
 	{name: "pq, spring in New York", driver: "postgres", clocks: clocks{"America/New_York", spring}},
-	{name: "pq, autumn in New York", driver: "postgres", clocks: clocks{"America/New_York", autumn}},
+	{name: "pq, autumn in New York", driver: "postgres", clocks: clocks{"America/New_York", autumn}, main: true},
 }
 
 func TestTheLibraryWorksHoweverSessionsAreSetUp(t *testing.T) {
+	t.Parallel()
 	eachSession(t, play)
 }
 
@@ -81,6 +83,9 @@ func eachSession(t *testing.T, test func(*testing.T, *stage)) {
 	} {
 		for _, s := range on.sessions {
 			t.Run(s.name, func(t *testing.T) {
+				if testing.Short() && !s.main {
+					t.Skip("left out: one of many sessions; make test-all has all of them")
+				}
 				t.Parallel()
 				on.each(t, func(t *testing.T, d dbtest.Database) {
 					if s.only != "" && s.only != d.Name {
@@ -94,6 +99,7 @@ func eachSession(t *testing.T, test func(*testing.T, *stage)) {
 }
 
 func TestWhereNothingCommitsByItselfAHandleMustBeginTransactions(t *testing.T) {
+	t.Parallel()
 	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		db := fourMethods{dbtest.Open(t, d.Driver, withParams(d.DSN, map[string]string{"autocommit": "0"}))}

@@ -17,7 +17,7 @@ import (
 
 // The simulator is worth as much as its tables are like the real ones: here both get the same statements.
 func TestTheSimulatorsTablesDoWhatTheDatabaseDoes(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const statements = 1500
 		seed := uint64(time.Now().UnixNano())

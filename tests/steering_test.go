@@ -53,6 +53,7 @@ func get(t *testing.T, jobs *queue_job.Jobs, db *sql.DB, id uint64) *queue_job.J
 func inAnHour() queue_job.AddOption { return queue_job.After(time.Hour) }
 
 func TestACancelledJobDoesNotRun(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		byID := addOne(t, jobs, d.DB).Id
@@ -84,6 +85,7 @@ func TestACancelledJobDoesNotRun(t *testing.T) {
 }
 
 func TestACancellationInATransactionHoldsIfItCommits(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		id := addOne(t, jobs, d.DB, queue_job.WithKey("k"), inAnHour()).Id
@@ -106,6 +108,7 @@ func TestACancellationInATransactionHoldsIfItCommits(t *testing.T) {
 
 // A waiting row may be in a runner's memory as it was before.
 func TestARescheduledJobRunsAtItsNewTime(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		var ran runs
@@ -138,6 +141,7 @@ func TestARescheduledJobRunsAtItsNewTime(t *testing.T) {
 }
 
 func TestAJobWhoseParametersWereChangedRunsWithTheNewOnes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		var ran runs
@@ -165,6 +169,7 @@ func TestAJobWhoseParametersWereChangedRunsWithTheNewOnes(t *testing.T) {
 }
 
 func TestAJobInFlightIsNeitherChangedNorRescheduled(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		hold, running := make(chan struct{}), make(chan struct{}, 2)
@@ -200,6 +205,7 @@ func TestAJobInFlightIsNeitherChangedNorRescheduled(t *testing.T) {
 }
 
 func TestAFailedOrCancelledJobIsRetriedFromTheStart(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		var ran runs
@@ -238,6 +244,7 @@ func TestAFailedOrCancelledJobIsRetriedFromTheStart(t *testing.T) {
 }
 
 func TestAJobWhoseKeyIsTakenIsNotRetried(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		whilePending := queue_job.UniqueKey("k", queue_job.UniqueWhilePending)
@@ -265,6 +272,7 @@ func TestAJobWhoseKeyIsTakenIsNotRetried(t *testing.T) {
 }
 
 func TestAllFailedJobsOfATimeAreRetriedInChunks(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		add(t, d.DB, 2600, 0)
@@ -292,6 +300,7 @@ func TestAllFailedJobsOfATimeAreRetriedInChunks(t *testing.T) {
 }
 
 func TestAJobIsReadAsItStands(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		before := time.Now().Add(-time.Second)
@@ -320,6 +329,7 @@ func TestAJobIsReadAsItStands(t *testing.T) {
 }
 
 func TestJobsAreListedInPagesBothWays(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		addType(t, d.DB, 1, 25, 0)
@@ -383,6 +393,7 @@ func TestJobsAreListedInPagesBothWays(t *testing.T) {
 }
 
 func TestJobsAreCountedByTypeAndStatusAndPausedTypesShow(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		addType(t, d.DB, 1, 20, 0)
@@ -436,6 +447,7 @@ func TestJobsAreCountedByTypeAndStatusAndPausedTypesShow(t *testing.T) {
 
 // Jobs are changed while a runner marks and settles them: each runs, or is cancelled, and none twice.
 func TestJobsAreSteeredWhileTheyRun(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const n = 600
 		jobs := open(t, d.DB)
@@ -492,6 +504,7 @@ func TestJobsAreSteeredWhileTheyRun(t *testing.T) {
 
 // It waits in the runner's memory, behind others.
 func TestAJobThatBecomesUrgentOvertakesThoseBeforeIt(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		var ran runs

@@ -16,6 +16,7 @@ import (
 
 func TestStopDrainsUndoesAndHandsOverAtOnce(t *testing.T) {
 	long(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const jobs = 3000
 		config := func(ran *runs) queue_job.Config {
@@ -61,6 +62,7 @@ func TestStopDrainsUndoesAndHandsOverAtOnce(t *testing.T) {
 }
 
 func TestStopCancelsHandlersWhenItsTimeIsUpAndTheirJobsRunAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		bestOfThree(t, func() error { // when its time is up, Stop waits for two seconds more
 			execute(t, d.DB, "DELETE FROM async_job_tab")
@@ -92,6 +94,7 @@ func TestStopCancelsHandlersWhenItsTimeIsUpAndTheirJobsRunAgain(t *testing.T) {
 
 // That of signal.NotifyContext is over when a main function comes to its deferred Stop.
 func TestStopWithAContextThatIsOverLetsHandlersEnd(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -126,6 +129,7 @@ func TestStopWithAContextThatIsOverLetsHandlersEnd(t *testing.T) {
 }
 
 func TestStopSaysWhoStillRuns(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		began, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		r := newRunner(t, d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error {
@@ -154,6 +158,7 @@ func TestStopSaysWhoStillRuns(t *testing.T) {
 }
 
 func TestStopIsSafeTwiceAndBeforeStart(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		r := newRunner(t, d.DB, queue_job.Config{HandleJobFunc: (&runs{}).handler})
 		stop(t, r)

@@ -84,7 +84,7 @@ func (s *successor) passTurn(t *testing.T, d dbtest.Database) {
 }
 
 func TestASuccessorStartsNoJobThatItsPredecessorHasPutOff(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		_, s := succeed(t, d, queue_job.Config{}, func(*queue_job.Job) error { return queue_job.Snooze(time.Hour) })
 		s.passTurn(t, d)
@@ -98,7 +98,7 @@ func TestASuccessorStartsNoJobThatItsPredecessorHasPutOff(t *testing.T) {
 }
 
 func TestATakeoverMakesNoRetryMoreAndGivesEachRunANumberOfItsOwn(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		holder, s := succeed(t, d, queue_job.Config{NeedRetry: true, MaxRetries: 1, WaitTime: 10 * time.Millisecond}, func(job *queue_job.Job) error {
 			return fmt.Errorf("run %d", job.Attempt)
@@ -129,7 +129,7 @@ func TestATakeoverMakesNoRetryMoreAndGivesEachRunANumberOfItsOwn(t *testing.T) {
 
 // The predecessor may also run an earlier version of this library, which unmarks rows without a trace.
 func TestAJobThatItsPredecessorDidNotStartIsNotLost(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		add(t, d.DB, 2, 0)
 		execute(t, d.DB, "UPDATE async_job_tab SET term = 7, attempts = 1")
@@ -161,7 +161,7 @@ func TestAJobThatItsPredecessorDidNotStartIsNotLost(t *testing.T) {
 
 // The job was lost twice before. Its holder is not dead, and comes back in the last moment.
 func TestNothingIsSaidToHaveFailedThatItsPredecessorPutsOff(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		add(t, d.DB, 1, 0)
 		execute(t, d.DB, "UPDATE async_job_tab SET term = 7, attempts = 3, lost = 2")
@@ -196,7 +196,7 @@ func TestNothingIsSaidToHaveFailedThatItsPredecessorPutsOff(t *testing.T) {
 }
 
 func TestTheLogNamesTheProcessThatDied(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		w := startWorker(t, d, workerSettings{Types: []int32{1}, Capacity: 1, HandlerMS: int(patience.Milliseconds())})
 		add(t, d.DB, 1, 0)
@@ -223,7 +223,7 @@ func TestTheLogNamesTheProcessThatDied(t *testing.T) {
 }
 
 func TestLeasesAndTheLogNameTheServiceOfTheirType(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		fail := func(context.Context, *queue_job.Job) error { return errors.New("no luck") }
 		start(t, d.DB,

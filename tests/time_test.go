@@ -153,6 +153,7 @@ func TestIDsMayJump(t *testing.T) {
 }
 
 func TestIDsMayBeginAnew(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
@@ -173,7 +174,7 @@ func TestIDsMayBeginAnew(t *testing.T) {
 
 func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
 	long(t)
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		ago := func(days float64) int64 { return time.Now().Add(-time.Duration(days * float64(24*time.Hour))).Unix() }
 		row := func(status string, start, created int64) string {

@@ -16,7 +16,7 @@ import (
 
 func TestWorkThatNobodyWillDoIsSaidAndCounted(t *testing.T) {
 	long(t)
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		now := time.Now()
 		old, soon, ancient := now.Add(-time.Hour).Unix(), now.Add(time.Hour).Unix(), now.AddDate(0, 0, -30).Unix()
@@ -95,7 +95,6 @@ func TestWorkThatNobodyWillDoIsSaidAndCounted(t *testing.T) {
 }
 
 func TestLookingForWorkThatNobodyDoesPassesFinishedRowsBy(t *testing.T) {
-	besideOthers(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const few, many = 1000, 256_000
 		const columns = "params, job_type, job_status, start_time, create_time, update_time"

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -39,6 +40,7 @@ func queueBehind(t *testing.T, d dbtest.Database, first time.Duration, jobs int)
 const isMarked = "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term <> 0"
 
 func TestWhatWaitsBehindLongRunsIsNotInFlight(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		ran, goOn := queueBehind(t, d, 400*time.Millisecond, 4)
 		jobs := open(t, d.DB)
@@ -66,6 +68,7 @@ func TestWhatWaitsBehindLongRunsIsNotInFlight(t *testing.T) {
 
 // The first run is short, so that rows are marked ahead of the worker, and the second turns out to be long.
 func TestAJobThatIsCancelledBehindALongRunNeverStarts(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		for _, first := range []time.Duration{5 * time.Millisecond, 400 * time.Millisecond} {
 			t.Run(first.String(), func(t *testing.T) {
@@ -89,7 +92,7 @@ func TestAJobThatIsCancelledBehindALongRunNeverStarts(t *testing.T) {
 }
 
 func TestWhatWaitsForItsBatchToFillCanBeChangedAndCancelled(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const wait = 2 * time.Second
 		var ran runs
@@ -135,7 +138,7 @@ func restart(d dbtest.Database) error {
 }
 
 func TestWhatWaitsIsNotLostWithTheProcess(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const jobs, ended = 22, 2
 		w := startWorker(t, d, workerSettings{Types: []int32{1}, Capacity: 1, HandlerMS: 1000})
@@ -166,7 +169,7 @@ func TestWhatWaitsIsNotLostWithTheProcess(t *testing.T) {
 // A job fails when it was lost three times, so it must not be lost again while it waits for others that are slow. The runs
 // before were short, so other rows would be marked ahead of the workers.
 func TestAJobThatWasLostIsInFlightOnlyWhileItRuns(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const quick, workers, lost = 20, 2, 8
 		var ran runs
@@ -200,7 +203,7 @@ func TestAJobThatWasLostIsInFlightOnlyWhileItRuns(t *testing.T) {
 
 // Business code holds the rows, and the mark waits for them, while the type is paused.
 func TestAPauseHoldsForJobsWhoseRowsWereLocked(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // on SQLite, nobody pauses a type while another one writes
 		migrate(t, d)
 		const jobs = 1000
@@ -239,6 +242,47 @@ func TestAPauseHoldsForJobsWhoseRowsWereLocked(t *testing.T) {
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost <> 0"); n != 0 {
 			t.Errorf("%d rows do not say one run, none lost", n)
+		}
+	})
+}
+
+// Rows are marked before their time, as many as the workers seem to start at once. These turn out to be slow.
+func TestWhatWaitsBehindSlowRunsCanBeChangedAndIsNotLostWithTheProcess(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const workers, n = 5, 300
+		const inFlight = "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND term <> 0"
+		jobs := open(t, d.DB)
+		var ran runs
+		release := make(chan struct{})
+		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: workers, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			<-release
+			return ran.handler(ctx, job)
+		}})
+		due := time.Now().Add(3 * time.Second).Truncate(time.Second)
+		add(t, d.DB, n, uint32(due.Unix()))
+		var waiting int64
+		awaitWithin(t, 10*time.Second*slack, func() string { return "most stay marked" }, func() bool {
+			if time.Now().Before(due.Add(2*time.Second)) || number(t, d.DB, inFlight) >= workers+20 { // a few are ahead of the workers
+				return false
+			}
+			waiting = number(t, d.DB, "SELECT MAX(id) FROM async_job_tab WHERE term = 0")
+			set, err := jobs.SetParams(t.Context(), d.DB, queue_job.ID(uint64(waiting)), "changed")
+			if err != nil && !errors.Is(err, queue_job.ErrInFlight) { // marked just now: another one will do
+				t.Fatal(err)
+			}
+			return set == 1
+		})
+		close(release)
+		awaitNumber(t, d.DB, n, succeeded)
+		if list := ran.all(); len(list) != n {
+			t.Errorf("%d runs of %d jobs", len(list), n)
+		}
+		if params := ran.of(uint64(waiting))[0].job.JobParams; params != `"changed"` {
+			t.Errorf("job %d ran with %s", waiting, params)
+		}
+		if extra := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost <> 0"); extra != 0 {
+			t.Errorf("%d jobs seem to have run more than once", extra)
 		}
 	})
 }

@@ -43,12 +43,16 @@ var (
 // variable names one. A server that is left out shows as a skip; with PQ_TEST_ALL=1, as a failure.
 func Each(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	EachEmpty(t, func(t *testing.T, d Database) {
+	EachEmpty(t, migrated(test))
+}
+
+func migrated(test func(*testing.T, Database)) func(*testing.T, Database) {
+	return func(t *testing.T, d Database) {
 		if err := schema.Migrate(t.Context(), d.DB); err != nil {
 			t.Fatal(err)
 		}
 		test(t, d)
-	})
+	}
 }
 
 // EachInTurn is Each, one database after the other: for tests that measure what the whole process shares.
@@ -72,11 +76,22 @@ func parallel(t *testing.T) {
 // EachEmpty is Each without the tables.
 func EachEmpty(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
+	onSQLite(t, test)
+	Servers(t, test)
+}
+
+// SQLite is Each without the servers.
+func SQLite(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
+	onSQLite(t, migrated(test))
+}
+
+func onSQLite(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		parallel(t)
 		test(t, sqlite(t))
 	})
-	Servers(t, test)
 }
 
 // Servers is EachEmpty without SQLite: for what only a server does.

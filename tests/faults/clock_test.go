@@ -14,7 +14,7 @@ import (
 
 func TestAWallClockThatIsSetMakesNoJobEarlyOrLate(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out of the short run: the worker needs a standard library of its own, whose clock can be stepped, and to build that takes a minute")
+		t.Skip("left out: the worker needs a standard library of its own, whose clock can be stepped, and that takes a minute to build; make faults runs it")
 	}
 	binary := buildStepped(t) // it loads the machine, so nothing else runs meanwhile
 	t.Parallel()

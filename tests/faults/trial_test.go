@@ -60,7 +60,7 @@ func eachServer(t *testing.T, test func(x *trial)) {
 }
 
 // onlyMainFaults is why the short run leaves PostgreSQL out of most tests: that keeps it short.
-const onlyMainFaults = "the short run shows PostgreSQL the main faults only"
+const onlyMainFaults = "the short run shows PostgreSQL the main faults only; make faults has all"
 
 // eachServerInShortToo is for the main faults.
 func eachServerInShortToo(t *testing.T, test func(x *trial)) {
