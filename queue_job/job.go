@@ -1,4 +1,3 @@
-// Package queue_job says what a job is: its configuration, its life as a status, and how it is added.
 package queue_job
 
 import (
