@@ -1,12 +1,16 @@
 // Package persistent_queue runs asynchronous jobs out of a database table.
 //
-// Business code inserts a row into async_job_tab, in its own transaction. A Runner in every instance of the application
-// works the configured job types; for each type, the instance that holds the type's lease loads due rows, runs them on
-// a worker pool and writes what came of them. When an instance dies, another takes its leases over.
+// Business code inserts a row into async_job_tab, in its own transaction, by [queue_job.Jobs.Add] or by plain SQL. A
+// [Runner] in every instance of the application works the job types that it has a [queue_job.Config] for. For each type,
+// the instance that holds the type's lease loads due rows, runs them on a worker pool and writes their outcomes. When an
+// instance dies, another takes its leases over.
+//
+// [Init] starts a Runner in one call; [New], [Runner.Start], [Runner.Stop] and [Runner.Run] are its steps. Package
+// queue_job has the rest: how a type is configured, how jobs are added, and what can be done with them.
 //
 // Delivery is at least once: a job runs again if its process dies, or is cut off, while running it. Recording is exactly
-// once: of two runs, only the one whose lease is current can write the outcome. Effects are exactly once only if they
-// happen in the database transaction that completes the job: see queue_job.Job.CompleteTx.
+// once: of two runs, only the run whose lease is current can write the outcome. Effects are exactly once only if they
+// happen in the database transaction that completes the job: see [queue_job.Job.CompleteTx].
 package persistent_queue
 
 import (
@@ -23,12 +27,14 @@ import (
 	"github.com/create-info/persistent-queue/schema"
 )
 
-// Init checks the configurations, starts a Runner for them and returns it. It panics if a configuration cannot work, or
-// if the tables are out of date and the database refuses to change them. A database that does not answer within ten
-// seconds is no reason: Init logs it and goes on trying in the background, so the host application comes up.
+// Init checks the configurations, starts a [Runner] for them and returns it. It panics if [New] refuses the
+// configurations, or if the tables are out of date and Init may not change them: the database refuses that, or
+// [WithoutMigration] was given. If the start fails for another reason, for example because the database does not answer
+// within ten seconds, Init logs that and tries again every two seconds in the background, so the host application comes
+// up.
 //
-// Keep the Runner to Stop it when the application ends; an application that just ends costs the jobs that were running
-// a second run.
+// Keep the Runner to [Runner.Stop] it when the application ends. If an application just ends, the jobs that were running
+// run a second time.
 func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner {
 	const patience = 10 * time.Second
 	r, err := New(configs, log, opts...)
@@ -48,8 +54,8 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 	return r
 }
 
-// New checks the configurations and returns a Runner that is not started. No two may name the same job type. A nil log
-// writes to slog.Default().
+// New checks the configurations and returns a [Runner] that is not started. There must be at least one, and no two with
+// the same job type; [queue_job.Config.Validate] says what else is refused. A nil log writes to slog.Default().
 func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner, error) {
 	if log == nil {
 		log = logger.QueueLog{}
@@ -81,22 +87,23 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 	return r, nil
 }
 
-// Option changes what a Runner does beside its configurations.
+// Option changes what a [Runner] does, beside its configurations.
 type Option func(*Runner)
 
-// WithoutMigration keeps Start from creating or changing tables: for shops whose DBAs run the DDL. Start then only
-// checks them; if something is missing, its error says what, and the SQL to run.
+// WithoutMigration keeps [Runner.Start] from creating or changing tables: for shops whose DBAs run the DDL. Start then
+// only checks the tables. If something is missing, the error is a [*schema.OutdatedError], which says what, and the SQL
+// to run.
 func WithoutMigration() Option {
 	return func(r *Runner) { r.withoutMigration = true }
 }
 
-// WithMiddleware wraps the handlers of all types, outside of what queue_job.Config.Middleware says for one. The first is
-// the outermost. A HandleBatchFunc is not wrapped.
+// WithMiddleware wraps the handlers of all types, outside of a type's own [queue_job.Config.Middleware]. The first one
+// is the outermost. A HandleBatchFunc is not wrapped. [New] refuses a nil.
 func WithMiddleware(middleware ...queue_job.Middleware) Option {
 	return func(r *Runner) { r.middleware = append(r.middleware, middleware...) }
 }
 
-// Runner runs the jobs of the configured types in this process.
+// Runner runs the jobs of the configured types in this process. [Init] and [New] make one.
 type Runner struct {
 	configs          []queue_job.Config
 	log              logger.Logger
@@ -107,20 +114,24 @@ type Runner struct {
 	engine   *engine.Engine // nil: not running
 
 	mu       sync.Mutex
-	giveUps  map[int]context.CancelCauseFunc // end what is trying to start
+	giveUps  map[int]context.CancelCauseFunc // each ends a start that is being tried
 	nextID   int
-	starting sync.WaitGroup // the trying in the background
+	starting sync.WaitGroup // the tries in the background
 }
 
 var (
-	// ErrRunning is what Start returns when the Runner runs already.
+	// ErrRunning is the error of [Runner.Start] if the Runner runs already.
 	ErrRunning = errors.New("runner is running")
-	// ErrStopped is the cause in the context of a handler that Stop no longer waits for, and of a Start that Stop ended.
+	// ErrStopped is the cause in a context that [Runner.Stop] ended: of a handler that Stop no longer waits for, or of a
+	// [Runner.Start] that was still trying.
 	ErrStopped = engine.ErrStopped
 )
 
 // Start brings the tables up to date and starts working. It returns once the pollers run. The context covers the start
-// only; to end what was started, call Stop. A stopped Runner can be started again.
+// only; to end what was started, call [Runner.Stop]. A stopped Runner can be started again.
+//
+// The error is [ErrRunning] if the Runner runs already, and a [*schema.OutdatedError] if the tables lack something that
+// Start may not add.
 func (r *Runner) Start(ctx context.Context) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -159,7 +170,7 @@ func (r *Runner) mayGiveUp(ctx context.Context) (_ context.Context, done func())
 	}
 }
 
-// startLater goes on trying to start, until it succeeds or Stop is called.
+// startLater tries to start again and again, until that succeeds or Stop is called.
 func (r *Runner) startLater(err error) {
 	const tryEvery, patience = 2 * time.Second, 10 * time.Second
 	trying, done := r.mayGiveUp(context.Background())
@@ -184,14 +195,14 @@ func (r *Runner) startLater(err error) {
 // grace is how long a clean stop may take: within the 30 seconds that Kubernetes gives by default.
 const grace = 25 * time.Second
 
-// Stop ends the Runner. It starts no more jobs, waits for those that run, writes their outcomes and hands the leases
-// over, which lets another instance go on within a second. When ctx ends before all have come to their end, it ends the
-// handlers' contexts and gives those that heed it two seconds; if some still run then, the error says how many, and
-// their jobs will run again. Stop is safe twice, and before Start.
+// Stop ends the Runner. It starts no more jobs, waits for the jobs that run, writes their outcomes and hands the leases
+// over, so another instance goes on within a second. If ctx ends before that is done, Stop ends the handlers' contexts,
+// with [ErrStopped] as the cause, and gives the handlers that heed it two seconds. If some still run then, the error
+// says how many; their jobs will run again. Stop may be called twice, and before [Runner.Start].
 //
-// A ctx that is over when Stop is called, as that of signal.NotifyContext is after the signal, says that it is time to
-// stop, and not how long that may take: then Stop waits up to 25 seconds, as Run does. To have handlers end at once, pass
-// a context with a timeout of a millisecond.
+// If ctx is over when Stop is called, as the context of signal.NotifyContext is after the signal, it says that it is
+// time to stop, and not how long that may take. Stop then waits up to 25 seconds, as [Runner.Run] does. To have handlers
+// end at once, pass a context with a timeout of a millisecond.
 func (r *Runner) Stop(ctx context.Context) error {
 	if ctx.Err() != nil {
 		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
@@ -215,8 +226,9 @@ func (r *Runner) Stop(ctx context.Context) error {
 	return running.Stop(ctx)
 }
 
-// Run starts the Runner, waits until ctx ends, and stops it with a grace period of 25 seconds: within the 30 that
-// Kubernetes gives by default. It returns nil after a clean stop. For main functions, with signal.NotifyContext.
+// Run starts the Runner, waits until ctx ends, and stops it with a grace period of 25 seconds, which is within the 30
+// that Kubernetes gives by default. It returns nil after a clean stop. It is for main functions, with
+// signal.NotifyContext.
 func (r *Runner) Run(ctx context.Context) error {
 	if err := r.Start(ctx); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // Parse reads a schedule whose times are in UTC, or in the zone that a leading CRON_TZ= or TZ= names.
 func Parse(spec string) (*Schedule, error) { return ParseIn(spec, time.UTC) }
 
-// MustParse is Parse for texts that stand in the program; it panics if they are wrong.
+// MustParse is [Parse] for texts that stand in the program. It panics if the text is wrong.
 func MustParse(spec string) *Schedule {
 	s, err := Parse(spec)
 	if err != nil {
@@ -22,8 +22,8 @@ func MustParse(spec string) *Schedule {
 	return s
 }
 
-// ParseIn reads a schedule whose times are in the zone, unless the text itself names one. All instances must use the same
-// zone; time.Local is the host's. An image without zone data (scratch) needs an import of time/tzdata.
+// ParseIn reads a schedule whose times are in the zone, unless the text itself names one. All instances must use the
+// same zone; time.Local is the host's. An image without zone data (scratch) needs an import of time/tzdata.
 func ParseIn(spec string, zone *time.Location) (*Schedule, error) {
 	bad := func(err error) (*Schedule, error) { return nil, fmt.Errorf("cron %q: %w", spec, err) }
 	fields := strings.Fields(spec)
@@ -93,7 +93,7 @@ func every(spec string, fields []string) (*Schedule, error) {
 	return &Schedule{text: "@every " + step.String(), step: int64(step / time.Second)}, nil
 }
 
-// Schedule is a schedule that was read. It never changes and may be used from many goroutines.
+// Schedule is a schedule that [Parse] or [ParseIn] has read. It never changes and may be used from many goroutines.
 type Schedule struct {
 	text    string
 	step    int64 // seconds; 0: five fields
@@ -102,11 +102,11 @@ type Schedule struct {
 	byHours bool            // it names hours
 }
 
-// String is the schedule as Parse reads it, with its zone. Two that are equal have the same times.
+// String is the schedule as [Parse] reads it, with its zone. Two schedules with equal texts have the same times.
 func (s *Schedule) String() string { return s.text }
 
-// Next returns the first time after the given one, in whole seconds, in UTC. It depends on nothing else. The zero time:
-// there is none within the next years.
+// Next returns the first time after the given one, in whole seconds and in UTC. It depends on nothing else. The zero
+// time means that there is none within the next years.
 func (s *Schedule) Next(after time.Time) time.Time {
 	from := after.Unix()
 	var next int64
@@ -118,8 +118,8 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return time.Unix(next, 0).UTC()
 }
 
-// next goes through the stretches of time in which the zone's clocks are not set. In each, local time is a constant away
-// from UTC, so the parser is asked in UTC for what the local clocks show.
+// next goes through the stretches of time between two settings of the zone's clocks. In each, local time is a constant
+// away from UTC, so the parser is asked in UTC for what the local clocks show.
 func (s *Schedule) next(after int64) int64 {
 	const stretchesMost = 100 // some fifty years; the parser gives up long before
 	for range stretchesMost {
@@ -145,10 +145,10 @@ func (s *Schedule) next(after int64) int64 {
 	return never
 }
 
-// never stands for a time that there is not.
+// never stands for a time that does not exist.
 const never = math.MinInt64
 
-// local is the next time behind one, both as local clocks show them.
+// local is the first time after the given one, both as local clocks show them.
 func (s *Schedule) local(after int64) int64 {
 	next := s.times.Next(time.Unix(after, 0).UTC())
 	if next.IsZero() {

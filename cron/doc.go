@@ -1,4 +1,5 @@
-// Package cron makes a queue_job.Schedule of a text: five fields like those of a crontab, or a word.
+// Package cron makes a schedule of a text: five fields like those of a crontab, or a word. [Parse] returns it, for
+// [github.com/create-info/persistent-queue/queue_job.Config.Schedule].
 //
 //	30 4 * * *            at half past four, each day
 //	*/15 8-18 * * MON-FRI every quarter of an hour from 8:00 to 18:45, on working days
@@ -6,27 +7,30 @@
 //	@every 90s            at each multiple of 90 s since the beginning of 1970
 //	CRON_TZ=Europe/Berlin 30 4 * * *
 //
-// The fields are minute (0-59), hour (0-23), day of the month (1-31), month (1-12 or JAN-DEC) and day of the week (0-7 or
-// SUN-SAT; 0 and 7 are Sunday), each with *, lists (1,2), ranges (1-5) and steps (*/15, 10-40/5). When both days are
-// limited, a time counts if either fits, like in a crontab.
+// The fields are minute (0-59), hour (0-23), day of the month (1-31), month (1-12 or JAN-DEC) and day of the week (0-7
+// or SUN-SAT; 0 and 7 are Sunday), each with *, lists (1,2), ranges (1-5) and steps (*/15, 10-40/5). If both day fields
+// are limited, a time counts if either fits, like in a crontab.
 //
-// The times are those of a time zone, UTC unless something else is said, on every instance, however its host is set up.
-// "@every" goes by no zone: "@every 24h" is at midnight UTC. Since its times are fixed, no restart puts them off.
+// The times are those of a time zone, which is UTC unless the text or [ParseIn] names another. They are the same on
+// every instance, however its host is set up. "@every" goes by no zone: "@every 24h" is at midnight UTC. Since its times
+// are fixed, no restart puts them off.
 //
 // # Summer time
 //
-// A schedule that names hours runs once for each of them, like with cron of Debian and ISC. If the clocks are set
-// forward over a time, it runs in the moment in which they are: with "30 2 * * *" in Berlin, in the night of the change at
-// 03:00, and once, however many of its times were passed over. If they are set back and a time comes twice, it runs the first time.
+// A schedule that names hours runs once for each of them, as with the cron of Debian and ISC. If the clocks are set
+// forward over a time, the schedule runs at the moment of the change: "30 2 * * *" in Berlin runs at 03:00 in that
+// night. It runs once then, however many of its times were passed over. If the clocks are set back and a time comes
+// twice, it runs the first time.
 //
-// A schedule whose hour field begins with * goes by the time that passes: it runs in both of the hours that look alike,
-// and does not make up for one that there was not. With "*/15 * * * *", all runs are 15 minutes apart in any night.
+// A schedule whose hour field begins with * goes by the time that passes. It runs in both of the hours that look alike,
+// and does not make up for an hour that was skipped. With "*/15 * * * *", all runs are 15 minutes apart in any night.
 //
 // # The parser
 //
-// The fields are read by github.com/netresearch/go-cron, the maintained fork of robfig/cron, which has had no release
-// since January 2020: it needs no other module, has the MIT licence, and turns a text into bit sets once. Of the others,
-// github.com/adhocore/gronx reads the text again for each time that it is asked for, and had its last two mistakes with
-// summer time mended in 2026; github.com/hashicorp/cronexpr takes five to seven fields without saying which it took.
-// Here the parser is asked in UTC only, where no clock is set; what summer time does is decided in this package.
+// The fields are read by github.com/netresearch/go-cron, the maintained fork of robfig/cron, which itself has had no
+// release since January 2020. The fork needs no other module, has the MIT licence, and turns a text into bit sets once.
+// Of the others, github.com/adhocore/gronx reads the text again for each time that it is asked for, and had its last two
+// mistakes with summer time mended in 2026; github.com/hashicorp/cronexpr takes five to seven fields without saying
+// which it took. Here the parser is asked in UTC only, where no clock is set; what summer time does is decided in this
+// package.
 package cron

@@ -5,20 +5,20 @@ import (
 	"log/slog"
 )
 
-// Handler puts the attributes of the context (service, job_id, job_type, attempt, term) on every record that is logged with
-// it, at the top level, and hands the record on. With it, slog.InfoContext(ctx, ...) says in a job's handler which job it is
-// about:
+// Handler puts the attributes of the context (service, job_id, job_type, attempt, term; in a batch service, job_type,
+// jobs, term) on every record that is logged with it, at the top level, and hands the record on. With it,
+// slog.InfoContext(ctx, ...) in a job's handler says which job it is about:
 //
 //	slog.SetDefault(slog.New(logger.Handler(slog.NewJSONHandler(os.Stderr, nil))))
 //
-// Records of other contexts pass as they are, and those of a QueueLog, which has put the attributes on them already. The
-// attributes are made when a record is written, so runs that log nothing pay nothing.
+// Records of other contexts pass as they are. So do the records of a [QueueLog], which has put the attributes on them
+// already. The attributes are made when a record is written, so runs that log nothing pay nothing.
 func Handler(next slog.Handler) slog.Handler { return &handler{outside: next, next: next} }
 
 type handler struct {
 	next slog.Handler // with all groups and attributes
 
-	// The handler before the first group, and what was done to it since: the attributes belong outside of the groups.
+	// The handler before the first group, and what was done to it since, because the attributes belong outside the groups.
 	outside slog.Handler
 	inside  []func(slog.Handler) slog.Handler
 }
@@ -58,7 +58,7 @@ func (h *handler) with(inside bool, step func(slog.Handler) slog.Handler) slog.H
 	return &handler{outside: h.outside, next: step(h.next), inside: append(h.inside[:len(h.inside):len(h.inside)], step)}
 }
 
-// written is the context of a record that bears the context's attributes already.
+// written is the context of a record that has the context's attributes already.
 type written struct{ context.Context }
 
 type writtenKey struct{}

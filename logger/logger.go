@@ -1,9 +1,11 @@
-// Package logger is how the library speaks to its host: five methods that any logging library can fill, and QueueLog,
-// which fills them with log/slog.
+// Package logger is how the library speaks to its host: a [Logger] has five methods that any logging library can fill,
+// and [QueueLog] fills them with log/slog.
 //
-// What a message is about (service, job id, type, attempt, term) travels in the context as slog attributes, so a
-// message stays one plain sentence. QueueLog writes them; a Logger of your own reads them with Attrs. Handler puts them on
-// what your job handlers log with log/slog. The library logs no job parameters, for they hold personal data; an error that is logged may quote some.
+// What a message is about (service, job id, type, attempt, term) travels in the context as slog attributes, so a message
+// stays one plain sentence. QueueLog writes the attributes; a Logger of your own reads them with [Attrs]. [Handler] puts
+// them on what your job handlers log with log/slog.
+//
+// The library logs no job parameters, for they hold personal data; an error that is logged may quote some.
 package logger
 
 import (
@@ -14,9 +16,9 @@ import (
 
 // Logger is what the library needs of a log. Its methods are called from many goroutines at once.
 type Logger interface {
-	// GetNewContext returns the context that a handler's context takes its values from: the place for a trace id.
-	// It is called for each run (once for a batch), and again for each message about a run that did not succeed, so an id
-	// that is made here is not the same in both. Its deadline and cancellation are ignored.
+	// GetNewContext returns the context that a handler's context takes its values from: the place for a trace id. It is
+	// called for each run (once for a batch), and again for each message about a run that did not succeed, so an id that is
+	// made here is not the same in both. The deadline and the cancellation of the context are ignored.
 	GetNewContext(serviceName string) context.Context
 	Info(ctx context.Context, msg string)
 	Warn(ctx context.Context, msg string)
@@ -29,12 +31,12 @@ type QueueLog struct {
 	Slog *slog.Logger
 }
 
-// GetNewContext returns a context that bears the service's name as an attribute.
+// GetNewContext returns a context that has the service's name as an attribute.
 func (q QueueLog) GetNewContext(serviceName string) context.Context {
 	return &serviceContext{context.Background(), [1]slog.Attr{slog.String("service", serviceName)}}
 }
 
-// serviceContext is With for one attribute, in one piece: every run of a job has one.
+// serviceContext is [With] for one attribute, in one piece, because every run of a job has one.
 type serviceContext struct {
 	context.Context
 	attrs [1]slog.Attr
@@ -65,13 +67,13 @@ func (q QueueLog) write(ctx context.Context, level slog.Level, msg string) {
 
 type attrsKey struct{}
 
-// With returns a context that bears the attributes beside those it already has.
+// With returns a context that has the attributes beside those it already has. [Attrs] returns them all.
 func With(ctx context.Context, attrs ...slog.Attr) context.Context {
 	return context.WithValue(ctx, attrsKey{}, append(slices.Clip(Attrs(ctx)), attrs...))
 }
 
-// WithLater is With for a context of which mostly nobody reads the attributes: those of the group that about is, asked for
-// each time.
+// WithLater is [With] for a context whose attributes are mostly not read: it takes them from the group that about
+// returns, and asks for that each time they are read.
 func WithLater(ctx context.Context, about slog.LogValuer) context.Context {
 	return &laterContext{ctx, about}
 }
@@ -88,8 +90,8 @@ func (c *laterContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Attrs returns the attributes that With has put on the context, oldest first. Read it in a Logger of your own to
-// learn which job a message is about.
+// Attrs returns the attributes that [With] and [WithLater] have put on the context, the oldest first. Read them in a
+// [Logger] of your own to learn which job a message is about.
 func Attrs(ctx context.Context) []slog.Attr {
 	attrs, _ := ctx.Value(attrsKey{}).([]slog.Attr)
 	return attrs

@@ -17,49 +17,53 @@ import (
 const (
 	// ParamsMax is how many characters the column params holds.
 	ParamsMax = 4096
-	// KeyMax is how many characters a business key has at most.
+	// KeyMax is how many characters a business key may have.
 	KeyMax = 128
 )
 
-// AddModelJob is a job to be added. The first three fields are all that most jobs need; AddOptions set the others.
+// AddModelJob is a job to be added, with [Jobs.Add] for example. The first three fields are all that most jobs need. The
+// others can also be set by an [AddOption].
 type AddModelJob struct {
+	// JobType is the column job_type. It says which [Config] runs the job.
 	JobType int32
-	// JobParams is stored as JSON, in at most ParamsMax characters; nil is stored as null. Text that is JSON already is
-	// passed as json.RawMessage.
+	// JobParams is stored as JSON, in at most [ParamsMax] characters; nil is stored as null. If you have JSON already, pass
+	// it as a json.RawMessage.
 	JobParams any
-	// StartTime is when the job falls due, in unix seconds. 0: at once.
+	// StartTime is when the job falls due, in unix seconds. Default 0: at once.
 	StartTime uint32
 
-	// Delay, if StartTime is 0, is how long after it was added the job falls due, by the database's clock and up to its
-	// next whole second. At most ten years. Default 0: at once.
+	// Delay is the time from adding the job until it falls due, by the database's clock and rounded up to that clock's next
+	// whole second. At most ten years, and only if StartTime is 0. Default 0: at once.
 	Delay time.Duration
-	// Key is the job's business key, an order number for example: jobs are found, cancelled and changed by it. At most
-	// KeyMax characters, without white space at either end. Default: none.
+	// Key is the job's business key, an order number for example. Jobs are found, cancelled and changed by it, see [Key].
+	// At most [KeyMax] characters, without white space at either end. Default: none.
 	Key string
-	// Unique says whether another job of the type may have the same key. Default NotUnique: it may.
+	// Unique says whether another job of the type may have the same key. Default [NotUnique]: it may.
 	Unique Uniqueness
-	// Priority is which jobs of the type go first. Default PriorityNormal.
+	// Priority says which jobs of the type go first. Default [PriorityNormal].
 	Priority Priority
-	// MaxRetries, if it is not nil, is how many times this job is retried, instead of Config.MaxRetries; Unlimited: for ever.
+	// MaxRetries, if not nil, is how many times this job is retried, whatever [Config.MaxRetries] and [Config.NeedRetry]
+	// say. [Unlimited] sets no limit. Default nil: the Config decides.
 	MaxRetries *int
 
 	err error // why an option could not be applied
 }
 
-// Uniqueness says when a job is a duplicate of another one that was added with a uniqueness, and has its type and its key.
-// Then it is not added. What counts is the uniqueness with which the later one is added.
+// Uniqueness says when a job is a duplicate, and so is not added. It can only be a duplicate of a job of the same type
+// and key that was added with a uniqueness too. If the two were added with different ones, that of the later job counts.
 type Uniqueness int8
 
 const (
-	// NotUnique jobs are added in any case. They are no obstacle to unique ones either.
+	// NotUnique: the job is added in any case. It does not keep unique jobs from being added either.
 	NotUnique Uniqueness = iota
-	// UniqueWhilePending: a duplicate while the other one is neither done, failed nor cancelled.
+	// UniqueWhilePending: the job is a duplicate while the other job is pending, which means neither done, failed nor
+	// cancelled.
 	UniqueWhilePending
-	// UniqueForever: a duplicate as long as the other one's row exists, in whatever state.
+	// UniqueForever: the job is a duplicate as long as the other job's row exists, in whatever state.
 	UniqueForever
 )
 
-// AddOption changes a job that is to be added. Options are applied in their order, by Definition.New and AddModelJob.With.
+// AddOption changes a job that is to be added. [Definition.New] and [AddModelJob.With] apply options in their order.
 type AddOption func(*AddModelJob)
 
 // With returns the job with the options applied.
@@ -70,8 +74,9 @@ func (j AddModelJob) With(options ...AddOption) AddModelJob {
 	return j
 }
 
-// At has the job fall due at a time, or up to a second later. A time that has passed means at once, unless it passed so
-// long ago that a runner that starts leaves the job alone (Config.FirstPullDay).
+// At makes the job fall due at a time, or up to a second later. A time that has passed means at once. But a Runner that
+// starts later leaves the job alone if the time lies more than [Config.FirstPullDay] days before that start. A time
+// after 2106 is an error when the job is added.
 func At(t time.Time) AddOption {
 	return func(j *AddModelJob) {
 		start, err := unixSecond(t)
@@ -82,7 +87,7 @@ func At(t time.Time) AddOption {
 	}
 }
 
-// unixSecond is the first whole second that is not before the time; 0 for what is before 1970.
+// unixSecond is the first whole second that is not before the time; for times before 1970 it is 0.
 func unixSecond(t time.Time) (uint32, error) {
 	second := t.Unix()
 	if t.Nanosecond() > 0 {
@@ -94,7 +99,7 @@ func unixSecond(t time.Time) (uint32, error) {
 	return uint32(max(0, second)), nil
 }
 
-// After has the job fall due so long after it was added, see AddModelJob.Delay.
+// After makes the job fall due this long after it was added, see [AddModelJob.Delay].
 func After(d time.Duration) AddOption {
 	return func(j *AddModelJob) { j.StartTime, j.Delay, j.err = 0, d, nil }
 }
@@ -104,29 +109,33 @@ func WithKey(key string) AddOption {
 	return func(j *AddModelJob) { j.Key, j.Unique = key, NotUnique }
 }
 
-// UniqueKey gives the job a business key that no other unique job of its type has: it is not added if there is one.
+// UniqueKey gives the job a business key that no other unique job of its type has. If there is such a job, this one is
+// not added; [Uniqueness] says how long the other one counts.
 func UniqueKey(key string, unique Uniqueness) AddOption {
 	return func(j *AddModelJob) { j.Key, j.Unique = key, unique }
 }
 
-// WithPriority sets which jobs of the type go first.
+// WithPriority sets the job's [Priority]: which jobs of the type go first.
 func WithPriority(p Priority) AddOption {
 	return func(j *AddModelJob) { j.Priority = p }
 }
 
-// WithMaxRetries sets how many times the job is retried, whatever its type's Config says; Unlimited: for ever.
+// WithMaxRetries sets how many times the job is retried, whatever the [Config] of its type says. [Unlimited] sets no
+// limit.
 func WithMaxRetries(n int) AddOption {
 	return func(j *AddModelJob) { j.MaxRetries = &n }
 }
 
 // Add adds a job through a handle that leads to the database, and returns the job's id. Inside a transaction, the job
 // exists if and only if the transaction commits: use that to tie a job to the business change that asks for it.
-// In sessions that run with autocommit off, what goes through a *sql.DB is committed, and a *sql.Conn is yours to commit.
 //
-// Nothing tells a pool from a transaction for certain, so Add takes both. What is added through a pool inside of a
-// transaction's code is committed at once, and stays when the transaction rolls back: see Executor for what to pass.
+// Nothing tells a pool from a transaction for certain, so Add takes both. If code inside a transaction adds a job
+// through the pool, the job is committed at once, and stays when the transaction rolls back: [Executor] says what to
+// pass. If sessions run with autocommit off, Add commits what goes through a *sql.DB; on a *sql.Conn, committing is up
+// to you.
 //
-// For a duplicate by its unique key, the id is that of the job that is there; AddUnique tells the two apart.
+// If the job is a duplicate by its unique key, the id is that of the job that is there; [Jobs.AddUnique] tells the two
+// cases apart. [ErrParamsTooLong], [ErrBadKey] and [ErrNoTables] are among the causes of an error.
 func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64, err error) {
 	st, err := j.through(ex)
 	if err != nil {
@@ -136,19 +145,21 @@ func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64
 	return added.Id, err
 }
 
-// Added is what came of adding a job.
+// Added is the result of adding a job.
 type Added struct {
-	// Id is the job's id, or that of the job that was there before.
+	// Id is the id of the added job, or of the job that was there before.
 	Id uint64
 	// Existed: a job with the same unique key was there, and none was added.
 	Existed bool
 }
 
-// AddUnique is Add for a job with a unique key, and for no other; it also tells whether the job was there already. That is
-// no error, and the caller's transaction goes on. Of several that add the same key at a time, one adds it: the others wait
-// until its transaction is over. As always where transactions wait for each other, the database may end one of them as a
-// deadlock: yours is then yours to repeat; through a *sql.DB, where the statement is all there is to undo, that is done for
-// you.
+// AddUnique adds a job that has a unique key, see [UniqueKey], and also reports whether the job was there already. That
+// is no error, and the caller's transaction goes on. A job that is not unique is refused: add it with [Jobs.Add].
+//
+// If several callers add the same key at the same time, one of them adds the job, and the others wait until its
+// transaction is over. As always when transactions wait for each other, the database may end one of them as a deadlock.
+// If that is your transaction, repeat it. Through a *sql.DB there is only the statement to repeat, and AddUnique does
+// that for you.
 func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Added, error) {
 	st, err := j.through(ex)
 	if err != nil {
@@ -166,8 +177,8 @@ func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Add
 
 var errNotUnique = errors.New("AddUnique was called with a job that is not unique; give it a key and a uniqueness with the option UniqueKey, or call Add")
 
-// AddAsyncJob adds a job in a statement of its own, to the tables without a prefix, committed when it returns. To add one
-// inside a transaction, use Jobs.Add.
+// AddAsyncJob adds a job in a statement of its own, to the tables without a prefix. The job is committed when
+// AddAsyncJob returns. To add a job inside a transaction, use [Jobs.Add].
 func AddAsyncJob(session DB, modelJob AddModelJob) error {
 	ctx := context.Background()
 	st, err := remembered.open(ctx, session)
@@ -210,7 +221,7 @@ func addRow(ctx context.Context, st *store.Store, job *AddModelJob, row *store.N
 	return added, err
 }
 
-// newRow is the row of a job, or why it cannot be one.
+// newRow returns the row of a job, or the reason why there can be none.
 func newRow(job *AddModelJob) (row store.NewJob, err error) {
 	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Unique: job.Unique != NotUnique, Priority: int32(job.Priority), MaxRetries: store.NotSet}
 	if job.MaxRetries != nil {
@@ -249,7 +260,8 @@ func checkAdd(job *AddModelJob) error {
 	return checkKey(job.Key)
 }
 
-// ErrBadKey is the cause when a business key is not one that every database would keep, and find again, as it is.
+// ErrBadKey is the cause of an error if a business key is empty where one is needed, or if some database would not keep
+// it, and find it again, as it is.
 var ErrBadKey = errors.New("bad business key")
 
 func checkKey(key string) error {
@@ -266,7 +278,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// ErrParamsTooLong is the cause when a job's parameters do not fit the column. They are never cut.
+// ErrParamsTooLong is the cause of an error if a job's parameters do not fit the column. They are never cut.
 var ErrParamsTooLong = errors.New("job parameters too long")
 
 func encode(params any) (string, error) {

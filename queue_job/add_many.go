@@ -8,12 +8,13 @@ import (
 	"github.com/create-info/persistent-queue/internal/wake"
 )
 
-// AddMany adds jobs in few statements, of up to a thousand jobs and a megabyte each, and returns what came of each, in the
-// order of the jobs. Jobs with a unique key take a statement each, or a few.
+// AddMany adds jobs in few statements, of up to a thousand jobs and a megabyte each, and returns the result for each
+// job, in the order of the jobs. Each job with a unique key takes a statement of its own, or a few.
 //
-// Pass a transaction to have all of them or none. Through a *sql.DB each statement is committed by itself; after an error,
-// the result has the jobs at the beginning of the list that were added before. A job that cannot be added whatever the
-// database says, because its parameters are too long for example, is found before the first statement is sent.
+// Pass a transaction to have all of them or none. Through a *sql.DB, each statement is committed by itself; after an
+// error, the result has the jobs at the beginning of the list that were added before it. If a job can be added under no
+// circumstances, because its parameters are too long for example, AddMany finds that before it sends the first
+// statement.
 func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]Added, error) {
 	st, err := j.through(ex)
 	if err != nil {
@@ -35,7 +36,7 @@ func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]
 	return added, nil
 }
 
-// addRows adds the jobs in their order: a run of jobs that are not unique together, a unique one by itself.
+// addRows adds the jobs in their order: consecutive jobs that are not unique together, each unique job by itself.
 func addRows(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []store.NewJob) ([]Added, error) {
 	added := make([]Added, 0, len(jobs))
 	for len(added) < len(rows) {

@@ -2,12 +2,12 @@ package queue_job
 
 import "fmt"
 
-// BatchErrors is what a HandleBatchFunc returns to tell its jobs apart: the error of each job, at the job's place in the
-// list that the handler got, and nil for one that went well. It needs one place for each job: with fewer or more, nobody
-// knows which is whose, and each job ends with an error that says so.
+// BatchErrors is what a [Config.HandleBatchFunc] returns to tell its jobs apart. It holds the error of each job, at the
+// job's index in the list that the handler got, and nil for a job that went well. It needs as many entries as there are
+// jobs: with fewer or more, nobody knows which is whose, and each job ends with an error that says so.
 type BatchErrors []error
 
-// Error says how many of the jobs ended with an error, and the first of these.
+// Error says how many of the jobs ended with an error, and which error was the first.
 func (b BatchErrors) Error() string {
 	n := 0
 	var first error
@@ -25,5 +25,5 @@ func (b BatchErrors) Error() string {
 	return fmt.Sprintf("%d of %d jobs ended with an error; the first: %v", n, len(b), first)
 }
 
-// Unwrap lets errors.Is and errors.As look at each.
+// Unwrap lets errors.Is and errors.As look at each error.
 func (b BatchErrors) Unwrap() []error { return b }

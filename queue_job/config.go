@@ -11,27 +11,29 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// Config says how the jobs of one type are run. Zero values mean the defaults.
+// Config says how the jobs of one type are run. The zero value of a field means its default.
 type Config struct {
-	// ServiceName appears in logs. That of the first configuration on a database is the readable part of locked_by in
-	// shedlock_tab, and of instance in the log table, for all of its types. Required.
+	// ServiceName appears in logs and, with host and process, in locked_by of shedlock_tab and in instance of the log
+	// table. Log messages about a database as a whole carry the ServiceName of the database's first configuration.
+	// Required.
 	ServiceName string
 	// JobType is the column job_type of the rows that this configuration is for. Each type has one configuration.
 	JobType int32
-	// NeedRetry lets a failed run be followed by another. Without it, the first failure is final.
+	// NeedRetry allows retries: a failed run may be followed by another. Without it, the first failure is final.
 	NeedRetry bool
 	// MaxRetries is how many times a job is retried: it runs at most MaxRetries + 1 times. Runs that end with
-	// JobStatusContinue and runs whose process died do not count. Unlimited: for ever. A job that was added with a number
-	// of retries of its own is retried that often, whatever NeedRetry and MaxRetries say.
+	// [JobStatusContinue] and runs whose process died do not count. [Unlimited] sets no limit. A job that was added with
+	// its own number of retries ([AddModelJob.MaxRetries]) is retried that often, whatever NeedRetry and MaxRetries say.
+	// Default 0.
 	MaxRetries int
 	// WaitTime is the wait before a retry and before a continuation, at most ten years. Default 0: at once.
 	WaitTime time.Duration
-	// RetryTiming is the wait before a retry, in place of WaitTime: Waits and Exponential make one, or write your own.
-	// Default: none.
+	// RetryTiming sets the wait before a retry, in place of WaitTime. [Waits] and [Exponential] make one, or write your
+	// own. Default: none.
 	RetryTiming RetryTiming
-	// Timeout is how long a run may take: then the handler's context ends with ErrTimeout as its cause. A handler that
-	// returns an error afterwards has failed, and is retried as usual; one that succeeds all the same has succeeded.
-	// Default 0: no limit.
+	// Timeout is how long a run may take. Then the handler's context ends with [ErrTimeout] as its cause. If the handler
+	// returns an error afterwards, the run has failed, and is retried as usual; if it succeeds all the same, the run has
+	// succeeded. Default 0: no limit.
 	Timeout time.Duration
 
 	// WorkerPoolCapacity is how many jobs of this type run at the same time, over all instances. Default 100.
@@ -39,86 +41,95 @@ type Config struct {
 	// WorkerExpirySecond is after how many idle seconds a worker goroutine ends. Default 60.
 	WorkerExpirySecond int
 
-	// RatePerSecond is how many jobs of this type start in a second, over all instances. Jobs that are due sooner wait; other
-	// types are not touched. In no second do more start than RatePerSecond + RateBurst, not even while one instance takes over
-	// from another. May be a fraction: 0.1 starts one in ten seconds. Default 0: without limit.
+	// RatePerSecond is how many jobs of this type start in a second, over all instances. Jobs that are due sooner wait;
+	// other types are not affected. In no second do more jobs start than RatePerSecond + RateBurst, not even while one
+	// instance takes over from another. It may be a fraction: 0.1 starts one job in ten seconds. From 0.0001 to 1,000,000.
+	// Default 0: no limit.
 	RatePerSecond float64
-	// RateBurst is how many jobs may start at once after a while in which fewer started than RatePerSecond allows. Default:
-	// what the rate allows in a tenth of a second, and at least 1 or BatchSize.
+	// RateBurst is how many jobs may start at once after a time in which fewer started than RatePerSecond allows. Default:
+	// what the rate allows in a tenth of a second, but at least 1, and at least BatchSize.
 	RateBurst int
-	// MaxPerKey is how many jobs with the same key run at the same time, over all instances: 1 keeps the jobs of a customer,
-	// or of an account, from getting into each other's way. Jobs of other keys do not wait for them; jobs without a key are
-	// not limited. Default 0: without limit.
+	// MaxPerKey is how many jobs with the same key run at the same time, over all instances. Set it to 1 to keep the jobs
+	// of one customer, or of one account, out of each other's way. Jobs with other keys do not wait for them, and jobs
+	// without a key are not limited. Default 0: no limit.
 	MaxPerKey int
-	// OrderedByKey runs the jobs with the same key one after the other, in the order of their ids. One that is to run again
-	// (a retry, a continuation), or is due later, holds back the later ones of its key, also while another instance takes
-	// over; one that succeeded, failed or was cancelled lets them go. Priorities count between keys, not within one. A job
-	// whose transaction commits after a later one has started cannot be waited for: to have an order, add the jobs of a key
-	// in transactions that follow each other.
+	// OrderedByKey runs the jobs with the same key one after the other, in the order of their ids. If a job is to run again
+	// (a retry, a continuation), or is due later, it holds back the later jobs of its key, also while another instance
+	// takes over. When it has succeeded, failed or been cancelled, it lets them go. Priorities count between keys, not
+	// within one.
+	//
+	// A job whose transaction commits after a later job has started cannot be waited for. To have an order, add the jobs of
+	// a key in transactions that follow each other.
 	OrderedByKey bool
 
-	// Db is the database that holds the tables. Configurations may name different ones. Required.
+	// Db is the database that holds the tables. Configurations may name different databases. Required.
 	Db DB
 
 	// TablePrefix stands before the names of the tables: "shop_" for shop_async_job_tab, or "jobs." for a schema of
-	// PostgreSQL or another database of MySQL. Who adds jobs opens them WithTablePrefix. Default: none.
+	// PostgreSQL or another database of MySQL. Code that adds jobs opens them with [WithTablePrefix]. At most 40
+	// characters. Default: none.
 	TablePrefix string
 
-	// FirstPullDay is how old work may be at start: what fell due more than this many days before the runner started is
-	// left alone. How many jobs that are is logged as an error, then and once an hour; CountFilter.DueBefore counts them. Jobs
-	// due in the future are never left out. Default 7; -1: no limit.
+	// FirstPullDay is how old work may be at the start: jobs that fell due more than this many days before the Runner
+	// started are left alone. Their number is logged as an error, at the start and once an hour; [CountFilter.DueBefore]
+	// counts them. Jobs that are due in the future are never left out. Default 7; -1: no limit.
 	FirstPullDay int
-	// QueueMaxSize is how many waiting rows are held in memory, those that fall due in the next three seconds among them, so
-	// a queue of a few rows may start a job three seconds late; the rest waits in the table. A backlog of one priority
-	// leaves room for a sixteenth more of each other one. A row takes the length of its parameters, at most 16 kB, and a
-	// little more. Default 50000.
+	// QueueMaxSize is how many waiting rows are kept in memory, including those that fall due within the next three
+	// seconds; the rest wait in the table. Each priority has another sixteenth reserved, so a backlog of one cannot crowd
+	// out the others. With a queue of only a few rows, a job may start three seconds late. A row takes the length of its
+	// parameters, at most 16 kB, and a little more. Default 50000.
 	QueueMaxSize int
 	// LoadLimit is how many rows of a backlog one statement loads. Default 10000.
 	LoadLimit int
 
-	// HandleJobFunc runs a job. Its context ends when the lease of the job type is lost, and when the time given to Stop
-	// is over. A handler that then returns an error, without having set a status, has its job run again, uncounted; one
-	// that goes on may run beside the job's next run. The context also ends, with the cause ErrCancelled, within a second
-	// after the job was cancelled, and with ErrTimeout when Timeout is over. Required,
-	// unless there is a HandleBatchFunc.
+	// HandleJobFunc runs a job. Required, unless there is a HandleBatchFunc.
+	//
+	// Its context ends if the lease of the job type is lost, and if the time given to Stop is over. If the handler then
+	// returns an error that is no [Outcome], and has set no status, the job runs again, and that does not count as a retry.
+	// If the handler goes on, it may run beside the job's next run. The context also ends within a second after the job was
+	// cancelled, with the cause [ErrCancelled], and when Timeout is over, with [ErrTimeout].
 	HandleJobFunc func(ctx context.Context, job *Job) error
 	// HandleBatchFunc runs several jobs in one call, in place of HandleJobFunc: for receivers that take many at a time.
 	// WorkerPoolCapacity then counts calls. What it returns is the outcome of every job in the list: nil, or the error that
-	// each of them ended with; to tell them apart, return BatchErrors. A status that was set on a job wins, as ever.
-	// The jobs of a call share one context: it ends for a cancellation when all of them have been cancelled. What becomes of
-	// one that was cancelled is dropped in any case.
+	// each of them ended with. To tell the jobs apart, return [BatchErrors]. A status that was set on a job wins, as
+	// always.
+	//
+	// The jobs of a call share one context. For a cancellation, it ends when all of them have been cancelled. The outcome
+	// of a cancelled job is dropped in any case.
 	HandleBatchFunc func(ctx context.Context, jobs []*Job) error
-	// BatchSize is how many jobs HandleBatchFunc gets at most. Default 100.
+	// BatchSize is how many jobs HandleBatchFunc gets in one call, at most 1000. Default 100.
 	BatchSize int
-	// BatchWait is how long the first job of a batch waits for others, at most a minute. Default 0: a call gets what is there;
-	// of a backlog, that is a full batch.
+	// BatchWait is how long the first job of a batch waits for others, at most a minute. Default 0: a call gets the jobs
+	// that are there; if there is a backlog, that is a full batch.
 	BatchWait time.Duration
-	// Middleware wraps HandleJobFunc, the first one outermost; there is none for a HandleBatchFunc. What
-	// persistent_queue.WithMiddleware gives to all types lies outside of it. Default: none.
+	// Middleware wraps HandleJobFunc; the first one is the outermost. A HandleBatchFunc has no middleware. The middleware
+	// that [github.com/create-info/persistent-queue.WithMiddleware] gives to all types lies outside of this. Default: none.
 	Middleware []Middleware
-	// OnFinished is called after each run, by the worker that ran it: for metrics, for example. What the run came to is
-	// being written at that time. It has the handler's context, which has not ended here; its panics are logged, and
-	// nothing more. Default: none.
+	// OnFinished is called after each run, by the worker that ran it: for metrics, for example. The outcome is being
+	// written at that time. Its context has the values of the handler's context, and has not ended. Its panics are logged,
+	// and do nothing more. Default: none.
 	OnFinished func(ctx context.Context, job *Job, f Finished)
 
-	// Schedule adds a job of this type for each of its times: one for each, however many instances run. Package cron makes
-	// one of "30 4 * * *". Jobs that are added by other means run beside. Default: none.
+	// Schedule adds a job of this type for each of its times: one for each, however many instances run. Package
+	// [github.com/create-info/persistent-queue/cron] makes a schedule of "30 4 * * *". Jobs that are added by other means
+	// run beside. Default: none.
 	Schedule Schedule
-	// ScheduleParams are the parameters of the jobs that the schedule adds, stored as JSON like AddModelJob.JobParams.
+	// ScheduleParams are the parameters of the jobs that the schedule adds, stored as JSON like [AddModelJob.JobParams].
 	ScheduleParams any
-	// ScheduleCatchUp is how many runs at most are caught up, the latest ones, when times of the schedule have passed while
+	// ScheduleCatchUp is how many runs are caught up at most, the latest ones, if times of the schedule have passed while
 	// no instance ran or the type was paused. At most 1000; default 1; -1: none.
 	ScheduleCatchUp int
 
-	// LockSecond is the length of the job type's lease: how long after the sudden death of an instance another one takes
-	// over. It is renewed three times as often. At least 2; default 10.
+	// LockSecond is the length of the job type's lease, in seconds. If an instance dies suddenly, another takes over within
+	// LockSecond + 1 s. The lease is renewed every third of that length. At least 2, at most a day; default 10.
 	LockSecond uint32
-	// MinLockSecond keeps a lease that was given back from being taken any earlier than this long after it was taken.
-	// Default 0: handed over at once.
+	// MinLockSecond is how many seconds a lease stays taken at least, even if it is given back sooner. At most a day.
+	// Default 0: it is handed over at once.
 	MinLockSecond uint32
 }
 
-// Validate reports the first setting that cannot work, naming the field and the remedy. It asks no database.
+// Validate reports the first setting that cannot work. The error names the field and the remedy. Validate asks no
+// database.
 func (c *Config) Validate() error {
 	bad := func(field, remedy string, args ...any) error {
 		return fmt.Errorf("queue_job.Config.%s (job type %d, service %q): %w", field, c.JobType, c.ServiceName, fmt.Errorf(remedy, args...))

@@ -1,4 +1,3 @@
-// Package queue_job says what a job is: its configuration, its life as a status, and how it is added.
 package queue_job
 
 import (
@@ -6,9 +5,10 @@ import (
 	"fmt"
 )
 
-// DB is the database handle that the library is given: a *sql.DB, anything that embeds one (sqlx), or a wrapper of
-// your own that has these four methods. A handle that also has ExecContext and QueryContext is called with a context,
-// which lets the library give up waiting for a dead connection. Close is never called: the handle stays yours.
+// DB is the database handle that the library is given: a *sql.DB, anything that embeds one (sqlx), or a wrapper of your
+// own that has these four methods. If the handle also has ExecContext and QueryContext, the library calls them with a
+// context, so that the call ends when the library gives up waiting for a dead connection. Close is never called: the
+// handle stays yours.
 type DB interface {
 	Exec(query string, args ...any) (sql.Result, error)
 	Query(query string, args ...any) (*sql.Rows, error)
@@ -20,17 +20,20 @@ type DB interface {
 type JobStatus int32
 
 const (
-	// JobStatusInit: added and not finished. A NULL in the table means the same.
+	// JobStatusInit: the job was added and is not finished. NULL in the table means the same.
 	JobStatusInit JobStatus = iota
 	// JobStatusSuccess is final.
 	JobStatusSuccess
-	// JobStatusFailed is final: out of retries, or given up by the handler.
+	// JobStatusFailed is final: the job is out of retries, its handler gave it up, or its process died for the third time
+	// while running it.
 	JobStatusFailed
-	// JobStatusContinue: runs again after WaitTime. It is not a retry and may go on for ever.
+	// JobStatusContinue: the job runs again after [Config.WaitTime], or after the wait of a [Snooze]. This is not a retry,
+	// and has no limit.
 	JobStatusContinue
-	// JobStatusRetry: failed, and runs again after WaitTime.
+	// JobStatusRetry: the run failed, and the job runs again after [Config.WaitTime], or after the wait that
+	// [Config.RetryTiming] or [RetryAfter] says.
 	JobStatusRetry
-	// JobStatusCancelled is final: taken back before it was done.
+	// JobStatusCancelled is final: the job was taken back before it was done.
 	JobStatusCancelled
 )
 
@@ -44,46 +47,47 @@ func (s JobStatus) String() string {
 
 // Job is one run of a job, as its handler sees it.
 //
-// A handler says what came of the run by setting Status, or by leaving it alone: then a nil error means
-// JobStatusSuccess, an error or a panic JobStatusRetry, and an error that Snooze, RetryAfter, Fail or Cancel made what it
-// asks for. A status that was set wins over the error. A retry of a job type without NeedRetry, or beyond MaxRetries, is
-// JobStatusFailed.
+// A handler says what came of the run by setting Status, or by leaving it alone. If it leaves Status alone, a nil error
+// means [JobStatusSuccess], an error or a panic [JobStatusRetry], and an error made by [Snooze], [RetryAfter], [Fail] or
+// [Cancel] what that function says. A status that was set wins over the error. A retry of a job type without
+// [Config.NeedRetry], or beyond [Config.MaxRetries], is [JobStatusFailed].
 type Job struct {
 	// Id is the row's id in async_job_tab. It stays the same over all runs of the job.
 	Id uint64
-	// Status is JobStatusInit when the handler is called, and the handler's to set.
+	// Status is JobStatusInit when the handler is called. The handler may set it.
 	Status JobStatus
-	// Retries counts the runs that failed before this one, since the job was added or Jobs.Retry had it run again. Runs that
-	// ended with JobStatusContinue do not count.
+	// Retries counts the runs that failed before this one, since the job was added or [Jobs.Retry] made it run again. Runs
+	// that ended with JobStatusContinue do not count.
 	Retries int
 	// Key is the business key that the job was added with; empty: none.
 	Key string
-	// Priority is the one that the job was added with, unless it was changed since.
+	// Priority is the priority that the job was added with, unless it was changed since.
 	Priority Priority
 	// CreateTime is when the job was added, in unix seconds.
 	CreateTime uint32
 	// NextExecuteTime is the unix second in which this run fell due.
 	NextExecuteTime uint32
 	JobType         int32
-	// JobParams is the column params: JSON if AddAsyncJob wrote it, else whatever the INSERT did.
+	// JobParams is the column params: JSON if the job was added by this package, else whatever the INSERT wrote.
 	JobParams string
 	// StartTime is the column start_time: unix seconds, or 0 for a job that was due when it was added.
 	StartTime uint32
-	// Attempt counts the runs of this job, this one included: 1 at first.
+	// Attempt counts the runs of this job, including this one: 1 for the first.
 	Attempt int
-	// Lost counts the runs that nobody heard of again, since the same moment: their process died, or lost its lease for good.
+	// Lost counts the runs that never reported back, since the same moment as Retries: their process died, or lost its
+	// lease for good.
 	Lost int
-	// Term is the number of the lease under which this run was started. It grows with every change of holder, so an
-	// outside system that remembers the largest one it saw can refuse what a stale holder sends.
+	// Term is the number of the lease under which this run was started. It grows with every change of holder, so an outside
+	// system that remembers the largest Term it saw can refuse what a stale holder sends.
 	Term int64
 
 	run       Run   // nil: nobody has started it
 	completed int32 // 1: CompleteTx was called
 }
 
-// IdempotencyKey names the job to outside systems that can tell a repeated request from a new one. It is the same over all
-// runs of the job, and differs from that of every other job, also of one that bears the same id after the table was
-// emptied. Jobs of tables with another prefix, or in another database, may have the same: put a name of yours before it.
+// IdempotencyKey names the job to outside systems that recognise a repeated request. It is the same over all runs of the
+// job, and differs from that of every other job, also of a job that has the same id because the table was emptied. Jobs
+// of tables with another prefix, or in another database, may have the same key: put a name of yours before it.
 func (j *Job) IdempotencyKey() string {
 	return fmt.Sprintf("%d-%d-%d", j.JobType, j.Id, j.CreateTime)
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// Jobs are the jobs in one database: the way in for business code, which adds them. Open it once; it may be used from many
-// goroutines.
+// Jobs is the way for business code to the jobs in one database: it adds them, looks at them and steers them. [Open]
+// makes it; do that once. It may be used from many goroutines.
 type Jobs struct{ store *store.Store }
 
-// Executor is what runs a statement: *sql.DB, *sql.Tx, *sql.Conn and the transactions of sqlx and ent are such. With GORM,
-// pass tx.Statement.ConnPool; tx.DB() leads out of the transaction, and so does the Statement.ConnPool of a *gorm.DB that is
-// not the transaction's. With bun pass tx.Tx, with xorm session.Tx().Tx, the
-// *sql.Tx inside.
+// Executor runs a statement. A *sql.DB, a *sql.Tx, a *sql.Conn and the transactions of sqlx and ent are executors. With
+// GORM, pass tx.Statement.ConnPool of the transaction tx: tx.DB() leads out of the transaction, and so does the
+// Statement.ConnPool of a *gorm.DB that is not the transaction's. With bun, pass tx.Tx, and with xorm session.Tx().Tx:
+// the *sql.Tx inside.
 type Executor interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Open finds out which database the handle leads to; it keeps the handle for nothing else. A database that does not answer
-// within ten seconds is an error. One that lacks the tables is ErrNoTables: open it after the Runner was started, or after
-// schema.Migrate.
+// Open finds out which database the handle leads to, and uses the handle for nothing else. A database that does not
+// answer within ten seconds is an error. If the tables are not there, the cause is [ErrNoTables]: call Open after the
+// Runner was started, or after [github.com/create-info/persistent-queue/schema.Migrate].
 func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	const patience = 10 * time.Second
 	var o openOptions
@@ -41,7 +41,7 @@ func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	defer cancel()
 	st, err := store.Open(ctx, db, o.tablePrefix)
 	if err == nil {
-		// Who may only insert cannot look; the other verbs say what they cannot do.
+		// A user who may only insert cannot look; the other verbs say what they cannot do.
 		if errLook := st.Look(ctx); errors.Is(errLook, ErrNoTables) {
 			err = errLook
 		}
@@ -55,10 +55,10 @@ func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	return &Jobs{st}, nil
 }
 
-// ErrNoTables is the cause when the tables are not there, or lack something.
+// ErrNoTables is the cause of an error if the tables are not there, or lack something.
 var ErrNoTables = store.ErrNoTables
 
-// through is the way to the tables that a verb takes.
+// through returns the tables, reached through the executor of a verb.
 func (j *Jobs) through(ex Executor) (*store.Store, error) {
 	switch {
 	case j == nil || j.store == nil:
@@ -69,7 +69,7 @@ func (j *Jobs) through(ex Executor) (*store.Store, error) {
 	return j.store.Through(ex), nil
 }
 
-// OpenOption changes what Open opens.
+// OpenOption changes what [Open] opens.
 type OpenOption func(*openOptions)
 
 type openOptions struct {
@@ -77,18 +77,18 @@ type openOptions struct {
 	clock       func() time.Time
 }
 
-// WithTablePrefix opens the tables whose names begin with the prefix, like Config.TablePrefix.
+// WithTablePrefix opens the tables whose names begin with the prefix, like [Config.TablePrefix].
 func WithTablePrefix(prefix string) OpenOption {
 	return func(o *openOptions) { o.tablePrefix = prefix }
 }
 
-// WithClock lets the jobs go by another clock than the database's, to whole seconds: for tests. Package queuetest has one
-// that a test moves.
+// WithClock makes the jobs go by another clock than the database's, in whole seconds: for tests. Package
+// [github.com/create-info/persistent-queue/queuetest] has a clock that a test moves.
 func WithClock(now func() time.Time) OpenOption {
 	return func(o *openOptions) { o.clock = now }
 }
 
-// remembered is what is known about handles that were asked lately, so that not every job costs a question more.
+// remembered is what is known about handles that were used lately, so that not every job costs another question.
 var remembered = memory{stores: map[DB]*store.Store{}}
 
 type memory struct {
@@ -96,7 +96,8 @@ type memory struct {
 	stores map[DB]*store.Store
 }
 
-// memoryMax is more handles than an application keeps; one that makes a handle for each job must not fill the memory.
+// memoryMax is more handles than an application keeps. If an application makes a handle for each job, they must not fill
+// the memory.
 const memoryMax = 64
 
 func (m *memory) open(ctx context.Context, db DB) (*store.Store, error) {

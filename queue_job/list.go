@@ -18,25 +18,26 @@ type JobInfo struct {
 	JobType   int32
 	JobParams string
 	Status    JobStatus
-	// Due is when the job falls due, or fell due; if it was due at once, that is when it was added. The table holds whole
-	// seconds: for a job that runs again after a wait, this is the end of the second in which it starts.
+	// Due is when the job falls due, or fell due; for a job that was due at once, that is when it was added. The table
+	// holds whole seconds: if a job runs again after a wait, Due is the end of the second in which it starts.
 	Due     time.Time
 	Created time.Time
 	// Updated is when the row was last written.
 	Updated time.Time
-	// InFlight: a handler has the job; or it had it when its process died, and nobody has taken over yet.
+	// InFlight: a handler has the job, or is about to get it; or that was so when its process died, and no other instance
+	// has taken over yet.
 	InFlight bool
-	// Attempts counts the runs that were started, Retries those that failed and were followed by another, Lost those whose
-	// process died.
+	// Attempts counts the runs that were started, Retries the runs that failed and were followed by another, Lost the runs
+	// whose process died. [Jobs.Retry] sets Retries and Lost back to 0.
 	Attempts, Retries, Lost int
-	// Key is the business key, empty for none. Unique: no other unique job of the type has it.
+	// Key is the business key; empty: none. Unique: no other unique job of the type has this key.
 	Key    string
 	Unique bool
 	// Priority is the job's priority.
 	Priority Priority
-	// MaxRetries is the job's own number of retries, -1 for no limit; nil: as its type's Config says.
+	// MaxRetries is the job's own number of retries, -1 for no limit; nil: as the [Config] of its type says.
 	MaxRetries *int
-	// Progress and Result are what the handler wrote last.
+	// Progress and Result are the texts that the handler wrote last, with [Job.SetProgress] and [Job.SetResult].
 	Progress, Result string
 }
 
@@ -49,10 +50,11 @@ func (i *JobInfo) Pending() bool {
 	return false
 }
 
-// ErrNoJob is the cause when a job that was asked for is not there.
+// ErrNoJob is the cause of an error if a job that was asked for is not there.
 var ErrNoJob = errors.New("no such job")
 
-// Get returns a job; by key, the newest one with it. If there is none, the error is ErrNoJob.
+// Get returns a job. Of several with the same key, and of several ids, it returns the newest. If there is none, the
+// cause of the error is [ErrNoJob].
 func (j *Jobs) Get(ctx context.Context, ex Executor, which Which) (*JobInfo, error) {
 	f := store.Filter{IDs: which.ids, Descending: true}
 	if which.byKey {
@@ -77,23 +79,23 @@ func (j *Jobs) Get(ctx context.Context, ex Executor, which Which) (*JobInfo, err
 	return infoOf(&rows[0]), nil
 }
 
-// Filter says which jobs List returns. Its zero value is for all.
+// Filter says which jobs [Jobs.List] returns. Its zero value is for all jobs.
 type Filter struct {
 	JobTypes []int32
 	Statuses []JobStatus
-	// Key is the business key.
+	// Key is the business key; empty: any, or none.
 	Key string
 
-	// The ranges begin with From, and end before To; both in whole seconds. Zero: no limit.
+	// Each range begins with its From and ends before its To, both in whole seconds. Zero: no limit.
 	CreatedFrom, CreatedTo time.Time
 	UpdatedFrom, UpdatedTo time.Time
 	DueFrom, DueTo         time.Time
 
-	// Jobs come in the order of their ids, or NewestFirst the other way round. To get the next page, set After, or with
-	// NewestFirst Before, to the last id of this one.
+	// Jobs come in the order of their ids, or, with NewestFirst, from the largest id down. To get the next page, set After
+	// (with NewestFirst: Before) to the last id of this page.
 	NewestFirst   bool
 	After, Before uint64
-	// Limit is how many jobs come at most. Default 100; more than 10000 is 10000.
+	// Limit is how many jobs are returned at most. Default 100; more than 10000 means 10000.
 	Limit int
 }
 
@@ -102,8 +104,8 @@ const (
 	listMost    = 10_000
 )
 
-// List returns jobs, a page at a time. By key it reads the rows of the key; otherwise, along the ids, it may read many rows
-// for a filter to which few fit.
+// List returns jobs, a page at a time. With [Filter.Key], it reads the rows of the key. Otherwise it goes along the ids,
+// and may read many rows if few of them match the filter.
 func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo, error) {
 	f := store.Filter{
 		Types: filter.JobTypes, Statuses: numbersOf(filter.Statuses), Key: filter.Key,
@@ -163,39 +165,40 @@ func infoOf(row *store.Listed) *JobInfo {
 	return info
 }
 
-// TypeCounts is how many jobs of a type there are.
+// TypeCounts is how many jobs of a type there are, and whether an instance runs them.
 type TypeCounts struct {
 	JobType int32
 	// ByStatus has no entry for a status that no job has.
 	ByStatus map[JobStatus]int64
-	// Paused is since when the type is paused. Zero: it is not.
+	// Paused is when the type was paused. Zero: it is not paused.
 	Paused time.Time
-	// HeldUntil is until when an instance holds the type's lease, or held it. Zero: none ever has, so no instance runs it.
+	// HeldUntil is until when an instance holds the type's lease, or held it. Zero: no instance ever held it, so none runs
+	// the type.
 	HeldUntil time.Time
-	// Unrun: no instance has held the type's lease in the last 24 hours. Its jobs wait for nobody; what nobody set a JobType
-	// for is of type 0. Runners say so in their log, too.
+	// Unrun: no instance has held the type's lease in the last 24 hours, so nobody runs its jobs. A job that was added
+	// without a JobType has type 0. Runners log such jobs too.
 	Unrun bool
 }
 
-// CountFilter says which jobs Counts counts. Its zero value is for all.
+// CountFilter says which jobs [Jobs.Counts] counts. Its zero value is for all jobs.
 type CountFilter struct {
 	JobTypes []int32
 	Statuses []JobStatus
-	// DueBefore, if it is not zero, leaves out the jobs that fall due at this moment or later. With PendingStatuses, and a
-	// moment that lies Config.FirstPullDay days back, it counts what a runner that starts now leaves alone; with a moment some
-	// minutes back, what should have run. Each row is then read.
+	// DueBefore, if not zero, leaves out the jobs that fall due at this moment or later. With [PendingStatuses], and a
+	// moment [Config.FirstPullDay] days back, it counts the jobs that a Runner that starts now leaves alone; with a moment
+	// some minutes back, the jobs that should have run. Each row is then read.
 	DueBefore time.Time
 }
 
-// PendingStatuses are those of jobs that are neither done, failed nor cancelled.
+// PendingStatuses are the statuses of jobs that are neither done, failed nor cancelled.
 var PendingStatuses = []JobStatus{JobStatusInit, JobStatusContinue, JobStatusRetry}
 
-// Counts returns how many jobs there are, by type and status, in the order of the types. A type that is paused is there
-// even if it has none.
+// Counts returns how many jobs there are, by type and status, in the order of the types. A paused type is in the result
+// even if it has no jobs.
 //
-// It reads an index entry for each job that it counts: a million of them take some tenths of a second. With
-// PendingStatuses it reads no others; to watch how long the queue is, ask for these. On PostgreSQL the index has
-// pending jobs only, so that counting others reads the whole table.
+// Counts reads an index entry for each job that it counts: a million of them take some tenths of a second. With
+// [PendingStatuses] it reads no other entries; use that to watch how long the queue is. On PostgreSQL the index has
+// pending jobs only, so counting others reads the whole table.
 func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]TypeCounts, error) {
 	st, err := j.through(ex)
 	if err != nil {
@@ -253,23 +256,24 @@ func countsOf(rows []store.Counted, paused []store.PausedType, wanted []int32) [
 	return counts
 }
 
-// Attempt is a run of a job that did not succeed.
+// Attempt is a run of a job that did not succeed, from the log table.
 type Attempt struct {
 	// Attempt is the number of the run, 1 for the first.
 	Attempt int
 	// Outcome is retry, failed, cancelled, continue (with an error), or lost.
 	Outcome string
-	// Error is why.
+	// Error says why, in at most 1000 characters.
 	Error string
-	// Started is zero if it is not known.
+	// Started is zero if it is not known. Finished is when the run ended, or when it was noticed that its process had died.
 	Started, Finished time.Time
-	// Instance is the service (that of the runner's first configuration on the database), host and process.
+	// Instance is the service ([Config.ServiceName]), host and process that ran the job. If the run was lost, that is the
+	// process that died; if the job has failed because it was lost too often, it is the process that noticed.
 	Instance string
-	// Term is the lease under which it ran.
+	// Term is the number of the lease under which it ran.
 	Term int64
 }
 
-// Attempts returns what the log table has of a job: its runs that did not succeed, the first one first.
+// Attempts returns what the log table has about a job: its runs that did not succeed, the first one first.
 func (j *Jobs) Attempts(ctx context.Context, ex Executor, id uint64) ([]Attempt, error) {
 	st, err := j.through(ex)
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Handler runs a job.
+// Handler runs a job. [Config.HandleJobFunc] is one.
 type Handler func(ctx context.Context, job *Job) error
 
-// Middleware wraps a handler in another, in the shape that net/http's have: it returns a handler that does something
+// Middleware wraps a handler in another, in the shape of net/http middleware: it returns a handler that does something
 // before it calls next, after it, or instead of it.
 type Middleware func(next Handler) Handler
 
-// Handler returns HandleJobFunc inside its Middleware, of which the first is the outermost: what the runner calls. Call it
-// yourself to test both together.
+// Handler returns HandleJobFunc inside its Middleware, of which the first is the outermost: this is what the Runner
+// calls. Call it yourself to test both together. It is an error if a middleware returns no handler.
 func (c *Config) Handler() (Handler, error) {
 	handler := Handler(c.HandleJobFunc)
 	for i := len(c.Middleware) - 1; i >= 0; i-- {
@@ -25,18 +25,19 @@ func (c *Config) Handler() (Handler, error) {
 	return handler, nil
 }
 
-// Finished is what OnFinished hears of a run.
+// Finished is what [Config.OnFinished] learns about a run.
 type Finished struct {
-	// Status is what the job becomes: success, failed or cancelled for good, continue or retry if it runs again.
+	// Status is what the job becomes: success, failed or cancelled if that is final, continue or retry if the job runs
+	// again.
 	Status JobStatus
 	// Err is what the handler returned, or what it panicked with.
 	Err error
 	// Took is how long the run took.
 	Took time.Duration
-	// Wait is how long the job waits before it runs again; see RunsAgain.
+	// Wait is how long the job waits before it runs again, see [Finished.RunsAgain].
 	Wait time.Duration
-	// Dropped says that nothing is written about this run: the job was cancelled meanwhile, which Status says too, or
-	// another holder has it by now.
+	// Dropped: nothing is written about this run. Either the job was cancelled while it ran, and then Status says so too,
+	// or another holder has it by now.
 	Dropped bool
 }
 

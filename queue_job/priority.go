@@ -2,7 +2,8 @@ package queue_job
 
 import "fmt"
 
-// Priority says which jobs of a type go first. Those of lower ones run meanwhile too, though rarely.
+// Priority says which jobs of a type go first. Jobs of lower priorities run in between, about one for every ten of
+// higher ones. The default is [PriorityNormal].
 type Priority int8
 
 const (

@@ -5,17 +5,19 @@ import (
 	"time"
 )
 
-// Unlimited, as a number of retries, sets no limit.
+// Unlimited, as a number of retries, sets no limit: in [Config.MaxRetries] and [WithMaxRetries].
 const Unlimited = -1
 
-// RetryTiming returns the wait before a job is retried. Retries counts the retries before this one, so it is 0 at first;
-// err is what the handler returned. It may be called from many goroutines at a time. A wait below 0 means 0, one above ten
-// years means ten years, and should the function panic, WaitTime is waited.
+// RetryTiming returns the wait before a job is retried. The argument retries counts the retries before this one, so it
+// is 0 at first; err is what the handler returned. The function may be called from many goroutines at a time. A wait
+// below 0 means 0, and a wait above ten years means ten years. If the function panics, the wait is [Config.WaitTime].
 //
-// Outcomes of jobs that wait equally long are written in one statement: if yours vary by chance, let them do so in steps.
+// Outcomes of jobs that wait equally long are written in one statement. If your waits vary by chance, let them vary in
+// steps.
 type RetryTiming func(retries int, err error) time.Duration
 
-// Waits waits so long before the first retry, the second and so on. The last wait is used for all further ones.
+// Waits returns a timing that takes its waits from a list: the first before the first retry, the second before the
+// second, and so on. The last wait is used for all further retries.
 //
 //	RetryTiming: queue_job.Waits(5*time.Second, 15*time.Second, 30*time.Second, 3*time.Minute, time.Hour, 2*time.Hour)
 func Waits(first time.Duration, others ...time.Duration) RetryTiming {
@@ -25,10 +27,11 @@ func Waits(first time.Duration, others ...time.Duration) RetryTiming {
 	}
 }
 
-// Exponential waits up to first before the first retry, and up to twice as long before each further one, but never more
-// than most. Of that, chance takes away up to a half, so that jobs that failed together do not come back together.
+// Exponential returns a timing that waits up to first before the first retry, and up to twice as long before each
+// further one, but never more than most. Chance takes up to a half off each wait, so that jobs that failed together do
+// not come back together.
 func Exponential(first, most time.Duration) RetryTiming {
-	const steps = 16 // the wait is one of so many: jobs that wait equally long are written together
+	const steps = 16 // different waits: jobs that wait equally long are written together
 	most = max(0, most)
 	first = min(max(0, first), most)
 	return func(retries int, _ error) time.Duration {

@@ -19,37 +19,42 @@ const (
 )
 
 var (
-	// ErrNotOurs is what a run is told that wants to write something about its job when the job is not its own any more:
-	// another instance has taken it over, or it was cancelled. What the run does from here on is in vain.
+	// ErrNotOurs is the cause of an error if a run writes something about its job ([Job.SetProgress], [Job.SetResult],
+	// [Job.CompleteTx]), but the job is not its own any more: another instance has taken it over, or it was cancelled.
+	// Whatever the run does from here on is in vain.
 	ErrNotOurs = errors.New("the job is not this run's any more")
-	// ErrCancelled is the cause in a handler's context when its job was cancelled, or finished by other means. Whatever
-	// the handler returns is dropped.
+	// ErrCancelled is the cause in a handler's context if its job was cancelled, or finished by other means. Whatever the
+	// handler returns is dropped.
 	ErrCancelled = errors.New("job cancelled")
-	// ErrTextTooLong is the cause when a progress or a result does not fit its column. They are never cut.
+	// ErrTextTooLong is the cause of an error if a progress or a result does not fit its column. They are never cut.
 	ErrTextTooLong = errors.New("text too long")
-	// errNoRunner is for jobs that somebody made to test a handler.
+	// errNoRunner is for jobs that a test made, to call a handler with them.
 	errNoRunner = errors.New("no runner has started this job, so there is no row to write to")
 )
 
-// Run is what a job's run writes through; its methods carry the contracts.
+// Run is what a job writes through while it runs. Runners provide it; handlers and other callers have no use for it. The
+// contracts stand at the methods of the store that implements it.
 type Run interface {
 	SetProgress(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
 	SetResult(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
 	FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error)
 }
 
-// Through gives the job its way to the table: who runs jobs calls it before the handler. Handlers have no use for it.
+// Through gives the job its way to the table. The Runner calls it before it calls the handler; handlers have no use for
+// it.
 func (j *Job) Through(run Run) { j.run = run }
 
-// SetProgress stores how far the run is, in at most ProgressMax characters, for Jobs.Get to read. It is one statement of
-// its own, so call it now and then, not all the time. The text of an earlier run stays until it is written over.
+// SetProgress stores how far the run is, in at most [ProgressMax] characters, for [Jobs.Get] to read. Each call is a
+// statement of its own, so call it now and then, not all the time. The text of an earlier run stays until it is
+// overwritten. The cause of an error is [ErrTextTooLong] if the text does not fit, and [ErrNotOurs] if the job is not
+// this run's any more.
 func (j *Job) SetProgress(ctx context.Context, text string) error {
 	return j.set(ctx, "progress", text, ProgressMax, Run.SetProgress)
 }
 
-// SetResult stores what the job has brought about, in at most ResultMax characters, for Jobs.Get to read. It is one
-// statement of its own, which has taken effect when it returns. With CompleteTx, call it before the transaction begins:
-// afterwards it would wait for that transaction.
+// SetResult stores what the job has brought about, in at most [ResultMax] characters, for [Jobs.Get] to read. It is a
+// statement of its own, which has taken effect when SetResult returns; its errors are those of [Job.SetProgress]. If you
+// use [Job.CompleteTx], call SetResult before the transaction begins: afterwards it would wait for that transaction.
 func (j *Job) SetResult(ctx context.Context, text string) error {
 	return j.set(ctx, "result", text, ResultMax, Run.SetResult)
 }
@@ -74,17 +79,18 @@ func ours(ours bool, err error) error {
 	return err
 }
 
-// CompleteTx marks the job as succeeded, in the handler's own transaction: what the transaction does to the same database
-// and the success of the job happen together or not at all. So its effects happen exactly once, however many runs the job
-// has. Call it once in the transaction, at any place before the commit.
+// CompleteTx marks the job as succeeded, in the handler's own transaction. What the transaction does to the same
+// database and the success of the job then happen together or not at all. So these effects happen exactly once, however
+// many runs the job has. Call CompleteTx once in the transaction, at any place before the commit.
 //
-// When the job is not this run's any more, the error is ErrNotOurs: roll back, for another run does the work. After any
-// other error, roll back too; you may begin again with a new transaction. When the handler returns, the runner looks
-// whether the job is done. If the transaction was not committed, the run has failed, also if the handler returned nil.
+// If the job is not this run's any more, the cause of the error is [ErrNotOurs]: roll back, for another run does the
+// work, or the job was cancelled. After any other error, roll back too; you may begin again with a new transaction. When
+// the handler returns, the Runner looks whether the job is done. If the transaction was not committed, the run has
+// failed, even if the handler returned nil.
 //
-// Pass what Jobs.Add takes for a transaction: a *sql.Tx, or what has Commit and Rollback as that has. Anything else is
-// refused, for what it executes is committed by itself; a pool by whatever name is such (a *sql.DB, a bun.DB, and GORM's
-// Statement.ConnPool outside of a transaction). A *sql.Conn is taken: begin on it first.
+// Pass a transaction, as to [Jobs.Add]: a *sql.Tx, or a value that has Commit and Rollback like it. Anything else is
+// refused, because each statement through it is committed by itself. That is so for every pool, whatever its name: a
+// *sql.DB, a bun.DB, and GORM's Statement.ConnPool outside of a transaction. A *sql.Conn is accepted: begin on it first.
 func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
 	err := checkTx(tx)
 	switch {
@@ -101,8 +107,9 @@ func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
 	return nil
 }
 
-// checkTx reports why a success that is written through the handle would not be part of a transaction of its own. That
-// nothing says so but its methods is the trouble: a pool may have a transaction's ExecContext and lack what a *sql.DB has.
+// checkTx reports why a success that is written through the handle would not be part of a transaction of its own. Only
+// the handle's methods tell, and not for certain: a pool may have a transaction's ExecContext and lack what a *sql.DB
+// has.
 func checkTx(tx Executor) error {
 	if store.NoHandle(tx) {
 		return errors.New("the transaction is nil; pass the one that the handler began")
@@ -125,5 +132,5 @@ func checkTx(tx Executor) error {
 	return fmt.Errorf("%T is no transaction: it has no Commit and Rollback, so what it executes is committed by itself; pass the transaction of the handler, with GORM tx.Statement.ConnPool inside of db.Transaction", tx)
 }
 
-// Completed reports whether CompleteTx was called, whatever came of it.
+// Completed reports whether [Job.CompleteTx] was called, whatever came of it.
 func (j *Job) Completed() bool { return atomic.LoadInt32(&j.completed) != 0 }

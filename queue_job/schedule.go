@@ -5,27 +5,29 @@ import (
 	"time"
 )
 
-// Schedule says at which times jobs are to run, to the second. Package cron of the module
-// github.com/create-info/persistent-queue/cron makes one of a text like "30 4 * * *"; the schedules of other libraries
-// mostly have this method too.
+// Schedule says at which times jobs are to run, to the second. Package [github.com/create-info/persistent-queue/cron], a
+// module of its own, makes one of a text like "30 4 * * *". The schedules of other libraries mostly have this method
+// too.
 //
-// For each time one job is added, a little before it is due; its StartTime is the time. All instances must agree on the
+// For each time one job is added, a little before it is due; the time is its StartTime. All instances must agree on the
 // times, so Next must depend on nothing but the time that it is given. The job's key is "cron-" and the unix seconds of
 // its time, unique within its type for as long as the row exists.
 //
-// The first instance that ever runs with a schedule begins with the first time after that moment. When no instance ran
-// for a while, or the type was paused, Config.ScheduleCatchUp says how many of the times that have passed are caught up.
-// A schedule that has a String method is known by what that returns: when that has changed, the times of the new
-// schedule begin with that moment, and none is caught up. A job that was added already for a time of the old one, at most
-// two seconds ahead, stays.
+// When an instance runs with a schedule for the first time ever, the times begin after that moment. If no instance ran
+// for a while, or the type was paused, [Config.ScheduleCatchUp] says how many of the times that have passed are caught
+// up.
 //
-// Nothing keeps a run from overlapping with the one before; use Config.WorkerPoolCapacity 1 for that.
+// If a schedule has a String method, it is recognised by the text that this returns, up to 255 characters. When the text
+// has changed, the times of the new schedule begin with that moment, and none is caught up. A job that was added already
+// for a time of the old schedule, at most two seconds ahead, stays.
+//
+// Nothing keeps a run from overlapping with the one before. To prevent that, set [Config.WorkerPoolCapacity] to 1.
 type Schedule interface {
-	// Next returns the first time after the given one; the zero time when there is none.
+	// Next returns the first time after the given one, or the zero time if there is none.
 	Next(after time.Time) time.Time
 }
 
-// ScheduledParams are the parameters of the jobs that the schedule adds, as they are stored.
+// ScheduledParams returns the parameters of the jobs that the schedule adds, as they are stored.
 func (c *Config) ScheduledParams() (string, error) { return encode(c.ScheduleParams) }
 
 func isNilPointer(s Schedule) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// Which says which jobs a verb is for: ID or Key makes one.
+// Which says which jobs a verb is for. [ID] and [Key] make one.
 type Which struct {
 	ids     []uint64
 	jobType int32
@@ -18,12 +18,12 @@ type Which struct {
 	byKey   bool
 }
 
-// ID is for the jobs with these ids.
+// ID selects the jobs with these ids.
 func ID(ids ...uint64) Which { return Which{ids: store.SortedIDs(ids)} }
 
-// Key is for all jobs of a type with a business key that are in a state in which the verb can do something: mostly one.
-// The verbs that change jobs look for them as the transaction sees the table: under REPEATABLE READ, a job that was added
-// after the transaction's first statement is not found.
+// Key selects the jobs of a type that have a business key and are in a state in which the verb can do something: mostly
+// one job. The verbs that change jobs look for them as your transaction sees the table. Under REPEATABLE READ, a job
+// that was added after the transaction's first statement is not found.
 func Key(jobType int32, key string) Which { return Which{jobType: jobType, key: key, byKey: true} }
 
 func (w Which) String() string {
@@ -39,21 +39,21 @@ func (w Which) String() string {
 	}
 }
 
-// ErrInFlight is the cause when a job cannot be changed because a handler has it, or is about to: jobs are handed out up to
-// 100 ms before they are due.
+// ErrInFlight is the cause of an error if a job cannot be changed because a handler has it, or is about to get it: jobs
+// are handed out up to 100 ms before they are due.
 var ErrInFlight = errors.New("in flight")
 
-// Cancel takes jobs back that are not done, and returns how many. One that runs, or is about to, is cancelled too: its
-// handler's context ends within a second (in a batch, when all of its jobs have been cancelled), and whatever comes of the
-// run is dropped. 0 is no error: the jobs are done, or there are none.
+// Cancel takes back jobs that are not done, and returns how many. A job that runs, or is about to, is cancelled too. Its
+// handler's context then ends within a second, with the cause [ErrCancelled] (in a batch, when all of its jobs have been
+// cancelled), and the outcome of the run is dropped. The number 0 is no error: the jobs are done, or there are none.
 func (j *Jobs) Cancel(ctx context.Context, ex Executor, which Which) (int, error) {
 	n, err := j.steer(ctx, ex, which, (*store.Store).Cancel)
 	return n, steerErr("cancel", which, err)
 }
 
-// Reschedule has waiting jobs fall due at another time, or up to a second later, and returns how many. A time that has
-// passed means at once. 0 is no error: the jobs are done, or there are none. If a job is in flight, the error is
-// ErrInFlight; the others are changed.
+// Reschedule makes waiting jobs fall due at another time, or up to a second later, and returns how many. A time that has
+// passed means at once. The number 0 is no error: the jobs are done, or there are none. If a job is in flight, the cause
+// of the error is [ErrInFlight]; the other jobs are changed.
 func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Which, at time.Time) (int, error) {
 	second, err := unixSecond(at)
 	if err != nil {
@@ -65,9 +65,9 @@ func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Which, at time
 	return n, steerErr("reschedule", which, err)
 }
 
-// SetParams gives waiting jobs other parameters, stored as JSON like those of an added job, and returns how many. 0 is no
-// error: the jobs are done, or there are none. If a job is in flight, the error is ErrInFlight: its handler has the old
-// ones, and a retry would have others. The other jobs are changed.
+// SetParams gives waiting jobs other parameters, stored like [AddModelJob.JobParams], and returns how many. The number 0
+// is no error: the jobs are done, or there are none. If a job is in flight, the cause of the error is [ErrInFlight],
+// because its handler has the old parameters, and a retry would have others. The other jobs are changed.
 func (j *Jobs) SetParams(ctx context.Context, ex Executor, which Which, params any) (int, error) {
 	text, err := encode(params)
 	if err != nil {
@@ -79,8 +79,8 @@ func (j *Jobs) SetParams(ctx context.Context, ex Executor, which Which, params a
 	return n, steerErr("change", which, err)
 }
 
-// SetPriority gives jobs that are not done another priority, and returns how many. For one that runs, it counts if it runs
-// again. 0 is no error: the jobs are done, or there are none.
+// SetPriority gives jobs that are not done another [Priority], and returns how many. For a job that is running, it
+// counts if the job runs again. The number 0 is no error: the jobs are done, or there are none.
 func (j *Jobs) SetPriority(ctx context.Context, ex Executor, which Which, p Priority) (int, error) {
 	if err := checkPriority(p); err != nil {
 		return 0, steerErr("set the priority of", which, err)
@@ -95,7 +95,7 @@ const steerRowsMax = 1000
 
 type change func(*store.Store, context.Context, []uint64) (int, error)
 
-// steer changes the jobs, so many at a time; by key, those that are not final.
+// steer changes the jobs, up to steerRowsMax at a time; by key, it changes the jobs that are not final.
 func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, change change) (changed int, err error) {
 	st, err := j.through(ex)
 	var ids []uint64
@@ -113,7 +113,7 @@ func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, change chang
 	return changed, err
 }
 
-// steerWaiting is steer for a change that leaves out jobs in flight; if there were such, it is ErrInFlight.
+// steerWaiting is steer for a change that leaves out jobs in flight. If there were any, the error is ErrInFlight.
 func (j *Jobs) steerWaiting(ctx context.Context, ex Executor, which Which, change change) (changed int, err error) {
 	var busy []uint64
 	changed, err = j.steer(ctx, ex, which, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
@@ -134,7 +134,7 @@ func (j *Jobs) steerWaiting(ctx context.Context, ex Executor, which Which, chang
 	return changed, err
 }
 
-// find returns the ids of the jobs; by key, of those in the state.
+// find returns the ids of the jobs; by key, of the jobs that are in the state.
 func (w Which) find(ctx context.Context, st *store.Store, state store.State) ([]uint64, error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -165,16 +165,17 @@ func steerErr(verb string, which Which, err error) error {
 	return fmt.Errorf("%s %v: %w", verb, which, err)
 }
 
-// Retried is what came of retrying jobs.
+// Retried is the result of retrying jobs.
 type Retried struct {
-	// Jobs is how many run again.
+	// Jobs is how many jobs run again.
 	Jobs int
-	// Taken are the ids of those that do not, because another job of the type now has their key as its unique one.
+	// Taken are the ids of the jobs that do not run again, because another job of the type now has their key as its unique
+	// key.
 	Taken []uint64
 }
 
-// Retry has failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they are.
-// One whose key another job has by now as its unique one is left as it is, and the result says so.
+// Retry makes failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they
+// are. So does a job whose key another job by now has as its unique key; [Retried.Taken] names it.
 func (j *Jobs) Retry(ctx context.Context, ex Executor, which Which) (Retried, error) {
 	st, err := j.through(ex)
 	var ids []uint64
@@ -201,22 +202,23 @@ func retryAll(ctx context.Context, st *store.Store, ids []uint64, all *Retried) 
 	return nil
 }
 
-// RetryRange says which jobs RetryAll retries.
+// RetryRange says which jobs [Jobs.RetryAll] retries.
 type RetryRange struct {
 	// JobType is the type of the jobs.
 	JobType int32
-	// From and To limit when the jobs failed, or were last changed since; To itself is left out. Zero: no limit.
+	// From and To limit when the jobs failed or, if they were changed after that, when they were changed last. To itself is
+	// left out. Zero: no limit.
 	From, To time.Time
-	// Cancelled has cancelled jobs retried too. Default: failed ones only.
+	// Cancelled retries cancelled jobs too. Default: only failed jobs.
 	Cancelled bool
 	// Limit is how many jobs are retried at most, the oldest first. Default 0: all.
 	Limit int
 }
 
-// RetryAll retries all failed jobs of a type, up to a thousand in a statement. Through a *sql.DB, each statement is
-// committed by itself; after an error, the result has what was retried before.
+// RetryAll retries all failed jobs of a type, as [Jobs.Retry] does, up to a thousand in a statement. Through a *sql.DB,
+// each statement is committed by itself; after an error, the result has what was retried before it.
 //
-// On MySQL and SQLite it reads the index entries of the type's failed jobs, on PostgreSQL the table.
+// On MySQL and SQLite, RetryAll reads the index entries of the type's failed jobs; on PostgreSQL, it reads the table.
 func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Retried, error) {
 	const pageIDsMax = 10 * steerRowsMax
 	from, to := int64(0), int64(1)<<40
@@ -250,8 +252,9 @@ func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Ret
 	}
 }
 
-// Pause stops a job type on all instances, from any process: within a second no job of it starts any more, or a little later
-// if the database takes longer than that to answer. What runs, runs to its end. It stays paused, over restarts too, until Resume. The result tells whether it ran before.
+// Pause stops a job type on all instances, from any process. Within a second, or a little later if the database takes
+// longer than that to answer, no job of the type starts any more. Jobs that are running go on to their end. The type
+// stays paused, even if Runners restart, until [Jobs.Resume]. The result tells whether the type ran before.
 func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
 	st, err := j.through(ex)
 	if err == nil {
@@ -260,7 +263,7 @@ func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed b
 	return changed, typeErr(jobType, err)
 }
 
-// Resume lets a paused job type go on, within a second. The result tells whether it was paused.
+// Resume lets a paused job type go on, within a second. The result tells whether the type was paused.
 func (j *Jobs) Resume(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
 	st, err := j.through(ex)
 	if err == nil {
@@ -276,7 +279,7 @@ func typeErr(jobType int32, err error) error {
 	return fmt.Errorf("job type %d: %w", jobType, err)
 }
 
-// Paused returns the job types that are paused, and since when.
+// Paused returns the job types that are paused, and when each was paused.
 func (j *Jobs) Paused(ctx context.Context, ex Executor) (map[int32]time.Time, error) {
 	st, err := j.through(ex)
 	if err != nil {

@@ -7,35 +7,35 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// RequireAdded fails the test unless a job of the type was added that matches in every respect, and returns the first one.
+// RequireAdded fails the test unless a job of the type was added that fits all matchers, and returns the first such job.
 // Whether it has run since does not matter.
 func (q *Queue) RequireAdded(jobType int32, matchers ...Matcher) queue_job.JobInfo {
 	q.t.Helper()
 	return q.In(q.DB).RequireAdded(jobType, matchers...)
 }
 
-// RequireNotAdded fails the test if a job of the type was added that matches in every respect.
+// RequireNotAdded fails the test if a job of the type was added that fits all matchers.
 func (q *Queue) RequireNotAdded(jobType int32, matchers ...Matcher) {
 	q.t.Helper()
 	q.In(q.DB).RequireNotAdded(jobType, matchers...)
 }
 
-// Added returns the jobs of the type that were added and match in every respect, in the order of their ids.
+// Added returns the jobs of the type that were added and fit all matchers, in the order of their ids.
 func (q *Queue) Added(jobType int32, matchers ...Matcher) []queue_job.JobInfo {
 	q.t.Helper()
 	return q.In(q.DB).Added(jobType, matchers...)
 }
 
-// In looks through a transaction that is still open: for code under test that leaves it to its caller to commit.
+// In looks through a transaction that is still open: for code under test that leaves the commit to its caller.
 func (q *Queue) In(tx queue_job.Executor) Within { return Within{q, tx} }
 
-// Within is a queue as a transaction sees it.
+// Within is a [Queue] as a transaction sees it; [Queue.In] makes one.
 type Within struct {
 	q  *Queue
 	ex queue_job.Executor
 }
 
-// RequireAdded is Queue.RequireAdded inside the transaction.
+// RequireAdded is [Queue.RequireAdded] inside the transaction.
 func (w Within) RequireAdded(jobType int32, matchers ...Matcher) queue_job.JobInfo {
 	w.q.t.Helper()
 	matching, others := w.look(jobType, matchers)
@@ -46,7 +46,7 @@ func (w Within) RequireAdded(jobType int32, matchers ...Matcher) queue_job.JobIn
 	return matching[0]
 }
 
-// RequireNotAdded is Queue.RequireNotAdded inside the transaction.
+// RequireNotAdded is [Queue.RequireNotAdded] inside the transaction.
 func (w Within) RequireNotAdded(jobType int32, matchers ...Matcher) {
 	w.q.t.Helper()
 	if matching, _ := w.look(jobType, matchers); len(matching) > 0 {
@@ -54,14 +54,14 @@ func (w Within) RequireNotAdded(jobType int32, matchers ...Matcher) {
 	}
 }
 
-// Added is Queue.Added inside the transaction.
+// Added is [Queue.Added] inside the transaction.
 func (w Within) Added(jobType int32, matchers ...Matcher) []queue_job.JobInfo {
 	w.q.t.Helper()
 	matching, _ := w.look(jobType, matchers)
 	return matching
 }
 
-// look divides the jobs that were added into those that match, and the others with what does not.
+// look divides the added jobs into those that match and the others, which come with what does not match.
 func (w Within) look(jobType int32, matchers []Matcher) (matching []queue_job.JobInfo, others []string) {
 	w.q.t.Helper()
 	filter := queue_job.Filter{JobTypes: []int32{jobType}, After: w.q.before, Limit: 1000}
@@ -89,7 +89,7 @@ func (w Within) look(jobType int32, matchers []Matcher) (matching []queue_job.Jo
 	}
 }
 
-// listOf lists the first of what there is instead.
+// listOf lists the first jobs that are there instead.
 func listOf(others []string) string {
 	const most = 10
 	if len(others) == 0 {

@@ -1,5 +1,5 @@
-// Package queuetest is for the tests of applications that use persistent-queue: a queue in a temporary SQLite database in
-// one line, assertions about the jobs that were added, and jobs that run when the test says so.
+// Package queuetest is for the tests of applications that use persistent-queue: a queue in a temporary SQLite database
+// in one line, assertions about the jobs that were added, and jobs that run when the test says so.
 //
 //	func TestAnOrderIsConfirmedByMail(t *testing.T) {
 //		q := queuetest.New(t, mailer.config())
@@ -9,14 +9,18 @@
 //		if len(mailer.sent) != 1 { … }
 //	}
 //
-// Nothing runs in the background: RunOne runs one job, RunDue all that are due, in the goroutine that calls them. What
-// becomes of a job is decided by the same code as in production, and written by the same statements: status, retries,
-// waits and the log table; jobs of a key keep their order, and a handler of several jobs gets them in one call. There is no
-// lease, no worker pool and no waiting; so rates, WorkerPoolCapacity, BatchWait, FirstPullDay and ScheduleCatchUp mean nothing
-// here, and what persistent_queue.WithMiddleware gives is missing: put it into Config.Middleware.
+// Nothing runs in the background: [Queue.RunOne] runs one job and [Queue.RunDue] all jobs that are due, in the goroutine
+// that calls them. The code that decides what becomes of a job is the same as in production, and so are the statements
+// that write it: status, retries, waits and the log table. Jobs of a key keep their order, and a handler of several jobs
+// gets them in one call.
 //
-// The time by which jobs fall due is the real one, in whole seconds, plus what the test has advanced it by: Advance moves
-// it on without waiting. Code under test that asks time.Now goes on seeing the real one.
+// There is no lease, no worker pool and no waiting. So rates, WorkerPoolCapacity, BatchWait, FirstPullDay and
+// ScheduleCatchUp mean nothing here. What [github.com/create-info/persistent-queue.WithMiddleware] gives is missing: put
+// it into [queue_job.Config.Middleware].
 //
-// Wrap does the same on a database of yours: MySQL, MariaDB or PostgreSQL, where SQL of the code under test needs one.
+// The time by which jobs fall due is the real time, in whole seconds, plus what the test has added: [Queue.Advance]
+// moves it on without waiting. If code under test asks time.Now, it goes on seeing the real time.
+//
+// [Wrap] does the same on a database of yours: MySQL, MariaDB or PostgreSQL, if the SQL of the code under test needs
+// one.
 package queuetest

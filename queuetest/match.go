@@ -10,10 +10,10 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Matcher says what about a job is not as it should be; empty: it matches.
+// Matcher says in which way a job is not as it should be; empty: the job matches. [Queue.RequireAdded] takes matchers.
 type Matcher func(q *Queue, job *queue_job.JobInfo) (mismatch string)
 
-// Params matches a job whose parameters, as JSON, are those that the value has as JSON.
+// Params matches a job whose parameters are the same JSON as the value's, whatever the spaces and the order of fields.
 func Params(value any) Matcher {
 	text, err := json.Marshal(value)
 	return func(_ *Queue, job *queue_job.JobInfo) string {
@@ -27,7 +27,8 @@ func Params(value any) Matcher {
 	}
 }
 
-// decoded is what JSON says, whatever its spaces and the order of its fields; for what is no JSON, the text itself.
+// decoded is what JSON says, whatever its spaces and the order of its fields; if a text is no JSON, it is the text
+// itself.
 func decoded(text string) (value any) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber() // ids may have more digits than a float
@@ -37,7 +38,7 @@ func decoded(text string) (value any) {
 	return value
 }
 
-// ParamsThat matches a job whose parameters decode into a P of which the condition is true.
+// ParamsThat matches a job whose parameters decode into a P for which the condition is true.
 func ParamsThat[P any](condition func(P) bool) Matcher {
 	return func(_ *Queue, job *queue_job.JobInfo) string {
 		var params P
@@ -61,7 +62,7 @@ func Key(key string) Matcher {
 	}
 }
 
-// Priority matches a job of this priority.
+// Priority matches a job with this priority.
 func Priority(priority queue_job.Priority) Matcher {
 	return func(_ *Queue, job *queue_job.JobInfo) string {
 		if job.Priority != priority {
@@ -91,8 +92,8 @@ func DueAt(at time.Time) Matcher {
 	}
 }
 
-// DueIn matches a job that is due so long after now, by the test's clock. Since that goes on while the test runs, and jobs
-// are due at whole seconds, five seconds more or less do not matter.
+// DueIn matches a job that is due this long after now, by the test's clock. The clock goes on while the test runs, and
+// jobs are due at whole seconds, so five seconds more or less do not matter.
 func DueIn(d time.Duration) Matcher {
 	const tolerance = 5 * time.Second
 	return func(q *Queue, job *queue_job.JobInfo) string {

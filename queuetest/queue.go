@@ -19,7 +19,7 @@ import (
 	"github.com/create-info/persistent-queue/schema"
 )
 
-// T is what the package needs of a test: *testing.T, *testing.B and most others have it.
+// T is what the package needs of a test. *testing.T, *testing.B and most others have it.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -28,12 +28,12 @@ type T interface {
 	TempDir() string
 }
 
-// Queue is a queue for one test. Its methods fail the test at once when something is wrong. They are for the test's own
-// goroutine; DB and Jobs are for any.
+// Queue is a queue for one test; [New] and [Wrap] make one. Its methods fail the test at once if something is wrong.
+// They are for the test's own goroutine; DB and Jobs are for any goroutine.
 type Queue struct {
-	// DB is the database; tables of your own go in here too.
+	// DB is the database. Your own tables go in here too.
 	DB *sql.DB
-	// Jobs adds jobs and steers them, by the test's clock.
+	// Jobs adds jobs, looks at them and steers them, by the test's clock.
 	Jobs *queue_job.Jobs
 
 	t        T
@@ -46,8 +46,8 @@ type Queue struct {
 	stepper  *engine.Stepper // nil: nothing is handled
 }
 
-// New makes a queue in a temporary SQLite database, which ends with the test, and handles the configurations' job types in
-// it (see Handle). It registers no driver, so it goes with whichever of them your program imports.
+// New makes a queue in a temporary SQLite database, which ends with the test, and hands the configurations to
+// [Queue.Handle]. It registers no driver, so it goes with whichever SQLite driver your program imports.
 func New(t T, configs ...queue_job.Config) *Queue {
 	t.Helper()
 	db := sqlite.Open(filepath.Join(t.TempDir(), "queue.db"), "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(OFF)")
@@ -55,9 +55,9 @@ func New(t T, configs ...queue_job.Config) *Queue {
 	return Wrap(t, db, configs...)
 }
 
-// Wrap makes a queue in a database of yours, creating the tables if they are not there, and handles the configurations'
-// job types in it. Jobs that were there before do not count as added, but they run when they are due. No runner may work
-// the same types. The handle stays yours to close.
+// Wrap makes a queue in a database of yours, and hands the configurations to [Queue.Handle]. It creates the tables if
+// they are not there, and brings older ones up to date. Jobs that were there before do not count as added, but they run
+// when they are due. No Runner may work the same types. The handle stays yours to close.
 func Wrap(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -82,8 +82,9 @@ func Wrap(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 	return q
 }
 
-// Handle has jobs of more types run as their configurations say: pass those of your application. Db, TablePrefix and an
-// empty ServiceName need not be set; they are the test's. A schedule begins with this moment.
+// Handle makes jobs of more types run as their configurations say: pass those of your application. Db and TablePrefix
+// need not be set, since the test's take their place; an empty ServiceName becomes "test". A schedule begins with this
+// moment.
 func (q *Queue) Handle(configs ...queue_job.Config) {
 	q.t.Helper()
 	for _, cfg := range configs {
@@ -116,7 +117,8 @@ func forSteps(cfg queue_job.Config) queue_job.Config {
 // Now is the time by which jobs fall due.
 func (q *Queue) Now() time.Time { return time.Now().Add(time.Duration(q.advanced.Load())) }
 
-// Advance moves the time on, by whole seconds: what falls due within d is due afterwards. Nothing runs by it; call RunDue.
+// Advance moves the time on, by whole seconds, rounded up: what falls due within d is due afterwards. Nothing runs by
+// it; call [Queue.RunDue]. A negative d fails the test.
 func (q *Queue) Advance(d time.Duration) {
 	q.t.Helper()
 	if d < 0 {
@@ -133,7 +135,7 @@ func (q *Queue) must(err error) {
 	}
 }
 
-// writer writes the log to the test's.
+// writer writes log lines to the test's log.
 type writer struct{ t T }
 
 func (w writer) Write(p []byte) (int, error) {
@@ -149,7 +151,7 @@ func (q *Queue) get(id uint64) *queue_job.JobInfo {
 	return job
 }
 
-// told is how messages tell of a job.
+// told describes a job for messages.
 func told(job *queue_job.JobInfo) string {
 	key := ""
 	if job.Key != "" {

@@ -5,21 +5,21 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Run is what came of one run of a job.
+// Run is the result of one run of a job.
 type Run struct {
-	queue_job.JobInfo        // as it stands in the table after the run
-	Error             string // why the run did not succeed, as it stands in the log table; empty if it did, or went on as planned
+	queue_job.JobInfo        // as the job stands in the table after the run
+	Error             string // why the run did not succeed, as the log table has it; empty if it did, or if it went on as planned
 }
 
-// What one call of RunDue should not need.
+// One call of RunDue should need less than this.
 const (
 	runsMax      = 100_000
 	runsOfOneMax = 100
 )
 
-// RunDue runs all jobs that are due, the most urgent first, then in the order in which they fell due; also those that are
-// added meanwhile, and those that are to run again at once. It returns the runs in their order. A job
-// that never stops asking to run again at once fails the test, after a hundred runs.
+// RunDue runs all jobs that are due, the most urgent first, then in the order in which they fell due. It also runs jobs
+// that are added while it runs, and jobs that are to run again at once. It returns the runs in their order. If a job
+// runs a hundred times because it always asks to run again at once, the test fails.
 func (q *Queue) RunDue() (runs []Run) {
 	q.t.Helper()
 	if q.stepper == nil {
@@ -45,7 +45,8 @@ func (q *Queue) RunDue() (runs []Run) {
 	}
 }
 
-// RunOne runs a job now, whether it is due or not, once. A job that is done, or that nothing handles, fails the test.
+// RunOne runs a job once, now, whether it is due or not. It fails the test if the job is done, or if nothing handles its
+// type.
 func (q *Queue) RunOne(id uint64) Run {
 	q.t.Helper()
 	if q.stepper == nil {

@@ -31,7 +31,7 @@ var (
 )
 
 // tables reads a schema file. The file is the only place that says what the tables look like; what an older table needs
-// is read off its lines.
+// is read from its lines.
 func tables(ddl string) (list []*table) {
 	byName := map[string]*table{}
 	for statement := range statements(ddl) {

@@ -1,5 +1,5 @@
-// Package schema holds the tables of every supported database, as the very files that are run (mysql.sql,
-// postgres.sql, sqlite.sql), and brings a database up to them.
+// Package schema holds the tables of every supported database, as the very files that are run (mysql.sql, postgres.sql,
+// sqlite.sql). [Migrate] brings a database up to them, [Check] tells what a database lacks.
 package schema
 
 import (
@@ -14,15 +14,16 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Migrate creates the tables, or adds to existing ones what they lack; rows stay as they are. It only looks if there is
-// nothing to do, so a user without DDL rights can call it on an up-to-date schema. Many instances may call it at once.
+// Migrate creates the tables, or adds to existing tables what they lack; rows stay as they are. If there is nothing to
+// do, it only looks, so a user without DDL rights can call it on an up-to-date schema. Many instances may call it at
+// once.
 //
-// On a server, a table definition changes only when no transaction uses the table, and whoever comes while the
-// change waits, waits behind it. So Migrate waits at most a second at a time, lets the others through and tries again,
-// until the context ends.
+// On a server, a table definition changes only when no transaction uses the table, and every transaction that comes
+// while the change waits has to wait behind it. So Migrate waits at most a second at a time, lets the others through and
+// tries again, until the context ends.
 //
-// The error is an *OutdatedError when something is missing and the database refuses to have it added. Any other error,
-// a database that is away or read-only, or a table that stayed in use, may pass.
+// The error is an [*OutdatedError] if something is missing and the database refuses to have it added. Any other error
+// may go away by itself: the database does not answer or is read-only, or a table stayed in use.
 func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 	p, missing, err := look(ctx, db, options)
 	if err != nil || len(missing) == 0 {
@@ -31,7 +32,7 @@ func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 	for len(missing) > 0 {
 		first := missing[0]
 		errRun := p.run(ctx, first)
-		// Whatever came of it, another instance may have done it meanwhile: the schema decides, not the error.
+		// Whatever came of it, another instance may have done it by now: the schema decides, not the error.
 		if missing, err = p.lacking(ctx); err != nil {
 			return fmt.Errorf("bring the schema up to date: %w", errors.Join(errRun, err))
 		}
@@ -60,8 +61,8 @@ func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 
 const lookAgain = 200 * time.Millisecond
 
-// awaitChange looks again, for a while, until a statement that ran without an error is not missing any more: what reads the
-// schema may be a replica, which hears of it later.
+// awaitChange looks again, for a while, until a statement that ran without an error is no longer missing. The schema may
+// be read from a replica, which hears of the change later.
 func (p place) awaitChange(ctx context.Context, first string) (missing []string, err error) {
 	for until := time.Now().Add(replicaBehind); ; {
 		missing, err = p.lacking(ctx)
@@ -78,7 +79,7 @@ var errNameTaken = fmt.Errorf("the first statement below runs without an error, 
 	"Either its table's or index's name belongs to something else in the schema, a table that was renamed for example: rename or drop that. "+
 	"Or this handle reads from a replica that lags behind: have its reads go to the primary, where its writes go (docs/databases.md, \"What lies between\")", replicaBehind)
 
-// Check reports, as an *OutdatedError, what the tables lack. It changes nothing: for shops whose DBAs run the DDL.
+// Check reports what the tables lack, as an [*OutdatedError]. It changes nothing: for shops whose DBAs run the DDL.
 func Check(ctx context.Context, db queue_job.DB, options ...Option) error {
 	p, missing, err := look(ctx, db, options)
 	if err != nil || len(missing) == 0 {
@@ -87,10 +88,10 @@ func Check(ctx context.Context, db queue_job.DB, options ...Option) error {
 	return &OutdatedError{Database: p.store.Database(), SQL: missing}
 }
 
-// Option changes which tables are meant.
+// Option changes which tables [Migrate] and [Check] mean.
 type Option func(*place)
 
-// WithTablePrefix means the tables whose names begin with the prefix, like queue_job.Config.TablePrefix.
+// WithTablePrefix means the tables whose names begin with the prefix, like [queue_job.Config.TablePrefix].
 func WithTablePrefix(prefix string) Option {
 	return func(p *place) { p.prefix = prefix }
 }
@@ -116,11 +117,11 @@ func look(ctx context.Context, db queue_job.DB, options []Option) (p place, miss
 	return p, missing, err
 }
 
-// OutdatedError says that the tables lack something, and how to mend it.
+// OutdatedError says that the tables lack something, and how to mend that.
 type OutdatedError struct {
 	Database string
 	SQL      []string // statements that bring the schema up to date, in order
-	Err      error    // why Migrate could not run the first of them; nil if it was not asked to
+	Err      error    // why Migrate did not succeed with the first of them; nil for Check
 }
 
 func (e *OutdatedError) Error() string {
@@ -133,8 +134,8 @@ func (e *OutdatedError) Error() string {
 
 func (e *OutdatedError) Unwrap() error { return e.Err }
 
-// lacking returns the statements that bring the database up to the schema file. While others change the tables, the
-// look at them may be broken off, on Galera above all; then it looks again.
+// lacking returns the statements that bring the database up to the schema file. While others change the tables, the look
+// at them may be broken off, on Galera above all; then lacking looks again.
 func (p place) lacking(ctx context.Context) (ddl []string, err error) {
 	for {
 		ddl, err = p.compare(ctx)
@@ -214,7 +215,7 @@ func names(parts []part) (list []string) {
 }
 
 // run runs one statement that waits at most a second for a table's lock. That takes a setting, of a transaction or of a
-// session, so it takes a connection of its own; through a handle that has none to give, the server's own limit holds.
+// session, and so a connection of its own. If the handle has none to give, the server's own limit holds.
 func (p place) run(ctx context.Context, ddl string) error {
 	pool, ok := p.db.(interface {
 		Conn(context.Context) (*sql.Conn, error)

@@ -1,8 +1,11 @@
 // Package shedlock is a named lock, held as a row of shedlock_tab with an expiry: for cron jobs, leader election, or
 // anything that one instance at a time may do. It extends itself while it is held; if its process dies, it expires.
 //
-// A lock is a promise with an end. A process that is frozen or cut off loses it without noticing in time, so work that
-// must never overlap checks the context before each step, and hands the lock's Term to whatever it writes to, which can
+// [New] makes a [Lock]. [Lock.Do] waits for it and runs a function under it, [Lock.TryDo] runs the function only if the
+// lock is free. [Lock.Lock], [Lock.TryLock] and [Lock.Unlock] are the steps.
+//
+// A lock is a promise with an end. A process that is frozen or cut off loses it without noticing in time. So work that
+// must never overlap checks [Lock.Context] before each step, and hands [Lock.Term] to whatever it writes to, which can
 // then refuse a smaller one.
 package shedlock
 
@@ -22,37 +25,45 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Config says which lock, and how it behaves.
+// Config says which lock, and how it behaves. The field names are kept for compatibility with the original library: so
+// the lock's name is ServiceName, and DB is spelled otherwise than in [queue_job.Config].
 type Config struct {
-	// DB is the database that holds shedlock_tab; schema.Migrate creates it. Required.
+	// DB is the database that holds shedlock_tab; [github.com/create-info/persistent-queue/schema.Migrate] creates the
+	// table. Required.
 	DB queue_job.DB
-	// ServiceName is the lock's name, at most 64 characters: who uses the same name shares the lock; upper and lower case
-	// are the same on MySQL and MariaDB. "job-" and a number names the lease of a job type. Required.
+	// ServiceName is the lock's name, at most 64 characters: all that use the same name share the lock. On MySQL and
+	// MariaDB, upper and lower case are the same. A name of "job-" and a number is that of the lease of a job type.
+	// Required.
 	ServiceName string
-	// TablePrefix stands before the name of the table, like queue_job.Config.TablePrefix. Default: none.
+	// TablePrefix stands before the name of the table, like [queue_job.Config.TablePrefix]. Default: none.
 	TablePrefix string
-	// LockSecond is how long the lock outlives the sudden death of its holder. At least 2; default 10.
+	// LockSecond is how many seconds the lock outlives the sudden death of its holder. At least 2, at most a day; default
+	// 10.
 	LockSecond uint32
-	// MinLockSecond is how long the lock stays taken at least, even if it is unlocked sooner: longer than the clocks of
-	// instances differ, so that a cron job that takes a millisecond does not run once on each. Default 0.
+	// MinLockSecond is how many seconds the lock stays taken at least, even if it is unlocked sooner. Make it longer than
+	// the clocks of instances differ, so that a cron job that takes a millisecond does not run once on each. At most a day;
+	// default 0.
 	MinLockSecond uint32
 }
 
 var (
-	// ErrHeld is what Lock and Unlock return when it does not fit: the lock is held already, or is not.
-	ErrHeld    = errors.New("the lock is held already")
+	// ErrHeld is the cause of an error if [Lock.Lock] or [Lock.Do] is called while this Lock is held.
+	ErrHeld = errors.New("the lock is held already")
+	// ErrNotHeld is the cause of an error if [Lock.Unlock] finds that the lock is not held, or was lost before. It is also
+	// the cause in [Lock.Context] while the lock is not held.
 	ErrNotHeld = errors.New("the lock is not held")
 	// ErrLost is the cause in the context of a lock that expired before it was unlocked.
 	ErrLost = keeper.ErrLost
 )
 
-// Lock is a lock that this process can hold, one holder at a time. Its methods may be called from many goroutines.
+// Lock is a lock that this process can hold, one holder at a time. Its methods may be called from many goroutines. [New]
+// makes one.
 type Lock struct {
 	want        keeper.Want
 	log         logger.Logger
 	db          queue_job.DB
 	tablePrefix string
-	advised     sync.Once // of a pooler that mixes up statements
+	advised     sync.Once // says once that a pooler mixes up statements
 
 	mu   sync.Mutex
 	held *holding // the last acquisition; it may be over
@@ -68,7 +79,7 @@ type holding struct {
 
 func (h *holding) over() bool { return h == nil || h.Context().Err() != nil }
 
-// New checks the configuration and returns a lock that is not held. It asks no database. A nil log writes to
+// New checks the configuration and returns a [Lock] that is not held. It asks no database. A nil log writes to
 // slog.Default().
 func New(cfg Config, log logger.Logger) (*Lock, error) {
 	if log == nil {
@@ -105,8 +116,8 @@ func New(cfg Config, log logger.Logger) (*Lock, error) {
 	}, nil
 }
 
-// TryLock takes the lock if it is free and reports whether it did. An error means that something broke; a lock that
-// somebody holds, here or elsewhere, is none.
+// TryLock takes the lock if it is free and reports whether it did. An error means that something broke. It is no error
+// that the lock is held, here or elsewhere.
 func (l *Lock) TryLock(ctx context.Context) (bool, error) {
 	h, err := l.take(ctx)
 	return h != nil, err
@@ -148,8 +159,8 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 	return h, nil
 }
 
-// Lock waits until it has taken the lock, or ctx ends. It looks twice a second. Errors of the database are logged and
-// waited out. If this process holds the lock already, that is ErrHeld.
+// Lock waits until it has taken the lock, or ctx ends. It looks about twice a second. Errors of the database are logged
+// and waited out. If this Lock is held already, the cause of the error is [ErrHeld].
 func (l *Lock) Lock(ctx context.Context) error {
 	_, err := l.await(ctx)
 	return err
@@ -176,8 +187,9 @@ func (l *Lock) await(ctx context.Context) (*holding, error) {
 	}
 }
 
-// Unlock gives the lock back: at once, or when MinLockSecond has passed since it was taken. It releases only what is
-// its own: if the lock was lost and another has it, nothing happens to that one, and the error is ErrNotHeld.
+// Unlock gives the lock back: at once, or when [Config.MinLockSecond] has passed since it was taken. It releases only
+// what is its own: if the lock was lost and another has it, nothing happens to that one. If the lock was lost or is not
+// held, the cause of the error is [ErrNotHeld].
 func (l *Lock) Unlock(ctx context.Context) error {
 	l.mu.Lock()
 	h := l.held
@@ -208,8 +220,8 @@ func (l *Lock) unlock(ctx context.Context, h *holding) error {
 	return nil
 }
 
-// Context lives while the lock is held for certain. It ends when the lock is lost (cause ErrLost) or unlocked; if the
-// lock is not held, it has ended already.
+// Context lives while the lock is held for certain. It ends when the lock is lost, with the cause [ErrLost], or
+// unlocked. If the lock is not held, it has ended already.
 func (l *Lock) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,7 +231,7 @@ func (l *Lock) Context() context.Context {
 	return l.held.Context()
 }
 
-// Term numbers the current acquisition: it grows each time the lock changes hands. 0: the lock is not held.
+// Term numbers the current acquisition: it grows each time the lock is taken. 0: the lock is not held.
 func (l *Lock) Term() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,9 +247,11 @@ var notHeld = func() context.Context {
 	return ctx
 }()
 
-// Do waits for the lock, runs fn and unlocks: leader election, when fn runs for as long as it leads. The context that fn
-// gets ends when the lock is lost or ctx ends. The error says why fn did not run; or it is fn's, joined with that of
-// unlocking: ErrNotHeld, if the lock was lost meanwhile.
+// Do waits for the lock, runs fn and unlocks. For leader election, fn runs for as long as it leads. The context that fn
+// gets ends when the lock is lost or ctx ends.
+//
+// The error says why fn did not run; or it is fn's error, joined with that of unlocking, which has the cause
+// [ErrNotHeld] if the lock was lost while fn ran.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	h, err := l.await(ctx)
 	if err != nil {
@@ -246,7 +260,8 @@ func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	return l.run(ctx, h, fn)
 }
 
-// TryDo runs fn and unlocks if the lock is free, and reports whether it ran: for cron, where who comes late may go.
+// TryDo runs fn and unlocks if the lock is free, and reports whether fn ran. It is for cron jobs, where an instance that
+// comes late has nothing to do. It is no error that the lock is not free; otherwise the error is that of [Lock.Do].
 func (l *Lock) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
 	h, err := l.take(ctx)
 	if h == nil {
@@ -255,7 +270,7 @@ func (l *Lock) TryDo(ctx context.Context, fn func(context.Context) error) (ran b
 	return true, l.run(ctx, h, fn)
 }
 
-// run runs fn under a holding and releases that one, whoever has the lock by then.
+// run runs fn under a holding and releases that holding, whoever has the lock by then.
 func (l *Lock) run(ctx context.Context, h *holding, fn func(context.Context) error) (err error) {
 	const unlockWithin = 5 * time.Second
 	running, cancel := context.WithCancelCause(ctx)

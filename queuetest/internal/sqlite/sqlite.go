@@ -1,6 +1,6 @@
-// Package sqlite is SQLite for database/sql, under no name. There are two drivers in pure Go that both want to be called
-// "sqlite", modernc.org/sqlite and github.com/glebarez/go-sqlite, which GORM uses; a program that imports both ends before
-// main. A package for the tests of others must bring neither. So this one stands on the library that both stand on, and
+// Package sqlite is SQLite for database/sql, under no name. Two drivers in pure Go want to be called "sqlite":
+// modernc.org/sqlite, and github.com/glebarez/go-sqlite, which GORM uses. A program that imports both panics before
+// main, so a package for the tests of others must bring neither. This one stands on the library that both stand on, and
 // takes values as they do: times are text, and text in a column of type date, datetime or timestamp is a time.
 package sqlite
 
@@ -21,8 +21,8 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// Open returns a pool of connections to a file, which is created if it is not there. On each connection, the pragmas are run
-// first. Transactions are the only writers from their beginning (BEGIN IMMEDIATE), unless they are read-only.
+// Open returns a pool of connections to a file, which is created if it is not there. Each connection first runs the
+// pragmas. A transaction is the only writer from its beginning (BEGIN IMMEDIATE), unless it is read-only.
 func Open(file string, pragmas ...string) *sql.DB { return sql.OpenDB(&connector{file, pragmas}) }
 
 type connector struct {
@@ -59,7 +59,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 
 func (c *connector) Driver() driver.Driver { return c }
 
-// Open makes the connector a driver: it opens the connector's file, whatever the name.
+// Open makes the connector a driver. It opens the connector's file, whatever the name.
 func (c *connector) Open(string) (driver.Conn, error) { return c.Connect(context.Background()) }
 
 // conn is a connection. Nobody but database/sql uses it, one call at a time.
@@ -136,7 +136,7 @@ type tx struct{ *conn }
 func (t tx) Commit() error {
 	_, err := t.ExecContext(context.Background(), "COMMIT", nil)
 	if err != nil && lib.Xsqlite3_get_autocommit(t.tls, t.db) == 0 {
-		err = errors.Join(err, t.Rollback()) // database/sql takes the transaction for over
+		err = errors.Join(err, t.Rollback()) // to database/sql, the transaction is over
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func (t tx) Rollback() error {
 	return err
 }
 
-// stmt is a statement's text: what it takes to run it again is nothing in a test.
+// stmt is a statement's text. It is compiled for each run, which costs nothing that matters in a test.
 type stmt struct {
 	*conn
 	query string
@@ -182,8 +182,8 @@ func named(args []driver.Value) []driver.NamedValue {
 	return list
 }
 
-// each compiles the statements of a text one after the other and hands them over. Last: there is no other behind it. What
-// is not kept is finalized.
+// each compiles the statements of a text one after the other and hands them over; last means that no other follows. A
+// statement that is not kept is finalized.
 func (c *conn) each(query string, do func(compiled uintptr, last bool) (keep bool, err error)) error {
 	text, err := libc.CString(query)
 	if err != nil {
@@ -248,8 +248,8 @@ type result struct{ id, rows int64 }
 func (r result) LastInsertId() (int64, error) { return r.id, nil }
 func (r result) RowsAffected() (int64, error) { return r.rows, nil }
 
-// QueryContext returns the rows of the last statement. Its first row is there already, so an error is known at once, and what
-// is no SELECT has run even if nobody asks for rows.
+// QueryContext returns the rows of the last statement. It has read the first row already. So an error is known at once,
+// and a statement that is no SELECT has run even if nobody asks for rows.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	return r, nil
 }
 
-// interruptible lets the end of the context interrupt what runs until done is called.
+// interruptible makes the end of the context interrupt what runs, until done is called.
 func (c *conn) interruptible(ctx context.Context) (done func()) {
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -312,8 +312,8 @@ func (c *conn) step(compiled uintptr) (row bool, err error) {
 	}
 }
 
-// timeFormats are those in which a time may stand in a column. The first is the one that is written, and one that SQLite
-// knows itself.
+// timeFormats are the formats in which a time may stand in a column. The first is the one that is written, and one that
+// SQLite itself knows.
 var timeFormats = []string{
 	"2006-01-02 15:04:05.999999999-07:00", "2006-01-02T15:04:05.999999999-07:00", "2006-01-02 15:04:05.999999999 -0700 MST",
 	"2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02",
@@ -374,7 +374,7 @@ func (c *conn) bindBytes(compiled uintptr, i int32, value string, bind func(*lib
 	return bind(c.tls, compiled, i, text, int32(len(value)), copied), nil
 }
 
-// argument is what a parameter stands for: by its name, or its number.
+// argument is the value that a parameter stands for, by its name or its number.
 func argument(args []driver.NamedValue, i int, name string) (driver.Value, error) {
 	for _, arg := range args {
 		if arg.Name != "" && len(name) > 1 && arg.Name == name[1:] || arg.Name == "" && arg.Ordinal == i {
@@ -389,7 +389,7 @@ type rows struct {
 	*conn
 	ctx         context.Context
 	compiled    uintptr // 0: there was no statement
-	ahead, over bool    // a row is there that nobody has seen; there are no more
+	ahead, over bool    // a row was read that nobody has seen; there are no more
 	names       []string
 	types       []string // as they were declared, in capitals
 }
@@ -465,9 +465,9 @@ func (r *rows) bytes(from uintptr, column int32) []byte {
 	return bytes.Clone(libc.GoBytes(from, n))
 }
 
-// timeOr is the time that a text says, or the text.
+// timeOr is the time that a text says, or else the text.
 func timeOr(text string) driver.Value {
-	said, _, _ := strings.Cut(text, " m=") // of a time with Go's monotonic clock
+	said, _, _ := strings.Cut(text, " m=") // which Go prints behind a time with a monotonic clock
 	for _, format := range timeFormats {
 		if t, err := time.Parse(format, strings.TrimSuffix(said, "Z")); err == nil {
 			return t
