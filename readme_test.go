@@ -17,7 +17,7 @@ func TestTheProgramInEachReadmeIsTheOneInExamples(t *testing.T) {
 		t.Fatalf("%s is no program", file)
 	}
 	program = "package main\n" + program
-	for _, readme := range []string{"README.md"} {
+	for _, readme := range []string{"README.md", "README.zh-CN.md"} {
 		text, err := os.ReadFile(readme)
 		if err != nil {
 			t.Fatal(err)
