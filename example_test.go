@@ -22,40 +22,6 @@ func sendMail(ctx context.Context, job *queue_job.Job) error {
 	return nil
 }
 
-// The README's twenty lines.
-func Example() {
-	ctx := context.Background()
-	work := func(tx *sql.Tx) error {
-		db, err := sql.Open("mysql", "user:password@tcp(127.0.0.1:3306)/shop")
-		if err != nil {
-			return err
-		}
-		runner := persistent_queue.Init([]queue_job.Config{{
-			ServiceName:   "send-paid-notice",
-			JobType:       1,
-			NeedRetry:     true,
-			MaxRetries:    3,
-			WaitTime:      time.Minute,
-			Db:            db,
-			HandleJobFunc: sendMail, // func(ctx context.Context, job *queue_job.Job) error
-		}}, logger.QueueLog{})
-		defer func() { // not with ctx: a signal may have ended it, and the handlers that run need time
-			stopping, cancel := context.WithTimeout(context.Background(), 25*time.Second)
-			defer cancel()
-			runner.Stop(stopping)
-		}()
-		jobs, err := queue_job.Open(db)
-		if err != nil {
-			return err
-		}
-
-		// In business code, in the transaction tx that marks the order as paid:
-		_, err = jobs.Add(ctx, tx, queue_job.AddModelJob{JobType: 1, JobParams: map[string]int{"order": 4711}})
-		return err
-	}
-	_ = work
-}
-
 // One line in an application that already has a database. Without the Runner, jobs that run when the application ends
 // run again; keep it and call Stop to let them finish.
 func ExampleInit() {

@@ -6,22 +6,29 @@ import (
 	"testing"
 )
 
-func TestTheReadmesCodeIsTheExampleThatCompiles(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+func TestTheProgramInEachReadmeIsTheOneInExamples(t *testing.T) {
+	const file = "examples/start/main.go"
+	source, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, _ := strings.Cut(string(readme), "```go\n")
-	code, _, found := strings.Cut(code, "```")
+	_, program, found := strings.Cut(string(source), "\npackage main\n")
 	if !found {
-		t.Fatal("README.md shows no Go code")
+		t.Fatalf("%s is no program", file)
 	}
-	// Alignment differs with the indentation; words do not.
-	if words := func(s string) string { return strings.Join(strings.Fields(s), " ") }; !strings.Contains(words(string(example)), words(code)) {
-		t.Errorf("README.md shows code that is not in example_test.go:\n%s", code)
+	program = "package main\n" + program
+	for _, readme := range []string{"README.md", "README.zh-CN.md"} {
+		text, err := os.ReadFile(readme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, code, _ := strings.Cut(string(text), "```go\n")
+		code, _, found := strings.Cut(code, "```")
+		if !found {
+			t.Fatalf("%s shows no Go code", readme)
+		}
+		if code != program {
+			t.Errorf("the first Go code of %s is not %s from \"package main\" on:\n%s", readme, file, code)
+		}
 	}
 }

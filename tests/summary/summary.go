@@ -169,7 +169,7 @@ func (s *summary) tick() {
 	for _, t := range at[:min(len(at), most)] {
 		texts = append(texts, fmt.Sprintf("%s (%s)", t, round(s.now().Sub(s.running[t]))))
 	}
-	s.say("%6s  … %s", round(s.now().Sub(s.began)), cmp.Or(strings.Join(texts, ", "), "building"))
+	s.say("%6s  … %s", round(s.now().Sub(s.began)), cmp.Or(strings.Join(texts, ", "), "building, and starting servers"))
 }
 
 // end says what it all came to, and returns the exit code.
