@@ -1,5 +1,11 @@
-// Package keeper takes named leases and keeps them: all leases of one process on one database with one statement every
-// third of their length. The engine keeps a lease for each job type with it, package shedlock a single one.
+// Package keeper takes named leases and keeps them. A [Keeper] renews all leases of one process on one database at every
+// third of the shortest lease's length, the leases of one length in one statement. The engine keeps a lease for each job
+// type with it, package shedlock a single one.
+//
+// A [Lease] is held until it is given back ([Keeper.Release]), until it is lost, because trust in it has ended or the
+// table says that it is no longer ours, or until the keeper's parent context ends. Each of these ends [Lease.Context]. A
+// renewal may go through although its lease is over; then [Keeper.Run] gives the row back, so that others need not wait
+// for it to expire.
 package keeper
 
 import (
@@ -22,18 +28,19 @@ import (
 )
 
 var (
-	// ErrLost is the cause in a lease's context when trust in it has ended.
+	// ErrLost is the cause in [Lease.Context] if trust in the lease has ended or the table says that it is no longer
+	// ours.
 	ErrLost = errors.New("lease lost")
-	// ErrReleased is the cause in a lease's context when it was given back.
+	// ErrReleased is the cause in [Lease.Context] if the lease was given back.
 	ErrReleased = errors.New("lease released")
 )
 
-// Want is a lease that somebody wants to hold.
+// Want is a lease to be taken by [Keeper.Take].
 type Want struct {
 	Name    string
-	Holder  string        // who is to stand in the table as holding it; empty: the keeper's
-	Lock    time.Duration // whole seconds, at least lease.ShortestLock
-	MinLock time.Duration // whole seconds: once taken, nobody else gets it any earlier
+	Holder  string        // stands in the table as the holder; empty: the keeper's holder
+	Lock    time.Duration // whole seconds, at least [lease.ShortestLock]
+	MinLock time.Duration // whole seconds from the taking in which nobody else gets it, even if it is given back
 }
 
 // Lease is a lease that is or was held.
@@ -41,26 +48,26 @@ type Lease struct {
 	Want
 	Term   int64
 	owner  string
-	before store.Seen // as the lease stood before it was taken
+	before store.Seen // the row before the lease was taken
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	trust   *time.Timer  // cancels when trust ends
-	until   atomic.Int64 // nanoseconds after epoch: the end of trust
-	renewAt time.Time    // belongs to Run
-	expires time.Time    // belongs to Run: when the row's time is over, unless it is renewed
+	trust   *time.Timer  // cancels the context when trust ends
+	until   atomic.Int64 // the end of trust, in nanoseconds after epoch
+	renewAt time.Time    // when it is renewed, or given back if it is late; only Run uses it
+	expires time.Time    // when the row expires unless it is renewed; only Run uses it
 }
 
-// epoch anchors moments to the monotonic clock.
+// epoch anchors moments to the monotonic clock, so that setting the wall clock has no effect on trust.
 var epoch = time.Now()
 
-// Trusted reports whether the lease is held for certain at this moment. Ask before every act that only the holder may do.
+// Trusted reports whether the lease is certainly held at this moment. Ask before every act that only the holder may do.
 func (l *Lease) Trusted() bool {
 	return int64(time.Since(epoch)) < l.until.Load() && l.ctx.Err() == nil
 }
 
-// Context ends when the lease is lost or given back, with ErrLost or ErrReleased as its cause, or with the keeper's
-// parent.
+// Context returns a context that ends when the lease is lost or given back, with [ErrLost] or [ErrReleased] as its cause,
+// or when the keeper's parent ends.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 func (l *Lease) trustUntil(moment time.Time) {
@@ -73,7 +80,8 @@ func (l *Lease) end(cause error) {
 	l.cancel(cause)
 }
 
-// HeldBefore names who held the lease under an earlier term, in readable words. The table remembers the last holder only.
+// HeldBefore names who held the lease under an earlier term, in readable words. The table has the name of the last holder
+// only; for a holder before that, HeldBefore gives the term.
 func (l *Lease) HeldBefore(term int64) string {
 	if term != l.before.Term {
 		return fmt.Sprintf("holder of term %d", term)
@@ -82,7 +90,7 @@ func (l *Lease) HeldBefore(term int64) string {
 	return holder
 }
 
-// Leases is what the keeper needs of the table of leases. *store.Store has it; its methods carry the contracts.
+// Leases is what the keeper needs of the table of leases. [store.Store] has it; the contracts are with its methods.
 type Leases interface {
 	SeeLeases(ctx context.Context, names []string) ([]store.Seen, error)
 	MakeLeases(ctx context.Context, names []string) error
@@ -91,27 +99,29 @@ type Leases interface {
 	ReleaseLease(ctx context.Context, name, owner string, minLock time.Duration) (ours bool, err error)
 }
 
-// Keeper takes and keeps leases on one database.
+// Keeper takes and keeps leases on one database. [Keeper.Run] renews what [Keeper.Take] has taken, so it must run as long
+// as leases are held.
 type Keeper struct {
 	leases Leases
 	parent context.Context
-	holder string // service, host, process: the readable part of locked_by
+	holder string // the readable part of locked_by: service, host, process
 	onFail func(error)
 
 	mu      sync.Mutex
 	held    map[string]*Lease
-	changed chan struct{} // a lease was added
+	changed chan struct{} // a lease was taken: Run looks anew when the next renewal is
 
-	late []*Lease // belongs to Run: they are to be given back, as a renewal that came too late may keep their rows taken
+	late []*Lease // leases whose rows are to be given back, see dropLate; only Run uses it
 }
 
-// New returns a keeper. The contexts of its leases end with parent. Holder says in the table who holds the leases;
-// onFail hears of renewals that did not go through, each of which is tried again.
+// New returns a keeper. When parent ends, the contexts of its leases end. Holder stands in the table as the holder of its
+// leases. The keeper calls onFail with the error of each renewal that did not go through, and tries that renewal again.
 func New(parent context.Context, leases Leases, holder string, onFail func(error)) *Keeper {
 	return &Keeper{leases: leases, parent: parent, holder: holder, onFail: onFail, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
 }
 
-// Take takes those of the wanted leases that are free, and returns them. It locks nothing when none is free.
+// Take takes those of the wanted leases that are free, and returns them. If none is free, it locks nothing. After an
+// error, it returns what it took before, and gives back what the failed statement may have taken.
 func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 	free, err := k.free(ctx, wants)
 	if err != nil {
@@ -138,16 +148,16 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 	return taken, nil
 }
 
-// named reports whether the lease has a name. MySQL and MariaDB compare names without regard to case, so we do.
+// named reports whether the lease has this name. MySQL and MariaDB ignore case in names, so the comparison does too.
 func (w Want) named(name string) bool { return strings.EqualFold(w.Name, name) }
 
-// abandon gives back what a taking of unknown outcome may have taken.
+// abandon gives back what a statement of unknown outcome may have taken.
 func (k *Keeper) abandon(ctx context.Context, wants []seenWant, owner string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	for _, want := range wants {
 		if _, err := k.leases.ReleaseLease(ctx, want.Name, owner, 0); err != nil {
-			return // it expires by itself
+			return // the leases expire by themselves
 		}
 	}
 }
@@ -162,13 +172,13 @@ func names[W interface{ name() string }](wants []W) []string {
 
 func (w Want) name() string { return w.Name }
 
-// seenWant is a want and how its lease stood.
+// seenWant is a wanted lease and what its row said.
 type seenWant struct {
 	Want
 	seen store.Seen
 }
 
-// free returns the wants whose lease nobody holds. A lease that has no row yet gets one.
+// free returns the wanted leases that nobody holds. If a lease has no row yet, free makes one.
 func (k *Keeper) free(ctx context.Context, wants []Want) (free []seenWant, err error) {
 	if len(wants) == 0 {
 		return nil, nil
@@ -193,8 +203,8 @@ func (k *Keeper) free(ctx context.Context, wants []Want) (free []seenWant, err e
 	return free, err
 }
 
-// owner names the holder in the table, with a part that is new at every call: so a read-back never mistakes an earlier
-// acquisition for this one.
+// owner writes locked_by: the holder's readable name, and a part that is new at every call, so that a read-back never
+// takes an earlier taking for this one.
 func (k *Keeper) owner(readable string) string {
 	var unique [6]byte
 	rand.Read(unique[:])
@@ -208,6 +218,7 @@ func Holder(service string) string {
 	return fmt.Sprintf("%s@%s/%d", service, host, os.Getpid())
 }
 
+// hold notes that a lease was taken by a statement that was sent at that moment, and wakes Run.
 func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Lease {
 	ctx, cancel := context.WithCancelCause(k.parent)
 	l := &Lease{Want: want, Term: term, owner: owner, ctx: ctx, cancel: cancel, renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
@@ -223,8 +234,8 @@ func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Leas
 	return l
 }
 
-// Release gives a lease back: another may take it at once, or when MinLock has passed. It reports whether the lease was
-// still ours; if not, it changes nothing.
+// Release gives a lease back: others can take it at once, or when MinLock has passed. It reports whether the lease was
+// still ours; if not, it changes nothing in the table.
 func (k *Keeper) Release(ctx context.Context, l *Lease) (ours bool, err error) {
 	k.drop(l)
 	l.end(ErrReleased)
@@ -239,7 +250,7 @@ func (k *Keeper) drop(l *Lease) {
 	}
 }
 
-// Run renews the held leases until the context ends.
+// Run renews the held leases, and gives late ones back, until the context ends.
 func (k *Keeper) Run(ctx context.Context) {
 	for {
 		wait := time.NewTimer(time.Until(k.nextRenewal()))
@@ -257,7 +268,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// nextRenewal is when the first of the held leases must be renewed, or a late one given back.
+// nextRenewal returns when the first of the held leases must be renewed, or a late one given back.
 func (k *Keeper) nextRenewal() time.Time {
 	next := time.Now().Add(time.Hour)
 	for _, l := range append(k.all(), k.late...) {
@@ -268,17 +279,18 @@ func (k *Keeper) nextRenewal() time.Time {
 	return next
 }
 
-// keep renews all held leases. What fails is tried again soon; meanwhile trust runs on.
+// keep renews all held leases. If a statement fails, its leases are tried again after a moment, and trust in them runs
+// on.
 func (k *Keeper) keep(ctx context.Context) {
 	const retryAfter = 100 * time.Millisecond
 	all := slices.DeleteFunc(k.all(), func(l *Lease) bool {
 		over := !l.Trusted()
-		if over { // renewed once more, it would keep others out while nobody works
+		if over { // if it were renewed now, it would keep others out while nobody works
 			k.dropLate(l)
 		}
 		return over
 	})
-	patience := time.Hour // one long lease must not keep the others waiting for its answer
+	patience := time.Hour // a statement for long leases must not keep the short ones waiting
 	for _, l := range all {
 		patience = min(patience, lease.RenewEvery(l.Lock)/2)
 	}
@@ -293,7 +305,7 @@ func (k *Keeper) keep(ctx context.Context) {
 		}
 		for _, l := range leases {
 			switch {
-			case l.ctx.Err() != nil: // meanwhile
+			case l.ctx.Err() != nil: // it ended while the statement was under way
 				k.dropLate(l)
 			case err != nil:
 				l.renewAt = time.Now().Add(retryAfter)
@@ -308,9 +320,10 @@ func (k *Keeper) keep(ctx context.Context) {
 	}
 }
 
-// dropLate drops a lease whose trust has ended, and has it given back: a renewal that came too late, or whose answer
-// did not come, may have gone through, and others would wait for the lease to expire once more. Work that was under way
-// keeps the time that it has without the renewal.
+// dropLate drops a lease whose context has ended or whose trust is over, and has its row given back: a renewal that came
+// too late, or whose answer did not come, may have gone through, and then others would wait until the lease expires once
+// more. The row is given back at the moment at which it would have expired without that renewal, because work that was
+// under way may need that time. If the lease was released, it is given back at once.
 func (k *Keeper) dropLate(l *Lease) {
 	k.drop(l)
 	l.renewAt = l.expires
@@ -326,7 +339,7 @@ func (k *Keeper) giveBackLate(ctx context.Context) {
 	k.late = slices.DeleteFunc(k.late, func(l *Lease) bool {
 		due := !time.Now().Before(l.renewAt)
 		if due {
-			k.leases.ReleaseLease(statement, l.Name, l.owner, l.MinLock) // if it does not go through, it expires by itself
+			k.leases.ReleaseLease(statement, l.Name, l.owner, l.MinLock) // if this fails, the lease expires by itself
 		}
 		return due
 	})
@@ -338,8 +351,8 @@ func (k *Keeper) all() []*Lease {
 	return slices.SortedFunc(maps.Values(k.held), func(a, b *Lease) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// groupByLock groups by what one statement can write only one of: the length of the lease, the shortest first, and, when
-// leases are taken, who is to hold them.
+// groupByLock makes a group for each statement. A statement writes only one length of a lease and, if it takes leases,
+// only one holder. The shortest leases come first.
 func groupByLock[L interface {
 	writes() (time.Duration, string)
 }](list []L) (groups [][]L) {
@@ -361,7 +374,7 @@ func groupByLock[L interface {
 
 func (w Want) writes() (lock time.Duration, holder string) { return w.Lock, w.Holder }
 
-// writes leaves the holder out: leases are kept whoever holds them.
+// writes leaves the holder out: a statement renews leases of all holders.
 func (l *Lease) writes() (lock time.Duration, holder string) { return l.Lock, "" }
 
 func namesAndOwners(leases []*Lease) (names, owners []string) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Unending is a lease that stands in no table and is trusted as long as the context lives: for who runs jobs alone.
+// Unending returns a lease that is in no table and is trusted as long as the context lives, for a process that runs jobs
+// alone. No [Keeper] renews it.
 func Unending(ctx context.Context, want Want, term int64) *Lease {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l := &Lease{Want: want, Term: term, ctx: ctx, cancel: cancel, trust: time.NewTimer(0)}

@@ -1,5 +1,5 @@
-// Package mutant puts a known failure into the library for one run of its tests, and leaves the working copy as it is: a
-// test that stays green then proves nothing. It is for tests only.
+// Package mutant puts a known failure into the library for one run of its tests: a test that stays green on it proves
+// nothing. The working copy is left as it is. The package is for tests only.
 package mutant
 
 import (
@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// Mutant is a change of one file that makes the library break a promise.
+// Mutant is a change of one file that makes the library break a promise. [Mutant.GoTest] tests the changed library.
 type Mutant struct {
-	Name string // the failure
-	File string // from the root of the repository
-	Old  string // stands in the file exactly once
+	Name string // the name of the failure
+	File string // path of the file, from the root of the repository
+	Old  string // text that is in the file exactly once
 	New  string
 }
 
-// GoTest returns "go test" on the changed library, with these arguments, to be run in a folder. What it needs beside the
-// working copy is written into dir.
+// GoTest returns the command "go test" with these arguments, to be run in a folder on the changed library. It writes the
+// changed file and the overlay, which leaves the working copy as it is, into dir.
 func (m Mutant) GoTest(root, folder, dir string, arguments ...string) (*exec.Cmd, error) {
 	file := filepath.Join(root, filepath.FromSlash(m.File))
 	text, err := os.ReadFile(file)

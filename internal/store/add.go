@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// NewJob is a row to be added.
+// NewJob is a row for [Store.AddJob], [Store.AddUnlessThere] or [Store.AddJobs].
 type NewJob struct {
 	Params     string
 	JobType    int32
 	StartTime  uint32 // unix seconds; 0: at once
-	Delay      int64  // if not 0: it starts so many milliseconds after it is added, by the database's clock
+	Delay      int64  // milliseconds from the adding to the start, by the database's clock; 0: StartTime says when
 	Priority   int32
 	Key        string // empty: none
-	Unique     bool   // no other such row of the type may have the key
-	MaxRetries int    // NotSet: as the job type says
+	Unique     bool   // no other row of the type may have the key as its unique one
+	MaxRetries int    // [NotSet]: as the job type says
 }
 
-// plain reports whether the first columns say it all.
+// plain reports whether plainColumns are all that the row needs.
 func (j *NewJob) plain() bool { return j.Priority == 0 && j.Key == "" && j.MaxRetries == NotSet }
 
-// uniqueIn is the job type within which no other row may have the key.
+// uniqueIn writes the job type within which no other row may have the key as its unique one.
 func (j *NewJob) uniqueIn() string {
 	if !j.Unique {
 		return "NULL"
@@ -36,13 +36,14 @@ const (
 	furtherColumns = ", priority, job_key, unique_in, max_retries"
 )
 
-// AddJob inserts one row with status 0 and returns its id.
+// AddJob inserts one row with status 0 and returns its id. Created is in unix seconds. Sent again, it adds a second row.
 func (s *Store) AddJob(ctx context.Context, job *NewJob, created int64) (id uint64, err error) {
 	id, _, err = s.insertJob(ctx, "INSERT INTO", "", job, created)
 	return id, err
 }
 
-// insertJob inserts one row and returns its id. There reports that the statement passed the row over.
+// insertJob inserts one row and returns its id. There reports that the statement inserted none, because a row is in its
+// way.
 func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *NewJob, created int64) (id uint64, there bool, err error) {
 	args := s.arguments()
 	columns := plainColumns
@@ -68,7 +69,7 @@ func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *
 	if err != nil {
 		return 0, false, err
 	}
-	if insert == s.insertNew { // where no row was inserted, the id is another one's
+	if insert == s.insertNew { // if no row was inserted, the driver tells the id of another row
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
 			return 0, err == nil, wrap("whether the row was there", err)
 		}
@@ -84,7 +85,7 @@ func (s *Store) startOf(job *NewJob, args *arguments) string {
 	return s.afterMillis(args.number(job.Delay))
 }
 
-// afterMillis is the first whole second that lies so many milliseconds after now.
+// afterMillis writes the first whole second that lies at least this number of milliseconds after now.
 func (d dialect) afterMillis(delay string) string {
 	return fmt.Sprintf(d.ceiling, fmt.Sprintf("%s + %s / 1000.0", d.nowPrecise, delay))
 }
@@ -96,16 +97,18 @@ func setOrNull(n int) string {
 	return strconv.Itoa(n)
 }
 
-// AddUnlessThere inserts one row whose key is unique, and returns its id; or, if a row of the type bears the key as its
-// unique one, that row's id. One that is there and final counts as nothing if replaceFinal: the uniqueness is taken from
-// it. A row that another transaction is about to commit is waited for. It is no error for the database that the row is
-// there, so the caller's transaction goes on.
+// AddUnlessThere inserts one row whose key is unique, and returns its id. If a row of the type has the key as its unique
+// one already, it inserts nothing and returns the id of that row. With replaceFinal, a final row is not in the way:
+// AddUnlessThere takes the uniqueness from it. If another transaction is about to commit a row with the key,
+// AddUnlessThere waits for the end of that transaction. For the database it is no error that the row is there, so the
+// caller's transaction goes on. Sent again, it returns the id of the row that the first sending added.
 //
-// On MySQL and MariaDB, several that add a key which was just taken from its row may end as a deadlock: it seems that each has
-// a lock on the entry that is not purged yet, for which the others' INSERTs wait. Where each statement is a transaction of its
-// own, nothing but the statement is undone, and it is repeated here; in the caller's, it is for the caller to repeat all.
+// On MySQL and MariaDB, several callers that add a key which was just taken from its row may end in a deadlock. It seems
+// that each locks the index entry that is not purged yet, and the INSERTs of the others wait for that lock. If each
+// statement is known to be a transaction of its own, a deadlock undoes the statement alone, and AddUnlessThere repeats
+// it. In a transaction of the caller, the caller has to repeat everything.
 func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {
-	const tries = 10 // of those that met in a deadlock one gets through, and the next try finds its row
+	const tries = 10 // of the callers in a deadlock one gets through, and the next try of the others finds its row
 	for try := 1; ; try++ {
 		id, there, err = s.addUnlessThere(ctx, job, replaceFinal, created)
 		if err == nil || try == tries || !s.commitsEach() || !isDeadlock(err) {
@@ -116,13 +119,13 @@ func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, replaceFinal bo
 
 func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {
 	if replaceFinal {
-		// Two that found the row by its key's entry both have a lock on that, which neither could then take the uniqueness
-		// through. So this look locks nothing. It may be an old picture; what follows does not rely on it.
+		// This read locks nothing. With a locking read, two callers would both lock the index entry of the key, and then
+		// neither could take the uniqueness. The read may be out of date; what follows does not rely on it.
 		if err := s.freeKey(ctx, job); err != nil {
 			return 0, false, err
 		}
 	}
-	const tries = 5 // the row that is in the way may go between two statements
+	const tries = 5 // the row in the way may go between two statements
 	for range tries {
 		id, there, err := s.insertJob(ctx, s.insertNew, s.unlessThere, job, created)
 		if err != nil || !there {
@@ -141,12 +144,12 @@ func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, replaceFinal bo
 			}
 		}
 	}
-	// What keeps the row out is not its key, and an INSERT that ignores nothing says what.
+	// The row is kept out by something else than its key. An INSERT that ignores nothing tells what.
 	id, err = s.AddJob(ctx, job, created)
 	return id, false, err
 }
 
-// freeKey takes the uniqueness of the job's key from the row that bears it, if that is final.
+// freeKey takes the uniqueness of the job's key from the row that has it, if that row is final.
 func (s *Store) freeKey(ctx context.Context, job *NewJob) error {
 	found, err := s.bearerOf(ctx, job, "")
 	if err != nil || len(found) == 0 || found[0].pending {
@@ -155,13 +158,14 @@ func (s *Store) freeKey(ctx context.Context, job *NewJob) error {
 	return s.takeKey(ctx, found[0].id)
 }
 
-// bearer is the row that bears a key as its unique one.
+// bearer is the row that has a key as its unique one.
 type bearer struct {
 	id      uint64
 	pending bool
 }
 
-// bearerOf finds that row. A locking read sees what is committed, however old the transaction's picture of the table is.
+// bearerOf finds the row that has the job's key as its unique one; none: no row has it. A locking read sees what is
+// committed, even if the transaction's own snapshot of the table is older.
 func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]bearer, error) {
 	args := s.arguments()
 	found, err := read(ctx, s, each(func(b *bearer) []any { return []any{&b.id, &b.pending} }),
@@ -170,7 +174,8 @@ func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]be
 	return found, wrap("find the job of the key", err)
 }
 
-// takeKey takes the uniqueness of its key from a final row. No row: somebody else did, or it is pending again.
+// takeKey takes the uniqueness of its key from a final row. No row: another caller took it, or the row is gone or pending
+// again.
 func (s *Store) takeKey(ctx context.Context, id uint64) error {
 	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET unique_in = NULL WHERE id = %d AND unique_in IS NOT NULL AND NOT %s", s.jobs, s.byPrimary, id, pending))
 	return wrap("take the key from a job that is done", err)
@@ -179,12 +184,13 @@ func (s *Store) takeKey(ctx context.Context, id uint64) error {
 const (
 	addRowsMax  = 1000
 	addBytesMax = 1 << 20
-	addRowBytes = 100 // what a row takes beside its texts
+	addRowBytes = 100 // what a row takes besides its texts
 )
 
-// AddJobs inserts rows with status 0, none of which is unique, and returns their ids in the order of the rows: in few
-// statements of at most a thousand rows and a megabyte each. After an error, the ids are those of the rows before the
-// statement that failed; through a handle that is no transaction, these are in the table.
+// AddJobs inserts rows with status 0 and returns their ids in the order of the rows. It needs rows that are not unique.
+// Each statement inserts at most a thousand rows and about a megabyte. After an error, the ids are those of the rows
+// before the statement that failed; if the handle is no transaction, these rows are in the table. Sent again, a statement
+// adds its rows again.
 func (s *Store) AddJobs(ctx context.Context, jobs []NewJob, created int64) (ids []uint64, err error) {
 	for len(jobs) > 0 {
 		some := jobs[:statementRows(jobs)]
@@ -202,7 +208,7 @@ func (s *Store) AddJobs(ctx context.Context, jobs []NewJob, created int64) (ids 
 	return ids, nil
 }
 
-// statementRows is how many of the jobs one statement inserts.
+// statementRows returns how many of the jobs one statement inserts: at least one.
 func statementRows(jobs []NewJob) (rows int) {
 	for bytes := 0; rows < min(len(jobs), addRowsMax); rows++ {
 		bytes += addRowBytes + len(jobs[rows].Params) + len(jobs[rows].Key)
@@ -213,8 +219,8 @@ func statementRows(jobs []NewJob) (rows int) {
 	return rows
 }
 
-// addByValues inserts the rows as a list of values. The database tells one id, the first or the last, and the others lie a
-// fixed step apart: MySQL says that of the ids of one INSERT whose rows are counted beforehand, in every
+// addByValues inserts the rows as a list of values. The database tells one id, MySQL the first and SQLite the last, and
+// the others lie a fixed step apart. MySQL promises that for one INSERT whose rows are counted beforehand, in every
 // innodb_autoinc_lock_mode; SQLite has one writer at a time.
 func addByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error) {
 	args := s.arguments()
@@ -271,8 +277,8 @@ func addByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([
 	return ids, nil
 }
 
-// addByArrays inserts the rows out of one array for each column: the same text for any number of them, which a driver may
-// keep. The ids are given, and come back, in the order of the rows.
+// addByArrays inserts the rows from one array for each column, so the text is the same for any number of rows and a
+// driver may keep it. The ids are given, and come back, in the order of the rows.
 func addByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error) {
 	columns := []struct {
 		name, kind string
@@ -311,7 +317,7 @@ func addByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([
 	return ids, err
 }
 
-// quoted is a text as an element of an array.
+// quoted writes a text as an element of an array.
 func quoted(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }

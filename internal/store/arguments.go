@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// arguments collects what a statement is called with, in the order in which its text is written.
+// arguments collects what a statement is called with. Its methods write a value into the text, or a question mark whose
+// value goes to the end of the list, so call them in the order in which the text is written.
 type arguments struct {
 	bound bool
 	list  []any
@@ -22,7 +23,7 @@ func (a *arguments) number(n int64) string {
 	return "?"
 }
 
-// id writes an id, which MySQL has up to 64 bits of.
+// id writes an id. On MySQL an id may need all 64 bits, which number does not take.
 func (a *arguments) id(id uint64) string {
 	if !a.bound {
 		return strconv.FormatUint(id, 10)
@@ -31,13 +32,13 @@ func (a *arguments) id(id uint64) string {
 	return "?"
 }
 
-// value writes a value that is an argument everywhere.
+// value writes a value that is an argument on every database.
 func (a *arguments) value(v any) string {
 	a.list = append(a.list, v)
 	return "?"
 }
 
-// key writes a business key; an empty one is none.
+// key writes a business key; an empty one means none.
 func (a *arguments) key(key string) string {
 	if key == "" {
 		return "NULL"
@@ -45,7 +46,8 @@ func (a *arguments) key(key string) string {
 	return a.value(key)
 }
 
-// evened repeats the last gap until there are 0, 1, 2, 4, 8 … of them, where each number of arguments is another text.
+// evened repeats the last gap until there are 1, 2, 4, 8 … of them. With bound arguments, each number of gaps would be
+// another text to prepare.
 func (a *arguments) evened(gaps []Gap) []Gap {
 	if !a.bound || len(gaps) == 0 {
 		return gaps
@@ -66,7 +68,7 @@ func (a *arguments) in(s *Store, ids []uint64) string {
 	return "id = ANY(CAST(? AS bigint[]))"
 }
 
-// numbers writes a list of numbers.
+// numbers writes a list of numbers, with commas between them.
 func numbers[N int32 | uint64](list []N) string {
 	text := make([]byte, 0, 12*len(list))
 	for i, n := range list {

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// clockMark stands in a text for the time at which the statement is sent.
+// clockMark stands in the text of a statement for the time at which it is sent.
 const clockMark = "@now@"
 
-// ByClock is the store by another clock than the database's: for tests, which move it. It shows whole seconds. Leases go
-// by the database's all the same.
+// ByClock returns the store with another clock than the database's, for tests that move it. It shows whole seconds.
+// Leases still go by the database's clock.
 func (s *Store) ByClock(now func() time.Time) *Store {
 	by := *s
 	by.clock, by.now, by.nowPrecise = now, clockMark, clockMark
 	return &by
 }
 
-// Now is the time that new rows say they were created at, in unix seconds: by this process's clock, or that of ByClock.
+// Now returns the create_time of new rows, in unix seconds: by this process's clock, or by the clock of [Store.ByClock].
 func (s *Store) Now() int64 {
 	if s.clock != nil {
 		return s.clock().Unix()

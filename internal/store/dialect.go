@@ -15,7 +15,7 @@ type dialect struct {
 	now        string           // whole seconds
 	nowPrecise string           // with its fraction
 	ceiling    string           // format: the next whole number
-	clock      func() time.Time // another than the database's; nil: none
+	clock      func() time.Time // used instead of the database's, see Store.ByClock; nil: none
 
 	// The clock that leases go by, and the column that holds it.
 	leaseNow     string // as fine as lock_until is
@@ -25,52 +25,55 @@ type dialect struct {
 	toUnix       string // format: a timestamp to unix seconds
 	greatest     string // the function that returns the larger of two values
 	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
-	unlessLease  string // what an INSERT of leases says behind its rows to pass over those that exist
-	ownSession   string // what makes a session of our own safe from its time zone
+	unlessLease  string // end of an INSERT of leases that leaves existing rows as they are
+	ownSession   string // makes a session of our own safe from its time zone; empty: nothing to do
 
 	// Rows that are inserted.
-	insertNew   string // INSERT that passes over rows whose key exists …
-	unlessThere string // … and what it says behind the rows for that
-	returning   string // what an INSERT says to have its id returned as a row; empty: the driver tells it
+	insertNew   string // start of an INSERT that leaves out rows whose key exists …
+	unlessThere string // … and its end
+	returning   string // end of an INSERT that returns the ids as rows; empty: the driver tells one id
 	addMany     func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error)
-	// adds the job for a time of a schedule, as AddScheduled says
+	// adds the job for a time of a schedule; the contract is that of Store.AddScheduled
 	addScheduled func(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error)
-	idStep       string // reads by how much the ids of one INSERT differ; empty: by one, and the driver tells the last
+	// reads the step between the ids of one INSERT, whose first id the driver tells; empty: the step is 1, and the driver
+	// tells the last
+	idStep string
 
 	// Rows that are found.
 	byPrimary   string // index hint: by id
 	byDue       string // index hint: by job_type, job_status, priority, start_time, id
 	byKey       string // index hint: by job_key, unique_in
-	lockingRead string // what a SELECT says to see what is committed, not the transaction's picture of it
-	forUpdate   string // what a SELECT says to lock its rows until the transaction's end
-	latest      string // format: a read that goes to the primary, where something sends others to a replica
+	lockingRead string // end of a SELECT that sees what is committed, not the transaction's snapshot
+	forUpdate   string // end of a SELECT that locks its rows until the end of the transaction
+	latest      string // format: a read that goes to the primary, see fromPrimary
 	idIn        func(ids []uint64) string
-	integer     string // format: a column of whole numbers, whatever is in it
-	atOnce      string // start_time is 0
-	unforeseen  string // format: a number that no plan is made for
-	anyType     string // what a look at the due index for whatever type comes next says behind its range
-	lanesInFull bool   // a lane is read in the order of all columns of the due index, whatever they are in the lane
+	integer     string // format: a column as a whole number, whatever was inserted there
+	atOnce      string // the condition that start_time is 0
+	unforeseen  string // format: a number that the planner does not see
+	anyType     string // end of a SELECT that finds the first job type in a range along the due index
+	lanesInFull bool   // ORDER BY of a lane also names columns that are constant in it, see postgres.go
 	sweep       func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
-	later       func(startTime, id string) []string // what lies behind a pair of these, said in one or more conditions so that an index is entered there
+	// one or more conditions for what lies behind a start time and an id, written so that the index is entered there
+	later func(startTime, id string) []string
 
 	// The schema.
 	columnsOf string // format: the columns of the named table
 	indexesOf string // format: the indexes of the named table
-	impatient string // lets this session wait a second for the lock of a table, and no longer; empty: it does not wait
-	patient   string // takes that back; empty: the end of the transaction does
+	impatient string // makes this session wait at most a second for the lock of a table; empty: the database does not wait
+	patient   string // takes that back; empty: the end of the transaction does that
 
 	// How statements are sent.
-	bind          int    // how arguments are written, as sqlx knows it
-	bindsNumbers  bool   // numbers that differ from one read to the next are arguments
-	autocommit    string // whether this session commits by itself; empty: every session does
-	oneWriter     bool   // one statement at a time can write
+	bind          int    // how arguments are written: a constant of sqlx
+	bindsNumbers  bool   // numbers that differ from one read to the next are arguments, see postgres.go
+	autocommit    string // reads whether this session commits by itself; empty: every session does
+	oneWriter     bool   // only one statement at a time can write
 	reservesConns bool   // a second connection works beside a pool of one
 }
 
 func dialectOf(ctx context.Context, db DB) (dialect, error) {
 	version, err := readText(ctx, db, "SELECT VERSION()")
 	if err != nil {
-		// SQLite alone has no function of that name, but one of its own.
+		// SQLite is the only one without VERSION(); it has sqlite_version() instead.
 		if _, errLite := readText(ctx, db, "SELECT sqlite_version()"); errLite == nil {
 			return sqlite, nil
 		}
@@ -86,10 +89,11 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 	}
 }
 
-// fromPrimary writes a read that a decision about a lease, a mark or a schedule hangs on. Whatever splits reads from writes
-// (MaxScale, ProxySQL, MySQL Router, pgpool-II, GORM's dbresolver) knows a locking read by its words, FOR UPDATE at the end
-// above all, and sends it to the primary; a replica would answer from the past. The words stand around a read of its own,
-// whose rows they lock in none of the databases: who holds such a row keeps nobody waiting. The result has no order.
+// fromPrimary writes a read on which a decision about a lease, a mark or a schedule depends. A replica would answer from
+// the past. Whatever splits reads from writes (MaxScale, ProxySQL, MySQL Router, pgpool-II, GORM's dbresolver) recognises
+// a locking read by its words, above all by FOR UPDATE at the end, and sends it to the primary. The words stand around
+// the query, which is a derived table or a CTE, and there no database locks its rows: the read waits for nobody who holds
+// one. The result has no order.
 func (d dialect) fromPrimary(query string) string { return fmt.Sprintf(d.latest, query) }
 
 func (d dialect) named(prefix string) dialect {

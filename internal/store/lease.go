@@ -11,15 +11,15 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Seen is what a lease's row says to somebody who does not hold it.
+// Seen is what a lease's row says to a process that does not hold it.
 type Seen struct {
 	Name  string
 	Free  bool
-	Owner string // who has it, or had it last
-	Term  int64  // under which
+	Owner string // who holds it, or held it last
+	Term  int64  // of that owner
 }
 
-// SeeLeases reads which of the leases are free. A name that is missing has no row yet. It locks nothing.
+// SeeLeases reads which of the leases are free. Fewer than asked: the others have no row yet. It locks nothing.
 func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
 		"SELECT lock_name, %s <= %s AS free, locked_by, term FROM %s WHERE lock_name IN (?)", s.unix("lock_until"), s.leaseNow, s.leases)), names)
@@ -30,11 +30,12 @@ func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 	return seen, wrap("see leases", err)
 }
 
-// MakeLeases writes a row for each lease that has none. The lease is free: its lock_until is the moment of writing.
-// Rows that exist stay as they are.
+// MakeLeases writes a row for each lease that has none. The lease is free: its lock_until is the moment of writing. Rows
+// that exist stay as they are.
 func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 	args := make([]any, len(names))
-	// In the index's order, so that instances that start together wait for each other in a line, not in a circle.
+	// The names go in the order of the index, so that instances that start together wait for each other in a line, not in
+	// a circle.
 	for i, name := range slices.Sorted(slices.Values(names)) {
 		args[i] = name
 	}
@@ -43,15 +44,16 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 	return wrap("make leases", err)
 }
 
-// TakeLeases takes those of the leases that are free, for so many seconds, in the owner's name, each with a new term.
-// The owner must be new at every call. A term is larger than every term before: one more than the last, or the
-// database's clock in milliseconds if that is more, so terms keep growing when somebody deletes the lease's row, unless
-// the lease was taken more often than once a millisecond.
+// TakeLeases takes the leases that are free, for lockSeconds, in the owner's name, each with a new term. The owner must
+// be new at every call. A new term is larger than every term before: it is the last term plus one, or the database's
+// clock in milliseconds if that is more. So terms keep growing even if somebody deletes the lease's row, unless the lease
+// was taken more often than once a millisecond.
 //
-// It returns the term of each lease that the owner now holds; a lease that is missing there is held by someone else,
-// or has no row. Sent again after an unknown outcome, it returns what the first one took.
+// TakeLeases returns the term of each lease that the owner holds now. If a lease is missing, somebody else holds it, or
+// it has no row. If the statement is sent twice because the first outcome is unknown, it returns what the first sending
+// took.
 func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, lockSeconds int64) (map[string]int64, error) {
-	// SET is evaluated from left to right on MySQL; no assignment here reads a column that an earlier one wrote.
+	// MySQL evaluates SET from left to right; no assignment here reads a column that an earlier one wrote.
 	query, args, err := sqlx.In(fmt.Sprintf(
 		"%s SET term = %s(term + 1, %s), locked_by = ?, locked_at = %s, lock_until = %s WHERE lock_name IN (?) AND %s <= %s",
 		s.leaseUpdate, s.greatest, s.leaseMillis, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)),
@@ -71,8 +73,8 @@ func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, lo
 	return terms, wrap("read taken leases", err)
 }
 
-// seenIn is an error if a read shows fewer leases than a statement has just changed. One that the read comes too late for,
-// because it has expired, is none.
+// seenIn returns an error if a read shows fewer leases than the statement before it has changed. It returns none if half
+// of the lease's length has passed since, because a lease may have expired before the read.
 func seenIn(seen, changed int, sent time.Time, lockSeconds int64) error {
 	if seen >= changed || time.Since(sent) > time.Duration(lockSeconds)*time.Second/2 {
 		return nil
@@ -81,6 +83,7 @@ func seenIn(seen, changed int, sent time.Time, lockSeconds int64) error {
 		"have the reads of this handle go to the primary, where its writes go (docs/databases.md, \"What lies between\")", changed, seen)
 }
 
+// heldLeases reads the terms of the leases that the owner holds and that have not expired.
 func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (map[string]int64, error) {
 	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
 		"SELECT lock_name, term FROM %s WHERE lock_name IN (?) AND locked_by = ? AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow)), names, owner)
@@ -101,9 +104,10 @@ func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (m
 	}, query, args...)
 }
 
-// KeepLeases renews leases that are held and have not expired, all of the process in one statement, and returns the
-// names of those that are still held. Each lease has an owner of its own; a pair of a name and another one's owner
-// cannot be in the table, so two lists say as much as a list of pairs.
+// KeepLeases renews leases of one length that are held and have not expired, in one statement, and returns the names of
+// those that are still held. If a name is missing, its lease has expired, is somebody else's, or has lost its row. Names
+// and owners are two lists, since each owner is new at every taking: no row can have a name from one lease and an owner
+// from another.
 func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64) ([]string, error) {
 	query, args, err := sqlx.In(fmt.Sprintf(
 		"%s SET lock_until = %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s",
@@ -119,7 +123,7 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 	if kept == len(names) {
 		return names, nil
 	}
-	// Fewer rows: some are lost, or two renewals fell into one second and the second one changed nothing.
+	// Fewer rows: some leases are lost, or two renewals fell into one second and the second one changed nothing.
 	query, args, err = sqlx.In(s.fromPrimary(fmt.Sprintf(
 		"SELECT lock_name FROM %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow)), names, owners)
 	if err != nil {
@@ -132,19 +136,19 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 	return held, wrap("read kept leases", err)
 }
 
-// ReleaseLease ends a lease of this owner, at once or when it has been held for atLeast, and reports whether it was still
-// the owner's. It changes nothing if somebody else has it; sent again, it changes nothing that matters.
+// ReleaseLease ends a lease of this owner: at once, or when it has been held for atLeast. It reports whether the lease
+// was still the owner's; if somebody else has it, it changes nothing. Sent again, it changes nothing that matters.
 func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast time.Duration) (ours bool, err error) {
 	until := s.leaseNow
 	if atLeast > 0 {
-		// locked_at has lost its fraction of a second, which would be missing from the time held.
+		// locked_at may have lost its fraction of a second, by which the time held would be too short.
 		until = fmt.Sprintf("%s(%s, %s + %d)", s.greatest, s.leaseNow, s.unix("locked_at"), int64(atLeast/time.Second)+1)
 	}
 	n, err := s.exec(ctx, fmt.Sprintf("%s SET lock_until = %s WHERE lock_name = ? AND locked_by = ?", s.leaseUpdate, s.timestamp(until)), name, owner)
 	if err != nil || n > 0 {
 		return n > 0, wrap("release lease", err)
 	}
-	// No row: it is somebody else's, or lock_until happened to have the value already.
+	// No row: the lease is somebody else's, or lock_until had the value already.
 	rows, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf("SELECT lock_name FROM %s WHERE lock_name = ? AND locked_by = ?", s.leases)), name, owner)
 	if err != nil {
 		return false, wrap("read released lease", err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Listed is a row with all its columns.
+// Listed is a row with all its columns, as [Store.List] returns it.
 type Listed struct {
 	Row
 	UpdateTime int64 // unix seconds
@@ -16,7 +16,8 @@ type Listed struct {
 	Result     string
 }
 
-// Filter says which rows to list. Zero values do not restrict; ranges are unix seconds, the last one left out.
+// Filter says which rows [Store.List] returns. A zero value does not restrict. Ranges are in unix seconds, from the first
+// one on and up to the last one, which is left out.
 type Filter struct {
 	IDs      []uint64
 	Types    []int32
@@ -27,16 +28,17 @@ type Filter struct {
 	UpdatedFrom, UpdatedTo int64
 	DueFrom, DueTo         int64
 
-	After, Before uint64 // ids, left out themselves
+	After, Before uint64 // ids that are left out themselves
 	Descending    bool
 }
 
-// List reads rows in the order of their ids, or from the last to the first; at most limit of them.
+// List reads at most limit rows, in the order of their ids or, if Descending, from the last to the first. Fewer: there
+// are no more.
 func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
 	args := s.arguments()
 	index, order := "", "id"
 	if f.Key != "" {
-		index, order = s.byKey, "id + 0" // not the primary key's order, along which PostgreSQL might look for the key
+		index, order = s.byKey, "id + 0" // not the order of the primary key: PostgreSQL might then read along it to find the key
 	}
 	if f.Descending {
 		order += " DESC"
@@ -81,7 +83,7 @@ func listedPlaces(l *Listed) []any {
 	return append(l.places(), &l.UpdateTime, &l.Unique, &l.Progress, &l.Result)
 }
 
-// anyStatus says that the status is one of these; a NULL is 0.
+// anyStatus writes the condition that the status is one of these; a NULL counts as 0.
 func anyStatus(statuses []int32) string {
 	condition := fmt.Sprintf("job_status IN (%s)", numbers(statuses))
 	if slices.Contains(statuses, 0) {
@@ -90,15 +92,18 @@ func anyStatus(statuses []int32) string {
 	return condition
 }
 
-// Counted is how many rows of a type have a status.
+// Counted is how many rows of a type have a status. [Store.Count] returns a list of them.
 type Counted struct {
 	JobType, Status int32
 	Rows            int64
 }
 
-// Count counts rows by type and status along the due index; none given: of all types, or with every status. It reads an
-// index entry for each row that it counts. A NULL status is counted as 0, in an entry of its own. With dueBefore, in unix
-// seconds, only rows that fell or fall due before that count, and each row is read; 0: all do.
+// Count counts rows by type and status along the due index. An empty list means all types, or every status. A NULL status
+// counts as 0, but in an entry of its own. If dueBefore is not 0, Count counts only rows that fell or fall due before
+// that second of unix time.
+//
+// Count reads an index entry for each row that it counts, and with dueBefore the row as well. On PostgreSQL, where the
+// due index has pending rows only, counting others reads the whole table.
 func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore int64) ([]Counted, error) {
 	where := []string{"id > 0"}
 	if len(types) > 0 {
@@ -116,7 +121,7 @@ func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore in
 	return counts, wrap("count jobs", err)
 }
 
-// AttemptsOf reads what the log has of a job's attempts, in their order.
+// AttemptsOf reads the attempts of a job that are in the log, in their order.
 func (s *Store) AttemptsOf(ctx context.Context, id uint64) ([]Attempt, error) {
 	args := s.arguments()
 	list, err := read(ctx, s, each(func(a *Attempt) []any {

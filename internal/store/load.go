@@ -23,26 +23,27 @@ type Row struct {
 	Retries    int32
 	Lost       int32
 	Priority   int32
-	MaxRetries int32  // NotSet: as the job type says
+	MaxRetries int32  // [NotSet]: as the job type says
 	Changes    int32  // times it was changed while it waited, or its mark was taken back
 	Key        string // the business key; empty: none
 }
 
-// Version is the one in which the row was read.
+// Version returns the version in which the row was read.
 func (r *Row) Version() Version { return Version{r.Term, r.Attempts, r.Changes} }
 
-// NotSet stands for a NULL in max_retries.
+// NotSet stands for NULL in max_retries.
 const NotSet = -2
 
-// Priorities are the levels, the most urgent first.
+// Priorities are the levels of priority, the most urgent first.
 var Priorities = []int32{2, 1, 0, -1}
 
-// pending says nothing that an index could be used for: a batch is found by its ids.
+// pending is the condition that a row is not final. No index can be used for it, which is on purpose: a batch is found by
+// its ids.
 const pending = "COALESCE(job_status, 0) IN (0, 3, 4)"
 
-// rowColumns are the columns of a Row. SQLite keeps whatever was inserted, text in a number's column too; a row like
-// that must not make the whole result unreadable. What NULL stands for is left to places: a value that COALESCE makes is
-// one that the driver allocates.
+// rowColumns are the columns of a [Row]. SQLite keeps whatever was inserted, even text in a column of numbers, and such a
+// row must not make the whole result unreadable. A NULL is turned into its meaning by places, not by COALESCE: for the
+// value that COALESCE makes, the driver would allocate.
 func (s *Store) rowColumns(params string) string {
 	columns := fmt.Sprintf("id, %s AS params", params)
 	for _, number := range []string{"job_type", "job_status", "start_time", "create_time", "term", "attempts", "retries", "lost", "priority", "max_retries", "changes"} {
@@ -60,8 +61,9 @@ func (r *Row) places() []any {
 	}
 }
 
-// Newest reads the largest id of the table and the database's clock in seconds: from where the tail reads too, which may
-// be a replica. One that does not have the table yet, for it has just been made, does not keep anybody from starting.
+// Newest reads the largest id of the table, 0 if there is none, and the database's clock in seconds. It reads where the
+// tail reads, which may be a replica. If that server does not have the table yet, because it was made just now, Newest
+// asks the primary, so that nobody is kept from starting.
 func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) {
 	query := fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s WHERE id > 0) AS newest, %s AS now", s.jobs, s.nowPrecise)
 	ask := func(query string) error {
@@ -77,7 +79,7 @@ func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) 
 	return id, now, wrap("newest job", err)
 }
 
-// isNoTable: the server that answers has no such table.
+// isNoTable reports whether the server that answered has no such table.
 func isNoTable(err error) bool {
 	var refused interface{ SQLState() string }
 	if errors.As(err, &refused) {
@@ -89,30 +91,29 @@ func isNoTable(err error) bool {
 // Gap is a run of ids, both ends included.
 type Gap struct{ From, To uint64 }
 
-// TailRow is a row that the tail passed. One that is not whole lacks its parameters: it is only a witness that its id
-// is taken.
+// TailRow is a row that [Store.Tail] read. If it is not whole, it has no parameters and only shows that its id is taken.
 type TailRow struct {
 	Row
 	Whole bool
 }
 
-// Wanted are job types of which the tail brings rows whole, from a priority on.
+// Wanted are job types of which [Store.Tail] returns rows whole if their priority is at least From.
 type Wanted struct {
 	From  int32
 	Types []int32
 }
 
-// Tail reads the rows from an id on and those in the gaps, of every type and status, in the order of their ids: by
-// primary key, so dead index entries cost it nothing. Whole are the pending rows that are wanted and due within horizon
-// seconds. Fewer rows than the limit: there are no more at this moment; but a transaction that is still open may add one
-// below the last.
+// Tail reads the rows from an id on and the rows in the gaps, of every type and status, in the order of their ids. It
+// reads along the primary key, so dead entries of other indexes cost nothing. It returns a row whole if the row is
+// pending, wanted and due within horizon seconds. Fewer rows than the limit: there are no more at this moment, but a
+// transaction that is still open may add a row below the last one.
 func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Wanted, horizon int64, limit int) ([]TailRow, error) {
 	args := s.arguments()
 	first := from
 	for _, gap := range gaps {
 		first = min(first, gap.From)
 	}
-	// With alternatives alone, PostgreSQL reads the index from its start.
+	// With the alternatives alone, PostgreSQL would read the index from its start.
 	var where strings.Builder
 	fmt.Fprintf(&where, "id >= %s AND (id >= %s", args.id(first), args.id(from))
 	for _, gap := range args.evened(gaps) {
@@ -129,6 +130,7 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 	return tailed, wrap("tail jobs", err)
 }
 
+// anyOf writes the condition that a row is wanted; with nothing wanted, no row is.
 func anyOf(wanted []Wanted) string {
 	any := "1 = 0"
 	for _, w := range wanted {
@@ -140,8 +142,9 @@ func anyOf(wanted []Wanted) string {
 	return any
 }
 
-// SweepAll reads pending rows of the types that are due within horizon seconds, at most limit rows of each of four kinds.
-// More reports that a limit was reached, so there may be others. What it reads has the most urgent first.
+// SweepAll reads pending rows of the types that are due within horizon seconds, at most limit rows of each of four kinds,
+// and returns the most urgent first. It needs rows with one of the [Priorities]; [Store.TamePriorities] sees to that.
+// More reports that a limit was reached, so there may be other rows; otherwise there are no more at this moment.
 func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []Row, more bool, err error) {
 	args := s.arguments()
 	var parts []string
@@ -160,14 +163,15 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 	return rows, more, wrap("sweep jobs", err)
 }
 
-// kind is a kind of rows that a sweep looks for.
+// kind is one of the four kinds of rows that [Store.SweepAll] looks for.
 type kind struct {
-	statuses []int32 // none: the column is NULL
+	statuses []int32 // empty: the column is NULL
 	unset    bool    // start_time is NULL
-	until    string  // what start_time is at most, otherwise
+	until    string  // otherwise: start_time is at most this
 }
 
-// start leaves out what was inserted by hand with an id below 1, which no id of ours can hold.
+// start writes the condition on the start time. It leaves out rows with an id below 1, which somebody inserted by hand:
+// no id of ours can hold such a number.
 func (k kind) start() string {
 	if k.unset {
 		return "start_time IS NULL AND id > 0"
@@ -175,7 +179,8 @@ func (k kind) start() string {
 	return "start_time <= " + k.until + " AND id > 0"
 }
 
-// sweepRanges leaves it to the index hint that the rows of all types and statuses are read along the due index.
+// sweepRanges writes one part of [Store.SweepAll]. It needs the index hint: only with it are rows of all types and
+// statuses read along the due index.
 func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arguments) string {
 	status := "job_status IS NULL"
 	if len(k.statuses) > 0 {
@@ -184,11 +189,12 @@ func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arg
 	return s.selectJobs(part, fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
 }
 
-// Lane is a stretch of the due index of one job type: the pending rows of one priority and status that start at once, at
-// a time, or have no start time. Together the lanes hold all pending rows of the type, once TamePriorities has been at work.
+// Lane is a stretch of the due index of one job type: the pending rows of one priority and one status that start at once,
+// or that start at a time, or that have no start time. Together the lanes hold all pending rows of the type, if
+// [Store.TamePriorities] has run.
 type Lane struct {
 	Priority int32
-	Status   int32 // NoStatus: the column is NULL
+	Status   int32 // [NoStatus]: the column is NULL
 	Start    Start
 }
 
@@ -215,11 +221,14 @@ func Lanes() (lanes []Lane) {
 	return lanes
 }
 
-// TamePriorities gives pending rows with a priority that is none, which somebody inserted by hand, the nearest one. It looks
-// for them first: an UPDATE along the due index would lock the rows beside them too, and deadlock with who settles those. The
-// look has a part for each stretch of the index: for alternatives, SQLite goes through all finished rows of the types.
+// TamePriorities gives pending rows whose priority is not one of the [Priorities], since somebody inserted them by hand,
+// the nearest one that is. Sent again, it finds nothing to change.
+//
+// It looks for such rows first: an UPDATE along the due index would also lock the rows beside them, and deadlock with a
+// settle of those. The look has a part for each stretch of the index. For alternatives, SQLite would read all finished
+// rows of the types.
 func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
-	const lowest, most, together = -1, 2, 250 // of each part
+	const lowest, most, together = -1, 2, 250 // together: rows of each part at most
 	tooLow, tooHigh := fmt.Sprintf("priority < %d", lowest), fmt.Sprintf("priority > %d", most)
 	var parts []string
 	for _, status := range []string{"job_status IN (0, 3, 4)", "job_status IS NULL"} {
@@ -247,7 +256,7 @@ func (d dialect) lane(jobType int32, l Lane) string {
 	return l.level(jobType) + " AND " + start
 }
 
-// level is the lane and those that differ from it in nothing but their start.
+// level writes the condition for the lane and all lanes that differ from it in Start alone.
 func (l Lane) level(jobType int32) string {
 	status := "job_status IS NULL"
 	if l.Status != NoStatus {
@@ -256,13 +265,14 @@ func (l Lane) level(jobType int32) string {
 	return fmt.Sprintf("job_type = %d AND %s AND priority = %d", jobType, status, l.Priority)
 }
 
-// Place is a place in a lane: behind the row with this start time and id.
+// Place is a place in a lane: right behind the row with this start time and id.
 type Place struct {
 	Lane
 	StartTime int64
 	ID        uint64
 }
 
+// order writes the order of a lane along the due index.
 func (d dialect) order(l Lane) string {
 	switch {
 	case d.lanesInFull:
@@ -274,7 +284,8 @@ func (d dialect) order(l Lane) string {
 	}
 }
 
-// behind says, in one or more conditions, what lies behind a place, one after the other.
+// behind writes what lies behind a place and is due until a second: one or more conditions, for stretches that follow
+// each other.
 func (d dialect) behind(p Place, jobType int32, until string, args *arguments) (stretches []string) {
 	if p.Start != AtATime {
 		return []string{d.lane(jobType, p.Lane) + " AND id > " + fmt.Sprintf(d.unforeseen, args.id(p.ID))}
@@ -285,8 +296,9 @@ func (d dialect) behind(p Place, jobType int32, until string, args *arguments) (
 	return stretches
 }
 
-// Page reads, behind each place, the rows of the lane that are due within horizon seconds, in the lane's order, at most
-// limit of them for each place. Fewer: the lane has no more at this moment. The result has a list for each place.
+// Page reads the rows behind each place that are due within horizon seconds, in the order of the place's lane, at most
+// limit rows for each place. Fewer: the lane has no more at this moment. The result has a list for each place. Rows with
+// a priority that is not one of the [Priorities] are in no lane, see [Store.TamePriorities].
 func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon int64, limit int) ([][]Row, error) {
 	args := s.arguments()
 	parts := make([]string, len(places))
@@ -311,10 +323,13 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 	return pages, nil
 }
 
-// Abandoned counts the rows at the head of a lane that fell due before the moment, and returns the place behind them.
-// What is due at once fell due when it was created; such rows are counted up to the first one that is younger. Rows with
-// larger ids than upTo do not count. The place is right behind the last row that was counted: a transaction that is still
-// open may add one before the first that was not.
+// Abandoned counts the rows at the head of a lane that fell due before a second of unix time, and returns the place
+// behind them. Rows with ids larger than upTo do not count. In a lane of rows that start at a time, the place is behind
+// the last second before that moment.
+//
+// In the other lanes, a row fell due when it was created, and rows count up to the first one that is younger. There the
+// place is right behind the last row that was counted, since a transaction that is still open may add a row before the
+// first one that was not.
 func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before int64, upTo uint64) (Place, int, error) {
 	where := fmt.Sprintf("%s AND start_time < %d AND id <= %d", s.lane(jobType, lane), before, upTo)
 	if lane.Start != AtATime {
@@ -342,11 +357,12 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 	return Place{Lane: lane, ID: old[0].last}, old[0].n, nil
 }
 
-// FirstOfKeys returns the smallest id, from one on, of the pending rows of each key; a key without one is missing. A row
-// that a transaction still holds open may come to have a smaller one. Rows that are left alone do not count: those up to
-// an id that fell due before the moment. It goes along the key index, through the keys' finished rows too.
+// FirstOfKeys returns, for each key, the smallest id of its pending rows, from an id on. If a key is missing, it has no
+// such row. A transaction that is still open may add a row with a smaller id. Rows up to upTo that fell due before the
+// moment, in unix seconds, do not count, since they are left alone. The read goes along the key index, through the
+// finished rows of the keys too.
 func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
-	if s.bindsNumbers { // where each number of arguments is another text
+	if s.bindsNumbers { // each number of arguments would be another text to prepare, so there are 1, 2, 4, 8 …
 		keys = slices.Clone(keys)
 		for len(keys)&(len(keys)-1) != 0 {
 			keys = append(keys, keys[len(keys)-1])
@@ -362,7 +378,7 @@ func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, f
 		key string
 		id  uint64
 	}
-	// With MIN(id) alone, a planner may go through the ids instead, and look at each row's key.
+	// With MIN(id), a planner may read along the ids instead, and look at each row's key.
 	rows, err := read(ctx, s, each(func(f *first) []any { return []any{&f.key, &f.id} }), s.fromPrimary(fmt.Sprintf(
 		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND job_key IN (?%s) AND id + 0 >= %s AND %s AND (id > %s OR %s >= %s) GROUP BY job_key",
 		s.jobs, s.byKey, jobTypeIs, strings.Repeat(", ?", len(keys)-1), args.id(from), pending, args.id(upTo), due, args.number(before))), args.list...)
@@ -376,13 +392,13 @@ func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, f
 	return firsts, nil
 }
 
-// selectJobs reads rows along the due index; part says in the result which of several selects a row came from.
+// selectJobs writes a SELECT of rows along the due index; part is its number in the result.
 func (s *Store) selectJobs(part int, where string, limit int, args *arguments) string {
 	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s LIMIT %s",
 		part, s.rowColumns("params"), s.jobs, s.byDue, where, args.number(int64(limit)))
 }
 
-// unionAll joins selects that have a limit each; such a select must be a derived table, except when it is alone.
+// unionAll joins SELECTs that have a limit each. Such a SELECT must be a derived table, unless it is alone.
 func unionAll(selects []string) string {
 	if len(selects) == 1 {
 		return selects[0]
@@ -397,7 +413,7 @@ func unionAll(selects []string) string {
 	return all.String()
 }
 
-// partRow is a row and the number of the select that it came from.
+// partRow is a row and the number of the SELECT that it came from.
 type partRow struct {
 	part int
 	Row

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// MySQL and MariaDB differ from each other in nothing but their name: both read one text, in which each finds its own
-// executable comment.
+// MySQL and MariaDB differ in nothing but their name: both read one text, and each finds its own executable comment in
+// it.
 var (
 	mysql   = mysqlFamily("MySQL")
 	mariadb = mysqlFamily("MariaDB")
@@ -16,7 +16,7 @@ var (
 func mysqlFamily(name string) dialect {
 	return dialect{
 		name: name,
-		// UNIX_TIMESTAMP() without argument and the microseconds of NOW(6) are the same in every session time zone;
+		// UNIX_TIMESTAMP() without an argument and the microseconds of NOW(6) are the same in every session time zone.
 		// UNIX_TIMESTAMP(NOW(6)) is an hour off for an hour each autumn.
 		now:        "UNIX_TIMESTAMP()",
 		nowPrecise: "(UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)",
@@ -28,14 +28,15 @@ func mysqlFamily(name string) dialect {
 		fromUnix:     "FROM_UNIXTIME(%s)",
 		toUnix:       "UNIX_TIMESTAMP(%s)",
 		greatest:     "GREATEST",
-		// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC: in the hour that summer time repeats,
-		// a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement runs in UTC,
-		// whatever the session's zone: the first comment is MariaDB's way, the second MySQL's (8.0.17 and later).
+		// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC. In the hour that repeats when summer
+		// time ends, a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement
+		// runs in UTC, whatever the session's zone: the first comment is MariaDB's way, the second is MySQL's (8.0.17 and
+		// later).
 		leaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
-		// INSERT IGNORE looks for a row that was deleted with a shared lock, and then wants it for itself: two who do that
+		// INSERT IGNORE reads a deleted row with a shared lock, and then needs an exclusive one: two sessions that do so
 		// deadlock (measured on MariaDB 10.11 and MySQL 9.7).
 		unlessLease: " ON DUPLICATE KEY UPDATE lock_name = lock_name",
-		// Servers before MySQL 8.0.17 know neither comment; the connection that leases have of their own is in UTC there too.
+		// MySQL before 8.0.17 knows neither comment. There, the connection that leases have of their own is set to UTC.
 		ownSession: "SET time_zone = '+00:00'",
 
 		insertNew:    "INSERT IGNORE INTO",
@@ -43,7 +44,7 @@ func mysqlFamily(name string) dialect {
 		addScheduled: addScheduledSoon,
 		idStep:       "SELECT @@auto_increment_increment",
 
-		// On a small or freshly filled table the optimizer may scan it all instead, which locks every row and gap.
+		// Without a hint, the optimizer may scan all of a small or freshly filled table, which locks every row and gap.
 		byPrimary:   "FORCE INDEX (PRIMARY)",
 		byDue:       "FORCE INDEX (async_job_due)",
 		byKey:       "FORCE INDEX (async_job_key)",
@@ -68,14 +69,15 @@ func mysqlFamily(name string) dialect {
 	}
 }
 
-// laterOr says it at length: the server knows what a comparison of pairs means, but looks at every entry of the index for it.
+// laterOr writes the comparison of pairs in full. The server understands a comparison of pairs, but looks at every entry
+// of the index for it.
 func laterOr(startTime, id string) []string {
 	return []string{fmt.Sprintf("(start_time = %[1]s AND id > %[2]s OR start_time > %[1]s)", startTime, id)}
 }
 
-// inRanges says that the id is one of these. Ids that follow each other, as those of a backlog do, are a range: MariaDB marks
-// 200,000 of them, by the thousand, in 0.6 s instead of 1.0 s. A range ends before its last id, which is named by itself:
-// the server locks the row behind a range too, and that must be no other's.
+// inRanges writes the condition that the id is one of these. Ids that follow each other, as in a backlog, become a range:
+// with ranges, MariaDB marks 200,000 rows by the thousand in 0.6 s instead of 1.0 s. A range ends before its last id,
+// which is named by itself, because the server also locks the row behind a range, and that row must be no other's.
 func inRanges(ids []uint64) string {
 	const worthIt = 8
 	ids = slices.Clone(ids)
@@ -102,5 +104,5 @@ func inRanges(ids []uint64) string {
 	return condition
 }
 
-// thatTable is the table of a name that may have its database before a dot.
+// thatTable is the condition for the table of a name that may have its database before a dot.
 const thatTable = "table_name = SUBSTRING_INDEX('%[1]s', '.', -1) AND table_schema = IF(LOCATE('.', '%[1]s') > 0, SUBSTRING_INDEX('%[1]s', '.', 1), DATABASE())"

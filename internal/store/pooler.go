@@ -7,16 +7,17 @@ import (
 	"sync"
 )
 
-// advice is what an application is to be told once, when the first error shows that it is wrongly set up.
+// advice is what an application hears once, when the first error shows that it is set up in a wrong way.
 type advice struct {
 	once sync.Once
 	tell func(error)
 }
 
-// Advise has the function called at the first error that shows that a pooler mixes up prepared statements, with the error
-// and what to set. Call it before others use the store.
+// Advise sets the function that is called once, at the first error that shows that a pooler mixes up prepared statements.
+// The function gets the error, with what to set. Call Advise before others use the store.
 func (s *Store) Advise(tell func(error)) { s.advice.tell = tell }
 
+// explain adds the remedy to an error that has one, and calls what [Store.Advise] has set at the first one.
 func (s *Store) explain(err error) error {
 	err, wrong := explained(err)
 	if wrong && s.advice != nil && s.advice.tell != nil {
@@ -25,7 +26,7 @@ func (s *Store) explain(err error) error {
 	return err
 }
 
-// explained adds the remedy to an error that has one.
+// explained adds the remedy to an error that has one; wrong reports whether it had one.
 func explained(err error) (_ error, wrong bool) {
 	if err == nil {
 		return nil, false
@@ -36,17 +37,18 @@ func explained(err error) (_ error, wrong bool) {
 	return err, false
 }
 
-// remedyOf is what to set if a pooler mixes up prepared statements: one that lends a server's session for the length of a
-// transaction, to a driver that prepares in one what it executes in the next. Empty: the error is another one. The error
-// types are the drivers', which this package does not know; it goes by the code, and by the name of the type.
+// remedyOf returns what to set if a pooler mixes up prepared statements; it is empty for other errors. Such a pooler
+// lends a server's session for the length of a transaction, and the driver prepares a statement in one transaction and
+// executes it in the next. This package does not know the error types of the drivers, so it goes by the code and by the
+// name of the type.
 func remedyOf(err error) string {
 	var refused interface{ SQLState() string }
 	if !errors.As(err, &refused) {
 		return ""
 	}
 	switch refused.SQLState() {
-	case "26000", "42P05": // there is no such statement, or there is one
-	case "08P01": // poolers say it too, of other things
+	case "26000", "42P05": // the prepared statement does not exist, or exists already
+	case "08P01": // poolers say it of other things too
 		if !strings.Contains(err.Error(), "bind message supplies") {
 			return ""
 		}

@@ -7,18 +7,25 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Moments in PostgreSQL are the same in every session time zone. A lease goes by the clock at the moment at which its row
-// is looked at; jobs go by the moment at which the statement arrived, which an index can be asked for.
+// Moments in PostgreSQL are the same in every session time zone. A lease goes by the clock at the moment at which the
+// server looks at its row. Jobs go by the moment at which the statement arrived, which is constant during the statement,
+// so an index can be searched for it.
 //
-// There are no index hints, and plans are made for what the planner believes. It takes 12 ms to plan for a thousand ids
-// in a list or an array that it can see into, so it sees none: a subquery has the array, which it takes for ten ids. And a
-// planner whose statistics are of a moment ago, when the table was full of pending rows, takes the rows by their ids or
-// one after the other: 600 ms for nothing in 1,300,000 finished rows, where the due index takes 0.1. One that knows how few
-// rows lie behind an id sorts all of them by way of the primary key, anew for each page of a backlog. So the statements
-// leave it no other way: an order that only that index has, in which no column is known to be constant (atOnce is a range),
-// an id that is known only when the statement runs (unforeseen), and a look at each type, status and priority by itself.
+// There are no index hints, and a plan is as good as what the planner believes:
 //
-// The drivers prepare the text of a read and keep it. So what differs from one read to the next is an argument.
+//   - Planning takes 12 ms for a list of a thousand ids, or for an array that the planner can see into. So the array
+//     stands in a subquery, and the planner assumes ten ids.
+//   - If the statistics are of a moment at which the table was full of pending rows, the planner takes rows by their ids
+//     or one after the other: 600 ms to find nothing in 1,300,000 finished rows, where the due index takes 0.1 ms.
+//   - If the planner knows how few rows lie behind an id, it sorts all of them by way of the primary key, anew for each
+//     page of a backlog.
+//
+// So the statements leave it no other way: they ask for an order that only the due index has, in which no column is known
+// to be constant (atOnce is a range); they compare with an id that is known only when the statement runs (unforeseen);
+// and they look at each type, status and priority by itself.
+//
+// The drivers prepare the text of a read and keep it. So what differs from one read to the next is an argument in the
+// reads that recur.
 var postgres = dialect{
 	name: "PostgreSQL",
 
@@ -42,7 +49,7 @@ var postgres = dialect{
 	addScheduled: addScheduledAtOnce,
 
 	forUpdate:   " FOR UPDATE",
-	latest:      "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // behind a subquery, FOR UPDATE would lock its rows
+	latest:      "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
 	idIn:        func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
 	integer:     "%s",
 	atOnce:      "start_time BETWEEN 0 AND 0",
@@ -54,7 +61,7 @@ var postgres = dialect{
 
 	columnsOf: "SELECT attname AS name FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped",
 	indexesOf: "SELECT relname AS name FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = to_regclass('%s')",
-	impatient: "SET LOCAL lock_timeout = '1s'", // a session's, set behind a pooler, may be another client's next
+	impatient: "SET LOCAL lock_timeout = '1s'", // LOCAL, since behind a pooler the session may be another client's next
 
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,
@@ -65,6 +72,8 @@ func laterPair(startTime, id string) []string {
 	return []string{fmt.Sprintf("(start_time, id) > (%s, %s)", startTime, id)}
 }
 
+// sweepEach writes one part of [Store.SweepAll]: a look at each type, status and priority by itself, since the planner
+// cannot be told to use the due index for all at once.
 func sweepEach(s *Store, part int, k kind, types []int32, limit int, args *arguments) string {
 	statuses, status := "(0)", "job_status IS NULL"
 	if len(k.statuses) > 0 {

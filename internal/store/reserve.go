@@ -9,10 +9,10 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Reserve returns a store whose statements handlers cannot starve. If the handle is a pool with a limit, the store gets
-// one connection of its own, on top of that limit: with SetMaxOpenConns(1) and a handler that sits on the one
-// connection, a lease could not be renewed otherwise. All stores of a pool share that connection; the last release
-// gives it back and lowers the limit again. On other handles it is the same store.
+// Reserve returns a store whose statements handlers cannot starve: if the handle is a pool, the store gets a connection
+// of its own, on top of the pool's limit if there is one. Without it, a lease could not be renewed under
+// SetMaxOpenConns(1) while a handler keeps the one connection. All stores of a pool share that connection; the last
+// release gives it back and lowers the limit again. On other handles, and on SQLite, Reserve returns the same store.
 func (s *Store) Reserve() (reserved *Store, release func()) {
 	db := s.db
 	if p, ok := db.(pool); ok {
@@ -37,7 +37,7 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 	return reserved, sync.OnceFunc(own.leave)
 }
 
-// connPool is what a *sql.DB, and whatever embeds one, has.
+// connPool is what a *sql.DB has, and every type that embeds one.
 type connPool interface {
 	execer
 	queryer
@@ -51,19 +51,19 @@ var reservations = struct {
 	of map[connPool]*ownConn
 }{of: map[connPool]*ownConn{}}
 
-// ownConn is a handle on one connection of a pool, opened when it is needed and again after it broke.
+// ownConn is a handle on one connection of a pool. It is opened when it is needed, and again after it broke.
 type ownConn struct {
 	pool  connPool
 	users int  // guarded by reservations
-	turn  turn // statements come one at a time: a connection has no place for two
+	turn  turn // lets statements in one at a time, since a connection can run only one
 
-	prepare string // what is said to a new connection first, if anything
+	prepare string // the first statement on a new connection; empty: none
 
-	// The rest belongs to whoever has the turn.
+	// The rest belongs to the goroutine that has the turn.
 	conn  *sql.Conn
-	limit int  // the pool's limit when we last looked; 0: it has none
-	added bool // our place is in it
-	given bool // it was given back; who still has a statement uses the pool
+	limit int  // the pool's limit when it was last read; 0: it has none
+	added bool // our place is part of that limit
+	given bool // it was given back: late statements use the pool
 }
 
 func (c *ownConn) Exec(query string, args ...any) (sql.Result, error) {
@@ -88,9 +88,10 @@ func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (
 	return resend(ctx, c, func(conn *sql.Conn) (*sql.Rows, error) { return conn.QueryContext(ctx, query, args...) })
 }
 
-// resend sends a statement, and sends it once more through a new connection if the old one turns out to be broken: the
-// server, or what stands before it, closes one that was idle for a while. The pool does that for its connections; for one
-// that is taken out of it, it does not. Every statement about leases can be sent again, whatever came of it.
+// resend sends a statement, and sends it once more through a new connection if the old one turns out to be broken: a
+// server, or a proxy before it, closes a connection that was idle for a while. A pool does the same for the connections
+// inside it, but not for one that is taken out. It is safe since every statement about leases can be sent again, whatever
+// the first sending did.
 func resend[T any](ctx context.Context, c *ownConn, send func(*sql.Conn) (T, error)) (result T, err error) {
 	for {
 		old := c.conn != nil
@@ -106,6 +107,7 @@ func resend[T any](ctx context.Context, c *ownConn, send func(*sql.Conn) (T, err
 	}
 }
 
+// lend lends the own connection; after it was given back, a connection of the pool.
 func (c *ownConn) lend(ctx context.Context) (*sql.Conn, func(error), error) {
 	if c.given {
 		return pool{c, c.pool}.lend(ctx)
@@ -114,8 +116,8 @@ func (c *ownConn) lend(ctx context.Context) (*sql.Conn, func(error), error) {
 	return conn, func(err error) { c.dropOn(err, conn) }, err
 }
 
-// open returns the connection, opening it if there is none. The place for it is made beside whatever handlers hold:
-// for the moment of opening, the limit is one more than what is in use.
+// open returns the connection, and opens it if there is none. Handlers may hold all connections of the pool, so while
+// open waits for one, the pool's limit is at least one more than the connections in use.
 func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 	c.addPlace()
 	if c.conn != nil {
@@ -137,8 +139,8 @@ func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 	return conn, err
 }
 
-// addPlace adds our place to the pool's limit: at first, and again when the application has set a lower one since. A
-// higher one has room for us.
+// addPlace adds one to the pool's limit for our connection: the first time, and again if the application has set a lower
+// limit since. If it has set a higher one, that has room for us.
 func (c *ownConn) addPlace() {
 	limit := c.pool.Stats().MaxOpenConnections
 	if limit > 0 && (c.limit == 0 || limit < c.limit) {
@@ -151,14 +153,15 @@ func (c *ownConn) addPlace() {
 	c.limit = limit
 }
 
-// dropOn gives a connection up after an error: it may be broken, and errors are rare here.
+// dropOn drops the connection after any error: it may be broken, and errors are rare here.
 func (c *ownConn) dropOn(err error, conn *sql.Conn) {
 	if err != nil {
 		c.drop(conn)
 	}
 }
 
-// drop closes a connection. One whose session is not as the application made it does not go back to the pool.
+// drop gives the connection back to the pool. If prepare has changed its session, the connection is closed instead, since
+// the session is not as the application made it.
 func (c *ownConn) drop(conn *sql.Conn) {
 	if c.prepare != "" {
 		discard(conn)
@@ -167,6 +170,7 @@ func (c *ownConn) drop(conn *sql.Conn) {
 	c.conn = nil
 }
 
+// leave ends the use by one store. The last one gives the connection back, and lowers the limit unless it was set anew.
 func (c *ownConn) leave() {
 	reservations.Lock()
 	defer reservations.Unlock()

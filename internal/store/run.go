@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// SetProgress writes how far a run is, into a row that is pending, bears the term and is at this attempt. Ours is false if
-// there is none: a later run has it, or it was finished by other means.
+// SetProgress writes how far a run is. It needs a row that is pending, has the term and is at this attempt. Ours is false
+// if the row is not so: a later run has it, or it was finished by other means.
 func (s *Store) SetProgress(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error) {
 	return s.setText(ctx, "progress", id, term, attempt, text)
 }
 
-// SetResult is SetProgress for what a run has brought about.
+// SetResult writes what a run has brought about; its contract is that of [Store.SetProgress].
 func (s *Store) SetResult(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error) {
 	return s.setText(ctx, "result", id, term, attempt, text)
 }
 
-// setText changes nothing where it writes the same text in the same second again. A connection that counts changed rows
-// then says none, so the row is read back.
+// setText changes nothing if it writes the same text again within the same second. Where the connection counts changed
+// rows, the count is then 0, so setText reads the row back.
 func (s *Store) setText(ctx context.Context, column string, id uint64, term int64, attempt int32, text string) (ours bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET %s = ?, update_time = %s WHERE %s",
 		s.jobs, s.byPrimary, column, s.now, s.ours([]uint64{id}, term, attempt)), text)
@@ -28,21 +28,21 @@ func (s *Store) setText(ctx context.Context, column string, id uint64, term int6
 	return len(rows) > 0 && rows[0].Attempts == attempt, err
 }
 
-// FinishThrough is Finish for one row, through another handle: in the caller's transaction. Whoever comes to mark the row
-// meanwhile waits until that ends.
+// FinishThrough is [Store.Finish] for one row through another handle, which is the caller's transaction. If another
+// process is about to mark the row, it waits until that transaction ends.
 func (s *Store) FinishThrough(ctx context.Context, h Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
 	n, err := s.Through(h).Finish(ctx, []uint64{id}, term, attempt, status)
 	return n > 0, err
 }
 
-// Standing is how a row stands; a NULL status reads as 0.
+// Standing is how a row stands: what [Store.Standings] reads. A NULL status reads as 0.
 type Standing struct {
 	ID     uint64
 	Status int32
 	Version
 }
 
-// Standings reads how rows stand. Those that are gone are not in the result.
+// Standings reads how rows stand. Fewer than asked: the others are gone.
 func (s *Store) Standings(ctx context.Context, ids []uint64) ([]Standing, error) {
 	args := s.arguments()
 	rows, err := read(ctx, s, each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term, &r.Attempts, &r.Changes} }), s.fromPrimary(fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes FROM %s %s WHERE %s",

@@ -6,15 +6,16 @@ import (
 	"fmt"
 )
 
-// Schedule is what the table of job types says about a type's schedule.
+// Schedule is what the table of job types says about a type's schedule; [Store.Schedule] reads it.
 type Schedule struct {
-	Known  bool   // it has begun
-	Until  int64  // up to here, in unix seconds, its times have their jobs
-	Spec   string // the schedule, as BeginSchedule was told
-	Paused bool   // the type is
+	Known  bool   // the schedule has begun
+	Until  int64  // up to this second of unix time, all its times have their jobs
+	Spec   string // the schedule, as [Store.BeginSchedule] was told
+	Paused bool   // the type is paused
 }
 
-// Schedule reads how far the schedule of a job type has got.
+// Schedule reads how far the schedule of a job type has got. If the type has no row, nothing is known, and that is no
+// error.
 func (s *Store) Schedule(ctx context.Context, jobType int32) (Schedule, error) {
 	found, err := read(ctx, s, each(func(c *Schedule) []any { return []any{&c.Known, &c.Until, &c.Spec, &c.Paused} }), s.fromPrimary(fmt.Sprintf(
 		"SELECT cron_at IS NOT NULL AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused FROM %s WHERE job_type = %d", s.types, jobType)))
@@ -24,9 +25,9 @@ func (s *Store) Schedule(ctx context.Context, jobType int32) (Schedule, error) {
 	return found[0], nil
 }
 
-// BeginSchedule lets the schedule of a job type begin behind a moment, in unix seconds, if it has not begun yet or was
-// another one; what lies before has its jobs, or gets none. A time that was reached already stays. Sent again, it changes
-// nothing.
+// BeginSchedule makes the schedule of a job type begin right after a moment, in unix seconds, if it has not begun yet or
+// if its spec was another one. Times up to that moment have their jobs already, or get none. What was reached already
+// stays: cron_at never goes back. Sent again, it changes nothing.
 func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, spec string) error {
 	_, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type) VALUES (%d)%s", s.insertNew, s.types, jobType, s.unlessThere))
 	if err == nil {
@@ -36,39 +37,44 @@ func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, sp
 	return wrap("begin schedule", err)
 }
 
-// AddScheduled adds the job for a time of the schedule, in unix seconds, unless its key is taken. False: another holder
-// did that, or has got past this time without adding one, or the type is paused. Sent again, it adds no second one.
+// AddScheduled adds the job for a time of the schedule, in unix seconds. It needs a key that no row of the type has as
+// its unique one, a cron_at before that time, and a type that is not paused. False: another holder added the job, or has
+// got past this time without adding one, or the type is paused. Sent again, it adds no second job.
 func (s *Store) AddScheduled(ctx context.Context, jobType int32, at int64, key, params string) (added bool, err error) {
 	added, err = s.addScheduled(ctx, s, jobType, at, key, params)
 	return added, wrap("add scheduled job", err)
 }
 
-// scheduledColumns and scheduledRow are those of the job, which has two arguments: parameters and key.
+// scheduledColumns and scheduledRow are the columns and the values of the job. The row has two arguments: parameters and
+// key.
 const scheduledColumns = "(params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in)"
 
 func (s *Store) scheduledRow(jobType int32, at int64) string {
 	return fmt.Sprintf("SELECT ?, %[1]d, 0, %[2]d, %[3]s, %[3]s, ?, %[1]d", jobType, at, s.now)
 }
 
-// mayBeAdded is what the type's row says as long as the time has no job.
+// mayBeAdded writes what is true of the type's row as long as the time has no job and may get one.
 func mayBeAdded(jobType int32, at int64) string {
 	return fmt.Sprintf("job_type = %d AND cron_at < %d AND paused_at IS NULL", jobType, at)
 }
 
-// addScheduledAtOnce looks and adds in one statement.
+// addScheduledAtOnce is [Store.AddScheduled] in one statement.
 func addScheduledAtOnce(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("%s %s %s %s FROM %s WHERE %s%s",
 		s.insertNew, s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.types, mayBeAdded(jobType, at), s.unlessThere), params, key)
 	return n > 0, err
 }
 
-// addScheduledSoon looks first, and adds within a second or not at all: for MySQL and MariaDB, which warn in their own log,
-// for each such statement, that one which looks into another table, or passes over what is there, may not be the same on a
-// replica that is sent statements (binlog_format = STATEMENT, warning 1592). A holder that is frozen in between adds
-// nothing, for by then the mark may be ahead of it, and the row that its successor added be done and gone. One that comes
-// too late is an error: nobody else has added the job.
+// addScheduledSoon is [Store.AddScheduled] in two statements, for MySQL and MariaDB: it looks first, and adds within a
+// second or not at all. These servers write a warning to their own log for each statement that looks into another table,
+// or that leaves out a row that exists already: it may have another result on a replica that is sent statements
+// (binlog_format = STATEMENT, warning 1592).
+//
+// The limit keeps a holder from adding after it was frozen between the two statements: by then, cron_at may be past the
+// time, and the job that its successor added may be done and its row deleted. A statement that comes too late is an
+// error, because nobody else has added the job.
 func addScheduledSoon(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error) {
-	const within = 1 // second; nobody takes a lease in so short a time
+	const within = 1 // second; too short a time for another instance to take the lease
 	now, err := read(ctx, s, column[float64], s.fromPrimary(fmt.Sprintf(
 		"SELECT %s AS now FROM %s WHERE %s AND NOT EXISTS (SELECT 1 FROM %s %s WHERE job_key = ? AND unique_in = %d)",
 		s.nowPrecise, s.types, mayBeAdded(jobType, at), s.jobs, s.byKey, jobType)), key)
@@ -88,7 +94,8 @@ func addScheduledSoon(ctx context.Context, s *Store, jobType int32, at int64, ke
 	return n > 0, err
 }
 
-// NoteScheduled notes that the schedule has got to this time, unless the type is paused. It never goes back.
+// NoteScheduled notes in cron_at that the schedule has got to this time, in unix seconds, unless the type is paused. It
+// never goes back; sent again, it changes nothing.
 func (s *Store) NoteScheduled(ctx context.Context, jobType int32, until int64) error {
 	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at < %[2]d AND paused_at IS NULL", s.types, until, jobType))
 	return wrap("note schedule", err)

@@ -12,7 +12,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// turn lets statements in one at a time, if it is not nil: those who wait do so no longer than their context lives.
+// turn lets statements in one at a time; nil lets all in. A statement waits for its turn no longer than its context
+// lives.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
@@ -29,7 +30,7 @@ func (t turn) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// exec runs a statement and returns how many rows it changed.
+// exec runs a statement and returns how many rows it affected.
 func (s *Store) exec(ctx context.Context, query string, args ...any) (int, error) {
 	result, err := s.execute(ctx, query, args...)
 	if err != nil {
@@ -60,7 +61,7 @@ func execOn(ctx context.Context, db DB, query string, args ...any) (sql.Result, 
 	return within(ctx, func() (sql.Result, error) { return db.Exec(query, args...) })
 }
 
-// read runs a query and hands all its rows to collect.
+// read runs a query and passes all its rows to collect.
 func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, error), query string, args ...any) (got T, err error) {
 	leave, err := s.reading.enter(ctx)
 	if err != nil {
@@ -102,12 +103,12 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// lender lends a connection for a moment. Who gives it back with an error has it closed.
+// lender lends a connection for a moment. If it is given back with an error, it is closed.
 type lender interface {
 	lend(ctx context.Context) (conn *sql.Conn, giveBack func(error), err error)
 }
 
-// pool lends the connections of the application's pool.
+// pool is a handle that lends connections of the application's pool.
 type pool struct {
 	DB
 	conns interface {
@@ -125,15 +126,16 @@ func (p pool) lend(ctx context.Context) (*sql.Conn, func(error), error) {
 	}, err
 }
 
-// discard closes a connection for good: it does not go back to its pool.
+// discard closes a connection for good, so that it does not go back to its pool when it is given back.
 func discard(conn *sql.Conn) {
 	conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
-// committed gives the handle to one statement; where the session commits nothing by itself, a connection to commit it on.
-// A read needs that too: without an end, it would see the same old picture for ever. It is no sql.Tx, whose Commit waits
-// however long the database is silent, and whose rollback may come when the connection has its next user. A connection on
-// which anything failed is closed, and the server rolls back.
+// committed passes the handle to one statement. If sessions run with autocommit off, it passes a connection instead and
+// commits there. A read needs the commit too: otherwise its session would always see the same old snapshot.
+//
+// A sql.Tx would not do: its Commit waits as long as the database is silent, and its rollback may reach the connection
+// when that has its next user. Here, a connection on which anything failed is closed, and the server rolls back.
 func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
 	if !s.commits {
 		return statement(s.db)
@@ -158,8 +160,8 @@ func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
 	return err
 }
 
-// onOneSession gives the act a store whose statements all go through one session, and commits what it did where sessions do
-// not commit by themselves.
+// onOneSession passes to act a store whose statements all go through one session. It needs a store of [Store.Through] or
+// one that commits. What act did is committed where sessions run with autocommit off.
 func (s *Store) onOneSession(ctx context.Context, act func(*Store) error) error {
 	if s.commits {
 		return s.committed(ctx, func(db DB) error { return act(&Store{db: db, dialect: s.dialect, tables: s.tables}) })
@@ -176,8 +178,8 @@ func (s *Store) onOneSession(ctx context.Context, act func(*Store) error) error 
 	return act(s.Through(conn))
 }
 
-// Through is the store on another handle to the same database, a transaction's for example. Where sessions do not commit by
-// themselves, a pool of connections gets a transaction for each statement; other handles are in the caller's.
+// Through returns the store on another handle to the same database, for example on a transaction. Where sessions run with
+// autocommit off, a pool of connections gets a transaction for each statement; on other handles, the caller commits.
 func (s *Store) Through(h Handle) *Store {
 	if many, ok := h.(DB); ok {
 		if primary, ok := Primary(many).(Handle); ok {
@@ -191,21 +193,23 @@ func (s *Store) Through(h Handle) *Store {
 	return through
 }
 
-// pool is the pool of connections that the store's handle is, if it is one.
+// pool returns the pool of connections that [Store.Through] was given, if it was given one.
 func (s *Store) pool() (conns connPool, ok bool) {
 	h, _ := s.db.(handle)
 	conns, ok = h.Handle.(connPool)
 	return conns, ok
 }
 
-// commitsEach reports whether each statement is a transaction of its own.
+// commitsEach reports whether each statement is known to be a transaction of its own. It knows that of a store of
+// [Store.Through] on a pool, and of one that commits.
 func (s *Store) commitsEach() bool {
 	_, ok := s.pool()
 	return ok || s.commits
 }
 
-// isDeadlock: the server ended the statement because it and another transaction waited for each other, or, on a node of a
-// Galera cluster, because another node's was first. The error types are the drivers', which this package does not know.
+// isDeadlock reports whether the server ended the statement because it and another transaction waited for each other or,
+// on a node of a Galera cluster, because a transaction of another node was first. This package does not know the error
+// types of the drivers.
 func isDeadlock(err error) bool {
 	var with interface{ SQLState() string }
 	if errors.As(err, &with) {
@@ -214,9 +218,9 @@ func isDeadlock(err error) bool {
 	return strings.Contains(err.Error(), "Error 1213 ")
 }
 
-// isBroken: the connection is no more, and whether the statement took effect is not known. go-sql-driver has an error of
-// its own for that, and pgx and lib/pq those of the network; a server that closes a connection may say so first (57P01 to
-// 57P05).
+// isBroken reports whether the connection is gone, so that nobody knows whether the statement took effect. go-sql-driver
+// has an error of its own for that, pgx and lib/pq return errors of the network, and a server that closes a connection
+// may say so first (57P01 to 57P05).
 func isBroken(err error) bool {
 	var network *net.OpError
 	var refused interface{ SQLState() string }
@@ -230,11 +234,11 @@ func isBroken(err error) bool {
 	}
 	text := err.Error()
 	return text == "invalid connection" || strings.HasSuffix(text, "conn closed") ||
-		strings.HasPrefix(text, "Error 4031 ") || strings.HasPrefix(text, "Error 1927 ") // a server that closes an idle one says so
+		strings.HasPrefix(text, "Error 4031 ") || strings.HasPrefix(text, "Error 1927 ") // the server closed an idle one
 }
 
-// Plain is the store on the same handle, by the methods without a context alone: a handle that embeds a *sql.DB may have
-// made those its own, to run them in a transaction.
+// Plain returns the store on the same handle, but calls only the methods without a context. A handle that embeds a
+// *sql.DB may have replaced these, to run them in a transaction. A store that commits is returned as it is.
 func (s *Store) Plain() *Store {
 	if s.commits {
 		return s
@@ -242,13 +246,13 @@ func (s *Store) Plain() *Store {
 	return &Store{db: struct{ DB }{s.db}, dialect: s.dialect, tables: s.tables}
 }
 
-// Handle is what Through takes.
+// Handle is what [Store.Through] takes: a *sql.DB, a *sql.Conn or a *sql.Tx, for example.
 type Handle interface {
 	execer
 	queryer
 }
 
-// handle is a DB whose methods all take a context.
+// handle makes a [DB] of a [Handle].
 type handle struct{ Handle }
 
 func (h handle) Exec(query string, args ...any) (sql.Result, error) {
@@ -259,8 +263,8 @@ func (h handle) Query(query string, args ...any) (*sql.Rows, error) {
 	return h.QueryContext(context.Background(), query, args...)
 }
 
-// within waits for an act that knows no context, but no longer than the context lives. The act itself runs on: only its
-// own time-outs end it.
+// within waits for an act that takes no context, but no longer than the context lives. The act itself runs on; only its
+// own timeouts end it.
 func within[T any](ctx context.Context, act func() (T, error)) (T, error) {
 	if err := ctx.Err(); err != nil {
 		var none T
@@ -296,7 +300,8 @@ func readText(ctx context.Context, db DB, query string) (string, error) {
 	}, query)
 }
 
-// each collects rows whose columns go into these places, by their order: a driver may change their names.
+// each returns a function that collects rows, scanning their columns to the places by position: a driver may change the
+// names of columns.
 func each[T any](places func(*T) []any) func(*sql.Rows) ([]T, error) {
 	return func(rows *sql.Rows) (list []T, err error) {
 		for rows.Next() {
@@ -310,9 +315,8 @@ func each[T any](places func(*T) []any) func(*sql.Rows) ([]T, error) {
 	}
 }
 
-// whole is where a column of whole numbers is scanned to, in which NULL stands for 0. Left to itself, database/sql looks at
-// the types on both sides by reflection for each number of each row, and where they differ, writes it as text to read it
-// again.
+// whole scans a column of whole numbers; NULL stands for 0. Without it, database/sql compares the types on both sides by
+// reflection for each number of each row, and if they differ, writes the number as text and reads it again.
 type whole[T int | int32 | int64 | uint64] struct{ to *T }
 
 func (w whole[T]) Scan(value any) error {
@@ -333,7 +337,7 @@ func (w whole[T]) Scan(value any) error {
 	return nil
 }
 
-// wholeOr is whole with another meaning of NULL.
+// wholeOr is whole with another number for NULL.
 type wholeOr[T int | int32 | int64 | uint64] struct {
 	to   *T
 	null T
@@ -347,11 +351,11 @@ func (w wholeOr[T]) Scan(value any) error {
 	return whole[T]{w.to}.Scan(value)
 }
 
-// text is where a column of text is scanned to, in which NULL stands for an empty one.
+// text scans a column of text; NULL stands for an empty one.
 type text struct{ to *string }
 
 func (t text) Scan(value any) error {
-	if value == nil { // mostly: the next line allocates
+	if value == nil { // the usual case; the code below allocates
 		*t.to = ""
 		return nil
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A second connection to SQLite would wait for the first one's transaction, and to ":memory:" it would be another
-// database altogether, so none is reserved.
+// No connection is reserved here. A second connection to SQLite would wait for the transaction of the first one, and a
+// second one to ":memory:" would be another database.
 var sqlite = dialect{
 	name: "SQLite",
 
@@ -45,8 +45,8 @@ var sqlite = dialect{
 	oneWriter: true,
 }
 
-// inSpan says that the id is one of these. Those of a backlog lie close together; what lies between them is left out. For a
-// list, SQLite fills a table of its own first.
+// inSpan writes the condition that the id is one of these. For a list, SQLite first fills a table of its own. The ids of
+// a backlog lie close together, so they are written as a span, without the ids between them.
 func inSpan(ids []uint64) string {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -68,8 +68,8 @@ func inSpan(ids []uint64) string {
 	return condition
 }
 
-// laterStretches are two: SQLite does not enter an index in the middle of its rows of one second, unless it is asked for
-// these alone.
+// laterStretches writes two conditions, because SQLite enters its index in the middle of the rows of one second only if
+// it is asked for these rows alone.
 func laterStretches(startTime, id string) []string {
 	return []string{fmt.Sprintf("start_time = %s AND id > %s", startTime, id), "start_time > " + startTime}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// State is what rows are in when a change applies to them.
+// State is the state that rows must be in for a change to apply to them.
 type State int
 
 const (
@@ -22,12 +22,15 @@ var conditions = map[State]string{
 	GivenUp:  "job_status IN (2, 5)",
 }
 
-// waiting are pending rows that nobody has in flight.
+// waiting is the condition that a row is pending and nobody has it in flight.
 const waiting = pending + " AND term = 0"
 
-// JobsOfKey reads the ids of the type's rows with this key and in this state, in their order. Changes are made by id, not
-// by key: along the primary key, where marks and outcomes are written too, so that none waits for the other in a circle;
-// and without a lock on the place of a key that nobody has, where others may be about to add it.
+// JobsOfKey reads the ids of the type's rows that have this key and are in this state, in ascending order; none: there is
+// no such row.
+//
+// Changes are made by these ids, not by the key, for two reasons. They go along the primary key, as marks and outcomes
+// do, so that statements do not wait for each other in a circle. And they do not lock the gap of a key that no row has,
+// where others may be about to add one.
 func (s *Store) JobsOfKey(ctx context.Context, jobType int32, key string, state State) ([]uint64, error) {
 	args := s.arguments()
 	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE job_key = %s AND job_type = %s AND %s",
@@ -36,7 +39,7 @@ func (s *Store) JobsOfKey(ctx context.Context, jobType int32, key string, state 
 	return ids, wrap("find the jobs of the key", err)
 }
 
-// InState reads which of the rows are in the state.
+// InState reads which of the rows are in the state. Fewer than asked: the others are in another state or not there.
 func (s *Store) InState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
 	args := s.arguments()
 	found, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s", s.jobs, s.byPrimary, args.in(s, ids), conditions[state])), args.list...)
@@ -44,36 +47,38 @@ func (s *Store) InState(ctx context.Context, ids []uint64, state State) ([]uint6
 	return found, wrap("state of jobs", err)
 }
 
-// Cancel ends pending rows, in flight or not: the outcome of a run that is under way finds the row final, and is dropped.
-// It returns how many rows it ended; fewer than asked: the others are final or not there.
+// Cancel ends pending rows, in flight or not. If a run is under way, its outcome finds the row final and is dropped.
+// Cancel returns how many rows it ended. Fewer than asked: the others are final or not there.
 func (s *Store) Cancel(ctx context.Context, ids []uint64) (int, error) {
 	return s.change(ctx, "cancel jobs", ids, pending, func(*arguments) string { return "job_status = 5" })
 }
 
-// Reschedule sets the second at which rows fall due, not before now. Rows that are in flight, final or not there stay as
-// they are; the result is how many rows it changed.
+// Reschedule sets the second of unix time at which rows fall due, or now if that is later. It needs rows that are pending
+// and not in flight, and returns how many rows it changed. Fewer than asked: the others are in flight, final or not
+// there.
 func (s *Store) Reschedule(ctx context.Context, ids []uint64, at int64) (int, error) {
 	return s.change(ctx, "reschedule jobs", ids, waiting, func(args *arguments) string {
 		return fmt.Sprintf("start_time = %s(%s, %s), changes = changes + 1", s.greatest, args.number(at), s.now)
 	})
 }
 
-// SetParams gives rows other parameters. The result is that of Reschedule.
+// SetParams gives rows other parameters. It needs what [Store.Reschedule] needs, and fewer rows than asked means the
+// same.
 func (s *Store) SetParams(ctx context.Context, ids []uint64, params string) (int, error) {
 	return s.change(ctx, "set parameters of jobs", ids, waiting, func(args *arguments) string {
 		return fmt.Sprintf("params = %s, changes = changes + 1", args.value(params))
 	})
 }
 
-// SetPriority gives pending rows another priority; for those in flight it counts when they run again. The result is how
-// many rows it changed.
+// SetPriority gives pending rows another priority; for rows in flight, it counts when they run again. It returns how many
+// rows it changed. Fewer than asked: the others are final or not there.
 func (s *Store) SetPriority(ctx context.Context, ids []uint64, priority int32) (int, error) {
 	return s.change(ctx, "set priority of jobs", ids, pending, func(*arguments) string {
 		return fmt.Sprintf("priority = %d, changes = changes + 1", priority)
 	})
 }
 
-// change changes those of the rows that are as the condition says.
+// change changes those of the rows that meet the condition, and returns how many it changed.
 func (s *Store) change(ctx context.Context, act string, ids []uint64, condition string, set func(*arguments) string) (int, error) {
 	args := s.arguments()
 	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET %s, update_time = %s WHERE %s AND %s",
@@ -81,12 +86,13 @@ func (s *Store) change(ctx context.Context, act string, ids []uint64, condition 
 	return n, wrap(act, err)
 }
 
-// Retry lets failed and cancelled rows run once more, from now on and with all their retries: due now and not when they
-// were created, which may be longer ago than a runner looks back. It returns how many rows it changed, and those that it
-// left because another row bears their key as its unique one. Rows that are in other states or not there stay as they are.
+// Retry makes failed and cancelled rows run once more, from now on and with all their retries. It makes them due now,
+// because their old time may be longer ago than a runner looks back. It returns how many rows it changed, and the ids of
+// the rows that it left as they are because another row has their key as its unique one. Rows that are in another state
+// or not there stay as they are; so a second sending changes nothing.
 //
-// In a transaction, the rows are locked from the first statement on. Outside, an adder may take a row's uniqueness between
-// two of them; then that row is neither changed nor returned.
+// In a transaction, the rows are locked from the first statement on. Outside, somebody who adds a job may take a row's
+// uniqueness between two statements; then Retry neither changes nor returns that row.
 func (s *Store) Retry(ctx context.Context, ids []uint64) (changed int, taken []uint64, err error) {
 	rows, err := s.givenUp(ctx, ids)
 	if err != nil {
@@ -136,6 +142,7 @@ type typedKey struct {
 	key     string
 }
 
+// givenUp reads which of the rows are failed or cancelled, and locks them until the end of the transaction.
 func (s *Store) givenUp(ctx context.Context, ids []uint64) ([]keyed, error) {
 	args := s.arguments()
 	rows, err := read(ctx, s, each(func(k *keyed) []any { return []any{&k.id, &k.jobType, &k.key, &k.unique} }),
@@ -144,7 +151,7 @@ func (s *Store) givenUp(ctx context.Context, ids []uint64) ([]keyed, error) {
 	return rows, wrap("jobs to retry", err)
 }
 
-// borneKeys reads which keys of rows that are not unique are borne by one that is.
+// borneKeys reads which keys of rows that are not unique are another row's unique key.
 func (s *Store) borneKeys(ctx context.Context, rows []keyed) (map[typedKey]bool, error) {
 	args := s.arguments()
 	var places []string
@@ -165,8 +172,9 @@ func (s *Store) borneKeys(ctx context.Context, rows []keyed) (map[typedKey]bool,
 	return borne, wrap("keys that other jobs have", err)
 }
 
-// GivenUpJobs reads the ids of failed rows of a type, of cancelled ones too if so asked, that were last written in a range
-// of unix seconds, the second one left out; behind an id, in their order, and at most limit of them.
+// GivenUpJobs reads the ids of a type's failed rows, and with cancelled also of its cancelled ones, that were last
+// written from one second of unix time until another, which is left out. It returns at most limit ids above after, in
+// ascending order. Fewer: there are no more.
 func (s *Store) GivenUpJobs(ctx context.Context, jobType int32, cancelled bool, from, to int64, after uint64, limit int) ([]uint64, error) {
 	statuses := "2"
 	if cancelled {
@@ -179,7 +187,8 @@ func (s *Store) GivenUpJobs(ctx context.Context, jobType int32, cancelled bool, 
 	return ids, wrap("jobs to retry", err)
 }
 
-// Pause writes down that a type does not run, and Resume takes that back. Both report whether it was otherwise before.
+// Pause writes down that a type does not run; [Store.Resume] takes that back. It reports whether the type was not paused
+// before. Sent again, it changes nothing.
 func (s *Store) Pause(ctx context.Context, jobType int32) (changed bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type, paused_at) VALUES (%d, %s)%s", s.insertNew, s.types, jobType, s.now, s.unlessThere))
 	if err == nil && n == 0 {
@@ -188,25 +197,26 @@ func (s *Store) Pause(ctx context.Context, jobType int32) (changed bool, err err
 	return n > 0, wrap("pause", err)
 }
 
+// Resume lets a type run again. It reports whether the type was paused before. Sent again, it changes nothing.
 func (s *Store) Resume(ctx context.Context, jobType int32) (changed bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = NULL WHERE job_type = %d AND paused_at IS NOT NULL", s.types, jobType))
 	return n > 0, wrap("resume", err)
 }
 
-// PausedType is a type that does not run.
 type PausedType struct {
 	JobType int32
 	Since   int64 // unix seconds
 }
 
-// PausedTypes reads the types that do not run.
+// PausedTypes reads the types that are paused, in their order.
 func (s *Store) PausedTypes(ctx context.Context) ([]PausedType, error) {
 	list, err := read(ctx, s, each(func(p *PausedType) []any { return []any{&p.JobType, &p.Since} }),
 		fmt.Sprintf("SELECT job_type, paused_at FROM %s WHERE paused_at IS NOT NULL ORDER BY job_type", s.types))
 	return list, wrap("paused types", err)
 }
 
-// SortedIDs are the ids in their order, each once: statements that lock several rows lock them alike.
+// SortedIDs returns the ids in ascending order, each once, so that all statements that lock several rows lock them in the
+// same order.
 func SortedIDs(ids []uint64) []uint64 {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)

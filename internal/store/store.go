@@ -1,16 +1,19 @@
-// Package store holds every statement that the library sends, and no meaning: it does not know what a status or a
-// lease is for. What differs between databases stands in one file for each (mysql.go, postgres.go, sqlite.go); the
-// verbs never ask which database they talk to.
+// Package store holds every statement that the library sends. It knows SQL and no meaning: neither what a status is for
+// nor what a lease is for. What differs between databases stands in one file for each (mysql.go, postgres.go, sqlite.go);
+// the verbs never ask which database they talk to.
 //
-// Each statement carries its contract: what it needs, what it changes, what fewer rows than asked means. Three rules
-// hold for all of them:
+// Each statement carries its contract: what it needs, what it changes, what fewer rows than asked means. Three rules hold
+// for all of them:
 //
-//   - It can be sent again. When a connection breaks after sending, nobody knows whether the statement took effect;
-//     reading back or repeating must be harmless.
-//   - An UPDATE changes a value in every row that it matches, so the affected rows are counted alike whether the
-//     connection counts found or changed rows (clientFoundRows).
-//   - Numbers stand in the text, strings are arguments. A statement without arguments costs one round trip where one
-//     with arguments costs three (prepare, execute, close). Reads of PostgreSQL are an exception (postgres.go).
+//   - It can be sent again. If a connection breaks after sending, nobody knows whether the statement took effect, so
+//     reading back or repeating must be harmless. [Store.AddJob] and [Store.AddJobs] are the exceptions, since each
+//     sending adds rows; nothing here sends them twice.
+//   - An UPDATE changes a value in every row that it matches, so the number of affected rows is the same whether the
+//     connection counts found or changed rows (clientFoundRows). Where it may write the values that are there already, as
+//     in two renewals within a second, the rows are read back.
+//   - A statement whose values are all numbers has them in its text: without arguments it costs one round trip, with
+//     arguments three (prepare, execute, close). On PostgreSQL, the reads that recur have arguments all the same
+//     (postgres.go says why).
 package store
 
 import (
@@ -22,8 +25,8 @@ import (
 	"strings"
 )
 
-// DB is what the store needs of a database handle; every queue_job.DB has it. A handle that also has ExecContext and
-// QueryContext (a *sql.DB, anything that embeds one) is called with the context.
+// DB is what the store needs of a database handle; every queue_job.DB has it. If a handle also has ExecContext or
+// QueryContext (a *sql.DB, or a type that embeds one), the store calls these, with its context.
 type DB interface {
 	Exec(query string, args ...any) (sql.Result, error)
 	Query(query string, args ...any) (*sql.Rows, error)
@@ -35,12 +38,12 @@ type Store struct {
 	dialect
 	tables
 	reading, writing turn
-	commits          bool // sessions do not commit by themselves
+	commits          bool // sessions run with autocommit off, so each statement is followed by COMMIT
 	advice           *advice
 }
 
-// Primary is the handle to use of one that has several databases behind it, as bxcodec/dbresolver has, and may read from
-// any of them: its first primary. Other handles are returned as they are.
+// Primary returns the handle to use. A handle with several databases behind it, as bxcodec/dbresolver has, may read from
+// any of them, so Primary returns its first primary. Other handles are returned as they are.
 func Primary(db DB) DB {
 	if many, ok := db.(interface{ PrimaryDBs() []*sql.DB }); ok && !NoHandle(db) {
 		if primaries := many.PrimaryDBs(); len(primaries) > 0 {
@@ -56,7 +59,8 @@ func NoHandle(handle any) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Open finds out which database the handle leads to. The prefix is that of the tables' names.
+// Open finds out which database the handle leads to, and returns the store of the tables whose names begin with the
+// prefix. It sends reads only.
 func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	if NoHandle(db) {
 		return nil, errors.New("the handle is nil; pass your *sql.DB")
@@ -72,7 +76,8 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	}
 	s := &Store{db: db, dialect: d.named(prefix), tables: named(prefix), advice: &advice{}}
 	if d.oneWriter {
-		// Waiting for its turn, the database's own code sleeps ever longer; waiting here, we are called.
+		// SQLite's own waiting sleeps longer after each try; a statement that waits here goes as soon as the one before
+		// it is done.
 		s.writing = newTurn()
 	}
 	if d.autocommit == "" {
@@ -92,13 +97,13 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	return s, nil
 }
 
-// Look reports whether the table of jobs is there, as ErrNoTables if it is not. It reads no row.
+// Look returns an error with the cause [ErrNoTables] if the table of jobs is missing. It reads no row.
 func (s *Store) Look(ctx context.Context) error {
 	_, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s WHERE id = 0", s.jobs)))
 	return wrap("look for the tables", err)
 }
 
-// Database is the name of the database for logs and errors.
+// Database returns the name of the database, as it stands in logs and errors.
 func (s *Store) Database() string { return s.dialect.name }
 
 func (s *Store) timestamp(unix string) string { return fmt.Sprintf(s.fromUnix, unix) }

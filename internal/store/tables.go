@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tables are the names of what the library uses in a database.
+// tables are the names of the tables of the library in a database.
 type tables struct{ jobs, leases, attempts, types string }
 
 func named(prefix string) tables {
@@ -20,17 +20,18 @@ var (
 	goodName  = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
 )
 
-// WithPrefix puts the prefix before every name in a text of SQL that has them without. An index lies where its table
-// does, so its name gets what stands behind the dot.
+// WithPrefix puts the prefix before the names of tables and indexes in a text of SQL that has them without one. An index
+// lies where its table does, so its name gets only the part behind the dot.
 func WithPrefix(text, prefix string) string {
 	text = tableName.ReplaceAllString(text, prefix+"$1")
 	return indexName.ReplaceAllString(text, prefix[strings.Index(prefix, ".")+1:]+"$0")
 }
 
-// prefixMax leaves room for the names themselves in the 63 characters that PostgreSQL allows.
+// prefixMax leaves room for the names in the 63 characters that PostgreSQL allows.
 const prefixMax = 40
 
-// CheckPrefix reports why a prefix cannot stand before the names of tables.
+// CheckPrefix returns an error that says why a prefix cannot stand before the names of tables, as the end of a sentence
+// about the prefix.
 func CheckPrefix(prefix string) error {
 	switch {
 	case !goodName.MatchString(prefix):
@@ -41,17 +42,18 @@ func CheckPrefix(prefix string) error {
 	return nil
 }
 
-// Columns and Indexes read the names of what a table has; none: there is no such table.
+// Columns reads the names of the columns of a table; none: there is no such table.
 func (s *Store) Columns(ctx context.Context, table string) ([]string, error) {
 	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf(s.columnsOf, table)))
 	return names, wrap("columns of "+table, err)
 }
 
+// Indexes reads the names of the indexes of a table; none: there is no such table, or it has no index.
 func (s *Store) Indexes(ctx context.Context, table string) ([]string, error) {
 	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf(s.indexesOf, table)))
 	return names, wrap("indexes of "+table, err)
 }
 
-// LockWait returns the statements that let a session wait a second for the lock of a table, and no longer, and that take
-// it back. Without the second, the first holds for a transaction; without both, the database does not wait.
+// LockWait returns two statements: short makes a session wait at most a second for the lock of a table, usual takes that
+// back. If usual is empty, short holds until the end of the transaction. If both are empty, the database does not wait.
 func (s *Store) LockWait() (short, usual string) { return s.impatient, s.patient }

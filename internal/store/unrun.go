@@ -13,18 +13,19 @@ import (
 // LeasePrefix stands before a job type in the name of its lease.
 const LeasePrefix = "job-"
 
-// UnrunAfter is how long a type's lease has not been held when nobody runs the type any more. Some run theirs at night only.
+// UnrunAfter is how long nobody must have held a type's lease for the type to count as one that nobody runs. It is a day,
+// since some applications run their types at night only.
 const UnrunAfter = 24 * time.Hour
 
-// TypeLease is what the lease of a job type says about who runs it.
+// TypeLease is what the lease of a job type says about who runs the type. [Store.TypeLeases] reads it.
 type TypeLease struct {
 	JobType int32
-	Until   int64 // the lease is held, or was, until this second
-	Lately  bool  // that is not further back than was asked for
+	Until   int64 // the lease is or was held until this second of unix time
+	Lately  bool  // Until is not further back than was asked for in TypeLeases
 }
 
-// TypeLeases reads the leases of all job types, by type, and which of them were held in the last seconds. It reads the
-// whole of a small table.
+// TypeLeases reads the leases of all job types, in the order of the types, and which of them were held within the last
+// lately seconds. It reads all of a small table. If a type is missing, its lease has no row.
 func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, error) {
 	type row struct {
 		name   string
@@ -39,7 +40,7 @@ func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, erro
 	}
 	var leases []TypeLease
 	for _, r := range rows {
-		// A lock of somebody else's may be called job-cleanup.
+		// A lock of the application may be called job-cleanup.
 		if n, err := strconv.ParseInt(r.name[len(LeasePrefix):], 10, 32); err == nil {
 			leases = append(leases, TypeLease{int32(n), int64(r.until), r.lately})
 		}
@@ -48,12 +49,13 @@ func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, erro
 	return leases, nil
 }
 
-// otherTypesTogether is how many stretches one statement of OtherTypes looks at.
+// otherTypesTogether is how many ranges one statement of [Store.OtherTypes] looks at.
 const otherTypesTogether = 100
 
-// OtherTypes reads the types, of those that rows have and that are not in the list, in their order; most limit of them. It
-// goes from type to type along the due index: an entry is read for each type and each gap in the list, and none for the rows
-// of a type. On PostgreSQL, where that index has pending rows only, types without one are not found.
+// OtherTypes reads the job types that rows have and that are not in the list, in ascending order and at most limit of
+// them. It goes from type to type along the due index: it reads one entry for each type and for each gap in the list, and
+// no further rows of a type. On PostgreSQL, where that index has pending rows only, it does not find types without a
+// pending row.
 func (s *Store) OtherTypes(ctx context.Context, known []int32, limit int) (found []int32, err error) {
 	open := gapsBetween(known)
 	for len(open) > 0 && len(found) < limit {
@@ -79,10 +81,10 @@ func (s *Store) OtherTypes(ctx context.Context, known []int32, limit int) (found
 	return found[:min(len(found), limit)], nil
 }
 
-// typeGap is a stretch of job types, both ends included.
+// typeGap is a range of job types, both ends included.
 type typeGap struct{ from, to int32 }
 
-// gapsBetween are the stretches between the types of a list.
+// gapsBetween returns the ranges before, between and behind the types of a list.
 func gapsBetween(known []int32) (gaps []typeGap) {
 	next := int64(math.MinInt32)
 	for _, jobType := range slices.Sorted(slices.Values(known)) {
@@ -97,8 +99,8 @@ func gapsBetween(known []int32) (gaps []typeGap) {
 	return gaps
 }
 
-// CountDue counts the pending rows of a type, up to an id, that fell due before a second of unix time; what is due at once
-// fell due when it was created. It counts no further than the limit, and reads no finished row.
+// CountDue counts the pending rows of a type with ids up to upTo that fell due before a second of unix time. A row
+// without a start time fell due when it was created. It counts no further than the limit, and reads no finished row.
 func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo uint64, limit int) (int, error) {
 	order := ""
 	if s.lanesInFull {
@@ -116,7 +118,7 @@ func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo 
 	return min(n[0], limit), nil
 }
 
-// dueSecond is when a row falls due.
+// dueSecond writes the second at which a row falls due.
 func (s *Store) dueSecond() string {
 	return fmt.Sprintf("(CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END)", fmt.Sprintf(s.integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.integer, "create_time"))
 }

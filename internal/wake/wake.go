@@ -1,5 +1,5 @@
-// Package wake tells the runners of this process that a job was added through it, so that they look at once instead of
-// at their next poll. It is a hint: the row may not be committed yet, and jobs added elsewhere give none.
+// Package wake tells the runners of this process that a job was added through it, so that they look at once and not at
+// their next poll. It is only a hint: the row may not be committed yet, and jobs that other processes add give none.
 package wake
 
 import "sync"
@@ -9,8 +9,8 @@ var (
 	listeners = map[chan struct{}]struct{}{}
 )
 
-// Listen returns a channel that receives after every Notify, and the function that ends it. Notifications that are not
-// read yet fall together into one.
+// Listen returns a channel that receives after every [Notify], and a function that ends it. If several notifications come
+// before the channel is read, it receives once.
 func Listen() (<-chan struct{}, func()) {
 	heard := make(chan struct{}, 1)
 	mu.Lock()
@@ -23,7 +23,7 @@ func Listen() (<-chan struct{}, func()) {
 	}
 }
 
-// Notify wakes every listener.
+// Notify wakes every listener of this process. It does not block.
 func Notify() {
 	mu.Lock()
 	defer mu.Unlock()
