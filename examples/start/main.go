@@ -30,7 +30,7 @@ func main() {
 	defer stop()
 	db, err := sql.Open("mysql", os.Getenv("DSN"))
 	check(err)
-	check(schema.Migrate(ctx, db)) // creates the tables; Run would too, but a job is added before it
+	check(schema.Migrate(ctx, db)) // creates the tables; Run would, but too late for the Add below
 	jobs, err := queue_job.Open(db)
 	check(err)
 
@@ -42,7 +42,7 @@ func main() {
 
 	config := SendMail.Handle(func(ctx context.Context, job *queue_job.Job, mail Mail) error {
 		log.Printf("run %d: mail to %s: %s", job.Attempt, mail.To, mail.Subject)
-		return nil // after an error, the job runs again
+		return nil // after an error, the job runs again: NeedRetry is set below
 	})
 	config.Db, config.NeedRetry, config.MaxRetries, config.WaitTime = db, true, 5, time.Minute
 	runner, err := persistent_queue.New([]queue_job.Config{config}, nil)

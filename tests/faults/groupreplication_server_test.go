@@ -24,6 +24,7 @@ func newGroup(t *testing.T, multiPrimary bool) *cluster {
 		c.nodes = append(c.nodes, newServer(t, "MySQL",
 			fmt.Sprintf("--server-id=%d", i+1), "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--report-host=127.0.0.1",
 			"--plugin-load-add=group_replication.so", "--group-replication-start-on-boot=OFF",
+			"--super-read-only=ON", // until it has joined: what it commits before, the group does not know, and does not let it in
 			"--group-replication-group-name=6b6e0d39-0f3c-4b3a-9d0e-5f1f6f0c7a11",
 			"--group-replication-local-address="+address, "--group-replication-group-seeds="+strings.Join(group, ","),
 			"--group-replication-recovery-get-public-key=ON",
