@@ -302,6 +302,7 @@ func TestWithoutTheRightsAnOutdatedSchemaIsRefusedWithTheSQLThatMendsIt(t *testi
 	t.Parallel()
 	for name, create := range map[string]func(*testing.T, dbtest.Database){"original": createOriginal, "empty": func(*testing.T, dbtest.Database) {}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
 				create(t, d)
 				user := withoutDDL(t, d)

@@ -58,6 +58,7 @@ type summary struct {
 	began, spoke time.Time // spoke: the latest line
 	said         map[test][]string
 	running      map[test]time.Time        // since when
+	hasParts     map[test]bool             // tests that wait for subtests, most of the time
 	onDatabases  map[test]bool             // tests that name databases, by their tops
 	passed       map[string]map[string]int // by package and database
 	leftOut      map[string]int            // by reason
@@ -65,7 +66,7 @@ type summary struct {
 }
 
 func newSummary(out io.Writer, now func() time.Time) *summary {
-	return &summary{out: out, now: now, began: now(), spoke: now(), said: map[test][]string{}, running: map[test]time.Time{},
+	return &summary{out: out, now: now, began: now(), spoke: now(), said: map[test][]string{}, running: map[test]time.Time{}, hasParts: map[test]bool{},
 		onDatabases: map[test]bool{}, passed: map[string]map[string]int{}, leftOut: map[string]int{}}
 }
 
@@ -87,6 +88,9 @@ func (s *summary) take(line string) {
 		fmt.Fprint(s.out, e.Output)
 	case "run", "cont":
 		s.running[t] = s.now()
+		if parent := path.Dir(t.name); parent != "." {
+			s.hasParts[test{t.pkg, parent}] = true
+		}
 	case "pause":
 		delete(s.running, t)
 	case "output":
@@ -162,9 +166,7 @@ func (s *summary) tick() {
 	at := slices.SortedFunc(maps.Keys(s.running), func(a, b test) int {
 		return cmp.Or(s.running[a].Compare(s.running[b]), cmp.Compare(a.name, b.name))
 	})
-	at = slices.DeleteFunc(at, func(t test) bool { // it waits for its parts
-		return slices.ContainsFunc(at, func(part test) bool { return strings.HasPrefix(part.name, t.name+"/") && part.pkg == t.pkg })
-	})
+	at = slices.DeleteFunc(at, func(t test) bool { return s.hasParts[t] })
 	var texts []string
 	for _, t := range at[:min(len(at), most)] {
 		texts = append(texts, fmt.Sprintf("%s (%s)", t, round(s.now().Sub(s.running[t]))))
