@@ -38,13 +38,13 @@ func TestMarksRunAheadOfShortJobsAndHardlyOfLongOnes(t *testing.T) {
 
 func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 	l := lineOf(9)
-	l.cfg.WorkerPoolCapacity, l.runTakes, l.ranLast = 10, 5*time.Millisecond, time.Now()
+	l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.ranLast = 10, 5*time.Millisecond, time.Now()
 	const markTakes, ahead = time.Millisecond, 20
 	for _, c := range []struct{ running, ready, want int }{
 		{10, ahead, 0}, {10, ahead/2 + 1, 0}, {10, ahead / 2, ahead / 2}, {10, 0, ahead}, {9, ahead, 0}, {9, ahead / 2, 1 + ahead/2}, {0, 0, 10 + ahead},
 	} {
-		l.running, l.ready = c.running, make([]*task, c.ready)
-		if got := l.roomForMarks(markTakes); got != c.want {
+		l.workers.running, l.workers.ready = c.running, make([]*task, c.ready)
+		if got, _ := l.workers.room(markTakes); got != c.want {
 			t.Errorf("%d at work and %d ready: room for %d, want %d", c.running, c.ready, got, c.want)
 		}
 	}
@@ -52,9 +52,9 @@ func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 
 func TestNothingIsMarkedAheadOfWorkersThatAreStuck(t *testing.T) {
 	l := lineOf(9)
-	l.cfg.WorkerPoolCapacity, l.runTakes, l.running = 10, 5*time.Millisecond, 10
-	l.ranLast = time.Now().Add(-surplusAfter)
-	if got := l.roomForMarks(time.Millisecond); got != 0 {
+	l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.running = 10, 5*time.Millisecond, 10
+	l.workers.ranLast = time.Now().Add(-surplusAfter)
+	if got, _ := l.workers.room(time.Millisecond); got != 0 {
 		t.Errorf("room for %d, though no run has ended for a second", got)
 	}
 }
@@ -154,7 +154,7 @@ func TestFirstPullDayIsCountedBackFromTheStartAndMinusOneIsNoLimit(t *testing.T)
 
 func TestOnlyOldWorkThatWasThereAtTheStartIsLeftAlone(t *testing.T) {
 	const since, upTo = 1_000, 50
-	l := &line{since: since, upTo: upTo}
+	l := &line{backlog: backlog{since: since, upTo: upTo}}
 	for _, c := range []struct {
 		name string
 		row  store.Row
@@ -170,7 +170,7 @@ func TestOnlyOldWorkThatWasThereAtTheStartIsLeftAlone(t *testing.T) {
 			t.Errorf("%s: left alone %v, want %v", c.name, got, c.want)
 		}
 	}
-	if unlimited := (&line{upTo: upTo}); unlimited.abandoned(&store.Row{ID: 1}) {
+	if unlimited := (&line{backlog: backlog{upTo: upTo}}); unlimited.abandoned(&store.Row{ID: 1}) {
 		t.Error("no limit, and left alone")
 	}
 }

@@ -25,7 +25,7 @@ func (obliging) Finish(_ context.Context, ids []uint64, _ int64, _, _ int32) (in
 // The way of a thousand no-op jobs from the rows that were read to the outcomes that are written, without a database.
 func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) {
 	workers, l := &later{}, lineOf(2*batchRowsMax)
-	l.log, l.jobs, l.pool, l.cfg.WorkerPoolCapacity = logger.QueueLog{}, obliging{}, workers, 10
+	l.log, l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = logger.QueueLog{}, obliging{}, workers, 10
 	l.handler = func(context.Context, *queue_job.Job) error { return nil }
 	l.roomCame = make(chan struct{}, 1)
 	l.heedPause(false, time.Now().Add(time.Hour))
@@ -40,7 +40,7 @@ func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) {
 			l.offer(lease, &rows[i])
 		}
 		marked, _ := l.mark(b.Context(), lease, l.queue.picked(1, batchRowsMax))
-		l.start(marked)
+		l.workers.start(marked...)
 		workers.come()
 		if failed := l.settler.write(b.Context(), l.settler.take(batchRowsMax)); len(failed) > 0 || l.queue.inMemory() > 0 {
 			b.Fatal("not every job was settled")

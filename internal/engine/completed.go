@@ -17,7 +17,8 @@ var (
 
 // judgeCompleted is the verdict on a run whose handler has marked the success itself, in a transaction of its own. Only
 // the table knows whether that was committed.
-func (l *line) judgeCompleted(t *task, job *queue_job.Job, cause, err error) (v verdict, dropped bool) {
+func (l *line) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
+	err, set := t.err, t.job.Status
 	row, errRead := l.standing(t)
 	status := queue_job.JobStatus(row.Status)
 	switch {
@@ -26,10 +27,10 @@ func (l *line) judgeCompleted(t *task, job *queue_job.Job, cause, err error) (v 
 		v.doubt = t.ID
 		return v, false
 	case t.marked(row) && pending(row):
-		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
-			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
+		if set == queue_job.JobStatusInit && err == nil || set == queue_job.JobStatusSuccess {
+			set, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
 		}
-		v = l.judgeReturned(t, job, cause, err)
+		v = l.judgeReturned(t, set, cause, err)
 		v.doubt = t.ID // the handler may have given up while its commit was under way
 		return v, false
 	case t.marked(row):

@@ -27,7 +27,7 @@ type database struct {
 	log      logger.Logger
 	about    context.Context
 	instance string
-	alone    chan struct{}
+	alone    permit
 	clock    clock
 	loads    loads
 	tail     tail
@@ -74,7 +74,7 @@ func (h heldLines) of(jobType int32) *held {
 	return &h[i]
 }
 
-func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, alone chan struct{}) (_ *database, err error) {
+func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, alone permit) (_ *database, err error) {
 	tables, err := open(ctx, configs[0])
 	if err != nil {
 		return nil, err
@@ -234,9 +234,8 @@ func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) error {
 			d.release(patience, l)
 			continue
 		}
-		l.mu.Lock()
-		running += l.running
-		l.mu.Unlock()
+		_, calls := l.workers.busy()
+		running += calls
 		unwritten += l.settler.waiting()
 	}
 	if running+unwritten == 0 {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -24,123 +23,124 @@ const (
 	lockedLongest = 20 * time.Second      // the same for a row that business code may have locked
 )
 
-// aheadOf says for how many calls to mark rows ahead of free workers so that none waits for a mark: as many as the workers
-// finish while so many marks are under way. One mark takes a few times as long as another, and calls end in bunches, for
-// timers and the scheduler wake several at a time.
-//
-// A row that is marked cannot be changed, and counts as lost if the process dies. So none is marked that is not about to
-// start: if runs are long, the workers wait for a mark, which is short beside a run.
-func aheadOf(workers int, runTakes, markTakes time.Duration) int {
-	const marks, bunch, soon = 5, time.Millisecond, 250 * time.Millisecond
-	if runTakes <= 0 {
-		return 0 // nothing has run yet
+// dispatcher marks due rows and hands them to the workers, for as long as one lease lasts. During a mark, workers become idle
+// and rows come in, so marks grow with the traffic.
+type dispatcher struct {
+	*line
+	lease     *keeper.Lease
+	markTakes time.Duration // of late
+	size      batchSize     // of the next mark
+	wait      time.Duration // after a mark that failed
+	filling   filling
+	lookedAt  time.Time // at keys whose rows are parked
+}
+
+func newDispatcher(l *line, lease *keeper.Lease) *dispatcher {
+	return &dispatcher{line: l, lease: lease, size: newBatchSize(), wait: retryFirst, filling: newFilling(&l.cfg)}
+}
+
+// loop dispatches until ctx ends or the lease is not trusted any more.
+func (d *dispatcher) loop(ctx context.Context) {
+	defer func() { d.queue.waitOn(d.filling.take()...) }()
+	for ctx.Err() == nil && d.lease.Trusted() {
+		turn := time.Now()
+		if !d.starts.allowedAt(turn) {
+			d.holdStill(ctx)
+			continue
+		}
+		d.tidy(ctx, turn)
+		batch, spare := d.pickBatch()
+		if len(batch) > 0 {
+			d.markAndStart(ctx, batch)
+		} else if spare.picked == 0 {
+			d.awaitWork(ctx, spare)
+		}
 	}
-	perWorker := min(marks*float64(markTakes+bunch), float64(soon)) / float64(runTakes)
-	if float64(workers)*float64(soon) < float64(runTakes) {
+}
+
+// tidy does what is to be done about rows that are in memory already, before others are picked.
+func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
+	d.workers.start(d.workers.fallenDue(d.clock.now())...) // none, perhaps: a worker may have left before its time
+	d.giveBackSurplus(turn)
+	if suspect := d.permitSuspect(); suspect != nil {
+		d.runAlone(ctx, suspect)
+	}
+	d.lookAtParked()
+}
+
+// spare is the room that a turn has found, and what it has picked.
+type spare struct{ room, early, picked int }
+
+// pickBatch takes the rows to be marked now: those that are due, or else those that soon will be; with a batch handler, as
+// many calls as are full; in order, the first of their keys.
+func (d *dispatcher) pickBatch() (batch []*task, s spare) {
+	var idle int
+	if s.room, idle = d.room(); s.room > 0 { // else the rows at hand would wait behind those that have yet to fall due
+		s.early = d.roomForEarly()
+	}
+	batch, held := d.queue.pick(d.clock.now(), min(s.room, d.size.rows), idle)
+	if held {
+		s.room = 0 // for the time being; a worker that ends says so
+	}
+	if len(batch) == 0 {
+		batch = d.queue.pickEarly(d.clock.now()+markedEarly.Milliseconds(), min(s.early, d.size.rows))
+	}
+	s.picked = len(batch)
+	if s.picked > 0 {
+		signal(d.roomCame)
+	}
+	if batch = d.onlyFirst(d.filling.add(time.Now(), batch, s.room > 0)); len(batch) == 0 && d.queue.keys.most > 0 {
+		signal(d.roomCame) // rows were parked, or went back to the table
+	}
+	return batch, s
+}
+
+// room is how many rows to mark now, and how many of them the workers would start at once.
+func (d *dispatcher) room() (rows, atOnce int) {
+	if d.settler.waiting() > unsettledMax {
+		return 0, 0
+	}
+	return d.workers.room(d.markTakes)
+}
+
+// roomForEarly is how many rows to mark before their time. Where a key decides who may start, that is none: a row that waits
+// would take the turn of another.
+func (d *dispatcher) roomForEarly() int {
+	if d.queue.keys.most > 0 || d.settler.waiting() > unsettledMax {
 		return 0
 	}
-	return int(min(batchRowsMax, math.Ceil(float64(workers)*perWorker)))
-}
-
-// batchSize is how many rows go into one statement. One that fails may do so because of a single row, which is locked by
-// business code or refused by a trigger: the next one is smaller, until the others pass that row by.
-type batchSize struct{ rows int }
-
-func newBatchSize() batchSize { return batchSize{batchRowsMax} }
-
-func (b *batchSize) after(ok bool) {
-	if ok {
-		b.rows = min(batchRowsMax, 2*b.rows)
-	} else {
-		b.rows = max(1, b.rows/8)
-	}
-}
-
-// smooth follows a quantity that wavers.
-func smooth(mean *time.Duration, took time.Duration) {
-	const weight = 8
-	if *mean == 0 {
-		*mean = took
-	}
-	*mean = max(1, *mean+(took-*mean)/weight)
-}
-
-// dispatch marks due rows and hands them to the workers, until ctx ends. While a mark is under way, workers become free
-// and rows come in, so marks grow with the traffic.
-func (l *line) dispatch(ctx context.Context, lease *keeper.Lease) {
-	var markTakes time.Duration
-	size, wait, filling := newBatchSize(), retryFirst, newFilling(&l.cfg)
-	defer func() { l.queue.waitOn(filling.take()...) }()
-	for ctx.Err() == nil && lease.Trusted() {
-		turn := time.Now()
-		if !l.isOpenAt(turn) {
-			l.queue.waitOn(filling.take()...)
-			l.holdStill(ctx, lease)
-			continue
-		}
-		l.start(l.fallenDue()) // none, perhaps: a worker may have left before its time
-		l.giveBackSurplus(lease, turn)
-		if suspect := l.permitSuspect(); suspect != nil {
-			l.runAlone(ctx, lease, suspect)
-		}
-		l.lookAtHeld(lease)
-		room, free, early := l.roomForMarks(markTakes), 0, 0
-		if room > 0 { // else the rows at hand would wait behind those that have yet to fall due
-			free, early = l.freeForMarks(), l.roomForEarly()
-		}
-		batch, held := l.queue.pick(l.clock.now(), min(room, size.rows), free)
-		if held {
-			room = 0 // for the time being; a worker that ends says so
-		}
-		if len(batch) == 0 {
-			batch = l.queue.pickEarly(l.clock.now()+markedEarly.Milliseconds(), min(early, size.rows))
-		}
-		picked, now := len(batch), time.Now()
-		if picked > 0 {
-			signal(l.roomCame)
-		}
-		if batch = l.onlyFirst(lease, filling.add(now, batch, room > 0)); len(batch) == 0 {
-			if l.queue.keys.most > 0 {
-				signal(l.roomCame) // rows were parked, or went back to the table
-			}
-			if picked == 0 {
-				l.awaitWork(ctx, room, early, filling.goesIn(now, room > 0))
-			}
-			continue
-		}
-		sent := time.Now()
-		any, ok := l.markAndStart(ctx, lease, batch, &markTakes)
-		size.after(ok)
-		if ok || any {
-			wait = retryFirst
-			continue
-		}
-		// Where each is refused, they do not follow each other as fast as they can.
-		sleep(ctx, min(wait-time.Since(sent), l.nextForEarly(l.clock.now(), 0)))
-		wait = min(2*wait, retryLongest)
-	}
+	return d.workers.roomForEarly()
 }
 
 // markAndStart marks the tasks and hands them to the workers, those together that were read in one version: mostly all. Each
 // such group starts before the next one is marked, which a locked row may hold up; but the calls of a batch handler are
-// filled from all of them. Any is true if one was marked, ok if no statement failed.
-func (l *line) markAndStart(ctx context.Context, lease *keeper.Lease, batch []*task, markTakes *time.Duration) (any, ok bool) {
-	ok = true
+// filled from all of them. If no statement succeeds, marks do not follow each other as fast as they can.
+func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
+	sent, any, ok := time.Now(), false, true
 	var marked []*task
 	groups := alike(batch)
 	for i, tasks := range groups {
 		sent := time.Now()
-		some, fine := l.mark(ctx, lease, tasks)
-		smooth(markTakes, time.Since(sent))
+		some, fine := d.mark(ctx, d.lease, tasks)
+		smooth(&d.markTakes, time.Since(sent))
 		marked = append(marked, some...)
 		any, ok = any || len(some) > 0, ok && fine
-		if l.cfg.BatchSize <= 1 || i == len(groups)-1 {
-			l.start(l.holdEarly(marked))
+		if d.cfg.BatchSize <= 1 || i == len(groups)-1 {
+			d.workers.start(d.workers.holdEarly(marked, d.clock.now())...)
 			marked = nil
 		}
 	}
-	return any, ok
+	d.size.after(ok)
+	if ok || any {
+		d.wait = retryFirst
+		return
+	}
+	sleep(ctx, min(d.wait-time.Since(sent), d.nextMarked()))
+	d.wait = min(2*d.wait, retryLongest)
 }
+
+// nextMarked is in what time something is to be done about what is marked.
+func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.clock.now()) }
 
 // alike groups tasks by the version in which they were read; the group with the smallest id goes first.
 func alike(batch []*task) (groups [][]*task) {
@@ -162,75 +162,60 @@ func alike(batch []*task) (groups [][]*task) {
 
 // holdStill waits while the type is paused, or while that is not known. What is marked and not started waits in the table
 // like the rest.
-func (l *line) holdStill(ctx context.Context, lease *keeper.Lease) {
-	l.settler.undo(lease, l.takeReady()...)
+func (d *dispatcher) holdStill(ctx context.Context) {
+	d.queue.waitOn(d.filling.take()...)
+	d.settler.undo(d.lease, d.workers.takeUnstarted()...)
 	var again <-chan time.Time
-	if l.openTill.Load() != nil { // the last answer has become too old, and the next may come at this very moment
+	if d.starts.wereAllowed() { // the last answer has become too old, and the next may come at this very moment
 		timer := time.NewTimer(watchEvery)
 		defer timer.Stop()
 		again = timer.C
 	}
 	select {
-	case <-l.rowsCame: // the watch signals it
+	case <-d.wake: // by the watch
 	case <-again:
 	case <-ctx.Done():
 	}
 }
 
-// roomForMarks is how many rows to mark now. What is marked ahead is filled up when half of it is gone: each mark is a
-// commit, and who marks one row for each that ends keeps the database busy with that.
-func (l *line) roomForMarks(markTakes time.Duration) int {
-	if l.settler.waiting() > unsettledMax {
-		return 0
+// giveBackSurplus takes the marks off what does not start soon.
+func (d *dispatcher) giveBackSurplus(turn time.Time) {
+	for _, t := range d.workers.surplus(turn, d.clock.at(turn)) {
+		if t.permit {
+			d.settler.undo(d.lease, t) // another may have it
+		} else {
+			d.settler.handBack(d.lease, t)
+		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	perCall, free := max(1, l.cfg.BatchSize), l.startedAtOnce()
-	ahead := min(batchRowsMax, perCall*aheadOf(l.cfg.WorkerPoolCapacity, l.runTakes, markTakes))
-	if len(l.ready)-free > ahead/2 {
-		return 0
-	}
-	now := time.Now()
-	if free <= 0 && now.Sub(l.ranLast) >= surplusAfter {
-		ahead = 0 // the workers are stuck, and nobody knows for how long
-	}
-	return max(0, min(batchRowsMax, l.gate.marks(now, len(l.ready)), free+ahead-len(l.ready)))
 }
 
-// freeForMarks is how many more rows the workers would start at once if they were marked now.
-func (l *line) freeForMarks() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return max(0, l.startedAtOnce()-len(l.ready))
-}
-
-// startedAtOnce is how many rows the workers would start at once if none were ready. The caller holds the lock.
-func (l *line) startedAtOnce() int { return max(1, l.cfg.BatchSize) * l.freeWorkers() }
-
-// awaitWork waits until a row falls due or something has changed, but no longer than most.
-func (l *line) awaitWork(ctx context.Context, room, early int, most time.Duration) {
-	wait := min(most, l.gateOpensIn())
-	if l.queue.holdsBack() {
-		wait = min(wait, lookAtHeldEvery)
+// awaitWork waits until a row falls due or something has changed.
+func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
+	now := d.clock.now()
+	in := func(due int64) time.Duration { return time.Duration(due-now) * time.Millisecond }
+	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.workers.opensIn(), d.nextMarked())
+	if d.queue.holdsBack() {
+		wait = min(wait, lookAtParkedEvery)
 	}
-	now := l.clock.now()
-	if due, ok := l.queue.nextDue(); ok && room > 0 {
-		wait = min(wait, time.Duration(due-now)*time.Millisecond)
+	if due, ok := d.queue.nextDue(); ok && s.room > 0 {
+		wait = min(wait, in(due))
 	}
-	wait = min(wait, l.nextForEarly(now, early))
-	var permit chan struct{} // nil: none is wanted
-	if due, ok := l.queue.nextSuspect(); ok && due <= now {
-		permit = l.alone
+	if due, ok := d.queue.nextEarly(); ok && s.early > 0 {
+		wait = min(wait, in(due)-markedEarly)
+	}
+	var wanted permit // nil: none is
+	if due, ok := d.queue.nextSuspect(); ok && due <= now {
+		wanted = d.alone
 	} else if ok {
-		wait = min(wait, time.Duration(due-now)*time.Millisecond)
+		wait = min(wait, in(due))
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-l.rowsCame:
-	case permit <- struct{}{}:
-		<-permit // free again: the next turn asks for it properly
+	case <-d.wake:
+	case wanted <- struct{}{}:
+		wanted.giveBack() // the next turn asks for it properly
 	case <-ctx.Done():
 	}
 }
@@ -326,60 +311,59 @@ func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int32) {
 	}
 }
 
-// permitSuspect returns a suspect that may run now: it needs the process's one permit.
-func (l *line) permitSuspect() *task {
-	if due, ok := l.queue.nextSuspect(); !ok || due > l.clock.now() {
+// permitSuspect returns a suspect that may run now, with the process's one permit to run a suspect.
+func (d *dispatcher) permitSuspect() *task {
+	if due, ok := d.queue.nextSuspect(); !ok || due > d.clock.now() || !d.alone.take() {
 		return nil
 	}
-	select {
-	case l.alone <- struct{}{}:
-	default:
-		return nil
-	}
-	suspect := l.queue.pickSuspect(l.clock.now())
+	suspect := d.queue.pickSuspect(d.clock.now())
 	if suspect == nil {
-		<-l.alone
+		d.alone.giveBack()
+	} else {
+		suspect.permit = true
 	}
-	signal(l.roomCame)
+	signal(d.roomCame)
 	return suspect
 }
 
 // runAlone runs a suspect while nothing else of this job type runs, and everything that ran is written: so the death of
 // the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up
-// only for so long. What is marked and not started goes back to the table: it would start meanwhile, and be counted as lost
-// with a process that dies. The permit goes back when the run is over.
-func (l *line) runAlone(ctx context.Context, lease *keeper.Lease, suspect *task) {
-	if len(l.onlyFirst(lease, []*task{suspect})) == 0 {
-		<-l.alone
+// only for so long. What is marked and not started goes back to the table: it would start in that time, and be counted as
+// lost with a process that dies.
+func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
+	started := false
+	defer func() {
+		if !started {
+			d.yield(suspect)
+		}
+	}()
+	if len(d.onlyFirst([]*task{suspect})) == 0 {
 		return
 	}
-	l.settler.undo(lease, l.takeReady()...)
-	l.awaitQuiet(ctx, nil)
-	if !l.isOpen() {
-		l.queue.forget(suspect)
-		<-l.alone
+	d.settler.undo(d.lease, d.workers.takeUnstarted()...)
+	d.awaitQuiet(ctx, nil)
+	if !d.starts.allowed() {
+		d.queue.forget(suspect)
 		return
 	}
-	if len(l.onlyFirst(lease, []*task{suspect})) == 0 { // that took its time
-		<-l.alone
+	if len(d.onlyFirst([]*task{suspect})) == 0 { // that took its time
 		return
 	}
-	marked, _ := l.mark(ctx, lease, []*task{suspect})
+	marked, _ := d.mark(ctx, d.lease, []*task{suspect})
 	if len(marked) == 0 {
-		<-l.alone
 		return
 	}
-	suspect.alone, suspect.permit = true, true
-	l.start(marked)
-	l.awaitQuiet(ctx, suspect)
+	suspect.alone, started = true, true
+	d.workers.start(marked...)
+	d.awaitQuiet(ctx, suspect)
 }
 
 // awaitQuiet waits until the line is quiet, but not for ever. If it is for a suspect, the time counts from its start: the
 // rate may hold that up.
-func (l *line) awaitQuiet(ctx context.Context, suspect *task) {
+func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 	until := time.Now().Add(aloneWaitsFor)
-	for !l.quiet() && l.isOpen() && ctx.Err() == nil {
-		l.start(nil)
+	for !d.quiet() && d.starts.allowed() && ctx.Err() == nil {
+		d.workers.start()
 		if suspect != nil && !suspect.begun.Load() {
 			until = time.Now().Add(aloneWaitsFor)
 		}
@@ -387,14 +371,61 @@ func (l *line) awaitQuiet(ctx context.Context, suspect *task) {
 		if left <= 0 {
 			return
 		}
-		wait := time.NewTimer(min(left, l.gateOpensIn()))
+		wait := time.NewTimer(min(left, d.workers.opensIn()))
 		select {
-		case <-l.rowsCame: // workers signal it too
+		case <-d.wake: // workers signal it too
 		case <-wait.C:
 		case <-ctx.Done():
 		}
 		wait.Stop()
 	}
+}
+
+// permit is the process's one permit to run a suspect. The task that has it gives it back.
+type permit chan struct{}
+
+func newPermit() permit { return make(chan struct{}, 1) }
+
+func (p permit) take() bool {
+	select {
+	case p <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p permit) giveBack() { <-p }
+
+// yield gives the permit back, if the task has it.
+func (l *line) yield(t *task) {
+	if t.permit {
+		t.permit = false
+		l.alone.giveBack()
+	}
+}
+
+// batchSize is how many rows go into one statement. One that fails may do so because of a single row, which is locked by
+// business code or refused by a trigger: the next one is smaller, until the others pass that row by.
+type batchSize struct{ rows int }
+
+func newBatchSize() batchSize { return batchSize{batchRowsMax} }
+
+func (b *batchSize) after(ok bool) {
+	if ok {
+		b.rows = min(batchRowsMax, 2*b.rows)
+	} else {
+		b.rows = max(1, b.rows/8)
+	}
+}
+
+// smooth follows a quantity that wavers.
+func smooth(mean *time.Duration, took time.Duration) {
+	const weight = 8
+	if *mean == 0 {
+		*mean = took
+	}
+	*mean = max(1, *mean+(took-*mean)/weight)
 }
 
 func idsOf(tasks []*task) []uint64 {

@@ -37,8 +37,8 @@ func TestSoManyAreMarkedEarlyAsTheWorkersStartInAsLongATime(t *testing.T) {
 		{time.Minute, 10, 7, 0, "more are ready than there should be"},
 	} {
 		l := lineOf(1)
-		l.cfg.WorkerPoolCapacity, l.runTakes, l.running, l.ready = 10, c.runTakes, c.running, make([]*task, c.ready)
-		if got := l.roomForEarly(); got != c.want {
+		l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.running, l.workers.ready = 10, c.runTakes, c.running, make([]*task, c.ready)
+		if got := newDispatcher(l, lease).roomForEarly(); got != c.want {
 			t.Errorf("%d, want %d: %s", got, c.want, c.what)
 		}
 	}
@@ -49,8 +49,8 @@ func TestNothingIsMarkedEarlyWhereARateOrAKeyDecides(t *testing.T) {
 		l := lineOf(1)
 		l.cfg = cfg
 		l.cfg.WorkerPoolCapacity = 10
-		l.gate, l.queue.keys = newGate(&l.cfg, time.Now()), newKeys(cfg.MaxPerKey, false, 1)
-		if got := l.roomForEarly(); got != 0 {
+		l.workers.gate, l.queue.keys = newGate(&l.cfg, time.Now()), newKeys(cfg.MaxPerKey, false, 1)
+		if got := newDispatcher(l, lease).roomForEarly(); got != 0 {
 			t.Errorf("%s: %d", what, got)
 		}
 	}
@@ -85,21 +85,21 @@ func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
 		soon, later, due := &task{due: 5_000_050}, &task{due: 5_100_000}, &task{due: 5_000_000}
-		if got := l.holdEarly([]*task{later, due, soon}); len(got) != 1 || got[0] != due {
+		if got := l.workers.holdEarly([]*task{later, due, soon}, l.clock.now()); len(got) != 1 || got[0] != due {
 			t.Fatalf("%d start at once", len(got))
 		}
 		if l.quiet() {
 			t.Error("quiet, with two that are marked")
 		}
-		if wait := l.nextForEarly(l.clock.now(), 0); wait <= 0 || wait > 50*time.Millisecond {
+		if wait := l.workers.nextDue(l.clock.now()); wait <= 0 || wait > 50*time.Millisecond {
 			t.Errorf("looks again in %v", wait)
 		}
 		l.clock = &clock{}
 		l.clock.reading(5000.05, time.Now(), time.Now())
-		if got := l.fallenDue(); len(got) != 1 || got[0] != soon {
+		if got := l.workers.fallenDue(l.clock.now()); len(got) != 1 || got[0] != soon {
 			t.Fatalf("%d have fallen due", len(got))
 		}
-		if rest := l.takeReady(); len(rest) != 1 || rest[0] != later || !l.quiet() {
+		if rest := l.workers.takeUnstarted(); len(rest) != 1 || rest[0] != later || !l.quiet() {
 			t.Errorf("%d go back", len(rest))
 		}
 	})
@@ -126,13 +126,13 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 		{"a rate would, and the workers do", second, time.Hour, 0, 10, 0, &gate{}, 0, second},
 	} {
 		l, now := lineOf(1), time.Now()
-		l.cfg.WorkerPoolCapacity, l.running, l.coming, l.runTakes, l.ranLast, l.gate = 10, c.running, c.coming, c.runTakes, now.Add(-c.ranLast), c.gate
+		l.cfg.WorkerPoolCapacity, l.workers.running, l.workers.coming, l.workers.runTakes, l.workers.ranLast, l.workers.gate = 10, c.running, c.coming, c.runTakes, now.Add(-c.ranLast), c.gate
 		for range 500 {
-			l.ready = append(l.ready, &task{run: &run{since: now.Add(-c.waited)}})
+			l.workers.ready = append(l.workers.ready, &task{run: &run{since: now.Add(-c.waited)}})
 		}
-		surplus := l.surplus(now)
-		if len(l.ready) != c.stays || len(l.ready)+len(surplus) != 500 || l.runTakes != c.learnt {
-			t.Errorf("%s: %d stay, want %d; %d go; runs are thought to take %v, want %v", c.what, len(l.ready), c.stays, len(surplus), l.runTakes, c.learnt)
+		surplus := l.workers.surplus(now, 0)
+		if len(l.workers.ready) != c.stays || len(l.workers.ready)+len(surplus) != 500 || l.workers.runTakes != c.learnt {
+			t.Errorf("%s: %d stay, want %d; %d go; runs are thought to take %v, want %v", c.what, len(l.workers.ready), c.stays, len(surplus), l.workers.runTakes, c.learnt)
 		}
 	}
 }
@@ -140,14 +140,14 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
-		l.holdEarly([]*task{{due: 5_000_050}})
-		if l.giveBackSurplus(lease, time.Now()); l.settler.waiting() != 0 {
+		l.workers.holdEarly([]*task{{due: 5_000_050}}, l.clock.now())
+		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.waiting() != 0 {
 			t.Fatal("it went back before")
 		}
 		l.clock = &clock{}
 		l.clock.reading(1400, time.Now(), time.Now())
-		if l.giveBackSurplus(lease, time.Now()); l.settler.waiting() != 1 || len(l.early) != 0 {
-			t.Fatalf("%d go back, %d stay", l.settler.waiting(), len(l.early))
+		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.waiting() != 1 || len(l.workers.early) != 0 {
+			t.Fatalf("%d go back, %d stay", l.settler.waiting(), len(l.workers.early))
 		}
 	})
 }
@@ -184,22 +184,22 @@ func (goroutines) ReleaseContext(context.Context) error { return nil }
 // dispatching returns a line with ten workers that dispatches until it is stopped, in virtual time.
 func dispatching(t *testing.T, table *slow, handler func(id uint64), configure ...func(*queue_job.Config)) (l *line, stop func()) {
 	l = lineAt(5_000_000)
-	l.jobs, l.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
-	l.roomCame, l.alone, l.about = make(chan struct{}, 1), make(chan struct{}, 1), t.Context()
+	l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
+	l.roomCame, l.alone, l.about = make(chan struct{}, 1), newPermit(), t.Context()
 	l.heedPause(false, time.Now().Add(365*24*time.Hour))
 	l.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
 	for _, set := range configure {
 		set(&l.cfg)
-		l.gate = newGate(&l.cfg, time.Now())
+		l.workers.gate = newGate(&l.cfg, time.Now())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 	l.held.Store(held)
 	var loops sync.WaitGroup
 	loops.Go(func() { l.settler.run(ctx) })
-	loops.Go(func() { l.dispatch(ctx, held) })
+	loops.Go(func() { newDispatcher(l, held).loop(ctx) })
 	return l, func() {
-		l.takeReady()
+		l.workers.takeUnstarted()
 		cancel()
 		loops.Wait()
 		time.Sleep(time.Hour) // the last runs
@@ -241,10 +241,10 @@ func TestWhatIsDueIsNotMarkedEarlyHoweverFreeTheWorkersSeem(t *testing.T) {
 			l.offer(lease, &store.Row{ID: id, CreateTime: 1, StartTime: 4990})
 		}
 		time.Sleep(10 * time.Second)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if len(l.atWork) != 10 || len(l.ready) > 0 || table.unmarked.Load() > 0 {
-			t.Errorf("%d at work, %d marked ahead of them, %d marks taken back", len(l.atWork), len(l.ready), table.unmarked.Load())
+		l.workers.mu.Lock()
+		defer l.workers.mu.Unlock()
+		if len(l.workers.atWork) != 10 || len(l.workers.ready) > 0 || table.unmarked.Load() > 0 {
+			t.Errorf("%d at work, %d marked ahead of them, %d marks taken back", len(l.workers.atWork), len(l.workers.ready), table.unmarked.Load())
 		}
 	})
 }

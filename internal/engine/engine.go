@@ -26,7 +26,7 @@ type Engine struct {
 // Start opens the databases and starts the loops. The configurations are complete and valid.
 func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger) (*Engine, error) {
 	e := &Engine{}
-	alone := make(chan struct{}, 1)
+	alone := newPermit()
 	for _, group := range ByDatabase(configs) {
 		d, err := openDatabase(ctx, open, group, log, alone)
 		if err != nil {

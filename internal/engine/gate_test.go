@@ -173,9 +173,9 @@ func TestTheGateOpensInTimeWhateverFallsDueLater(t *testing.T) {
 			l.offer(lease, &store.Row{ID: 2, CreateTime: 1, StartTime: 5003})
 			l.offer(lease, &store.Row{ID: 1, CreateTime: 1})
 			time.Sleep(100 * time.Millisecond)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if l.ranLast.IsZero() {
+			l.workers.mu.Lock()
+			defer l.workers.mu.Unlock()
+			if l.workers.ranLast.IsZero() {
 				t.Errorf("%s: nothing has run after 100 ms", what)
 			}
 		})

@@ -72,6 +72,12 @@ func (v *level) insert(t *task) {
 	v.fresh = slices.Insert(v.fresh, i, t)
 }
 
+// dueEarly reports whether a row may be marked that falls due until a moment. A row whose mark was refused waits for its
+// time, and so does one that was lost: it may be what its process died of.
+func (v *level) dueEarly(until int64) bool {
+	return len(v.timed) > 0 && v.timed[0].due <= until && v.timed[0].refused == 0 && !v.timed[0].wasLost()
+}
+
 func shift(list *[]*task) (first *task) {
 	first, (*list)[0] = (*list)[0], nil
 	*list = (*list)[1:]

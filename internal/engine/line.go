@@ -15,59 +15,41 @@ import (
 )
 
 // line is what this process does for one job type. It lives as long as the engine; between two leases it only finishes
-// what it had started.
+// what it had started. Its actors:
 //
-//	load ─┐
-//	tail ─┼─► queue ─► dispatch: mark ─► ready ─► work: run ─► settler
-//	sweep ┘                                                     │
-//	          ▲─────────── runs again soon ─────────────────────┘
+//	loader ─┐
+//	tail ───┼─► queue ─► dispatcher: mark ─► workers: run ─► settler
+//	sweep ──┘                                                 │
+//	            ▲────────────── runs again soon ──────────────┘
+//
+// Dispatcher, loader and scheduler work for one lease, the others for all.
 type line struct {
 	cfg     queue_job.Config
 	handler queue_job.Handler // with its middleware
 	jobs    Jobs
-	ran     queue_job.Run // what handlers write through
+	rows    queue_job.Run // what handlers write through
 	clock   *clock
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
-	alone   chan struct{}   // the process's one permit to run a suspect
-	since   int64           // what fell due before is left alone, in unix seconds; 0: nothing is
-	upTo    uint64          // the newest row at the start: those that came later are never left alone
-	loads   *loads
-	queue   *queue
-	settler *settler
-	pool    pool
+	alone   permit
+	reads   *loads
 
-	leftAlone atomic.Int64 // jobs that FirstPullDay left alone, when they were counted last
+	queue     *queue
+	workers   workers
+	settler   *settler
+	backlog   backlog
+	scheduler scheduler
+	starts    starts // whether they are allowed
 
-	schedules       Schedules
-	scheduledParams string
+	serving atomic.Bool                  // serve runs
+	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
+	lease   *keeper.Lease                // the last one taken; belongs to standBy
 
-	serving  atomic.Bool                  // serve runs
-	held     atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
-	lease    *keeper.Lease                // the last one taken; belongs to standBy
-	heeds    atomic.Int64                 // nanoseconds for which an answer allows jobs to start
-	openTill atomic.Pointer[time.Time]    // jobs may start; nil: the type is paused, or nobody has asked yet
-	behind   atomic.Bool                  // the loader is to bring what tail and sweep do not
-	missed   atomic.Bool                  // since the loader began its round, there was no room for a row
-
-	rowsCame chan struct{} // the queue or the room for marks has changed
-	roomCame chan struct{} // rows have left the queue
-	load     chan struct{} // the line has fallen behind
-	taken    chan struct{} // for the tail: there is a type to follow
-	asked    chan struct{} // for the watch of pauses: is the type paused
-	worked   chan struct{} // for the watch of cancellations: there may be something at work
-
-	lookedAtHeld time.Time // by the dispatcher, at keys whose rows are held back
-
-	mu       sync.Mutex
-	gate     *gate         // of the last lease taken
-	early    dueHeap       // marked, waiting for their time
-	ready    []*task       // marked, waiting for a worker
-	atWork   []*task       // with a worker
-	running  int           // workers, never more than the capacity
-	coming   int           // those among them that have not asked for a task yet
-	runTakes time.Duration // of late
-	ranLast  time.Time     // when a run ended last
+	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
+	roomCame chan struct{} // the loader: rows have left the queue
+	taken    chan struct{} // the tail: there is a type to follow
+	asked    chan struct{} // the watch of pauses: is the type paused
+	worked   chan struct{} // the watch of cancellations: there may be something at work
 }
 
 func newLine(cfg queue_job.Config, d *database) (*line, error) {
@@ -80,15 +62,17 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}
 	l := &line{
-		cfg: cfg, handler: handler, jobs: d.tables.Jobs, ran: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, loads: &d.loads,
-		queue: newQueue(cfg.QueueMaxSize, &d.loads), pool: d.pools[cfg.WorkerExpirySecond],
-		rowsCame: make(chan struct{}, 1), roomCame: make(chan struct{}, 1), load: make(chan struct{}, 1), taken: d.tail.signal, asked: d.asked, worked: d.worked,
-		since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load(), about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
+		cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, reads: &d.loads,
+		about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
+		queue: newQueue(cfg.QueueMaxSize, &d.loads),
+		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), taken: d.tail.signal, asked: d.asked, worked: d.worked,
 	}
-	l.schedules, l.scheduledParams = d.tables.Schedules, scheduledParams
+	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake}
+	l.backlog = backlog{wake: make(chan struct{}, 1), since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load()}
+	l.scheduler = scheduler{line: l, tables: d.tables.Schedules, params: scheduledParams}
 	l.settler = newSettler(l, keeper.Holder(cfg.ServiceName))
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
-	l.queue.overflow = l.fellBehind
+	l.queue.overflow = l.backlog.fell
 	return l, nil
 }
 
@@ -119,26 +103,24 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 
 	l.log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
 	l.queue.clear()
-	l.mu.Lock()
-	l.gate = newGate(&l.cfg, time.Now())
-	l.mu.Unlock()
-	l.openTill.Store(nil)
-	l.behind.Store(true)
+	l.workers.newGate()
+	l.starts.forget()
+	l.backlog.behind.Store(true)
 	l.held.Store(lease)
 	signal(l.taken)
 	signal(l.asked)
 	signal(l.worked)
 	var loops sync.WaitGroup
-	loops.Go(func() { l.dispatch(ctx, lease) })
-	loops.Go(func() { l.loadBacklog(ctx, lease) })
+	loops.Go(func() { newDispatcher(l, lease).loop(ctx) })
+	loops.Go(func() { newLoader(l, lease).loop(ctx) })
 	if l.cfg.Schedule != nil {
-		loops.Go(func() { l.keepSchedule(ctx, lease) })
+		loops.Go(func() { l.scheduler.loop(ctx, lease) })
 	}
 	loops.Wait()
 	l.held.Store(nil)
 
 	l.queue.clear()
-	unstarted := l.takeReady()
+	unstarted := l.workers.takeUnstarted()
 	l.settler.undo(lease, unstarted...)
 	if lease.Context().Err() != nil {
 		l.log.Warn(l.about, fmt.Sprintf("lease %s of term %d: %v; another instance may take over", lease.Name, lease.Term, context.Cause(lease.Context())))
@@ -160,18 +142,20 @@ func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 		return true
 	}
 	if !l.queue.offer(t) {
-		l.fellBehind()
+		l.backlog.fell()
 		return false
 	}
-	signal(l.rowsCame)
+	signal(l.wake)
 	return true
 }
 
 // abandoned reports whether a row is one of those that FirstPullDay leaves alone.
-func (l *line) abandoned(row *store.Row) bool { return row.ID <= l.upTo && l.due(row) < l.since }
+func (l *line) abandoned(row *store.Row) bool {
+	return row.ID <= l.backlog.upTo && dueSecond(row) < l.backlog.since
+}
 
-// due is when a row fell due, in unix seconds.
-func (l *line) due(row *store.Row) int64 {
+// dueSecond is when a row fell due, in unix seconds.
+func dueSecond(row *store.Row) int64 {
 	if row.StartTime > 0 {
 		return row.StartTime
 	}
@@ -186,19 +170,9 @@ func lostIfMarked(row *store.Row, term int64) int32 {
 	return row.Lost
 }
 
-// fellBehind leaves rows to the loader.
-func (l *line) fellBehind() {
-	l.missed.Store(true)
-	l.behind.Store(true)
-	signal(l.load)
-}
-
 // quiet reports whether nothing is marked or runs, and every outcome is written.
 func (l *line) quiet() bool {
-	l.mu.Lock()
-	busy := l.running > 0 || len(l.ready) > 0 || len(l.early) > 0
-	l.mu.Unlock()
-	return !busy && l.settler.waiting() == 0
+	return l.workers.quiet() && l.settler.waiting() == 0
 }
 
 // awaitDrained waits until the line is quiet; it reports whether ctx lived as long. Rows of the log that are still to be
@@ -220,7 +194,7 @@ func (l *line) awaitDrained(ctx context.Context) bool {
 func (l *line) await(ctx context.Context, so func() bool) bool {
 	for !so() {
 		select {
-		case <-l.rowsCame:
+		case <-l.wake:
 		case <-ctx.Done():
 			return false
 		}

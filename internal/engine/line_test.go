@@ -22,8 +22,9 @@ func (silent) Debug(context.Context, string)        {}
 func lineOf(limit int) *line {
 	l := &line{
 		log: silent{}, clock: &clock{}, queue: newQueue(limit, &loads{}),
-		rowsCame: make(chan struct{}, 1), load: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), backlog: backlog{wake: make(chan struct{}, 1)},
 	}
+	l.workers = workers{cfg: &l.cfg, work: l.work, wake: l.wake}
 	l.settler = newSettler(l, "test")
 	return l
 }
@@ -32,18 +33,18 @@ var lease = &keeper.Lease{Term: 7}
 
 func TestARowWithoutRoomIsLeftToTheLoader(t *testing.T) {
 	l := lineOf(1)
-	if !l.offer(lease, &store.Row{ID: 1}) || l.behind.Load() {
+	if !l.offer(lease, &store.Row{ID: 1}) || l.backlog.behind.Load() {
 		t.Fatal("no room for the first row")
 	}
-	if l.offer(lease, &store.Row{ID: 2}) || !l.behind.Load() || !l.missed.Load() || len(l.load) != 1 {
+	if l.offer(lease, &store.Row{ID: 2}) || !l.backlog.behind.Load() || !l.backlog.missed.Load() || len(l.backlog.wake) != 1 {
 		t.Fatal("the loader does not hear of the second row")
 	}
 }
 
 func TestAnAbandonedRowIsNeitherQueuedNorMissed(t *testing.T) {
 	l := lineOf(1)
-	l.since, l.upTo = 1000, 50
-	if !l.offer(lease, &store.Row{ID: 1, CreateTime: 5}) || l.behind.Load() || l.queue.inMemory() > 0 {
+	l.backlog.since, l.backlog.upTo = 1000, 50
+	if !l.offer(lease, &store.Row{ID: 1, CreateTime: 5}) || l.backlog.behind.Load() || l.queue.inMemory() > 0 {
 		t.Fatal("it was taken in")
 	}
 }

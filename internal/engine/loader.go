@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -16,25 +17,50 @@ const (
 	roomFraction = 4 // a page is loaded when this part of a lane is free
 )
 
-// loadBacklog brings in what neither tail nor sweep will bring: everything when the lease was just taken, and whatever a
-// full queue turned away. Then the sweep does, until the line falls behind again.
-func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
-	var looks looks
-	var rounds []round
-	l.insist(ctx, lease, &looks, func(ctx context.Context) error {
+// backlog is what is known of rows that neither tail nor sweep brings. Whoever has no room for a row leaves it to the loader.
+type backlog struct {
+	since     int64         // what fell due before is left alone, in unix seconds; 0: nothing is
+	upTo      uint64        // the newest row at the start: rows that came later are never left alone
+	leftAlone atomic.Int64  // jobs that FirstPullDay left alone, when they were counted last
+	behind    atomic.Bool   // the loader is to bring what tail and sweep do not
+	missed    atomic.Bool   // since the loader began its round, there was no room for a row
+	wake      chan struct{} // the loader
+}
+
+// fell leaves rows to the loader.
+func (b *backlog) fell() {
+	b.missed.Store(true)
+	b.behind.Store(true)
+	signal(b.wake)
+}
+
+// loader brings in what neither tail nor sweep will bring, for as long as one lease lasts: everything when the lease was just
+// taken, and whatever a full queue turned away. Then the sweep does, until the line falls behind again.
+type loader struct {
+	*line
+	lease  *keeper.Lease
+	looks  looks
+	rounds []round // nil: it has paged through nothing yet
+}
+
+func newLoader(l *line, lease *keeper.Lease) *loader { return &loader{line: l, lease: lease} }
+
+// loop loads until ctx ends.
+func (l *loader) loop(ctx context.Context) {
+	l.insist(ctx, func(ctx context.Context) error {
 		return l.jobs.TamePriorities(ctx, []int32{l.cfg.JobType})
 	})
 	for ctx.Err() == nil {
 		select {
-		case <-l.load: // before this look
+		case <-l.backlog.wake: // before this look
 		default:
 		}
-		if !l.loadFew(ctx, lease, &looks) {
-			rounds = l.loadPages(ctx, lease, &looks, rounds)
+		if !l.loadFew(ctx) {
+			l.loadPages(ctx)
 		}
-		l.behind.Store(false)
+		l.backlog.behind.Store(false)
 		select {
-		case <-l.load:
+		case <-l.backlog.wake:
 		case <-ctx.Done():
 		}
 	}
@@ -43,10 +69,10 @@ func (l *line) loadBacklog(ctx context.Context, lease *keeper.Lease) {
 // loadFew brings everything in with one short statement, if it is no more than a sweep brings; else nothing, so that the
 // most urgent come first. It reports whether that was all: there was room, and no abandoned row, which sweeps would read
 // again and again.
-func (l *line) loadFew(ctx context.Context, lease *keeper.Lease, looks *looks) (all bool) {
+func (l *loader) loadFew(ctx context.Context) (all bool) {
 	var rows []store.Row
 	var more bool
-	defer l.insistOnRows(ctx, lease, looks, func(ctx context.Context) (err error) {
+	defer l.insistOnRows(ctx, func(ctx context.Context) (err error) {
 		rows, more, err = l.jobs.SweepAll(ctx, []int32{l.cfg.JobType}, horizonSpan, fewRows)
 		return err
 	})()
@@ -55,46 +81,44 @@ func (l *line) loadFew(ctx context.Context, lease *keeper.Lease, looks *looks) (
 	}
 	all = true
 	for i := range rows {
-		all = !l.abandoned(&rows[i]) && l.offer(lease, &rows[i]) && all
+		all = !l.abandoned(&rows[i]) && l.offer(l.lease, &rows[i]) && all
 	}
 	return all
 }
 
 // loadPages brings everything in page by page, as there is room. Each lane is gone through from its head to its end, and
-// again a second later, whatever the others do: a long backlog in one does not keep the due jobs of another waiting. The
-// rounds are those of the last time; nil: it is the first.
-func (l *line) loadPages(ctx context.Context, lease *keeper.Lease, looks *looks, rounds []round) []round {
+// again a second later, whatever the others do: a long backlog in one does not keep the due jobs of another waiting.
+func (l *loader) loadPages(ctx context.Context) {
 	var abandoned int
-	if rounds == nil {
-		l.insist(ctx, lease, looks, func(ctx context.Context) (err error) {
-			rounds, abandoned, err = l.firstRounds(ctx)
+	if l.rounds == nil {
+		l.insist(ctx, func(ctx context.Context) (err error) {
+			l.rounds, abandoned, err = l.firstRounds(ctx)
 			return err
 		})
 	} else {
-		rounds = restart(rounds)
+		l.rounds = restart(l.rounds)
 	}
 	if abandoned > 0 {
-		l.leftAlone.Store(int64(abandoned))
+		l.backlog.leftAlone.Store(int64(abandoned))
 		l.log.Error(l.about, leftAloneText(abandoned, l.cfg.FirstPullDay))
 	}
-	l.missed.Store(false)
+	l.backlog.missed.Store(false)
 	for ctx.Err() == nil {
-		open, next := openRounds(rounds, time.Now())
+		open, next := openRounds(l.rounds, time.Now())
 		switch {
 		case len(open) > 0:
 			if fit, limit := l.roomFor(open); len(fit) > 0 {
-				l.loadPage(ctx, lease, looks, fit, limit)
+				l.loadPage(ctx, fit, limit)
 			} else {
 				l.awaitRoom(ctx, next)
 			}
-		case l.missed.Swap(false) || abandoned > 0 || l.queue.inMemory() > fewRows:
+		case l.backlog.missed.Swap(false) || abandoned > 0 || l.queue.inMemory() > fewRows:
 			// The sweep of all types would read abandoned rows, and many that are in memory, again and again.
 			sleep(ctx, time.Until(next))
 		default:
-			return rounds
+			return
 		}
 	}
-	return rounds
 }
 
 // round is one way through a lane.
@@ -145,7 +169,7 @@ func restart(rounds []round) []round {
 
 // roomFor returns those of the rounds for which there is room that is worth a statement, and how many rows of each to
 // load now.
-func (l *line) roomFor(open []*round) (fit []*round, limit int) {
+func (l *loader) roomFor(open []*round) (fit []*round, limit int) {
 	for _, r := range open {
 		room, most := l.queue.room(r.at.Priority, r.at.Start == store.AtATime)
 		if room > 0 && room >= min(most, l.cfg.LoadLimit)/roomFraction {
@@ -157,7 +181,7 @@ func (l *line) roomFor(open []*round) (fit []*round, limit int) {
 }
 
 // awaitRoom waits until rows have left the queue, or the moment.
-func (l *line) awaitRoom(ctx context.Context, until time.Time) {
+func (l *loader) awaitRoom(ctx context.Context, until time.Time) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
@@ -168,20 +192,20 @@ func (l *line) awaitRoom(ctx context.Context, until time.Time) {
 }
 
 // loadPage loads the next rows of each round. A round stops at a row for which there is no room, and goes on there.
-func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, looks *looks, open []*round, limit int) {
+func (l *loader) loadPage(ctx context.Context, open []*round, limit int) {
 	places := make([]store.Place, len(open))
 	for i, r := range open {
 		places[i] = r.at
 	}
 	began := time.Now()
 	var pages [][]store.Row
-	defer l.insistOnRows(ctx, lease, looks, func(ctx context.Context) (err error) {
+	defer l.insistOnRows(ctx, func(ctx context.Context) (err error) {
 		pages, err = l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
 		return err
 	})()
 	for i, page := range pages {
 		r, took := open[i], 0
-		for took < len(page) && l.offer(lease, &page[took]) {
+		for took < len(page) && l.offer(l.lease, &page[took]) {
 			r.at.StartTime, r.at.ID = page[took].StartTime, page[took].ID
 			took++
 		}
@@ -194,13 +218,13 @@ func (l *line) loadPage(ctx context.Context, lease *keeper.Lease, looks *looks, 
 
 // firstRounds begin at the lanes' heads, or behind the abandoned rows, which it counts. Where a head is looked for and not
 // there, the round is over: most lanes are empty, and each is a part of a long statement.
-func (l *line) firstRounds(ctx context.Context) (rounds []round, abandoned int, err error) {
+func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int, err error) {
 	var places []store.Place
 	for _, lane := range store.Lanes() {
 		place := store.Place{Lane: lane, StartTime: 1}
 		places, rounds = append(places, place), append(rounds, roundFrom(place))
 	}
-	if l.since == 0 {
+	if l.backlog.since == 0 {
 		return rounds, 0, nil
 	}
 	heads, err := l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, 1)
@@ -212,7 +236,7 @@ func (l *line) firstRounds(ctx context.Context) (rounds []round, abandoned int, 
 		case len(head) == 0:
 			rounds[i].ended = time.Now()
 		case l.abandoned(&head[0]):
-			place, n, err := l.jobs.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.since, l.upTo)
+			place, n, err := l.jobs.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.backlog.since, l.backlog.upTo)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -225,10 +249,10 @@ func (l *line) firstRounds(ctx context.Context) (rounds []round, abandoned int, 
 
 // insistOnRows insists on rows that are to be offered; end says that they have been. A try that fails ends by itself: while a
 // read is under way, no row is forgotten, in any type.
-func (l *line) insistOnRows(ctx context.Context, lease *keeper.Lease, looks *looks, read func(context.Context) error) (end func()) {
+func (l *loader) insistOnRows(ctx context.Context, read func(context.Context) error) (end func()) {
 	end = func() {}
-	l.insist(ctx, lease, looks, func(ctx context.Context) error {
-		over := l.loads.begin()
+	l.insist(ctx, func(ctx context.Context) error {
+		over := l.reads.begin()
 		err := read(ctx)
 		if err != nil {
 			over()
@@ -241,9 +265,9 @@ func (l *line) insistOnRows(ctx context.Context, lease *keeper.Lease, looks *loo
 }
 
 // insist repeats a look at the table until it succeeds or ctx ends.
-func (l *line) insist(ctx context.Context, lease *keeper.Lease, looks *looks, read func(context.Context) error) {
+func (l *loader) insist(ctx context.Context, read func(context.Context) error) {
 	for wait := retryFirst; ctx.Err() == nil; wait = min(2*wait, retryLongest) {
-		err := looks.look(lease.Context(), read)
+		err := l.looks.look(l.lease.Context(), read)
 		if err == nil {
 			return
 		}

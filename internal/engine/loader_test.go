@@ -13,7 +13,7 @@ import (
 )
 
 // backlog is a table of pending rows that only the loader looks at.
-type backlog struct {
+type pagedTable struct {
 	Jobs
 	rows  []store.Row
 	more  bool         // than one look brings
@@ -21,14 +21,14 @@ type backlog struct {
 	pages atomic.Int64 // long ones
 }
 
-func (b *backlog) TamePriorities(context.Context, []int32) error { return nil }
+func (b *pagedTable) TamePriorities(context.Context, []int32) error { return nil }
 
-func (b *backlog) SweepAll(context.Context, []int32, int64, int) ([]store.Row, bool, error) {
+func (b *pagedTable) SweepAll(context.Context, []int32, int64, int) ([]store.Row, bool, error) {
 	b.few.Add(1)
 	return b.rows, b.more, nil
 }
 
-func (b *backlog) Page(_ context.Context, _ int32, places []store.Place, _ int64, limit int) ([][]store.Row, error) {
+func (b *pagedTable) Page(_ context.Context, _ int32, places []store.Place, _ int64, limit int) ([][]store.Row, error) {
 	b.pages.Add(1)
 	pages := make([][]store.Row, len(places))
 	for i, place := range places {
@@ -41,7 +41,7 @@ func (b *backlog) Page(_ context.Context, _ int32, places []store.Place, _ int64
 	return pages, nil
 }
 
-func (b *backlog) Abandoned(_ context.Context, _ int32, lane store.Lane, _ int64, _ uint64) (store.Place, int, error) {
+func (b *pagedTable) Abandoned(_ context.Context, _ int32, lane store.Lane, _ int64, _ uint64) (store.Place, int, error) {
 	return store.Place{Lane: lane, ID: 1}, 1, nil
 }
 
@@ -63,17 +63,17 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 		{name: "more than there is room for", rows: manyRows(2*room, since), pages: true, inMemory: room * 3 / 4},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			table := &backlog{rows: c.rows, more: c.more}
+			table := &pagedTable{rows: c.rows, more: c.more}
 			l := lineOf(room)
-			l.jobs, l.loads, l.roomCame, l.cfg.LoadLimit = table, &loads{}, make(chan struct{}, 1), room
-			l.since, l.upTo = since, 1
-			l.behind.Store(true)
-			signal(l.load) // of the last lease
+			l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = table, &loads{}, make(chan struct{}, 1), room
+			l.backlog.since, l.backlog.upTo = since, 1
+			l.backlog.behind.Store(true)
+			signal(l.backlog.wake) // of the last lease
 			ctx, stop := context.WithCancel(t.Context())
 			over := make(chan struct{})
 			go func() {
 				defer close(over)
-				l.loadBacklog(ctx, keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7))
+				newLoader(l, keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)).loop(ctx)
 			}()
 			time.Sleep(10 * time.Second) // virtual
 			synctest.Wait()
@@ -83,11 +83,11 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 			if (table.pages.Load() > 0) != c.pages {
 				t.Errorf("%s: %d statements for pages", c.name, table.pages.Load())
 			}
-			if l.behind.Load() == c.sweepsToo {
-				t.Errorf("%s: behind is %v", c.name, l.behind.Load())
+			if l.backlog.behind.Load() == c.sweepsToo {
+				t.Errorf("%s: behind is %v", c.name, l.backlog.behind.Load())
 			}
 			looks := table.few.Load() + table.pages.Load()
-			l.fellBehind()
+			l.backlog.fell()
 			synctest.Wait()
 			time.Sleep(10 * time.Second)
 			if table.few.Load()+table.pages.Load() == looks {
@@ -108,7 +108,7 @@ func manyRows(n int, created int64) (rows []store.Row) {
 
 // failing is a table whose looks fail, all but the last.
 type failing struct {
-	backlog
+	pagedTable
 	looks int
 }
 
@@ -117,19 +117,19 @@ func (f *failing) SweepAll(ctx context.Context, types []int32, horizon int64, li
 		time.Sleep(time.Second)
 		return nil, false, errors.New("the server is gone")
 	}
-	return f.backlog.SweepAll(ctx, types, horizon, limit)
+	return f.pagedTable.SweepAll(ctx, types, horizon, limit)
 }
 
 func TestALookThatFailsKeepsNoJobOfAnotherTypeFromBeingForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all loads
 		l := lineOf(10)
-		l.jobs, l.loads, l.roomCame, l.cfg.LoadLimit = &failing{looks: 30}, &all, make(chan struct{}, 1), 10
+		l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = &failing{looks: 30}, &all, make(chan struct{}, 1), 10
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			l.loadBacklog(ctx, keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7))
+			newLoader(l, keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)).loop(ctx)
 		}()
 		time.Sleep(5 * time.Second)
 

@@ -5,18 +5,16 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/create-info/persistent-queue/internal/keeper"
 )
 
-// lookAtHeldEvery is how often keys are looked at whose rows wait for one that is not in flight: it may have been
+// lookAtParkedEvery is how often keys are looked at whose rows wait for one that is not in flight: it may have been
 // cancelled meanwhile, or been finished elsewhere.
-const lookAtHeldEvery = time.Second
+const lookAtParkedEvery = time.Second
 
 // onlyFirst returns the tasks that are the first of their keys in the table, if the type is ordered. The others are held
 // back.
-func (l *line) onlyFirst(lease *keeper.Lease, batch []*task) (first []*task) {
-	if !l.cfg.OrderedByKey {
+func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
+	if !d.cfg.OrderedByKey {
 		return batch
 	}
 	keys := map[string]bool{}
@@ -28,11 +26,11 @@ func (l *line) onlyFirst(lease *keeper.Lease, batch []*task) (first []*task) {
 	if len(keys) == 0 {
 		return batch
 	}
-	firsts, err := l.firstOfKeys(lease, slices.Sorted(maps.Keys(keys)))
+	firsts, err := d.firstOfKeys(slices.Sorted(maps.Keys(keys)))
 	if err != nil {
 		keyed, free := divide(batch, func(t *task) bool { return t.Key != "" })
-		l.log.Warn(l.about, err.Error()+"; trying again")
-		l.queue.putBack(l.clock.now(), keyed, retryLongest)
+		d.log.Warn(d.about, err.Error()+"; trying again")
+		d.queue.putBack(d.clock.now(), keyed, retryLongest)
 		return free
 	}
 	// One that has none is done, or is written in another way there: then its mark will say so.
@@ -41,24 +39,24 @@ func (l *line) onlyFirst(lease *keeper.Lease, batch []*task) (first []*task) {
 		return t.Key == "" || !there || id >= t.ID
 	})
 	if len(later) > 0 {
-		l.queue.holdBack(l.clock.now(), later, firsts)
+		d.queue.holdBack(d.clock.now(), later, firsts)
 	}
 	return first
 }
 
-// lookAtHeld looks, every now and then, whether what rows wait for is still there.
-func (l *line) lookAtHeld(lease *keeper.Lease) {
-	if !l.cfg.OrderedByKey || time.Since(l.lookedAtHeld) < lookAtHeldEvery {
+// lookAtParked looks, every now and then, whether what rows wait for is still there.
+func (d *dispatcher) lookAtParked() {
+	if !d.cfg.OrderedByKey || time.Since(d.lookedAt) < lookAtParkedEvery {
 		return
 	}
-	l.lookedAtHeld = time.Now()
-	keys := l.queue.heldKeys(batchRowsMax)
+	d.lookedAt = time.Now()
+	keys := d.queue.heldKeys(batchRowsMax)
 	if len(keys) == 0 {
 		return
 	}
-	firsts, err := l.firstOfKeys(lease, keys)
+	firsts, err := d.firstOfKeys(keys)
 	if err != nil {
-		l.log.Warn(l.about, err.Error()+"; trying again")
+		d.log.Warn(d.about, err.Error()+"; trying again")
 		return
 	}
 	for _, key := range keys {
@@ -66,14 +64,14 @@ func (l *line) lookAtHeld(lease *keeper.Lease) {
 			firsts[key] = noneIsFirst
 		}
 	}
-	l.queue.noLongerHeld(firsts)
+	d.queue.noLongerHeld(firsts)
 }
 
 // firstOfKeys asks the table for the first pending id of each key: in one read, or two if some were not asked for before.
-func (l *line) firstOfKeys(lease *keeper.Lease, keys []string) (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(lease.Context(), markMax)
+func (d *dispatcher) firstOfKeys(keys []string) (map[string]uint64, error) {
+	ctx, cancel := context.WithTimeout(d.lease.Context(), markMax)
 	defer cancel()
-	known, from, unknown := l.queue.remembered(keys)
+	known, from, unknown := d.queue.remembered(keys)
 	firsts := map[string]uint64{}
 	for _, part := range []struct {
 		keys []string
@@ -82,7 +80,7 @@ func (l *line) firstOfKeys(lease *keeper.Lease, keys []string) (map[string]uint6
 		if len(part.keys) == 0 {
 			continue
 		}
-		some, err := l.jobs.FirstOfKeys(ctx, l.cfg.JobType, part.keys, part.from, l.since, l.upTo)
+		some, err := d.jobs.FirstOfKeys(ctx, d.cfg.JobType, part.keys, part.from, d.backlog.since, d.backlog.upTo)
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ type task struct {
 	refused int16         // marks of it that failed, as far as that matters
 	suspect bool          // it was lost so often that it runs alone
 	alone   bool          // it runs as a suspect
-	permit  bool          // it holds the process's permit to do that
+	permit  bool          // it has the process's permit to do that
 	placed  bool          // it has a place of its key (keys)
 	left    bool          // the queue does not know it any more
 	lease   *keeper.Lease // under which it is marked; nil before
@@ -32,7 +32,7 @@ type task struct {
 type run struct {
 	seen    atomic.Pointer[time.Time] // when the statement was sent that found the row ours last: the mark, or a look of the watch
 	since   time.Time                 // that moment; for batches that wait
-	place   int                       // among those at work
+	index   int                       // among those at work
 	job     queue_job.Job             // as its handler has it
 	cancel  context.CancelCauseFunc
 	started time.Time
@@ -40,6 +40,7 @@ type run struct {
 	gone    atomic.Bool // its row was found to be no longer ours: cancelled, mostly
 
 	parent  jobContext // of its handler's context, unless it runs in a batch
+	err     error      // that the handler ended with
 	outcome outcome    // when it has ended
 }
 
@@ -198,6 +199,19 @@ func (q *queue) pick(now int64, n, free int) (picked []*task, held bool) {
 	return picked, false
 }
 
+// pickEarly takes at most n rows that fall due until a moment, the most urgent first. One whose mark was refused waits for
+// its time, and so does one that was lost: it may be what its process died of.
+func (q *queue) pickEarly(until int64, n int) (picked []*task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.levels {
+		for v := &q.levels[i]; len(picked) < n && v.dueEarly(until); {
+			picked = append(picked, heap.Pop(&v.timed).(*task))
+		}
+	}
+	return picked
+}
+
 // wasLost reports whether a process died that had the task in flight, or a mark now would find that.
 func (t *task) wasLost() bool { return t.Lost > 0 || t.Term != 0 }
 
@@ -324,6 +338,18 @@ func (q *queue) nextDue() (due int64, ok bool) {
 			return 0, true
 		}
 		if len(v.timed) > 0 && (!ok || v.timed[0].due < due) {
+			due, ok = v.timed[0].due, true
+		}
+	}
+	return due, ok
+}
+
+// nextEarly is when the first row falls due that may be marked early; false if there is none.
+func (q *queue) nextEarly() (due int64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.levels {
+		if v := &q.levels[i]; v.dueEarly(math.MaxInt64) && (!ok || v.timed[0].due < due) {
 			due, ok = v.timed[0].due, true
 		}
 	}

@@ -24,12 +24,19 @@ type Schedules interface {
 	NoteScheduled(ctx context.Context, jobType int32, until int64) error
 }
 
-// keepSchedule adds a job for each time of the type's schedule, while the lease holds and ctx lives.
+// scheduler adds the jobs of a type's schedule.
+type scheduler struct {
+	*line
+	tables Schedules
+	params string
+}
+
+// loop adds a job for each time of the type's schedule, while the lease holds and ctx lives.
 //
 // That there is one job for each time, and no more, does not hang on the lease: the table says up to which time all have
 // their jobs, which only grows; a job is added only for a later one; and its key is unique, so that a time whose job was
 // added and not yet noted gets no second one.
-func (l *line) keepSchedule(ctx context.Context, lease *keeper.Lease) {
+func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
 	var told time.Time
 	var next int64 // when to look at the table again, in unix milliseconds
 	for ctx.Err() == nil && lease.Trusted() {
@@ -38,7 +45,7 @@ func (l *line) keepSchedule(ctx context.Context, lease *keeper.Lease) {
 			continue
 		}
 		statements, cancel := context.WithTimeout(lease.Context(), statementMax)
-		at, err := l.schedule(statements, lease)
+		at, err := l.turn(statements, lease)
 		cancel()
 		switch {
 		case err == nil && at == 0:
@@ -56,10 +63,10 @@ func (l *line) keepSchedule(ctx context.Context, lease *keeper.Lease) {
 	}
 }
 
-// schedule adds the jobs for the times that have come near, and returns when to look again, in unix milliseconds; 0:
+// turn adds the jobs for the times that have come near, and returns when to look again, in unix milliseconds; 0:
 // there is no next time.
-func (l *line) schedule(ctx context.Context, lease *keeper.Lease) (next int64, err error) {
-	known, err := l.schedules.Schedule(ctx, l.cfg.JobType)
+func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, err error) {
+	known, err := l.tables.Schedule(ctx, l.cfg.JobType)
 	if err != nil {
 		return 0, err
 	}
@@ -67,7 +74,7 @@ func (l *line) schedule(ctx context.Context, lease *keeper.Lease) (next int64, e
 	spec := inWords(l.cfg.Schedule)
 	switch {
 	case known.Known && known.Spec != spec, !known.Known:
-		return now, l.schedules.BeginSchedule(ctx, l.cfg.JobType, now/1000, spec)
+		return now, l.tables.BeginSchedule(ctx, l.cfg.JobType, now/1000, spec)
 	case known.Paused:
 		return now + scheduleLooks.Milliseconds(), nil
 	}
@@ -82,15 +89,15 @@ func (l *line) schedule(ctx context.Context, lease *keeper.Lease) (next int64, e
 		if !lease.Trusted() {
 			return now, nil
 		}
-		if _, err := l.schedules.AddScheduled(ctx, l.cfg.JobType, at, fmt.Sprintf("cron-%d", at), l.scheduledParams); err != nil {
+		if _, err := l.tables.AddScheduled(ctx, l.cfg.JobType, at, fmt.Sprintf("cron-%d", at), l.params); err != nil {
 			return 0, err
 		}
-		if err := l.schedules.NoteScheduled(ctx, l.cfg.JobType, at); err != nil {
+		if err := l.tables.NoteScheduled(ctx, l.cfg.JobType, at); err != nil {
 			return 0, err
 		}
 	}
 	if len(p.times) == 0 && p.until > known.Until {
-		err = l.schedules.NoteScheduled(ctx, l.cfg.JobType, p.until)
+		err = l.tables.NoteScheduled(ctx, l.cfg.JobType, p.until)
 	}
 	if p.next == 0 {
 		return 0, err

@@ -303,7 +303,7 @@ func (s *settler) putBack(failed []*outcome) {
 	s.pending = append(s.pending, failed...)
 	s.writing = 0
 	s.mu.Unlock()
-	signal(s.line.rowsCame) // there may be room for marks again, or nothing left to wait for
+	signal(s.line.wake) // there may be room for marks again, or nothing left to wait for
 }
 
 // write writes the outcomes and returns those whose writing failed.
@@ -373,7 +373,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 	s.notes = s.notes[min(len(notes), len(s.notes)):]
 	s.mu.Unlock()
 	if len(notes) > 0 {
-		signal(s.line.rowsCame) // Stop waits for that
+		signal(s.line.wake) // Stop waits for that
 	}
 	for _, o := range outcomes {
 		if logged(o) {
@@ -498,7 +498,7 @@ func (s *settler) waitAgain(tasks []*task) {
 		again.Changes++
 		l.queue.waitOn(again)
 	}
-	signal(l.rowsCame)
+	signal(l.wake)
 }
 
 // runAgain keeps tasks in memory that fall due soon, so that they start on time; the others come back with a sweep.
@@ -518,5 +518,5 @@ func (s *settler) runAgain(act act, tasks []*task) {
 		again.Retries += act.retried
 		l.queue.again(again)
 	}
-	signal(l.rowsCame)
+	signal(l.wake)
 }

@@ -27,7 +27,7 @@ type Stepper struct {
 // does not apply.
 func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config, log logger.Logger) (*Stepper, error) {
 	open := func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }
-	d, err := openDatabase(ctx, open, configs, log, make(chan struct{}, 1))
+	d, err := openDatabase(ctx, open, configs, log, newPermit())
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
 		rows, err = s.first(ctx, rows)
 	}
 	slices.SortFunc(rows, func(a, c store.Row) int {
-		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(s.d.lines[0].due(&a), s.d.lines[0].due(&c)), cmp.Compare(a.ID, c.ID))
+		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(dueSecond(&a), dueSecond(&c)), cmp.Compare(a.ID, c.ID))
 	})
 	return s.calls(rows), err
 }
@@ -156,14 +156,9 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 	if len(ours) == 0 {
 		return nil, nil
 	}
-	l.mu.Lock()
-	l.gate = newGate(&l.cfg, time.Now())
 	l.heedPause(false, time.Now()) // Due leaves out types that are paused
-	l.makeReady(ours)
-	l.running++
-	l.coming++
-	l.mu.Unlock()
-	l.work()
+	l.workers.newGate()
+	l.workers.runHere(ours)
 	return idsOf(ours), s.settle(context.WithoutCancel(ctx), l)
 }
 
@@ -187,7 +182,7 @@ func (s *Stepper) Schedule(ctx context.Context) error {
 			continue
 		}
 		for range 2 { // the first turn may only begin it
-			if _, err := l.schedule(ctx, keeper.Unending(ctx, l.want(), s.term)); err != nil {
+			if _, err := l.scheduler.turn(ctx, keeper.Unending(ctx, l.want(), s.term)); err != nil {
 				return fmt.Errorf("schedule of job type %d: %w", l.cfg.JobType, err)
 			}
 		}

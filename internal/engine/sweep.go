@@ -43,7 +43,7 @@ func (d *database) sweep(ctx context.Context) {
 func (d *database) sweepQuiet(looks *looks) error {
 	lines := d.heldLines()
 	for {
-		lines = slices.DeleteFunc(lines, func(h held) bool { return h.behind.Load() })
+		lines = slices.DeleteFunc(lines, func(h held) bool { return h.backlog.behind.Load() })
 		if len(lines) == 0 {
 			return nil
 		}
@@ -55,7 +55,7 @@ func (d *database) sweepQuiet(looks *looks) error {
 			return nil
 		}
 		for jobType := range full {
-			lines.of(jobType).fellBehind()
+			lines.of(jobType).backlog.fell()
 		}
 		lines = slices.DeleteFunc(lines, func(h held) bool { return full[h.cfg.JobType] }) // a loader may be done with one already
 	}

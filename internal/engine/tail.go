@@ -92,7 +92,7 @@ func wantedBy(lines heldLines) (wanted []store.Wanted) {
 	for _, h := range lines {
 		least, all := h.queue.leastWithRoom()
 		if !all {
-			h.fellBehind()
+			h.backlog.fell()
 		}
 		from[least] = append(from[least], h.cfg.JobType)
 	}
@@ -188,7 +188,7 @@ func (d *database) beginAnew(holding context.Context, above uint64) error {
 	d.tail.born, d.tail.gaps = 0, gaps{}
 	for _, h := range d.heldLines() {
 		h.queue.clear()
-		h.fellBehind()
+		h.backlog.fell()
 	}
 	return nil
 }

@@ -93,14 +93,14 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 		d.log.Error(d.about, fmt.Sprintf("the jobs of %d further types wait in vain; Jobs.Counts has them all", untold))
 	}
 	for _, h := range lines {
-		if h.leftAlone.Load() == 0 {
+		if h.backlog.leftAlone.Load() == 0 {
 			continue
 		}
-		n, err := count(h.cfg.JobType, h.since, h.upTo)
+		n, err := count(h.cfg.JobType, h.backlog.since, h.backlog.upTo)
 		if err != nil {
 			return err
 		}
-		if h.leftAlone.Store(int64(n)); n > 0 {
+		if h.backlog.leftAlone.Store(int64(n)); n > 0 {
 			d.log.Error(h.about, leftAloneText(n, h.cfg.FirstPullDay))
 		}
 	}

@@ -42,7 +42,7 @@ func unrunLog(t *testing.T, u *unrun, leftAlone int64) []string {
 	log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}
 	l := lineOf(10)
 	l.cfg.JobType, l.cfg.FirstPullDay, l.log, l.about = 1, 7, log, context.Background()
-	l.leftAlone.Store(leftAlone)
+	l.backlog.leftAlone.Store(leftAlone)
 	lease := leaseIn(t)
 	l.held.Store(lease)
 	d := &database{tables: Tables{Unrun: u}, log: log, about: context.Background(), lines: []*line{l}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -51,9 +52,8 @@ func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, 
 // busy reports whether anything is at work.
 func (d *database) busy() bool {
 	return slices.ContainsFunc(d.lines, func(l *line) bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.atWork)+len(l.ready) > 0
+		busy, _ := l.workers.busy()
+		return busy
 	})
 }
 
@@ -80,21 +80,49 @@ func (d *database) heedPauses() error {
 
 // heedPause notes what the table said to a question that was sent at a moment.
 func (l *line) heedPause(paused bool, sent time.Time) {
-	was := l.isOpen()
-	allowed := allowedFor(time.Since(sent))
-	l.heeds.Store(int64(allowed))
-	if paused {
-		if l.openTill.Swap(nil) != nil {
-			l.log.Info(l.about, "paused; what runs, runs on")
-		}
-	} else {
-		till := sent.Add(allowed)
-		l.openTill.Store(&till)
+	before := l.starts.allowed()
+	if l.starts.heed(paused, sent) && paused {
+		l.log.Info(l.about, "paused; what runs, runs on")
 	}
-	if was != l.isOpen() {
-		signal(l.rowsCame)
+	if before != l.starts.allowed() {
+		signal(l.wake)
 	}
 }
+
+// starts says whether jobs of a type may start: the type is not paused, by an answer that is not too old.
+type starts struct {
+	till  atomic.Pointer[time.Time] // nil: the type is paused, or nobody has asked yet
+	lasts atomic.Int64              // nanoseconds for which an answer allows jobs to start
+}
+
+// heed takes an answer to a question that was sent at a moment. It reports whether the answer is another than the last.
+func (s *starts) heed(paused bool, sent time.Time) (news bool) {
+	lasts := allowedFor(time.Since(sent))
+	s.lasts.Store(int64(lasts))
+	if paused {
+		return s.till.Swap(nil) != nil
+	}
+	till := sent.Add(lasts)
+	return s.till.Swap(&till) == nil
+}
+
+func (s *starts) allowed() bool { return s.allowedAt(time.Now()) }
+
+func (s *starts) allowedAt(now time.Time) bool {
+	till := s.till.Load()
+	return till != nil && now.Before(*till)
+}
+
+// wereAllowed reports whether the last answer was that they are, however old it is.
+func (s *starts) wereAllowed() bool { return s.till.Load() != nil }
+
+// allowedBy reports whether what was seen in the table at one moment allows a start at another.
+func (s *starts) allowedBy(seen, start time.Time) bool {
+	return start.Sub(seen) < time.Duration(s.lasts.Load())
+}
+
+// forget begins a lease: nobody has asked yet.
+func (s *starts) forget() { s.till.Store(nil) }
 
 // allowedFor is for how long an answer allows jobs to start, from the moment at which it was asked for. Where answers take
 // long, that is until the next one has come, and a little longer: jobs that start late are better than none.
@@ -103,33 +131,23 @@ func allowedFor(took time.Duration) time.Duration {
 	return max(heededFor, watchEvery+2*took+little)
 }
 
-// isOpen reports whether jobs may start: the type is not paused, by an answer that is not too old.
-func (l *line) isOpen() bool { return l.isOpenAt(time.Now()) }
-
-func (l *line) isOpenAt(now time.Time) bool {
-	till := l.openTill.Load()
-	return till != nil && now.Before(*till)
-}
-
 // mayStart asks for everything that may have changed since a task was marked: without trust in the lease, its row may be
 // somebody else's; it was cancelled, the type was paused, or it is too long ago that the table was asked about that. Ask
 // it right before the handler is called, and behind begin, so that little time lies between the answer and the start.
 func (l *line) mayStart(t *task) bool {
-	return t.lease.Trusted() && !t.gone.Load() && l.isOpenAt(t.started) && t.started.Sub(*t.seen.Load()) < time.Duration(l.heeds.Load())
+	return t.lease.Trusted() && !t.gone.Load() && l.starts.allowedAt(t.started) && l.starts.allowedBy(*t.seen.Load(), t.started)
 }
 
 // notStarted takes a marked task back that may not start. If all that is wrong is the age of an answer, the task waits in
 // memory: its next mark asks the table anew.
 func (l *line) notStarted(t *task) {
-	l.mu.Lock()
-	l.leave(t)
-	l.mu.Unlock()
+	l.workers.notStarted(t)
 	switch {
 	case t.gone.Load():
 		l.yield(t)
 		l.queue.forget(t)
-		signal(l.rowsCame)
-	case t.permit || !t.lease.Trusted() || !l.isOpen():
+		signal(l.wake)
+	case t.permit || !t.lease.Trusted() || !l.starts.allowed():
 		l.settler.undo(t.lease, t)
 	default:
 		l.settler.handBack(t.lease, t)
@@ -152,27 +170,18 @@ func (d *database) heedCancellations() error {
 }
 
 // unseen returns the marked tasks of the lease that holds, started or not, of which the table was not asked for a while.
-func (l *line) unseen() (tasks []*task) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, list := range [][]*task{l.ready, l.atWork} {
-		for _, t := range list {
-			if time.Since(*t.seen.Load()) >= watchFrom && !t.gone.Load() && t.lease.Context().Err() == nil {
-				tasks = append(tasks, t)
-			}
-		}
-	}
-	return tasks
+func (l *line) unseen() []*task {
+	return l.workers.marked(func(t *task) bool {
+		return time.Since(*t.seen.Load()) >= watchFrom && !t.gone.Load() && t.lease.Context().Err() == nil
+	})
 }
 
 // releaseDeaf lets jobs run again that somebody has retried, though a run that was told of its end goes on: it may be hung.
 func (l *line) releaseDeaf() {
-	l.mu.Lock()
-	deaf := slices.DeleteFunc(slices.Clone(l.atWork), func(t *task) bool {
+	deaf := l.workers.marked(func(t *task) bool {
 		taken := t.gone.Load() || t.lease.Context().Err() != nil
-		return !taken || time.Since(*t.seen.Load()) < deafAfter
+		return taken && t.begun.Load() && time.Since(*t.seen.Load()) >= deafAfter
 	})
-	l.mu.Unlock()
 	for _, t := range deaf {
 		if l.queue.release(t) {
 			l.log.Warn(l.aboutRun(t), fmt.Sprintf("the handler runs on %v after the job was taken from it; if somebody retries the job, it runs beside it", deafAfter))

@@ -77,8 +77,8 @@ func atWork(t *testing.T, jobs stood, since time.Duration) (l *line, ctx context
 	one := &task{Row: store.Row{ID: 1, Term: 7, Attempts: 2}, lease: leaseIn(t), run: &run{cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
 	one.job.Through(jobs)
 	one.seen.Store(&sent)
-	l.ready = []*task{one}
-	l.nextReady(false)
+	l.workers.ready = []*task{one}
+	l.workers.next(false)
 	one.begun.Store(true)
 	return l, ctx
 }
@@ -104,7 +104,7 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 		if err := databaseOf(l).endCancelled(l.unseen()); err != nil {
 			t.Fatal(err)
 		}
-		if got := context.Cause(ctx); got != c.cause || l.atWork[0].gone.Load() != (c.cause != nil) {
+		if got := context.Cause(ctx); got != c.cause || l.workers.atWork[0].gone.Load() != (c.cause != nil) {
 			t.Errorf("%s: the context has ended with %v, want %v", c.name, got, c.cause)
 		}
 	}
@@ -112,7 +112,7 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 
 func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {
 	l, ctx := atWork(t, stood{rows: []store.Standing{at(7, 2, 1)}}, time.Second)
-	if err := l.atWork[0].job.CompleteTx(ctx, someTx{}); err != nil {
+	if err := l.workers.atWork[0].job.CompleteTx(ctx, someTx{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := databaseOf(l).endCancelled(l.unseen()); err != nil || ctx.Err() != nil {
@@ -135,18 +135,18 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 	for i := range 5 {
 		tasks = append(tasks, &task{Row: store.Row{ID: uint64(i)}, run: seenNow()})
 	}
-	l.makeReady(tasks)
+	l.workers.makeReady(tasks)
 	for range tasks {
-		l.nextReady(false)
+		l.workers.next(false)
 	}
 	for n, i := range []int{2, 4, 0, 3, 1} {
-		l.leave(tasks[i])
-		if len(l.atWork) != len(tasks)-n-1 {
-			t.Fatalf("%d are at work", len(l.atWork))
+		l.workers.notStarted(tasks[i])
+		if len(l.workers.atWork) != len(tasks)-n-1 {
+			t.Fatalf("%d are at work", len(l.workers.atWork))
 		}
-		for place, left := range l.atWork {
-			if left.place != place || left == tasks[i] {
-				t.Errorf("after %d has left, %d is at place %d and believes %d", i, left.ID, place, left.place)
+		for index, left := range l.workers.atWork {
+			if left.index != index || left == tasks[i] {
+				t.Errorf("after %d has left, %d is at index %d and believes %d", i, left.ID, index, left.index)
 			}
 		}
 	}
@@ -174,13 +174,14 @@ func TestWhatBecomesOfAJobThatItsHandlerCompleted(t *testing.T) {
 	} {
 		l, ctx := atWork(t, stood{rows: c.rows}, time.Second)
 		l.cfg.NeedRetry, l.cfg.MaxRetries = true, 3
-		one := l.atWork[0]
+		one := l.workers.atWork[0]
 		one.MaxRetries = store.NotSet
 		one.job.Status = c.set
 		if err := one.job.CompleteTx(ctx, someTx{}); err != nil {
 			t.Fatal(err)
 		}
-		v, dropped := l.judge(one, &one.job, nil, c.err)
+		one.err = c.err
+		v, dropped := l.judge(one, nil)
 		if v.status != c.want || dropped != c.dropped {
 			t.Errorf("%s: %v, dropped %v; want %v, %v", c.name, v.status, dropped, c.want, c.dropped)
 		}
@@ -198,8 +199,9 @@ func TestAnErrorThatCannotBeReadIsAFailedRun(t *testing.T) {
 		var b *broken
 		return b
 	}
-	if err := l.call(t.Context(), &queue_job.Job{}); err == nil || len(err.Error()) == 0 {
-		t.Fatal(err)
+	one := &task{run: &run{}}
+	if l.call(t.Context(), []*task{one}); one.err == nil || len(one.err.Error()) == 0 {
+		t.Fatal(one.err)
 	}
 }
 
@@ -220,11 +222,11 @@ func TestAnAnswerThatComesWhileTheLastOneExpiresIsHeeded(t *testing.T) {
 		l, stop := dispatching(t, &slow{}, func(uint64) { close(started) })
 		defer stop()
 		over := time.Now()
-		l.openTill.Store(&over)
+		l.starts.till.Store(&over)
 		l.offer(lease, &store.Row{ID: 1, CreateTime: 1})
 		synctest.Wait() // it holds still
 		till := time.Now().Add(time.Hour)
-		l.openTill.Store(&till) // and nothing signals that
+		l.starts.till.Store(&till) // and nothing signals that
 		select {
 		case <-started:
 		case <-time.After(time.Second):

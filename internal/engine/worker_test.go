@@ -37,7 +37,7 @@ func seenNow() *run {
 func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 	workers, ran := &later{}, 0
 	l := lineOf(100)
-	l.pool, l.cfg.WorkerPoolCapacity = workers, 10
+	l.workers.pool, l.cfg.WorkerPoolCapacity = workers, 10
 	l.handler = func(context.Context, *queue_job.Job) error { ran++; return nil }
 	l.heedPause(false, time.Now())
 	marked := func(from, to uint64) (tasks []*task) {
@@ -50,21 +50,21 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 		tasks []*task
 		want  int
 	}{{marked(1, 3), 3}, {nil, 3}, {marked(4, 5), 5}, {nil, 5}, {marked(6, 30), 10}, {nil, 10}} {
-		if l.start(step.tasks); len(workers.submitted) != step.want {
-			t.Fatalf("%d workers are coming to %d tasks, want %d", len(workers.submitted), len(l.ready), step.want)
+		if l.workers.start(step.tasks...); len(workers.submitted) != step.want {
+			t.Fatalf("%d workers are coming to %d tasks, want %d", len(workers.submitted), len(l.workers.ready), step.want)
 		}
-		if room := l.roomForMarks(0); room != max(0, 10-len(l.ready)) {
-			t.Fatalf("room for %d, and %d tasks wait for ten workers", room, len(l.ready))
+		if room, _ := l.workers.room(0); room != max(0, 10-len(l.workers.ready)) {
+			t.Fatalf("room for %d, and %d tasks wait for ten workers", room, len(l.workers.ready))
 		}
-		if again := l.gateOpensIn(); again < time.Hour {
+		if again := l.workers.opensIn(); again < time.Hour {
 			t.Fatalf("the dispatcher looks again in %v, and the workers are coming", again)
 		}
 	}
 	workers.come()
-	if ran != 30 || l.running != 0 || l.coming != 0 {
-		t.Fatalf("%d of 30 jobs ran; %d workers are left, %d coming", ran, l.running, l.coming)
+	if ran != 30 || l.workers.running != 0 || l.workers.coming != 0 {
+		t.Fatalf("%d of 30 jobs ran; %d workers are left, %d coming", ran, l.workers.running, l.workers.coming)
 	}
-	if l.start(marked(31, 31)); len(workers.submitted) != 1 {
+	if l.workers.start(marked(31, 31)...); len(workers.submitted) != 1 {
 		t.Fatalf("%d workers are coming to one task", len(workers.submitted))
 	}
 }

@@ -38,14 +38,14 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a pause is not looked at again after a mark",
 		File: "internal/engine/watch.go",
-		Old:  "!t.gone.Load() && l.isOpenAt(t.started) && ",
+		Old:  "!t.gone.Load() && l.starts.allowedAt(t.started) && ",
 		New:  "!t.gone.Load() && ",
 	},
 	{
 		Name: "what was cancelled while it waited for a worker is started",
 		File: "internal/engine/watch.go",
-		Old:  "!t.gone.Load() && l.isOpenAt(t.started) && ",
-		New:  "l.isOpenAt(t.started) && ",
+		Old:  "!t.gone.Load() && l.starts.allowedAt(t.started) && ",
+		New:  "l.starts.allowedAt(t.started) && ",
 	},
 	{
 		Name: "a cancelled job that was retried is taken for the run that goes on",
@@ -91,7 +91,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a run whose handler completed the job is told as dropped",
-		File: "internal/engine/worker.go",
+		File: "internal/engine/run.go",
 		Old:  "Dropped: dropped && !v.written",
 		New:  "Dropped: dropped",
 	},
@@ -110,18 +110,18 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "in order, a job that runs again lets the others of its key pass",
 		File: "internal/engine/ordered.go",
-		Old:  "if !l.cfg.OrderedByKey {",
+		Old:  "if !d.cfg.OrderedByKey {",
 		New:  "if true {",
 	},
 	{
 		Name: "in order, what is held back is never looked at again",
 		File: "internal/engine/dispatcher.go",
-		Old:  "l.lookAtHeld(lease)\n",
+		Old:  "d.lookAtParked()\n",
 		New:  "\n",
 	},
 	{
 		Name: "early marks do not wait for their time",
-		File: "internal/engine/early.go",
+		File: "internal/engine/workers.go",
 		Old:  "if t.due > now {",
 		New:  "if t.due > now+1000 {",
 	},
@@ -133,9 +133,9 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "early marks stay when the type is paused or given up",
-		File: "internal/engine/worker.go",
-		Old:  "append(l.ready, l.early...)\n\tl.ready, l.early = nil, nil",
-		New:  "l.ready\n\tl.ready = nil",
+		File: "internal/engine/workers.go",
+		Old:  "append(w.ready, w.early...)\n\tw.ready, w.early = nil, nil",
+		New:  "w.ready\n\tw.ready = nil",
 	},
 	{
 		Name: "one place too many for each key",
@@ -152,7 +152,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "rows that are held back are not known to have left room",
 		File: "internal/engine/dispatcher.go",
-		Old:  "signal(l.roomCame) // rows were parked, or went back to the table",
+		Old:  "signal(d.roomCame) // rows were parked, or went back to the table",
 		New:  "",
 	},
 	{
@@ -170,8 +170,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a handler starts without asking for trust, and by an answer of any age",
 		File: "internal/engine/watch.go",
-		Old:  "return t.lease.Trusted() && !t.gone.Load() && l.isOpenAt(t.started) && t.started.Sub(*t.seen.Load()) < time.Duration(l.heeds.Load())",
-		New:  "return !t.gone.Load() && l.openTill.Load() != nil",
+		Old:  "return t.lease.Trusted() && !t.gone.Load() && l.starts.allowedAt(t.started) && l.starts.allowedBy(*t.seen.Load(), t.started)",
+		New:  "return !t.gone.Load() && l.starts.wereAllowed()",
 	},
 	{
 		Name: "no sweep",
@@ -254,20 +254,20 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a suspect does not wait for its neighbours",
 		File: "internal/engine/dispatcher.go",
-		Old:  "l.awaitQuiet(ctx, nil)\n\tif !l.isOpen",
-		New:  "if !l.isOpen",
+		Old:  "d.awaitQuiet(ctx, nil)\n\tif !d.starts.allowed",
+		New:  "if !d.starts.allowed",
 	},
 	{
 		Name: "neighbours do not wait for a suspect",
 		File: "internal/engine/dispatcher.go",
-		Old:  "l.start(marked)\n\tl.awaitQuiet(ctx, suspect)",
-		New:  "l.start(marked)",
+		Old:  "d.workers.start(marked...)\n\td.awaitQuiet(ctx, suspect)",
+		New:  "d.workers.start(marked...)",
 	},
 	{
 		Name: "two suspects at a time",
-		File: "internal/engine/engine.go",
-		Old:  "make(chan struct{}, 1)",
-		New:  "make(chan struct{}, 2)",
+		File: "internal/engine/dispatcher.go",
+		Old:  "return make(chan struct{}, 1)",
+		New:  "return make(chan struct{}, 2)",
 	},
 	{
 		Name: "a job that kills its process does so for ever",
@@ -283,9 +283,9 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "jobs start early",
-		File: "internal/engine/early.go",
-		Old:  "l.early[0].due <= now {",
-		New:  "l.early[0].due <= now+50 {",
+		File: "internal/engine/workers.go",
+		Old:  "w.early[0].due <= now {",
+		New:  "w.early[0].due <= now+50 {",
 	},
 	{
 		Name: "a retry is not counted",
@@ -295,7 +295,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "an interrupted run counts as failed",
-		File: "internal/engine/worker.go",
+		File: "internal/engine/run.go",
 		Old:  "return interrupted(context.Cause(ended), err)",
 		New:  "_ = ended",
 	},
@@ -313,9 +313,9 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a handler's Goexit costs a worker",
-		File: "internal/engine/worker.go",
-		Old:  "l.workerLeft()\n\t\t\tsignal(l.rowsCame)",
-		New:  "signal(l.rowsCame)",
+		File: "internal/engine/run.go",
+		Old:  "l.workers.vanished()",
+		New:  "signal(l.wake)",
 	},
 	{
 		Name: "a mark passes over that somebody changed the row",
@@ -326,7 +326,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "abandoned rows are run",
 		File: "internal/engine/line.go",
-		Old:  "return row.ID <= l.upTo && l.due(row) < l.since",
+		Old:  "return row.ID <= l.backlog.upTo && dueSecond(row) < l.backlog.since",
 		New:  "return false",
 	},
 	{

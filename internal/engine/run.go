@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// work runs ready tasks, one call after the other, until there are none that may start.
+func (l *line) work() {
+	ended := false
+	defer func() {
+		if !ended { // a handler called runtime.Goexit; the dispatcher starts another worker
+			l.workers.vanished()
+		}
+	}()
+	for came := true; ; came = false {
+		call := l.workers.next(came)
+		if call == nil {
+			ended = true
+			return
+		}
+		l.run(call)
+	}
+}
+
+// run runs the tasks of one call, one unless there is a batch handler, as far as they may still start. However the handler
+// ends, what came of it goes to the settler. The tasks are of one lease, and share one context.
+func (l *line) run(tasks []*task) {
+	ctx, cancel := context.WithCancelCause(l.contextOf(tasks))
+	tasks = l.begin(tasks, cancel)
+	if len(tasks) == 0 {
+		cancel(nil)
+		return
+	}
+	if l.cfg.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, l.cfg.Timeout, queue_job.ErrTimeout)
+		defer stop()
+	}
+	defer func() {
+		cause := context.Cause(ctx)
+		cancel(nil)
+		for _, t := range tasks {
+			l.finish(ctx, t, cause)
+		}
+		clear(tasks)
+	}()
+	l.call(ctx, tasks)
+}
+
+// begin makes the tasks' jobs as the handler sees them, and returns the tasks that may start.
+func (l *line) begin(tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
+	started, cancelOne := time.Now(), cancel
+	var others *lastCancels
+	if len(tasks) > 1 {
+		others = &lastCancels{cancel: cancel}
+		others.left.Store(int64(len(tasks)))
+	}
+	may = tasks[:0]
+	for _, t := range tasks {
+		if others != nil {
+			cancelOne = others.one()
+		}
+		l.beginOne(t, started, cancelOne)
+		if l.mayStart(t) {
+			may = append(may, t)
+		} else {
+			cancelOne(nil)
+			l.notStarted(t)
+		}
+	}
+	clear(tasks[len(may):])
+	return may
+}
+
+// lastCancels ends the context of a batch when the last of its jobs has been cancelled.
+type lastCancels struct {
+	cancel context.CancelCauseFunc
+	left   atomic.Int64
+}
+
+func (c *lastCancels) one() context.CancelCauseFunc {
+	var told atomic.Bool
+	return func(cause error) {
+		if !told.Swap(true) && c.left.Add(-1) == 0 {
+			c.cancel(cause)
+		}
+	}
+}
+
+func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFunc) {
+	t.job = queue_job.Job{
+		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
+		Retries: int(t.Retries), Attempt: int(t.Attempts), Lost: int(t.Lost), Term: t.Term,
+		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
+	}
+	t.job.Through(l.rows)
+	t.cancel, t.started, t.err = cancel, started, errGoexit // which stands if the call never returns
+	t.begun.Store(true)
+}
+
+// fellDue is the second in which a task fell due. The table rounds the time of a job that runs again up to a whole second; a
+// task that waited in memory starts before that is over.
+func (l *line) fellDue(t *task) int64 {
+	due := dueSecond(&t.Row)
+	if t.timed() {
+		due = min(due, t.due/1000)
+	}
+	return due
+}
+
+var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
+
+// call calls the handler and notes on each task how it ended. A panic is an error of all of them.
+func (l *line) call(ctx context.Context, tasks []*task) {
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			for _, t := range tasks {
+				t.err = err
+			}
+		}
+	}()
+	if l.cfg.HandleBatchFunc == nil {
+		tasks[0].err = l.handler(ctx, &tasks[0].job)
+	} else {
+		jobs := make([]*queue_job.Job, len(tasks)) // the handler's own, to sort as it likes
+		for i, t := range tasks {
+			jobs[i] = &t.job
+		}
+		for i, err := range eachOf(l.cfg.HandleBatchFunc(ctx, jobs), len(tasks)) {
+			tasks[i].err = err
+		}
+	}
+	for _, t := range tasks {
+		if t.err != nil {
+			_ = t.err.Error() // which panics here, if it does: a nil pointer in an error is a common mistake
+		}
+	}
+}
+
+// eachOf tells the errors of the jobs of a batch apart.
+func eachOf(err error, jobs int) []error {
+	var each queue_job.BatchErrors
+	if errors.As(err, &each) {
+		if len(each) == jobs {
+			return each
+		}
+		err = fmt.Errorf("the handler returned %d errors for %d jobs: %w", len(each), jobs, err)
+	}
+	return slices.Repeat([]error{err}, jobs)
+}
+
+// finish hands over what came of a run. The cause is that for which its context had ended before; nil: it had not.
+func (l *line) finish(ctx context.Context, t *task, cause error) {
+	l.yield(t)
+	ended := time.Now()
+	l.workers.ended(t, ended)
+	v, dropped := l.judge(t, cause)
+	if dropped {
+		l.queue.forget(t)
+	} else {
+		l.settler.add(t, v, l.clock.at(t.started))
+	}
+	signal(l.wake)
+	if l.cfg.OnFinished != nil {
+		l.tellObserver(context.WithoutCancel(ctx), &t.job, queue_job.Finished{Status: v.status, Err: t.err, Took: ended.Sub(t.started), Wait: v.wait, Dropped: dropped && !v.written})
+	}
+}
+
+// judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
+// or completed elsewhere, or if the handler has written it.
+func (l *line) judge(t *task, cause error) (v verdict, dropped bool) {
+	switch {
+	case t.gone.Load() && errors.Is(cause, keeper.ErrLost):
+		return verdict{status: queue_job.JobStatusRetry}, true
+	case t.gone.Load():
+		return verdict{status: queue_job.JobStatusCancelled}, true
+	case t.job.Completed():
+		return l.judgeCompleted(t, cause)
+	default:
+		return l.judgeReturned(t, t.job.Status, cause, t.err), false
+	}
+}
+
+// judgeReturned goes by what the handler returned, and the status that it set.
+func (l *line) judgeReturned(t *task, status queue_job.JobStatus, cause, err error) verdict {
+	if ended := t.lease.Context(); err != nil && status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
+		return interrupted(context.Cause(ended), err)
+	}
+	if err != nil && errors.Is(cause, queue_job.ErrTimeout) && !errors.Is(err, queue_job.ErrTimeout) {
+		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, l.cfg.Timeout, err)
+	}
+	return decide(&l.cfg, &t.Row, status, err)
+}
+
+// tellObserver lets the application's observer know, whose panics are its own.
+func (l *line) tellObserver(ctx context.Context, job *queue_job.Job, f queue_job.Finished) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Error(ctx, fmt.Sprintf("OnFinished: panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	l.cfg.OnFinished(ctx, job, f)
+}
+
+// contextOf is the parent of the context in which the tasks of a call run.
+func (l *line) contextOf(tasks []*task) context.Context {
+	first := tasks[0]
+	about := l.aboutRun(first)
+	if l.cfg.HandleBatchFunc != nil {
+		about = logger.With(l.log.GetNewContext(l.cfg.ServiceName), slog.Int("job_type", int(l.cfg.JobType)), slog.Int("jobs", len(tasks)), slog.Int64("term", first.Term))
+	}
+	first.parent = jobContext{first.lease.Context(), about}
+	return &first.parent
+}
+
+// jobContext ends with the lease and has the values of the logger's context.
+type jobContext struct {
+	context.Context
+	values context.Context
+}
+
+func (c *jobContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
+}
+
+// aboutRun is the context of log lines about a run.
+func (l *line) aboutRun(t *task) context.Context {
+	return logger.WithLater(l.log.GetNewContext(l.cfg.ServiceName), t)
+}
+
+// LogValue says which run it is.
+func (t *task) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Uint64("job_id", t.ID),
+		slog.Int("job_type", int(t.JobType)),
+		slog.Int("attempt", int(t.Attempts)),
+		slog.Int64("term", t.Term),
+	)
+}

@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// workers run what the dispatcher has marked: no more calls at a time than the capacity allows, and each when the gate lets
+// it. A worker is a goroutine of the pool. It takes one call after the other, and leaves when there is none that may start.
+//
+//	marked ─► early ─► ready ─► at work
+//	          (not due)
+type workers struct {
+	cfg  *queue_job.Config
+	pool pool
+	work func()        // what a worker does until it leaves
+	wake chan struct{} // of the dispatcher: something about the workers has changed
+
+	mu       sync.Mutex
+	gate     *gate         // of the last lease taken
+	early    dueHeap       // marked, and not due yet
+	ready    []*task       // marked, and waiting for a worker
+	atWork   []*task       // with a worker
+	running  int           // workers, never more than the capacity
+	coming   int           // workers among them that have not asked for a task yet
+	runTakes time.Duration // of late
+	ranLast  time.Time     // when a run ended last
+}
+
+const (
+	markedEarly  = 100 * time.Millisecond // before their time: what falls due in bunches is marked before its second begins
+	earlyMax     = 4 * batchRowsMax       // rows beyond the idle workers, and no more than start within markedEarly
+	surplusAfter = 900 * time.Millisecond // what is marked and waits this long for a worker goes back; a little later, it may not start
+)
+
+// start makes marked tasks ready, and starts as many workers as there is work for. Only the dispatcher calls it: the pool may
+// keep it waiting for a goroutine to end, which a goroutine that ends must not wait for.
+func (w *workers) start(marked ...*task) {
+	w.mu.Lock()
+	w.makeReady(marked)
+	now, more := time.Now(), 0
+	if n, _ := w.gate.open(now, w.ready); n > 0 {
+		more = max(0, min(w.gate.calls(now, len(w.ready))-w.coming, w.cfg.WorkerPoolCapacity-w.running))
+	}
+	w.running += more
+	w.coming += more
+	w.mu.Unlock()
+	for range more {
+		if err := w.pool.Submit(w.work); err != nil { // only a pool that was released says no
+			w.mu.Lock()
+			w.coming--
+			w.running--
+			w.mu.Unlock()
+		}
+	}
+}
+
+// runHere runs marked tasks in the goroutine that asks for it.
+func (w *workers) runHere(marked []*task) {
+	w.mu.Lock()
+	w.makeReady(marked)
+	w.running++
+	w.coming++
+	w.mu.Unlock()
+	w.work()
+}
+
+// makeReady lets workers take marked tasks. The caller holds the lock.
+func (w *workers) makeReady(marked []*task) {
+	now := time.Now()
+	for _, t := range marked {
+		t.since = now
+	}
+	w.ready = append(w.ready, marked...)
+}
+
+// next takes the ready tasks of the next call. If none may start, the worker that asks leaves. A worker that has come takes
+// its first call in the same breath: otherwise it would seem to be at work, and its task to need another worker. The caller
+// may keep the list, and change it.
+func (w *workers) next(came bool) []*task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if came {
+		w.coming--
+	}
+	now := time.Now()
+	n, _ := w.gate.open(now, w.ready)
+	if n == 0 {
+		w.running--
+		signal(w.wake)
+		return nil
+	}
+	if w.gate != nil {
+		w.gate.enter(now, n)
+		signal(w.wake) // it opens at another time now
+	}
+	call := w.ready[:n:n]
+	w.ready = w.ready[n:]
+	for _, t := range call {
+		t.index = len(w.atWork)
+		w.atWork = append(w.atWork, t)
+	}
+	return call
+}
+
+// vanished notes that a worker has gone without asking for more: its handler took the goroutine down.
+func (w *workers) vanished() {
+	w.mu.Lock()
+	w.running--
+	w.mu.Unlock()
+	signal(w.wake)
+}
+
+// ended notes that a task has run.
+func (w *workers) ended(t *task, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	smooth(&w.runTakes, at.Sub(t.started))
+	w.ranLast = at
+	w.leave(t)
+}
+
+// notStarted notes that a worker is done with a task that it has not run.
+func (w *workers) notStarted(t *task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leave(t)
+}
+
+// leave takes a task from those at work. The caller holds the lock.
+func (w *workers) leave(t *task) {
+	last := len(w.atWork) - 1
+	w.atWork[t.index] = w.atWork[last]
+	w.atWork[t.index].index = t.index
+	w.atWork[last] = nil
+	w.atWork = w.atWork[:last]
+}
+
+// idle is how many more calls the workers would begin at once if none were ready. The caller holds the lock.
+func (w *workers) idle() int { return w.cfg.WorkerPoolCapacity - w.running + w.coming }
+
+// startedAtOnce is how many rows the workers would start at once if none were ready. The caller holds the lock.
+func (w *workers) startedAtOnce() int { return max(1, w.cfg.BatchSize) * w.idle() }
+
+// room is how many rows to mark now, and how many of them would start at once. What is marked ahead is filled up when half of
+// it is gone: each mark is a commit, and to mark one row for each that ends would keep the database busy with commits.
+func (w *workers) room(markTakes time.Duration) (rows, atOnce int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	perCall, free := max(1, w.cfg.BatchSize), w.startedAtOnce()
+	atOnce = max(0, free-len(w.ready))
+	ahead := min(batchRowsMax, perCall*aheadOf(w.cfg.WorkerPoolCapacity, w.runTakes, markTakes))
+	if len(w.ready)-free > ahead/2 {
+		return 0, atOnce
+	}
+	now := time.Now()
+	if free <= 0 && now.Sub(w.ranLast) >= surplusAfter {
+		ahead = 0 // the workers are stuck, and nobody knows for how long
+	}
+	return max(0, min(batchRowsMax, w.gate.marks(now, len(w.ready)), free+ahead-len(w.ready))), atOnce
+}
+
+// aheadOf says for how many calls to mark rows ahead of idle workers so that no worker waits for a mark: as many as the
+// workers finish during a few marks. One mark takes a few times as long as another, and calls end in bunches, for timers and
+// the scheduler wake several at a time.
+//
+// A row that is marked cannot be changed, and counts as lost if the process dies. So no row is marked that is not about to
+// start: if runs are long, the workers wait for a mark, which is short beside a run.
+func aheadOf(workers int, runTakes, markTakes time.Duration) int {
+	const marks, bunch, soon = 5, time.Millisecond, 250 * time.Millisecond
+	if runTakes <= 0 {
+		return 0 // nothing has run yet
+	}
+	perWorker := min(marks*float64(markTakes+bunch), float64(soon)) / float64(runTakes)
+	if float64(workers)*float64(soon) < float64(runTakes) {
+		return 0
+	}
+	return int(min(batchRowsMax, math.Ceil(float64(workers)*perWorker)))
+}
+
+// roomForEarly is how many rows to mark before their time. Where a rate decides who may start, that is none: a row that waits
+// would take the turn of another.
+func (w *workers) roomForEarly() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gate != nil {
+		return 0
+	}
+	most := earlyMax // nothing has run yet, so nobody knows: if it turns out to be too many, they go back
+	if w.runTakes > 0 {
+		most = min(most, int(time.Duration(w.cfg.WorkerPoolCapacity)*markedEarly/w.runTakes))
+	}
+	return max(0, min(batchRowsMax, w.idle()+most-len(w.ready)-len(w.early)))
+}
+
+// holdEarly keeps those of the marked tasks that are not due yet, and returns the others.
+func (w *workers) holdEarly(marked []*task, now int64) (due []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(marked, func(t *task) bool {
+		if t.due > now {
+			heap.Push(&w.early, t)
+			return true
+		}
+		return false
+	})
+}
+
+// fallenDue takes those of the tasks that were marked early whose time has come.
+func (w *workers) fallenDue(now int64) (due []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.early) > 0 && w.early[0].due <= now {
+		due = append(due, heap.Pop(&w.early).(*task))
+	}
+	return due
+}
+
+// surplus takes what is marked and does not start soon. Marked, it could not be changed, and would count as lost with the
+// process. If the database's clock was set back, what was marked early is surplus too; it says then, in milliseconds.
+func (w *workers) surplus(now time.Time, database int64) (surplus []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	surplus = w.waitsTooLong(now)
+	if len(w.early) > 0 && w.early[0].due > database+surplusAfter.Milliseconds() {
+		surplus = append(surplus, w.early...)
+		w.early = nil
+	}
+	return surplus
+}
+
+// waitsTooLong takes the ready tasks when the first of them has waited for long, because runs have turned out to be slow.
+// The caller holds the lock.
+func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
+	waited := w.readyFor(now)
+	if waited < surplusAfter {
+		return nil
+	}
+	if stuck := min(waited, now.Sub(w.ranLast)); stuck >= surplusAfter { // no run has ended since
+		w.runTakes = max(w.runTakes, stuck)
+	}
+	surplus, w.ready = w.ready, nil
+	return surplus
+}
+
+// readyFor is for how long the first ready task has waited while all workers are at work; 0: that is not so. The caller
+// holds the lock.
+func (w *workers) readyFor(now time.Time) time.Duration {
+	if len(w.ready) == 0 || w.running-w.coming < w.cfg.WorkerPoolCapacity {
+		return 0
+	}
+	return max(1, now.Sub(w.ready[0].since))
+}
+
+// opensIn is in what time a ready task may start that waits for nothing but the gate, or marks may be made for it. An hour:
+// something else happens before.
+func (w *workers) opensIn() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch now := time.Now(); {
+	case w.running >= w.cfg.WorkerPoolCapacity:
+		return time.Hour
+	case len(w.ready) == 0:
+		return w.gate.marksAgain(now)
+	default:
+		n, again := w.gate.open(now, w.ready)
+		if n > 0 && w.coming > 0 { // a worker that comes says so
+			return time.Hour
+		}
+		return again
+	}
+}
+
+// nextDue is in what time something is to be done about tasks that are marked: the first falls due that was marked early, or
+// what is ready has waited too long. An hour: there is nothing.
+func (w *workers) nextDue(database int64) time.Duration {
+	wait := time.Hour
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.early) > 0 {
+		wait = min(wait, time.Duration(w.early[0].due-database)*time.Millisecond, surplusAfter)
+	}
+	switch waited := w.readyFor(time.Now()); {
+	case waited == 0:
+	case waited < surplusAfter:
+		wait = min(wait, surplusAfter-waited)
+	default:
+		wait = min(wait, surplusAfter)
+	}
+	return wait
+}
+
+// takeUnstarted takes all tasks that no worker has taken yet.
+func (w *workers) takeUnstarted() []*task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	unstarted := append(w.ready, w.early...)
+	w.ready, w.early = nil, nil
+	return unstarted
+}
+
+// newGate begins a lease.
+func (w *workers) newGate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gate = newGate(w.cfg, time.Now())
+}
+
+// quiet reports whether nothing is marked or runs.
+func (w *workers) quiet() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running == 0 && len(w.ready) == 0 && len(w.early) == 0
+}
+
+// marked returns the tasks that wait for a worker or are with one, of which it is true.
+func (w *workers) marked(of func(*task) bool) (tasks []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, list := range [][]*task{w.ready, w.atWork} {
+		for _, t := range list {
+			if of(t) {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks
+}
+
+// busy reports whether anything waits for a worker or is with one; calls is how many of the workers there are.
+func (w *workers) busy() (busy bool, calls int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.atWork)+len(w.ready) > 0, w.running
+}
