@@ -91,18 +91,18 @@ func TestALaneIsGoneThroughAgainASecondAfterItsEndWhateverTheOthersDo(t *testing
 	short, long := store.Lane{Status: 0}, store.Lane{Status: 3}
 	rounds := []round{roundFrom(store.Place{Lane: short}), roundFrom(store.Place{Lane: long})}
 
-	open, _ := openRounds(rounds, noon)
+	open, _ := unfinished(rounds, noon)
 	if len(open) != 2 {
 		t.Fatalf("%d rounds open at first", len(open))
 	}
 	rounds[0].at.ID, rounds[0].ended = 70, noon
 	rounds[1].at.ID = 500
 
-	open, next := openRounds(rounds, noon.Add(sweepEvery-1))
+	open, next := unfinished(rounds, noon.Add(sweepEvery-1))
 	if len(open) != 1 || open[0].at.ID != 500 || !next.Equal(noon.Add(sweepEvery)) {
 		t.Fatalf("%d open, next at %v", len(open), next)
 	}
-	open, _ = openRounds(rounds, noon.Add(sweepEvery))
+	open, _ = unfinished(rounds, noon.Add(sweepEvery))
 	if len(open) != 2 || open[0].at != rounds[0].head || open[1].at.ID != 500 {
 		t.Fatalf("%d open: %+v", len(open), rounds)
 	}
@@ -110,10 +110,10 @@ func TestALaneIsGoneThroughAgainASecondAfterItsEndWhateverTheOthersDo(t *testing
 
 func TestARoundOfSlowStatementsRestsLonger(t *testing.T) {
 	rounds := []round{{ended: noon, took: 600 * time.Millisecond}}
-	if open, _ := openRounds(rounds, noon.Add(3*time.Second-1)); len(open) != 0 {
+	if open, _ := unfinished(rounds, noon.Add(3*time.Second-1)); len(open) != 0 {
 		t.Fatal("began anew too early")
 	}
-	if open, _ := openRounds(rounds, noon.Add(3*time.Second)); len(open) != 1 || rounds[0].took != 0 {
+	if open, _ := unfinished(rounds, noon.Add(3*time.Second)); len(open) != 1 || rounds[0].took != 0 {
 		t.Fatal("did not begin anew")
 	}
 }

@@ -51,7 +51,7 @@ func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) {
 
 func BenchmarkAnotherRowInAFullQueue(b *testing.B) {
 	const limit = 50_000
-	q := newQueue(limit, &loads{})
+	q := newQueue(limit, &reads{})
 	id := uint64(0)
 	for range limit / 2 {
 		id++
@@ -67,7 +67,7 @@ func BenchmarkAnotherRowInAFullQueue(b *testing.B) {
 
 func BenchmarkADelayedRowInAFullQueue(b *testing.B) {
 	const limit = 50_000
-	q := newQueue(limit, &loads{})
+	q := newQueue(limit, &reads{})
 	id := uint64(0)
 	for range limit / 2 {
 		id++

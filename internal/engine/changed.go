@@ -7,7 +7,7 @@ func (q *queue) replace(t *task) {
 	for i := range q.levels {
 		if old := q.levels[i].takeOut(t.ID); old != nil {
 			q.known[t.ID] = t.Changes
-			t.placed = old.placed
+			t.hasSlot = old.hasSlot
 			q.push(t)
 			return
 		}

@@ -29,7 +29,7 @@ type database struct {
 	instance string
 	alone    permit
 	clock    clock
-	loads    loads
+	reads    reads
 	tail     tail
 	asked    chan struct{} // a type was taken: is it paused
 	worked   chan struct{} // and there may be something at work
@@ -118,7 +118,7 @@ func (d *database) start() {
 	d.quit = quit
 	d.keepings.Go(func() { d.keeper.Run(keeping) })
 	for _, l := range d.lines {
-		d.keepings.Go(func() { l.settler.run(keeping) })
+		d.keepings.Go(func() { l.settler.loop(keeping) })
 	}
 	d.keepings.Go(func() { d.watch(keeping, "look for pauses", d.asked, d.heedPauses) })
 	d.keepings.Go(func() { d.watch(keeping, "look for cancellations", d.worked, d.heedCancellations) })

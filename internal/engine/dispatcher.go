@@ -41,7 +41,7 @@ func newDispatcher(l *line, lease *keeper.Lease) *dispatcher {
 
 // loop dispatches until ctx ends or the lease is not trusted any more.
 func (d *dispatcher) loop(ctx context.Context) {
-	defer func() { d.queue.waitOn(d.filling.take()...) }()
+	defer func() { d.queue.back(d.filling.take()...) }()
 	for ctx.Err() == nil && d.lease.Trusted() {
 		turn := time.Now()
 		if !d.starts.allowedAt(turn) {
@@ -163,7 +163,7 @@ func alike(batch []*task) (groups [][]*task) {
 // holdStill waits while the type is paused, or while that is not known. What is marked and not started waits in the table
 // like the rest.
 func (d *dispatcher) holdStill(ctx context.Context) {
-	d.queue.waitOn(d.filling.take()...)
+	d.queue.back(d.filling.take()...)
 	d.settler.undo(d.lease, d.workers.takeUnstarted()...)
 	var again <-chan time.Time
 	if d.starts.wereAllowed() { // the last answer has become too old, and the next may come at this very moment
@@ -194,7 +194,7 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 	now := d.clock.now()
 	in := func(due int64) time.Duration { return time.Duration(due-now) * time.Millisecond }
 	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.workers.opensIn(), d.nextMarked())
-	if d.queue.holdsBack() {
+	if d.queue.hasParked() {
 		wait = min(wait, lookAtParkedEvery)
 	}
 	if due, ok := d.queue.nextDue(); ok && s.room > 0 {
@@ -265,11 +265,20 @@ func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task
 		if errors.Is(err, context.DeadlineExceeded) { // one of them may be locked
 			longest = lockedLongest
 		}
-		l.queue.putBack(l.clock.now(), rest, longest)
+		l.refuse(rest, longest)
 	default:
 		l.queue.forget(rest...)
 	}
 	return ours
+}
+
+// refuse takes tasks back whose mark failed.
+func (l *line) refuse(tasks []*task, longest time.Duration) {
+	now := l.clock.now()
+	for _, t := range tasks {
+		t.refuse(now, longest)
+	}
+	l.queue.back(tasks...)
 }
 
 // readBack divides the tasks into those that bear our term and the rest. It asks until it learns it or the lease ends.

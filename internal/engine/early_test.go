@@ -57,13 +57,13 @@ func TestNothingIsMarkedEarlyWhereARateOrAKeyDecides(t *testing.T) {
 }
 
 func TestTheMostUrgentAreMarkedEarlyFirstAndNoneThatWasRefused(t *testing.T) {
-	q := newQueue(100, &loads{})
+	q := newQueue(100, &reads{})
 	for id, row := range []struct {
 		due      int64
 		priority int32
 		refused  int16
 	}{{1000, 0, 0}, {1000, 2, 0}, {2001, 2, 0}, {1000, -1, 1}, {1500, 0, 0}} {
-		q.offer(&task{Row: store.Row{ID: uint64(id), Priority: row.priority}, due: row.due, refused: row.refused})
+		q.offer(&task{Row: store.Row{ID: uint64(id), Priority: row.priority}, dueMillis: row.due, refused: row.refused})
 	}
 	q.offer(&task{Row: store.Row{ID: 9}}) // due at once: no matter of time
 	if due, ok := q.nextEarly(); !ok || due != 1000 {
@@ -84,7 +84,7 @@ func TestTheMostUrgentAreMarkedEarlyFirstAndNoneThatWasRefused(t *testing.T) {
 func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
-		soon, later, due := &task{due: 5_000_050}, &task{due: 5_100_000}, &task{due: 5_000_000}
+		soon, later, due := &task{dueMillis: 5_000_050}, &task{dueMillis: 5_100_000}, &task{dueMillis: 5_000_000}
 		if got := l.workers.holdEarly([]*task{later, due, soon}, l.clock.now()); len(got) != 1 || got[0] != due {
 			t.Fatalf("%d start at once", len(got))
 		}
@@ -140,7 +140,7 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
-		l.workers.holdEarly([]*task{{due: 5_000_050}}, l.clock.now())
+		l.workers.holdEarly([]*task{{dueMillis: 5_000_050}}, l.clock.now())
 		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.waiting() != 0 {
 			t.Fatal("it went back before")
 		}
@@ -196,7 +196,7 @@ func dispatching(t *testing.T, table *slow, handler func(id uint64), configure .
 	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 	l.held.Store(held)
 	var loops sync.WaitGroup
-	loops.Go(func() { l.settler.run(ctx) })
+	loops.Go(func() { l.settler.loop(ctx) })
 	loops.Go(func() { newDispatcher(l, held).loop(ctx) })
 	return l, func() {
 		l.workers.takeUnstarted()

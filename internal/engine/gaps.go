@@ -24,8 +24,8 @@ type gap struct {
 	since time.Time
 }
 
-// open adds a gap above all others. When there are too many, the oldest is left to the sweep.
-func (g *gaps) open(from, to uint64, now time.Time) {
+// begin adds a gap above all others. When there are too many, the oldest is left to the sweep.
+func (g *gaps) begin(from, to uint64, now time.Time) {
 	g.list = append(g.list, gap{store.Gap{From: from, To: to}, now})
 	if len(g.list) > gapsMax {
 		g.list = g.list[len(g.list)-gapsMax:]

@@ -14,7 +14,7 @@ var noon = time.Unix(1_700_000_000, 0)
 
 func TestFillingAGapSplitsItShrinksItAndEndsIt(t *testing.T) {
 	var g gaps
-	g.open(10, 14, noon)
+	g.begin(10, 14, noon)
 	for _, step := range []struct {
 		fill uint64
 		left []store.Gap
@@ -35,8 +35,8 @@ func TestFillingAGapSplitsItShrinksItAndEndsIt(t *testing.T) {
 
 func TestAJumpOfTheIdsIsOneGapHoweverWide(t *testing.T) {
 	var g gaps
-	g.open(1, 1<<40, noon)
-	g.open(1<<40+2, 1<<63, noon)
+	g.begin(1, 1<<40, noon)
+	g.begin(1<<40+2, 1<<63, noon)
 	if got := len(g.ask(noon)); got != 2 {
 		t.Fatalf("%d gaps, want 2", got)
 	}
@@ -45,7 +45,7 @@ func TestAJumpOfTheIdsIsOneGapHoweverWide(t *testing.T) {
 func TestTooManyGapsLeaveTheOldestToTheSweep(t *testing.T) {
 	var g gaps
 	for i := range uint64(gapsMax + 10) {
-		g.open(10*i+1, 10*i+5, noon)
+		g.begin(10*i+1, 10*i+5, noon)
 	}
 	asked := g.ask(noon)
 	if len(asked) != gapsMax || asked[0].From != 101 || asked[gapsMax-1].From != 10*(gapsMax+9)+1 {
@@ -55,8 +55,8 @@ func TestTooManyGapsLeaveTheOldestToTheSweep(t *testing.T) {
 
 func TestAGapIsAskedForOnlyForAWhile(t *testing.T) {
 	var g gaps
-	g.open(1, 3, noon)
-	g.open(5, 6, noon.Add(time.Second))
+	g.begin(1, 3, noon)
+	g.begin(5, 6, noon.Add(time.Second))
 	g.fill(2) // what is left of a gap is as old as the gap
 	if got := g.ask(noon.Add(gapKeptFor)); len(got) != 3 {
 		t.Fatalf("given up early: %v", got)
@@ -82,7 +82,7 @@ func FuzzGapsAreASet(f *testing.F) {
 			switch program[0] % 5 {
 			case 0, 1:
 				from, to := last+1, last+1+arg%6
-				g.open(from, to, now)
+				g.begin(from, to, now)
 				for id := from; id <= to; id++ {
 					naive[id] = now
 				}

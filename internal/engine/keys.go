@@ -23,7 +23,7 @@ type keys struct {
 	parked map[string][]*task // in the order in which they get their places
 	rows   int
 
-	heldNext string            // where held goes on
+	idleNext string            // where held goes on
 	from     map[string]uint64 // in order: no pending row of the key has a smaller id
 }
 
@@ -42,7 +42,7 @@ func keyOf(t *task) string { return strings.TrimRight(t.Key, " ") }
 
 // take takes a place for the row, if its key has one and none of its rows that are parked is to go first.
 func (k *keys) take(t *task) bool {
-	if k.most == 0 || t.Key == "" || t.placed {
+	if k.most == 0 || t.Key == "" || t.hasSlot {
 		return true
 	}
 	key := keyOf(t)
@@ -55,28 +55,28 @@ func (k *keys) take(t *task) bool {
 	if parked := k.parked[key]; k.ordered && len(parked) > 0 && parked[0].ID < t.ID {
 		return false
 	}
-	k.place(key, t)
+	k.takeSlot(key, t)
 	return true
 }
 
-// free reports whether take would succeed. The row has no place yet.
-func (k *keys) free(t *task) bool {
+// wouldTake reports whether take would succeed. The row has no place yet.
+func (k *keys) wouldTake(t *task) bool {
 	free := k.take(t)
 	k.leave(t)
 	return free
 }
 
-func (k *keys) place(key string, t *task) {
-	t.placed = true
+func (k *keys) takeSlot(key string, t *task) {
+	t.hasSlot = true
 	k.taken[key]++
 }
 
 // leave gives the row's place back, if it has one.
 func (k *keys) leave(t *task) (left bool) {
-	if !t.placed {
+	if !t.hasSlot {
 		return false
 	}
-	t.placed = false
+	t.hasSlot = false
 	key := keyOf(t)
 	if k.taken[key]--; k.taken[key] == 0 {
 		delete(k.taken, key)
@@ -160,13 +160,13 @@ func (k *keys) next(key string) *task {
 	t := rows[0]
 	rows[0] = nil
 	k.keep(key, rows[1:])
-	k.place(key, t)
+	k.takeSlot(key, t)
 	return t
 }
 
-// held returns at most n of the keys of which rows are parked and none is in flight, others each time: what holds them
+// parkedIdle returns at most n of the keys of which rows are parked and none is in flight, others each time: what holds them
 // back is not in memory, or waits for its time.
-func (k *keys) held(n int) (held []string) {
+func (k *keys) parkedIdle(n int) (held []string) {
 	for key := range k.parked {
 		if k.taken[key] == 0 {
 			held = append(held, key)
@@ -174,9 +174,9 @@ func (k *keys) held(n int) (held []string) {
 	}
 	slices.Sort(held)
 	if len(held) > n {
-		next, _ := slices.BinarySearch(held, k.heldNext)
+		next, _ := slices.BinarySearch(held, k.idleNext)
 		held = slices.Concat(held[next:], held[:next])
-		k.heldNext = held[n]
+		k.idleNext = held[n]
 	}
 	return held[:min(n, len(held))]
 }

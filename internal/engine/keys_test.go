@@ -12,7 +12,7 @@ func keyed(id uint64, key string) *task { return &task{Row: store.Row{ID: id, Ke
 
 func keyedQueue(t *testing.T, limit, most int, ordered bool, tasks ...*task) *queue {
 	t.Helper()
-	q := newQueue(limit, &loads{})
+	q := newQueue(limit, &reads{})
 	q.keys = newKeys(most, ordered, limit)
 	for _, task := range tasks {
 		if !q.offer(task) {
@@ -35,7 +35,7 @@ func TestARowWhoseKeyIsTakenLetsOthersPassAndFollowsWhenItIsFree(t *testing.T) {
 		t.Fatal("nothing is due, and a place is free")
 	}
 	expectIDs(t, q.picked(0, 9), 3)
-	q.putBack(0, picked[1:2], retryLongest)
+	q.refused(0, picked[1:2], retryLongest)
 	expectIDs(t, q.picked(0, 9), 8)
 }
 
@@ -45,8 +45,8 @@ func TestARowMayBePickedAgainAfterItHasWaitedForItsKey(t *testing.T) {
 	q.picked(0, 9)
 	q.forget(first)
 	second := q.picked(0, 9)[0]
-	again := &task{Row: second.Row, due: 50, placed: second.placed}
-	q.again(again)
+	again := &task{Row: second.Row, dueMillis: 50, hasSlot: second.hasSlot}
+	q.backIfRoom(again)
 	q.offer(keyed(3, "a"))
 	expectIDs(t, q.picked(0, 9), 3)
 	expectIDs(t, q.picked(50, 9))
@@ -56,9 +56,9 @@ func TestInOrderAKeysOthersWaitForTheOneThatRunsAgain(t *testing.T) {
 	q := keyedQueue(t, 100, 0, true, keyed(1, "a"), keyed(2, "a"), keyed(3, "b"))
 	picked := q.picked(0, 9)
 	expectIDs(t, picked, 1, 3)
-	q.again(&task{Row: picked[0].Row, due: 50, placed: true})
+	q.backIfRoom(&task{Row: picked[0].Row, dueMillis: 50, hasSlot: true})
 	expectIDs(t, q.picked(0, 9))
-	if held := q.heldKeys(9); len(held) != 1 || held[0] != "a" {
+	if held := q.parkedKeys(9); len(held) != 1 || held[0] != "a" {
 		t.Fatalf("held back: %v", held)
 	}
 	expectIDs(t, q.picked(50, 9), 1)
@@ -69,7 +69,7 @@ func TestInOrderARowThatIsNotTheFirstWaitsUntilItIs(t *testing.T) {
 	q := keyedQueue(t, 100, 0, true, keyed(5, "a"), keyed(6, "a"), keyed(7, "b"))
 	picked := q.picked(0, 9)
 	expectIDs(t, picked, 5, 7)
-	q.holdBack(0, picked[:1], map[string]uint64{"a": 2, "b": 7})
+	q.parkPicked(0, picked[:1], map[string]uint64{"a": 2, "b": 7})
 	expectIDs(t, q.picked(0, 9))
 	q.offer(keyed(2, "a"))
 	first := q.picked(0, 9)
@@ -81,8 +81,8 @@ func TestInOrderARowThatIsNotTheFirstWaitsUntilItIs(t *testing.T) {
 func TestInOrderWhatIsHeldBackGoesOnWhenNothingIsBeforeIt(t *testing.T) {
 	for first, want := range map[uint64][]uint64{2: nil, 5: {5}, 6: {5}, noneIsFirst: {5}} {
 		q := keyedQueue(t, 100, 0, true, keyed(5, "a"), keyed(6, "a"))
-		q.holdBack(0, q.picked(0, 9), map[string]uint64{"a": 2})
-		q.noLongerHeld(map[string]uint64{"a": first})
+		q.parkPicked(0, q.picked(0, 9), map[string]uint64{"a": 2})
+		q.unparkFirsts(map[string]uint64{"a": first})
 		expectIDs(t, q.picked(0, 9), want...)
 	}
 }
@@ -161,7 +161,7 @@ func TestARowThatWaitsGivesWayToOneWhoseKeyIsAtWork(t *testing.T) {
 	q := keyedQueue(t, 16, 0, true)
 	for id := range uint64(8) { // each is held back by one that is not here
 		q.offer(keyed(id+101, fmt.Sprint("held ", id)))
-		q.holdBack(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
+		q.parkPicked(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
 	}
 	q.offer(keyed(201, "busy"))
 	running := q.picked(0, 9)
@@ -175,11 +175,11 @@ func TestKeysThatAreHeldBackAreLookedAtByTurns(t *testing.T) {
 	q := keyedQueue(t, 1000, 0, true)
 	for id := range uint64(10) {
 		q.offer(keyed(id+101, fmt.Sprint("held ", id)))
-		q.holdBack(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
+		q.parkPicked(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
 	}
 	seen := map[string]int{}
 	for range 5 {
-		held := q.heldKeys(4)
+		held := q.parkedKeys(4)
 		if len(held) != 4 {
 			t.Fatalf("%d keys", len(held))
 		}
@@ -261,7 +261,7 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 			one := keyed(id, []string{"", "a", "b", "c", "d"}[r.IntN(5)])
 			one.Priority = r.Int32N(5) - 2
 			if r.IntN(3) == 0 {
-				one.due = now + int64(r.IntN(30))
+				one.dueMillis = now + int64(r.IntN(30))
 			}
 			q.offer(one)
 			now += 3
@@ -270,23 +270,23 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 				flying = append(flying, q.picked(now, r.IntN(5))...)
 			case 2:
 				later, others := divide(q.picked(now, r.IntN(5)), func(t *task) bool { return ordered && t.Key != "" })
-				q.holdBack(now, later, map[string]uint64{})
-				q.putBack(now, others, retryFirst)
+				q.parkPicked(now, later, map[string]uint64{})
+				q.refused(now, others, retryFirst)
 			case 3:
 				if r.IntN(20) == 0 {
 					q.clear()
 				}
 				firsts := map[string]uint64{}
-				for _, key := range q.heldKeys(2) {
+				for _, key := range q.parkedKeys(2) {
 					firsts[key] = noneIsFirst
 				}
-				q.noLongerHeld(firsts)
+				q.unparkFirsts(firsts)
 			default:
 				for n := r.IntN(4); n > 0 && len(flying) > 0; n-- {
 					t := flying[0]
 					flying = flying[1:]
 					if r.IntN(3) == 0 {
-						q.again(&task{Row: t.Row, due: now + 5, placed: t.placed})
+						q.backIfRoom(&task{Row: t.Row, dueMillis: now + 5, hasSlot: t.hasSlot})
 					} else {
 						q.forget(t)
 					}
@@ -299,7 +299,7 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 				}
 			}
 			for i := range q.levels {
-				for _, t := range q.levels[i].freed {
+				for _, t := range q.levels[i].unparked {
 					running[t.Key]++
 				}
 			}

@@ -14,14 +14,14 @@ const (
 
 // level is what waits of one priority.
 type level struct {
-	fresh  []*task
-	timed  dueHeap
-	freed  []*task // they were parked, and have their place now
-	turn   int     // whose turn it is
-	passed int     // rows of higher levels that were picked while some waited here
+	fresh    []*task
+	timed    dueHeap
+	unparked []*task // they were parked, and have their place now
+	turn     int     // whose turn it is
+	passed   int     // rows of higher levels that were picked while some waited here
 }
 
-func (v *level) rows() int { return len(v.fresh) + len(v.timed) + len(v.freed) }
+func (v *level) rows() int { return len(v.fresh) + len(v.timed) + len(v.unparked) }
 
 func (v *level) lane(timed bool) int {
 	if timed {
@@ -30,9 +30,9 @@ func (v *level) lane(timed bool) int {
 	return len(v.fresh)
 }
 
-// due reports whether a row waits that is due.
-func (v *level) due(now int64) bool {
-	return len(v.fresh)+len(v.freed) > 0 || len(v.timed) > 0 && v.timed[0].due <= now
+// hasDue reports whether a row waits that is due.
+func (v *level) hasDue(now int64) bool {
+	return len(v.fresh)+len(v.unparked) > 0 || len(v.timed) > 0 && v.timed[0].dueMillis <= now
 }
 
 // pick takes a row that is due, from each by turns.
@@ -42,7 +42,7 @@ func (v *level) pick(now int64) *task {
 		v.turn++
 		switch v.turn % 3 {
 		case 0:
-			if len(v.timed) > 0 && v.timed[0].due <= now {
+			if len(v.timed) > 0 && v.timed[0].dueMillis <= now {
 				return heap.Pop(&v.timed).(*task)
 			}
 		case 1:
@@ -50,15 +50,15 @@ func (v *level) pick(now int64) *task {
 				return shift(&v.fresh)
 			}
 		case 2:
-			if len(v.freed) > 0 {
-				return shift(&v.freed)
+			if len(v.unparked) > 0 {
+				return shift(&v.unparked)
 			}
 		}
 	}
 }
 
-// unpick takes back a row that pick took, and that is not to go yet.
-func (v *level) unpick(t *task) {
+// putIn puts a row where it belongs among the others.
+func (v *level) putIn(t *task) {
 	if t.timed() {
 		heap.Push(&v.timed, t)
 	} else {
@@ -75,7 +75,7 @@ func (v *level) insert(t *task) {
 // dueEarly reports whether a row may be marked that falls due until a moment. A row whose mark was refused waits for its
 // time, and so does one that was lost: it may be what its process died of.
 func (v *level) dueEarly(until int64) bool {
-	return len(v.timed) > 0 && v.timed[0].due <= until && v.timed[0].refused == 0 && !v.timed[0].wasLost()
+	return len(v.timed) > 0 && v.timed[0].dueMillis <= until && v.timed[0].refused == 0 && !v.timed[0].wasLost()
 }
 
 func shift(list *[]*task) (first *task) {
@@ -90,7 +90,7 @@ func levelOf(priority int32) int { return min(max(0, int(2-priority)), levels-1)
 // takeOut takes a row out from wherever it waits in the level; nil: it does not.
 func (v *level) takeOut(id uint64) *task {
 	is := func(t *task) bool { return t.ID == id }
-	for _, lane := range []*[]*task{&v.fresh, &v.freed} {
+	for _, lane := range []*[]*task{&v.fresh, &v.unparked} {
 		if i := slices.IndexFunc(*lane, is); i >= 0 {
 			t := (*lane)[i]
 			*lane = slices.Delete(*lane, i, i+1)
@@ -108,7 +108,7 @@ type dueHeap []*task
 
 func (h dueHeap) Len() int { return len(h) }
 func (h dueHeap) Less(i, j int) bool {
-	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].ID < h[j].ID
+	return h[i].dueMillis < h[j].dueMillis || h[i].dueMillis == h[j].dueMillis && h[i].ID < h[j].ID
 }
 func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *dueHeap) Push(t any)   { *h = append(*h, t.(*task)) }

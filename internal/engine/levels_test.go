@@ -130,7 +130,7 @@ func TestInALevelTheLanesAreServedByTurns(t *testing.T) {
 	for i := range uint64(9) {
 		q.offer(of(1, fresh(i+1)))
 		q.offer(of(1, timed(i+101, 5)))
-		q.levels[levelOf(1)].freed = append(q.levels[levelOf(1)].freed, of(1, fresh(i+201)))
+		q.levels[levelOf(1)].unparked = append(q.levels[levelOf(1)].unparked, of(1, fresh(i+201)))
 	}
 	kinds := [3]int{}
 	for _, one := range q.picked(10, 9) {

@@ -32,7 +32,7 @@ type line struct {
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
 	alone   permit
-	reads   *loads
+	reads   *reads
 
 	queue     *queue
 	workers   workers
@@ -62,9 +62,9 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}
 	l := &line{
-		cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, reads: &d.loads,
+		cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, reads: &d.reads,
 		about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
-		queue: newQueue(cfg.QueueMaxSize, &d.loads),
+		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), taken: d.tail.signal, asked: d.asked, worked: d.worked,
 	}
 	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake}
@@ -134,7 +134,7 @@ func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 		return true
 	}
 	lost := lostIfMarked(row, lease.Term)
-	t := &task{Row: *row, due: row.StartTime * 1000, suspect: lost >= lostBeforeAlone}
+	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: lost >= lostBeforeAlone}
 	if lost >= lostBeforeFailed && lost > row.Lost {
 		if l.queue.admit(t) {
 			l.settler.failLost(t, lease)

@@ -21,7 +21,7 @@ func (silent) Debug(context.Context, string)        {}
 // lineOf returns a line that no loop works.
 func lineOf(limit int) *line {
 	l := &line{
-		log: silent{}, clock: &clock{}, queue: newQueue(limit, &loads{}),
+		log: silent{}, clock: &clock{}, queue: newQueue(limit, &reads{}),
 		wake: make(chan struct{}, 1), backlog: backlog{wake: make(chan struct{}, 1)},
 	}
 	l.workers = workers{cfg: &l.cfg, work: l.work, wake: l.wake}

@@ -45,7 +45,7 @@ type loader struct {
 
 func newLoader(l *line, lease *keeper.Lease) *loader { return &loader{line: l, lease: lease} }
 
-// loop loads until ctx ends.
+// loop reads until ctx ends.
 func (l *loader) loop(ctx context.Context) {
 	l.insist(ctx, func(ctx context.Context) error {
 		return l.jobs.TamePriorities(ctx, []int32{l.cfg.JobType})
@@ -104,7 +104,7 @@ func (l *loader) loadPages(ctx context.Context) {
 	}
 	l.backlog.missed.Store(false)
 	for ctx.Err() == nil {
-		open, next := openRounds(l.rounds, time.Now())
+		open, next := unfinished(l.rounds, time.Now())
 		switch {
 		case len(open) > 0:
 			if fit, limit := l.roomFor(open); len(fit) > 0 {
@@ -143,8 +143,8 @@ func restAfter(took time.Duration) time.Duration {
 	return min(max(sweepEvery, 5*took), longest)
 }
 
-// openRounds returns the rounds that have more to load, those included that begin anew, and when the next one does.
-func openRounds(rounds []round, now time.Time) (open []*round, next time.Time) {
+// unfinished returns the rounds that have more to load, those included that begin anew, and when the next one does.
+func unfinished(rounds []round, now time.Time) (open []*round, next time.Time) {
 	next = now.Add(sweepEvery)
 	for i := range rounds {
 		r := &rounds[i]
@@ -191,7 +191,7 @@ func (l *loader) awaitRoom(ctx context.Context, until time.Time) {
 	}
 }
 
-// loadPage loads the next rows of each round. A round stops at a row for which there is no room, and goes on there.
+// loadPage reads the next rows of each round. A round stops at a row for which there is no room, and goes on there.
 func (l *loader) loadPage(ctx context.Context, open []*round, limit int) {
 	places := make([]store.Place, len(open))
 	for i, r := range open {

@@ -65,7 +65,7 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			table := &pagedTable{rows: c.rows, more: c.more}
 			l := lineOf(room)
-			l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = table, &loads{}, make(chan struct{}, 1), room
+			l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = table, &reads{}, make(chan struct{}, 1), room
 			l.backlog.since, l.backlog.upTo = since, 1
 			l.backlog.behind.Store(true)
 			signal(l.backlog.wake) // of the last lease
@@ -122,7 +122,7 @@ func (f *failing) SweepAll(ctx context.Context, types []int32, horizon int64, li
 
 func TestALookThatFailsKeepsNoJobOfAnotherTypeFromBeingForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all loads
+		var all reads
 		l := lineOf(10)
 		l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = &failing{looks: 30}, &all, make(chan struct{}, 1), 10
 		ctx, stop := context.WithCancel(t.Context())

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// loads knows which reads of the table are under way. A read is a picture of the past: it may show as pending a job that
+// reads knows which reads of the table are under way. A read is a picture of the past: it may show as pending a job that
 // has been finished here since. So whoever forgets a job waits until every read that began before is over.
-type loads struct {
+type reads struct {
 	mu     sync.Mutex
 	last   uint64   // number of the read that began last
 	active []uint64 // numbers of the reads that are under way, ascending
 }
 
 // begin numbers a read; the function ends it.
-func (l *loads) begin() (end func()) {
+func (l *reads) begin() (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++
@@ -29,7 +29,7 @@ func (l *loads) begin() (end func()) {
 }
 
 // span returns the number of the newest read and that of the oldest one under way, or a later one if none is.
-func (l *loads) span() (newest, oldest uint64) {
+func (l *reads) span() (newest, oldest uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.active) == 0 {

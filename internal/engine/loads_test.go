@@ -3,7 +3,7 @@ package engine
 import "testing"
 
 func TestTheOldestReadUnderWayHoldsForgettingBack(t *testing.T) {
-	var l loads
+	var l reads
 	expect := func(when string, newest, oldest uint64) {
 		t.Helper()
 		if n, o := l.span(); n != newest || o != oldest {

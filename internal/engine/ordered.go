@@ -30,7 +30,7 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 	if err != nil {
 		keyed, free := divide(batch, func(t *task) bool { return t.Key != "" })
 		d.log.Warn(d.about, err.Error()+"; trying again")
-		d.queue.putBack(d.clock.now(), keyed, retryLongest)
+		d.refuse(keyed, retryLongest)
 		return free
 	}
 	// One that has none is done, or is written in another way there: then its mark will say so.
@@ -39,7 +39,7 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 		return t.Key == "" || !there || id >= t.ID
 	})
 	if len(later) > 0 {
-		d.queue.holdBack(d.clock.now(), later, firsts)
+		d.queue.parkPicked(d.clock.now(), later, firsts)
 	}
 	return first
 }
@@ -50,7 +50,7 @@ func (d *dispatcher) lookAtParked() {
 		return
 	}
 	d.lookedAt = time.Now()
-	keys := d.queue.heldKeys(batchRowsMax)
+	keys := d.queue.parkedKeys(batchRowsMax)
 	if len(keys) == 0 {
 		return
 	}
@@ -64,7 +64,7 @@ func (d *dispatcher) lookAtParked() {
 			firsts[key] = noneIsFirst
 		}
 	}
-	d.queue.noLongerHeld(firsts)
+	d.queue.unparkFirsts(firsts)
 }
 
 // firstOfKeys asks the table for the first pending id of each key: in one read, or two if some were not asked for before.

@@ -17,15 +17,15 @@ import (
 // task is a row in memory, from loading to settling.
 type task struct {
 	store.Row
-	due     int64         // database time in milliseconds from which it may start; 0: at once
-	refused int16         // marks of it that failed, as far as that matters
-	suspect bool          // it was lost so often that it runs alone
-	alone   bool          // it runs as a suspect
-	permit  bool          // it has the process's permit to do that
-	placed  bool          // it has a place of its key (keys)
-	left    bool          // the queue does not know it any more
-	lease   *keeper.Lease // under which it is marked; nil before
-	*run                  // nil while it waits: a queue has room for many rows
+	dueMillis int64         // database time in milliseconds from which it may start; 0: at once
+	refused   int16         // marks of it that failed, as far as that matters
+	suspect   bool          // it was lost so often that it runs alone
+	alone     bool          // it runs as a suspect
+	permit    bool          // it has the process's permit to do that
+	hasSlot   bool          // it has a place of its key (keys)
+	left      bool          // the queue does not know it any more
+	lease     *keeper.Lease // under which it is marked; nil before
+	*run                    // nil while it waits: a queue has room for many rows
 }
 
 // run is what a task has besides once it is marked.
@@ -45,18 +45,32 @@ type run struct {
 }
 
 // timed reports whether the task waits for its time.
-func (t *task) timed() bool { return t.due > 0 }
+func (t *task) timed() bool { return t.dueMillis > 0 }
 
 // queue holds the rows of one job type that wait in memory, within bounds, and knows every row that is in memory in
 // whatever state, so that none is loaded twice.
 //
+//	a row is    in                  it comes by                        and goes by
+//	fresh       level.fresh         offer, back                        pick
+//	timed       level.timed         offer, back: it has a time         pick, pickEarly
+//	suspect     queue.suspects      offer, back: it was lost twice     pickSuspect
+//	parked      keys.parked         pick, parkPicked: no slot          passOn; park, when too many are
+//	unparked    level.unparked      passOn: it has its slot            pick
+//	picked      the dispatcher      pick, pickEarly, pickSuspect       mark, back, forget
+//	filling     filling.rows        pick: its batch is not full        mark, back
+//	early       workers.early       mark, before its time              fallenDue, surplus, takeUnstarted
+//	ready       workers.ready       mark, fallenDue                    next, surplus, takeUnstarted
+//	at work     workers.atWork      next                               ended, notStarted
+//	unsettled   settler.pending     add, undo, handBack, failLost      write, and then back, backIfRoom or forget
+//	departed    queue.departed      forget                             flush, when no read can show it any more
+//
 // Rows wait in levels, one for each priority. The most urgent go first; one row of a lower level goes after every few of
 // the higher ones, and each level has some room of its own, so that none starves. In a level, fresh rows stand in the
 // order of their ids, timed ones (delayed, continued, retried) in the order in which they fall due; the two are served by
-// turns, and neither may take all the room. Rows whose key is taken are parked (keys); when they have got their place, they
-// are served by turns with the others. Suspects, which were lost twice, wait apart to run alone.
+// turns, and neither may take all the room. Rows that were parked are served by turns with the others when they have their
+// slot. Suspects run alone.
 type queue struct {
-	loads   *loads
+	reads   *reads
 	limit   int // rows of all levels; beyond it, a level has only the room of its own
 	perLane int // rows of one lane
 	own     int // rows for which a level has room in any case
@@ -75,8 +89,8 @@ type departed struct {
 	read uint64 // the newest read when it was forgotten
 }
 
-func newQueue(limit int, loads *loads) *queue {
-	return &queue{loads: loads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int32{}, overflow: func() {}}
+func newQueue(limit int, reads *reads) *queue {
+	return &queue{reads: reads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int32{}, overflow: func() {}}
 }
 
 // offer takes a row in. It reports false if there is no room; a row that is in memory already is no news, unless it has
@@ -185,7 +199,7 @@ func (q *queue) pick(now int64, n, free int) (picked []*task, held bool) {
 		t := v.pick(now)
 		if t.wasLost() {
 			if len(picked) >= free {
-				v.unpick(t)
+				v.putIn(t)
 				return picked, true
 			}
 			n = min(n, free)
@@ -225,47 +239,47 @@ func (q *queue) park(t *task) {
 // leave gives a task's place back; the first of its key that is parked gets it.
 func (q *queue) leave(t *task) {
 	if q.keys.leave(t) {
-		q.free(keyOf(t))
+		q.passOn(keyOf(t))
 	}
 }
 
-func (q *queue) free(key string) {
+func (q *queue) passOn(key string) {
 	if t := q.keys.next(key); t != nil {
 		v := &q.levels[levelOf(t.Priority)]
-		v.freed = append(v.freed, t)
+		v.unparked = append(v.unparked, t)
 	}
 }
 
-// holdBack parks rows that were picked and are not the first of their keys. Firsts are the ids of those that are.
-func (q *queue) holdBack(now int64, tasks []*task, firsts map[string]uint64) {
+// parkPicked parks rows that were picked and are not the first of their keys. Firsts are the ids of those that are.
+func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
 		q.keys.leave(t)
 		if t.suspect {
-			t.due = now + retryLongest.Milliseconds()
+			t.dueMillis = now + retryLongest.Milliseconds()
 			q.push(t)
 		} else {
 			q.park(t)
 		}
 	}
-	q.freeFirsts(firsts)
+	q.passOnFirsts(firsts)
 }
 
-// freeFirsts gives the places of keys that have one to the rows that are the first, if they are parked.
-func (q *queue) freeFirsts(firsts map[string]uint64) {
+// passOnFirsts gives the places of keys that have one to the rows that are the first, if they are parked.
+func (q *queue) passOnFirsts(firsts map[string]uint64) {
 	for key, first := range firsts {
 		if parked := q.keys.parked[key]; len(parked) > 0 && parked[0].ID <= first {
-			q.free(key)
+			q.passOn(key)
 		}
 	}
 }
 
-// noLongerHeld frees the rows that turned out to be the first of their keys.
-func (q *queue) noLongerHeld(firsts map[string]uint64) {
+// unparkFirsts frees the rows that turned out to be the first of their keys.
+func (q *queue) unparkFirsts(firsts map[string]uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.freeFirsts(firsts)
+	q.passOnFirsts(firsts)
 }
 
 // remembered and remember spare the table from looking through the finished rows of a key each time.
@@ -281,8 +295,8 @@ func (q *queue) remember(t *task) {
 	q.keys.remember(t)
 }
 
-// holdsBack reports whether keys have to be looked at every now and then: in order, while rows are parked.
-func (q *queue) holdsBack() bool {
+// hasParked reports whether keys have to be looked at every now and then: in order, while rows are parked.
+func (q *queue) hasParked() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.keys.ordered && q.keys.rows > 0
@@ -291,11 +305,11 @@ func (q *queue) holdsBack() bool {
 // noneIsFirst stands for the first id of a key that has no pending row.
 const noneIsFirst = math.MaxUint64
 
-// heldKeys returns at most n keys of which rows are parked while none is in flight.
-func (q *queue) heldKeys(n int) []string {
+// parkedKeys returns at most n keys of which rows are parked while none is in flight.
+func (q *queue) parkedKeys(n int) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.keys.held(n)
+	return q.keys.parkedIdle(n)
 }
 
 // next is the level whose turn it is: the highest that has something due, unless a lower one has let enough pass.
@@ -303,7 +317,7 @@ func (q *queue) next(now int64) (next *level) {
 	for i := range q.levels {
 		v := &q.levels[i]
 		switch {
-		case !v.due(now):
+		case !v.hasDue(now):
 		case next == nil:
 			next = v
 		default:
@@ -320,7 +334,7 @@ func (q *queue) pickSuspect(now int64) *task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, t := range q.suspects {
-		if t.due <= now && q.keys.take(t) {
+		if t.dueMillis <= now && q.keys.take(t) {
 			q.suspects = slices.Delete(q.suspects, i, i+1)
 			return t
 		}
@@ -334,11 +348,11 @@ func (q *queue) nextDue() (due int64, ok bool) {
 	defer q.mu.Unlock()
 	for i := range q.levels {
 		v := &q.levels[i]
-		if len(v.fresh)+len(v.freed) > 0 {
+		if len(v.fresh)+len(v.unparked) > 0 {
 			return 0, true
 		}
-		if len(v.timed) > 0 && (!ok || v.timed[0].due < due) {
-			due, ok = v.timed[0].due, true
+		if len(v.timed) > 0 && (!ok || v.timed[0].dueMillis < due) {
+			due, ok = v.timed[0].dueMillis, true
 		}
 	}
 	return due, ok
@@ -349,8 +363,8 @@ func (q *queue) nextEarly() (due int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.levels {
-		if v := &q.levels[i]; v.dueEarly(math.MaxInt64) && (!ok || v.timed[0].due < due) {
-			due, ok = v.timed[0].due, true
+		if v := &q.levels[i]; v.dueEarly(math.MaxInt64) && (!ok || v.timed[0].dueMillis < due) {
+			due, ok = v.timed[0].dueMillis, true
 		}
 	}
 	return due, ok
@@ -361,50 +375,50 @@ func (q *queue) nextSuspect() (due int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range q.suspects {
-		if (!ok || t.due < due) && q.keys.free(t) {
-			due, ok = t.due, true
+		if (!ok || t.dueMillis < due) && q.keys.wouldTake(t) {
+			due, ok = t.dueMillis, true
 		}
 	}
 	return due, ok
 }
 
-// putBack returns rows that were picked but could not be marked. They wait a while, longer each time, so that others
-// pass.
-func (q *queue) putBack(now int64, tasks []*task, longest time.Duration) {
-	const doublings = 10
+// back takes rows again that were picked: each to where it belongs, by its id or by its time, whatever the room.
+func (q *queue) back(tasks ...*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		t.due = max(t.due, now+min(retryFirst<<min(2*t.refused, doublings), longest).Milliseconds())
-		t.refused = min(t.refused+1, doublings)
-		q.push(t)
-		q.leaveWaiting(t)
+		q.putIn(t)
 	}
 }
 
-// again takes a row that was settled to run again. It reports false, and forgets the row, if there is no room.
-func (q *queue) again(t *task) bool {
+// backIfRoom is back for a row that may as well be read again. It reports false, and forgets the row, if there is no room.
+func (q *queue) backIfRoom(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.roomIn(levelOf(t.Priority), true) <= 0 {
+	if q.roomIn(levelOf(t.Priority), t.timed()) <= 0 {
 		q.leave(t)
 		q.depart(t)
 		return false
 	}
-	q.push(t)
-	q.leaveWaiting(t)
+	q.putIn(t)
 	return true
 }
 
-// waitOn takes rows back to where they stood before they were picked, whatever the room.
-func (q *queue) waitOn(tasks ...*task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, t := range tasks {
-		q.levels[levelOf(t.Priority)].unpick(t)
-		q.known[t.ID] = t.Changes
-		q.leaveWaiting(t)
+func (q *queue) putIn(t *task) {
+	if t.suspect {
+		q.suspects = append(q.suspects, t)
+	} else {
+		q.levels[levelOf(t.Priority)].putIn(t)
 	}
+	q.known[t.ID] = t.Changes
+	q.leaveWaiting(t)
+}
+
+// refuse notes on a task that its mark failed. It waits a while, longer each time, so that others pass.
+func (t *task) refuse(now int64, longest time.Duration) {
+	const doublings = 10
+	t.dueMillis = max(t.dueMillis, now+min(retryFirst<<min(2*t.refused, doublings), longest).Milliseconds())
+	t.refused = min(t.refused+1, doublings)
 }
 
 // leaveWaiting gives the place of a row back that waits on. In order, the key's others wait for it.
@@ -439,7 +453,7 @@ func (q *queue) depart(t *task) bool {
 		return false
 	}
 	t.left = true
-	newest, oldest := q.loads.span()
+	newest, oldest := q.reads.span()
 	if oldest > newest { // no read is under way
 		delete(q.known, t.ID)
 		return true
@@ -453,7 +467,7 @@ func (q *queue) flush() {
 	if len(q.departed) == 0 {
 		return
 	}
-	_, oldest := q.loads.span()
+	_, oldest := q.reads.span()
 	n := 0
 	for n < len(q.departed) && q.departed[n].read < oldest {
 		delete(q.known, q.departed[n].id)
@@ -469,7 +483,7 @@ func (q *queue) clear() {
 	gone := append(q.suspects, q.keys.clear()...)
 	for i := range q.levels {
 		v := &q.levels[i]
-		gone = slices.Concat(gone, v.fresh, v.timed, v.freed)
+		gone = slices.Concat(gone, v.fresh, v.timed, v.unparked)
 	}
 	for _, t := range gone {
 		q.keys.leave(t)

@@ -9,7 +9,7 @@ import (
 )
 
 func fresh(id uint64) *task            { return timed(id, 0) }
-func timed(id uint64, due int64) *task { return &task{Row: store.Row{ID: id}, due: due} }
+func timed(id uint64, due int64) *task { return &task{Row: store.Row{ID: id}, dueMillis: due} }
 
 func ended(id uint64) *task {
 	t := fresh(id)
@@ -25,7 +25,7 @@ func suspect(id uint64, due int64) *task {
 
 func queueOf(t *testing.T, limit int, tasks ...*task) *queue {
 	t.Helper()
-	q := newQueue(limit, &loads{})
+	q := newQueue(limit, &reads{})
 	for _, task := range tasks {
 		if !q.offer(task) {
 			t.Fatalf("no room for %d", task.ID)
@@ -55,9 +55,9 @@ func TestARowInMemoryIsNotTakenTwice(t *testing.T) {
 
 func TestADepartedRowStaysKnownUntilReadsThatBeganBeforeAreOver(t *testing.T) {
 	q := queueOf(t, 10, fresh(1))
-	before := q.loads.begin()
+	before := q.reads.begin()
 	q.forget(q.picked(0, 1)...)
-	after := q.loads.begin()
+	after := q.reads.begin()
 	defer after()
 
 	q.offer(fresh(1)) // by the read that began before
@@ -160,8 +160,8 @@ func TestARowThatCannotBeMarkedWaitsLongerEachTimeAndLetsOthersPass(t *testing.T
 	for range 20 {
 		refused := q.picked(now, 1)
 		expectIDs(t, refused, 1)
-		q.putBack(now, refused, lockedLongest)
-		due := refused[0].due - now
+		q.refused(now, refused, lockedLongest)
+		due := refused[0].dueMillis - now
 		longer := due > last || due == last && due > (10*time.Second).Milliseconds()
 		if !longer || due < retryFirst.Milliseconds() || due > (30*time.Second).Milliseconds() {
 			t.Fatalf("waits %d ms after %d ms", due, last)
@@ -179,17 +179,17 @@ func TestARowWaitsNoLongerForADatabaseThatIsAwayThanTheLoopsDo(t *testing.T) {
 	now := int64(0)
 	for range 20 {
 		refused := q.picked(now, 1)
-		q.putBack(now, refused, retryLongest)
-		if wait := refused[0].due - now; wait > retryLongest.Milliseconds() {
+		q.refused(now, refused, retryLongest)
+		if wait := refused[0].dueMillis - now; wait > retryLongest.Milliseconds() {
 			t.Fatalf("waits %d ms", wait)
 		}
-		now = refused[0].due
+		now = refused[0].dueMillis
 	}
 }
 
 func TestASuspectThatCannotBeMarkedStaysASuspect(t *testing.T) {
 	q := queueOf(t, 10, suspect(1, 0))
-	q.putBack(100, []*task{q.pickSuspect(100)}, retryLongest)
+	q.refused(100, []*task{q.pickSuspect(100)}, retryLongest)
 	expectIDs(t, q.picked(1_000_000, 1))
 	expectIDs(t, []*task{q.pickSuspect(1_000_000)}, 1)
 }
@@ -197,15 +197,15 @@ func TestASuspectThatCannotBeMarkedStaysASuspect(t *testing.T) {
 func TestARowThatRunsAgainStaysInMemoryIfThereIsRoom(t *testing.T) {
 	q := queueOf(t, 2, fresh(1))
 	first := q.picked(0, 1)[0]
-	first.due = 50
-	if !q.again(first) {
+	first.dueMillis = 50
+	if !q.backIfRoom(first) {
 		t.Fatal("no room")
 	}
 	expectIDs(t, q.picked(50, 1), 1)
 
 	q.offer(fresh(2))
 	q.offer(timed(3, 1))
-	if q.again(first) {
+	if q.backIfRoom(first) {
 		t.Fatal("more rows than the limit")
 	}
 	q.clear()
@@ -227,6 +227,14 @@ func TestClearForgetsWhatWaitsAndNotWhatRuns(t *testing.T) {
 		q.offer(fresh(id + 1))
 	}
 	expectIDs(t, q.picked(9, 9), 2, 3, 4)
+}
+
+// refused takes rows back whose marks failed.
+func (q *queue) refused(now int64, tasks []*task, longest time.Duration) {
+	for _, t := range tasks {
+		t.refuse(now, longest)
+	}
+	q.back(tasks...)
 }
 
 // picked is what pick takes when workers are free for all of it.

@@ -114,7 +114,7 @@ func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFu
 func (l *line) fellDue(t *task) int64 {
 	due := dueSecond(&t.Row)
 	if t.timed() {
-		due = min(due, t.due/1000)
+		due = min(due, t.dueMillis/1000)
 	}
 	return due
 }

@@ -32,7 +32,7 @@ type settler struct {
 	came    chan struct{}
 	enough  chan struct{} // pending fills a statement, or is awaited
 
-	// These belong to run.
+	// These belong to loop.
 	logAgain time.Time     // before, the log is not tried; it failed
 	logWait  time.Duration // from the last failure to the next try
 	logSize  batchSize
@@ -210,8 +210,8 @@ func (s *settler) waiting() int {
 	return len(s.pending) + s.writing
 }
 
-// run writes outcomes until ctx ends.
-func (s *settler) run(ctx context.Context) {
+// loop writes outcomes until ctx ends.
+func (s *settler) loop(ctx context.Context) {
 	wait, size := retryFirst, newBatchSize()
 	var began time.Time
 	for {
@@ -492,11 +492,11 @@ func (s *settler) waitAgain(tasks []*task) {
 			l.queue.forget(t)
 			continue
 		}
-		again := &task{Row: t.Row, due: t.due, placed: t.placed}
+		again := &task{Row: t.Row, dueMillis: t.dueMillis, hasSlot: t.hasSlot}
 		again.Term = 0
 		again.Attempts--
 		again.Changes++
-		l.queue.waitOn(again)
+		l.queue.back(again)
 	}
 	signal(l.wake)
 }
@@ -513,10 +513,10 @@ func (s *settler) runAgain(act act, tasks []*task) {
 			l.queue.forget(t)
 			continue
 		}
-		again := &task{Row: t.Row, due: due, placed: t.placed}
+		again := &task{Row: t.Row, dueMillis: due, hasSlot: t.hasSlot}
 		again.Term, again.Status, again.StartTime = 0, int32(act.status), due/1000+1
 		again.Retries += act.retried
-		l.queue.again(again)
+		l.queue.backIfRoom(again)
 	}
 	signal(l.wake)
 }

@@ -34,7 +34,7 @@ func (s *settled) PutBack(_ context.Context, ids []uint64, _ int64, _, _ int32, 
 func settling(t *testing.T) (*line, *settled) {
 	l, table := lineAt(5_000_000), &settled{}
 	l.jobs, l.about = table, t.Context()
-	go l.settler.run(t.Context())
+	go l.settler.loop(t.Context())
 	synctest.Wait()
 	return l, table
 }
@@ -139,7 +139,7 @@ func TestALogThatFailsStopsNoOutcomeAndGetsItsRowsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, table := lineAt(5_000_000), &picky{}
 		l.jobs, l.about = table, t.Context()
-		go l.settler.run(t.Context())
+		go l.settler.loop(t.Context())
 		table.away.Store(true)
 		for id := range uint64(20) {
 			l.end(store.Row{ID: id + 1}, verdict{status: queue_job.JobStatusFailed, reason: "boom"}, false)
@@ -160,7 +160,7 @@ func TestALostRunIsLoggedThoughNothingElseHappens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, table := lineAt(5_000_000), &picky{}
 		l.jobs, l.about = table, t.Context()
-		go l.settler.run(t.Context())
+		go l.settler.loop(t.Context())
 		synctest.Wait()
 		l.settler.noteLost(&task{Row: store.Row{ID: 7, Term: 6}}, lease)
 		synctest.Wait()

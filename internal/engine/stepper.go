@@ -133,7 +133,7 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 	var tasks, ours []*task
 	ok := true
 	for i := range rows {
-		t := &task{Row: rows[i], due: rows[i].StartTime * 1000}
+		t := &task{Row: rows[i], dueMillis: rows[i].StartTime * 1000}
 		if lost := lostIfMarked(&t.Row, lease.Term); lost >= lostBeforeFailed && lost > t.Lost {
 			l.settler.failLost(t, lease)
 		} else {

@@ -63,7 +63,7 @@ func (d *database) sweepQuiet(looks *looks) error {
 
 // sweepOnce offers what a sweep finds. If it found more than one statement brings, it returns the types that it saw.
 func (d *database) sweepOnce(looks *looks, lines heldLines) (full map[int32]bool, err error) {
-	defer d.loads.begin()()
+	defer d.reads.begin()()
 	var rows []store.Row
 	var more bool
 	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {

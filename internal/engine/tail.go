@@ -108,7 +108,7 @@ func wantedBy(lines heldLines) (wanted []store.Wanted) {
 // the loader will bring them. While all is quiet, a look that names no type comes first: with hundreds of types, the
 // statement is long.
 func (d *database) poll(lines heldLines, quiet bool) (found bool, err error) {
-	defer d.loads.begin()()
+	defer d.reads.begin()()
 	holding := d.holding(lines)
 	now := time.Now()
 	above, gaps := d.tail.above.Load(), d.tail.gaps.ask(now)
@@ -141,7 +141,7 @@ func (d *database) poll(lines heldLines, quiet bool) (found bool, err error) {
 		case row.ID < above:
 			d.tail.gaps.fill(row.ID)
 		case row.ID > last+1:
-			d.tail.gaps.open(last+1, row.ID-1, now)
+			d.tail.gaps.begin(last+1, row.ID-1, now)
 			fallthrough
 		default:
 			last, d.tail.born = row.ID, row.CreateTime

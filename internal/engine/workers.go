@@ -203,7 +203,7 @@ func (w *workers) holdEarly(marked []*task, now int64) (due []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(marked, func(t *task) bool {
-		if t.due > now {
+		if t.dueMillis > now {
 			heap.Push(&w.early, t)
 			return true
 		}
@@ -215,7 +215,7 @@ func (w *workers) holdEarly(marked []*task, now int64) (due []*task) {
 func (w *workers) fallenDue(now int64) (due []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.early) > 0 && w.early[0].due <= now {
+	for len(w.early) > 0 && w.early[0].dueMillis <= now {
 		due = append(due, heap.Pop(&w.early).(*task))
 	}
 	return due
@@ -227,7 +227,7 @@ func (w *workers) surplus(now time.Time, database int64) (surplus []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	surplus = w.waitsTooLong(now)
-	if len(w.early) > 0 && w.early[0].due > database+surplusAfter.Milliseconds() {
+	if len(w.early) > 0 && w.early[0].dueMillis > database+surplusAfter.Milliseconds() {
 		surplus = append(surplus, w.early...)
 		w.early = nil
 	}
@@ -283,7 +283,7 @@ func (w *workers) nextDue(database int64) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.early) > 0 {
-		wait = min(wait, time.Duration(w.early[0].due-database)*time.Millisecond, surplusAfter)
+		wait = min(wait, time.Duration(w.early[0].dueMillis-database)*time.Millisecond, surplusAfter)
 	}
 	switch waited := w.readyFor(time.Now()); {
 	case waited == 0:

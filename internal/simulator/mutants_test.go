@@ -122,13 +122,13 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "early marks do not wait for their time",
 		File: "internal/engine/workers.go",
-		Old:  "if t.due > now {",
-		New:  "if t.due > now+1000 {",
+		Old:  "if t.dueMillis > now {",
+		New:  "if t.dueMillis > now+1000 {",
 	},
 	{
 		Name: "early marks that are refused come before their time",
 		File: "internal/engine/queue.go",
-		Old:  "t.due = max(t.due, now+min(",
+		Old:  "t.dueMillis = max(t.dueMillis, now+min(",
 		New:  "t.due = max(0, now+min(",
 	},
 	{
@@ -284,8 +284,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "jobs start early",
 		File: "internal/engine/workers.go",
-		Old:  "w.early[0].due <= now {",
-		New:  "w.early[0].due <= now+50 {",
+		Old:  "w.early[0].dueMillis <= now {",
+		New:  "w.early[0].dueMillis <= now+50 {",
 	},
 	{
 		Name: "a retry is not counted",
