@@ -25,6 +25,9 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
+// tellEvery is how often the log hears that a lock cannot be renewed.
+const tellEvery = 10 * time.Second
+
 // Config says which lock, and how it behaves. The field names are kept for compatibility with the original library: so
 // the lock's name is ServiceName, and DB is spelled otherwise than in [queue_job.Config].
 type Config struct {
@@ -137,8 +140,12 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 	about := l.log.GetNewContext(l.want.Name)
 	st.Advise(func(err error) { l.advised.Do(func() { l.log.Error(about, err.Error()) }) })
 	reserved, giveBack := st.Reserve()
+	var told time.Time
 	k := keeper.New(context.Background(), reserved, keeper.Holder(l.want.Name), func(err error) {
-		l.log.Warn(about, err.Error()+"; trying again while the lock lasts")
+		if err != nil && time.Since(told) > tellEvery {
+			told = time.Now()
+			l.log.Warn(about, err.Error()+"; trying again while the lock lasts")
+		}
 	})
 	taken, err := k.Take(ctx, []keeper.Want{l.want})
 	if len(taken) == 0 {

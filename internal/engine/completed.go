@@ -18,7 +18,7 @@ var (
 // judgeCompleted is the verdict on a run whose handler has marked the success itself, in a transaction of its own. Only
 // the table knows whether that was committed.
 func (l *line) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
-	err, set := t.err, t.job.Status
+	err, job := t.err, &t.job
 	row, errRead := l.standing(t)
 	status := queue_job.JobStatus(row.Status)
 	switch {
@@ -27,10 +27,10 @@ func (l *line) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 		v.doubt = t.ID
 		return v, false
 	case t.marked(row) && pending(row):
-		if set == queue_job.JobStatusInit && err == nil || set == queue_job.JobStatusSuccess {
-			set, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
+		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
+			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
 		}
-		v = l.judgeReturned(t, set, cause, err)
+		v = l.judgeReturned(t, cause, err)
 		v.doubt = t.ID // the handler may have given up while its commit was under way
 		return v, false
 	case t.marked(row):

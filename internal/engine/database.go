@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -36,6 +35,9 @@ type database struct {
 	keeper   *keeper.Keeper
 	pools    pools
 	lines    []*line
+
+	trouble *trouble
+	losses  losses
 
 	pauseLooks looks // belong to the watch of pauses
 
@@ -81,6 +83,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	}
 	service := configs[0].ServiceName
 	d := &database{tables: tables, log: log, alone: alone, instance: keeper.Holder(service), asked: make(chan struct{}, 1), worked: make(chan struct{}, 1), about: log.GetNewContext(service)}
+	d.trouble, d.losses = newTrouble(log, d.about), losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
 	}
@@ -108,7 +111,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		d.lines = append(d.lines, l)
 	}
 	slices.SortFunc(d.lines, func(a, b *line) int { return cmp.Compare(a.cfg.JobType, b.cfg.JobType) })
-	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, func(err error) { d.log.Warn(d.about, err.Error()+"; trying again while the lease lasts") })
+	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, func(err error) { d.trouble.on(d.patience, "renew leases", err) })
 	return d, nil
 }
 
@@ -132,7 +135,6 @@ func (d *database) start() {
 
 // standBy takes every lease that becomes free and works its job type, until ctx ends.
 func (d *database) standBy(ctx context.Context) {
-	trouble := d.newTrouble("take leases")
 	chance := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	for ctx.Err() == nil {
 		byName := map[string]*line{}
@@ -146,7 +148,7 @@ func (d *database) standBy(ctx context.Context) {
 		statement, cancel := context.WithTimeout(d.patience, takeMax)
 		taken, err := d.keeper.Take(statement, wants)
 		cancel()
-		trouble.on(ctx, err)
+		d.trouble.on(ctx, "take leases", err)
 		for _, lease := range taken {
 			l := byName[lease.Name]
 			l.serving.Store(true)
@@ -217,6 +219,7 @@ func (d *database) stop(ctx context.Context) error {
 	}
 	d.quit()
 	d.keepings.Wait()
+	d.losses.tell()
 	d.impatient(ErrStopped)
 	d.pools.release(err == nil)
 	d.tables.Close()
@@ -253,35 +256,4 @@ func (d *database) release(ctx context.Context, l *line) {
 	if _, err := d.keeper.Release(ctx, l.lease); err != nil {
 		d.log.Warn(l.about, fmt.Sprintf("%v; it expires by itself", err))
 	}
-}
-
-// trouble logs the errors of a loop that tries again: the first one, then one every while, and that it is over.
-type trouble struct {
-	d     *database
-	doing string
-	since time.Time // zero: none
-	told  time.Time
-}
-
-func (d *database) newTrouble(doing string) *trouble { return &trouble{d: d, doing: doing} }
-
-// on notes what a turn of the loop came to and returns whether it was an error.
-func (t *trouble) on(ctx context.Context, err error) bool {
-	const tellEvery = 10 * time.Second
-	if ctx.Err() != nil {
-		return err != nil
-	}
-	log, about := t.d.log, logger.With(t.d.about, slog.String("doing", t.doing))
-	switch {
-	case err == nil && !t.since.IsZero():
-		log.Info(about, fmt.Sprintf("the database answers again after %v", time.Since(t.since).Round(time.Millisecond)))
-		*t = trouble{d: t.d, doing: t.doing}
-	case err != nil && time.Since(t.told) > tellEvery:
-		if t.since.IsZero() {
-			t.since = time.Now()
-		}
-		t.told = time.Now()
-		log.Warn(about, err.Error()+"; trying again")
-	}
-	return err != nil
 }

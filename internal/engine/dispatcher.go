@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -229,6 +228,7 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	sent := time.Now()
 	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term)
 	cancel()
+	l.trouble.on(lease.Context(), "mark jobs", err)
 	if err == nil && marked == len(batch) {
 		for _, t := range batch {
 			l.nowOurs(t, lease, t.Attempts+1, lostIfMarked(&t.Row, lease.Term))
@@ -250,9 +250,6 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 
 // markedFor finds out which tasks bear our term, after a statement that did not say so.
 func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task, err error) (ours []*task) {
-	if err != nil && lease.Trusted() {
-		l.log.Warn(l.about, fmt.Sprintf("%v; reading back", err))
-	}
 	ours, rest, errBack := l.readBack(lease, batch)
 	switch {
 	case errBack != nil: // the lease is over, and nobody knows
@@ -288,7 +285,7 @@ func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task,
 		statement, cancel := context.WithTimeout(lease.Context(), statementMax)
 		rows, err := l.jobs.MarkedRows(statement, idsOf(batch), lease.Term)
 		cancel()
-		if err == nil {
+		if !l.trouble.on(lease.Context(), "read back marked jobs", err) {
 			for _, row := range rows {
 				marked[row.ID] = row
 			}

@@ -32,6 +32,8 @@ type line struct {
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
 	alone   permit
+	trouble *trouble
+	losses  *losses
 	reads   *reads
 
 	queue     *queue
@@ -62,7 +64,7 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}
 	l := &line{
-		cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, reads: &d.reads,
+		cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
 		about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), taken: d.tail.signal, asked: d.asked, worked: d.worked,
@@ -123,7 +125,7 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	unstarted := l.workers.takeUnstarted()
 	l.settler.undo(lease, unstarted...)
 	if lease.Context().Err() != nil {
-		l.log.Warn(l.about, fmt.Sprintf("lease %s of term %d: %v; another instance may take over", lease.Name, lease.Term, context.Cause(lease.Context())))
+		l.losses.add(fmt.Sprintf("%s (term %d)", lease.Name, lease.Term), context.Cause(lease.Context()))
 	}
 }
 

@@ -268,11 +268,8 @@ func (l *loader) insistOnRows(ctx context.Context, read func(context.Context) er
 func (l *loader) insist(ctx context.Context, read func(context.Context) error) {
 	for wait := retryFirst; ctx.Err() == nil; wait = min(2*wait, retryLongest) {
 		err := l.looks.look(l.lease.Context(), read)
-		if err == nil {
+		if !l.trouble.on(ctx, "load jobs", err) {
 			return
-		}
-		if ctx.Err() == nil {
-			l.log.Warn(l.about, err.Error()+"; trying again")
 		}
 		sleep(ctx, wait)
 	}

@@ -27,9 +27,8 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 		return batch
 	}
 	firsts, err := d.firstOfKeys(slices.Sorted(maps.Keys(keys)))
-	if err != nil {
+	if d.trouble.on(d.lease.Context(), "look for the first jobs of keys", err) {
 		keyed, free := divide(batch, func(t *task) bool { return t.Key != "" })
-		d.log.Warn(d.about, err.Error()+"; trying again")
 		d.refuse(keyed, retryLongest)
 		return free
 	}
@@ -55,8 +54,7 @@ func (d *dispatcher) lookAtParked() {
 		return
 	}
 	firsts, err := d.firstOfKeys(keys)
-	if err != nil {
-		d.log.Warn(d.about, err.Error()+"; trying again")
+	if d.trouble.on(d.lease.Context(), "look for the first jobs of keys", err) {
 		return
 	}
 	for _, key := range keys {

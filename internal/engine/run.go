@@ -189,19 +189,19 @@ func (l *line) judge(t *task, cause error) (v verdict, dropped bool) {
 	case t.job.Completed():
 		return l.judgeCompleted(t, cause)
 	default:
-		return l.judgeReturned(t, t.job.Status, cause, t.err), false
+		return l.judgeReturned(t, cause, t.err), false
 	}
 }
 
 // judgeReturned goes by what the handler returned, and the status that it set.
-func (l *line) judgeReturned(t *task, status queue_job.JobStatus, cause, err error) verdict {
-	if ended := t.lease.Context(); err != nil && status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
+func (l *line) judgeReturned(t *task, cause, err error) verdict {
+	if ended := t.lease.Context(); err != nil && t.job.Status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
 		return interrupted(context.Cause(ended), err)
 	}
 	if err != nil && errors.Is(cause, queue_job.ErrTimeout) && !errors.Is(err, queue_job.ErrTimeout) {
 		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, l.cfg.Timeout, err)
 	}
-	return decide(&l.cfg, &t.Row, status, err)
+	return decide(&l.cfg, &t.Row, t.job.Status, err)
 }
 
 // tellObserver lets the application's observer know, whose panics are its own.

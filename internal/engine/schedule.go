@@ -37,7 +37,6 @@ type scheduler struct {
 // their jobs, which only grows; a job is added only for a later one; and its key is unique, so that a time whose job was
 // added and not yet noted gets no second one.
 func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
-	var told time.Time
 	var next int64 // when to look at the table again, in unix milliseconds
 	for ctx.Err() == nil && lease.Trusted() {
 		if wait := next - l.clock.now(); wait > 0 {
@@ -47,6 +46,7 @@ func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
 		statements, cancel := context.WithTimeout(lease.Context(), statementMax)
 		at, err := l.turn(statements, lease)
 		cancel()
+		l.trouble.on(ctx, "keep schedules", err)
 		switch {
 		case err == nil && at == 0:
 			l.log.Info(l.about, "the schedule has no more times")
@@ -54,10 +54,6 @@ func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
 		case err == nil:
 			next = at
 		default:
-			if time.Since(told) > 10*time.Second && ctx.Err() == nil {
-				told = time.Now()
-				l.log.Warn(l.about, fmt.Sprintf("%v; trying again", err))
-			}
 			sleep(ctx, retryLongest)
 		}
 	}

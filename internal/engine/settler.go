@@ -353,10 +353,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 	statement, cancel := context.WithTimeout(ctx, markMax)
 	err := s.line.jobs.LogAttempts(statement, attempts)
 	cancel()
-	if err != nil {
-		if ctx.Err() == nil {
-			s.line.log.Warn(s.line.about, err.Error()+"; trying again")
-		}
+	if s.line.trouble.on(ctx, "write the log of jobs", err) {
 		s.logSize.after(false)
 		s.logWait = min(max(2*s.logWait, retryFirst), longest)
 		s.logAgain = time.Now().Add(s.logWait)
@@ -397,10 +394,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))
 	}
 	cancel()
-	if err != nil {
-		if ctx.Err() == nil {
-			l.log.Warn(l.about, fmt.Sprintf("%v; %d outcomes wait", err, len(group)))
-		}
+	if l.trouble.on(ctx, "write outcomes", err) {
 		return group
 	}
 	if written < len(group) && !group[0].failed && !unmarks {

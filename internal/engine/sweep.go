@@ -18,7 +18,6 @@ func (d *database) sweep(ctx context.Context) {
 	var looks looks
 	var takes time.Duration
 	tamed := time.Now()
-	trouble := d.newTrouble("look for due jobs")
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := d.sweepQuiet(&looks)
@@ -31,7 +30,7 @@ func (d *database) sweep(ctx context.Context) {
 		}
 		smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
 		rest := restAfter(takes)          // dead index entries can make a sweep slow
-		if trouble.on(ctx, err) {
+		if d.trouble.on(ctx, "look for due jobs", err) {
 			rest = sweepEvery
 		}
 		sleep(ctx, rest)

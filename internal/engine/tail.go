@@ -31,7 +31,6 @@ type tail struct {
 func (d *database) follow(ctx context.Context) {
 	added, stopListening := wake.Listen()
 	defer stopListening()
-	trouble := d.newTrouble("look for new jobs")
 	delay, following := tailFast, false
 	for ctx.Err() == nil {
 		lines := d.heldLines()
@@ -53,7 +52,7 @@ func (d *database) follow(ctx context.Context) {
 			found, err = d.poll(lines, delay >= tailQuiet)
 		}
 		switch {
-		case trouble.on(ctx, err):
+		case d.trouble.on(ctx, "look for new jobs", err):
 			delay = min(2*max(delay, tailSlow), retryLongest)
 		case found:
 			delay = tailFast

@@ -36,7 +36,6 @@ func (d *database) tellUnrun(ctx context.Context) {
 		return
 	}
 	var looks looks
-	trouble := d.newTrouble("look for jobs that nobody runs")
 	for wait := unrunFirst; sleep(ctx, wait); {
 		wait = unrunEvery
 		lines := d.heldLines()
@@ -45,7 +44,7 @@ func (d *database) tellUnrun(ctx context.Context) {
 			continue
 		}
 		err := d.lookForUnrun(ctx, &looks, lines)
-		if trouble.on(ctx, err) {
+		if d.trouble.on(ctx, "look for jobs that nobody runs", err) {
 			wait = unrunAgain
 		}
 	}

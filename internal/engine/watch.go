@@ -23,11 +23,10 @@ const (
 // marked have been cancelled. A handler hears of it within a second, and none starts by an answer that is older. When
 // nothing is held and nothing runs, it asks nothing.
 func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, heed func() error) {
-	trouble := d.newTrouble(doing)
 	again := retryFirst // after an error: types that were just taken wait for the answer
 	for ctx.Err() == nil {
 		rest := watchEvery
-		if trouble.on(ctx, heed()) {
+		if d.trouble.on(ctx, doing, heed()) {
 			rest, again = again, min(2*again, watchEvery)
 		} else {
 			again = retryFirst

@@ -59,7 +59,7 @@ func leaseIn(t *testing.T) *keeper.Lease {
 
 // databaseOf returns the database of a line, as far as the watch needs it.
 func databaseOf(l *line) *database {
-	return &database{tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: []*line{l}, log: l.log}
+	return &database{tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: []*line{l}, log: l.log, trouble: l.trouble}
 }
 
 // at is how a row stands that is at an attempt of a term.

@@ -63,7 +63,7 @@ type fake struct {
 	next    map[kind][]answer // for the next ones, in turn
 	always  map[kind]answer   // for all the others
 	sent    map[kind][]sent
-	failed  []error // what onFail heard
+	failed  []error // that onRenewal heard of
 	running sync.WaitGroup
 }
 
@@ -95,7 +95,9 @@ func withKeeper(t *testing.T, test func(t *testing.T, f *fake)) {
 		f.Keeper = New(t.Context(), st, "shop@host/1", func(err error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.failed = append(f.failed, err)
+			if err != nil {
+				f.failed = append(f.failed, err)
+			}
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		f.running.Go(func() { f.Run(ctx) })

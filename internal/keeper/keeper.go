@@ -102,10 +102,10 @@ type Leases interface {
 // Keeper takes and keeps leases on one database. [Keeper.Run] renews what [Keeper.Take] has taken, so it must run as long
 // as leases are held.
 type Keeper struct {
-	leases Leases
-	parent context.Context
-	holder string // the readable part of locked_by: service, host, process
-	onFail func(error)
+	leases    Leases
+	parent    context.Context
+	holder    string // the readable part of locked_by: service, host, process
+	onRenewal func(error)
 
 	mu      sync.Mutex
 	held    map[string]*Lease
@@ -115,9 +115,9 @@ type Keeper struct {
 }
 
 // New returns a keeper. When parent ends, the contexts of its leases end. Holder stands in the table as the holder of its
-// leases. The keeper calls onFail with the error of each renewal that did not go through, and tries that renewal again.
-func New(parent context.Context, leases Leases, holder string, onFail func(error)) *Keeper {
-	return &Keeper{leases: leases, parent: parent, holder: holder, onFail: onFail, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
+// leases. The keeper calls onRenewal after each renewal, with nil or with the error after which it tries again.
+func New(parent context.Context, leases Leases, holder string, onRenewal func(error)) *Keeper {
+	return &Keeper{leases: leases, parent: parent, holder: holder, onRenewal: onRenewal, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
 }
 
 // Take takes those of the wanted leases that are free, and returns them. If none is free, it locks nothing. After an
@@ -300,8 +300,8 @@ func (k *Keeper) keep(ctx context.Context) {
 		names, owners := namesAndOwners(leases)
 		kept, err := k.leases.KeepLeases(statement, names, owners, int64(lock/time.Second))
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			k.onFail(err)
+		if ctx.Err() == nil {
+			k.onRenewal(err)
 		}
 		for _, l := range leases {
 			switch {

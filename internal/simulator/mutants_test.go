@@ -129,7 +129,7 @@ var mutants = []mutant.Mutant{
 		Name: "early marks that are refused come before their time",
 		File: "internal/engine/queue.go",
 		Old:  "t.dueMillis = max(t.dueMillis, now+min(",
-		New:  "t.due = max(0, now+min(",
+		New:  "t.dueMillis = max(0, now+min(",
 	},
 	{
 		Name: "early marks stay when the type is paused or given up",

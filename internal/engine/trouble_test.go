@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+var errGone = errors.New("dial tcp: connection refused")
+
+// vanishing is a database that answers until it is gone: it has one job of each type, which is due.
+type vanishing struct {
+	gone atomic.Bool
+
+	mu    sync.Mutex
+	terms int64
+}
+
+func (v *vanishing) err() error {
+	if v.gone.Load() {
+		time.Sleep(time.Millisecond)
+		return errGone
+	}
+	return nil
+}
+
+func (v *vanishing) Newest(context.Context) (uint64, float64, error) {
+	return 0, float64(time.Now().UnixMilli()) / 1000, v.err()
+}
+func (v *vanishing) Tail(context.Context, uint64, []store.Gap, []store.Wanted, int64, int) ([]store.TailRow, error) {
+	return nil, v.err()
+}
+func (v *vanishing) SweepAll(_ context.Context, types []int32, _ int64, _ int) (rows []store.Row, more bool, err error) {
+	for _, jobType := range types {
+		rows = append(rows, store.Row{ID: uint64(jobType), JobType: jobType, CreateTime: time.Now().Unix(), MaxRetries: store.NotSet})
+	}
+	return rows, false, v.err()
+}
+func (v *vanishing) Page(context.Context, int32, []store.Place, int64, int) ([][]store.Row, error) {
+	return nil, v.err()
+}
+func (v *vanishing) TamePriorities(context.Context, []int32) error { return v.err() }
+func (v *vanishing) FirstOfKeys(context.Context, int32, []string, uint64, int64, uint64) (map[string]uint64, error) {
+	return nil, v.err()
+}
+func (v *vanishing) Abandoned(context.Context, int32, store.Lane, int64, uint64) (store.Place, int, error) {
+	return store.Place{}, 0, v.err()
+}
+func (v *vanishing) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _ int64) (int, error) {
+	return len(ids), v.err()
+}
+func (v *vanishing) MarkedRows(context.Context, []uint64, int64) ([]store.Marked, error) {
+	return nil, v.err()
+}
+func (v *vanishing) UnmarkJobs(_ context.Context, ids []uint64, _ store.Version) (int, error) {
+	return len(ids), v.err()
+}
+func (v *vanishing) Finish(_ context.Context, ids []uint64, _ int64, _, _ int32) (int, error) {
+	return len(ids), v.err()
+}
+func (v *vanishing) PutBack(_ context.Context, ids []uint64, _ int64, _, _ int32, _ float64, _ int32) (int, error) {
+	return len(ids), v.err()
+}
+func (v *vanishing) FailLost(_ context.Context, ids []uint64, _ store.Version, _ int64, _ int32) (int, error) {
+	return len(ids), v.err()
+}
+func (v *vanishing) LogAttempts(context.Context, []store.Attempt) error { return v.err() }
+func (v *vanishing) Standings(context.Context, []uint64) ([]store.Standing, error) {
+	return nil, v.err()
+}
+func (v *vanishing) Paused(context.Context) ([]int32, error) { return nil, v.err() }
+
+func (v *vanishing) SeeLeases(_ context.Context, names []string) (seen []store.Seen, err error) {
+	for _, name := range names {
+		seen = append(seen, store.Seen{Name: name, Free: true})
+	}
+	return seen, v.err()
+}
+func (v *vanishing) MakeLeases(context.Context, []string) error { return v.err() }
+func (v *vanishing) TakeLeases(_ context.Context, names []string, _ string, _ int64) (map[string]int64, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.terms++
+	terms := map[string]int64{}
+	for _, name := range names {
+		terms[name] = v.terms
+	}
+	return terms, v.err()
+}
+func (v *vanishing) KeepLeases(_ context.Context, names, _ []string, _ int64) ([]string, error) {
+	return names, v.err()
+}
+func (v *vanishing) ReleaseLease(context.Context, string, string, time.Duration) (bool, error) {
+	return true, v.err()
+}
+
+// counted is a log that counts its lines.
+type counted struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *counted) note(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, text)
+}
+func (c *counted) take() (lines []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lines, c.lines = c.lines, nil
+	return lines
+}
+func (c *counted) GetNewContext(string) context.Context { return context.Background() }
+func (c *counted) Info(_ context.Context, text string)  { c.note(text) }
+func (c *counted) Warn(_ context.Context, text string)  { c.note(text) }
+func (c *counted) Error(_ context.Context, text string) { c.note(text) }
+func (c *counted) Debug(context.Context, string)        {}
+
+func TestAMinuteWithoutADatabaseIsTwelveLinesOfLogForTwoHundredTypes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, log := &vanishing{}, &counted{}
+		tables := Tables{Jobs: v, Leases: v, Close: func() {}}
+		var configs []queue_job.Config
+		for jobType := range int32(200) {
+			configs = append(configs, queue_job.Config{
+				ServiceName: "test", JobType: jobType, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100, LoadLimit: 100,
+				HandleJobFunc: func(context.Context, *queue_job.Job) error { time.Sleep(50 * time.Millisecond); return nil },
+			})
+		}
+		d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, log, newPermit())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.start()
+		time.Sleep(20 * time.Second)
+		log.take()
+
+		v.gone.Store(true)
+		time.Sleep(time.Minute)
+		lines := log.take()
+		if len(lines) == 0 || len(lines) > 12 {
+			t.Errorf("%d lines in a minute:\n%s", len(lines), strings.Join(lines[:min(len(lines), 40)], "\n"))
+		}
+		if !strings.Contains(strings.Join(lines, "\n"), errGone.Error()) || !strings.Contains(strings.Join(lines, "\n"), "and 195 more: lease lost") {
+			t.Errorf("the log does not say what is the matter:\n%s", strings.Join(lines, "\n"))
+		}
+		v.gone.Store(false)
+		time.Sleep(10 * time.Second)
+		again := 0
+		for _, line := range log.take() {
+			if strings.HasPrefix(line, "the database answers again after ") {
+				again++
+			}
+		}
+		if again != 1 {
+			t.Errorf("%d lines say that it answers again", again)
+		}
+		if err := d.stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+var _ keeper.Leases = (*vanishing)(nil)
