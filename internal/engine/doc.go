@@ -3,18 +3,18 @@
 //
 // # One lease, one line
 //
-// For each database there is a database, for each of its job types a line. The database keeps the leases, and finds
-// work for all held types at once; a line has a bounded queue in memory, a dispatcher that marks, workers that run, and
-// a settler that writes outcomes. A line serves one lease after another; what runs when a lease ends, runs on, and its
-// outcome is written if no later term has taken the row over. For a type that has a schedule, the line also adds the
-// jobs (schedule.go).
+// The engine has a database for each database that the configurations name, and the database has a line for each job type.
+// The database keeps the leases and finds work for all types whose leases it holds. A line has a bounded queue in memory and
+// its actors. Dispatcher, loader and scheduler work for one lease; the workers and the settler go on when a lease ends: what
+// runs, runs on, and its outcome is written if no later term has taken the row over.
 //
 //	            tail ── by id, fast ──────┐
 //	database:   sweep ─ by index, sure ───┤
-//	            loader ─ a backlog ───────┤         (one for each line)
 //	                                      ▼
-//	line:                               queue ──► dispatcher ──► workers ──► settler
-//	                                             mark            run         settle
+//	line:       loader ─ a backlog ───► queue ──► dispatcher ──► workers ──► settler
+//	            scheduler adds jobs              mark            run         settle
+//
+// The states of a row in memory are drawn above type queue.
 //
 // # What is trusted, and when it is asked
 //
@@ -26,6 +26,6 @@
 //
 // # What every loop does with an error
 //
-// It says so once in a while, waits and tries again. No error of the database ends a loop, fails a job or is taken for
-// an answer: "not mine" and "nothing there" are answers.
+// It tells trouble, waits and tries again. Trouble tells the log once in a while, for all loops and types together. No error
+// of the database ends a loop, fails a job or is taken for an answer: "not mine" and "nothing there" are answers.
 package engine

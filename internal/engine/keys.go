@@ -7,20 +7,20 @@ import (
 )
 
 // keys lets no more jobs of one business key be in flight than it may, and keeps the rows whose key is taken apart, within
-// bounds: parked, they are in nobody's way. A place of a key is taken when a row is picked, and given back when it is
+// bounds: parked, they are in nobody's way. A slot of a key is taken when a row is picked, and given back when it is
 // settled, forgotten or put back; then the key's first row that is parked gets it.
 //
-// In order, a key has one place, and its rows get it by their ids. Whether a row is the first of its key is for the table
+// In order, a key has one slot, and its rows get it by their ids. Whether a row is the first of its key is for the table
 // to say, just before the mark: the one before may wait there for its time. A row that is not the first is parked until
 // the first is done, or is no more.
 type keys struct {
-	most    int // places of each key; 0: keys are not looked at
+	most    int // slots of each key; 0: keys are not looked at
 	ordered bool
 	limit   int // rows that are parked
 	perKey  int // rows of one key that are parked
 
 	taken  map[string]int
-	parked map[string][]*task // in the order in which they get their places
+	parked map[string][]*task // in the order in which they get their slots
 	rows   int
 
 	idleNext string            // where held goes on
@@ -40,7 +40,7 @@ func newKeys(most int, ordered bool, limit int) keys {
 // keyOf is the key by which a row is told from others. Databases do not agree on blanks at its end.
 func keyOf(t *task) string { return strings.TrimRight(t.Key, " ") }
 
-// take takes a place for the row, if its key has one and none of its rows that are parked is to go first.
+// take takes a slot for the row, if its key has one and none of its rows that are parked is to go first.
 func (k *keys) take(t *task) bool {
 	if k.most == 0 || t.Key == "" || t.hasSlot {
 		return true
@@ -59,7 +59,7 @@ func (k *keys) take(t *task) bool {
 	return true
 }
 
-// wouldTake reports whether take would succeed. The row has no place yet.
+// wouldTake reports whether take would succeed. The row has no slot yet.
 func (k *keys) wouldTake(t *task) bool {
 	free := k.take(t)
 	k.leave(t)
@@ -71,7 +71,7 @@ func (k *keys) takeSlot(key string, t *task) {
 	k.taken[key]++
 }
 
-// leave gives the row's place back, if it has one.
+// leave gives the row's slot back, if it has one.
 func (k *keys) leave(t *task) (left bool) {
 	if !t.hasSlot {
 		return false
@@ -142,7 +142,7 @@ func (k *keys) keep(key string, rows []*task) {
 	}
 }
 
-// compare says which of two rows of a key gets its place first: by their ids, and unless that is all that counts, the
+// compare says which of two rows of a key gets its slot first: by their ids, and unless that is all that counts, the
 // most urgent.
 func (k *keys) compare(a, b *task) int {
 	if !k.ordered && a.Priority != b.Priority {
@@ -151,7 +151,7 @@ func (k *keys) compare(a, b *task) int {
 	return cmp.Compare(a.ID, b.ID)
 }
 
-// next takes a place for the first of the key's rows that are parked, and returns it; nil: there is none, or no place.
+// next takes a slot for the first of the key's rows that are parked, and returns it; nil: there is none, or no slot.
 func (k *keys) next(key string) *task {
 	rows := k.parked[key]
 	if len(rows) == 0 || k.taken[key] >= k.most {
@@ -207,7 +207,7 @@ func (k *keys) remember(t *task) {
 	k.from[keyOf(t)] = t.ID
 }
 
-// clear forgets the rows that are parked, and returns them. Places stay taken by those in flight.
+// clear forgets the rows that are parked, and returns them. Slots stay taken by those in flight.
 func (k *keys) clear() (rows []*task) {
 	for _, parked := range k.parked {
 		rows = append(rows, parked...)

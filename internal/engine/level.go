@@ -16,7 +16,7 @@ const (
 type level struct {
 	fresh    []*task
 	timed    dueHeap
-	unparked []*task // they were parked, and have their place now
+	unparked []*task // they were parked, and have their slot now
 	turn     int     // whose turn it is
 	passed   int     // rows of higher levels that were picked while some waited here
 }

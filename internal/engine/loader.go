@@ -72,10 +72,11 @@ func (l *loader) loop(ctx context.Context) {
 func (l *loader) loadFew(ctx context.Context) (all bool) {
 	var rows []store.Row
 	var more bool
-	defer l.insistOnRows(ctx, func(ctx context.Context) (err error) {
+	end := l.insistOnRows(ctx, func(ctx context.Context) (err error) {
 		rows, more, err = l.jobs.SweepAll(ctx, []int32{l.cfg.JobType}, horizonSpan, fewRows)
 		return err
-	})()
+	})
+	defer end()
 	if more {
 		return false
 	}
@@ -199,10 +200,11 @@ func (l *loader) loadPage(ctx context.Context, open []*round, limit int) {
 	}
 	began := time.Now()
 	var pages [][]store.Row
-	defer l.insistOnRows(ctx, func(ctx context.Context) (err error) {
+	end := l.insistOnRows(ctx, func(ctx context.Context) (err error) {
 		pages, err = l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
 		return err
-	})()
+	})
+	defer end()
 	for i, page := range pages {
 		r, took := open[i], 0
 		for took < len(page) && l.offer(l.lease, &page[took]) {

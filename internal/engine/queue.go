@@ -22,7 +22,7 @@ type task struct {
 	suspect   bool          // it was lost so often that it runs alone
 	alone     bool          // it runs as a suspect
 	permit    bool          // it has the process's permit to do that
-	hasSlot   bool          // it has a place of its key (keys)
+	hasSlot   bool          // it has a slot of its key (keys)
 	left      bool          // the queue does not know it any more
 	lease     *keeper.Lease // under which it is marked; nil before
 	*run                    // nil while it waits: a queue has room for many rows
@@ -184,7 +184,7 @@ func (q *queue) inMemory() int {
 	return len(q.known)
 }
 
-// pick takes at most n rows that are due and have a place of their key. The others are parked, or go back to the table. Of
+// pick takes at most n rows that are due and have a slot of their key. The others are parked, or go back to the table. Of
 // n, the workers start free at once. A row that was in flight when a process died is taken only if it is among these: it
 // fails after a few such losses, so it must not be lost again while it waits for a worker. If the next one is such a row,
 // and no worker is free for it, it is held.
@@ -236,7 +236,7 @@ func (q *queue) park(t *task) {
 	}
 }
 
-// leave gives a task's place back; the first of its key that is parked gets it.
+// leave gives a task's slot back; the first of its key that is parked gets it.
 func (q *queue) leave(t *task) {
 	if q.keys.leave(t) {
 		q.passOn(keyOf(t))
@@ -266,7 +266,7 @@ func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
 	q.passOnFirsts(firsts)
 }
 
-// passOnFirsts gives the places of keys that have one to the rows that are the first, if they are parked.
+// passOnFirsts gives the slots of keys that have one to the rows that are the first, if they are parked.
 func (q *queue) passOnFirsts(firsts map[string]uint64) {
 	for key, first := range firsts {
 		if parked := q.keys.parked[key]; len(parked) > 0 && parked[0].ID <= first {
@@ -421,7 +421,7 @@ func (t *task) refuse(now int64, longest time.Duration) {
 	t.refused = min(t.refused+1, doublings)
 }
 
-// leaveWaiting gives the place of a row back that waits on. In order, the key's others wait for it.
+// leaveWaiting gives the slot of a row back that waits on. In order, the key's others wait for it.
 func (q *queue) leaveWaiting(t *task) {
 	if q.keys.ordered {
 		q.keys.leave(t)
@@ -441,7 +441,7 @@ func (q *queue) forget(tasks ...*task) {
 }
 
 // release lets a row go whose run is not ours any more, but has not ended: the row may come back and run again. The run
-// keeps its place of a key. It reports false if it was let go before.
+// keeps its slot of a key. It reports false if it was let go before.
 func (q *queue) release(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
