@@ -99,18 +99,22 @@ func (p *pair) step() {
 		})
 	case 7:
 		marked := p.someRun(ids)
-		p.both("unmark", func(t tables) (any, error) { return t.UnmarkJobs(p.Context(), ids, marked) })
+		p.both("unmark", func(t tables) (any, error) { return t.Settle(p.Context(), ids, store.NotStarted{Marked: marked}) })
 	case 8:
 		status, run := []int32{1, 2, 5}[p.IntN(3)], p.someRun(ids)
-		p.both("finish", func(t tables) (any, error) { return t.Finish(p.Context(), ids, run.Term, run.Attempts, status) })
+		p.both("finish", func(t tables) (any, error) {
+			return t.Settle(p.Context(), ids, store.Final{Term: run.Term, Attempt: run.Attempts, Status: status})
+		})
 	case 9, 10:
 		status, run, wait, retried := 3+p.Int32N(2), p.someRun(ids), float64(p.IntN(3))*farAway, p.Int32N(2)
 		p.both("put back", func(t tables) (any, error) {
-			return t.PutBack(p.Context(), ids, run.Term, run.Attempts, status, wait, retried)
+			return t.Settle(p.Context(), ids, store.Again{Term: run.Term, Attempt: run.Attempts, Status: status, Wait: wait, Retried: retried})
 		})
 	case 11:
 		lost, read := p.Int32N(3), p.someVersion(ids)
-		p.both("fail lost", func(t tables) (any, error) { return t.FailLost(p.Context(), ids, read, term, lost) })
+		p.both("fail lost", func(t tables) (any, error) {
+			return t.Settle(p.Context(), ids, store.Died{Read: read, Term: term, LostBefore: lost})
+		})
 	case 12, 13:
 		above, gaps, limit := p.someID(), p.someGaps(), 1+p.IntN(20)
 		wanted := []store.Wanted{{From: p.Int32N(3) - 1, Types: types}}

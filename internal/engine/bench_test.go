@@ -18,7 +18,7 @@ func (obliging) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, 
 	return len(ids), nil
 }
 
-func (obliging) Finish(_ context.Context, ids []uint64, _ int64, _, _ int32) (int, error) {
+func (obliging) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int, error) {
 	return len(ids), nil
 }
 

@@ -165,13 +165,12 @@ func (s *slow) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _
 	return len(ids), nil
 }
 
-func (s *slow) Finish(_ context.Context, ids []uint64, _ int64, _, _ int32) (int, error) {
-	time.Sleep(s.takes)
-	return len(ids), nil
-}
-
-func (s *slow) UnmarkJobs(_ context.Context, ids []uint64, _ store.Version) (int, error) {
-	s.unmarked.Add(int64(len(ids)))
+func (s *slow) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, error) {
+	if _, unmarking := o.(store.NotStarted); unmarking {
+		s.unmarked.Add(int64(len(ids)))
+	} else {
+		time.Sleep(s.takes)
+	}
 	return len(ids), nil
 }
 

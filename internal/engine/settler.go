@@ -387,7 +387,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		tasks[i] = o.task
 	}
 	statement, cancel := context.WithTimeout(ctx, statementMax)
-	written, err := s.send(statement, act, idsOf(tasks))
+	written, err := l.jobs.Settle(statement, idsOf(tasks), act.outcome())
 	var rows []store.Standing
 	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].failed
 	if err == nil && written < len(group) && (unmarks || doubtful) {
@@ -463,17 +463,17 @@ func (s *settler) unmarkAgain(rows []store.Standing, group []*outcome) (again []
 	return again
 }
 
-func (s *settler) send(ctx context.Context, act act, ids []uint64) (written int, err error) {
-	jobs := s.line.jobs
+// outcome is the act as the table takes it.
+func (a act) outcome() store.Outcome {
 	switch {
-	case act.kind == unmark, act.kind == handBack:
-		return jobs.UnmarkJobs(ctx, ids, act.row)
-	case act.kind == failLost:
-		return jobs.FailLost(ctx, ids, act.row, act.term, lostBeforeFailed-1)
-	case act.final():
-		return jobs.Finish(ctx, ids, act.term, act.row.Attempts, int32(act.status))
+	case a.kind == unmark, a.kind == handBack:
+		return store.NotStarted{Marked: a.row}
+	case a.kind == failLost:
+		return store.Died{Read: a.row, Term: a.term, LostBefore: lostBeforeFailed - 1}
+	case a.final():
+		return store.Final{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status)}
 	default:
-		return jobs.PutBack(ctx, ids, act.term, act.row.Attempts, int32(act.status), act.wait.Seconds(), act.retried)
+		return store.Again{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status), Wait: a.wait.Seconds(), Retried: a.retried}
 	}
 }
 

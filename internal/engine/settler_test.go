@@ -20,14 +20,10 @@ type settled struct {
 	statements, jobs atomic.Int64
 }
 
-func (s *settled) Finish(_ context.Context, ids []uint64, _ int64, _, _ int32) (int, error) {
+func (s *settled) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int, error) {
 	s.statements.Add(1)
 	s.jobs.Add(int64(len(ids)))
 	return len(ids), nil
-}
-
-func (s *settled) PutBack(_ context.Context, ids []uint64, _ int64, _, _ int32, _ float64, _ int32) (int, error) {
-	return s.Finish(context.Background(), ids, 0, 0, 0)
 }
 
 // settling returns a line whose settler runs until the test ends, in virtual time.

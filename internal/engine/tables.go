@@ -31,10 +31,7 @@ type Jobs interface {
 
 	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (marked int, err error)
 	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)
-	UnmarkJobs(ctx context.Context, ids []uint64, marked store.Version) (unmarked int, err error)
-	Finish(ctx context.Context, ids []uint64, term int64, attempt, status int32) (written int, err error)
-	PutBack(ctx context.Context, ids []uint64, term int64, attempt, status int32, wait float64, retried int32) (written int, err error)
-	FailLost(ctx context.Context, ids []uint64, read store.Version, term int64, lostBefore int32) (written int, err error)
+	Settle(ctx context.Context, ids []uint64, o store.Outcome) (written int, err error)
 	LogAttempts(ctx context.Context, attempts []store.Attempt) error
 	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
 	Paused(ctx context.Context) ([]int32, error)

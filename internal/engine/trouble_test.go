@@ -61,16 +61,7 @@ func (v *vanishing) Mark(_ context.Context, ids []uint64, _ int64, _ store.Versi
 func (v *vanishing) MarkedRows(context.Context, []uint64, int64) ([]store.Marked, error) {
 	return nil, v.err()
 }
-func (v *vanishing) UnmarkJobs(_ context.Context, ids []uint64, _ store.Version) (int, error) {
-	return len(ids), v.err()
-}
-func (v *vanishing) Finish(_ context.Context, ids []uint64, _ int64, _, _ int32) (int, error) {
-	return len(ids), v.err()
-}
-func (v *vanishing) PutBack(_ context.Context, ids []uint64, _ int64, _, _ int32, _ float64, _ int32) (int, error) {
-	return len(ids), v.err()
-}
-func (v *vanishing) FailLost(_ context.Context, ids []uint64, _ store.Version, _ int64, _ int32) (int, error) {
+func (v *vanishing) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int, error) {
 	return len(ids), v.err()
 }
 func (v *vanishing) LogAttempts(context.Context, []store.Attempt) error { return v.err() }

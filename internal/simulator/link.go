@@ -467,28 +467,19 @@ func (l *link) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]stor
 	}, about{ids: ids, term: term})
 }
 
-func (l *link) UnmarkJobs(ctx context.Context, ids []uint64, marked store.Version) (int, error) {
-	return send(ctx, l, unmarkJobs, func(ctx context.Context) (int, error) {
-		return l.world.table.UnmarkJobs(ctx, ids, marked)
-	}, about{ids: ids, term: marked.Term})
-}
-
-func (l *link) Finish(ctx context.Context, ids []uint64, term int64, attempt, status int32) (int, error) {
-	return send(ctx, l, finish, func(ctx context.Context) (int, error) {
-		return l.world.table.Finish(ctx, ids, term, attempt, status)
-	}, about{ids: ids, term: term, note: statusName(status)})
-}
-
-func (l *link) PutBack(ctx context.Context, ids []uint64, term int64, attempt, status int32, wait float64, retried int32) (int, error) {
-	return send(ctx, l, putBack, func(ctx context.Context) (int, error) {
-		return l.world.table.PutBack(ctx, ids, term, attempt, status, wait, retried)
-	}, about{ids: ids, term: term, note: statusName(status)})
-}
-
-func (l *link) FailLost(ctx context.Context, ids []uint64, read store.Version, term int64, lostBefore int32) (int, error) {
-	return send(ctx, l, failLost, func(ctx context.Context) (int, error) {
-		return l.world.table.FailLost(ctx, ids, read, term, lostBefore)
-	}, about{ids: ids, term: term})
+func (l *link) Settle(ctx context.Context, ids []uint64, o store.Outcome) (int, error) {
+	verb, what := putBack, about{ids: ids}
+	switch o := o.(type) {
+	case store.NotStarted:
+		verb, what.term = unmarkJobs, o.Marked.Term
+	case store.Final:
+		verb, what.term, what.note = finish, o.Term, statusName(o.Status)
+	case store.Again:
+		what.term, what.note = o.Term, statusName(o.Status)
+	case store.Died:
+		verb, what.term = failLost, o.Term
+	}
+	return send(ctx, l, verb, func(ctx context.Context) (int, error) { return l.world.table.Settle(ctx, ids, o) }, what)
 }
 
 func (l *link) LogAttempts(ctx context.Context, attempts []store.Attempt) error {

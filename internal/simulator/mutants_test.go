@@ -62,7 +62,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "an unmark that arrives late is taken for the next mark",
 		File: "internal/simulator/table.go",
-		Old:  "return j.Changes != marked.Changes",
+		Old:  "return j.Changes != o.Marked.Changes",
 		New:  "return false",
 	},
 	{

@@ -145,52 +145,44 @@ func (t *Table) MarkedRows(_ context.Context, ids []uint64, term int64) (marked 
 	return marked, nil
 }
 
-func (t *Table) UnmarkJobs(_ context.Context, ids []uint64, marked store.Version) (int, error) {
+func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	rows := slices.DeleteFunc(t.ours(ids, marked.Term, marked.Attempts), func(j *Job) bool { return j.Changes != marked.Changes })
-	return t.write(rows, change{verb: unmarkJobs, term: marked.Term}, func(j *Job) {
-		j.Term = 0
-		j.Attempts--
-		j.Changes++
-	}), nil
-}
-
-func (t *Table) Finish(_ context.Context, ids []uint64, term int64, attempt, status int32) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.write(t.ours(ids, term, attempt), change{verb: finish, term: term}, func(j *Job) { j.setStatus(status) }), nil
+	switch o := o.(type) {
+	case store.NotStarted:
+		rows := slices.DeleteFunc(t.ours(ids, o.Marked.Term, o.Marked.Attempts), func(j *Job) bool { return j.Changes != o.Marked.Changes })
+		return t.write(rows, change{verb: unmarkJobs, term: o.Marked.Term}, func(j *Job) {
+			j.Term = 0
+			j.Attempts--
+			j.Changes++
+		}), nil
+	case store.Final:
+		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: finish, term: o.Term}, func(j *Job) { j.setStatus(o.Status) }), nil
+	case store.Again:
+		due := t.nowPrecise() + o.Wait
+		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: putBack, term: o.Term, retried: o.Retried, wait: o.Wait}, func(j *Job) {
+			j.setStatus(o.Status)
+			j.StartTime, j.NoStart, j.Due = int64(math.Ceil(due)), false, due
+			j.Retries += o.Retried
+			j.Term = 0
+		}), nil
+	case store.Died:
+		var rows []*Job
+		for _, id := range ids {
+			if j := t.find(id); j != nil && j.Term == o.Read.Term && j.Term != 0 && j.Term < o.Term && j.Attempts == o.Read.Attempts && j.Lost >= o.LostBefore && j.pending() {
+				rows = append(rows, j)
+			}
+		}
+		return t.write(rows, change{verb: failLost, term: o.Term}, func(j *Job) {
+			j.Lost++
+			j.Term = o.Term
+			j.setStatus(2)
+		}), nil
+	}
+	panic("an outcome that the table does not know")
 }
 
 func (j *Job) setStatus(status int32) { j.Status, j.NoStatus = status, false }
-
-func (t *Table) PutBack(_ context.Context, ids []uint64, term int64, attempt, status int32, wait float64, retried int32) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	due := t.nowPrecise() + wait
-	return t.write(t.ours(ids, term, attempt), change{verb: putBack, term: term, retried: retried, wait: wait}, func(j *Job) {
-		j.setStatus(status)
-		j.StartTime, j.NoStart, j.Due = int64(math.Ceil(due)), false, due
-		j.Retries += retried
-		j.Term = 0
-	}), nil
-}
-
-func (t *Table) FailLost(_ context.Context, ids []uint64, read store.Version, term int64, lostBefore int32) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var rows []*Job
-	for _, id := range ids {
-		if j := t.find(id); j != nil && j.Term == read.Term && j.Term != 0 && j.Term < term && j.Attempts == read.Attempts && j.Lost >= lostBefore && j.pending() {
-			rows = append(rows, j)
-		}
-	}
-	return t.write(rows, change{verb: failLost, term: term}, func(j *Job) {
-		j.Lost++
-		j.Term = term
-		j.setStatus(2)
-	}), nil
-}
 
 func (t *Table) LogAttempts(_ context.Context, attempts []store.Attempt) error {
 	t.mu.Lock()

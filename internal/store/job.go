@@ -50,47 +50,77 @@ func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Mar
 	return rows, wrap("read back marked jobs", err)
 }
 
-// UnmarkJobs takes back the marks of rows that were not started: the term goes, the attempt's number goes back, and the
-// row counts a change. So the row is as if it had never been marked, but a statement that was sent for this mark, or for
-// this taking back, finds another version and does nothing.
-//
-// It needs the version that the mark gave the rows, and returns how many rows it unmarked. Fewer than asked: a later term
-// has marked the others, they were finished or changed by other means, or an earlier sending of this statement did it.
-func (s *Store) UnmarkJobs(ctx context.Context, ids []uint64, marked Version) (int, error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = %s WHERE %s AND changes = %d",
-		s.jobs, s.byPrimary, s.now, s.ours(ids, marked.Term, marked.Attempts), marked.Changes))
-	return n, wrap("unmark jobs", err)
+// Outcome is what [Store.Settle] writes about rows that are marked: [Final], [Again], [NotStarted] or [Died].
+type Outcome interface {
+	statement(s *Store, ids []uint64) string
+	doing() string
 }
 
-// Finish writes a final status to rows whose run is ours: they are pending, have the term and are at this attempt. It
-// returns how many rows it wrote. Fewer than asked: a later run has the others, they were finished by other means, or an
-// earlier sending of this statement did it.
-func (s *Store) Finish(ctx context.Context, ids []uint64, term int64, attempt, status int32) (int, error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET job_status = %d, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, status, s.now, s.ours(ids, term, attempt)))
-	return n, wrap("finish jobs", err)
+// Settle writes an outcome to rows that are as the outcome says. It returns how many rows it wrote. Fewer than asked: a later
+// run has the others, they were finished or changed by other means, or an earlier sending of this statement did it.
+func (s *Store) Settle(ctx context.Context, ids []uint64, o Outcome) (written int, err error) {
+	n, err := s.exec(ctx, o.statement(s, ids))
+	return n, wrap(o.doing(), err)
 }
 
-// PutBack writes a pending status to rows whose run is ours and takes the mark off them; they fall due again after wait
-// seconds. It adds retried to their retries. It needs what [Store.Finish] needs, and fewer rows than asked means the
-// same.
-func (s *Store) PutBack(ctx context.Context, ids []uint64, term int64, attempt, status int32, wait float64, retried int32) (int, error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, term = 0, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, status, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, wait)), retried, s.now, s.ours(ids, term, attempt)))
-	return n, wrap("put back jobs", err)
+// Final ends jobs whose run is ours: rows that are pending, have the term and are at this attempt.
+type Final struct {
+	Term    int64
+	Attempt int32
+	Status  int32
 }
 
-// FailLost ends rows whose runs were lost. It needs pending rows that still have the term and the attempts with which
-// they were read; the term is an earlier one than ours, and at least lostBefore runs were lost before. It counts one more
-// loss, writes our term and sets the status to failed. It returns how many rows it wrote. Fewer than asked: the others
-// are final, gone, marked or put back since they were read, have fewer losses, or an earlier sending of this statement
-// ended them.
-func (s *Store) FailLost(ctx context.Context, ids []uint64, read Version, term int64, lostBefore int32) (int, error) {
-	n, err := s.exec(ctx, fmt.Sprintf(
+func (o Final) statement(s *Store, ids []uint64) string {
+	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, update_time = %s WHERE %s", s.jobs, s.byPrimary, o.Status, s.now, s.ours(ids, o.Term, o.Attempt))
+}
+
+func (Final) doing() string { return "finish jobs" }
+
+// Again writes a pending status to rows whose run is ours, as in [Final], and takes the mark off them. They fall due again
+// after a wait.
+type Again struct {
+	Term    int64
+	Attempt int32
+	Status  int32
+	Wait    float64 // seconds
+	Retried int32   // is added to their retries
+}
+
+func (o Again) statement(s *Store, ids []uint64) string {
+	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, term = 0, update_time = %s WHERE %s",
+		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, o.Wait)), o.Retried, s.now, s.ours(ids, o.Term, o.Attempt))
+}
+
+func (Again) doing() string { return "put back jobs" }
+
+// NotStarted takes back the marks of rows that were not started and still have the version that the mark gave them: the term
+// goes, the attempt's number goes back, and the row counts a change. So the row is as if it had never been marked, but a
+// statement that was sent for this mark, or for this taking back, finds another version and does nothing.
+type NotStarted struct{ Marked Version }
+
+func (o NotStarted) statement(s *Store, ids []uint64) string {
+	return fmt.Sprintf("UPDATE %s %s SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = %s WHERE %s AND changes = %d",
+		s.jobs, s.byPrimary, s.now, s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
+}
+
+func (NotStarted) doing() string { return "unmark jobs" }
+
+// Died ends jobs whose processes died: pending rows that still have the term and the attempts with which they were read. The
+// term is an earlier one than ours, and at least LostBefore runs were lost before. It counts one more loss, writes our term
+// and sets the status to failed.
+type Died struct {
+	Read       Version
+	Term       int64 // ours
+	LostBefore int32
+}
+
+func (o Died) statement(s *Store, ids []uint64) string {
+	return fmt.Sprintf(
 		"UPDATE %s %s SET lost = lost + 1, term = %d, job_status = 2, update_time = %s WHERE %s AND term = %d AND term <> 0 AND term < %d AND attempts = %d AND lost >= %d AND %s",
-		s.jobs, s.byPrimary, term, s.now, s.idIn(ids), read.Term, term, read.Attempts, lostBefore, pending))
-	return n, wrap("fail lost jobs", err)
+		s.jobs, s.byPrimary, o.Term, s.now, s.idIn(ids), o.Read.Term, o.Term, o.Read.Attempts, o.LostBefore, pending)
 }
+
+func (Died) doing() string { return "fail lost jobs" }
 
 // ours writes the condition that a row is one of these, is pending, has the term and is at this attempt. The term alone
 // is not enough: the holder that put a row back may have it run again while a statement of the run before is still under

@@ -28,10 +28,10 @@ func (s *Store) setText(ctx context.Context, column string, id uint64, term int6
 	return len(rows) > 0 && rows[0].Attempts == attempt, err
 }
 
-// FinishThrough is [Store.Finish] for one row through another handle, which is the caller's transaction. If another
+// FinishThrough settles one row as [Final] through another handle, which is the caller's transaction. If another
 // process is about to mark the row, it waits until that transaction ends.
 func (s *Store) FinishThrough(ctx context.Context, h Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
-	n, err := s.Through(h).Finish(ctx, []uint64{id}, term, attempt, status)
+	n, err := s.Through(h).Settle(ctx, []uint64{id}, Final{term, attempt, status})
 	return n > 0, err
 }
 

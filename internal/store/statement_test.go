@@ -40,8 +40,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"SetProgress": func(ctx context.Context, s *Store) { _, _ = s.SetProgress(ctx, 1, 9, 2, "half way") },
 	"SetResult":   func(ctx context.Context, s *Store) { _, _ = s.SetResult(ctx, 1, 9, 2, "done") },
 	"Standings":   func(ctx context.Context, s *Store) { _, _ = s.Standings(ctx, ids) },
-	"FailLost":    func(ctx context.Context, s *Store) { _, _ = s.FailLost(ctx, ids, Version{Term: 8, Attempts: 3}, 9, 2) },
-	"Finish":      func(ctx context.Context, s *Store) { _, _ = s.Finish(ctx, ids, 9, 2, 1) },
+	"Settle":      func(ctx context.Context, s *Store) { _, _ = s.Settle(ctx, ids, Final{9, 2, 1}) },
 	"FirstOfKeys": func(ctx context.Context, s *Store) {
 		_, _ = s.FirstOfKeys(ctx, 7, []string{"a", "b", "c", "d"}, 3, 1000, 5)
 	},
@@ -64,7 +63,6 @@ var verbs = map[string]func(context.Context, *Store){
 	"Page":           func(ctx context.Context, s *Store) { _, _ = s.Page(ctx, 7, places(), 3, 100) },
 	"Pause":          func(ctx context.Context, s *Store) { _, _ = s.Pause(ctx, 7) },
 	"PausedTypes":    func(ctx context.Context, s *Store) { _, _ = s.PausedTypes(ctx) },
-	"PutBack":        func(ctx context.Context, s *Store) { _, _ = s.PutBack(ctx, ids, 9, 2, 4, 1.5, 1) },
 	"ReleaseLease":   func(ctx context.Context, s *Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
 	"Reschedule":     func(ctx context.Context, s *Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
 	"Resume":         func(ctx context.Context, s *Store) { _, _ = s.Resume(ctx, 7) },
@@ -76,7 +74,19 @@ var verbs = map[string]func(context.Context, *Store){
 	"Tail":           func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, wanted, 3, 100) },
 	"TamePriorities": func(ctx context.Context, s *Store) { _ = s.TamePriorities(ctx, []int32{7}) },
 	"TakeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 10) },
-	"UnmarkJobs":     func(ctx context.Context, s *Store) { _, _ = s.UnmarkJobs(ctx, ids, Version{9, 2, 1}) },
+}
+
+// outcomes are what Settle writes besides Final.
+var outcomes = map[string]Outcome{
+	"Again":      Again{9, 2, 4, 1.5, 1},
+	"NotStarted": NotStarted{Version{9, 2, 1}},
+	"Died":       Died{Version{Term: 8, Attempts: 3}, 9, 2},
+}
+
+func init() {
+	for name, o := range outcomes {
+		verbs["Settle "+name] = func(ctx context.Context, s *Store) { _, _ = s.Settle(ctx, ids, o) }
+	}
 }
 
 var (
@@ -151,7 +161,7 @@ func TestTheStatementsRunOnMySQL57(t *testing.T) {
 }
 
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
-	for _, name := range []string{"Mark", "MarkedRows", "UnmarkJobs", "Finish", "PutBack", "FailLost", "Standings", "Paused", "Tail", "SweepAll", "Page", "Newest"} {
+	for _, name := range []string{"Mark", "MarkedRows", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "SweepAll", "Page", "Newest"} {
 		sent := sentBy(t, mysql, verbs[name])
 		if len(sent) != 1 || len(sent[0].args) != 0 {
 			t.Errorf("%s sends %d statements; arguments %v cost it two round trips more", name, len(sent), sent[0].args)
@@ -176,7 +186,7 @@ func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 }
 
 func TestTheMarkLooksAtTheOldTermBeforeItSetsItsOwn(t *testing.T) {
-	for _, verb := range []string{"Mark", "FailLost"} {
+	for _, verb := range []string{"Mark", "Settle Died"} {
 		text := sentBy(t, mysql, verbs[verb])[0].text
 		if lost, term := strings.Index(text, "SET lost ="), strings.Index(text, ", term ="); lost < 0 || term < lost {
 			t.Errorf("MySQL sets from left to right, and %s says: %s", verb, text)
@@ -185,7 +195,7 @@ func TestTheMarkLooksAtTheOldTermBeforeItSetsItsOwn(t *testing.T) {
 }
 
 func TestEveryOutcomeIsFencedByTheTermAndTheAttempt(t *testing.T) {
-	for _, name := range []string{"Finish", "FinishThrough", "PutBack", "UnmarkJobs", "SetProgress", "SetResult"} {
+	for _, name := range []string{"Settle", "FinishThrough", "Settle Again", "Settle NotStarted", "SetProgress", "SetResult"} {
 		if text := sentBy(t, mysql, verbs[name])[0].text; !strings.Contains(text, "AND term = 9 AND attempts = 2 AND "+pending) {
 			t.Errorf("%s: %s", name, text)
 		}

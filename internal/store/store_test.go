@@ -95,7 +95,7 @@ func TestInSessionsThatDoNotCommitEveryStatementIsCommitted(t *testing.T) {
 	mock.ExpectExec("COMMIT").WillReturnResult(sqlmock.NewResult(0, 0))
 	mock.ExpectQuery("SELECT id").WillReturnRows(sqlmock.NewRows([]string{"id", "attempts", "lost"}))
 	mock.ExpectExec("COMMIT").WillReturnResult(sqlmock.NewResult(0, 0))
-	if n, err := st.Finish(t.Context(), ids, 9, 2, 1); n != 2 || err != nil {
+	if n, err := st.Settle(t.Context(), ids, Final{9, 2, 1}); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 	if _, err := st.MarkedRows(t.Context(), ids, 9); err != nil {
@@ -122,7 +122,7 @@ func TestAConnectionThatDidNotCommitIsClosedSoThatTheServerRollsBack(t *testing.
 			}
 			expect(mock)
 			mock.ExpectClose()
-			if _, err := st.Finish(t.Context(), ids, 9, 2, 1); !errors.Is(err, broken) {
+			if _, err := st.Settle(t.Context(), ids, Final{9, 2, 1}); !errors.Is(err, broken) {
 				t.Errorf("%s, reserved %v: %v", what, reserve, err)
 			}
 			if err := mock.ExpectationsWereMet(); err != nil {
@@ -183,7 +183,7 @@ func TestAResultThatBreaksOffIsAnError(t *testing.T) {
 	if read, err := storeOn(db).Columns(t.Context(), "async_job_tab"); !errors.Is(err, broken) {
 		t.Errorf("read %v, %v", read, err)
 	}
-	if n, err := storeOn(db).Finish(t.Context(), ids, 9, 2, 1); !errors.Is(err, broken) {
+	if n, err := storeOn(db).Settle(t.Context(), ids, Final{9, 2, 1}); !errors.Is(err, broken) {
 		t.Errorf("changed %d, %v", n, err)
 	}
 }
@@ -214,7 +214,7 @@ func TestAHandleWithFourMethodsIsEnough(t *testing.T) {
 	if reserved != st {
 		t.Error("a connection was reserved on a handle that is no pool")
 	}
-	if n, err := reserved.Finish(t.Context(), []uint64{1, 2}, 7, 2, 1); n != 2 || err != nil {
+	if n, err := reserved.Settle(t.Context(), []uint64{1, 2}, Final{7, 2, 1}); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
 }
@@ -238,7 +238,7 @@ func TestACallEndsWithItsContextThoughTheHandleKnowsNone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, err := storeOn(db).Finish(ctx, ids, 9, 2, 1); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := storeOn(db).Settle(ctx, ids, Final{9, 2, 1}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		if _, err := storeOn(db).MarkedRows(ctx, ids, 9); !errors.Is(err, context.DeadlineExceeded) {
@@ -297,7 +297,7 @@ func TestNothingIsSentUnderAContextThatHasEnded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		h := noting{&atomic.Int32{}}
-		_, _ = storeOn(h).Finish(ctx, ids, 9, 2, 1)
+		_, _ = storeOn(h).Settle(ctx, ids, Final{9, 2, 1})
 		synctest.Wait()
 		if n := h.n.Load(); n > 0 {
 			t.Errorf("%d sent", n)

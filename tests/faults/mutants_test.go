@@ -20,13 +20,13 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "a settle without the term",
 		File: "internal/store/job.go",
-		Old:  `s.jobs, s.byPrimary, status, s.now, s.ours(ids, term, attempt)))`,
-		New:  `s.jobs, s.byPrimary, status, s.now, s.idIn(ids)+" AND "+pending))`,
+		Old:  `o.Status, s.now, s.ours(ids, o.Term, o.Attempt))`,
+		New:  `o.Status, s.now, s.idIn(ids)+" AND "+pending)`,
 	}, "TestAHolderFrozenBetweenMarkAndSettle"},
 	{mutant.Mutant{
 		Name: "a completion without the term",
 		File: "internal/store/run.go",
-		Old:  `n, err := s.Through(h).Finish(ctx, []uint64{id}, term, attempt, status)`,
+		Old:  `n, err := s.Through(h).Settle(ctx, []uint64{id}, Final{term, attempt, status})`,
 		New:  `n, err := s.Through(h).exec(ctx, fmt.Sprintf("UPDATE %s SET job_status = %d, update_time = update_time + 1 WHERE id = %d", s.jobs, status, id))`,
 	}, "TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled"},
 	{mutant.Mutant{

@@ -117,25 +117,6 @@ FROM (SELECT *
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     LIMIT 100) AS part1) AS due;
 
--- FailLost
-UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET lost = lost + 1, term = 9, job_status = 2, update_time = UNIX_TIMESTAMP()
-WHERE id IN (1,2)
-  AND term = 8
-  AND term <> 0
-  AND term < 9
-  AND attempts = 3
-  AND lost >= 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
-
--- Finish
-UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET job_status = 1, update_time = UNIX_TIMESTAMP()
-WHERE id IN (1,2)
-  AND term = 9
-  AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
-
 -- FinishThrough
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET job_status = 1, update_time = UNIX_TIMESTAMP()
@@ -339,14 +320,6 @@ FROM async_job_type_tab
 WHERE paused_at IS NOT NULL
 ORDER BY job_type;
 
--- PutBack
-UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET job_status = 4, start_time = CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1.500), retries = retries + 1, term = 0, update_time = UNIX_TIMESTAMP()
-WHERE id IN (1,2)
-  AND term = 9
-  AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
-
 -- ReleaseLease
 /*M!
 SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
@@ -438,6 +411,42 @@ FROM (SELECT id, attempts, lost
     AND term = 9
     AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
 FOR UPDATE;
+
+-- Settle
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET job_status = 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle Again
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET job_status = 4, start_time = CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1.500), retries = retries + 1, term = 0, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle Died
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET lost = lost + 1, term = 9, job_status = 2, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 8
+  AND term <> 0
+  AND term < 9
+  AND attempts = 3
+  AND lost >= 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle NotStarted
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND changes = 1;
 
 -- Standings
 SELECT *
@@ -550,12 +559,3 @@ FROM (SELECT id
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() - 3600 AS lately
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%';
-
--- UnmarkJobs
-UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = UNIX_TIMESTAMP()
-WHERE id IN (1,2)
-  AND term = 9
-  AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
-  AND changes = 1;

@@ -116,25 +116,6 @@ FROM (SELECT *
     ORDER BY job_status, priority, start_time, id
     LIMIT 100) AS part1) AS due;
 
--- FailLost
-UPDATE async_job_tab
-SET lost = lost + 1, term = 9, job_status = 2, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
-WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
-  AND term = 8
-  AND term <> 0
-  AND term < 9
-  AND attempts = 3
-  AND lost >= 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
-
--- Finish
-UPDATE async_job_tab
-SET job_status = 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
-WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
-  AND term = 9
-  AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
-
 -- FinishThrough
 UPDATE async_job_tab
 SET job_status = 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
@@ -340,14 +321,6 @@ FROM async_job_type_tab
 WHERE paused_at IS NOT NULL
 ORDER BY job_type;
 
--- PutBack
-UPDATE async_job_tab
-SET job_status = 4, start_time = CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + 1.500) AS bigint), retries = retries + 1, term = 0, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
-WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
-  AND term = 9
-  AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
-
 -- ReleaseLease
 UPDATE shedlock_tab
 SET lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM clock_timestamp()), EXTRACT(EPOCH FROM locked_at) + 61))
@@ -438,6 +411,42 @@ WITH latest AS (SELECT id, attempts, lost
     AND COALESCE(job_status, 0) IN (0, 3, 4)) SELECT *
 FROM latest
 FOR UPDATE; -- with "{1}", 9
+
+-- Settle
+UPDATE async_job_tab
+SET job_status = 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle Again
+UPDATE async_job_tab
+SET job_status = 4, start_time = CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + 1.500) AS bigint), retries = retries + 1, term = 0, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle Died
+UPDATE async_job_tab
+SET lost = lost + 1, term = 9, job_status = 2, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 8
+  AND term <> 0
+  AND term < 9
+  AND attempts = 3
+  AND lost >= 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle NotStarted
+UPDATE async_job_tab
+SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND changes = 1;
 
 -- Standings
 WITH latest AS (SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
@@ -563,12 +572,3 @@ FROM (SELECT id
 SELECT lock_name, EXTRACT(EPOCH FROM lock_until) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%';
-
--- UnmarkJobs
-UPDATE async_job_tab
-SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
-WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
-  AND term = 9
-  AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
-  AND changes = 1;

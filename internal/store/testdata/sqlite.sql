@@ -99,25 +99,6 @@ FROM (SELECT *
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
     LIMIT 100) AS part1) AS due;
 
--- FailLost
-UPDATE async_job_tab NOT INDEXED
-SET lost = lost + 1, term = 9, job_status = 2, update_time = unixepoch()
-WHERE id BETWEEN 1 AND 2
-  AND term = 8
-  AND term <> 0
-  AND term < 9
-  AND attempts = 3
-  AND lost >= 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
-
--- Finish
-UPDATE async_job_tab NOT INDEXED
-SET job_status = 1, update_time = unixepoch()
-WHERE id BETWEEN 1 AND 2
-  AND term = 9
-  AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
-
 -- FinishThrough
 UPDATE async_job_tab NOT INDEXED
 SET job_status = 1, update_time = unixepoch()
@@ -315,14 +296,6 @@ FROM async_job_type_tab
 WHERE paused_at IS NOT NULL
 ORDER BY job_type;
 
--- PutBack
-UPDATE async_job_tab NOT INDEXED
-SET job_status = 4, start_time = (CAST(unixepoch('subsec') + 1.500 AS INTEGER) + (unixepoch('subsec') + 1.500 > CAST(unixepoch('subsec') + 1.500 AS INTEGER))), retries = retries + 1, term = 0, update_time = unixepoch()
-WHERE id BETWEEN 1 AND 2
-  AND term = 9
-  AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
-
 -- ReleaseLease
 UPDATE shedlock_tab
 SET lock_until = datetime(MAX(unixepoch(), unixepoch(locked_at) + 61), 'unixepoch')
@@ -402,6 +375,42 @@ FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 1
   AND term = 9
   AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle
+UPDATE async_job_tab NOT INDEXED
+SET job_status = 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle Again
+UPDATE async_job_tab NOT INDEXED
+SET job_status = 4, start_time = (CAST(unixepoch('subsec') + 1.500 AS INTEGER) + (unixepoch('subsec') + 1.500 > CAST(unixepoch('subsec') + 1.500 AS INTEGER))), retries = retries + 1, term = 0, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle Died
+UPDATE async_job_tab NOT INDEXED
+SET lost = lost + 1, term = 9, job_status = 2, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 8
+  AND term <> 0
+  AND term < 9
+  AND attempts = 3
+  AND lost >= 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Settle NotStarted
+UPDATE async_job_tab NOT INDEXED
+SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND changes = 1;
 
 -- Standings
 SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
@@ -509,12 +518,3 @@ FROM (SELECT id
 SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > unixepoch() - 3600 AS lately
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%';
-
--- UnmarkJobs
-UPDATE async_job_tab NOT INDEXED
-SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = unixepoch()
-WHERE id BETWEEN 1 AND 2
-  AND term = 9
-  AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
-  AND changes = 1;
