@@ -37,6 +37,11 @@ const (
 	JobStatusCancelled
 )
 
+// Pending reports whether the job is neither done, failed nor cancelled: it waits, or runs.
+func (s JobStatus) Pending() bool {
+	return s == JobStatusInit || s == JobStatusContinue || s == JobStatusRetry
+}
+
 func (s JobStatus) String() string {
 	names := [...]string{"init", "success", "failed", "continue", "retry", "cancelled"}
 	if s < 0 || int(s) >= len(names) {

@@ -42,13 +42,7 @@ type JobInfo struct {
 }
 
 // Pending reports whether the job is neither done, failed nor cancelled.
-func (i *JobInfo) Pending() bool {
-	switch i.Status {
-	case JobStatusInit, JobStatusContinue, JobStatusRetry:
-		return true
-	}
-	return false
-}
+func (i *JobInfo) Pending() bool { return i.Status.Pending() }
 
 // ErrNoJob is the cause of an error if a job that was asked for is not there.
 var ErrNoJob = errors.New("no such job")

@@ -42,6 +42,4 @@ type Finished struct {
 }
 
 // RunsAgain reports whether another run of the job follows, after Wait.
-func (f Finished) RunsAgain() bool {
-	return f.Status == JobStatusContinue || f.Status == JobStatusRetry
-}
+func (f Finished) RunsAgain() bool { return f.Status.Pending() }

@@ -69,10 +69,4 @@ func (t *task) marked(row store.Standing) bool {
 	return row.Term == t.Term && row.Attempts == t.Attempts
 }
 
-func pending(row store.Standing) bool {
-	switch queue_job.JobStatus(row.Status) {
-	case queue_job.JobStatusInit, queue_job.JobStatusContinue, queue_job.JobStatusRetry:
-		return true
-	}
-	return false
-}
+func pending(row store.Standing) bool { return queue_job.JobStatus(row.Status).Pending() }

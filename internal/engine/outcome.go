@@ -20,9 +20,7 @@ type verdict struct {
 }
 
 // final reports whether the job is over.
-func (v verdict) final() bool {
-	return v.status != queue_job.JobStatusContinue && v.status != queue_job.JobStatusRetry
-}
+func (v verdict) final() bool { return !v.status.Pending() }
 
 // decide turns what a handler did, and how often the job had been retried before, into a verdict. A status that the
 // handler set wins over its error.

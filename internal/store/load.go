@@ -39,7 +39,14 @@ var Priorities = []int32{2, 1, 0, -1}
 
 // pending is the condition that a row is not final. No index can be used for it, which is on purpose: a batch is found by
 // its ids.
-const pending = "COALESCE(job_status, 0) IN (0, 3, 4)"
+const pending = "COALESCE(job_status, 0) IN (" + pendingStatuses + ")"
+
+// What column job_status says; queue_job.JobStatus has the words.
+const (
+	pendingStatuses = "0, 3, 4"
+	failed          = "2"
+	cancelled       = "5"
+)
 
 // rowColumns are the columns of a [Row]. SQLite keeps whatever was inserted, even text in a column of numbers, and such a
 // row must not make the whole result unreadable. A NULL is turned into its meaning by places, not by COALESCE: for the
@@ -231,7 +238,7 @@ func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
 	const lowest, most, together = -1, 2, 250 // together: rows of each part at most
 	tooLow, tooHigh := fmt.Sprintf("priority < %d", lowest), fmt.Sprintf("priority > %d", most)
 	var parts []string
-	for _, status := range []string{"job_status IN (0, 3, 4)", "job_status IS NULL"} {
+	for _, status := range []string{"job_status IN (" + pendingStatuses + ")", "job_status IS NULL"} {
 		for _, wild := range []string{tooLow, tooHigh} {
 			parts = append(parts, fmt.Sprintf("SELECT id FROM %s %s WHERE job_type IN (%s) AND %s AND %s AND id > 0 LIMIT %d",
 				s.jobs, s.byDue, numbers(types), status, wild, together))

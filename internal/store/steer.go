@@ -19,7 +19,7 @@ const (
 var conditions = map[State]string{
 	Pending:  pending,
 	InFlight: pending + " AND term <> 0",
-	GivenUp:  "job_status IN (2, 5)",
+	GivenUp:  "job_status IN (" + failed + ", " + cancelled + ")",
 }
 
 // waiting is the condition that a row is pending and nobody has it in flight.
@@ -50,7 +50,7 @@ func (s *Store) InState(ctx context.Context, ids []uint64, state State) ([]uint6
 // Cancel ends pending rows, in flight or not. If a run is under way, its outcome finds the row final and is dropped.
 // Cancel returns how many rows it ended. Fewer than asked: the others are final or not there.
 func (s *Store) Cancel(ctx context.Context, ids []uint64) (int, error) {
-	return s.change(ctx, "cancel jobs", ids, pending, func(*arguments) string { return "job_status = 5" })
+	return s.change(ctx, "cancel jobs", ids, pending, func(*arguments) string { return "job_status = " + cancelled })
 }
 
 // Reschedule sets the second of unix time at which rows fall due, or now if that is later. It needs rows that are pending

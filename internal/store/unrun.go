@@ -107,7 +107,7 @@ func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo 
 		order = " ORDER BY job_status, priority, start_time, id"
 	}
 	var parts []string
-	for _, status := range []string{"job_status IN (0, 3, 4)", "job_status IS NULL"} {
+	for _, status := range []string{"job_status IN (" + pendingStatuses + ")", "job_status IS NULL"} {
 		parts = append(parts, fmt.Sprintf("SELECT id FROM %s %s WHERE job_type = %d AND %s AND id > 0 AND id <= %d AND %s < %d%s LIMIT %d",
 			s.jobs, s.byDue, jobType, status, upTo, s.dueSecond(), before, order, limit))
 	}
