@@ -359,6 +359,7 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 	if len(marked) == 0 {
 		return
 	}
+	d.awaitNoted(ctx)
 	suspect.alone, started = true, true
 	d.workers.start(marked...)
 	d.awaitQuiet(ctx, suspect)
@@ -385,6 +386,15 @@ func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 		}
 		wait.Stop()
 	}
+}
+
+// awaitNoted waits until the log says that earlier runs were lost: the next one may take the process along. A log that cannot
+// be written holds nobody up for longer than a moment.
+func (d *dispatcher) awaitNoted(ctx context.Context) {
+	const moment = 200 * time.Millisecond
+	noted, cancel := context.WithTimeout(ctx, moment)
+	defer cancel()
+	d.await(noted, func() bool { return d.settler.unnoted() == 0 })
 }
 
 // permit is the process's one permit to run a suspect. The task that has it gives it back.

@@ -227,6 +227,7 @@ func (s *settler) loop(ctx context.Context) {
 		}
 		began = time.Now()
 		failed := s.write(ctx, outcomes)
+		s.writeLog(ctx, nil) // what was noted with that: a suspect that may run next could take it along
 		size.after(len(failed) == 0)
 		if s.putBack(failed); len(failed) == 0 {
 			wait = retryFirst

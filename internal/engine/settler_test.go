@@ -165,3 +165,48 @@ func TestALostRunIsLoggedThoughNothingElseHappens(t *testing.T) {
 		}
 	})
 }
+
+// slowLog is a table whose log takes its time.
+type slowLog struct {
+	slow
+	logged atomic.Int64
+}
+
+func (s *slowLog) LogAttempts(_ context.Context, attempts []store.Attempt) error {
+	time.Sleep(20 * time.Millisecond)
+	s.logged.Add(int64(len(attempts)))
+	return nil
+}
+
+// Else a suspect, which runs when all is quiet, could take the reason of another job with it.
+func TestTheLineIsNotQuietBeforeTheLogSaysWhyAJobHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, table := lineOf(100), &slowLog{}
+		l.jobs = table
+		ctx, stop := context.WithCancel(t.Context())
+		var loops sync.WaitGroup
+		loops.Go(func() { l.settler.loop(ctx) })
+		l.settler.failLost(&task{Row: store.Row{ID: 1, Term: 5, Lost: 2}}, lease)
+		for !l.quiet() {
+			time.Sleep(time.Millisecond)
+		}
+		if table.logged.Load() != 1 {
+			t.Error("the line is quiet, and the log does not say why the job has failed")
+		}
+		stop()
+		loops.Wait()
+	})
+}
+
+func TestASuspectStartsWhenTheLogSaysThatItsLastRunWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, ran := &slowLog{}, make(chan int64, 1)
+		l, stop := dispatching(t, &table.slow, func(uint64) { ran <- table.logged.Load() })
+		l.jobs = table
+		l.offer(lease, &store.Row{ID: 1, CreateTime: 1, Term: 5, Lost: 1})
+		if logged := <-ran; logged != 1 {
+			t.Errorf("%d rows are in the log when the suspect starts", logged)
+		}
+		stop()
+	})
+}
