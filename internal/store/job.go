@@ -116,7 +116,7 @@ type Died struct {
 
 func (o Died) statement(s *Store, ids []uint64) string {
 	return fmt.Sprintf(
-		"UPDATE %s %s SET lost = lost + 1, term = %d, job_status = " + failed + ", update_time = %s WHERE %s AND term = %d AND term <> 0 AND term < %d AND attempts = %d AND lost >= %d AND %s",
+		"UPDATE %s %s SET lost = lost + 1, term = %d, job_status = "+failed+", update_time = %s WHERE %s AND term = %d AND term <> 0 AND term < %d AND attempts = %d AND lost >= %d AND %s",
 		s.jobs, s.byPrimary, o.Term, s.now, s.idIn(ids), o.Read.Term, o.Term, o.Read.Attempts, o.LostBefore, pending)
 }
 

@@ -77,7 +77,7 @@ func laterPair(startTime, id string) []string {
 func sweepEach(s *Store, part int, k kind, types []int32, limit int, args *arguments) string {
 	statuses, status := "(0)", "job_status IS NULL"
 	if len(k.statuses) > 0 {
-		statuses, status = values(k.statuses), "job_status = status AND (job_status IN (" + pendingStatuses + ") OR job_status IS NULL)"
+		statuses, status = values(k.statuses), "job_status = status AND (job_status IN ("+pendingStatuses+") OR job_status IS NULL)"
 	}
 	return fmt.Sprintf("SELECT %d AS part, %s FROM (VALUES %s) AS types (type) CROSS JOIN (VALUES %s) AS statuses (status) CROSS JOIN (VALUES %s) AS levels (level) CROSS JOIN LATERAL "+
 		"(SELECT * FROM %s WHERE job_type = type AND %s AND priority = level AND %s ORDER BY job_status, start_time, id LIMIT %s) AS due LIMIT %s",
