@@ -36,7 +36,7 @@ func TestPlan_AlternatesSystemsAndLeavesOutWhoCannot(t *testing.T) {
 	for _, a := range planned(options{rounds: 2, only: "drain", on: "sqlite"}) {
 		rounds += a.System[:5] + " "
 	}
-	if rounds != "persi bare  River persi bare  River " {
+	if rounds != "persi bare  persi bare  " {
 		t.Errorf("in turn: %s", rounds)
 	}
 }
