@@ -255,7 +255,7 @@ type unlucky struct {
 }
 
 func (u unlucky) struck(query string) bool {
-	if *u.times == 0 || !strings.HasPrefix(query, "INSERT") {
+	if *u.times == 0 || !strings.HasPrefix(query, "INSERT") && !strings.HasPrefix(query, "UPDATE") {
 		return false
 	}
 	*u.times--
@@ -288,7 +288,7 @@ type poolMethods interface {
 	Stats() sql.DBStats
 }
 
-func TestAUniqueJobIsAddedInSpiteOfADeadlockUnlessTheTransactionIsTheCallers(t *testing.T) {
+func TestAJobIsAddedAndSteeredInSpiteOfADeadlockUnlessTheTransactionIsTheCallers(t *testing.T) {
 	t.Parallel()
 	deadlocks := map[string]error{
 		"mysql": &mysql.MySQLError{Number: 1213, SQLState: [5]byte([]byte("40001")), Message: "Deadlock found when trying to get lock"},
@@ -306,6 +306,15 @@ func TestAUniqueJobIsAddedInSpiteOfADeadlockUnlessTheTransactionIsTheCallers(t *
 		tx := begin(t, d.DB)
 		_, err = jobs.AddUnique(t.Context(), unlucky{tx, deadlock, &times}, theJob.With(queue_job.UniqueKey("another", queue_job.UniqueWhilePending)))
 		if !errors.Is(err, deadlock) {
+			t.Errorf("in a transaction that the server has undone: %v", err)
+		}
+
+		times = 3
+		if n, err := jobs.Cancel(t.Context(), unluckyPool{unlucky{d.DB, deadlock, &times}, d.DB}, queue_job.ID(added.Id)); n != 1 || err != nil || times != 0 {
+			t.Errorf("%d cancelled, %v; %d deadlocks are left", n, err, times)
+		}
+		times = 1
+		if _, err := jobs.SetPriority(t.Context(), unlucky{tx, deadlock, &times}, queue_job.ID(added.Id), queue_job.PriorityHigh); !errors.Is(err, deadlock) {
 			t.Errorf("in a transaction that the server has undone: %v", err)
 		}
 	})

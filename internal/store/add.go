@@ -108,13 +108,11 @@ func setOrNull(n int) string {
 // statement is known to be a transaction of its own, a deadlock undoes the statement alone, and AddUnlessThere repeats
 // it. In a transaction of the caller, the caller has to repeat everything.
 func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {
-	const tries = 10 // of the callers in a deadlock one gets through, and the next try of the others finds its row
-	for try := 1; ; try++ {
+	err = s.inSpiteOfDeadlocks(func() (err error) {
 		id, there, err = s.addUnlessThere(ctx, job, replaceFinal, created)
-		if err == nil || try == tries || !s.commitsEach() || !isDeadlock(err) {
-			return id, there, err
-		}
-	}
+		return err
+	})
+	return id, there, err
 }
 
 func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {

@@ -207,6 +207,17 @@ func (s *Store) commitsEach() bool {
 	return ok || s.commits
 }
 
+// inSpiteOfDeadlocks sends statements again that a deadlock has undone, if each is known to be a transaction of its own: of
+// those in a deadlock, one gets through, and the next try of the others finds what it has done.
+func (s *Store) inSpiteOfDeadlocks(send func() error) (err error) {
+	const tries = 10
+	for try := 1; ; try++ {
+		if err = send(); err == nil || try == tries || !s.commitsEach() || !isDeadlock(err) {
+			return err
+		}
+	}
+}
+
 // isDeadlock reports whether the server ended the statement because it and another transaction waited for each other or,
 // on a node of a Galera cluster, because a transaction of another node was first. This package does not know the error
 // types of the drivers.

@@ -78,11 +78,16 @@ func (s *Store) SetPriority(ctx context.Context, ids []uint64, priority int32) (
 	})
 }
 
-// change changes those of the rows that meet the condition, and returns how many it changed.
-func (s *Store) change(ctx context.Context, act string, ids []uint64, condition string, set func(*arguments) string) (int, error) {
+// change changes those of the rows that meet the condition, and returns how many it changed. On PostgreSQL, an UPDATE locks
+// its rows in the order of its plan. So it may end in a deadlock with a mark or a settle of the same rows, and is sent again.
+func (s *Store) change(ctx context.Context, act string, ids []uint64, condition string, set func(*arguments) string) (n int, err error) {
 	args := s.arguments()
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET %s, update_time = %s WHERE %s AND %s",
-		s.jobs, s.byPrimary, set(args), s.now, args.in(s, ids), condition), args.list...)
+	statement := fmt.Sprintf("UPDATE %s %s SET %s, update_time = %s WHERE %s AND %s",
+		s.jobs, s.byPrimary, set(args), s.now, args.in(s, ids), condition)
+	err = s.inSpiteOfDeadlocks(func() (err error) {
+		n, err = s.exec(ctx, statement, args.list...)
+		return err
+	})
 	return n, wrap(act, err)
 }
 
