@@ -4,7 +4,8 @@
 //
 // While tests run, it prints a line for each one that took longer than five seconds, and one every five seconds for those that
 // go on. Of a test that failed it prints all that the test said. In the end it says what ran on which database, what was left
-// out and why, and what failed. Its exit code is 1 if something did.
+// out and why, and what failed. Its exit code is 1 if something did. If several commands speak to it, a last line such as
+// {"Action":"exit","Code":1} says how they ended.
 package main
 
 import (

@@ -25,6 +25,7 @@ const noDatabase = "no database"
 type event struct {
 	Action, Package, Test, Output string
 	Elapsed                       float64 // in seconds
+	Code                          int     // of "exit", which is none of go test's: how the commands ended that were to run
 }
 
 // test is a test, a subtest, or a package if it has no name.
@@ -63,6 +64,7 @@ type summary struct {
 	passed       map[string]map[string]int // by package and database
 	leftOut      map[string]int            // by reason
 	failed       []test
+	code         int // of the commands; a test that failed is one reason for it
 }
 
 func newSummary(out io.Writer, now func() time.Time) *summary {
@@ -99,6 +101,8 @@ func (s *summary) take(line string) {
 		}
 	case "pass", "fail", "skip":
 		s.ended(t, e)
+	case "exit":
+		s.code = e.Code
 	}
 }
 
@@ -184,7 +188,15 @@ func (s *summary) end(rest string) int {
 		s.say("%s", rest)
 	}
 	took := round(s.now().Sub(s.began))
-	if len(s.failed) == 0 {
+	switch {
+	case len(s.failed) > 0:
+	case s.code != 0:
+		s.say("after %s, a command ended with exit status %d; what it said stands above", took, s.code)
+		return 1
+	case len(s.passed) == 0:
+		s.say("after %s, not one test has passed", took)
+		return 1
+	default:
 		s.say("all green after %s", took)
 		return 0
 	}

@@ -89,3 +89,15 @@ func TestSummary_NamesWhatTakesLong(t *testing.T) {
 		}
 	}
 }
+
+func TestSummary_IsNotGreenIfACommandFailedOrNothingRan(t *testing.T) {
+	passed := event{Action: "pass", Package: pkg, Test: "TestA"}
+	for want, events := range map[string][]event{
+		"a command ended with exit status 2": {passed, {Action: "exit", Code: 2}},
+		"not one test has passed":            {{Action: "exit"}},
+	} {
+		if said, code := story(t, events...); code != 1 || !strings.Contains(said, want) || strings.Contains(said, "green") {
+			t.Errorf("exit code %d, no %q in:\n%s", code, want, said)
+		}
+	}
+}
