@@ -384,6 +384,7 @@ func TestManyJobsAreAddedInFewStatementsAndTheirIdsAreInOrder(t *testing.T) {
 						t.Error(err)
 						return
 					}
+					time.Sleep(time.Millisecond) // SQLite's lock goes to who asks next, and not to who has waited longest
 				}
 			})
 		}
