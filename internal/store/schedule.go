@@ -65,6 +65,9 @@ func addScheduledAtOnce(ctx context.Context, s *Store, jobType int32, at int64, 
 	return n > 0, err
 }
 
+// ErrTooLate is the cause if [Store.AddScheduled] has added nothing because its second statement was held up. Try again.
+var ErrTooLate = errors.New("the statement came more than a second after the look before it")
+
 // addScheduledSoon is [Store.AddScheduled] in two statements, for MySQL and MariaDB: it looks first, and adds within a
 // second or not at all. These servers write a warning to their own log for each statement that looks into another table,
 // or that leaves out a row that exists already: it may have another result on a replica that is sent statements
@@ -89,7 +92,7 @@ func addScheduledSoon(ctx context.Context, s *Store, jobType int32, at int64, ke
 			return false, nil
 		}
 	case n == 0:
-		err = errors.New("the statement came more than a second after the look before it")
+		err = ErrTooLate
 	}
 	return n > 0, err
 }
