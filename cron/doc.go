@@ -1,4 +1,4 @@
-// Package cron makes a schedule of a text: five fields like those of a crontab, or a word. [Parse] returns it, for
+// Package cron reads schedules from text: five fields as in a crontab, or a word such as @daily. [Parse] returns a schedule for
 // [github.com/create-info/persistent-queue/queue_job.Config.Schedule].
 //
 //	30 4 * * *            at half past four, each day
@@ -11,8 +11,8 @@
 // or SUN-SAT; 0 and 7 are Sunday), each with *, lists (1,2), ranges (1-5) and steps (*/15, 10-40/5). If both day fields
 // are limited, a time counts if either fits, like in a crontab.
 //
-// The times are those of a time zone, which is UTC unless the text or [ParseIn] names another. They are the same on
-// every instance, however its host is set up. "@every" goes by no zone: "@every 24h" is at midnight UTC. Since its times
+// A schedule has a time zone: UTC, unless the text or [ParseIn] names another. Its times are the same on every instance,
+// whatever the host's own time zone is. "@every" goes by no zone: "@every 24h" is at midnight UTC. Since its times
 // are fixed, no restart puts them off.
 //
 // # Summer time

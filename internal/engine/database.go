@@ -237,8 +237,7 @@ func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) error {
 			d.release(patience, l)
 			continue
 		}
-		_, calls := l.workers.busy()
-		running += calls
+		running += l.workers.number()
 		unwritten += l.settler.waiting()
 	}
 	if running+unwritten == 0 {

@@ -70,11 +70,11 @@ func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
 // spare is the room that a turn has found, and what it has picked.
 type spare struct{ room, early, picked int }
 
-// pickBatch takes the rows to be marked now: those that are due, or else those that soon will be; with a batch handler, as
-// many calls as are full; in order, the first of their keys.
+// pickBatch takes the rows to mark now. These are rows that are due or, if there are none, rows that soon fall due. If the
+// type has a batch handler, they fill whole calls. If it is ordered by key, each is the first row of its key.
 func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	var idle int
-	if s.room, idle = d.room(); s.room > 0 { // else the rows at hand would wait behind those that have yet to fall due
+	if s.room, idle = d.room(); s.room > 0 { // without room, early rows would start before the rows that are due already
 		s.early = d.roomForEarly()
 	}
 	batch, held := d.queue.pick(d.clock.now(), min(s.room, d.size.rows), idle)
@@ -333,9 +333,9 @@ func (d *dispatcher) permitSuspect() *task {
 }
 
 // runAlone runs a suspect while nothing else of this job type runs, and everything that ran is written: so the death of
-// the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up
-// only for so long. What is marked and not started goes back to the table: it would start in that time, and be counted as
-// lost with a process that dies.
+// the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up for
+// aloneWaitsFor at most. Rows that are marked and not started go back to the table first. Otherwise they would start beside
+// the suspect, and count as lost if the process dies.
 func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 	started := false
 	defer func() {

@@ -20,8 +20,9 @@ func newFilling(cfg *queue_job.Config) filling {
 	return filling{size: max(1, cfg.BatchSize), wait: cfg.BatchWait}
 }
 
-// add takes rows in and returns those that are to be marked now: as many calls as are full, or, if not even one is, all rows
-// if the first has waited long enough and there is room for marks. What is left behind full calls came last.
+// add takes rows in and returns the rows to mark now. If the rows fill one call or more, it returns the full calls, and the
+// rows that came last stay. If they fill none, it returns all of them once the first has waited long enough and there is room
+// for marks.
 func (f *filling) add(now time.Time, picked []*task, room bool) (calls []*task) {
 	if f.wait == 0 {
 		return picked

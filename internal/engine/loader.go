@@ -45,7 +45,7 @@ type loader struct {
 
 func newLoader(l *line, lease *keeper.Lease) *loader { return &loader{line: l, lease: lease} }
 
-// loop reads until ctx ends.
+// loop loads until ctx ends.
 func (l *loader) loop(ctx context.Context) {
 	l.insist(ctx, func(ctx context.Context) error {
 		return l.jobs.TamePriorities(ctx, []int32{l.cfg.JobType})
@@ -192,7 +192,7 @@ func (l *loader) awaitRoom(ctx context.Context, until time.Time) {
 	}
 }
 
-// loadPage reads the next rows of each round. A round stops at a row for which there is no room, and goes on there.
+// loadPage loads the next rows of each round. A round stops at a row for which there is no room, and goes on there.
 func (l *loader) loadPage(ctx context.Context, open []*round, limit int) {
 	places := make([]store.Place, len(open))
 	for i, r := range open {

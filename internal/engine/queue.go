@@ -250,7 +250,7 @@ func (q *queue) passOn(key string) {
 	}
 }
 
-// parkPicked parks rows that were picked and are not the first of their keys. Firsts are the ids of those that are.
+// parkPicked parks rows that were picked although another row is the first of their key. Firsts has the first id of each key.
 func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

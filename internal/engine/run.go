@@ -33,8 +33,8 @@ func (l *line) work() {
 	}
 }
 
-// run runs the tasks of one call, one unless there is a batch handler, as far as they may still start. However the handler
-// ends, what came of it goes to the settler. The tasks are of one lease, and share one context.
+// run calls the handler with the tasks of one call that may still start. Without a batch handler, a call is one task. The
+// settler gets the outcomes, however the handler ends. The tasks belong to one lease and share one context.
 func (l *line) run(tasks []*task) {
 	ctx, cancel := context.WithCancelCause(l.contextOf(tasks))
 	tasks = l.begin(tasks, cancel)
@@ -161,7 +161,8 @@ func eachOf(err error, jobs int) []error {
 	return slices.Repeat([]error{err}, jobs)
 }
 
-// finish hands over what came of a run. The cause is that for which its context had ended before; nil: it had not.
+// finish hands the outcome of a run to the settler. Cause says why the run's context ended before the handler did. It is nil
+// if the context had not ended.
 func (l *line) finish(ctx context.Context, t *task, cause error) {
 	l.yield(t)
 	ended := time.Now()

@@ -17,8 +17,8 @@ import (
 const tellEvery = 10 * time.Second
 
 // trouble tells the log that statements fail on a database. All loops of the process that use it tell their errors here, and
-// try again: with hundreds of types, each would say the same. So the log hears of the first error, then of the latest one
-// every while with the number of the others, and in the end that the database answers again.
+// try again. With hundreds of types, each would say the same, so the log gets one line in tellEvery: the latest error, and how
+// many others there were. When no statement has failed for calmFor, it hears that the database answers again.
 type trouble struct {
 	log   logger.Logger
 	about context.Context

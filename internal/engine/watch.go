@@ -51,8 +51,7 @@ func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, 
 // busy reports whether anything is at work.
 func (d *database) busy() bool {
 	return slices.ContainsFunc(d.lines, func(l *line) bool {
-		busy, _ := l.workers.busy()
-		return busy
+		return l.workers.busy()
 	})
 }
 

@@ -332,9 +332,16 @@ func (w *workers) marked(of func(*task) bool) (tasks []*task) {
 	return tasks
 }
 
-// busy reports whether anything waits for a worker or is with one; calls is how many of the workers there are.
-func (w *workers) busy() (busy bool, calls int) {
+// busy reports whether a task waits for a worker or is with one.
+func (w *workers) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.atWork)+len(w.ready) > 0, w.running
+	return len(w.atWork)+len(w.ready) > 0
+}
+
+// number is how many workers there are.
+func (w *workers) number() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running
 }
