@@ -31,11 +31,13 @@ func mariadbCommands(i installation) (initData, serve []string, err error) {
 	if len(scripts) == 0 {
 		return nil, nil, errors.New("no mariadb-install-db, which belongs to the server")
 	}
+	// A server that starts removes all temporary tables from its folder for them. Others are at work in the usual one,
+	// among them those by which the script makes a data directory.
+	const ownTemporary = "--tmpdir={data}"
 	// A root without a password, who may come by TCP.
 	initData = append([]string{scripts[0], "--no-defaults", "--datadir={data}", "--auth-root-authentication-method=normal",
-		"--skip-test-db"}, mysqlAsRoot()...)
-	// As it starts it clears its folder for temporary files, where another one may be at work.
-	return initData, slices.Concat(mysqlServer(i), mysqlServing, []string{"--tmpdir={data}"}), nil
+		"--skip-test-db", ownTemporary}, mysqlAsRoot()...)
+	return initData, slices.Concat(mysqlServer(i), mysqlServing, []string{ownTemporary}), nil
 }
 
 // installMariaDB installs it into the machine, where every later run finds it. It takes the core packages, which hold

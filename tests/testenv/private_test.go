@@ -37,6 +37,21 @@ func TestRecipe_TheCommandReadsWhatTestenvItselfUses(t *testing.T) {
 	}
 }
 
+func TestMariaDB_RemovesTemporaryTablesOfNobodyElse(t *testing.T) {
+	if len(programs([]string{"mariadb-install-db", "mysql_install_db"}, nil)) == 0 {
+		t.Skip("MariaDB is not on this machine; make test installs it where there is apt-get")
+	}
+	r, err := newRecipe(mariaDB, installation{command: []string{"server"}}, "dir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{r.Init, r.Serve} {
+		if !slices.Contains(command, "--tmpdir={data}") {
+			t.Errorf("works in the machine's temporary folder: %q", command)
+		}
+	}
+}
+
 func TestRun_RefusesWhatIsNoCommand(t *testing.T) {
 	for _, arguments := range [][]string{nil, {"--"}, {"-private"}, {"-private", "--"}, {"-leave-out", "--", "true"}, {"-nonsense", "--", "true"}} {
 		if code := run(arguments); code != 2 {
