@@ -91,29 +91,29 @@ func TestALaneIsGoneThroughAgainASecondAfterItsEndWhateverTheOthersDo(t *testing
 	short, long := store.Lane{Status: 0}, store.Lane{Status: 3}
 	rounds := []round{roundFrom(store.Place{Lane: short}), roundFrom(store.Place{Lane: long})}
 
-	open, _ := unfinished(rounds, noon)
-	if len(open) != 2 {
-		t.Fatalf("%d rounds open at first", len(open))
+	todo, _ := unfinished(rounds, noon)
+	if len(todo) != 2 {
+		t.Fatalf("%d rounds to do at first", len(todo))
 	}
 	rounds[0].at.ID, rounds[0].ended = 70, noon
 	rounds[1].at.ID = 500
 
-	open, next := unfinished(rounds, noon.Add(sweepEvery-1))
-	if len(open) != 1 || open[0].at.ID != 500 || !next.Equal(noon.Add(sweepEvery)) {
-		t.Fatalf("%d open, next at %v", len(open), next)
+	todo, next := unfinished(rounds, noon.Add(sweepEvery-1))
+	if len(todo) != 1 || todo[0].at.ID != 500 || !next.Equal(noon.Add(sweepEvery)) {
+		t.Fatalf("%d to do, next at %v", len(todo), next)
 	}
-	open, _ = unfinished(rounds, noon.Add(sweepEvery))
-	if len(open) != 2 || open[0].at != rounds[0].head || open[1].at.ID != 500 {
-		t.Fatalf("%d open: %+v", len(open), rounds)
+	todo, _ = unfinished(rounds, noon.Add(sweepEvery))
+	if len(todo) != 2 || todo[0].at != rounds[0].head || todo[1].at.ID != 500 {
+		t.Fatalf("%d to do: %+v", len(todo), rounds)
 	}
 }
 
 func TestARoundOfSlowStatementsRestsLonger(t *testing.T) {
 	rounds := []round{{ended: noon, took: 600 * time.Millisecond}}
-	if open, _ := unfinished(rounds, noon.Add(3*time.Second-1)); len(open) != 0 {
+	if todo, _ := unfinished(rounds, noon.Add(3*time.Second-1)); len(todo) != 0 {
 		t.Fatal("began anew too early")
 	}
-	if open, _ := unfinished(rounds, noon.Add(3*time.Second)); len(open) != 1 || rounds[0].took != 0 {
+	if todo, _ := unfinished(rounds, noon.Add(3*time.Second)); len(todo) != 1 || rounds[0].took != 0 {
 		t.Fatal("did not begin anew")
 	}
 }

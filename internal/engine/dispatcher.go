@@ -192,7 +192,7 @@ func (d *dispatcher) giveBackSurplus(turn time.Time) {
 func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 	now := d.clock.now()
 	in := func(due int64) time.Duration { return time.Duration(due-now) * time.Millisecond }
-	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.workers.opensIn(), d.nextMarked())
+	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.workers.admitsIn(), d.nextMarked())
 	if d.queue.hasParked() {
 		wait = min(wait, lookAtParkedEvery)
 	}
@@ -378,7 +378,7 @@ func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 		if left <= 0 {
 			return
 		}
-		wait := time.NewTimer(min(left, d.workers.opensIn()))
+		wait := time.NewTimer(min(left, d.workers.admitsIn()))
 		select {
 		case <-d.wake: // workers signal it too
 		case <-wait.C:

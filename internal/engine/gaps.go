@@ -12,9 +12,9 @@ const (
 	gapKeptFor = 2 * time.Second // then the sweep has looked, which needs no gaps
 )
 
-// gaps are the runs of ids that the tail passed over: a transaction that is still open may fill them, or nobody ever
-// will. They are kept as runs, so a jump of the ids by 2^40 is one gap, and only for a while, since the sweep finds what
-// comes later.
+// gaps are the ranges of ids that the tail passed over: a transaction that has not committed yet may fill them, or nobody ever
+// will. A range counts once, so a jump of the ids by 2^40 is one gap. Gaps are kept for a while only, since the sweep finds rows
+// that are committed later.
 type gaps struct {
 	list []gap // ascending, apart from each other
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // gate says when marked jobs may start: as fast as the rate allows, and as many in a call as the handler takes. The workers
-// ask it right before they call the handler, so that what it counts are starts. A nil gate is always open.
+// ask it right before they call the handler, so it counts starts. A nil gate admits every task, one in a call.
 type gate struct {
 	limiter *rate.Limiter // nil: without limit
 	batch   int           // jobs of one call
@@ -35,8 +35,8 @@ func newGate(cfg *queue_job.Config, now time.Time) *gate {
 	return g
 }
 
-// open returns how many of the ready tasks a call may take now; if none, in what time to ask again.
-func (g *gate) open(now time.Time, ready []*task) (n int, again time.Duration) {
+// admits returns how many of the ready tasks a call may take now or, if none, how long to wait before asking again.
+func (g *gate) admits(now time.Time, ready []*task) (n int, again time.Duration) {
 	switch {
 	case len(ready) == 0:
 		return 0, time.Hour

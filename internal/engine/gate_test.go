@@ -28,18 +28,18 @@ func TestWithoutLimitsThereIsNoGate(t *testing.T) {
 	if g != nil {
 		t.Fatal("there is one")
 	}
-	if n, _ := g.open(noon, readyTasks(3, noon)); n != 1 || g.calls(noon, 3) != 3 || g.marks(noon, 0) != batchRowsMax || g.marksAgain(noon) < time.Minute {
-		t.Fatal("it is not open")
+	if n, _ := g.admits(noon, readyTasks(3, noon)); n != 1 || g.calls(noon, 3) != 3 || g.marks(noon, 0) != batchRowsMax || g.marksAgain(noon) < time.Minute {
+		t.Fatal("it does not admit one task")
 	}
 }
 
 func TestANewHolderBeginsWithoutTokens(t *testing.T) {
 	g := rated(10, 5)
-	if n, again := g.open(noon, readyTasks(3, noon)); n != 0 || again != 100*time.Millisecond {
-		t.Fatalf("open for %d, again in %v", n, again)
+	if n, again := g.admits(noon, readyTasks(3, noon)); n != 0 || again != 100*time.Millisecond {
+		t.Fatalf("it admits %d, again in %v", n, again)
 	}
-	if n, _ := g.open(noon.Add(100*time.Millisecond), readyTasks(3, noon)); n != 1 {
-		t.Fatalf("open for %d", n)
+	if n, _ := g.admits(noon.Add(100*time.Millisecond), readyTasks(3, noon)); n != 1 {
+		t.Fatalf("it admits %d", n)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestInNoSecondMorePassThanRateAndBurst(t *testing.T) {
 		if len(starts) > 900 && now.Before(noon.Add(6*time.Second)) {
 			continue // nobody comes for a while
 		}
-		for n, _ := g.open(now, readyTasks(9, now)); n > 0; n, _ = g.open(now, readyTasks(9, now)) {
+		for n, _ := g.admits(now, readyTasks(9, now)); n > 0; n, _ = g.admits(now, readyTasks(9, now)) {
 			g.enter(now, n)
 			starts = append(starts, now)
 		}
@@ -118,11 +118,11 @@ func TestABatchIsMarkedWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
 
 func TestACallTakesAsManyReadyTasksAsItMay(t *testing.T) {
 	g := &gate{batch: 5}
-	if n, _ := g.open(noon, readyTasks(7, noon)); n != 5 {
-		t.Fatalf("open for %d of 7", n)
+	if n, _ := g.admits(noon, readyTasks(7, noon)); n != 5 {
+		t.Fatalf("it admits %d of 7", n)
 	}
-	if n, _ := g.open(noon, readyTasks(2, noon)); n != 2 {
-		t.Fatalf("open for %d of 2", n)
+	if n, _ := g.admits(noon, readyTasks(2, noon)); n != 2 {
+		t.Fatalf("it admits %d of 2", n)
 	}
 	if n := g.calls(noon, 11); n != 3 {
 		t.Fatalf("11 are %d calls", n)
@@ -133,29 +133,29 @@ func TestASuspectIsABatchOfItsOwnAndWaitsForNoOther(t *testing.T) {
 	g := &gate{batch: 5}
 	ready := readyTasks(3, noon)
 	ready[0].alone = true
-	if n, _ := g.open(noon, ready); n != 1 {
-		t.Fatalf("open for %d", n)
+	if n, _ := g.admits(noon, ready); n != 1 {
+		t.Fatalf("it admits %d", n)
 	}
 	ready[0].alone, ready[2].alone = false, true
-	if n, _ := g.open(noon.Add(time.Second), ready); n != 2 {
-		t.Fatalf("open for %d", n)
+	if n, _ := g.admits(noon.Add(time.Second), ready); n != 2 {
+		t.Fatalf("it admits %d", n)
 	}
 }
 
 func TestABatchNeedsATokenForEachOfItsJobs(t *testing.T) {
 	cfg := queue_job.Config{RatePerSecond: 10, RateBurst: 10, BatchSize: 5}
 	g := newGate(&cfg, noon)
-	if n, again := g.open(noon, readyTasks(9, noon)); n != 0 || again != 500*time.Millisecond {
-		t.Fatalf("open for %d, again in %v", n, again)
+	if n, again := g.admits(noon, readyTasks(9, noon)); n != 0 || again != 500*time.Millisecond {
+		t.Fatalf("it admits %d, again in %v", n, again)
 	}
 	waits := newGate(&queue_job.Config{RatePerSecond: 10, RateBurst: 10, BatchSize: 5, BatchWait: time.Minute}, noon)
 	if n := waits.marks(noon.Add(500*time.Millisecond), 2); n < 3 {
 		t.Fatalf("%d marks beside two that wait: a batch would never be full", n)
 	}
 	now := noon.Add(500 * time.Millisecond)
-	n, _ := g.open(now, readyTasks(9, noon))
+	n, _ := g.admits(now, readyTasks(9, noon))
 	if g.enter(now, n); n != 5 || g.tokens(now) > 0.001 {
-		t.Fatalf("open for %d, tokens left %v", n, g.tokens(now))
+		t.Fatalf("it admits %d, tokens left %v", n, g.tokens(now))
 	}
 }
 

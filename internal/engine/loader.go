@@ -105,10 +105,10 @@ func (l *loader) loadPages(ctx context.Context) {
 	}
 	l.backlog.missed.Store(false)
 	for ctx.Err() == nil {
-		open, next := unfinished(l.rounds, time.Now())
+		todo, next := unfinished(l.rounds, time.Now())
 		switch {
-		case len(open) > 0:
-			if fit, limit := l.roomFor(open); len(fit) > 0 {
+		case len(todo) > 0:
+			if fit, limit := l.roomFor(todo); len(fit) > 0 {
 				l.loadPage(ctx, fit, limit)
 			} else {
 				l.awaitRoom(ctx, next)
@@ -145,7 +145,7 @@ func restAfter(took time.Duration) time.Duration {
 }
 
 // unfinished returns the rounds that have more to load, those included that begin anew, and when the next one does.
-func unfinished(rounds []round, now time.Time) (open []*round, next time.Time) {
+func unfinished(rounds []round, now time.Time) (todo []*round, next time.Time) {
 	next = now.Add(sweepEvery)
 	for i := range rounds {
 		r := &rounds[i]
@@ -153,12 +153,12 @@ func unfinished(rounds []round, now time.Time) (open []*round, next time.Time) {
 			*r = roundFrom(r.head)
 		}
 		if !r.done() {
-			open = append(open, r)
+			todo = append(todo, r)
 		} else if r.nextAt().Before(next) {
 			next = r.nextAt()
 		}
 	}
-	return open, next
+	return todo, next
 }
 
 func restart(rounds []round) []round {
@@ -170,8 +170,8 @@ func restart(rounds []round) []round {
 
 // roomFor returns those of the rounds for which there is room that is worth a statement, and how many rows of each to
 // load now.
-func (l *loader) roomFor(open []*round) (fit []*round, limit int) {
-	for _, r := range open {
+func (l *loader) roomFor(todo []*round) (fit []*round, limit int) {
+	for _, r := range todo {
 		room, most := l.queue.room(r.at.Priority, r.at.Start == store.AtATime)
 		if room > 0 && room >= min(most, l.cfg.LoadLimit)/roomFraction {
 			fit = append(fit, r)
@@ -193,9 +193,9 @@ func (l *loader) awaitRoom(ctx context.Context, until time.Time) {
 }
 
 // loadPage loads the next rows of each round. A round stops at a row for which there is no room, and goes on there.
-func (l *loader) loadPage(ctx context.Context, open []*round, limit int) {
-	places := make([]store.Place, len(open))
-	for i, r := range open {
+func (l *loader) loadPage(ctx context.Context, rounds []*round, limit int) {
+	places := make([]store.Place, len(rounds))
+	for i, r := range rounds {
 		places[i] = r.at
 	}
 	began := time.Now()
@@ -206,12 +206,12 @@ func (l *loader) loadPage(ctx context.Context, open []*round, limit int) {
 	})
 	defer end()
 	for i, page := range pages {
-		r, took := open[i], 0
+		r, took := rounds[i], 0
 		for took < len(page) && l.offer(l.lease, &page[took]) {
 			r.at.StartTime, r.at.ID = page[took].StartTime, page[took].ID
 			took++
 		}
-		r.took += time.Since(began) / time.Duration(len(open))
+		r.took += time.Since(began) / time.Duration(len(rounds))
 		if took == len(page) && len(page) < limit {
 			r.ended = time.Now()
 		}

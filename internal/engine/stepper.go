@@ -86,16 +86,16 @@ func (s *Stepper) first(ctx context.Context, rows []store.Row) (first []store.Ro
 
 // calls divides rows into calls, as full as they may be.
 func (s *Stepper) calls(rows []store.Row) (calls [][]store.Row) {
-	open := map[int32]int{} // the call that takes more of a type
+	filling := map[int32]int{} // the call of each type that is not full
 	for _, row := range rows {
 		cfg := &s.lines[row.JobType].cfg
-		i, ok := open[row.JobType]
+		i, ok := filling[row.JobType]
 		if !ok || len(calls[i]) >= cfg.BatchSize || cfg.MaxPerKey > 0 && row.Key != "" && ofKey(calls[i], row.Key) >= cfg.MaxPerKey {
 			i = len(calls)
 			calls = append(calls, nil)
 		}
 		if calls[i] = append(calls[i], row); cfg.HandleBatchFunc != nil {
-			open[row.JobType] = i
+			filling[row.JobType] = i
 		}
 	}
 	return calls

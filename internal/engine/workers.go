@@ -44,7 +44,7 @@ func (w *workers) start(marked ...*task) {
 	w.mu.Lock()
 	w.makeReady(marked)
 	now, more := time.Now(), 0
-	if n, _ := w.gate.open(now, w.ready); n > 0 {
+	if n, _ := w.gate.admits(now, w.ready); n > 0 {
 		more = max(0, min(w.gate.calls(now, len(w.ready))-w.coming, w.cfg.WorkerPoolCapacity-w.running))
 	}
 	w.running += more
@@ -89,7 +89,7 @@ func (w *workers) next(came bool) []*task {
 		w.coming--
 	}
 	now := time.Now()
-	n, _ := w.gate.open(now, w.ready)
+	n, _ := w.gate.admits(now, w.ready)
 	if n == 0 {
 		w.running--
 		signal(w.wake)
@@ -97,7 +97,7 @@ func (w *workers) next(came bool) []*task {
 	}
 	if w.gate != nil {
 		w.gate.enter(now, n)
-		signal(w.wake) // it opens at another time now
+		signal(w.wake) // it admits the next call at another time now
 	}
 	call := w.ready[:n:n]
 	w.ready = w.ready[n:]
@@ -257,9 +257,9 @@ func (w *workers) readyFor(now time.Time) time.Duration {
 	return max(1, now.Sub(w.ready[0].since))
 }
 
-// opensIn is in what time a ready task may start that waits for nothing but the gate, or marks may be made for it. An hour:
-// something else happens before.
-func (w *workers) opensIn() time.Duration {
+// admitsIn is how long until the gate admits a ready task for which a worker is idle or, if none is ready, until it has room for
+// marks. It is an hour if something else has to happen first.
+func (w *workers) admitsIn() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch now := time.Now(); {
@@ -268,7 +268,7 @@ func (w *workers) opensIn() time.Duration {
 	case len(w.ready) == 0:
 		return w.gate.marksAgain(now)
 	default:
-		n, again := w.gate.open(now, w.ready)
+		n, again := w.gate.admits(now, w.ready)
 		if n > 0 && w.coming > 0 { // a worker that comes says so
 			return time.Hour
 		}

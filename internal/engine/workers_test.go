@@ -56,7 +56,7 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 		if room, _ := l.workers.room(0); room != max(0, 10-len(l.workers.ready)) {
 			t.Fatalf("room for %d, and %d tasks wait for ten workers", room, len(l.workers.ready))
 		}
-		if again := l.workers.opensIn(); again < time.Hour {
+		if again := l.workers.admitsIn(); again < time.Hour {
 			t.Fatalf("the dispatcher looks again in %v, and the workers are coming", again)
 		}
 	}
