@@ -37,7 +37,7 @@ func TestSoManyAreMarkedEarlyAsTheWorkersStartInAsLongATime(t *testing.T) {
 		{time.Minute, 10, 7, 0, "more are ready than there should be"},
 	} {
 		l := lineOf(1)
-		l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.running, l.workers.ready = 10, c.runTakes, c.running, make([]*task, c.ready)
+		l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.alive, l.workers.ready = 10, c.runTakes, c.running, make([]*task, c.ready)
 		if got := newDispatcher(l, lease).roomForEarly(); got != c.want {
 			t.Errorf("%d, want %d: %s", got, c.want, c.what)
 		}
@@ -126,7 +126,7 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 		{"a rate would, and the workers do", second, time.Hour, 0, 10, 0, &gate{}, 0, second},
 	} {
 		l, now := lineOf(1), time.Now()
-		l.cfg.WorkerPoolCapacity, l.workers.running, l.workers.coming, l.workers.runTakes, l.workers.ranLast, l.workers.gate = 10, c.running, c.coming, c.runTakes, now.Add(-c.ranLast), c.gate
+		l.cfg.WorkerPoolCapacity, l.workers.alive, l.workers.coming, l.workers.runTakes, l.workers.ranLast, l.workers.gate = 10, c.running, c.coming, c.runTakes, now.Add(-c.ranLast), c.gate
 		for range 500 {
 			l.workers.ready = append(l.workers.ready, &task{run: &run{since: now.Add(-c.waited)}})
 		}

@@ -60,9 +60,9 @@ func (g *gaps) fill(id uint64) {
 // ask drops the gaps that have been asked for long enough and returns the rest.
 func (g *gaps) ask(now time.Time) []store.Gap {
 	g.list = slices.DeleteFunc(g.list, func(g gap) bool { return now.Sub(g.since) > gapKeptFor })
-	runs := make([]store.Gap, len(g.list))
+	ranges := make([]store.Gap, len(g.list))
 	for i, gap := range g.list {
-		runs[i] = gap.Gap
+		ranges[i] = gap.Gap
 	}
-	return runs
+	return ranges
 }

@@ -43,7 +43,7 @@ type line struct {
 	scheduler scheduler
 	starts    starts // whether they are allowed
 
-	serving atomic.Bool                  // serve runs
+	serving atomic.Bool                  // serve has not returned
 	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
 	lease   *keeper.Lease                // the last one taken; belongs to standBy
 

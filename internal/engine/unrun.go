@@ -61,7 +61,7 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 		return err
 	}
 	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
-		others, err = d.tables.Unrun.OtherTypes(ctx, d.runTypes(leases), unrunTypesMax)
+		others, err = d.tables.Unrun.OtherTypes(ctx, d.workedTypes(leases), unrunTypesMax)
 		return err
 	})
 	if err != nil {
@@ -106,8 +106,8 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 	return nil
 }
 
-// runTypes are the types that this instance or another one runs.
-func (d *database) runTypes(leases []store.TypeLease) (types []int32) {
+// workedTypes are the types that this instance works, or another one did lately.
+func (d *database) workedTypes(leases []store.TypeLease) (types []int32) {
 	for _, l := range d.lines {
 		types = append(types, l.cfg.JobType)
 	}

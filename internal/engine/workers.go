@@ -26,7 +26,7 @@ type workers struct {
 	early    dueHeap       // marked, and not due yet
 	ready    []*task       // marked, and waiting for a worker
 	atWork   []*task       // with a worker
-	running  int           // workers, never more than the capacity
+	alive    int           // workers, never more than the capacity
 	coming   int           // workers among them that have not asked for a task yet
 	runTakes time.Duration // of late
 	ranLast  time.Time     // when a run ended last
@@ -45,16 +45,16 @@ func (w *workers) start(marked ...*task) {
 	w.makeReady(marked)
 	now, more := time.Now(), 0
 	if n, _ := w.gate.admits(now, w.ready); n > 0 {
-		more = max(0, min(w.gate.calls(now, len(w.ready))-w.coming, w.cfg.WorkerPoolCapacity-w.running))
+		more = max(0, min(w.gate.calls(now, len(w.ready))-w.coming, w.cfg.WorkerPoolCapacity-w.alive))
 	}
-	w.running += more
+	w.alive += more
 	w.coming += more
 	w.mu.Unlock()
 	for range more {
 		if err := w.pool.Submit(w.work); err != nil { // only a pool that was released says no
 			w.mu.Lock()
 			w.coming--
-			w.running--
+			w.alive--
 			w.mu.Unlock()
 		}
 	}
@@ -64,7 +64,7 @@ func (w *workers) start(marked ...*task) {
 func (w *workers) runHere(marked []*task) {
 	w.mu.Lock()
 	w.makeReady(marked)
-	w.running++
+	w.alive++
 	w.coming++
 	w.mu.Unlock()
 	w.work()
@@ -91,7 +91,7 @@ func (w *workers) next(came bool) []*task {
 	now := time.Now()
 	n, _ := w.gate.admits(now, w.ready)
 	if n == 0 {
-		w.running--
+		w.alive--
 		signal(w.wake)
 		return nil
 	}
@@ -111,7 +111,7 @@ func (w *workers) next(came bool) []*task {
 // vanished notes that a worker has gone without asking for more: its handler took the goroutine down.
 func (w *workers) vanished() {
 	w.mu.Lock()
-	w.running--
+	w.alive--
 	w.mu.Unlock()
 	signal(w.wake)
 }
@@ -142,7 +142,7 @@ func (w *workers) leave(t *task) {
 }
 
 // idle is how many more calls the workers would begin at once if none were ready. The caller holds the lock.
-func (w *workers) idle() int { return w.cfg.WorkerPoolCapacity - w.running + w.coming }
+func (w *workers) idle() int { return w.cfg.WorkerPoolCapacity - w.alive + w.coming }
 
 // startedAtOnce is how many rows the workers would start at once if none were ready. The caller holds the lock.
 func (w *workers) startedAtOnce() int { return max(1, w.cfg.BatchSize) * w.idle() }
@@ -251,7 +251,7 @@ func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
 // readyFor is for how long the first ready task has waited while all workers are at work; 0: that is not so. The caller
 // holds the lock.
 func (w *workers) readyFor(now time.Time) time.Duration {
-	if len(w.ready) == 0 || w.running-w.coming < w.cfg.WorkerPoolCapacity {
+	if len(w.ready) == 0 || w.alive-w.coming < w.cfg.WorkerPoolCapacity {
 		return 0
 	}
 	return max(1, now.Sub(w.ready[0].since))
@@ -263,7 +263,7 @@ func (w *workers) admitsIn() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch now := time.Now(); {
-	case w.running >= w.cfg.WorkerPoolCapacity:
+	case w.alive >= w.cfg.WorkerPoolCapacity:
 		return time.Hour
 	case len(w.ready) == 0:
 		return w.gate.marksAgain(now)
@@ -315,7 +315,7 @@ func (w *workers) newGate() {
 func (w *workers) quiet() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.running == 0 && len(w.ready) == 0 && len(w.early) == 0
+	return w.alive == 0 && len(w.ready) == 0 && len(w.early) == 0
 }
 
 // marked returns the tasks that wait for a worker or are with one, of which it is true.
@@ -343,5 +343,5 @@ func (w *workers) busy() bool {
 func (w *workers) number() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.running
+	return w.alive
 }

@@ -61,8 +61,8 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 		}
 	}
 	workers.come()
-	if ran != 30 || l.workers.running != 0 || l.workers.coming != 0 {
-		t.Fatalf("%d of 30 jobs ran; %d workers are left, %d coming", ran, l.workers.running, l.workers.coming)
+	if ran != 30 || l.workers.alive != 0 || l.workers.coming != 0 {
+		t.Fatalf("%d of 30 jobs ran; %d workers are left, %d coming", ran, l.workers.alive, l.workers.coming)
 	}
 	if l.workers.start(marked(31, 31)...); len(workers.submitted) != 1 {
 		t.Fatalf("%d workers are coming to one task", len(workers.submitted))
