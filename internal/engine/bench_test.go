@@ -45,7 +45,7 @@ func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) {
 		if failed := l.settler.write(b.Context(), l.settler.take(batchRowsMax)); len(failed) > 0 || l.queue.inMemory() > 0 {
 			b.Fatal("not every job was settled")
 		}
-		l.settler.putBack(nil)
+		l.settler.sendAgain(nil)
 	}
 }
 

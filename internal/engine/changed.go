@@ -1,8 +1,8 @@
 package engine
 
-// replace puts a row in the place of an earlier reading of it, which waits here with another time, priority or parameters.
-// The earlier one could not be marked any more; but it might be long until that is tried, and the row may be urgent by now.
-// One that is not found is being marked or runs: then the mark, or the next reading after the run, settles it.
+// replace swaps an earlier reading of a row, which waits here with another time, priority or parameters, for a newer one. The
+// mark of the earlier one would fail, but perhaps only after a long wait, and the row may be urgent by now. A row that does not
+// wait here is being marked or runs: its mark fails, or it is read again after its run.
 func (q *queue) replace(t *task) {
 	for i := range q.levels {
 		if old := q.levels[i].takeOut(t.ID); old != nil {

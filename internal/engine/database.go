@@ -22,19 +22,19 @@ const (
 // database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
 // has a line for each type.
 type database struct {
-	tables   Tables
-	log      logger.Logger
-	about    context.Context
-	instance string
-	alone    permit
-	clock    clock
-	reads    reads
-	tail     tail
-	asked    chan struct{} // a type was taken: is it paused
-	worked   chan struct{} // and there may be something at work
-	keeper   *keeper.Keeper
-	pools    pools
-	lines    []*line
+	tables      Tables
+	log         logger.Logger
+	about       context.Context
+	instance    string
+	permit      permit
+	clock       clock
+	reads       reads
+	tail        tail
+	wakePauses  chan struct{} // the watch of pauses: a type was taken
+	wakeCancels chan struct{} // the watch of cancellations: so there may be something at work
+	keeper      *keeper.Keeper
+	pools       pools
+	lines       []*line
 
 	trouble *trouble
 	losses  losses
@@ -76,18 +76,18 @@ func (h heldLines) of(jobType int32) *held {
 	return &h[i]
 }
 
-func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, alone permit) (_ *database, err error) {
+func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit permit) (_ *database, err error) {
 	tables, err := open(ctx, configs[0])
 	if err != nil {
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, alone: alone, instance: keeper.Holder(service), asked: make(chan struct{}, 1), worked: make(chan struct{}, 1), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, permit: permit, instance: keeper.Holder(service), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), about: log.GetNewContext(service)}
 	d.trouble, d.losses = newTrouble(log, d.about), losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
 	}
-	d.tail.signal = make(chan struct{}, 1)
+	d.tail.wake = make(chan struct{}, 1)
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
 	defer func() {
 		if err != nil {
@@ -123,8 +123,8 @@ func (d *database) start() {
 	for _, l := range d.lines {
 		d.keepings.Go(func() { l.settler.loop(keeping) })
 	}
-	d.keepings.Go(func() { d.watch(keeping, "look for pauses", d.asked, d.heedPauses) })
-	d.keepings.Go(func() { d.watch(keeping, "look for cancellations", d.worked, d.heedCancellations) })
+	d.keepings.Go(func() { d.watch(keeping, "look for pauses", d.wakePauses, d.heedPauses) })
+	d.keepings.Go(func() { d.watch(keeping, "look for cancellations", d.wakeCancels, d.heedCancellations) })
 	working, drain := context.WithCancel(context.Background())
 	d.drain = drain
 	d.loops.Go(func() { d.standBy(working) })

@@ -44,7 +44,7 @@ func (d *dispatcher) loop(ctx context.Context) {
 	for ctx.Err() == nil && d.lease.Trusted() {
 		turn := time.Now()
 		if !d.starts.allowedAt(turn) {
-			d.holdStill(ctx)
+			d.awaitAllowed(ctx)
 			continue
 		}
 		d.tidy(ctx, turn)
@@ -77,8 +77,8 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	if s.room, idle = d.room(); s.room > 0 { // without room, early rows would start before the rows that are due already
 		s.early = d.roomForEarly()
 	}
-	batch, held := d.queue.pick(d.clock.now(), min(s.room, d.size.rows), idle)
-	if held {
+	batch, blocked := d.queue.pick(d.clock.now(), min(s.room, d.size.rows), idle)
+	if blocked {
 		s.room = 0 // for the time being; a worker that ends says so
 	}
 	if len(batch) == 0 {
@@ -125,7 +125,7 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 		marked = append(marked, some...)
 		any, ok = any || len(some) > 0, ok && fine
 		if d.cfg.BatchSize <= 1 || i == len(groups)-1 {
-			d.workers.start(d.workers.holdEarly(marked, d.clock.now())...)
+			d.workers.start(d.workers.addEarly(marked, d.clock.now())...)
 			marked = nil
 		}
 	}
@@ -159,9 +159,9 @@ func alike(batch []*task) (groups [][]*task) {
 	return groups
 }
 
-// holdStill waits while the type is paused, or while that is not known. What is marked and not started waits in the table
-// like the rest.
-func (d *dispatcher) holdStill(ctx context.Context) {
+// awaitAllowed waits while no job may start: the type is paused, or nobody knows whether it is. Marks of tasks that have not
+// started are taken back.
+func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	d.queue.back(d.filling.take()...)
 	d.settler.undo(d.lease, d.workers.takeUnstarted()...)
 	var again <-chan time.Time
@@ -204,7 +204,7 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 	}
 	var wanted permit // nil: none is
 	if due, ok := d.queue.nextSuspect(); ok && due <= now {
-		wanted = d.alone
+		wanted = d.permit
 	} else if ok {
 		wait = min(wait, in(due))
 	}
@@ -319,12 +319,12 @@ func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int32) {
 
 // permitSuspect returns a suspect that may run now, with the process's one permit to run a suspect.
 func (d *dispatcher) permitSuspect() *task {
-	if due, ok := d.queue.nextSuspect(); !ok || due > d.clock.now() || !d.alone.take() {
+	if due, ok := d.queue.nextSuspect(); !ok || due > d.clock.now() || !d.permit.take() {
 		return nil
 	}
 	suspect := d.queue.pickSuspect(d.clock.now())
 	if suspect == nil {
-		d.alone.giveBack()
+		d.permit.giveBack()
 	} else {
 		suspect.permit = true
 	}
@@ -417,7 +417,7 @@ func (p permit) giveBack() { <-p }
 func (l *line) yield(t *task) {
 	if t.permit {
 		t.permit = false
-		l.alone.giveBack()
+		l.permit.giveBack()
 	}
 }
 

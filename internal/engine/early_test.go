@@ -85,7 +85,7 @@ func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
 		soon, later, due := &task{dueMillis: 5_000_050}, &task{dueMillis: 5_100_000}, &task{dueMillis: 5_000_000}
-		if got := l.workers.holdEarly([]*task{later, due, soon}, l.clock.now()); len(got) != 1 || got[0] != due {
+		if got := l.workers.addEarly([]*task{later, due, soon}, l.clock.now()); len(got) != 1 || got[0] != due {
 			t.Fatalf("%d start at once", len(got))
 		}
 		if l.quiet() {
@@ -140,7 +140,7 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
-		l.workers.holdEarly([]*task{{dueMillis: 5_000_050}}, l.clock.now())
+		l.workers.addEarly([]*task{{dueMillis: 5_000_050}}, l.clock.now())
 		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.waiting() != 0 {
 			t.Fatal("it went back before")
 		}
@@ -184,7 +184,7 @@ func (goroutines) ReleaseContext(context.Context) error { return nil }
 func dispatching(t *testing.T, table *slow, handler func(id uint64), configure ...func(*queue_job.Config)) (l *line, stop func()) {
 	l = lineAt(5_000_000)
 	l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
-	l.roomCame, l.alone, l.about = make(chan struct{}, 1), newPermit(), t.Context()
+	l.roomCame, l.permit, l.about = make(chan struct{}, 1), newPermit(), t.Context()
 	l.heedPause(false, time.Now().Add(365*24*time.Hour))
 	l.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
 	for _, set := range configure {

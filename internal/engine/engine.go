@@ -26,9 +26,9 @@ type Engine struct {
 // Start opens the databases and starts the loops. The configurations are complete and valid.
 func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger) (*Engine, error) {
 	e := &Engine{}
-	alone := newPermit()
+	permit := newPermit()
 	for _, group := range ByDatabase(configs) {
-		d, err := openDatabase(ctx, open, group, log, alone)
+		d, err := openDatabase(ctx, open, group, log, permit)
 		if err != nil {
 			for _, opened := range e.databases {
 				opened.pools.release(true)
@@ -57,21 +57,21 @@ func (e *Engine) Stop(ctx context.Context) error {
 
 // ByDatabase groups configurations by their database handle and the prefix of the tables in it.
 func ByDatabase(configs []queue_job.Config) (groups [][]queue_job.Config) {
-	type place struct {
+	type address struct {
 		db     queue_job.DB
 		prefix string
 	}
-	index := map[place]int{}
+	index := map[address]int{}
 	for _, cfg := range configs {
 		i, ok := -1, false
 		if reflect.ValueOf(cfg.Db).Comparable() {
-			i, ok = index[place{cfg.Db, cfg.TablePrefix}]
+			i, ok = index[address{cfg.Db, cfg.TablePrefix}]
 		}
 		if !ok {
 			i = len(groups)
 			groups = append(groups, nil)
 			if reflect.ValueOf(cfg.Db).Comparable() {
-				index[place{cfg.Db, cfg.TablePrefix}] = i
+				index[address{cfg.Db, cfg.TablePrefix}] = i
 			}
 		}
 		groups[i] = append(groups[i], cfg)

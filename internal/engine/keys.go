@@ -23,7 +23,7 @@ type keys struct {
 	parked map[string][]*task // in the order in which they get their slots
 	rows   int
 
-	idleNext string            // where held goes on
+	idleNext string            // where parkedIdle goes on
 	from     map[string]uint64 // in order: no pending row of the key has a smaller id
 }
 
@@ -61,9 +61,9 @@ func (k *keys) take(t *task) bool {
 
 // wouldTake reports whether take would succeed. The row has no slot yet.
 func (k *keys) wouldTake(t *task) bool {
-	free := k.take(t)
+	ok := k.take(t)
 	k.leave(t)
-	return free
+	return ok
 }
 
 func (k *keys) takeSlot(key string, t *task) {
@@ -84,7 +84,7 @@ func (k *keys) leave(t *task) (left bool) {
 	return true
 }
 
-// park keeps a row until its key is free. If there is no room, it returns the row that goes back to the table: the last
+// park keeps a row until its key has a slot. If there is no room, it returns the row that goes back to the table: the last
 // one of the key, for those before it are needed sooner, or that of a key which has more, or waits for what is not here.
 func (k *keys) park(t *task) (back *task) {
 	key := keyOf(t)
@@ -98,7 +98,7 @@ func (k *keys) park(t *task) (back *task) {
 	return k.removeLast(key)
 }
 
-// largest is the key that has most rows parked, of a few and this one; keys that nothing here can free count more.
+// largest is the key that has most rows parked, of a few and this one; keys whose slots nothing here gives back count more.
 func (k *keys) largest(key string) string {
 	const few = 8
 	weight := func(key string) int {
@@ -166,19 +166,19 @@ func (k *keys) next(key string) *task {
 
 // parkedIdle returns at most n of the keys of which rows are parked and none is in flight, others each time: what holds them
 // back is not in memory, or waits for its time.
-func (k *keys) parkedIdle(n int) (held []string) {
+func (k *keys) parkedIdle(n int) (idle []string) {
 	for key := range k.parked {
 		if k.taken[key] == 0 {
-			held = append(held, key)
+			idle = append(idle, key)
 		}
 	}
-	slices.Sort(held)
-	if len(held) > n {
-		next, _ := slices.BinarySearch(held, k.idleNext)
-		held = slices.Concat(held[next:], held[:next])
-		k.idleNext = held[n]
+	slices.Sort(idle)
+	if len(idle) > n {
+		next, _ := slices.BinarySearch(idle, k.idleNext)
+		idle = slices.Concat(idle[next:], idle[:next])
+		k.idleNext = idle[n]
 	}
-	return held[:min(n, len(held))]
+	return idle[:min(n, len(idle))]
 }
 
 // remembered divides keys into those of which it is known from which id on to look for their pending rows, and others.

@@ -32,7 +32,7 @@ func TestARowWhoseKeyIsTakenLetsOthersPassAndFollowsWhenItIsFree(t *testing.T) {
 	}
 	q.forget(picked[0])
 	if _, due := q.nextDue(); !due {
-		t.Fatal("nothing is due, and a place is free")
+		t.Fatal("nothing is due, and a slot is left")
 	}
 	expectIDs(t, q.picked(0, 9), 3)
 	q.refused(0, picked[1:2], retryLongest)
@@ -58,8 +58,8 @@ func TestInOrderAKeysOthersWaitForTheOneThatRunsAgain(t *testing.T) {
 	expectIDs(t, picked, 1, 3)
 	q.backIfRoom(&task{Row: picked[0].Row, dueMillis: 50, hasSlot: true})
 	expectIDs(t, q.picked(0, 9))
-	if held := q.parkedKeys(9); len(held) != 1 || held[0] != "a" {
-		t.Fatalf("held back: %v", held)
+	if idle := q.parkedKeys(9); len(idle) != 1 || idle[0] != "a" {
+		t.Fatalf("idle: %v", idle)
 	}
 	expectIDs(t, q.picked(50, 9), 1)
 	expectIDs(t, q.picked(50, 9))
@@ -159,9 +159,9 @@ func TestWhatGoesBackToTheTableIsTheLastOfItsKey(t *testing.T) {
 
 func TestARowThatWaitsGivesWayToOneWhoseKeyIsAtWork(t *testing.T) {
 	q := keyedQueue(t, 16, 0, true)
-	for id := range uint64(8) { // each is held back by one that is not here
-		q.offer(keyed(id+101, fmt.Sprint("held ", id)))
-		q.parkPicked(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
+	for id := range uint64(8) { // each waits for one that is not here
+		q.offer(keyed(id+101, fmt.Sprint("parked ", id)))
+		q.parkPicked(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("parked ", id): 1})
 	}
 	q.offer(keyed(201, "busy"))
 	running := q.picked(0, 9)
@@ -174,16 +174,16 @@ func TestARowThatWaitsGivesWayToOneWhoseKeyIsAtWork(t *testing.T) {
 func TestKeysThatAreHeldBackAreLookedAtByTurns(t *testing.T) {
 	q := keyedQueue(t, 1000, 0, true)
 	for id := range uint64(10) {
-		q.offer(keyed(id+101, fmt.Sprint("held ", id)))
-		q.parkPicked(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("held ", id): 1})
+		q.offer(keyed(id+101, fmt.Sprint("parked ", id)))
+		q.parkPicked(0, q.picked(0, 9), map[string]uint64{fmt.Sprint("parked ", id): 1})
 	}
 	seen := map[string]int{}
 	for range 5 {
-		held := q.parkedKeys(4)
-		if len(held) != 4 {
-			t.Fatalf("%d keys", len(held))
+		idle := q.parkedKeys(4)
+		if len(idle) != 4 {
+			t.Fatalf("%d keys", len(idle))
 		}
-		for _, key := range held {
+		for _, key := range idle {
 			seen[key]++
 		}
 	}
@@ -230,10 +230,10 @@ func TestASuspectWaitsForItsKey(t *testing.T) {
 func TestClearForgetsWhatWaitsForItsKeyAndKeepsThePlacesOfWhatRuns(t *testing.T) {
 	q := keyedQueue(t, 100, 1, false, keyed(1, "a"), keyed(2, "a"), keyed(3, "b"), keyed(4, "b"))
 	running := q.picked(0, 9)
-	q.forget(running[1]) // 4 has the place of b, and waits to be picked
+	q.forget(running[1]) // 4 has the slot of b, and waits to be picked
 	q.clear()
 	if q.inMemory() != 1 || q.keys.rows != 0 || len(q.keys.taken) != 1 {
-		t.Fatalf("%d in memory, %d parked, places %v", q.inMemory(), q.keys.rows, q.keys.taken)
+		t.Fatalf("%d in memory, %d parked, slots %v", q.inMemory(), q.keys.rows, q.keys.taken)
 	}
 	q.offer(keyed(2, "a"))
 	expectIDs(t, q.picked(0, 9))
@@ -307,7 +307,7 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 			for key, rows := range q.keys.parked {
 				parked += len(rows)
 				if !ordered && q.keys.taken[key] < most {
-					t.Fatalf("seed %d: rows of %s wait, and %d of %d places are taken", seed, key, q.keys.taken[key], most)
+					t.Fatalf("seed %d: rows of %s wait, and %d of %d slots are taken", seed, key, q.keys.taken[key], most)
 				}
 			}
 			if fmt.Sprint(running) != fmt.Sprint(q.keys.taken) || parked != q.keys.rows || parked > q.keys.limit {
@@ -327,7 +327,7 @@ func TestAChangedRowKeepsThePlaceOfItsKey(t *testing.T) {
 	first := q.picked(0, 9)
 	expectIDs(t, first, 1)
 	expectIDs(t, q.picked(0, 9)) // the second is parked
-	q.forget(first...)           // and has the place now
+	q.forget(first...)           // and has the slot now
 	changed := keyed(2, "a")
 	changed.Changes = 1
 	q.offer(changed)

@@ -31,7 +31,7 @@ type line struct {
 	clock   *clock
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
-	alone   permit
+	permit  permit
 	trouble *trouble
 	losses  *losses
 	reads   *reads
@@ -49,9 +49,8 @@ type line struct {
 
 	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
 	roomCame chan struct{} // the loader: rows have left the queue
-	taken    chan struct{} // the tail: there is a type to follow
-	asked    chan struct{} // the watch of pauses: is the type paused
-	worked   chan struct{} // the watch of cancellations: there may be something at work
+	// Of the database: a type was taken.
+	wakeTail, wakePauses, wakeCancels chan struct{}
 }
 
 func newLine(cfg queue_job.Config, d *database) (*line, error) {
@@ -64,10 +63,10 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}
 	l := &line{
-		cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, alone: d.alone, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
+		cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
 		about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
-		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), taken: d.tail.signal, asked: d.asked, worked: d.worked,
+		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels,
 	}
 	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake}
 	l.backlog = backlog{wake: make(chan struct{}, 1), since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load()}
@@ -109,9 +108,9 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	l.starts.forget()
 	l.backlog.behind.Store(true)
 	l.held.Store(lease)
-	signal(l.taken)
-	signal(l.asked)
-	signal(l.worked)
+	signal(l.wakeTail)
+	signal(l.wakePauses)
+	signal(l.wakeCancels)
 	var loops sync.WaitGroup
 	loops.Go(func() { newDispatcher(l, lease).loop(ctx) })
 	loops.Go(func() { newLoader(l, lease).loop(ctx) })
@@ -204,7 +203,7 @@ func (l *line) await(ctx context.Context, so func() bool) bool {
 	return true
 }
 
-// signal wakes the reader of a channel of one place, now or when it next looks.
+// signal wakes the reader of a channel that holds one signal, now or when it next looks.
 func signal(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:

@@ -95,7 +95,7 @@ func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T)
 	if len(first) != 2 || l.settler.waiting() != 3 {
 		t.Fatalf("%d taken, %d waiting", len(first), l.settler.waiting())
 	}
-	l.settler.putBack(first[:1]) // the other one is written
+	l.settler.sendAgain(first[:1]) // the other one is written
 	if l.settler.waiting() != 2 {
 		t.Fatalf("%d waiting", l.settler.waiting())
 	}

@@ -11,8 +11,8 @@ import (
 // cancelled meanwhile, or been finished elsewhere.
 const lookAtParkedEvery = time.Second
 
-// onlyFirst returns the tasks that are the first of their keys in the table, if the type is ordered. The others are held
-// back.
+// onlyFirst returns the tasks that are the first of their keys in the table, if the type is ordered. The others
+// are parked.
 func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 	if !d.cfg.OrderedByKey {
 		return batch
@@ -28,9 +28,9 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 	}
 	firsts, err := d.firstOfKeys(slices.Sorted(maps.Keys(keys)))
 	if d.trouble.on(d.lease.Context(), "look for the first jobs of keys", err) {
-		keyed, free := divide(batch, func(t *task) bool { return t.Key != "" })
+		keyed, keyless := divide(batch, func(t *task) bool { return t.Key != "" })
 		d.refuse(keyed, retryLongest)
-		return free
+		return keyless
 	}
 	// One that has none is done, or is written in another way there: then its mark will say so.
 	first, later := divide(batch, func(t *task) bool {

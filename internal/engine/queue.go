@@ -185,10 +185,10 @@ func (q *queue) inMemory() int {
 }
 
 // pick takes at most n rows that are due and have a slot of their key. The others are parked, or go back to the table. Of
-// n, the workers start free at once. A row that was in flight when a process died is taken only if it is among these: it
-// fails after a few such losses, so it must not be lost again while it waits for a worker. If the next one is such a row,
-// and no worker is free for it, it is held.
-func (q *queue) pick(now int64, n, free int) (picked []*task, held bool) {
+// n, the workers start idle at once. A row that was in flight when a process died is taken only if it is among these: it
+// fails after a few such losses, so it must not be lost again while it waits for a worker. If the next row is one of them, and
+// no worker is idle, pick is blocked.
+func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(picked) < n {
@@ -198,11 +198,11 @@ func (q *queue) pick(now int64, n, free int) (picked []*task, held bool) {
 		}
 		t := v.pick(now)
 		if t.wasLost() {
-			if len(picked) >= free {
+			if len(picked) >= idle {
 				v.putIn(t)
 				return picked, true
 			}
-			n = min(n, free)
+			n = min(n, idle)
 		}
 		if q.keys.take(t) {
 			picked = append(picked, t)
@@ -370,7 +370,7 @@ func (q *queue) nextEarly() (due int64, ok bool) {
 	return due, ok
 }
 
-// nextSuspect is when the first suspect falls due whose key is free; false if there is none.
+// nextSuspect is when the first suspect falls due whose key has a slot; false if there is none.
 func (q *queue) nextSuspect() (due int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -42,8 +42,8 @@ type settler struct {
 type outcome struct {
 	*task
 	act
-	log    *store.Attempt // nil: nothing, or done
-	failed bool           // it was sent before
+	log        *store.Attempt // nil: nothing, or done
+	sentBefore bool           // and that failed
 }
 
 // act is the part of an outcome that one statement can write for many tasks.
@@ -229,7 +229,7 @@ func (s *settler) loop(ctx context.Context) {
 		failed := s.write(ctx, outcomes)
 		s.writeLog(ctx, nil) // what was noted with that: a suspect that may run next could take it along
 		size.after(len(failed) == 0)
-		if s.putBack(failed); len(failed) == 0 {
+		if s.sendAgain(failed); len(failed) == 0 {
 			wait = retryFirst
 			continue
 		}
@@ -295,10 +295,10 @@ func (s *settler) take(most int) []*outcome {
 	return batch
 }
 
-// putBack lets failed outcomes wait behind the others.
-func (s *settler) putBack(failed []*outcome) {
+// sendAgain lets the outcomes whose writing failed wait behind the others; the rest of the batch is written.
+func (s *settler) sendAgain(failed []*outcome) {
 	for _, o := range failed {
-		o.failed = true
+		o.sentBefore = true
 	}
 	s.mu.Lock()
 	s.pending = append(s.pending, failed...)
@@ -390,7 +390,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	statement, cancel := context.WithTimeout(ctx, statementMax)
 	written, err := l.jobs.Settle(statement, idsOf(tasks), act.outcome())
 	var rows []store.Standing
-	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].failed
+	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].sentBefore
 	if err == nil && written < len(group) && (unmarks || doubtful) {
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))
 	}
@@ -398,7 +398,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	if l.trouble.on(ctx, "write outcomes", err) {
 		return group
 	}
-	if written < len(group) && !group[0].failed && !unmarks {
+	if written < len(group) && !group[0].sentBefore && !unmarks {
 		l.log.Info(l.about, fmt.Sprintf("%d of %d outcomes dropped: a later run took the jobs over, or they were finished by other means", len(group)-written, len(group)))
 	}
 	if doubtful && len(rows) > 0 && act.wrote(rows[0]) {

@@ -164,7 +164,7 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 
 func (s *Stepper) settle(ctx context.Context, l *line) error {
 	failed := l.settler.write(ctx, l.settler.take(batchRowsMax))
-	l.settler.putBack(failed)
+	l.settler.sendAgain(failed)
 	l.settler.writeLog(ctx, nil) // what was to be noted once it was written
 	if len(failed) > 0 {
 		return errors.New("the outcome could not be written; the log says why")

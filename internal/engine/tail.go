@@ -20,11 +20,11 @@ const (
 // tail finds new rows of all held types by their ids, with one query by primary key. It is the fast path: milliseconds
 // apart while there is traffic. What it misses, the sweep finds.
 type tail struct {
-	above  atomic.Uint64 // the largest id seen
-	born   int64         // when its row was created; 0: not known
-	gaps   gaps
-	looks  looks
-	signal chan struct{} // a type was taken
+	above atomic.Uint64 // the largest id seen
+	born  int64         // when its row was created; 0: not known
+	gaps  gaps
+	looks looks
+	wake  chan struct{} // a type was taken
 }
 
 // follow polls for new rows until ctx ends.
@@ -37,7 +37,7 @@ func (d *database) follow(ctx context.Context) {
 		if len(lines) == 0 {
 			following = false
 			select {
-			case <-d.tail.signal:
+			case <-d.tail.wake:
 			case <-ctx.Done():
 			}
 			continue

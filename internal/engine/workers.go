@@ -144,25 +144,25 @@ func (w *workers) leave(t *task) {
 // idle is how many more calls the workers would begin at once if none were ready. The caller holds the lock.
 func (w *workers) idle() int { return w.cfg.WorkerPoolCapacity - w.alive + w.coming }
 
-// startedAtOnce is how many rows the workers would start at once if none were ready. The caller holds the lock.
-func (w *workers) startedAtOnce() int { return max(1, w.cfg.BatchSize) * w.idle() }
+// idleRows is how many rows these calls take. The caller holds the lock.
+func (w *workers) idleRows() int { return max(1, w.cfg.BatchSize) * w.idle() }
 
 // room is how many rows to mark now, and how many of them would start at once. What is marked ahead is filled up when half of
 // it is gone: each mark is a commit, and to mark one row for each that ends would keep the database busy with commits.
 func (w *workers) room(markTakes time.Duration) (rows, atOnce int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	perCall, free := max(1, w.cfg.BatchSize), w.startedAtOnce()
-	atOnce = max(0, free-len(w.ready))
+	perCall, idle := max(1, w.cfg.BatchSize), w.idleRows()
+	atOnce = max(0, idle-len(w.ready))
 	ahead := min(batchRowsMax, perCall*aheadOf(w.cfg.WorkerPoolCapacity, w.runTakes, markTakes))
-	if len(w.ready)-free > ahead/2 {
+	if len(w.ready)-idle > ahead/2 {
 		return 0, atOnce
 	}
 	now := time.Now()
-	if free <= 0 && now.Sub(w.ranLast) >= surplusAfter {
+	if idle <= 0 && now.Sub(w.ranLast) >= surplusAfter {
 		ahead = 0 // the workers are stuck, and nobody knows for how long
 	}
-	return max(0, min(batchRowsMax, w.gate.marks(now, len(w.ready)), free+ahead-len(w.ready))), atOnce
+	return max(0, min(batchRowsMax, w.gate.marks(now, len(w.ready)), idle+ahead-len(w.ready))), atOnce
 }
 
 // aheadOf says for how many calls to mark rows ahead of idle workers so that no worker waits for a mark: as many as the
@@ -198,8 +198,8 @@ func (w *workers) roomForEarly() int {
 	return max(0, min(batchRowsMax, w.idle()+most-len(w.ready)-len(w.early)))
 }
 
-// holdEarly keeps those of the marked tasks that are not due yet, and returns the others.
-func (w *workers) holdEarly(marked []*task, now int64) (due []*task) {
+// addEarly keeps the marked tasks that are not due yet, and returns the others.
+func (w *workers) addEarly(marked []*task, now int64) (due []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(marked, func(t *task) bool {
