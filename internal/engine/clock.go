@@ -8,11 +8,11 @@ import (
 // epoch anchors local moments to the monotonic clock, so that nothing here notices when somebody sets the wall clock.
 var epoch = time.Now()
 
-// resolution is by how much a reading can lie behind the database's clock: SQLite's has whole milliseconds.
+// resolution is how far a reading can lie behind the database's clock: SQLite's has whole milliseconds.
 const resolution = time.Millisecond
 
-// clock estimates the database's clock. The estimate is never ahead, so no job starts early, and behind by no more than
-// the time that the best reading's answer took to arrive.
+// clock estimates the database's clock. The estimate is never ahead, so no job starts early. It is behind by at most the time
+// that the best reading's answer took to arrive.
 type clock struct {
 	mu     sync.Mutex
 	offset time.Duration // the database's unix time at epoch, at least
@@ -44,8 +44,8 @@ func (c *clock) at(moment time.Time) int64 {
 	return (c.offset + moment.Sub(epoch)).Milliseconds()
 }
 
-// latest is the latest that the database's time may be, in unix milliseconds. What is put off from now on, and written down
-// by the database's own clock, is not early if it goes by that.
+// latest is the latest that the database's time may be, in unix milliseconds. If the database puts a job off by its own clock
+// from now on, a wait that counts from here does not end too early.
 func (c *clock) latest() int64 { return c.latestAt(time.Now()) }
 
 func (c *clock) latestAt(moment time.Time) int64 {

@@ -22,7 +22,7 @@ func (l *line) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 	row, errRead := l.standing(t)
 	status := queue_job.JobStatus(row.Status)
 	switch {
-	case errRead != nil: // what is written now is in vain if the transaction was committed
+	case errRead != nil: // if the transaction was committed, what is written now changes nothing
 		v = interrupted(errRead, errors.Join(errNotKnown, err))
 		v.doubt = t.ID
 		return v, false
@@ -43,8 +43,8 @@ func (l *line) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 	}
 }
 
-// standing reads how a task's row stands. It asks until it learns that. The end of the lease does not end it at once: what
-// was committed stays so, and is not to be reported as a run that failed.
+// standing reads a task's row until a read succeeds. It goes on for a while after the end of the lease: a run that was
+// committed must not be reported as failed.
 func (l *line) standing(t *task) (store.Standing, error) {
 	asking, cancel := context.WithCancel(context.WithoutCancel(t.lease.Context()))
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	standbyEvery = 500 * time.Millisecond // between looks whether a lease has become free
-	takeMax      = time.Second            // the taking of leases must not keep renewals waiting
+	standbyEvery = 500 * time.Millisecond // between looks for free leases
+	takeMax      = time.Second            // taking leases must not keep renewals waiting
 )
 
 // database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
@@ -56,7 +56,7 @@ type held struct {
 	lease *keeper.Lease
 }
 
-// heldLines are such lines in the order of their job types, so that statements about them are one text each time.
+// heldLines are held lines in the order of their job types, so a statement about the same lines has the same text each time.
 type heldLines []held
 
 func (h heldLines) types() []int32 {
@@ -174,7 +174,7 @@ func (d *database) heldLines() heldLines {
 	return lines
 }
 
-// holding lives while the leases of the lines do, of which one stands for all: they are renewed together.
+// holding returns the context of one of the leases, which stands for all: they are renewed together.
 func (d *database) holding(lines heldLines) context.Context {
 	if len(lines) == 0 {
 		return d.patience
@@ -192,8 +192,8 @@ func (d *database) newest(ctx context.Context) (id uint64, err error) {
 	return id, err
 }
 
-// stop lets what runs come to its end and gives the leases back, line by line. When ctx ends first, the handlers'
-// contexts are cancelled, and those that heed it still have their outcomes written.
+// stop waits for the jobs that run and gives the leases back, line by line. If ctx ends first, it cancels the handlers'
+// contexts; if a handler heeds that, its outcome is still written.
 func (d *database) stop(ctx context.Context) error {
 	calm := context.AfterFunc(ctx, func() { d.impatient(ErrStopped) })
 	defer calm()
@@ -226,8 +226,8 @@ func (d *database) stop(ctx context.Context) error {
 	return err
 }
 
-// awaitHeedful waits a little for the handlers that heed the end of their contexts. A lease whose handlers run on is not
-// given back: it expires, which gives them or the end of the process that much time.
+// awaitHeedful waits a little for the handlers that heed the end of their contexts. A lease whose handlers run on is not given
+// back. It expires, so they have until then to end.
 func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) error {
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()

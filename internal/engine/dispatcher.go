@@ -16,7 +16,7 @@ const (
 	unsettledMax  = 2 * batchRowsMax      // outcomes that wait to be written before new marks stop
 	aloneWaitsFor = 10 * time.Second      // for the neighbours to end, and again for the suspect itself
 	statementMax  = 10 * time.Second      // a statement that takes longer is given up and sent again
-	markMax       = 3 * time.Second       // the same for a mark: one that waits for a locked row keeps others waiting
+	markMax       = 3 * time.Second       // the same for a mark: while it waits for a locked row, all others wait
 	retryFirst    = 20 * time.Millisecond // wait before a failed statement is sent again …
 	retryLongest  = time.Second           // … doubling up to this
 	lockedLongest = 20 * time.Second      // the same for a row that business code may have locked
@@ -57,9 +57,9 @@ func (d *dispatcher) loop(ctx context.Context) {
 	}
 }
 
-// tidy does what is to be done about rows that are in memory already, before others are picked.
+// tidy serves the rows that are in memory already, before others are picked.
 func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
-	d.workers.start(d.workers.fallenDue(d.clock.now())...) // none, perhaps: a worker may have left before its time
+	d.workers.start(d.workers.fallenDue(d.clock.now())...) // even if none fell due: ready tasks may need a worker
 	d.giveBackSurplus(turn)
 	if suspect := d.permitSuspect(); suspect != nil {
 		d.runAlone(ctx, suspect)
@@ -79,7 +79,7 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	}
 	batch, blocked := d.queue.pick(d.clock.now(), min(s.room, d.size.rows), idle)
 	if blocked {
-		s.room = 0 // for the time being; a worker that ends says so
+		s.room = 0 // until a worker ends, which wakes us
 	}
 	if len(batch) == 0 {
 		batch = d.queue.pickEarly(d.clock.now()+markedEarly.Milliseconds(), min(s.early, d.size.rows))
@@ -102,8 +102,8 @@ func (d *dispatcher) room() (rows, atOnce int) {
 	return d.workers.room(d.markTakes)
 }
 
-// roomForEarly is how many rows to mark before their time. Where a key decides who may start, that is none: a row that waits
-// would take the turn of another.
+// roomForEarly is how many rows to mark before their time. If keys decide who may start, there is no room: an early row would
+// take the turn of another.
 func (d *dispatcher) roomForEarly() int {
 	if d.queue.keys.most > 0 || d.settler.waiting() > unsettledMax {
 		return 0
@@ -111,9 +111,9 @@ func (d *dispatcher) roomForEarly() int {
 	return d.workers.roomForEarly()
 }
 
-// markAndStart marks the tasks and hands them to the workers, those together that were read in one version: mostly all. Each
-// such group starts before the next one is marked, which a locked row may hold up; but the calls of a batch handler are
-// filled from all of them. If no statement succeeds, marks do not follow each other as fast as they can.
+// markAndStart marks the tasks and hands them to the workers. Tasks that were read in one version, mostly all, are marked
+// together. Each group starts before the next is marked, since a locked row may hold that mark up; but a batch handler's calls
+// are filled from all groups. If statements failed and nothing was marked, it waits before it returns.
 func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	sent, any, ok := time.Now(), false, true
 	var marked []*task
@@ -138,7 +138,7 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	d.wait = min(2*d.wait, retryLongest)
 }
 
-// nextMarked is in what time something is to be done about what is marked.
+// nextMarked is how long until something has to be done about marked tasks.
 func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.clock.now()) }
 
 // alike groups tasks by the version in which they were read; the group with the smallest id goes first.
@@ -165,7 +165,7 @@ func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	d.queue.back(d.filling.take()...)
 	d.settler.undo(d.lease, d.workers.takeUnstarted()...)
 	var again <-chan time.Time
-	if d.starts.wereAllowed() { // the last answer has become too old, and the next may come at this very moment
+	if d.starts.wereAllowed() { // the last answer is too old, and the next may come just now
 		timer := time.NewTimer(watchEvery)
 		defer timer.Stop()
 		again = timer.C
@@ -177,11 +177,11 @@ func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	}
 }
 
-// giveBackSurplus takes the marks off what does not start soon.
+// giveBackSurplus takes back the marks of tasks that will not start soon.
 func (d *dispatcher) giveBackSurplus(turn time.Time) {
 	for _, t := range d.workers.surplus(turn, d.clock.at(turn)) {
 		if t.permit {
-			d.settler.undo(d.lease, t) // another may have it
+			d.settler.undo(d.lease, t) // another suspect may have the permit
 		} else {
 			d.settler.handBack(d.lease, t)
 		}
@@ -221,8 +221,8 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 
 // mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
 // final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. If
-// ctx ends during a mark, its answer is still heard, and what it marked is taken back: a clean stop leaves no marks behind.
-// Ok is false if the statement failed.
+// ctx ends during a mark, mark waits for the answer and takes the marks back: a clean stop leaves none behind. Ok is false if
+// the statement failed, or ctx has ended.
 func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
 	statement, cancel := context.WithTimeout(lease.Context(), markMax)
 	sent := time.Now()
@@ -248,11 +248,11 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	return ours, err == nil
 }
 
-// markedFor finds out which tasks bear our term, after a statement that did not say so.
+// markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows.
 func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task, err error) (ours []*task) {
 	ours, rest, errBack := l.readBack(lease, batch)
 	switch {
-	case errBack != nil: // the lease is over, and nobody knows
+	case errBack != nil: // the lease is over, and the answer is not known
 		for _, t := range batch {
 			t.Attempts++ // if it is marked
 		}
@@ -269,7 +269,7 @@ func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task
 	return ours
 }
 
-// refuse takes tasks back whose mark failed.
+// refuse puts tasks whose mark failed back into the queue.
 func (l *line) refuse(tasks []*task, longest time.Duration) {
 	now := l.clock.now()
 	for _, t := range tasks {
@@ -278,7 +278,7 @@ func (l *line) refuse(tasks []*task, longest time.Duration) {
 	l.queue.back(tasks...)
 }
 
-// readBack divides the tasks into those that bear our term and the rest. It asks until it learns it or the lease ends.
+// readBack divides the tasks into those that bear our term and the rest. It asks until it has an answer or the lease ends.
 func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task, err error) {
 	marked := make(map[uint64]store.Marked, len(batch))
 	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
@@ -306,7 +306,7 @@ func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task,
 	return ours, rest, nil
 }
 
-// nowOurs notes on a task that it bears our term, and in the log that an earlier run of it was lost.
+// nowOurs notes on a task that it bears our term. If an earlier run of it was lost, the log hears of that.
 func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int32) {
 	if lost > t.Lost {
 		l.settler.noteLost(t, lease)
@@ -352,7 +352,7 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 		d.queue.forget(suspect)
 		return
 	}
-	if len(d.onlyFirst([]*task{suspect})) == 0 { // that took its time
+	if len(d.onlyFirst([]*task{suspect})) == 0 { // the wait may have been long
 		return
 	}
 	marked, _ := d.mark(ctx, d.lease, []*task{suspect})
@@ -365,8 +365,8 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 	d.awaitQuiet(ctx, suspect)
 }
 
-// awaitQuiet waits until the line is quiet, but not for ever. If it is for a suspect, the time counts from its start: the
-// rate may hold that up.
+// awaitQuiet waits until the line is quiet, for aloneWaitsFor at most. If it waits for a suspect, the time counts from the
+// suspect's start, which the rate may put off.
 func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 	until := time.Now().Add(aloneWaitsFor)
 	for !d.quiet() && d.starts.allowed() && ctx.Err() == nil {
@@ -421,8 +421,8 @@ func (l *line) yield(t *task) {
 	}
 }
 
-// batchSize is how many rows go into one statement. One that fails may do so because of a single row, which is locked by
-// business code or refused by a trigger: the next one is smaller, until the others pass that row by.
+// batchSize is how many rows go into one statement. A single row may make it fail, if business code has locked the row or a
+// trigger refuses it. So after a failure, statements are smaller, until the other rows get past that row.
 type batchSize struct{ rows int }
 
 func newBatchSize() batchSize { return batchSize{batchRowsMax} }
@@ -435,7 +435,7 @@ func (b *batchSize) after(ok bool) {
 	}
 }
 
-// smooth follows a quantity that wavers.
+// smooth updates a moving average.
 func smooth(mean *time.Duration, took time.Duration) {
 	const weight = 8
 	if *mean == 0 {

@@ -18,11 +18,11 @@
 //
 // # What is trusted, and when it is asked
 //
-// A mark is sent, and a handler started, only while the lease is trusted. Between the two answers and the act lies the
-// margin of package lease. Everything that is written later carries the term, and needs no trust: a settle by a holder
-// that no longer is one changes only rows that no later term has marked, and that is right, for the work was done. A
-// process that is frozen between the answer and the act, for longer than the lease, acts when it wakes, and nothing on
-// its side can prevent that: the start is one too many, its outcome is dropped.
+// A mark is sent, and a handler started, only while the lease is trusted. Between the two answers and the act lies the margin
+// of package lease. Everything that is written later carries the term, and needs no trust: a holder that has lost its lease
+// settles only rows that no later term has marked, and that is right, for the work was done. If a process is frozen between
+// the answer and the act for longer than the lease, it acts when it wakes, and nothing on its side can prevent that: the start
+// is one too many, and its outcome is dropped.
 //
 // # What every loop does with an error
 //

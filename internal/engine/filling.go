@@ -42,7 +42,7 @@ func (f *filling) add(now time.Time, picked []*task, room bool) (calls []*task) 
 	return calls
 }
 
-// goesIn is in what time the rows go on if no others come; an hour: there are none, or no room.
+// goesIn is how long until the rows go on if no others come. It is an hour if there are none, or no room.
 func (f *filling) goesIn(now time.Time, room bool) time.Duration {
 	if len(f.rows) == 0 || !room {
 		return time.Hour

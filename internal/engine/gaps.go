@@ -9,7 +9,7 @@ import (
 
 const (
 	gapsMax    = 64              // asked for in one statement
-	gapKeptFor = 2 * time.Second // then the sweep has looked, which needs no gaps
+	gapKeptFor = 2 * time.Second // by then the sweep has looked, which needs no gaps
 )
 
 // gaps are the ranges of ids that the tail passed over: a transaction that has not committed yet may fill them, or nobody ever

@@ -16,8 +16,8 @@ type gate struct {
 	batch   int           // jobs of one call
 }
 
-// ahead is for how long a time of the rate rows are marked ahead, and again when half of it is used up: so marks stay few,
-// and few rows wait that are marked.
+// ahead is how much time of the rate rows are marked ahead for. More are marked when half of them have started. So marks stay
+// few, and few marked rows wait.
 const ahead = 200 * time.Millisecond
 
 const rounding = 1e-6 // of a token
@@ -50,14 +50,14 @@ func (g *gate) admits(now time.Time, ready []*task) (n int, again time.Duration)
 	return n, 0
 }
 
-// enter takes the tokens for so many starts. Only who has a gate enters it.
+// enter takes the tokens for n starts. Nobody enters a nil gate.
 func (g *gate) enter(now time.Time, n int) {
 	if g.limiter != nil {
 		g.limiter.ReserveN(now, n)
 	}
 }
 
-// first is how many of the ready tasks are for one call: a suspect has one of its own.
+// first is how many of the ready tasks go into the next call. A suspect has a call of its own.
 func (g *gate) first(ready []*task) (n int) {
 	for n < min(g.batch, len(ready)) && (n == 0 || !ready[n].alone && !ready[0].alone) {
 		n++
@@ -65,7 +65,7 @@ func (g *gate) first(ready []*task) (n int) {
 	return n
 }
 
-// calls is how many calls so many ready tasks are, as far as the tokens go; at least one.
+// calls is how many calls the ready tasks make, as far as the tokens go; at least one.
 func (g *gate) calls(now time.Time, ready int) int {
 	if g == nil {
 		return ready
@@ -74,7 +74,7 @@ func (g *gate) calls(now time.Time, ready int) int {
 	return max(1, min(most, int(min(g.tokens(now), batchRowsMax))/g.batch))
 }
 
-// marks is how many rows to mark, if so many that are marked wait for tokens.
+// marks is how many rows to mark while ready tasks wait for tokens.
 func (g *gate) marks(now time.Time, ready int) int {
 	if g == nil || g.limiter == nil {
 		return batchRowsMax
@@ -86,7 +86,7 @@ func (g *gate) marks(now time.Time, ready int) int {
 	return max(0, int(min(batchRowsMax, most))-ready)
 }
 
-// marksAgain is in what time the tokens allow marks again, if none are ready; an hour: they do now.
+// marksAgain is how long until the tokens allow marks, if no task is ready. It is an hour if they do now.
 func (g *gate) marksAgain(now time.Time) time.Duration {
 	if g == nil || g.limiter == nil {
 		return time.Hour
@@ -98,7 +98,7 @@ func (g *gate) marksAgain(now time.Time) time.Duration {
 	return g.lasting(missing)
 }
 
-// soon is how many tokens come while rows wait that are marked ahead.
+// soon is how many tokens come in the time for which rows are marked ahead.
 func (g *gate) soon() float64 { return float64(g.limiter.Limit()) * ahead.Seconds() }
 
 func (g *gate) tokens(now time.Time) float64 {
@@ -108,7 +108,7 @@ func (g *gate) tokens(now time.Time) float64 {
 	return g.limiter.TokensAt(now)
 }
 
-// lasting is in what time so many tokens come.
+// lasting is how long that many tokens take to come.
 func (g *gate) lasting(tokens float64) time.Duration {
 	const least = 500 * time.Microsecond
 	if g.limiter == nil {

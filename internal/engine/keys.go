@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// keys lets no more jobs of one business key be in flight than it may, and keeps the rows whose key is taken apart, within
-// bounds: parked, they are in nobody's way. A slot of a key is taken when a row is picked, and given back when it is
-// settled, forgotten or put back; then the key's first row that is parked gets it.
+// keys limits how many jobs of one business key are in flight. If a row's key has no slot left, the row is parked apart,
+// within bounds, where it is in nobody's way. A slot of a key is taken when a row is picked, and given back when it is
+// settled, forgotten or put back; then the key's first parked row gets it.
 //
-// In order, a key has one slot, and its rows get it by their ids. Whether a row is the first of its key is for the table
-// to say, just before the mark: the one before may wait there for its time. A row that is not the first is parked until
-// the first is done, or is no more.
+// If the type is ordered, a key has one slot, and its rows get it by their ids. The table says whether a row is the first of
+// its key, just before the mark: an earlier row may wait there for its time. A row that is not the first is parked until the
+// first is done or gone.
 type keys struct {
 	most    int // slots of each key; 0: keys are not looked at
 	ordered bool
@@ -27,9 +27,9 @@ type keys struct {
 	from     map[string]uint64 // in order: no pending row of the key has a smaller id
 }
 
-const fromMax = 100_000 // keys of which that is remembered
+const fromMax = 100_000 // keys in from
 
-// newKeys leaves at least half of the queue to rows that are not parked, and several keys a part of the other half.
+// newKeys leaves at least half of the queue to rows that are not parked, and divides the other half among several keys.
 func newKeys(most int, ordered bool, limit int) keys {
 	if ordered {
 		most = 1
@@ -37,10 +37,10 @@ func newKeys(most int, ordered bool, limit int) keys {
 	return keys{most: most, ordered: ordered, limit: max(1, limit/2), perKey: max(1, limit/8), taken: map[string]int{}, parked: map[string][]*task{}, from: map[string]uint64{}}
 }
 
-// keyOf is the key by which a row is told from others. Databases do not agree on blanks at its end.
+// keyOf is the key as it is compared here. Databases do not agree on blanks at its end.
 func keyOf(t *task) string { return strings.TrimRight(t.Key, " ") }
 
-// take takes a slot for the row, if its key has one and none of its rows that are parked is to go first.
+// take takes a slot for the row if its key has one and no parked row of the key goes first.
 func (k *keys) take(t *task) bool {
 	if k.most == 0 || t.Key == "" || t.hasSlot {
 		return true
@@ -84,8 +84,8 @@ func (k *keys) leave(t *task) (left bool) {
 	return true
 }
 
-// park keeps a row until its key has a slot. If there is no room, it returns the row that goes back to the table: the last
-// one of the key, for those before it are needed sooner, or that of a key which has more, or waits for what is not here.
+// park keeps a row until its key has a slot. If there is no room, it returns the row that goes back to the table: the key's
+// last one, since the rows before it are needed sooner, or the last one of a larger key.
 func (k *keys) park(t *task) (back *task) {
 	key := keyOf(t)
 	k.insert(key, t)
@@ -98,7 +98,8 @@ func (k *keys) park(t *task) (back *task) {
 	return k.removeLast(key)
 }
 
-// largest is the key that has most rows parked, of a few and this one; keys whose slots nothing here gives back count more.
+// largest is the key with the most parked rows, of this one and a few others. A key counts as larger if none of its rows is in
+// flight: nothing here gives it a slot.
 func (k *keys) largest(key string) string {
 	const few = 8
 	weight := func(key string) int {
@@ -142,8 +143,8 @@ func (k *keys) keep(key string, rows []*task) {
 	}
 }
 
-// compare says which of two rows of a key gets its slot first: by their ids, and unless that is all that counts, the
-// most urgent.
+// compare says which of two rows of a key gets its slot first: the more urgent one, unless the type is ordered, and then the
+// one with the smaller id.
 func (k *keys) compare(a, b *task) int {
 	if !k.ordered && a.Priority != b.Priority {
 		return cmp.Compare(b.Priority, a.Priority)
@@ -151,7 +152,7 @@ func (k *keys) compare(a, b *task) int {
 	return cmp.Compare(a.ID, b.ID)
 }
 
-// next takes a slot for the first of the key's rows that are parked, and returns it; nil: there is none, or no slot.
+// next takes a slot for the key's first parked row and returns the row. It returns nil if there is no such row, or no slot.
 func (k *keys) next(key string) *task {
 	rows := k.parked[key]
 	if len(rows) == 0 || k.taken[key] >= k.most {
@@ -164,8 +165,8 @@ func (k *keys) next(key string) *task {
 	return t
 }
 
-// parkedIdle returns at most n of the keys of which rows are parked and none is in flight, others each time: what holds them
-// back is not in memory, or waits for its time.
+// parkedIdle returns at most n keys that have parked rows and none in flight, other keys each time. The row that they wait for
+// is not in memory, or waits for its time.
 func (k *keys) parkedIdle(n int) (idle []string) {
 	for key := range k.parked {
 		if k.taken[key] == 0 {
@@ -181,7 +182,7 @@ func (k *keys) parkedIdle(n int) (idle []string) {
 	return idle[:min(n, len(idle))]
 }
 
-// remembered divides keys into those of which it is known from which id on to look for their pending rows, and others.
+// remembered divides keys into known ones, whose pending rows have ids from a number on, and unknown ones.
 func (k *keys) remembered(keys []string) (known []string, from uint64, unknown []string) {
 	for _, key := range keys {
 		if id, ok := k.from[key]; ok && (len(known) == 0 || id < from) {
@@ -195,8 +196,8 @@ func (k *keys) remembered(keys []string) (known []string, from uint64, unknown [
 	return known, from, unknown
 }
 
-// remember notes a row that was the first of its key and has been marked: those before it are done. One that commits later
-// is too late to be waited for, until it is in memory.
+// remember notes that a marked row was the first of its key, so all rows before it are done. If a row before it is committed
+// later, nobody waits for that row until it is in memory.
 func (k *keys) remember(t *task) {
 	if !k.ordered || t.Key == "" {
 		return
@@ -207,7 +208,7 @@ func (k *keys) remember(t *task) {
 	k.from[keyOf(t)] = t.ID
 }
 
-// clear forgets the rows that are parked, and returns them. Slots stay taken by those in flight.
+// clear forgets the parked rows and returns them. Rows in flight keep their slots.
 func (k *keys) clear() (rows []*task) {
 	for _, parked := range k.parked {
 		rows = append(rows, parked...)

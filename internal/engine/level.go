@@ -12,7 +12,7 @@ const (
 	passes = 10
 )
 
-// level is what waits of one priority.
+// level holds the rows of one priority that wait.
 type level struct {
 	fresh    []*task
 	timed    dueHeap
@@ -35,7 +35,7 @@ func (v *level) hasDue(now int64) bool {
 	return len(v.fresh)+len(v.unparked) > 0 || len(v.timed) > 0 && v.timed[0].dueMillis <= now
 }
 
-// pick takes a row that is due, from each by turns.
+// pick takes a row that is due, from the three lists by turns. It must have one (hasDue).
 func (v *level) pick(now int64) *task {
 	v.passed = 0
 	for {
@@ -72,8 +72,8 @@ func (v *level) insert(t *task) {
 	v.fresh = slices.Insert(v.fresh, i, t)
 }
 
-// dueEarly reports whether a row may be marked that falls due until a moment. A row whose mark was refused waits for its
-// time, and so does one that was lost: it may be what its process died of.
+// dueEarly reports whether a row that falls due by a moment may be marked now. A row whose mark was refused waits for its
+// time, and so does a row that was lost: it may be why its process died.
 func (v *level) dueEarly(until int64) bool {
 	return len(v.timed) > 0 && v.timed[0].dueMillis <= until && v.timed[0].refused == 0 && !v.timed[0].wasLost()
 }
@@ -84,10 +84,10 @@ func shift(list *[]*task) (first *task) {
 	return first
 }
 
-// levelOf is where rows of a priority wait; what is beyond the levels goes to the nearest.
+// levelOf is the level in which rows of a priority wait, or the nearest one if the priority is out of range.
 func levelOf(priority int32) int { return min(max(0, int(2-priority)), levels-1) }
 
-// takeOut takes a row out from wherever it waits in the level; nil: it does not.
+// takeOut takes a row out of the level; nil if it does not wait there.
 func (v *level) takeOut(id uint64) *task {
 	is := func(t *task) bool { return t.ID == id }
 	for _, lane := range []*[]*task{&v.fresh, &v.unparked} {

@@ -77,7 +77,7 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 	return l, nil
 }
 
-// abandonedBefore is the unix second before which work that fell due is left alone; 0: none is.
+// abandonedBefore is the unix second before which due jobs are left alone; 0: no job is.
 func abandonedBefore(days int, now int64) int64 {
 	if days < 0 {
 		return 0
@@ -95,8 +95,8 @@ func (l *line) want() keeper.Want {
 	}
 }
 
-// serve works the job type while the lease holds and ctx lives. When it returns, what waited is forgotten and what was
-// marked but not started is on its way to be unmarked; what runs, runs on.
+// serve works the job type while the lease holds and ctx lives. When it returns, waiting rows are forgotten, and tasks that
+// were marked but not started are on their way to be unmarked. Jobs that run, run on.
 func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
@@ -128,8 +128,8 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	}
 }
 
-// offer takes a pending row that was read from the table into the queue. One that is too old is left alone, one that
-// was lost too often has failed. It reports false if there is no room; then a later load will bring the row.
+// offer takes a pending row into the queue. It leaves a row alone that is too old, and fails a row that was lost too often. It
+// reports false if there is no room; then a later load brings the row.
 func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 	if l.abandoned(row) {
 		return true
@@ -137,7 +137,7 @@ func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 	lost := lostIfMarked(row, lease.Term)
 	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: lost >= lostBeforeAlone}
 	if lost >= lostBeforeFailed && lost > row.Lost {
-		if l.queue.admit(t) {
+		if l.queue.register(t) {
 			l.settler.failLost(t, lease)
 		}
 		return true
@@ -176,8 +176,8 @@ func (l *line) quiet() bool {
 	return l.workers.quiet() && l.settler.waiting() == 0
 }
 
-// awaitDrained waits until the line is quiet; it reports whether ctx lived as long. Rows of the log that are still to be
-// written get a while of their own: a log that cannot be written holds nobody up for longer.
+// awaitDrained waits until the line is quiet and reports whether that was before the end of ctx. Then it waits a while for the
+// rest of the log: a log that cannot be written holds nobody up for longer.
 func (l *line) awaitDrained(ctx context.Context) bool {
 	if !l.await(ctx, l.quiet) {
 		return false
@@ -191,7 +191,7 @@ func (l *line) awaitDrained(ctx context.Context) bool {
 	return true
 }
 
-// await waits until something is so; workers and the settler signal what may make it so.
+// await waits until a condition holds. Workers and the settler signal when it may have changed.
 func (l *line) await(ctx context.Context, so func() bool) bool {
 	for !so() {
 		select {

@@ -34,8 +34,8 @@ func (b *backlog) fell() {
 	signal(b.wake)
 }
 
-// loader brings in what neither tail nor sweep will bring, for as long as one lease lasts: everything when the lease was just
-// taken, and whatever a full queue turned away. Then the sweep does, until the line falls behind again.
+// loader loads the rows that neither tail nor sweep brings, while one lease lasts: all when the lease was just taken, and
+// whatever a full queue turned away. When it is done, the sweep takes over until the line falls behind again.
 type loader struct {
 	*line
 	lease  *keeper.Lease
@@ -66,9 +66,9 @@ func (l *loader) loop(ctx context.Context) {
 	}
 }
 
-// loadFew brings everything in with one short statement, if it is no more than a sweep brings; else nothing, so that the
-// most urgent come first. It reports whether that was all: there was room, and no abandoned row, which sweeps would read
-// again and again.
+// loadFew loads everything with one short statement if that is no more than a sweep brings. Otherwise it loads nothing, so the
+// most urgent rows come first. It reports whether the sweep may take over: all rows found room, and none is abandoned, which
+// sweeps would read again and again.
 func (l *loader) loadFew(ctx context.Context) (all bool) {
 	var rows []store.Row
 	var more bool
@@ -87,8 +87,8 @@ func (l *loader) loadFew(ctx context.Context) (all bool) {
 	return all
 }
 
-// loadPages brings everything in page by page, as there is room. Each lane is gone through from its head to its end, and
-// again a second later, whatever the others do: a long backlog in one does not keep the due jobs of another waiting.
+// loadPages loads everything page by page, as there is room. It goes through each lane from head to end, and again a second
+// later, whatever the other lanes do: a long backlog in one does not keep the due jobs of another waiting.
 func (l *loader) loadPages(ctx context.Context) {
 	var abandoned int
 	if l.rounds == nil {
@@ -133,18 +133,19 @@ func roundFrom(head store.Place) round { return round{head: head, at: head} }
 
 func (r *round) done() bool { return !r.ended.IsZero() }
 
-// nextAt is when the lane is gone through again: soon, unless that is so much work that it would do little else. The rest
-// begins with the round's end: after a long backlog its last rows still wait in memory, and would all be read again.
+// nextAt is when the next round of the lane begins: soon, unless rounds take so long that the loader would do little else. The
+// rest begins with the round's end: after a long backlog its last rows still wait in memory, and would all be read again.
 func (r *round) nextAt() time.Time { return r.ended.Add(restAfter(r.took)) }
 
-// restAfter is how long to rest after a look at the table that took so long: so that looking takes no more than a fifth
-// of the time, unless a look is so slow that late commits would have to wait for it longer than they may.
+// restAfter is how long to rest after a look at the table that took a given time. Looks take a fifth of the time at most,
+// unless they are so slow that late commits would wait for them longer than they may.
 func restAfter(took time.Duration) time.Duration {
 	const longest = 5 * time.Second
 	return min(max(sweepEvery, 5*took), longest)
 }
 
-// unfinished returns the rounds that have more to load, those included that begin anew, and when the next one does.
+// unfinished begins the rounds anew whose rest is over. It returns the rounds that have more to load, and when the next one
+// begins.
 func unfinished(rounds []round, now time.Time) (todo []*round, next time.Time) {
 	next = now.Add(sweepEvery)
 	for i := range rounds {
@@ -168,8 +169,7 @@ func restart(rounds []round) []round {
 	return rounds
 }
 
-// roomFor returns those of the rounds for which there is room that is worth a statement, and how many rows of each to
-// load now.
+// roomFor returns the rounds for which there is enough room to be worth a statement, and how many rows of each to load now.
 func (l *loader) roomFor(todo []*round) (fit []*round, limit int) {
 	for _, r := range todo {
 		room, most := l.queue.room(r.at.Priority, r.at.Start == store.AtATime)
@@ -218,8 +218,8 @@ func (l *loader) loadPage(ctx context.Context, rounds []*round, limit int) {
 	}
 }
 
-// firstRounds begin at the lanes' heads, or behind the abandoned rows, which it counts. Where a head is looked for and not
-// there, the round is over: most lanes are empty, and each is a part of a long statement.
+// firstRounds returns rounds that begin at the lanes' heads, or behind the abandoned rows, which it counts. If it looks for a
+// head and finds none, the round is over: most lanes are empty, and each is a part of a long statement.
 func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int, err error) {
 	var places []store.Place
 	for _, lane := range store.Lanes() {
@@ -249,8 +249,8 @@ func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int
 	return rounds, abandoned, nil
 }
 
-// insistOnRows insists on rows that are to be offered; end says that they have been. A try that fails ends by itself: while a
-// read is under way, no row is forgotten, in any type.
+// insistOnRows insists on a read of rows. The caller offers them and calls end. A try that fails ends by itself: while a read
+// is under way, no row is forgotten, in any type.
 func (l *loader) insistOnRows(ctx context.Context, read func(context.Context) error) (end func()) {
 	end = func() {}
 	l.insist(ctx, func(ctx context.Context) error {

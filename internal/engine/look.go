@@ -11,14 +11,14 @@ const (
 	lookLongest = 30 * time.Second
 )
 
-// looks are one loop's reads of the table. Each is given up after a while, since its connection may have died without
-// a word; on a slow table, the while grows.
+// looks are one loop's reads of the table. Each has a time limit, since its connection may have died without a word. On a slow
+// table, the limit grows.
 type looks struct {
 	patience time.Duration
 }
 
-// look reads while the lease holds; when it is over, nobody needs the answer any more. The end of the loop does not cut
-// a read off: that would cost the connection.
+// look reads while the lease holds; after that, nobody needs the answer. The end of the loop does not cut the read off, since
+// that would cost the connection.
 func (k *looks) look(holding context.Context, read func(context.Context) error) error {
 	k.patience = max(k.patience, lookFirst)
 	ctx, cancel := context.WithTimeout(holding, k.patience)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lookAtParkedEvery is how often keys are looked at whose rows wait for one that is not in flight: it may have been
-// cancelled meanwhile, or been finished elsewhere.
+// lookAtParkedEvery is how often to look at keys whose parked rows wait for a row that is not in flight: that row may have
+// been cancelled, or finished elsewhere.
 const lookAtParkedEvery = time.Second
 
 // onlyFirst returns the tasks that are the first of their keys in the table, if the type is ordered. The others
@@ -32,7 +32,7 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 		d.refuse(keyed, retryLongest)
 		return keyless
 	}
-	// One that has none is done, or is written in another way there: then its mark will say so.
+	// A key without a first row has no pending row, or the table spells it otherwise: the mark will tell.
 	first, later := divide(batch, func(t *task) bool {
 		id, there := firsts[keyOf(t)]
 		return t.Key == "" || !there || id >= t.ID
@@ -43,7 +43,7 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 	return first
 }
 
-// lookAtParked looks, every now and then, whether what rows wait for is still there.
+// lookAtParked looks, every now and then, whether the rows for which parked rows wait are still there.
 func (d *dispatcher) lookAtParked() {
 	if !d.cfg.OrderedByKey || time.Since(d.lookedAt) < lookAtParkedEvery {
 		return
@@ -87,7 +87,7 @@ func (d *dispatcher) firstOfKeys(keys []string) (map[string]uint64, error) {
 	return firsts, nil
 }
 
-// divide divides tasks into those of which it is true and the rest.
+// divide divides tasks into those with a property and the rest.
 func divide(tasks []*task, of func(*task) bool) (yes, no []*task) {
 	for _, t := range tasks {
 		if of(t) {

@@ -16,7 +16,7 @@ type verdict struct {
 	reason  string // why it did not succeed; empty for a plain success or continuation
 	retried int32  // 1 if the run counts as a retry
 	written bool   // by the handler, in its own transaction
-	doubt   uint64 // the job, if only the table knows whether this is to be written; 0: it is
+	doubt   uint64 // the job's id, if only the table knows whether to write this; 0: write it
 }
 
 // final reports whether the job is over.
@@ -35,7 +35,7 @@ func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, e
 	case asked != nil:
 		v.status = asked.Status
 		if err == error(asked) && asked.Err == nil && v.status != queue_job.JobStatusFailed {
-			v.reason = "" // what was asked for is no reason
+			v.reason = "" // nothing went wrong
 		}
 	case err != nil:
 		v.status = queue_job.JobStatusRetry
@@ -95,7 +95,7 @@ func retriesLeft(cfg *queue_job.Config, row *store.Row) bool {
 	return most == queue_job.Unlimited || int(row.Retries) < most
 }
 
-// waitBefore is the wait before a retry that follows so many others.
+// waitBefore is the wait before a retry, after a number of retries.
 func waitBefore(cfg *queue_job.Config, retries int, err error) (wait time.Duration) {
 	wait = cfg.WaitTime
 	if cfg.RetryTiming != nil {
@@ -111,8 +111,8 @@ func bounded(wait time.Duration) time.Duration {
 	return min(max(0, wait), tenYears)
 }
 
-// interrupted is the verdict on a run that ended with an error after its context had been ended from here, because the
-// lease was lost or Stop ran out of patience. The job is not to blame: it runs again, and it is not counted.
+// interrupted is the verdict on a run that failed after its context was ended from here, because the lease was lost or Stop
+// ran out of patience. The job is not to blame: it runs again, and that does not count as a retry.
 func interrupted(cause, err error) verdict {
 	return verdict{status: queue_job.JobStatusRetry, reason: fmt.Sprintf("%v: %v", cause, err)}
 }

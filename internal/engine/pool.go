@@ -12,16 +12,15 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// pool runs functions on goroutines that it keeps for a while. How many run at a time is counted by its user: a pool's
-// own numbers count idle workers too.
+// pool runs functions on goroutines that it keeps for a while. Its user counts how many run at a time: the pool's own numbers
+// include idle workers.
 type pool interface {
 	Submit(func()) error
 	ReleaseContext(context.Context) error
 }
 
-// pools has a pool for each time that idle workers are kept, in seconds: the types that agree on it share one, for each
-// wakes twice a second, whatever it does. None has to wait for another's workers: there is room for as many as all of them
-// may have.
+// pools has a pool for each WorkerExpirySecond. Types with the same one share a pool, since each pool wakes twice a second
+// even if it is idle. A pool has room for the workers of all its types, so none waits for another's.
 type pools map[int]pool
 
 func newPools(configs []queue_job.Config) (pools, error) {
@@ -56,8 +55,8 @@ func (all pools) release(idle bool) {
 	releases.Wait()
 }
 
-// yielding lets others go first whenever it is asked. A pool that is released asks its context, in a loop without a
-// pause, until its own goroutines have ended; on a single processor they cannot while it does.
+// yielding lets other goroutines run whenever it is asked. A released pool asks its context, in a loop without a pause, until
+// its own goroutines have ended; on a single processor, that loop would keep them from ending.
 type yielding struct{ context.Context }
 
 func (y yielding) Done() <-chan struct{} {

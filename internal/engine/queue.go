@@ -18,7 +18,7 @@ import (
 type task struct {
 	store.Row
 	dueMillis int64         // database time in milliseconds from which it may start; 0: at once
-	refused   int16         // marks of it that failed, as far as that matters
+	refused   int16         // marks that failed, as far as they lengthen its wait
 	suspect   bool          // it was lost so often that it runs alone
 	alone     bool          // it runs as a suspect
 	permit    bool          // it has the process's permit to do that
@@ -28,11 +28,11 @@ type task struct {
 	*run                    // nil while it waits: a queue has room for many rows
 }
 
-// run is what a task has besides once it is marked.
+// run is what a task has only once it is marked.
 type run struct {
-	seen    atomic.Pointer[time.Time] // when the statement was sent that found the row ours last: the mark, or a look of the watch
-	since   time.Time                 // that moment; for batches that wait
-	index   int                       // among those at work
+	seen    atomic.Pointer[time.Time] // when the last statement that found the row ours was sent: the mark, or a look of the watch
+	since   time.Time                 // when it became ready
+	index   int                       // in workers.atWork
 	job     queue_job.Job             // as its handler has it
 	cancel  context.CancelCauseFunc
 	started time.Time
@@ -93,8 +93,8 @@ func newQueue(limit int, reads *reads) *queue {
 	return &queue{reads: reads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int32{}, overflow: func() {}}
 }
 
-// offer takes a row in. It reports false if there is no room; a row that is in memory already is no news, unless it has
-// been changed while it waits.
+// offer takes a row in. It reports false if there is no room. A row that is in memory already is ignored, unless it was
+// changed while it waits.
 func (q *queue) offer(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,8 +125,8 @@ func (q *queue) push(t *task) {
 	}
 }
 
-// admit makes a row known that is not to wait. It reports false if it is in memory already.
-func (q *queue) admit(t *task) bool {
+// register makes a row known that will not wait in the queue. It reports false if it is in memory already.
+func (q *queue) register(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flush()
@@ -137,8 +137,8 @@ func (q *queue) admit(t *task) bool {
 	return true
 }
 
-// room is how many rows the lane takes now, and how many it takes when it is empty: a level with few rows has its own room
-// in mind, which a page need not fill, however little is left of the common one.
+// room is how many rows the lane takes now, and how many it takes when it is empty. For a level with few rows, the latter is
+// the level's own room: a page is worth loading even if little is left of the shared room.
 func (q *queue) room(priority int32, timed bool) (now, most int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -150,7 +150,7 @@ func (q *queue) room(priority int32, timed bool) (now, most int) {
 	return now, q.perLane
 }
 
-// leastWithRoom returns the lowest priority from which on fresh rows find room, and whether that is all of them.
+// leastWithRoom returns the lowest priority down to which fresh rows find room, and whether all priorities do.
 func (q *queue) leastWithRoom() (priority int32, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -184,10 +184,10 @@ func (q *queue) inMemory() int {
 	return len(q.known)
 }
 
-// pick takes at most n rows that are due and have a slot of their key. The others are parked, or go back to the table. Of
-// n, the workers start idle at once. A row that was in flight when a process died is taken only if it is among these: it
-// fails after a few such losses, so it must not be lost again while it waits for a worker. If the next row is one of them, and
-// no worker is idle, pick is blocked.
+// pick takes at most n rows that are due and have a slot of their key; the others are parked, or go back to the table. Idle is
+// how many of the n start at once. A row that was in flight when a process died is taken only if it starts at once: it fails
+// after a few such losses, so it must not be lost again while it waits for a worker. If the next row is one of these and no
+// worker is idle, the pick is blocked.
 func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -213,8 +213,7 @@ func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 	return picked, false
 }
 
-// pickEarly takes at most n rows that fall due until a moment, the most urgent first. One whose mark was refused waits for
-// its time, and so does one that was lost: it may be what its process died of.
+// pickEarly takes at most n rows that fall due by a moment and may be marked early, the most urgent first.
 func (q *queue) pickEarly(until int64, n int) (picked []*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -226,7 +225,7 @@ func (q *queue) pickEarly(until int64, n int) (picked []*task) {
 	return picked
 }
 
-// wasLost reports whether a process died that had the task in flight, or a mark now would find that.
+// wasLost reports whether a process died with the task in flight, or a mark would find that now.
 func (t *task) wasLost() bool { return t.Lost > 0 || t.Term != 0 }
 
 func (q *queue) park(t *task) {
@@ -266,7 +265,7 @@ func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
 	q.passOnFirsts(firsts)
 }
 
-// passOnFirsts gives the slots of keys that have one to the rows that are the first, if they are parked.
+// passOnFirsts passes slots that are not taken on to the first rows of their keys, if these are parked.
 func (q *queue) passOnFirsts(firsts map[string]uint64) {
 	for key, first := range firsts {
 		if parked := q.keys.parked[key]; len(parked) > 0 && parked[0].ID <= first {
@@ -275,7 +274,7 @@ func (q *queue) passOnFirsts(firsts map[string]uint64) {
 	}
 }
 
-// unparkFirsts frees the rows that turned out to be the first of their keys.
+// unparkFirsts lets the rows go on that turned out to be the first of their keys.
 func (q *queue) unparkFirsts(firsts map[string]uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -295,7 +294,7 @@ func (q *queue) remember(t *task) {
 	q.keys.remember(t)
 }
 
-// hasParked reports whether keys have to be looked at every now and then: in order, while rows are parked.
+// hasParked reports whether the table has to be asked about parked rows every now and then: in an ordered type.
 func (q *queue) hasParked() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -305,7 +304,7 @@ func (q *queue) hasParked() bool {
 // noneIsFirst stands for the first id of a key that has no pending row.
 const noneIsFirst = math.MaxUint64
 
-// parkedKeys returns at most n keys of which rows are parked while none is in flight.
+// parkedKeys returns at most n keys that have parked rows and none in flight.
 func (q *queue) parkedKeys(n int) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -382,7 +381,7 @@ func (q *queue) nextSuspect() (due int64, ok bool) {
 	return due, ok
 }
 
-// back takes rows again that were picked: each to where it belongs, by its id or by its time, whatever the room.
+// back puts picked rows back where they belong, by id or by time, even if there is no room.
 func (q *queue) back(tasks ...*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -414,14 +413,15 @@ func (q *queue) putIn(t *task) {
 	q.leaveWaiting(t)
 }
 
-// refuse notes on a task that its mark failed. It waits a while, longer each time, so that others pass.
+// refuse notes that the task's mark failed. The task waits, longer each time, so that others get past it.
 func (t *task) refuse(now int64, longest time.Duration) {
 	const doublings = 10
 	t.dueMillis = max(t.dueMillis, now+min(retryFirst<<min(2*t.refused, doublings), longest).Milliseconds())
 	t.refused = min(t.refused+1, doublings)
 }
 
-// leaveWaiting gives the slot of a row back that waits on. In order, the key's others wait for it.
+// leaveWaiting gives back the slot of a row that goes on waiting. In an ordered type it is not passed on, since the other rows
+// of the key wait for this one.
 func (q *queue) leaveWaiting(t *task) {
 	if q.keys.ordered {
 		q.keys.leave(t)
@@ -430,7 +430,7 @@ func (q *queue) leaveWaiting(t *task) {
 	}
 }
 
-// forget lets rows go: from now on, a read of the table that begins now may bring them back.
+// forget lets rows go. A read of the table that begins later may bring them back.
 func (q *queue) forget(tasks ...*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -440,8 +440,8 @@ func (q *queue) forget(tasks ...*task) {
 	}
 }
 
-// release lets a row go whose run is not ours any more, but has not ended: the row may come back and run again. The run
-// keeps its slot of a key. It reports false if it was let go before.
+// release lets a row go whose run is not ours any more but has not ended: the row may come back and run again. The run keeps
+// its slot of the key. Release reports false if the row was let go before.
 func (q *queue) release(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -462,7 +462,7 @@ func (q *queue) depart(t *task) bool {
 	return true
 }
 
-// flush removes the departed whom no read under way can still show.
+// flush removes departed rows that no read under way can still show.
 func (q *queue) flush() {
 	if len(q.departed) == 0 {
 		return

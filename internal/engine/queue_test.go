@@ -47,8 +47,8 @@ func TestARowInMemoryIsNotTakenTwice(t *testing.T) {
 	if !q.offer(fresh(1)) {
 		t.Fatal("a row that runs counts as turned away")
 	}
-	if q.admit(fresh(1)) {
-		t.Fatal("a row that runs was admitted again")
+	if q.register(fresh(1)) {
+		t.Fatal("a row that runs was registered again")
 	}
 	expectIDs(t, q.picked(0, 10))
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// reads knows which reads of the table are under way. A read is a picture of the past: it may show as pending a job that
-// has been finished here since. So whoever forgets a job waits until every read that began before is over.
+// reads knows which reads of the table are under way. A read is a picture of the past: it may show as pending a job that has
+// been finished here since. So the id of a forgotten job stays known until every read that began before is over.
 type reads struct {
 	mu     sync.Mutex
 	last   uint64   // number of the read that began last

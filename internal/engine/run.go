@@ -109,8 +109,8 @@ func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFu
 	t.begun.Store(true)
 }
 
-// fellDue is the second in which a task fell due. The table rounds the time of a job that runs again up to a whole second; a
-// task that waited in memory starts before that is over.
+// fellDue is the second in which a task fell due. If a job runs again, the table rounds its time up to a whole second, and a
+// task that waited in memory may start before that.
 func (l *line) fellDue(t *task) int64 {
 	due := dueSecond(&t.Row)
 	if t.timed() {
@@ -149,7 +149,7 @@ func (l *line) call(ctx context.Context, tasks []*task) {
 	}
 }
 
-// eachOf tells the errors of the jobs of a batch apart.
+// eachOf returns the error of each job of a batch.
 func eachOf(err error, jobs int) []error {
 	var each queue_job.BatchErrors
 	if errors.As(err, &each) {
@@ -194,7 +194,7 @@ func (l *line) judge(t *task, cause error) (v verdict, dropped bool) {
 	}
 }
 
-// judgeReturned goes by what the handler returned, and the status that it set.
+// judgeReturned is the verdict by the handler's error and the status that it set.
 func (l *line) judgeReturned(t *task, cause, err error) verdict {
 	if ended := t.lease.Context(); err != nil && t.job.Status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
 		return interrupted(context.Cause(ended), err)
@@ -205,7 +205,7 @@ func (l *line) judgeReturned(t *task, cause, err error) verdict {
 	return decide(&l.cfg, &t.Row, t.job.Status, err)
 }
 
-// tellObserver lets the application's observer know, whose panics are its own.
+// tellObserver calls the application's observer. A panic in it does no harm.
 func (l *line) tellObserver(ctx context.Context, job *queue_job.Job, f queue_job.Finished) {
 	defer func() {
 		if p := recover(); p != nil {

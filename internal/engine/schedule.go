@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	scheduleAhead = 2 * time.Second // jobs are added so long before they are due: within the horizon, so they start on time
-	scheduleLooks = time.Second     // between looks whether the type is still paused, and at the clock
-	scheduleTimes = 1_000_000       // are gone through at once: eleven days of a job each second
+	scheduleAhead = 2 * time.Second // jobs are added this long before they are due: within the horizon, so they start on time
+	scheduleLooks = time.Second     // between looks at the pause and at the clock
+	scheduleTimes = 1_000_000       // in one turn, at most: eleven days of a job each second
 )
 
 // Schedules is what the engine needs of the tables for types that have a schedule. *store.Store has it.
@@ -33,9 +33,9 @@ type scheduler struct {
 
 // loop adds a job for each time of the type's schedule, while the lease holds and ctx lives.
 //
-// That there is one job for each time, and no more, does not hang on the lease: the table says up to which time all have
-// their jobs, which only grows; a job is added only for a later one; and its key is unique, so that a time whose job was
-// added and not yet noted gets no second one.
+// The lease is not what gives each time one job and no more. The table says up to which time all have their jobs, and that
+// only grows; a job is added only for a later time; and its key is unique, so a time whose job was added and not yet noted
+// gets no second one.
 func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
 	var next int64 // when to look at the table again, in unix milliseconds
 	for ctx.Err() == nil && lease.Trusted() {
@@ -111,7 +111,7 @@ func missedText(missed, caughtUp int) string {
 	return fmt.Sprintf("%d times of the schedule have passed without a run; %d of them caught up (ScheduleCatchUp)", missed, caughtUp)
 }
 
-// inWords is by what a schedule is known again.
+// inWords is the text by which a change of the schedule is noticed.
 func inWords(s queue_job.Schedule) string {
 	const most = 255 // characters, in cron_spec
 	text := ""
@@ -129,8 +129,8 @@ type schedulePlan struct {
 	next   int64   // the first time that is left for later; 0: there is none
 }
 
-// planSchedule says which times behind a moment get their jobs now: those that are about to come, and of those that have
-// passed the latest few.
+// planSchedule says which times after a moment get their jobs now: the times that are about to come, and the latest few that
+// have passed.
 func planSchedule(s queue_job.Schedule, after, now int64, catchUp int) (p schedulePlan, err error) {
 	defer func() {
 		if r := recover(); r != nil {

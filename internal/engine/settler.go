@@ -12,20 +12,19 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// settleEvery is how long outcomes gather, from one statement's beginning to the next one's: each is a commit. The first
-// after a pause does not wait.
+// settleEvery is how long outcomes gather, from the beginning of one statement to that of the next: each is a commit. The
+// first outcome after a pause does not wait.
 const settleEvery = 8 * time.Millisecond
 
-// settler writes what came of the runs of one job type: all outcomes that have gathered since the last batch, alike ones
-// in one statement. An outcome is kept until it is written or the table says that it is not ours to write any more; while
-// the database is away, they wait.
+// settler writes the outcomes of one job type: all that have gathered since the last batch, alike ones in one statement. It
+// keeps an outcome until it is written, or the table says that it is not ours to write any more.
 type settler struct {
 	line     *line
 	instance string
 
 	mu      sync.Mutex
 	pending []*outcome
-	notes   []store.Attempt // for the log, and nothing waits for them: lost runs, and what the log would not take before
+	notes   []store.Attempt // for the log; nothing waits for them: lost runs, and rows that could not be written before
 	hurried bool            // Stop waits for the notes
 	awaited bool            // something waits for one of pending
 	writing int             // taken from pending and not yet written
@@ -49,7 +48,7 @@ type outcome struct {
 // act is the part of an outcome that one statement can write for many tasks.
 type act struct {
 	kind kind
-	row  store.Version // that the rows have, as far as the statement asks for it
+	row  store.Version // of the rows, as far as the statement asks for it
 	term int64         // of the lease
 	verdict
 }
@@ -59,8 +58,8 @@ type kind int
 const (
 	settle   kind = iota // write the verdict of a run
 	unmark               // it was marked, but not started
-	handBack             // the same, and it waits in memory on
-	failLost             // the last run that could be lost was lost
+	handBack             // the same, and it goes on waiting in memory
+	failLost             // its process died once too often
 )
 
 const (
@@ -75,7 +74,7 @@ func newSettler(l *line, instance string) *settler {
 
 // add takes the verdict of a run that has ended.
 func (s *settler) add(t *task, v verdict, started int64) {
-	o := &t.outcome // in one piece with what else a run needs
+	o := &t.outcome // in the run: it is not allocated apart
 	*o = outcome{task: t, act: act{settle, store.Version{Term: t.Term, Attempts: t.Attempts}, t.Term, v}}
 	if v.reason != "" && v.status != queue_job.JobStatusSuccess {
 		o.log = s.attempt(t, v.status.String(), v.reason, started)
@@ -104,7 +103,7 @@ func inTime(wait time.Duration) string {
 	return fmt.Sprintf("in %v", wait)
 }
 
-// undo takes back the marks of tasks that will not be started, as far as the lease's term stands on them.
+// undo takes back the marks of tasks that will not be started, if their rows still bear the lease's term.
 func (s *settler) undo(lease *keeper.Lease, tasks ...*task) {
 	for _, t := range tasks {
 		s.line.yield(t)
@@ -123,8 +122,8 @@ func (s *settler) unmarking(kind kind, t *task, lease *keeper.Lease) *outcome {
 	return &outcome{task: t, act: act{kind: kind, row: store.Version{Term: lease.Term, Attempts: t.Attempts, Changes: t.Changes}, term: lease.Term}}
 }
 
-// failLost ends a job whose process died once too often, under a lease that has not marked it. That it has failed is told
-// when it is so: the process may have been cut off only, and may come back to settle the job.
+// failLost ends a job whose process died once too often, under a lease that has not marked it. The log hears of it when it is
+// written: the process may only have been cut off, and may come back to settle the job.
 func (s *settler) failLost(t *task, lease *keeper.Lease) {
 	v := verdict{status: queue_job.JobStatusFailed, doubt: t.ID}
 	s.push(&outcome{
@@ -166,7 +165,7 @@ func (s *settler) hurry() {
 	signal(s.came)
 }
 
-// logDueIn is in what time the log is to be tried again, and how long to wait at most between tries.
+// logDueIn is how long until the log is tried again, and the longest wait between tries.
 func (s *settler) logDueIn() (again, longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +226,7 @@ func (s *settler) loop(ctx context.Context) {
 		}
 		began = time.Now()
 		failed := s.write(ctx, outcomes)
-		s.writeLog(ctx, nil) // what was noted with that: a suspect that may run next could take it along
+		s.writeLog(ctx, nil) // notes of these outcomes: a suspect that runs next could kill the process
 		size.after(len(failed) == 0)
 		if s.sendAgain(failed); len(failed) == 0 {
 			wait = retryFirst
@@ -264,7 +263,7 @@ func (s *settler) gather(ctx context.Context, d time.Duration, rows int) {
 		select {
 		case <-timer.C:
 			return
-		case <-s.enough: // or it was, for what has been taken
+		case <-s.enough: // perhaps for outcomes that were taken before
 		case <-ctx.Done():
 			return
 		}
@@ -283,7 +282,7 @@ func (s *settler) isAwaited(o *outcome) bool {
 	return s.line.queue.keys.most > 0 && o.Key != "" || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
 }
 
-// take takes what has gathered, but no more than so many.
+// take takes the outcomes that have gathered, up to a number.
 func (s *settler) take(most int) []*outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,7 +357,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 		s.logSize.after(false)
 		s.logWait = min(max(2*s.logWait, retryFirst), longest)
 		s.logAgain = time.Now().Add(s.logWait)
-		if len(notes) == 1 { // refused, perhaps; the others pass it by
+		if len(notes) == 1 { // the log may refuse it: the others go first
 			s.mu.Lock()
 			s.notes = append(s.notes[1:], notes[0])
 			s.mu.Unlock()
@@ -420,7 +419,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	return nil
 }
 
-// wrote reports whether a row, as it stands, may be what the act has made of it.
+// wrote reports whether a row may look as it does because this act was written before.
 func (a act) wrote(row store.Standing) bool {
 	term := a.term
 	if !a.final() {
@@ -429,7 +428,7 @@ func (a act) wrote(row store.Standing) bool {
 	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
 }
 
-// noteLogs has those rows of the log written that were not, though the outcomes are.
+// noteLogs notes the rows of the log that were not written, though their outcomes are.
 func (s *settler) noteLogs(act act, group []*outcome) {
 	for _, o := range group {
 		if o.log != nil {
@@ -442,8 +441,8 @@ func (s *settler) noteLogs(act act, group []*outcome) {
 	}
 }
 
-// unmarkAgain returns those of the tasks whose rows still bear their marks, though unmarking did not find them: their
-// priority was changed after the mark, which is a change like others. The rest is not ours any more.
+// unmarkAgain returns the outcomes whose rows still bear their marks, though unmarking did not find them: somebody changed
+// their priority after the mark, which counts as a change. The others are not ours any more.
 func (s *settler) unmarkAgain(rows []store.Standing, group []*outcome) (again []*outcome) {
 	changes := map[uint64]int32{}
 	for _, row := range rows {
@@ -478,8 +477,8 @@ func (a act) outcome() store.Outcome {
 	}
 }
 
-// waitAgain keeps tasks in memory as they were before they were marked. Whether their rows are still as they were read is
-// for the next mark to say.
+// waitAgain keeps tasks in memory as they were before they were marked. The next mark says whether their rows are still like
+// that.
 func (s *settler) waitAgain(tasks []*task) {
 	l := s.line
 	for _, t := range tasks {

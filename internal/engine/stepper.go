@@ -45,9 +45,8 @@ func (s *Stepper) Close() {
 	s.d.tables.Close()
 }
 
-// Due reads jobs that are due, in the order in which they are to start, as the calls of handlers in which they do: one job
-// each, unless the type's handler takes several. Those of paused types are left out, and those that wait for an earlier one
-// of their key.
+// Due reads the jobs that are due, in the order in which they start, divided into calls: one job each, unless the type has a
+// batch handler. It leaves out jobs of paused types, and jobs that wait for an earlier one of their key.
 func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
 	paused, err := s.d.tables.Jobs.Paused(ctx)
 	types := slices.DeleteFunc(slices.Sorted(maps.Keys(s.lines)), func(jobType int32) bool { return slices.Contains(paused, jobType) })
@@ -121,8 +120,8 @@ func (s *Stepper) Pending(ctx context.Context, id uint64) (store.Row, bool, erro
 	return rows[0].Row, true, nil
 }
 
-// Run marks the rows of one call, runs their jobs and settles them. It returns the ids of those that ran: others could not
-// be marked, so somebody has changed them.
+// Run marks the rows of one call, runs their jobs and settles them. It returns the ids of the jobs that ran. The others could
+// not be marked, since somebody has changed them.
 func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
 	if _, err := s.d.newest(ctx); err != nil { // the clock may have been moved
 		return nil, err
@@ -165,7 +164,7 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 func (s *Stepper) settle(ctx context.Context, l *line) error {
 	failed := l.settler.write(ctx, l.settler.take(batchRowsMax))
 	l.settler.sendAgain(failed)
-	l.settler.writeLog(ctx, nil) // what was to be noted once it was written
+	l.settler.writeLog(ctx, nil) // notes of these outcomes
 	if len(failed) > 0 {
 		return errors.New("the outcome could not be written; the log says why")
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// tameEvery is how often rows are looked for that somebody inserted by hand with a priority that is none: neither sweep
-// nor loader sees them.
+// tameEvery is how often to look for rows that somebody inserted by hand with an invalid priority: neither sweep nor loader
+// sees them.
 const tameEvery = 10 * time.Second
 
 // sweep looks along the due index for what is due or soon will be, in all held types at once, until ctx ends. It is what
@@ -37,8 +37,8 @@ func (d *database) sweep(ctx context.Context) {
 	}
 }
 
-// sweepQuiet sweeps the types that have no backlog. One that turns out to have one is left to its loader, and the others
-// are swept again, since its rows may have kept theirs out of the result.
+// sweepQuiet sweeps the types that have no backlog. A type that turns out to have a backlog is left to its loader, and the
+// others are swept again, since its rows may have kept theirs out of the result.
 func (d *database) sweepQuiet(looks *looks) error {
 	lines := d.heldLines()
 	for {

@@ -15,7 +15,7 @@ type Tables struct {
 	Leases    keeper.Leases          // on a connection that handlers cannot starve
 	Schedules Schedules              // asked for types that have a schedule
 	Unrun     Unrun                  // nil: nobody asks which jobs wait for nobody
-	Advise    func(tell func(error)) // tells once how the application is wrongly set up, if it is; nil: nobody does
+	Advise    func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
 	Close     func()
 }
 

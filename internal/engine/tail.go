@@ -154,7 +154,7 @@ func (d *database) poll(lines heldLines, quiet bool) (found bool, err error) {
 	return found, nil
 }
 
-// nothingNew reports whether the rows are the newest one that was seen, and no other.
+// nothingNew reports whether the rows are only the newest one that was seen before.
 func (t *tail) nothingNew(above uint64, rows []store.TailRow) bool {
 	return len(rows) == 0 && above == 0 || len(rows) == 1 && rows[0].ID == above && rows[0].CreateTime == t.born
 }

@@ -38,8 +38,8 @@ func newTrouble(log logger.Logger, about context.Context) *trouble {
 	return &trouble{log: log, about: about}
 }
 
-// on notes what a statement of a loop came to, and reports whether that was an error. What the loop does is a few words for
-// the log. Errors of a loop that is told to end are nobody's trouble.
+// on notes the error of a loop's statement, or its success, and reports whether it was an error. Doing says in a few words
+// what the loop does, for the log. The log does not hear of errors after the end of ctx.
 func (t *trouble) on(ctx context.Context, doing string, err error) bool {
 	switch {
 	case ctx.Err() != nil:

@@ -14,7 +14,7 @@ const (
 	unrunFirst    = 10 * time.Second // after the start: other instances may be starting too
 	unrunEvery    = time.Hour
 	unrunAgain    = time.Minute // after an error
-	unrunAge      = time.Minute // what fell due no longer ago may yet find who runs it
+	unrunAge      = time.Minute // a job that fell due more recently may still find an instance
 	unrunJobsMax  = 10_000      // are counted, of each type
 	unrunTypesMax = 1000        // are looked at
 
@@ -28,9 +28,9 @@ type Unrun interface {
 	CountDue(ctx context.Context, jobType int32, before int64, upTo uint64, limit int) (int, error)
 }
 
-// tellUnrun says soon after the start and once an hour which jobs no instance will ever run: those of types that nobody
-// has a configuration for, and those of the held types that FirstPullDay leaves alone. An instance that holds no lease
-// leaves it to those that do.
+// tellUnrun says soon after the start and once an hour which jobs no instance will ever run: the jobs of types that nobody has
+// a configuration for, and the jobs of held types that FirstPullDay leaves alone. An instance without a lease leaves this to
+// the others.
 func (d *database) tellUnrun(ctx context.Context) {
 	if d.tables.Unrun == nil {
 		return

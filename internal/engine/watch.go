@@ -14,14 +14,14 @@ import (
 
 const (
 	watchEvery = 500 * time.Millisecond
-	watchFrom  = 200 * time.Millisecond // what was seen to be ours this lately is left for the next time: most runs end before it
-	heededFor  = time.Second            // for so long, an answer allows jobs to start; then another is needed. See allowedFor
-	deafAfter  = 10 * time.Second       // a handler that runs on so long after its job was cancelled is not waited for
+	watchFrom  = 200 * time.Millisecond // a row that was ours this recently is not looked at yet: most runs end before the next look
+	heededFor  = time.Second            // an answer allows jobs to start for this long, or longer (allowedFor)
+	deafAfter  = 10 * time.Second       // a handler that runs on this long after its job was cancelled is not waited for
 )
 
-// watch looks what others have decided about what runs here, until ctx ends: which types are paused, or which jobs that are
-// marked have been cancelled. A handler hears of it within a second, and none starts by an answer that is older. When
-// nothing is held and nothing runs, it asks nothing.
+// watch asks, until ctx ends, what others have decided: which types are paused, or which marked jobs have been cancelled. A
+// handler hears of it within a second, and none starts by an older answer. If no lease is held and no job runs, it does not
+// ask.
 func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, heed func() error) {
 	again := retryFirst // after an error: types that were just taken wait for the answer
 	for ctx.Err() == nil {
@@ -76,7 +76,7 @@ func (d *database) heedPauses() error {
 	return nil
 }
 
-// heedPause notes what the table said to a question that was sent at a moment.
+// heedPause notes the table's answer to a question that was sent at a moment.
 func (l *line) heedPause(paused bool, sent time.Time) {
 	before := l.starts.allowed()
 	if l.starts.heed(paused, sent) && paused {
@@ -111,7 +111,7 @@ func (s *starts) allowedAt(now time.Time) bool {
 	return till != nil && now.Before(*till)
 }
 
-// wereAllowed reports whether the last answer was that they are, however old it is.
+// wereAllowed reports whether the last answer allowed starts, however old it is.
 func (s *starts) wereAllowed() bool { return s.till.Load() != nil }
 
 // allowedBy reports whether what was seen in the table at one moment allows a start at another.
@@ -122,22 +122,22 @@ func (s *starts) allowedBy(seen, start time.Time) bool {
 // forget begins a lease: nobody has asked yet.
 func (s *starts) forget() { s.till.Store(nil) }
 
-// allowedFor is for how long an answer allows jobs to start, from the moment at which it was asked for. Where answers take
-// long, that is until the next one has come, and a little longer: jobs that start late are better than none.
+// allowedFor is how long an answer allows jobs to start, from the moment at which it was asked for. If answers take long, it
+// lasts until the next one has come, and a little longer: jobs that start late are better than none.
 func allowedFor(took time.Duration) time.Duration {
 	const little = 200 * time.Millisecond
 	return max(heededFor, watchEvery+2*took+little)
 }
 
-// mayStart asks for everything that may have changed since a task was marked: without trust in the lease, its row may be
-// somebody else's; it was cancelled, the type was paused, or it is too long ago that the table was asked about that. Ask
-// it right before the handler is called, and behind begin, so that little time lies between the answer and the start.
+// mayStart reports whether a marked task may still start: the lease is trusted, the job is not cancelled, its type is not
+// paused, and the last answers about that are not too old. It is called right before the handler, so that little time lies
+// between the answer and the start.
 func (l *line) mayStart(t *task) bool {
 	return t.lease.Trusted() && !t.gone.Load() && l.starts.allowedAt(t.started) && l.starts.allowedBy(*t.seen.Load(), t.started)
 }
 
-// notStarted takes a marked task back that may not start. If all that is wrong is the age of an answer, the task waits in
-// memory: its next mark asks the table anew.
+// notStarted takes back a marked task that may not start. If only an answer is too old, the task waits in memory: its next
+// mark asks the table anew.
 func (l *line) notStarted(t *task) {
 	l.workers.notStarted(t)
 	switch {
@@ -167,14 +167,14 @@ func (d *database) heedCancellations() error {
 	return nil
 }
 
-// unseen returns the marked tasks of the lease that holds, started or not, of which the table was not asked for a while.
+// unseen returns the marked tasks, started or not, whose lease holds and whose rows have not been looked at for a while.
 func (l *line) unseen() []*task {
 	return l.workers.marked(func(t *task) bool {
 		return time.Since(*t.seen.Load()) >= watchFrom && !t.gone.Load() && t.lease.Context().Err() == nil
 	})
 }
 
-// releaseDeaf lets jobs run again that somebody has retried, though a run that was told of its end goes on: it may be hung.
+// releaseDeaf lets jobs run again that somebody has retried, although a run whose context has ended goes on: it may be hung.
 func (l *line) releaseDeaf() {
 	deaf := l.workers.marked(func(t *task) bool {
 		taken := t.gone.Load() || t.lease.Context().Err() != nil
@@ -187,8 +187,8 @@ func (l *line) releaseDeaf() {
 	}
 }
 
-// endCancelled asks how the tasks' rows stand. A handler that completes its job itself takes it from us too, which is no
-// cancellation.
+// endCancelled reads the tasks' rows and ends the contexts of runs whose rows are not ours. If the handler itself has
+// completed the job, the row is not ours either, but the job is not cancelled.
 func (d *database) endCancelled(tasks []*task) error {
 	sent := time.Now()
 	ctx, cancel := context.WithTimeout(d.patience, lookFirst)
@@ -219,14 +219,14 @@ func (d *database) endCancelled(tasks []*task) error {
 	return nil
 }
 
-// ours reports whether a row, as it was read, is still in the hands of the run that the task is. A row at an earlier attempt
-// was read from a server that lags behind the one that took the mark. At the same attempt and without our term, somebody
-// has taken the row from us, and may have given it back to be run again.
+// ours reports whether a row, as it was read, still belongs to the task's run. A row at an earlier attempt was read from a
+// server that lags behind the one that took the mark. At the same attempt and without our term, somebody has taken the row
+// from us, and may have given it back to be run again.
 func (t *task) ours(row store.Standing) bool {
 	return pending(row) && (row.Attempts < t.Attempts && row.Term <= t.Term || t.marked(row))
 }
 
-// unlessOver is an error that matters: what was asked for a lease that is over matters no more.
+// unlessOver returns an error, unless the lease that the question was for is over.
 func unlessOver(holding context.Context, err error) error {
 	if holding.Err() != nil {
 		return nil

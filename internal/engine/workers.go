@@ -10,8 +10,8 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// workers run what the dispatcher has marked: no more calls at a time than the capacity allows, and each when the gate lets
-// it. A worker is a goroutine of the pool. It takes one call after the other, and leaves when there is none that may start.
+// workers run the tasks that the dispatcher has marked: no more calls at a time than the capacity allows, and each when the
+// gate admits it. A worker is a goroutine of the pool. It takes one call after the other, and leaves if none may start.
 //
 //	marked ─► early ─► ready ─► at work
 //	          (not due)
@@ -33,7 +33,7 @@ type workers struct {
 }
 
 const (
-	markedEarly  = 100 * time.Millisecond // before their time: what falls due in bunches is marked before its second begins
+	markedEarly  = 100 * time.Millisecond // before their time: jobs that fall due in bunches are marked before their second begins
 	earlyMax     = 4 * batchRowsMax       // rows beyond the idle workers, and no more than start within markedEarly
 	surplusAfter = 900 * time.Millisecond // what is marked and waits this long for a worker goes back; a little later, it may not start
 )
@@ -51,7 +51,7 @@ func (w *workers) start(marked ...*task) {
 	w.coming += more
 	w.mu.Unlock()
 	for range more {
-		if err := w.pool.Submit(w.work); err != nil { // only a pool that was released says no
+		if err := w.pool.Submit(w.work); err != nil { // only a released pool refuses
 			w.mu.Lock()
 			w.coming--
 			w.alive--
@@ -79,9 +79,9 @@ func (w *workers) makeReady(marked []*task) {
 	w.ready = append(w.ready, marked...)
 }
 
-// next takes the ready tasks of the next call. If none may start, the worker that asks leaves. A worker that has come takes
-// its first call in the same breath: otherwise it would seem to be at work, and its task to need another worker. The caller
-// may keep the list, and change it.
+// next takes the ready tasks of the next call. If none may start, the worker that asks leaves. A worker that has just come
+// takes its first call under the same lock: otherwise it would count as at work already, and its task would seem to need
+// another worker. The caller may keep the list, and change it.
 func (w *workers) next(came bool) []*task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,8 +147,8 @@ func (w *workers) idle() int { return w.cfg.WorkerPoolCapacity - w.alive + w.com
 // idleRows is how many rows these calls take. The caller holds the lock.
 func (w *workers) idleRows() int { return max(1, w.cfg.BatchSize) * w.idle() }
 
-// room is how many rows to mark now, and how many of them would start at once. What is marked ahead is filled up when half of
-// it is gone: each mark is a commit, and to mark one row for each that ends would keep the database busy with commits.
+// room is how many rows to mark now, and how many of them would start at once. More rows are marked ahead only when half of
+// them are gone: each mark is a commit, and a mark for each run that ends would keep the database busy.
 func (w *workers) room(markTakes time.Duration) (rows, atOnce int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +183,7 @@ func aheadOf(workers int, runTakes, markTakes time.Duration) int {
 	return int(min(batchRowsMax, math.Ceil(float64(workers)*perWorker)))
 }
 
-// roomForEarly is how many rows to mark before their time. Where a rate decides who may start, that is none: a row that waits
+// roomForEarly is how many rows to mark before their time. If a rate decides who may start, there is no room: an early row
 // would take the turn of another.
 func (w *workers) roomForEarly() int {
 	w.mu.Lock()
@@ -211,7 +211,7 @@ func (w *workers) addEarly(marked []*task, now int64) (due []*task) {
 	})
 }
 
-// fallenDue takes those of the tasks that were marked early whose time has come.
+// fallenDue takes the early tasks whose time has come.
 func (w *workers) fallenDue(now int64) (due []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,8 +221,8 @@ func (w *workers) fallenDue(now int64) (due []*task) {
 	return due
 }
 
-// surplus takes what is marked and does not start soon. Marked, it could not be changed, and would count as lost with the
-// process. If the database's clock was set back, what was marked early is surplus too; it says then, in milliseconds.
+// surplus takes marked tasks that will not start soon: a marked row cannot be changed, and counts as lost if the process dies.
+// If the database's clock, in milliseconds, was set back, the early tasks are surplus too.
 func (w *workers) surplus(now time.Time, database int64) (surplus []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,8 +248,8 @@ func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
 	return surplus
 }
 
-// readyFor is for how long the first ready task has waited while all workers are at work; 0: that is not so. The caller
-// holds the lock.
+// readyFor is how long the first ready task has waited while all workers are at work. It is 0 if there is none, or a worker is
+// idle. The caller holds the lock.
 func (w *workers) readyFor(now time.Time) time.Duration {
 	if len(w.ready) == 0 || w.alive-w.coming < w.cfg.WorkerPoolCapacity {
 		return 0
@@ -276,8 +276,8 @@ func (w *workers) admitsIn() time.Duration {
 	}
 }
 
-// nextDue is in what time something is to be done about tasks that are marked: the first falls due that was marked early, or
-// what is ready has waited too long. An hour: there is nothing.
+// nextDue is how long until something has to be done about marked tasks: the first early one falls due, or the ready ones have
+// waited too long. It is an hour if there are none.
 func (w *workers) nextDue(database int64) time.Duration {
 	wait := time.Hour
 	w.mu.Lock()
@@ -318,7 +318,7 @@ func (w *workers) quiet() bool {
 	return w.alive == 0 && len(w.ready) == 0 && len(w.early) == 0
 }
 
-// marked returns the tasks that wait for a worker or are with one, of which it is true.
+// marked returns the tasks, ready or at work, that have a property.
 func (w *workers) marked(of func(*task) bool) (tasks []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
