@@ -14,7 +14,7 @@ const (
 	sweepEvery   = time.Second
 	fewRows      = 1000 // of each kind: as many as a sweep brings at once
 	horizonSpan  = int64(horizon / time.Second)
-	roomFraction = 4 // a page is loaded when this part of a lane is free
+	roomFraction = 4 // a page is loaded when there is room for this part of a lane
 )
 
 // backlog is what is known of rows that neither tail nor sweep brings. Whoever has no room for a row leaves it to the loader.
