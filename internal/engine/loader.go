@@ -178,6 +178,9 @@ func (l *loader) roomFor(todo []*round) (fit []*round, limit int) {
 			limit = max(limit, min(room, l.cfg.LoadLimit))
 		}
 	}
+	if l.queue.inMemory() == 0 {
+		limit = min(limit, fewRows) // workers have nothing to do until the whole page has been read
+	}
 	return fit, max(1, limit/max(1, len(fit)))
 }
 

@@ -14,6 +14,7 @@ type dialect struct {
 	// The clock that jobs go by.
 	now        string           // whole seconds
 	nowPrecise string           // with its fraction
+	once       string           // format: an expression that a statement computes once, not for each row
 	ceiling    string           // format: the next whole number
 	clock      func() time.Time // used instead of the database's, see Store.ByClock; nil: none
 
@@ -47,11 +48,12 @@ type dialect struct {
 	forUpdate   string // end of a SELECT that locks its rows until the end of the transaction
 	latest      string // format: a read that goes to the primary, see fromPrimary
 	idIn        func(ids []uint64) string
-	integer     string // format: a column as a whole number, whatever was inserted there
-	atOnce      string // the condition that start_time is 0
-	unforeseen  string // format: a number that the planner does not see
-	anyType     string // end of a SELECT that finds the first job type in a range along the due index
-	lanesInFull bool   // ORDER BY of a lane also names columns that are constant in it, see postgres.go
+	integer     string                        // format: a column as a whole number, whatever was inserted there
+	commas      func(numbers []string) string // one text of whole numbers
+	atOnce      string                        // the condition that start_time is 0
+	unforeseen  string                        // format: a number that the planner does not see
+	anyType     string                        // end of a SELECT that finds the first job type in a range along the due index
+	lanesInFull bool                          // ORDER BY of a lane also names columns that are constant in it, see postgres.go
 	sweep       func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
 	// one or more conditions for what lies behind a start time and an id, written so that the index is entered there
 	later func(startTime, id string) []string
@@ -95,6 +97,9 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 // the query, which is a derived table or a CTE, and there no database locks its rows: the read waits for nobody who holds
 // one. The result has no order.
 func (d dialect) fromPrimary(query string) string { return fmt.Sprintf(d.latest, query) }
+
+// nowOnce writes the current second for a statement about many rows.
+func (d dialect) nowOnce() string { return fmt.Sprintf(d.once, d.now) }
 
 func (d dialect) named(prefix string) dialect {
 	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)

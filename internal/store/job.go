@@ -30,7 +30,7 @@ func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Ve
 	// MySQL evaluates SET from left to right, so lost must look at term before term is set.
 	n, err := s.exec(ctx, fmt.Sprintf(
 		"UPDATE %s %s SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = %d, attempts = attempts + 1, update_time = %s WHERE %s AND term = %d AND term < %d AND attempts = %d AND changes = %d AND %s <= %d AND %s",
-		s.jobs, s.byPrimary, term, s.now, s.idIn(ids), read.Term, term, read.Attempts, read.Changes, fmt.Sprintf(s.integer, "create_time"), createdBy, pending))
+		s.jobs, s.byPrimary, term, s.nowOnce(), s.idIn(ids), read.Term, term, read.Attempts, read.Changes, fmt.Sprintf(s.integer, "create_time"), createdBy, pending))
 	return n, wrap("mark jobs", err)
 }
 
@@ -71,7 +71,7 @@ type Final struct {
 }
 
 func (o Final) statement(s *Store, ids []uint64) string {
-	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, update_time = %s WHERE %s", s.jobs, s.byPrimary, o.Status, s.now, s.ours(ids, o.Term, o.Attempt))
+	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, update_time = %s WHERE %s", s.jobs, s.byPrimary, o.Status, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
 }
 
 func (Final) doing() string { return "finish jobs" }
@@ -88,7 +88,7 @@ type Again struct {
 
 func (o Again) statement(s *Store, ids []uint64) string {
 	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, term = 0, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, o.Wait)), o.Retried, s.now, s.ours(ids, o.Term, o.Attempt))
+		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.once, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, o.Wait))), o.Retried, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
 }
 
 func (Again) doing() string { return "put back jobs" }
@@ -100,7 +100,7 @@ type NotStarted struct{ Marked Version }
 
 func (o NotStarted) statement(s *Store, ids []uint64) string {
 	return fmt.Sprintf("UPDATE %s %s SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = %s WHERE %s AND changes = %d",
-		s.jobs, s.byPrimary, s.now, s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
+		s.jobs, s.byPrimary, s.nowOnce(), s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
 }
 
 func (NotStarted) doing() string { return "unmark jobs" }
@@ -117,7 +117,7 @@ type Died struct {
 func (o Died) statement(s *Store, ids []uint64) string {
 	return fmt.Sprintf(
 		"UPDATE %s %s SET lost = lost + 1, term = %d, job_status = "+failed+", update_time = %s WHERE %s AND term = %d AND term <> 0 AND term < %d AND attempts = %d AND lost >= %d AND %s",
-		s.jobs, s.byPrimary, o.Term, s.now, s.idIn(ids), o.Read.Term, o.Term, o.Read.Attempts, o.LostBefore, pending)
+		s.jobs, s.byPrimary, o.Term, s.nowOnce(), s.idIn(ids), o.Read.Term, o.Term, o.Read.Attempts, o.LostBefore, pending)
 }
 
 func (Died) doing() string { return "fail lost jobs" }

@@ -10,30 +10,6 @@ import (
 	"strings"
 )
 
-// Row is a job as it stands in async_job_tab; a NULL status or start time reads as 0.
-type Row struct {
-	ID         uint64
-	Params     string
-	JobType    int32
-	Status     int32
-	StartTime  int64 // unix seconds; 0: at once
-	CreateTime int64 // unix seconds
-	Term       int64 // 0: not marked
-	Attempts   int32
-	Retries    int32
-	Lost       int32
-	Priority   int32
-	MaxRetries int32  // [NotSet]: as the job type says
-	Changes    int32  // times it was changed while it waited, or its mark was taken back
-	Key        string // the business key; empty: none
-}
-
-// Version returns the version in which the row was read.
-func (r *Row) Version() Version { return Version{r.Term, r.Attempts, r.Changes} }
-
-// NotSet stands for NULL in max_retries.
-const NotSet = -2
-
 // Priorities are the levels of priority, the most urgent first.
 var Priorities = []int32{2, 1, 0, -1}
 
@@ -47,26 +23,6 @@ const (
 	failed          = "2"
 	cancelled       = "5"
 )
-
-// rowColumns are the columns of a [Row]. SQLite keeps whatever was inserted, even text in a column of numbers, and such a
-// row must not make the whole result unreadable. A NULL is turned into its meaning by places, not by COALESCE: for the
-// value that COALESCE makes, the driver would allocate.
-func (s *Store) rowColumns(params string) string {
-	columns := fmt.Sprintf("id, %s AS params", params)
-	for _, number := range []string{"job_type", "job_status", "start_time", "create_time", "term", "attempts", "retries", "lost", "priority", "max_retries", "changes"} {
-		columns += ", " + fmt.Sprintf(s.integer, number)
-	}
-	return columns + ", job_key"
-}
-
-// places are where the rowColumns are scanned to.
-func (r *Row) places() []any {
-	return []any{
-		whole[uint64]{&r.ID}, &r.Params, whole[int32]{&r.JobType}, whole[int32]{&r.Status}, whole[int64]{&r.StartTime},
-		whole[int64]{&r.CreateTime}, whole[int64]{&r.Term}, whole[int32]{&r.Attempts}, whole[int32]{&r.Retries}, whole[int32]{&r.Lost},
-		whole[int32]{&r.Priority}, wholeOr[int32]{&r.MaxRetries, NotSet}, whole[int32]{&r.Changes}, text{&r.Key},
-	}
-}
 
 // Newest reads the largest id of the table, 0 if there is none, and the database's clock in seconds. It reads where the
 // tail reads, which may be a replica. If that server does not have the table yet, because it was made just now, Newest
@@ -127,8 +83,8 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 		fmt.Fprintf(&where, " OR id BETWEEN %s AND %s", args.id(gap.From), args.id(gap.To))
 	}
 	where.WriteByte(')')
-	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.now, horizon)
-	rows, err := read(ctx, s, jobRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
+	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.nowOnce(), horizon)
+	rows, err := read(ctx, s, partRows((*Row).places), fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
 		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
@@ -159,7 +115,7 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 		k.until = fmt.Sprintf("%s + %d", s.now, horizon)
 		parts = append(parts, s.sweep(s, len(parts), k, types, limit, args))
 	}
-	got, err := read(ctx, s, jobRows, unionAll(parts), args.list...)
+	got, err := read(ctx, s, partRows((*Row).places), unionAll(parts), args.list...)
 	count := make([]int, len(parts))
 	for _, row := range got {
 		count[row.part]++
@@ -193,7 +149,7 @@ func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arg
 	if len(k.statuses) > 0 {
 		status = fmt.Sprintf("job_status IN (%s)", numbers(k.statuses))
 	}
-	return s.selectJobs(part, fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
+	return s.selectDue(part, s.rowColumns("params"), fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
 }
 
 // Lane is a stretch of the due index of one job type: the pending rows of one priority and one status that start at once,
@@ -312,19 +268,21 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 	for i, place := range places {
 		var stretches []string
 		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args) {
-			stretches = append(stretches, s.selectJobs(i, stretch+" ORDER BY "+s.order(place.Lane), limit, args))
+			stretches = append(stretches, s.selectDue(i, s.laneColumns("params"), stretch+" ORDER BY "+s.order(place.Lane), limit, args))
 		}
 		parts[i] = unionAll(stretches)
 		if len(stretches) > 1 {
 			parts[i] += " LIMIT " + args.number(int64(limit))
 		}
 	}
-	rows, err := read(ctx, s, jobRows, unionAll(parts), args.list...)
+	rows, err := read(ctx, s, partRows((*Row).lanePlaces), unionAll(parts), args.list...)
 	if err != nil {
 		return nil, wrap("page jobs", err)
 	}
 	pages := make([][]Row, len(places))
 	for _, row := range rows {
+		lane := places[row.part].Lane
+		row.JobType, row.Status, row.Priority = jobType, max(lane.Status, 0), lane.Priority // NoStatus reads as 0
 		pages[row.part] = append(pages[row.part], row.Row)
 	}
 	return pages, nil
@@ -399,10 +357,9 @@ func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, f
 	return firsts, nil
 }
 
-// selectJobs writes a SELECT of rows along the due index; part is its number in the result.
-func (s *Store) selectJobs(part int, where string, limit int, args *arguments) string {
-	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s LIMIT %s",
-		part, s.rowColumns("params"), s.jobs, s.byDue, where, args.number(int64(limit)))
+// selectDue writes a SELECT of rows along the due index; part is its number in the result.
+func (s *Store) selectDue(part int, columns, where string, limit int, args *arguments) string {
+	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s LIMIT %s", part, columns, s.jobs, s.byDue, where, args.number(int64(limit)))
 }
 
 // unionAll joins SELECTs that have a limit each. Such a SELECT must be a derived table, unless it is alone.
@@ -418,30 +375,4 @@ func unionAll(selects []string) string {
 		fmt.Fprintf(&all, "SELECT * FROM (%s) AS part%d", one, i)
 	}
 	return all.String()
-}
-
-// partRow is a row and the number of the SELECT that it came from.
-type partRow struct {
-	part int
-	Row
-}
-
-func jobRows(rows *sql.Rows) (list []partRow, err error) {
-	var r partRow
-	places := append([]any{whole[int]{&r.part}}, r.places()...)
-	for rows.Next() {
-		if err := rows.Scan(places...); err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, nil
-}
-
-func onlyRows(parts []partRow) []Row {
-	rows := make([]Row, len(parts))
-	for i := range parts {
-		rows[i] = parts[i].Row
-	}
-	return rows
 }

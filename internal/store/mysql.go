@@ -20,6 +20,7 @@ func mysqlFamily(name string) dialect {
 		// UNIX_TIMESTAMP(NOW(6)) is an hour off for an hour each autumn.
 		now:        "UNIX_TIMESTAMP()",
 		nowPrecise: "(UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)",
+		once:       "%s",
 		ceiling:    "CEILING(%s)",
 
 		leaseNow:     "UNIX_TIMESTAMP()",
@@ -53,6 +54,7 @@ func mysqlFamily(name string) dialect {
 		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
 		idIn:        inRanges,
 		integer:     "%s",
+		commas:      func(numbers []string) string { return "CONCAT_WS(',', " + strings.Join(numbers, ", ") + ")" },
 		atOnce:      "start_time = 0",
 		unforeseen:  "%s",
 		anyType:     " ORDER BY job_type",

@@ -31,6 +31,7 @@ var postgres = dialect{
 
 	now:        "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)",
 	nowPrecise: "EXTRACT(EPOCH FROM statement_timestamp())",
+	once:       "(SELECT %s)",
 	ceiling:    "CAST(CEILING(%s) AS bigint)",
 
 	leaseNow:     "EXTRACT(EPOCH FROM clock_timestamp())",
@@ -48,10 +49,13 @@ var postgres = dialect{
 	addMany:      addByArrays,
 	addScheduled: addScheduledAtOnce,
 
-	forUpdate:   " FOR UPDATE",
-	latest:      "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
-	idIn:        func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
-	integer:     "%s",
+	forUpdate: " FOR UPDATE",
+	latest:    "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
+	idIn:      func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
+	integer:   "%s",
+	commas: func(numbers []string) string {
+		return "CAST(" + strings.Join(numbers, " AS text) || ',' || CAST(") + " AS text)"
+	},
 	atOnce:      "start_time BETWEEN 0 AND 0",
 	unforeseen:  "(SELECT CAST(%s AS bigint))",
 	lanesInFull: true,

@@ -20,7 +20,7 @@ func (s *Store) SetResult(ctx context.Context, id uint64, term int64, attempt in
 // rows, the count is then 0, so setText reads the row back.
 func (s *Store) setText(ctx context.Context, column string, id uint64, term int64, attempt int32, text string) (ours bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET %s = ?, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, column, s.now, s.ours([]uint64{id}, term, attempt)), text)
+		s.jobs, s.byPrimary, column, s.nowOnce(), s.ours([]uint64{id}, term, attempt)), text)
 	if err != nil || n > 0 {
 		return n > 0, wrap("set "+column, err)
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // No connection is reserved here. A second connection to SQLite would wait for the transaction of the first one, and a
@@ -12,6 +13,7 @@ var sqlite = dialect{
 
 	now:        "unixepoch()",
 	nowPrecise: "unixepoch('subsec')",
+	once:       "%s",
 	ceiling:    "(CAST(%[1]s AS INTEGER) + (%[1]s > CAST(%[1]s AS INTEGER)))",
 
 	leaseNow:     "unixepoch()",
@@ -33,6 +35,7 @@ var sqlite = dialect{
 	latest:     "%s",
 	idIn:       inSpan,
 	integer:    "CAST(%s AS INTEGER)",
+	commas:     func(numbers []string) string { return strings.Join(numbers, " || ',' || ") },
 	atOnce:     "start_time = 0",
 	unforeseen: "%s",
 	anyType:    " ORDER BY job_type",

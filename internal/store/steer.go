@@ -83,7 +83,7 @@ func (s *Store) SetPriority(ctx context.Context, ids []uint64, priority int32) (
 func (s *Store) change(ctx context.Context, act string, ids []uint64, condition string, set func(*arguments) string) (n int, err error) {
 	args := s.arguments()
 	statement := fmt.Sprintf("UPDATE %s %s SET %s, update_time = %s WHERE %s AND %s",
-		s.jobs, s.byPrimary, set(args), s.now, args.in(s, ids), condition)
+		s.jobs, s.byPrimary, set(args), s.nowOnce(), args.in(s, ids), condition)
 	err = s.inSpiteOfDeadlocks(func() (err error) {
 		n, err = s.exec(ctx, statement, args.list...)
 		return err

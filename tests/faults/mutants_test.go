@@ -20,7 +20,7 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "a settle without the term",
 		File: "internal/store/job.go",
-		Old:  `o.Status, s.now, s.ours(ids, o.Term, o.Attempt))`,
+		Old:  `o.Status, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))`,
 		New:  `o.Status, s.now, s.idIn(ids)+" AND "+pending)`,
 	}, "TestAHolderFrozenBetweenMarkAndSettle"},
 	{mutant.Mutant{

@@ -192,7 +192,11 @@ FROM (SELECT lock_name
 FOR UPDATE; -- with "a", "b", "me"
 
 -- List
-SELECT id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
+  AND attempts = 0
+  AND retries = 0
+  AND lost = 0
+  AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE id > 0
   AND id < 9
@@ -277,7 +281,11 @@ FROM (SELECT job_type
 
 -- Page
 SELECT *
-FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type = 7
     AND job_status = 0
@@ -287,7 +295,11 @@ FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, 
   ORDER BY id
   LIMIT 100) AS part0
 UNION ALL SELECT *
-FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type = 7
     AND job_status = 0
@@ -457,7 +469,11 @@ FOR UPDATE;
 
 -- SweepAll
 SELECT *
-FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -466,7 +482,11 @@ FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, 
     AND id > 0
   LIMIT 100) AS part0
 UNION ALL SELECT *
-FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -475,7 +495,11 @@ FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, 
     AND id > 0
   LIMIT 100) AS part1
 UNION ALL SELECT *
-FROM (SELECT 2 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -484,7 +508,11 @@ FROM (SELECT 2 AS part, id, params AS params, job_type, job_status, start_time, 
     AND id > 0
   LIMIT 100) AS part2
 UNION ALL SELECT *
-FROM (SELECT 3 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -500,7 +528,11 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
   AND COALESCE(job_status, 0) IN (0, 3, 4)
-  AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, start_time, create_time, CASE WHEN term = 0
+  AND attempts = 0
+  AND retries = 0
+  AND lost = 0
+  AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)

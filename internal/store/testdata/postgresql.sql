@@ -70,7 +70,7 @@ WHERE job_type = 7
 
 -- Cancel
 UPDATE async_job_tab
-SET job_status = 5, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET job_status = 5, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "{1,2}"
 
@@ -118,7 +118,7 @@ FROM (SELECT *
 
 -- FinishThrough
 UPDATE async_job_tab
-SET job_status = 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET job_status = 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
   AND term = 9
   AND attempts = 2
@@ -189,7 +189,11 @@ FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
 -- List
-SELECT id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
+  AND attempts = 0
+  AND retries = 0
+  AND lost = 0
+  AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab
 WHERE id > $1
   AND id < $2
@@ -220,7 +224,7 @@ ON CONFLICT DO NOTHING; -- with "a", "b"
 
 -- Mark
 UPDATE async_job_tab
-SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 0
   AND term < 9
@@ -278,7 +282,11 @@ FROM (SELECT job_type
 
 -- Page
 SELECT *
-FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key
   FROM async_job_tab
   WHERE job_type = 7
     AND job_status = 0
@@ -288,7 +296,11 @@ FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, 
   ORDER BY job_status, start_time, id
   LIMIT $2) AS part0
 UNION ALL SELECT *
-FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key
   FROM async_job_tab
   WHERE job_type = 7
     AND job_status = 0
@@ -335,7 +347,7 @@ FOR UPDATE; -- with "a", "me"
 
 -- Reschedule
 UPDATE async_job_tab
-SET start_time = GREATEST($1, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)), changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET start_time = GREATEST($1, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)), changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($2 AS bigint[]))
   AND COALESCE(job_status, 0) IN (0, 3, 4)
   AND term = 0; -- with 1700000000, "{1,2}"
@@ -371,20 +383,20 @@ FOR UPDATE; -- with "a", "b"
 
 -- SetParams
 UPDATE async_job_tab
-SET params = $1, changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET params = $1, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($2 AS bigint[]))
   AND COALESCE(job_status, 0) IN (0, 3, 4)
   AND term = 0; -- with "{}", "{1,2}"
 
 -- SetPriority
 UPDATE async_job_tab
-SET priority = 2, changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET priority = 2, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "{1,2}"
 
 -- SetProgress
 UPDATE async_job_tab
-SET progress = $1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET progress = $1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
   AND term = 9
   AND attempts = 2
@@ -399,7 +411,7 @@ FOR UPDATE; -- with "{1}", 9
 
 -- SetResult
 UPDATE async_job_tab
-SET result = $1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET result = $1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
   AND term = 9
   AND attempts = 2
@@ -414,7 +426,7 @@ FOR UPDATE; -- with "{1}", 9
 
 -- Settle
 UPDATE async_job_tab
-SET job_status = 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET job_status = 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2
@@ -422,7 +434,7 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
 
 -- Settle Again
 UPDATE async_job_tab
-SET job_status = 4, start_time = CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + 1.500) AS bigint), retries = retries + 1, term = 0, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET job_status = 4, start_time = (SELECT CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + 1.500) AS bigint)), retries = retries + 1, term = 0, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2
@@ -430,7 +442,7 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
 
 -- Settle Died
 UPDATE async_job_tab
-SET lost = lost + 1, term = 9, job_status = 2, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET lost = lost + 1, term = 9, job_status = 2, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 8
   AND term <> 0
@@ -441,7 +453,7 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
 
 -- Settle NotStarted
 UPDATE async_job_tab
-SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2
@@ -457,7 +469,11 @@ FOR UPDATE; -- with "{1,2}"
 
 -- SweepAll
 SELECT *
-FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -470,7 +486,11 @@ FROM (SELECT 0 AS part, id, params AS params, job_type, job_status, start_time, 
     LIMIT $1) AS due
   LIMIT $2) AS part0
 UNION ALL SELECT *
-FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -483,7 +503,11 @@ FROM (SELECT 1 AS part, id, params AS params, job_type, job_status, start_time, 
     LIMIT $3) AS due
   LIMIT $4) AS part1
 UNION ALL SELECT *
-FROM (SELECT 2 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -495,7 +519,11 @@ FROM (SELECT 2 AS part, id, params AS params, job_type, job_status, start_time, 
     LIMIT $5) AS due
   LIMIT $6) AS part2
 UNION ALL SELECT *
-FROM (SELECT 3 AS part, id, params AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -511,10 +539,14 @@ FROM (SELECT 3 AS part, id, params AS params, job_type, job_status, start_time, 
 SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
   AND COALESCE(job_status, 0) IN (0, 3, 4)
-  AND (start_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+  AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
   AND COALESCE(job_status, 0) IN (0, 3, 4)
-  AND (start_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, max_retries, changes, job_key
+  AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, start_time, create_time, CASE WHEN term = 0
+  AND attempts = 0
+  AND retries = 0
+  AND lost = 0
+  AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
 FROM async_job_tab
 WHERE id >= $1
   AND (id >= $2 OR id BETWEEN $3 AND $4)

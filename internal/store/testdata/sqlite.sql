@@ -161,7 +161,11 @@ WHERE lock_name IN (?, ?)
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
 
 -- List
-SELECT id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key, CAST(update_time AS INTEGER), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+SELECT id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+  AND attempts = 0
+  AND retries = 0
+  AND lost = 0
+  AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab INDEXED BY async_job_key
 WHERE id > 0
   AND id < 9
@@ -242,7 +246,11 @@ FROM (SELECT job_type
 
 -- Page
 SELECT *
-FROM (SELECT 0 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type = 7
     AND job_status = 0
@@ -253,7 +261,11 @@ FROM (SELECT 0 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(jo
   LIMIT 100) AS part0
 UNION ALL SELECT *
 FROM (SELECT *
-  FROM (SELECT 1 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+  FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+      AND attempts = 0
+      AND retries = 0
+      AND lost = 0
+      AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
     FROM async_job_tab INDEXED BY async_job_due
     WHERE job_type = 7
       AND job_status = 0
@@ -265,7 +277,11 @@ FROM (SELECT *
     ORDER BY start_time, id
     LIMIT 100) AS part0
   UNION ALL SELECT *
-  FROM (SELECT 1 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+  FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+      AND attempts = 0
+      AND retries = 0
+      AND lost = 0
+      AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
     FROM async_job_tab INDEXED BY async_job_due
     WHERE job_type = 7
       AND job_status = 0
@@ -419,7 +435,11 @@ WHERE id BETWEEN 1 AND 2;
 
 -- SweepAll
 SELECT *
-FROM (SELECT 0 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -428,7 +448,11 @@ FROM (SELECT 0 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(jo
     AND id > 0
   LIMIT 100) AS part0
 UNION ALL SELECT *
-FROM (SELECT 1 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -437,7 +461,11 @@ FROM (SELECT 1 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(jo
     AND id > 0
   LIMIT 100) AS part1
 UNION ALL SELECT *
-FROM (SELECT 2 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -446,7 +474,11 @@ FROM (SELECT 2 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(jo
     AND id > 0
   LIMIT 100) AS part2
 UNION ALL SELECT *
-FROM (SELECT 3 AS part, id, params AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+    AND attempts = 0
+    AND retries = 0
+    AND lost = 0
+    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -462,7 +494,11 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
   AND COALESCE(job_status, 0) IN (0, 3, 4)
-  AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(retries AS INTEGER), CAST(lost AS INTEGER), CAST(priority AS INTEGER), CAST(max_retries AS INTEGER), CAST(changes AS INTEGER), job_key
+  AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+  AND attempts = 0
+  AND retries = 0
+  AND lost = 0
+  AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
 FROM async_job_tab NOT INDEXED
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)

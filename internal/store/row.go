@@ -1,0 +1,127 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Row is a job as it stands in async_job_tab; a NULL status or start time reads as 0.
+type Row struct {
+	ID         uint64
+	Params     string
+	JobType    int32
+	Status     int32
+	StartTime  int64 // unix seconds; 0: at once
+	CreateTime int64 // unix seconds
+	Term       int64 // 0: not marked
+	Attempts   int32
+	Retries    int32
+	Lost       int32
+	Priority   int32
+	MaxRetries int32  // [NotSet]: as the job type says
+	Changes    int32  // times it was changed while it waited, or its mark was taken back
+	Key        string // the business key; empty: none
+}
+
+// Version returns the version in which the row was read.
+func (r *Row) Version() Version { return Version{r.Term, r.Attempts, r.Changes} }
+
+// NotSet stands for NULL in max_retries.
+const NotSet = -2
+
+// rowColumns are the columns of a [Row].
+func (s *Store) rowColumns(params string) string {
+	columns := s.laneColumns(params)
+	for _, number := range []string{"job_type", "job_status", "priority"} {
+		columns += ", " + fmt.Sprintf(s.integer, number)
+	}
+	return columns
+}
+
+// places are where the rowColumns are scanned to. A NULL is turned into its meaning there, not by COALESCE: for the value
+// that COALESCE makes, the driver would allocate.
+func (r *Row) places() []any {
+	return append(r.lanePlaces(), whole[int32]{&r.JobType}, whole[int32]{&r.Status}, whole[int32]{&r.Priority})
+}
+
+// laneColumns are the columns of a [Row] in which the rows of a lane differ. Every column of a page costs the server, the
+// driver and database/sql something for every row. Most rows are as they were inserted: then the tally is a single NULL.
+//
+// SQLite keeps whatever was inserted, even text in a column of numbers, and such a row must not make the whole result
+// unreadable.
+func (s *Store) laneColumns(params string) string {
+	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
+	texts := make([]string, len(tallied))
+	for i, column := range tallied {
+		texts[i] = integer(column)
+	}
+	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN %s = 0 THEN NULL ELSE %s END AS tally, %s, job_key",
+		params, integer("start_time"), integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts), integer("max_retries"))
+}
+
+func (r *Row) lanePlaces() []any {
+	return []any{
+		whole[uint64]{&r.ID}, &r.Params, whole[int64]{&r.StartTime}, whole[int64]{&r.CreateTime},
+		tally{r}, wholeOr[int32]{&r.MaxRetries, NotSet}, text{&r.Key},
+	}
+}
+
+// tallied are the columns in which the library counts. A row is inserted with 0 in each.
+var tallied = [...]string{"term", "attempts", "retries", "lost", "changes"}
+
+// tally scans the tallied columns. They come as one text, or as NULL if each is 0.
+type tally struct{ row *Row }
+
+func (t tally) Scan(value any) error {
+	var texts []string
+	switch v := value.(type) {
+	case string:
+		texts = strings.Split(v, ",")
+	case []byte:
+		texts = strings.Split(string(v), ",")
+	}
+	var n [len(tallied)]int64
+	if value != nil && len(texts) != len(n) {
+		return fmt.Errorf("%d numbers are wanted, not %q", len(n), value)
+	}
+	for i, text := range texts {
+		var err error
+		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return err
+		}
+	}
+	r := t.row
+	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes = n[0], int32(n[1]), int32(n[2]), int32(n[3]), int32(n[4])
+	return nil
+}
+
+// partRow is a row and the number of the SELECT that it came from.
+type partRow struct {
+	part int
+	Row
+}
+
+// partRows returns a function that collects rows by their parts.
+func partRows(places func(*Row) []any) func(*sql.Rows) ([]partRow, error) {
+	return func(rows *sql.Rows) (list []partRow, err error) {
+		var r partRow
+		places := append([]any{whole[int]{&r.part}}, places(&r.Row)...)
+		for rows.Next() {
+			if err := rows.Scan(places...); err != nil {
+				return nil, err
+			}
+			list = append(list, r)
+		}
+		return list, nil
+	}
+}
+
+func onlyRows(parts []partRow) []Row {
+	rows := make([]Row, len(parts))
+	for i := range parts {
+		rows[i] = parts[i].Row
+	}
+	return rows
+}
