@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,6 +97,38 @@ func TestArchitecture_LeaseIsArithmeticOnly(t *testing.T) {
 	for _, imported := range importsOfLibrary(t)["internal/lease"] {
 		if imported != "time" {
 			t.Errorf("internal/lease imports %s: it holds values and now, with nothing to wait for and nothing to ask", imported)
+		}
+	}
+}
+
+// In ARCHITECTURE's picture, each line is a room, what it imports of ours, and what for, with at least two spaces between.
+func TestArchitecture_ThePictureShowsWhatIsImported(t *testing.T) {
+	document, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, picture, _ := strings.Cut(string(document), "\nroom  ")
+	picture, _, _ = strings.Cut(picture, "```")
+	shown := map[string][]string{}
+	for line := range strings.Lines(picture) {
+		if cells := regexp.MustCompile(` {2,}`).Split(line, 3); len(cells) == 3 {
+			shown[path.Base(cells[0])] = regexp.MustCompile(`\w+`).FindAllString(strings.TrimSuffix(cells[1], "sqlx, from outside"), -1)
+		}
+	}
+	for p, imports := range importsOfLibrary(t) {
+		room := path.Base(p)
+		if p == "." {
+			room = path.Base(strings.ReplaceAll(module, "-", "_"))
+		}
+		seen := map[string]bool{}
+		for _, imported := range imports {
+			if own, ok := within(imported, module); ok {
+				seen[path.Base(own)] = true
+			}
+		}
+		want, got := slices.Sorted(maps.Keys(seen)), slices.Sorted(slices.Values(shown[room]))
+		if _, there := shown[room]; !there || !slices.Equal(want, got) {
+			t.Errorf("%s imports %q, and ARCHITECTURE.md shows %q", room, want, got)
 		}
 	}
 }
