@@ -66,6 +66,7 @@ type history struct {
 	putBacks  int
 	runs      []*run
 	retried   int32
+	failure   *failure // that the row shows; nil: none
 }
 
 // mark is a mark that stands on a row, or stood on it.
@@ -84,6 +85,9 @@ type mark struct {
 type loss struct {
 	*mark
 	noticed *instance
+	under   int64     // the term
+	at      time.Time // it was noticed
+	late    bool      // whoever sent that may never have learned of it
 }
 
 // run is one run of a handler.
@@ -101,6 +105,7 @@ type run struct {
 	over      bool  // it has ended, or its process has
 	ended     bool
 	verdict   verdict
+	finished  time.Time // it has ended
 	completes bool      // its handler does, or tries to
 	logged    bool      // the log is to have a row about it, if it is written
 	completed time.Time // by its handler's own transaction
@@ -219,6 +224,7 @@ func (j *judge) changed(c change) {
 			j.accuse("%s has failed after %d losses", h.name(), c.after.Lost)
 		}
 		j.noteLoss(h, c)
+		j.failed(h, c)
 		h.mark, h.final = nil, true
 	}
 }
@@ -258,7 +264,7 @@ func (j *judge) noteLoss(h *history, c change) {
 	}
 	h.mark.taken = time.Now()
 	if c.before.Term != 0 {
-		l := &loss{h.mark, j.actor}
+		l := &loss{h.mark, j.actor, c.term, time.Now(), j.late}
 		h.losses = append(h.losses, l)
 		j.expectLossLogged(h, l)
 	}
@@ -338,6 +344,7 @@ func (j *judge) settled(h *history, c change) {
 		m.run.written++
 		m.run.wrote = queue_job.JobStatus(c.after.Status)
 	}
+	j.failed(h, c)
 	h.mark = nil
 	if c.verb == finish {
 		h.final = true
@@ -392,6 +399,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectRoom(r, cfg)
 	j.expectPlace(r, cfg)
 	j.expectRate(r, cfg)
+	j.expectNoted(r)
 	if w.weather.gentle && !h.byHand && r.mark != nil && (job.Attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
 		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, and %d were retries", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried)
 	}
@@ -548,7 +556,7 @@ func (j *judge) ended(r *run, cfg *queue_job.Config, job *queue_job.Job, b *beha
 	w := j.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.ended = true
+	r.ended, r.finished = true, time.Now()
 	r.verdict = verdictOn(cfg, job.Retries, b, interrupted)
 	r.logged = b.ends == endsInError || b.ends == endsInPanic || b.ends == endsInGoexit || b.ends == endsRetried || b.ends == endsFailed
 	j.leave(r)
@@ -598,7 +606,7 @@ func (j *judge) killed(i *instance) {
 			j.leave(r)
 		}
 	}
-	i.up = false
+	i.up, i.ended = false, time.Now()
 	j.saw["kill"]++
 }
 
@@ -614,6 +622,7 @@ func (j *judge) hasStopped(i *instance, err error) {
 	w.trace.add(event{who: i.number, what: "has stopped", about: about{note: fmt.Sprint(err)}})
 	if err != nil {
 		j.saw["bad stop"]++
+		i.ended = time.Now()
 		if !i.struck.Load() {
 			j.accuse("instance %d, which was not struck: %v", i.number, err)
 		}
@@ -774,6 +783,7 @@ func (j *judge) conclude() {
 		if !h.byHand {
 			j.expectNumbered(h, row)
 			j.expectLog(h)
+			j.expectReason(h)
 		}
 	}
 	j.expectTold()

@@ -7,7 +7,7 @@
 //	world    lives through the plan, then waits in calm weather until every job is done
 //	link     one instance's way to the tables: what becomes of each statement
 //	Table    the tables: each statement of package store in one step, by the database's clock
-//	judge    hears of every change and every run, and knows what may happen (check.go); what is written about it (history.go)
+//	judge    hears of every change and every run, and knows what may happen (check.go); what is written about it (history.go, reason.go)
 //	trace    what happened
 //
 // A statement takes a while to arrive, and its answer to come back. It can be refused, take effect and be answered with

@@ -314,7 +314,7 @@ func (j *judge) expectEnds(r *run) {
 // retriedByHand notes that a cancelled or failed job is to run again.
 func (j *judge) retriedByHand(h *history, c change) {
 	j.saw["retried by hand"]++
-	h.final, h.mark, h.retried, h.due, h.since = false, nil, 0, c.after.Due, time.Now()
+	h.final, h.mark, h.failure, h.retried, h.due, h.since = false, nil, nil, 0, c.after.Due, time.Now()
 }
 
 // expectNotCancelled expects that a run does not begin when its job was cancelled a second ago.

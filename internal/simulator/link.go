@@ -64,10 +64,11 @@ type link struct {
 	noWayUntil  time.Time // statements do not arrive
 	noBackUntil time.Time // answers do not
 	stormUntil  time.Time // many are slow
+	pens        map[int32]*pen
 }
 
 func newLink(w *world, i *instance) *link {
-	return &link{world: w, instance: i, turn: make(chan struct{}, 1), killed: make(chan struct{}), sent: map[kind]uint64{}, inARow: map[verb]int{}}
+	return &link{world: w, instance: i, turn: make(chan struct{}, 1), killed: make(chan struct{}), sent: map[kind]uint64{}, inARow: map[verb]int{}, pens: map[int32]*pen{}}
 }
 
 // kind is a verb and what it is about.
@@ -479,13 +480,18 @@ func (l *link) Settle(ctx context.Context, ids []uint64, o store.Outcome) (int, 
 	case store.Died:
 		verb, what.term = failLost, o.Term
 	}
-	return send(ctx, l, verb, func(ctx context.Context) (int, error) { return l.world.table.Settle(ctx, ids, o) }, what)
+	answered := l.writes(verb, ids[0])
+	n, err := send(ctx, l, verb, func(ctx context.Context) (int, error) { return l.world.table.Settle(ctx, ids, o) }, what)
+	answered(err)
+	return n, err
 }
 
 func (l *link) LogAttempts(ctx context.Context, attempts []store.Attempt) error {
+	answered := l.writes(logAttempts, attempts[0].JobID)
 	_, err := send(ctx, l, logAttempts, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, l.world.table.LogAttempts(ctx, attempts)
 	}, about{ids: []uint64{attempts[0].JobID}})
+	answered(err)
 	return err
 }
 

@@ -264,6 +264,18 @@ var mutants = []mutant.Mutant{
 		New:  "d.workers.start(marked...)",
 	},
 	{
+		Name: "a suspect starts before the log says why the last one failed",
+		File: "internal/engine/settler.go",
+		Old:  "\t\t\ts.note(*o.log)\n",
+		New:  "\t\t\tlog := *o.log\n\t\t\ttime.AfterFunc(settleEvery, func() { s.note(log) })\n",
+	},
+	{
+		Name: "a suspect starts before the log says that its own last run was lost",
+		File: "internal/engine/dispatcher.go",
+		Old:  "\td.awaitNoted(ctx)\n",
+		New:  "",
+	},
+	{
 		Name: "two suspects at a time",
 		File: "internal/engine/dispatcher.go",
 		Old:  "return make(chan struct{}, 1)",

@@ -274,6 +274,8 @@ type instance struct {
 	up         bool
 	stopped    bool
 	since      time.Time // it is up
+	ended      time.Time // it was killed, or Stop gave up
+	killer     *run      // whose handler killed it; nil: none
 	unreleased bool      // a lease could not be given back
 }
 
@@ -397,6 +399,7 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 	run := i.world.judge.started(ctx, i, cfg, job)
 	if run.history.order.deadly {
 		i.world.say(i.number, "is killed by "+job.JobParams)
+		i.world.judge.kills(run)
 		i.world.kill(i)
 		time.AfterFunc(time.Duration(hash(job.JobParams)%uint64(time.Second)), func() { i.world.start(i.place) })
 		return errKilled
