@@ -47,9 +47,9 @@ func benchmarkRows(b *testing.B, n int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		list, err := partRows((*Row).lanePlaces)(rows)
-		if err != nil || len(list) != n {
-			b.Fatal(len(list), err)
+		pages, err := lanePages(7, []Place{{}}, n)(rows)
+		if err != nil || len(pages[0]) != n {
+			b.Fatal(len(pages[0]), err)
 		}
 		rows.Close()
 	}

@@ -84,7 +84,7 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 	}
 	where.WriteByte(')')
 	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.nowOnce(), horizon)
-	rows, err := read(ctx, s, partRows((*Row).places), fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
+	rows, err := read(ctx, s, partRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
 		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
@@ -115,7 +115,7 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 		k.until = fmt.Sprintf("%s + %d", s.now, horizon)
 		parts = append(parts, s.sweep(s, len(parts), k, types, limit, args))
 	}
-	got, err := read(ctx, s, partRows((*Row).places), unionAll(parts), args.list...)
+	got, err := read(ctx, s, partRows, unionAll(parts), args.list...)
 	count := make([]int, len(parts))
 	for _, row := range got {
 		count[row.part]++
@@ -266,26 +266,42 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 	args := s.arguments()
 	parts := make([]string, len(places))
 	for i, place := range places {
+		startTime := "0" // as NULL reads, too
+		if place.Start == AtATime {
+			startTime = fmt.Sprintf(s.integer, "start_time")
+		}
 		var stretches []string
 		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args) {
-			stretches = append(stretches, s.selectDue(i, s.laneColumns("params"), stretch+" ORDER BY "+s.order(place.Lane), limit, args))
+			stretches = append(stretches, s.selectDue(i, s.laneColumns("params", startTime), stretch+" ORDER BY "+s.order(place.Lane), limit, args))
 		}
 		parts[i] = unionAll(stretches)
 		if len(stretches) > 1 {
 			parts[i] += " LIMIT " + args.number(int64(limit))
 		}
 	}
-	rows, err := read(ctx, s, partRows((*Row).lanePlaces), unionAll(parts), args.list...)
-	if err != nil {
-		return nil, wrap("page jobs", err)
+	pages, err := read(ctx, s, lanePages(jobType, places, limit), unionAll(parts), args.list...)
+	return pages, wrap("page jobs", err)
+}
+
+// lanePages returns a function that collects rows by their places. What the lanes say is not in the rows.
+func lanePages(jobType int32, places []Place, limit int) func(*sql.Rows) ([][]Row, error) {
+	return func(rows *sql.Rows) ([][]Row, error) {
+		pages := make([][]Row, len(places))
+		if len(places) == 1 { // a backlog's, so it will be full
+			pages[0] = make([]Row, 0, limit)
+		}
+		var part int
+		r := Row{JobType: jobType}
+		to := append([]any{whole[int]{&part}}, r.lanePlaces()...)
+		for rows.Next() {
+			if err := rows.Scan(to...); err != nil {
+				return nil, err
+			}
+			r.Status, r.Priority = max(places[part].Status, 0), places[part].Priority // NoStatus reads as 0
+			pages[part] = append(pages[part], r)
+		}
+		return pages, nil
 	}
-	pages := make([][]Row, len(places))
-	for _, row := range rows {
-		lane := places[row.part].Lane
-		row.JobType, row.Status, row.Priority = jobType, max(lane.Status, 0), lane.Priority // NoStatus reads as 0
-		pages[row.part] = append(pages[row.part], row.Row)
-	}
-	return pages, nil
 }
 
 // Abandoned counts the rows at the head of a lane that fell due before a second of unix time, and returns the place

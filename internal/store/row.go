@@ -33,7 +33,7 @@ const NotSet = -2
 
 // rowColumns are the columns of a [Row].
 func (s *Store) rowColumns(params string) string {
-	columns := s.laneColumns(params)
+	columns := s.laneColumns(params, fmt.Sprintf(s.integer, "start_time"))
 	for _, number := range []string{"job_type", "job_status", "priority"} {
 		columns += ", " + fmt.Sprintf(s.integer, number)
 	}
@@ -51,14 +51,14 @@ func (r *Row) places() []any {
 //
 // SQLite keeps whatever was inserted, even text in a column of numbers, and such a row must not make the whole result
 // unreadable.
-func (s *Store) laneColumns(params string) string {
+func (s *Store) laneColumns(params, startTime string) string {
 	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
 	texts := make([]string, len(tallied))
 	for i, column := range tallied {
 		texts[i] = integer(column)
 	}
 	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN %s = 0 THEN NULL ELSE %s END AS tally, %s, job_key",
-		params, integer("start_time"), integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts), integer("max_retries"))
+		params, startTime, integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts), integer("max_retries"))
 }
 
 func (r *Row) lanePlaces() []any {
@@ -103,19 +103,16 @@ type partRow struct {
 	Row
 }
 
-// partRows returns a function that collects rows by their parts.
-func partRows(places func(*Row) []any) func(*sql.Rows) ([]partRow, error) {
-	return func(rows *sql.Rows) (list []partRow, err error) {
-		var r partRow
-		places := append([]any{whole[int]{&r.part}}, places(&r.Row)...)
-		for rows.Next() {
-			if err := rows.Scan(places...); err != nil {
-				return nil, err
-			}
-			list = append(list, r)
+func partRows(rows *sql.Rows) (list []partRow, err error) {
+	var r partRow
+	places := append([]any{whole[int]{&r.part}}, r.places()...)
+	for rows.Next() {
+		if err := rows.Scan(places...); err != nil {
+			return nil, err
 		}
-		return list, nil
+		list = append(list, r)
 	}
+	return list, nil
 }
 
 func onlyRows(parts []partRow) []Row {

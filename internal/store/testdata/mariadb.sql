@@ -281,7 +281,7 @@ FROM (SELECT job_type
 
 -- Page
 SELECT *
-FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND retries = 0
     AND lost = 0

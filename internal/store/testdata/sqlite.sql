@@ -246,7 +246,7 @@ FROM (SELECT job_type
 
 -- Page
 SELECT *
-FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+FROM (SELECT 0 AS part, id, params AS params, 0, CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
     AND retries = 0
     AND lost = 0
