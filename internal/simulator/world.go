@@ -210,7 +210,10 @@ func (w *world) insert(orders []*order) *insertion {
 		o.history = w.judge.inserted(o)
 		row.history = o.history
 		row.MaxRetries = store.NotSet
-		o.history.id = x.Insert(row)
+		id := x.Insert(row)
+		w.mu.Lock()
+		o.history.id = id
+		w.mu.Unlock()
 	}
 	return x
 }
