@@ -150,7 +150,7 @@ func (c *Config) Validate() error {
 	case c.HandleBatchFunc != nil && len(c.Middleware) > 0:
 		return bad("Middleware", "wraps HandleJobFunc, and there is a HandleBatchFunc; use none, and wrap the function yourself")
 	case c.BatchSize < 0 || c.BatchSize > batchSizeMax:
-		return bad("BatchSize", "is %d; use 1 to %d, or 0 for the default of %d", c.BatchSize, batchSizeMax, batchSizeDefault)
+		return bad("BatchSize", "is %d; use 1 to %d, or 0 for the default of %d", c.BatchSize, batchSizeMax, defaults.BatchSize)
 	case c.BatchSize > 0 && c.HandleBatchFunc == nil:
 		return bad("BatchSize", "is %d, and there is no HandleBatchFunc; set it to the function that runs several jobs, or use 0", c.BatchSize)
 	case c.BatchWait < 0 || c.BatchWait > batchWaitMax:
@@ -178,23 +178,23 @@ func (c *Config) Validate() error {
 	case c.Timeout < 0:
 		return bad("Timeout", "is %v; use more than 0, or 0 for no limit", c.Timeout)
 	case c.WorkerPoolCapacity < 0:
-		return bad("WorkerPoolCapacity", "is %d; use 1 or more, or 0 for the default of 100", c.WorkerPoolCapacity)
+		return bad("WorkerPoolCapacity", "is %d; use 1 or more, or 0 for the default of %d", c.WorkerPoolCapacity, defaults.WorkerPoolCapacity)
 	case c.WorkerExpirySecond < 0:
-		return bad("WorkerExpirySecond", "is %d; use 1 or more, or 0 for the default of 60", c.WorkerExpirySecond)
+		return bad("WorkerExpirySecond", "is %d; use 1 or more, or 0 for the default of %d", c.WorkerExpirySecond, defaults.WorkerExpirySecond)
 	case c.FirstPullDay < -1:
-		return bad("FirstPullDay", "is %d; use -1 for no limit, 0 for the default of 7, or the number of days", c.FirstPullDay)
+		return bad("FirstPullDay", "is %d; use -1 for no limit, 0 for the default of %d, or the number of days", c.FirstPullDay, defaults.FirstPullDay)
 	case c.QueueMaxSize < 0:
-		return bad("QueueMaxSize", "is %d; use 1 or more, or 0 for the default of 50000", c.QueueMaxSize)
+		return bad("QueueMaxSize", "is %d; use 1 or more, or 0 for the default of %d", c.QueueMaxSize, defaults.QueueMaxSize)
 	case c.LoadLimit < 0:
-		return bad("LoadLimit", "is %d; use 1 or more, or 0 for the default of 10000", c.LoadLimit)
+		return bad("LoadLimit", "is %d; use 1 or more, or 0 for the default of %d", c.LoadLimit, defaults.LoadLimit)
 	case c.Schedule != nil && isNilPointer(c.Schedule):
 		return bad("Schedule", "is a nil pointer; set it to a schedule, or leave the field alone")
 	case paramsErr != nil:
 		return bad("ScheduleParams", "%w; use what fits as JSON", paramsErr)
 	case c.ScheduleCatchUp < -1 || c.ScheduleCatchUp > scheduleCatchUpMax:
-		return bad("ScheduleCatchUp", "is %d; use 1 to %d, 0 for the default of 1, or -1 for none", c.ScheduleCatchUp, scheduleCatchUpMax)
+		return bad("ScheduleCatchUp", "is %d; use 1 to %d, 0 for the default of %d, or -1 for none", c.ScheduleCatchUp, scheduleCatchUpMax, defaults.ScheduleCatchUp)
 	case c.LockSecond > 0 && c.lock() < lease.ShortestLock:
-		return bad("LockSecond", "is %d; use %d or more, or 0 for the default of 10", c.LockSecond, lease.ShortestLock/time.Second)
+		return bad("LockSecond", "is %d; use %d or more, or 0 for the default of %d", c.LockSecond, lease.ShortestLock/time.Second, defaults.LockSecond)
 	case c.LockSecond > lockSecondMax:
 		return bad("LockSecond", "is %d; use %d (a day) or less", c.LockSecond, lockSecondMax)
 	case c.MinLockSecond > lockSecondMax:
@@ -209,7 +209,6 @@ const (
 	lockSecondMax = 24 * 60 * 60
 	waitTimeMax   = 10 * 365 * 24 * time.Hour // start_time, an int unsigned, ends in 2106
 
-	batchSizeDefault = 100
 	batchSizeMax     = 1000 // rows of one mark
 	batchWaitMax     = time.Minute
 	rateMin, rateMax = 0.0001, 1_000_000 // one in three hours; more than a process can start
@@ -217,19 +216,31 @@ const (
 
 func (c *Config) lock() time.Duration { return time.Duration(c.LockSecond) * time.Second }
 
+// defaults are what zero values stand for, but for RateBurst, which goes by the rate.
+var defaults = Config{
+	WorkerPoolCapacity: 100,
+	WorkerExpirySecond: 60,
+	FirstPullDay:       7,
+	QueueMaxSize:       50_000,
+	LoadLimit:          10_000,
+	BatchSize:          100,
+	ScheduleCatchUp:    1,
+	LockSecond:         uint32(lease.DefaultLock / time.Second),
+}
+
 // WithDefaults returns the configuration with its zero values replaced by the defaults.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.WorkerPoolCapacity, 100)
-	setDefault(&c.WorkerExpirySecond, 60)
-	setDefault(&c.FirstPullDay, 7)
-	setDefault(&c.QueueMaxSize, 50_000)
-	setDefault(&c.LoadLimit, 10_000)
+	setDefault(&c.WorkerPoolCapacity, defaults.WorkerPoolCapacity)
+	setDefault(&c.WorkerExpirySecond, defaults.WorkerExpirySecond)
+	setDefault(&c.FirstPullDay, defaults.FirstPullDay)
+	setDefault(&c.QueueMaxSize, defaults.QueueMaxSize)
+	setDefault(&c.LoadLimit, defaults.LoadLimit)
+	setDefault(&c.LockSecond, defaults.LockSecond)
 	if c.Schedule != nil {
-		setDefault(&c.ScheduleCatchUp, 1)
+		setDefault(&c.ScheduleCatchUp, defaults.ScheduleCatchUp)
 	}
-	setDefault(&c.LockSecond, uint32(lease.DefaultLock/time.Second))
 	if c.HandleBatchFunc != nil {
-		setDefault(&c.BatchSize, batchSizeDefault)
+		setDefault(&c.BatchSize, defaults.BatchSize)
 	}
 	if c.RatePerSecond > 0 {
 		setDefault(&c.RateBurst, max(1, c.BatchSize, int(math.Ceil(c.RatePerSecond/10))))

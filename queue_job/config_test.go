@@ -3,7 +3,9 @@ package queue_job
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -110,6 +112,35 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func TestDocumentsSayTheDefaults(t *testing.T) {
+	code, table := contents(t, "config.go"), contents(t, "../docs/configuration.md")
+	_, code, _ = strings.Cut(code, "type Config struct {")
+	fields := reflect.ValueOf(defaults)
+	for i := range fields.NumField() {
+		name, value := fields.Type().Field(i).Name, fields.Field(i)
+		if value.IsZero() {
+			continue
+		}
+		if row := fmt.Sprintf("| `%s` | %v | ", name, value); !strings.Contains(table, row) {
+			t.Errorf("docs/configuration.md has no %q", row)
+		}
+		about, _, _ := strings.Cut(code, "\t"+name+" ")
+		about = about[strings.LastIndex(about, "// "+name+" is "):]
+		if !regexp.MustCompile(fmt.Sprintf(`[Dd]efault %v\b`, value)).MatchString(about) {
+			t.Errorf("the comment above %s does not say that its default is %v:\n%s", name, value, about)
+		}
+	}
+}
+
+func contents(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestZeroMeansTheDefaultAndWhatIsSetStays(t *testing.T) {
