@@ -317,7 +317,7 @@ func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int32) {
 	}
 }
 
-// permitSuspect returns a suspect that may run now, with the process's one permit to run a suspect.
+// permitSuspect returns a suspect that may run now, with the engine's one permit to run a suspect.
 func (d *dispatcher) permitSuspect() *task {
 	if due, ok := d.queue.nextSuspect(); !ok || due > d.clock.now() || !d.permit.take() {
 		return nil
@@ -397,7 +397,7 @@ func (d *dispatcher) awaitNoted(ctx context.Context) {
 	d.await(noted, func() bool { return d.settler.unnoted() == 0 })
 }
 
-// permit is the process's one permit to run a suspect. The task that has it gives it back.
+// permit is the engine's one permit to run a suspect. The task that has it gives it back.
 type permit chan struct{}
 
 func newPermit() permit { return make(chan struct{}, 1) }

@@ -21,7 +21,7 @@ type task struct {
 	refused   int16         // marks that failed, as far as they lengthen its wait
 	suspect   bool          // it was lost so often that it runs alone
 	alone     bool          // it runs as a suspect
-	permit    bool          // it has the process's permit to do that
+	permit    bool          // it has the engine's permit to do that
 	hasSlot   bool          // it has a slot of its key (keys)
 	left      bool          // the queue does not know it any more
 	lease     *keeper.Lease // under which it is marked; nil before
