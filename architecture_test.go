@@ -31,7 +31,7 @@ var floors = []struct {
 	{"for tests: a library with a known failure", []string{"internal/mutant"}},
 }
 
-// outside is what the library takes from other modules, each at one place. It is what a user gets into go.mod with us.
+// outside lists what the library imports from other modules, each in one package. A user's go.mod gets these modules.
 var outside = []struct{ reason, dependency, user string }{
 	{"store knows SQL, and nothing else does", "github.com/jmoiron/sqlx", "internal/store"},
 	{"the engine alone runs handlers", "github.com/panjf2000/ants/v2", "internal/engine"},
@@ -175,7 +175,7 @@ func importsOfLibrary(t *testing.T) map[string][]string {
 	return imports
 }
 
-// isIgnored is what the go command does not look at.
+// isIgnored reports whether the go command ignores files and folders of this name.
 func isIgnored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata"
 }
@@ -188,7 +188,7 @@ func within(imported, root string) (rest string, ok bool) {
 	return strings.CutPrefix(imported, root+"/")
 }
 
-// isStandard goes by the first element, which is a domain for everything else.
+// isStandard looks at the first element: outside of the standard library it is a domain, which has a dot.
 func isStandard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".")

@@ -22,8 +22,8 @@ func sendMail(ctx context.Context, job *queue_job.Job) error {
 	return nil
 }
 
-// One line in an application that already has a database. Without the Runner, jobs that run when the application ends
-// run again; keep it and call Stop to let them finish.
+// One line starts the queue in an application that has a database. Keep the Runner and call Stop at the end: otherwise
+// jobs that are running then run again.
 func ExampleInit() {
 	persistent_queue.Init([]queue_job.Config{{
 		ServiceName: "shop", JobType: mailType, Db: db, HandleJobFunc: sendMail,
@@ -55,7 +55,8 @@ func Example_addInATransaction() {
 	}
 }
 
-// A main function: it works until the process is told to end, then finishes what runs and hands the rest over.
+// A main function: it runs jobs until the process is told to end, lets the running jobs finish, and hands the rest
+// over.
 func ExampleRunner_Run() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -71,7 +72,7 @@ func ExampleRunner_Run() {
 	}
 }
 
-// Where the database's administrators run the DDL, Start only checks the tables, and says what they lack.
+// If the database's administrators run the DDL, Start only checks the tables and says what they lack.
 func ExampleWithoutMigration() {
 	runner, err := persistent_queue.New([]queue_job.Config{{
 		ServiceName: "shop", JobType: mailType, Db: db, HandleJobFunc: sendMail,
@@ -85,7 +86,7 @@ func ExampleWithoutMigration() {
 	defer runner.Stop(context.Background()) // for as long as handlers take
 }
 
-// Every handler of every type measures how long it takes, outside of what each type has of its own.
+// A middleware for all types measures how long each handler takes. It lies outside of the middleware of a single type.
 func ExampleWithMiddleware() {
 	measured := func(next queue_job.Handler) queue_job.Handler {
 		return func(ctx context.Context, job *queue_job.Job) error {

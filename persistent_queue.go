@@ -28,13 +28,13 @@ import (
 )
 
 // Init checks the configurations, starts a [Runner] for them and returns it. It panics if [New] refuses the
-// configurations, or if the tables are out of date and Init may not change them: the database refuses that, or
+// configurations, or if the tables are out of date and Init may not change them, because the database refuses that or
 // [WithoutMigration] was given. If the start fails for another reason, for example because the database does not answer
 // within ten seconds, Init logs that and tries again every two seconds in the background, so the host application comes
 // up.
 //
-// Keep the Runner to [Runner.Stop] it when the application ends. If an application just ends, the jobs that were running
-// run a second time.
+// Keep the Runner, and call [Runner.Stop] when the application ends. Without Stop, the jobs that are running at that
+// moment run a second time.
 func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner {
 	const patience = 10 * time.Second
 	r, err := New(configs, log, opts...)
@@ -54,8 +54,9 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 	return r
 }
 
-// New checks the configurations and returns a [Runner] that is not started. There must be at least one, and no two with
-// the same job type; [queue_job.Config.Validate] says what else is refused. A nil log writes to slog.Default().
+// New checks the configurations and returns a [Runner] that is not started. There must be at least one configuration,
+// and only one for each job type; [queue_job.Config.Validate] says what else is refused. A nil log writes to
+// slog.Default().
 func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner, error) {
 	if log == nil {
 		log = logger.QueueLog{}
@@ -87,18 +88,18 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 	return r, nil
 }
 
-// Option changes what a [Runner] does, beside its configurations.
+// Option changes what a [Runner] does, in addition to its configurations.
 type Option func(*Runner)
 
-// WithoutMigration keeps [Runner.Start] from creating or changing tables: for shops whose DBAs run the DDL. Start then
-// only checks the tables. If something is missing, the error is a [*schema.OutdatedError], which says what, and the SQL
-// to run.
+// WithoutMigration keeps [Runner.Start] from creating or changing tables. Use it if your database administrators run
+// the DDL. Start then only checks the tables. If something is missing, the error is a [*schema.OutdatedError], which
+// says what, and the SQL to run.
 func WithoutMigration() Option {
 	return func(r *Runner) { r.withoutMigration = true }
 }
 
-// WithMiddleware wraps the handlers of all types, outside of a type's own [queue_job.Config.Middleware]. The first one
-// is the outermost. A HandleBatchFunc is not wrapped. [New] refuses a nil.
+// WithMiddleware wraps the handlers of all types, outside of a type's own [queue_job.Config.Middleware]. The first
+// middleware is the outermost. A HandleBatchFunc is not wrapped. [New] refuses a nil.
 func WithMiddleware(middleware ...queue_job.Middleware) Option {
 	return func(r *Runner) { r.middleware = append(r.middleware, middleware...) }
 }
@@ -122,8 +123,8 @@ type Runner struct {
 var (
 	// ErrRunning is the error of [Runner.Start] if the Runner runs already.
 	ErrRunning = errors.New("runner is running")
-	// ErrStopped is the cause in a context that [Runner.Stop] ended: of a handler that Stop no longer waits for, or of a
-	// [Runner.Start] that was still trying.
+	// ErrStopped is the cause in a context that [Runner.Stop] ended: that of a handler that Stop no longer waits for, or of
+	// a [Runner.Start] that was still trying.
 	ErrStopped = engine.ErrStopped
 )
 
@@ -197,12 +198,12 @@ const grace = 25 * time.Second
 
 // Stop ends the Runner. It starts no more jobs, waits for the jobs that run, writes their outcomes and hands the leases
 // over, so another instance goes on within a second. If ctx ends before that is done, Stop ends the handlers' contexts,
-// with [ErrStopped] as the cause, and gives the handlers that heed it two seconds. If some still run then, the error
-// says how many; their jobs will run again. Stop may be called twice, and before [Runner.Start].
+// with [ErrStopped] as the cause, and gives the handlers two seconds to react. If some handlers still run after that,
+// the error says how many; their jobs will run again. Stop may be called twice, and before [Runner.Start].
 //
-// If ctx is over when Stop is called, as the context of signal.NotifyContext is after the signal, it says that it is
-// time to stop, and not how long that may take. Stop then waits up to 25 seconds, as [Runner.Run] does. To have handlers
-// end at once, pass a context with a timeout of a millisecond.
+// If ctx has ended before Stop is called, as the context of signal.NotifyContext ends with the signal, it cannot say
+// how long Stop may take. Stop then waits up to 25 seconds, as [Runner.Run] does. To end the handlers at once, pass a
+// context with a timeout of a millisecond.
 func (r *Runner) Stop(ctx context.Context) error {
 	if ctx.Err() != nil {
 		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)

@@ -13,7 +13,7 @@ import (
 // Parse reads a schedule whose times are in UTC, or in the zone that a leading CRON_TZ= or TZ= names.
 func Parse(spec string) (*Schedule, error) { return ParseIn(spec, time.UTC) }
 
-// MustParse is [Parse] for texts that stand in the program. It panics if the text is wrong.
+// MustParse is [Parse] for texts that are constants of the program. It panics if the text is wrong.
 func MustParse(spec string) *Schedule {
 	s, err := Parse(spec)
 	if err != nil {
@@ -118,20 +118,20 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return time.Unix(next, 0).UTC()
 }
 
-// next goes through the stretches of time between two settings of the zone's clocks. In each, local time is a constant
-// away from UTC, so the parser is asked in UTC for what the local clocks show.
+// next goes through the stretches of time between two changes of the zone's clocks. In each stretch, local time differs
+// from UTC by a constant, so the parser can be asked in UTC for the time that local clocks show.
 func (s *Schedule) next(after int64) int64 {
 	const stretchesMost = 100 // some fifty years; the parser gives up long before
 	for range stretchesMost {
 		first := time.Unix(after+1, 0).In(s.zone)
 		start, end := first.ZoneBounds()
 		_, offset := first.Zone()
-		local := after + int64(offset) // what the clocks showed last, had they never been set
+		local := after + int64(offset) // as local clocks show it, if they are never changed
 		if s.byHours && !start.IsZero() {
 			_, before := start.Add(-time.Second).Zone()
-			from, to := start.Unix()+int64(before), start.Unix()+int64(offset) // the clocks were set from here to there
+			from, to := start.Unix()+int64(before), start.Unix()+int64(offset) // the clocks were set from the one to the other
 			if to < from {
-				local = max(local, from-1) // up to here, they show what they have shown already
+				local = max(local, from-1) // until here, the clocks repeat times
 			} else if next := s.local(from - 1); first.Equal(start) && next != never && next < to {
 				return start.Unix()
 			}
@@ -148,7 +148,7 @@ func (s *Schedule) next(after int64) int64 {
 // never stands for a time that does not exist.
 const never = math.MinInt64
 
-// local is the first time after the given one, both as local clocks show them.
+// local returns the first time after the given one, both as local clocks show them.
 func (s *Schedule) local(after int64) int64 {
 	next := s.times.Next(time.Unix(after, 0).UTC())
 	if next.IsZero() {

@@ -77,7 +77,7 @@ func TestAScheduleThatGoesByTheTimeThatPassesIsEvenInEveryNight(t *testing.T) {
 	}
 }
 
-// TestTheTimesAreThoseThatALookAtEachMinuteFinds holds Next against a slow and simple reading of the same words.
+// TestTheTimesAreThoseThatALookAtEachMinuteFinds compares Next with a slow and simple reading of the same text.
 func TestTheTimesAreThoseThatALookAtEachMinuteFinds(t *testing.T) {
 	nights := map[string][]string{
 		"Europe/Berlin":       {"2027-03-28", "2027-10-31", "2027-06-30"},

@@ -11,15 +11,15 @@
 // or SUN-SAT; 0 and 7 are Sunday), each with *, lists (1,2), ranges (1-5) and steps (*/15, 10-40/5). If both day fields
 // are limited, a time counts if either fits, like in a crontab.
 //
-// A schedule has a time zone: UTC, unless the text or [ParseIn] names another. Its times are the same on every instance,
-// whatever the host's own time zone is. "@every" goes by no zone: "@every 24h" is at midnight UTC. Since its times
-// are fixed, no restart puts them off.
+// A schedule has a time zone: UTC, unless the text or [ParseIn] names another. Its times are the same on every
+// instance, whatever the host's own time zone is. "@every" goes by no zone: "@every 24h" is at midnight UTC. Since its
+// times are fixed, no restart delays them.
 //
 // # Summer time
 //
 // A schedule that names hours runs once for each of them, as with the cron of Debian and ISC. If the clocks are set
 // forward over a time, the schedule runs at the moment of the change: "30 2 * * *" in Berlin runs at 03:00 in that
-// night. It runs once then, however many of its times were passed over. If the clocks are set back and a time comes
+// night. It runs once then, even if several of its times were skipped. If the clocks are set back and a time comes
 // twice, it runs the first time.
 //
 // A schedule whose hour field begins with * goes by the time that passes. It runs in both of the hours that look alike,
@@ -29,8 +29,8 @@
 //
 // The fields are read by github.com/netresearch/go-cron, the maintained fork of robfig/cron, which itself has had no
 // release since January 2020. The fork needs no other module, has the MIT licence, and turns a text into bit sets once.
-// Of the others, github.com/adhocore/gronx reads the text again for each time that it is asked for, and had its last two
-// mistakes with summer time mended in 2026; github.com/hashicorp/cronexpr takes five to seven fields without saying
-// which it took. Here the parser is asked in UTC only, where no clock is set; what summer time does is decided in this
-// package.
+// Of the others, github.com/adhocore/gronx reads the text again for each time that it is asked for, and its last two
+// mistakes with summer time were corrected in 2026; github.com/hashicorp/cronexpr takes five to seven fields without
+// saying which it took. Here the parser is asked in UTC only, which has no summer time; this package itself decides
+// what happens in summer time.
 package cron

@@ -31,7 +31,7 @@ func ExampleParse() {
 	// Tue Mar 30 04:00 UTC
 }
 
-// Which run happens in the nights in which the clocks are set.
+// The runs in the nights in which the clocks are set.
 func ExampleParseIn() {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// What a job's handler logs with its context says which job it is about. Set it once, when the application starts.
+// What a job's handler logs with its context says which job it is about. Set this once, when the application starts.
 func ExampleHandler() {
 	withoutTime := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {

@@ -6,7 +6,7 @@ import (
 )
 
 // Handler puts the attributes of the context (service, job_id, job_type, attempt, term; in a batch service, job_type,
-// jobs, term) on every record that is logged with it, at the top level, and hands the record on. With it,
+// jobs, term) on every record that is logged with that context, at the top level, and hands the record on. Then
 // slog.InfoContext(ctx, ...) in a job's handler says which job it is about:
 //
 //	slog.SetDefault(slog.New(logger.Handler(slog.NewJSONHandler(os.Stderr, nil))))
@@ -18,7 +18,7 @@ func Handler(next slog.Handler) slog.Handler { return &handler{outside: next, ne
 type handler struct {
 	next slog.Handler // with all groups and attributes
 
-	// The handler before the first group, and what was done to it since, because the attributes belong outside the groups.
+	// The handler before the first group, and the steps since then: the attributes belong outside the groups.
 	outside slog.Handler
 	inside  []func(slog.Handler) slog.Handler
 }

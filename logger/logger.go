@@ -1,11 +1,11 @@
-// Package logger is how the library speaks to its host: a [Logger] has five methods that any logging library can fill,
-// and [QueueLog] fills them with log/slog.
+// Package logger connects the library to the application's log: a [Logger] has five methods, which any logging library
+// can implement, and [QueueLog] implements them with log/slog.
 //
-// What a message is about (service, job id, type, attempt, term) travels in the context as slog attributes, so a message
-// stays one plain sentence. QueueLog writes the attributes; a Logger of your own reads them with [Attrs]. [Handler] puts
-// them on what your job handlers log with log/slog.
+// The context says which job a message is about (service, job id, type, attempt, term), as slog attributes, so a
+// message stays one plain sentence. QueueLog writes the attributes; a Logger of your own reads them with [Attrs].
+// [Handler] puts them on the records that your job handlers log with log/slog.
 //
-// The library logs no job parameters, for they hold personal data; an error that is logged may quote some.
+// The library logs no job parameters, because they may hold personal data. But an error that is logged may quote some.
 package logger
 
 import (
@@ -14,11 +14,11 @@ import (
 	"slices"
 )
 
-// Logger is what the library needs of a log. Its methods are called from many goroutines at once.
+// Logger is the log that the library writes to. Its methods are called from many goroutines at once.
 type Logger interface {
-	// GetNewContext returns the context that a handler's context takes its values from: the place for a trace id. It is
-	// called for each run (once for a batch), and again for each message about a run that did not succeed, so an id that is
-	// made here is not the same in both. The deadline and the cancellation of the context are ignored.
+	// GetNewContext returns the context from which a handler's context takes its values: put a trace id there. It is called
+	// for each run (once for a batch), and again for each message about a run that did not succeed, so an id that is made
+	// here is not the same in both. The deadline and the cancellation of the context are ignored.
 	GetNewContext(serviceName string) context.Context
 	Info(ctx context.Context, msg string)
 	Warn(ctx context.Context, msg string)
@@ -36,7 +36,7 @@ func (q QueueLog) GetNewContext(serviceName string) context.Context {
 	return &serviceContext{context.Background(), [1]slog.Attr{slog.String("service", serviceName)}}
 }
 
-// serviceContext is [With] for one attribute, in one piece, because every run of a job has one.
+// serviceContext is [With] for one attribute in a single allocation, because every run of a job makes one.
 type serviceContext struct {
 	context.Context
 	attrs [1]slog.Attr
@@ -67,13 +67,13 @@ func (q QueueLog) write(ctx context.Context, level slog.Level, msg string) {
 
 type attrsKey struct{}
 
-// With returns a context that has the attributes beside those it already has. [Attrs] returns them all.
+// With returns a context that has these attributes in addition to those that ctx has. [Attrs] returns them all.
 func With(ctx context.Context, attrs ...slog.Attr) context.Context {
 	return context.WithValue(ctx, attrsKey{}, append(slices.Clip(Attrs(ctx)), attrs...))
 }
 
-// WithLater is [With] for a context whose attributes are mostly not read: it takes them from the group that about
-// returns, and asks for that each time they are read.
+// WithLater is [With] for a context whose attributes are mostly not read: only when they are read, and each time, it
+// takes them from the group that about returns.
 func WithLater(ctx context.Context, about slog.LogValuer) context.Context {
 	return &laterContext{ctx, about}
 }

@@ -49,12 +49,13 @@ type AddModelJob struct {
 	err error // why an option could not be applied
 }
 
-// Uniqueness says when a job is a duplicate, and so is not added. It can only be a duplicate of a job of the same type
-// and key that was added with a uniqueness too. If the two were added with different ones, that of the later job counts.
+// Uniqueness says when a job is a duplicate, which is not added. A job can only be a duplicate of another job of the
+// same type and key that was added with a uniqueness too. If the two differ in their uniqueness, that of the later job
+// counts.
 type Uniqueness int8
 
 const (
-	// NotUnique: the job is added in any case. It does not keep unique jobs from being added either.
+	// NotUnique: the job is always added, and does not keep unique jobs from being added.
 	NotUnique Uniqueness = iota
 	// UniqueWhilePending: the job is a duplicate while the other job is pending, which means neither done, failed nor
 	// cancelled.
@@ -109,8 +110,8 @@ func WithKey(key string) AddOption {
 	return func(j *AddModelJob) { j.Key, j.Unique = key, NotUnique }
 }
 
-// UniqueKey gives the job a business key that no other unique job of its type has. If there is such a job, this one is
-// not added; [Uniqueness] says how long the other one counts.
+// UniqueKey gives the job a business key that no other unique job of its type has. If there is such a job, the new job
+// is not added; [Uniqueness] says how long the other job counts.
 func UniqueKey(key string, unique Uniqueness) AddOption {
 	return func(j *AddModelJob) { j.Key, j.Unique = key, unique }
 }
@@ -129,13 +130,13 @@ func WithMaxRetries(n int) AddOption {
 // Add adds a job through a handle that leads to the database, and returns the job's id. Inside a transaction, the job
 // exists if and only if the transaction commits: use that to tie a job to the business change that asks for it.
 //
-// Nothing tells a pool from a transaction for certain, so Add takes both. If code inside a transaction adds a job
+// Add cannot tell a pool from a transaction for certain, so it takes both. If code inside a transaction adds a job
 // through the pool, the job is committed at once, and stays when the transaction rolls back: [Executor] says what to
 // pass. If sessions run with autocommit off, Add commits what goes through a *sql.DB; on a *sql.Conn, committing is up
 // to you.
 //
-// If the job is a duplicate by its unique key, the id is that of the job that is there; [Jobs.AddUnique] tells the two
-// cases apart. [ErrParamsTooLong], [ErrBadKey] and [ErrNoTables] are among the causes of an error.
+// If the job is a duplicate by its unique key, the id is that of the existing job; [Jobs.AddUnique] tells the two cases
+// apart. [ErrParamsTooLong], [ErrBadKey] and [ErrNoTables] are among the causes of an error.
 func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64, err error) {
 	st, err := j.through(ex)
 	if err != nil {
@@ -260,8 +261,8 @@ func checkAdd(job *AddModelJob) error {
 	return checkKey(job.Key)
 }
 
-// ErrBadKey is the cause of an error if a business key is empty where one is needed, or if some database would not keep
-// it, and find it again, as it is.
+// ErrBadKey is the cause of an error if a business key is empty although one is needed, or if one of the databases
+// could not store it unchanged and find it again.
 var ErrBadKey = errors.New("bad business key")
 
 func checkKey(key string) error {

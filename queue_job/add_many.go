@@ -11,10 +11,10 @@ import (
 // AddMany adds jobs in few statements, of up to a thousand jobs and a megabyte each, and returns the result for each
 // job, in the order of the jobs. Each job with a unique key takes a statement of its own, or a few.
 //
-// Pass a transaction to have all of them or none. Through a *sql.DB, each statement is committed by itself; after an
-// error, the result has the jobs at the beginning of the list that were added before it. If a job can be added under no
-// circumstances, because its parameters are too long for example, AddMany finds that before it sends the first
-// statement.
+// To add all jobs or none, pass a transaction. Through a *sql.DB, each statement is committed by itself; after an
+// error, the result has the jobs at the beginning of the list that were added before it. AddMany checks all jobs before
+// it sends the first statement: if one of them can never be added, because its parameters are too long for example,
+// none is added.
 func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]Added, error) {
 	st, err := j.through(ex)
 	if err != nil {

@@ -4,7 +4,7 @@ import "fmt"
 
 // BatchErrors is what a [Config.HandleBatchFunc] returns to tell its jobs apart. It holds the error of each job, at the
 // job's index in the list that the handler got, and nil for a job that went well. It needs as many entries as there are
-// jobs: with fewer or more, nobody knows which is whose, and each job ends with an error that says so.
+// jobs. With fewer or more, nobody knows which entry is for which job, and each job ends with an error that says so.
 type BatchErrors []error
 
 // Error says how many of the jobs ended with an error, and which error was the first.

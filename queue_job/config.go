@@ -41,7 +41,7 @@ type Config struct {
 	// WorkerExpirySecond is after how many idle seconds a worker goroutine ends. Default 60.
 	WorkerExpirySecond int
 
-	// RatePerSecond is how many jobs of this type start in a second, over all instances. Jobs that are due sooner wait;
+	// RatePerSecond is how many jobs of this type start in a second, over all instances. Further jobs that are due wait;
 	// other types are not affected. In no second do more jobs start than RatePerSecond + RateBurst, not even while one
 	// instance takes over from another. It may be a fraction: 0.1 starts one job in ten seconds. From 0.0001 to 1,000,000.
 	// Default 0: no limit.
@@ -49,17 +49,17 @@ type Config struct {
 	// RateBurst is how many jobs may start at once after a time in which fewer started than RatePerSecond allows. Default:
 	// what the rate allows in a tenth of a second, but at least 1, and at least BatchSize.
 	RateBurst int
-	// MaxPerKey is how many jobs with the same key run at the same time, over all instances. Set it to 1 to keep the jobs
-	// of one customer, or of one account, out of each other's way. Jobs with other keys do not wait for them, and jobs
-	// without a key are not limited. Default 0: no limit.
+	// MaxPerKey is how many jobs with the same key run at the same time, over all instances. Set it to 1 to run at most one
+	// job of a customer, or of an account, at a time. Jobs with other keys do not wait for them, and jobs without a key are
+	// not limited. Default 0: no limit.
 	MaxPerKey int
 	// OrderedByKey runs the jobs with the same key one after the other, in the order of their ids. If a job is to run again
 	// (a retry, a continuation), or is due later, it holds back the later jobs of its key, also while another instance
 	// takes over. When it has succeeded, failed or been cancelled, it lets them go. Priorities count between keys, not
 	// within one.
 	//
-	// A job whose transaction commits after a later job has started cannot be waited for. To have an order, add the jobs of
-	// a key in transactions that follow each other.
+	// No job can wait for an earlier job whose transaction has not committed yet. To keep the order, add the jobs of a key
+	// in transactions that follow each other.
 	OrderedByKey bool
 
 	// Db is the database that holds the tables. Configurations may name different databases. Required.
@@ -75,9 +75,9 @@ type Config struct {
 	// counts them. Jobs that are due in the future are never left out. Default 7; -1: no limit.
 	FirstPullDay int
 	// QueueMaxSize is how many waiting rows are kept in memory, including those that fall due within the next three
-	// seconds; the rest wait in the table. Each priority has another sixteenth reserved, so a backlog of one cannot crowd
-	// out the others. With a queue of only a few rows, a job may start three seconds late. A row takes the length of its
-	// parameters, at most 16 kB, and a little more. Default 50000.
+	// seconds; the rest wait in the table. Each priority has room for another sixteenth of that number reserved, so a
+	// backlog of one priority cannot crowd out the others. With a queue of only a few rows, a job may start three seconds
+	// late. A row takes as much memory as its parameters, at most 16 kB, and a little more. Default 50000.
 	QueueMaxSize int
 	// LoadLimit is how many rows of a backlog one statement loads. Default 10000.
 	LoadLimit int
@@ -90,8 +90,8 @@ type Config struct {
 	// cancelled, with the cause [ErrCancelled], and when Timeout is over, with [ErrTimeout].
 	HandleJobFunc func(ctx context.Context, job *Job) error
 	// HandleBatchFunc runs several jobs in one call, in place of HandleJobFunc: for receivers that take many at a time.
-	// WorkerPoolCapacity then counts calls. What it returns is the outcome of every job in the list: nil, or the error that
-	// each of them ended with. To tell the jobs apart, return [BatchErrors]. A status that was set on a job wins, as
+	// WorkerPoolCapacity then counts calls. Its return value is the outcome of every job in the list: nil, or the error
+	// that each of them ended with. To tell the jobs apart, return [BatchErrors]. A status that was set on a job wins, as
 	// always.
 	//
 	// The jobs of a call share one context. For a cancellation, it ends when all of them have been cancelled. The outcome
@@ -102,29 +102,30 @@ type Config struct {
 	// BatchWait is how long the first job of a batch waits for others, at most a minute. Default 0: a call gets the jobs
 	// that are there; if there is a backlog, that is a full batch.
 	BatchWait time.Duration
-	// Middleware wraps HandleJobFunc; the first one is the outermost. A HandleBatchFunc has no middleware. The middleware
-	// that [github.com/create-info/persistent-queue.WithMiddleware] gives to all types lies outside of this. Default: none.
+	// Middleware wraps HandleJobFunc; the first middleware is the outermost. A HandleBatchFunc has no middleware. The
+	// middleware that [github.com/create-info/persistent-queue.WithMiddleware] gives to all types lies outside of this.
+	// Default: none.
 	Middleware []Middleware
 	// OnFinished is called after each run, by the worker that ran it: for metrics, for example. The outcome is being
-	// written at that time. Its context has the values of the handler's context, and has not ended. Its panics are logged,
-	// and do nothing more. Default: none.
+	// written at that time. Its context has the values of the handler's context, and has not ended. If it panics, that is
+	// logged and has no other effect. Default: none.
 	OnFinished func(ctx context.Context, job *Job, f Finished)
 
-	// Schedule adds a job of this type for each of its times: one for each, however many instances run. Package
+	// Schedule adds one job of this type for each of its times, however many instances run. Package
 	// [github.com/create-info/persistent-queue/cron] makes a schedule of "30 4 * * *". Jobs that are added by other means
-	// run beside. Default: none.
+	// run too. Default: none.
 	Schedule Schedule
 	// ScheduleParams are the parameters of the jobs that the schedule adds, stored as JSON like [AddModelJob.JobParams].
 	ScheduleParams any
-	// ScheduleCatchUp is how many runs are caught up at most, the latest ones, if times of the schedule have passed while
-	// no instance ran or the type was paused. At most 1000; default 1; -1: none.
+	// ScheduleCatchUp is how many runs are caught up at most, if times of the schedule have passed while no instance ran or
+	// the type was paused. The latest times are caught up. At most 1000; default 1; -1: none.
 	ScheduleCatchUp int
 
 	// LockSecond is the length of the job type's lease, in seconds. If an instance dies suddenly, another takes over within
 	// LockSecond + 1 s. The lease is renewed every third of that length. At least 2, at most a day; default 10.
 	LockSecond uint32
 	// MinLockSecond is how many seconds a lease stays taken at least, even if it is given back sooner. At most a day.
-	// Default 0: it is handed over at once.
+	// Default 0: it is free at once.
 	MinLockSecond uint32
 }
 
@@ -216,7 +217,7 @@ const (
 
 func (c *Config) lock() time.Duration { return time.Duration(c.LockSecond) * time.Second }
 
-// defaults are what zero values stand for, but for RateBurst, which goes by the rate.
+// defaults are the values that zero stands for, except for RateBurst, whose default depends on the rate.
 var defaults = Config{
 	WorkerPoolCapacity: 100,
 	WorkerExpirySecond: 60,

@@ -1,5 +1,4 @@
-// Package queue_job says what a job is: how it is configured and added, what its handler makes of it, and how it is
-// looked at and steered.
+// Package queue_job is about jobs: how to configure, add and handle them, and how to look at them and steer them.
 //
 // A job is a row of async_job_tab. Its job type, a number, says which [Config] runs it. Business code adds jobs through
 // [Jobs], which [Open] makes; a [github.com/create-info/persistent-queue.Runner] runs them. Every verb of Jobs takes the
@@ -22,7 +21,7 @@
 // a run may take. The handler's context ends when that time is over ([ErrTimeout]), when the job is cancelled
 // ([ErrCancelled]), when the lease of the job type is lost, and when the Runner no longer waits for the handler to end.
 //
-// [Config.Middleware] wraps the handler, and [Config.OnFinished] hears of each run. With [Job.SetProgress] and
+// [Config.Middleware] wraps the handler, and [Config.OnFinished] is called after each run. With [Job.SetProgress] and
 // [Job.SetResult], a handler stores texts that [Jobs.Get] reads.
 //
 // # Outcomes

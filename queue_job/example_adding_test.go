@@ -17,7 +17,7 @@ var (
 
 var reminder = queue_job.AddModelJob{JobType: mailType, JobParams: mail{To: "anna@example.com", Subject: "Your order is not paid"}}
 
-// At a time, or after a delay.
+// A job can fall due at a time, or after a delay.
 func ExampleAddModelJob_With() {
 	tomorrow := time.Date(2027, 3, 1, 8, 0, 0, 0, time.UTC)
 	for _, job := range []queue_job.AddModelJob{
@@ -66,7 +66,7 @@ func ExampleWithPriority() {
 	}
 }
 
-// However often it fails.
+// The job is retried however often it fails.
 func ExampleWithMaxRetries() {
 	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithMaxRetries(queue_job.Unlimited)))
 	if err != nil {
@@ -116,7 +116,7 @@ type PaidMsg struct {
 	Order int `json:"order"`
 }
 
-// PaidNotice is declared once; those who add the jobs and those who run them share it.
+// PaidNotice is declared once; the code that adds the jobs and the code that runs them share it.
 var PaidNotice = queue_job.Define[PaidMsg](1, "send-paid-notice")
 
 func ExampleDefine() {
@@ -133,7 +133,7 @@ func ExampleDefinition_New() {
 	}
 }
 
-// What does not decode has failed at once: no retry would mend it.
+// A job whose parameters do not decode fails at once: no retry could repair them.
 func ExampleDefinition_Handle() {
 	cfg := PaidNotice.Handle(func(ctx context.Context, job *queue_job.Job, msg PaidMsg) error {
 		fmt.Println("order", msg.Order, "is paid")
@@ -143,7 +143,7 @@ func ExampleDefinition_Handle() {
 	cfg.NeedRetry, cfg.MaxRetries, cfg.WaitTime = true, 5, time.Minute
 	fmt.Println(cfg.ServiceName, cfg.JobType)
 
-	// What a runner does with two jobs:
+	// What a Runner does with two jobs:
 	fmt.Println(cfg.HandleJobFunc(ctx, &queue_job.Job{JobParams: `{"order": 4711}`}))
 	fmt.Println(cfg.HandleJobFunc(ctx, &queue_job.Job{JobParams: `{"order": "many"}`}) != nil)
 	// Output:

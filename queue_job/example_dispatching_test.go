@@ -16,7 +16,7 @@ const (
 	indexType   = 23
 )
 
-// The provider takes 50 messages a second from us, however many instances we run, and a few more after a quiet while.
+// The provider takes 50 messages a second from us, however many instances we run, and a few more after a quiet time.
 func ExampleConfig_ratePerSecond() {
 	_ = queue_job.Config{
 		ServiceName: "shop", JobType: smsType, Db: db, HandleJobFunc: sendSMS,
@@ -26,8 +26,8 @@ func ExampleConfig_ratePerSecond() {
 
 func sendSMS(context.Context, *queue_job.Job) error { return nil }
 
-// No more than two imports of a customer run at a time: the others' do not wait for one who sent thousands. The customer
-// is the jobs' key.
+// At most two imports of a customer run at a time, so other customers do not wait for a customer who sent thousands.
+// The jobs' key is the customer.
 func ExampleConfig_maxPerKey() {
 	_ = queue_job.Config{
 		ServiceName: "shop", JobType: importType, Db: db, HandleJobFunc: importFile,
@@ -37,9 +37,9 @@ func ExampleConfig_maxPerKey() {
 
 func importFile(context.Context, *queue_job.Job) error { return nil }
 
-// The bookings of an account are made one after the other, in the order in which they were added; those of different
-// accounts side by side. One that fails for the moment is tried again before the next one has its turn. The account is the
-// jobs' key.
+// The bookings of an account are made one after the other, in the order in which they were added; bookings of different
+// accounts are made side by side. If a booking fails for the moment, it is retried before the next booking of its
+// account. The jobs' key is the account.
 func ExampleConfig_orderedByKey() {
 	_ = queue_job.Config{
 		ServiceName: "bank", JobType: bookingType, Db: db, HandleJobFunc: book,
@@ -49,8 +49,8 @@ func ExampleConfig_orderedByKey() {
 
 func book(context.Context, *queue_job.Job) error { return nil }
 
-// The search index takes many documents at once: up to 500 jobs are handed over in one call, a second after the first of
-// them at the latest.
+// The search index takes many documents at once: one call gets up to 500 jobs, and the first of them waits at most a
+// second.
 func ExampleConfig_handleBatchFunc() {
 	_ = queue_job.Config{
 		ServiceName: "shop", JobType: indexType, Db: db,
@@ -59,7 +59,7 @@ func ExampleConfig_handleBatchFunc() {
 			for i, job := range jobs {
 				documents[i] = job.JobParams
 			}
-			return indexAll(ctx, documents) // an error is that of each of the jobs
+			return indexAll(ctx, documents) // an error counts for each of the jobs
 		},
 		BatchSize: 500, BatchWait: time.Second,
 	}
@@ -67,7 +67,7 @@ func ExampleConfig_handleBatchFunc() {
 
 func indexAll(context.Context, []string) error { return nil }
 
-// The error of each job of a batch, at its place.
+// A batch handler returns the error of each job, at the job's index.
 func ExampleBatchErrors() {
 	handle := func(_ context.Context, jobs []*queue_job.Job) error {
 		errs := make(queue_job.BatchErrors, len(jobs))
@@ -76,7 +76,7 @@ func ExampleBatchErrors() {
 				errs[i] = errors.New("no document")
 			}
 		}
-		return errs // nil for those that went well
+		return errs // nil for jobs that went well
 	}
 	err := handle(context.Background(), []*queue_job.Job{{Id: 1, JobParams: "a"}, {Id: 2}, {Id: 3, JobParams: "c"}})
 	fmt.Println(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// An order that is not paid yet is looked at again in a minute, for as long as it takes. That is no retry.
+// If an order is not paid yet, the job looks again in a minute, as often as it has to. That is no retry.
 func ExampleSnooze() {
 	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 		if !paid(ctx, job) {
@@ -22,7 +22,7 @@ func ExampleSnooze() {
 	}}
 }
 
-// The other side says when to come back. The job is retried then, and not when WaitTime says.
+// The other side says when to come back. The job is retried then, not after WaitTime.
 func ExampleRetryAfter() {
 	_ = queue_job.Config{NeedRetry: true, MaxRetries: 5, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 		wait, err := callPartner(ctx)
@@ -33,7 +33,7 @@ func ExampleRetryAfter() {
 	}}
 }
 
-// No retry mends a card that has expired. The reason stands in async_job_log_tab.
+// No retry helps if a card has expired. The reason is in async_job_log_tab.
 func ExampleFail() {
 	err := fmt.Errorf("order 4711: %w", queue_job.Fail(errExpired))
 	fmt.Println(err)
@@ -43,7 +43,7 @@ func ExampleFail() {
 	// true
 }
 
-// What is not wanted any more is cancelled by its own handler.
+// A handler cancels its own job if the job is not wanted any more.
 func ExampleCancel() {
 	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 		if unsubscribed(ctx, job) {
@@ -78,7 +78,7 @@ func ExampleExponential() {
 	// true
 }
 
-// Waits of your own making: a partner that rests at night is not called before the morning.
+// A timing of your own: a partner that is closed at night is not called before the morning.
 func ExampleRetryTiming() {
 	timing := func(retries int, err error) time.Duration {
 		if errors.Is(err, errClosed) {
@@ -91,7 +91,7 @@ func ExampleRetryTiming() {
 	// Output: 8h0m0s 2m0s
 }
 
-// A run that takes longer than half a minute ends, if its handler heeds its context.
+// A run that takes longer than half a minute ends, if its handler reacts to its context.
 func ExampleConfig_timeout() {
 	_ = queue_job.Config{
 		Timeout: 30 * time.Second,
@@ -109,7 +109,7 @@ func ExampleConfig_timeout() {
 	}
 }
 
-// Middleware has the shape that it has in net/http. The first one is the outermost.
+// Middleware has the same shape as in net/http. The first middleware is the outermost.
 func ExampleMiddleware() {
 	logged := func(next queue_job.Handler) queue_job.Handler {
 		return func(ctx context.Context, job *queue_job.Job) error {
@@ -139,7 +139,7 @@ func ExampleMiddleware() {
 	// Output: job 17, attempt 1: card expired
 }
 
-// An observer counts what runs come to.
+// OnFinished logs each run after which the job runs again.
 func ExampleFinished() {
 	_ = queue_job.Config{OnFinished: func(ctx context.Context, job *queue_job.Job, f queue_job.Finished) {
 		if f.RunsAgain() {
@@ -148,8 +148,8 @@ func ExampleFinished() {
 	}}
 }
 
-// An outside system that compares tokens refuses what a holder sends that has been replaced; one that knows keys does
-// nothing twice.
+// If an outside system compares terms, it refuses the requests of a holder that has been replaced. If it remembers
+// keys, it does nothing twice.
 func ExampleJob_IdempotencyKey() {
 	job := &queue_job.Job{Id: 17, JobType: mailType, CreateTime: 1_700_000_000, Attempt: 2, Term: 1_700_000_123_456}
 	request, _ := http.NewRequest(http.MethodPost, "https://partner.example/orders", nil)
@@ -159,7 +159,7 @@ func ExampleJob_IdempotencyKey() {
 	// Output: shop-7-17-1700000000
 }
 
-// How far a long job is, and what came of it, for Jobs.Get to read.
+// A long job stores its progress and its result, for Jobs.Get to read.
 func ExampleJob_SetProgress() {
 	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 		const pages = 300
@@ -169,7 +169,7 @@ func ExampleJob_SetProgress() {
 			}
 			if page%10 == 0 {
 				if err := job.SetProgress(ctx, fmt.Sprintf("page %d of %d", page, pages)); err != nil {
-					return err // ErrNotOurs: somebody else prints it by now
+					return err // ErrNotOurs: another run prints it by now
 				}
 			}
 		}
@@ -205,12 +205,12 @@ func ExampleJob_CompleteTx() {
 	}}
 }
 
-// A handler whose job is cancelled, with Jobs.Cancel, finds its context ended within a second.
+// If a job is cancelled with Jobs.Cancel, the context of its handler ends within a second.
 func ExampleConfig_cancelled() {
 	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 		err := printPage(ctx, 1)
 		if errors.Is(context.Cause(ctx), queue_job.ErrCancelled) {
-			clearUp() // what is returned does not matter any more
+			clearUp() // the returned error does not matter any more
 		}
 		return err
 	}}

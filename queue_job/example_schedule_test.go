@@ -20,7 +20,7 @@ func (s lastOfMonth) Next(after time.Time) time.Time {
 	return at
 }
 
-// String lets a change of the schedule be noticed.
+// String identifies the schedule, so that a change of it is noticed.
 func (s lastOfMonth) String() string { return fmt.Sprintf("last of month 18:00 %v", s.zone) }
 
 // One report for each month, however many instances run; package cron makes a Schedule of a text like "30 4 * * *".
@@ -30,7 +30,7 @@ func ExampleSchedule() {
 		ServiceName: "shop", JobType: 12, Db: db, HandleJobFunc: report,
 		Schedule:        schedule,
 		ScheduleParams:  map[string]string{"report": "revenue"},
-		ScheduleCatchUp: 3, // after an outage over several month's ends
+		ScheduleCatchUp: 3, // after an outage over the ends of several months
 	}
 	at := time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)
 	for range 3 {
@@ -43,7 +43,7 @@ func ExampleSchedule() {
 	// 2027-03-31 18:00:00
 }
 
-// report finds out from the job for which month it is: job.StartTime is the time of the schedule.
+// report learns the month from the job: job.StartTime is the time of the schedule.
 func report(_ context.Context, job *queue_job.Job) error {
 	_ = time.Unix(int64(job.StartTime), 0).Month()
 	return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// The order is cancelled, and with it everything that was to happen, or nothing of both.
+// The order and its mail are cancelled together, or neither is.
 func ExampleJobs_Cancel() {
 	cancelOrder := func(ctx context.Context, order int) error {
 		tx, err := db.BeginTx(ctx, nil)

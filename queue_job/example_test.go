@@ -61,12 +61,12 @@ func ExampleAddAsyncJob() {
 	}
 }
 
-// A handler says what came of a run by its error, or by a status that it sets.
+// A handler decides the outcome of a run by its error, or by a status that it sets.
 func ExampleJob() {
 	send := func(ctx context.Context, job *queue_job.Job) error {
 		var m mail
 		if err := json.Unmarshal([]byte(job.JobParams), &m); err != nil {
-			job.Status = queue_job.JobStatusFailed // no retry will mend it
+			job.Status = queue_job.JobStatusFailed // no retry can repair it
 			return fmt.Errorf("parameters: %w", err)
 		}
 		return deliver(ctx, m) // an error is retried, if the configuration says so

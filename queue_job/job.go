@@ -52,10 +52,10 @@ func (s JobStatus) String() string {
 
 // Job is one run of a job, as its handler sees it.
 //
-// A handler says what came of the run by setting Status, or by leaving it alone. If it leaves Status alone, a nil error
-// means [JobStatusSuccess], an error or a panic [JobStatusRetry], and an error made by [Snooze], [RetryAfter], [Fail] or
-// [Cancel] what that function says. A status that was set wins over the error. A retry of a job type without
-// [Config.NeedRetry], or beyond [Config.MaxRetries], is [JobStatusFailed].
+// A handler decides the outcome of the run by its error, or by setting Status. If it leaves Status alone, a nil error
+// means [JobStatusSuccess], an error or a panic means [JobStatusRetry], and an error made by [Snooze], [RetryAfter],
+// [Fail] or [Cancel] means what that function says. If it sets Status, the status wins over the error. A retry of a job
+// type without [Config.NeedRetry], or beyond [Config.MaxRetries], is [JobStatusFailed].
 type Job struct {
 	// Id is the row's id in async_job_tab. It stays the same over all runs of the job.
 	Id uint64
@@ -79,20 +79,20 @@ type Job struct {
 	StartTime uint32
 	// Attempt counts the runs of this job, including this one: 1 for the first.
 	Attempt int
-	// Lost counts the runs that never reported back, since the same moment as Retries: their process died, or lost its
-	// lease for good.
+	// Lost counts, since the same moment as Retries, the runs that never reported back because their process died, or lost
+	// its lease for good.
 	Lost int
 	// Term is the number of the lease under which this run was started. It grows with every change of holder, so an outside
-	// system that remembers the largest Term it saw can refuse what a stale holder sends.
+	// system that remembers the largest Term it saw can refuse the requests of an earlier holder.
 	Term int64
 
 	run       Run   // nil: nobody has started it
 	completed int32 // 1: CompleteTx was called
 }
 
-// IdempotencyKey names the job to outside systems that recognise a repeated request. It is the same over all runs of the
-// job, and differs from that of every other job, also of a job that has the same id because the table was emptied. Jobs
-// of tables with another prefix, or in another database, may have the same key: put a name of yours before it.
+// IdempotencyKey names the job to outside systems that recognise a repeated request. All runs of the job have the same
+// key, and no other job has it, not even a job that got the same id because the table was emptied. Jobs of tables with
+// another prefix, or in another database, may have the same key: put a name of your own before it.
 func (j *Job) IdempotencyKey() string {
 	return fmt.Sprintf("%d-%d-%d", j.JobType, j.Id, j.CreateTime)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// Jobs is the way for business code to the jobs in one database: it adds them, looks at them and steers them. [Open]
-// makes it; do that once. It may be used from many goroutines.
+// Jobs lets business code add, look at and steer the jobs in one database. Call [Open] once to make it, and use it from
+// any number of goroutines.
 type Jobs struct{ store *store.Store }
 
 // Executor runs a statement. A *sql.DB, a *sql.Tx, a *sql.Conn and the transactions of sqlx and ent are executors. With
@@ -41,7 +41,7 @@ func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	defer cancel()
 	st, err := store.Open(ctx, db, o.tablePrefix)
 	if err == nil {
-		// A user who may only insert cannot look; the other verbs say what they cannot do.
+		// A user who may only insert cannot look, and need not. Other verbs return an error of their own.
 		if errLook := st.Look(ctx); errors.Is(errLook, ErrNoTables) {
 			err = errLook
 		}
@@ -88,7 +88,7 @@ func WithClock(now func() time.Time) OpenOption {
 	return func(o *openOptions) { o.clock = now }
 }
 
-// remembered is what is known about handles that were used lately, so that not every job costs another question.
+// remembered has the stores of handles that were used lately, so that not every job asks which database it is.
 var remembered = memory{stores: map[DB]*store.Store{}}
 
 type memory struct {

@@ -24,8 +24,8 @@ type JobInfo struct {
 	Created time.Time
 	// Updated is when the row was last written.
 	Updated time.Time
-	// InFlight: a handler has the job, or is about to get it; or that was so when its process died, and no other instance
-	// has taken over yet.
+	// InFlight: a handler has the job, or is about to get it. If its process dies, that stays so until another instance has
+	// taken over.
 	InFlight bool
 	// Attempts counts the runs that were started, Retries the runs that failed and were followed by another, Lost the runs
 	// whose process died. [Jobs.Retry] sets Retries and Lost back to 0.
@@ -159,15 +159,15 @@ func infoOf(row *store.Listed) *JobInfo {
 	return info
 }
 
-// TypeCounts is how many jobs of a type there are, and whether an instance runs them.
+// TypeCounts says how many jobs of a type there are, and whether an instance runs them.
 type TypeCounts struct {
 	JobType int32
 	// ByStatus has no entry for a status that no job has.
 	ByStatus map[JobStatus]int64
 	// Paused is when the type was paused. Zero: it is not paused.
 	Paused time.Time
-	// HeldUntil is until when an instance holds the type's lease, or held it. Zero: no instance ever held it, so none runs
-	// the type.
+	// HeldUntil is the end of the type's lease, which an instance holds now or held last. Zero: no instance ever held it,
+	// so none runs the type.
 	HeldUntil time.Time
 	// Unrun: no instance has held the type's lease in the last 24 hours, so nobody runs its jobs. A job that was added
 	// without a JobType has type 0. Runners log such jobs too.
@@ -180,7 +180,7 @@ type CountFilter struct {
 	Statuses []JobStatus
 	// DueBefore, if not zero, leaves out the jobs that fall due at this moment or later. With [PendingStatuses], and a
 	// moment [Config.FirstPullDay] days back, it counts the jobs that a Runner that starts now leaves alone; with a moment
-	// some minutes back, the jobs that should have run. Each row is then read.
+	// some minutes back, the jobs that should have run. Counts then reads each row itself.
 	DueBefore time.Time
 }
 
@@ -226,7 +226,7 @@ func noteLeases(counts []TypeCounts, leases []store.TypeLease) {
 	}
 }
 
-// countsOf joins what is counted with what is paused.
+// countsOf joins the counts with the paused types.
 func countsOf(rows []store.Counted, paused []store.PausedType, wanted []int32) []TypeCounts {
 	of := map[int32]*TypeCounts{}
 	at := func(jobType int32) *TypeCounts {
@@ -267,7 +267,7 @@ type Attempt struct {
 	Term int64
 }
 
-// Attempts returns what the log table has about a job: its runs that did not succeed, the first one first.
+// Attempts returns from the log table the runs of a job that did not succeed, the first one first.
 func (j *Jobs) Attempts(ctx context.Context, ex Executor, id uint64) ([]Attempt, error) {
 	st, err := j.through(ex)
 	if err != nil {

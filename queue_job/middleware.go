@@ -13,8 +13,8 @@ type Handler func(ctx context.Context, job *Job) error
 // before it calls next, after it, or instead of it.
 type Middleware func(next Handler) Handler
 
-// Handler returns HandleJobFunc inside its Middleware, of which the first is the outermost: this is what the Runner
-// calls. Call it yourself to test both together. It is an error if a middleware returns no handler.
+// Handler returns HandleJobFunc inside its Middleware, of which the first is the outermost. The Runner calls this
+// handler; a test can call it to try both together. It is an error if a middleware returns no handler.
 func (c *Config) Handler() (Handler, error) {
 	handler := Handler(c.HandleJobFunc)
 	for i := len(c.Middleware) - 1; i >= 0; i-- {
@@ -25,7 +25,7 @@ func (c *Config) Handler() (Handler, error) {
 	return handler, nil
 }
 
-// Finished is what [Config.OnFinished] learns about a run.
+// Finished tells [Config.OnFinished] about a run.
 type Finished struct {
 	// Status is what the job becomes: success, failed or cancelled if that is final, continue or retry if the job runs
 	// again.

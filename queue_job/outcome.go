@@ -21,13 +21,13 @@ func Snooze(wait time.Duration) error {
 	return &Outcome{Status: JobStatusContinue, Wait: wait}
 }
 
-// RetryAfter makes the job be retried after this wait. Use it if an outside system says when to come back. In everything
-// else it is a plain error: it counts as a retry, and [Config.NeedRetry] and [Config.MaxRetries] apply.
+// RetryAfter makes the job be retried after this wait. Use it if an outside system says when to come back. In all other
+// respects it is a plain error: it counts as a retry, and [Config.NeedRetry] and [Config.MaxRetries] apply.
 func RetryAfter(wait time.Duration, reason error) error {
 	return &Outcome{Status: JobStatusRetry, Wait: wait, Err: reason}
 }
 
-// Fail ends the job as failed, whatever retries are left. Use it for an error that no retry will mend.
+// Fail ends the job as failed, whatever retries are left. Use it for an error that no retry can repair.
 func Fail(reason error) error {
 	return &Outcome{Status: JobStatusFailed, Err: reason}
 }
@@ -38,7 +38,7 @@ func Cancel(reason error) error {
 	return &Outcome{Status: JobStatusCancelled, Err: reason}
 }
 
-// Error returns the reason or, if there is none, what was asked for.
+// Error returns the reason or, if there is none, the outcome in words.
 func (o *Outcome) Error() string {
 	switch {
 	case o.Err != nil:

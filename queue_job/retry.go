@@ -28,8 +28,8 @@ func Waits(first time.Duration, others ...time.Duration) RetryTiming {
 }
 
 // Exponential returns a timing that waits up to first before the first retry, and up to twice as long before each
-// further one, but never more than most. Chance takes up to a half off each wait, so that jobs that failed together do
-// not come back together.
+// further one, but never more than most. Each wait is shortened by chance, by up to a half, so that jobs that failed
+// together do not come back together.
 func Exponential(first, most time.Duration) RetryTiming {
 	const steps = 16 // different waits: jobs that wait equally long are written together
 	most = max(0, most)
@@ -38,7 +38,7 @@ func Exponential(first, most time.Duration) RetryTiming {
 		longest := first
 		for range retries {
 			if longest == 0 || longest > most/2 {
-				longest = min(longest, 1) * most // nothing doubled is nothing
+				longest = min(longest, 1) * most // 0 stays 0 when it is doubled
 				break
 			}
 			longest *= 2

@@ -21,7 +21,7 @@ const (
 var (
 	// ErrNotOurs is the cause of an error if a run writes something about its job ([Job.SetProgress], [Job.SetResult],
 	// [Job.CompleteTx]), but the job is not its own any more: another instance has taken it over, or it was cancelled.
-	// Whatever the run does from here on is in vain.
+	// Nothing that the run does from here on counts.
 	ErrNotOurs = errors.New("the job is not this run's any more")
 	// ErrCancelled is the cause in a handler's context if its job was cancelled, or finished by other means. Whatever the
 	// handler returns is dropped.
@@ -32,7 +32,7 @@ var (
 	errNoRunner = errors.New("no runner has started this job, so there is no row to write to")
 )
 
-// Run is what a job writes through while it runs. Runners provide it; handlers and other callers have no use for it. The
+// Run lets a job write to its row while it runs. Runners provide it; handlers and other callers have no use for it. The
 // contracts stand at the methods of the store that implements it.
 type Run interface {
 	SetProgress(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
@@ -52,9 +52,9 @@ func (j *Job) SetProgress(ctx context.Context, text string) error {
 	return j.set(ctx, "progress", text, ProgressMax, Run.SetProgress)
 }
 
-// SetResult stores what the job has brought about, in at most [ResultMax] characters, for [Jobs.Get] to read. It is a
-// statement of its own, which has taken effect when SetResult returns; its errors are those of [Job.SetProgress]. If you
-// use [Job.CompleteTx], call SetResult before the transaction begins: afterwards it would wait for that transaction.
+// SetResult stores the result of the job, in at most [ResultMax] characters, for [Jobs.Get] to read. It is a statement
+// of its own, which has taken effect when SetResult returns; its errors are those of [Job.SetProgress]. If you use
+// [Job.CompleteTx], call SetResult before the transaction begins: afterwards it would wait for that transaction.
 func (j *Job) SetResult(ctx context.Context, text string) error {
 	return j.set(ctx, "result", text, ResultMax, Run.SetResult)
 }
@@ -90,7 +90,8 @@ func ours(ours bool, err error) error {
 //
 // Pass a transaction, as to [Jobs.Add]: a *sql.Tx, or a value that has Commit and Rollback like it. Anything else is
 // refused, because each statement through it is committed by itself. That is so for every pool, whatever its name: a
-// *sql.DB, a bun.DB, and GORM's Statement.ConnPool outside of a transaction. A *sql.Conn is accepted: begin on it first.
+// *sql.DB, a bun.DB, and GORM's Statement.ConnPool outside of a transaction. A *sql.Conn is accepted: begin the
+// transaction on it first.
 func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
 	err := checkTx(tx)
 	switch {
@@ -107,9 +108,8 @@ func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
 	return nil
 }
 
-// checkTx reports why a success that is written through the handle would not be part of a transaction of its own. Only
-// the handle's methods tell, and not for certain: a pool may have a transaction's ExecContext and lack what a *sql.DB
-// has.
+// checkTx returns an error if a success that is written through the handle would be part of no transaction. Only the
+// handle's methods tell, and not for certain: a pool may have a transaction's ExecContext and lack what a *sql.DB has.
 func checkTx(tx Executor) error {
 	if store.NoHandle(tx) {
 		return errors.New("the transaction is nil; pass the one that the handler began")

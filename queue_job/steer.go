@@ -10,7 +10,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// Which says which jobs a verb is for. [ID] and [Key] make one.
+// Which selects the jobs that a verb is for. [ID] and [Key] make one.
 type Which struct {
 	ids     []uint64
 	jobType int32
@@ -21,9 +21,9 @@ type Which struct {
 // ID selects the jobs with these ids.
 func ID(ids ...uint64) Which { return Which{ids: store.SortedIDs(ids)} }
 
-// Key selects the jobs of a type that have a business key and are in a state in which the verb can do something: mostly
-// one job. The verbs that change jobs look for them as your transaction sees the table. Under REPEATABLE READ, a job
-// that was added after the transaction's first statement is not found.
+// Key selects the jobs of a type with this business key, if they are in a state in which the verb can do something:
+// mostly one job. The verbs that change jobs see the table as your transaction sees it. Under REPEATABLE READ, they do
+// not find a job that was added after the transaction's first statement.
 func Key(jobType int32, key string) Which { return Which{jobType: jobType, key: key, byKey: true} }
 
 func (w Which) String() string {
@@ -145,7 +145,7 @@ func (w Which) find(ctx context.Context, st *store.Store, state store.State) ([]
 	return st.JobsOfKey(ctx, w.jobType, w.key, state)
 }
 
-// check reports why a Which is for no job at all, whatever is in the table.
+// check returns an error if a Which can select no job, whatever is in the table.
 func (w Which) check() error {
 	switch {
 	case w.byKey && w.key == "":
@@ -206,8 +206,8 @@ func retryAll(ctx context.Context, st *store.Store, ids []uint64, all *Retried) 
 type RetryRange struct {
 	// JobType is the type of the jobs.
 	JobType int32
-	// From and To limit when the jobs failed or, if they were changed after that, when they were changed last. To itself is
-	// left out. Zero: no limit.
+	// From and To limit the time at which the jobs failed or, if they were changed after that, were changed last. The range
+	// ends before To. Zero: no limit.
 	From, To time.Time
 	// Cancelled retries cancelled jobs too. Default: only failed jobs.
 	Cancelled bool

@@ -26,7 +26,7 @@ func (q *Queue) Added(jobType int32, matchers ...Matcher) []queue_job.JobInfo {
 	return q.In(q.DB).Added(jobType, matchers...)
 }
 
-// In looks through a transaction that is still open: for code under test that leaves the commit to its caller.
+// In looks through a transaction that is still open. Use it if the code under test leaves the commit to its caller.
 func (q *Queue) In(tx queue_job.Executor) Within { return Within{q, tx} }
 
 // Within is a [Queue] as a transaction sees it; [Queue.In] makes one.
@@ -61,7 +61,7 @@ func (w Within) Added(jobType int32, matchers ...Matcher) []queue_job.JobInfo {
 	return matching
 }
 
-// look divides the added jobs into those that match and the others, which come with what does not match.
+// look divides the added jobs into jobs that match and others, which come with the reasons why they do not.
 func (w Within) look(jobType int32, matchers []Matcher) (matching []queue_job.JobInfo, others []string) {
 	w.q.t.Helper()
 	filter := queue_job.Filter{JobTypes: []int32{jobType}, After: w.q.before, Limit: 1000}

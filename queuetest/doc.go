@@ -15,11 +15,11 @@
 // gets them in one call.
 //
 // There is no lease, no worker pool and no waiting. So rates, WorkerPoolCapacity, BatchWait, FirstPullDay and
-// ScheduleCatchUp mean nothing here. What [github.com/create-info/persistent-queue.WithMiddleware] gives is missing: put
-// it into [queue_job.Config.Middleware].
+// ScheduleCatchUp have no effect here. There is no [github.com/create-info/persistent-queue.WithMiddleware] either: put
+// its middleware into [queue_job.Config.Middleware].
 //
-// The time by which jobs fall due is the real time, in whole seconds, plus what the test has added: [Queue.Advance]
-// moves it on without waiting. If code under test asks time.Now, it goes on seeing the real time.
+// Jobs fall due by the real time, in whole seconds, plus the time that the test has added: [Queue.Advance] moves it on
+// without waiting. If code under test asks time.Now, it still sees the real time.
 //
 // [Wrap] does the same on a database of yours: MySQL, MariaDB or PostgreSQL, if the SQL of the code under test needs
 // one.

@@ -12,7 +12,7 @@ import (
 	"github.com/create-info/persistent-queue/queuetest"
 )
 
-// What the application has: a type of jobs, its handler, and code that adds one.
+// The application has a type of jobs, its handler, and code that adds such a job.
 
 type Mail struct{ To, Subject string }
 
@@ -70,7 +70,7 @@ func ExampleNew() {
 	// Output: [{anna@example.com Your order}]
 }
 
-// A mail that is to go out tomorrow, and one that fails at first: the test moves the clock.
+// One mail is to go out tomorrow, and it fails at first: the test moves the clock.
 func ExampleQueue_Advance() {
 	t, done := newT()
 	defer done()

@@ -10,7 +10,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Matcher says in which way a job is not as it should be; empty: the job matches. [Queue.RequireAdded] takes matchers.
+// Matcher says why a job does not match; empty: the job matches. [Queue.RequireAdded] takes matchers.
 type Matcher func(q *Queue, job *queue_job.JobInfo) (mismatch string)
 
 // Params matches a job whose parameters are the same JSON as the value's, whatever the spaces and the order of fields.
@@ -27,8 +27,8 @@ func Params(value any) Matcher {
 	}
 }
 
-// decoded is what JSON says, whatever its spaces and the order of its fields; if a text is no JSON, it is the text
-// itself.
+// decoded returns the value of a JSON text, without its spaces and the order of its fields; if the text is no JSON, it
+// returns the text.
 func decoded(text string) (value any) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber() // ids may have more digits than a float
@@ -92,8 +92,8 @@ func DueAt(at time.Time) Matcher {
 	}
 }
 
-// DueIn matches a job that is due this long after now, by the test's clock. The clock goes on while the test runs, and
-// jobs are due at whole seconds, so five seconds more or less do not matter.
+// DueIn matches a job that is due when this time has passed from now, by the test's clock. The clock goes on while the
+// test runs, and jobs are due at whole seconds, so five seconds more or less do not matter.
 func DueIn(d time.Duration) Matcher {
 	const tolerance = 5 * time.Second
 	return func(q *Queue, job *queue_job.JobInfo) string {

@@ -19,7 +19,7 @@ import (
 	"github.com/create-info/persistent-queue/schema"
 )
 
-// T is what the package needs of a test. *testing.T, *testing.B and most others have it.
+// T has the methods that the package needs of a test. *testing.T, *testing.B and most others have them.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -47,7 +47,7 @@ type Queue struct {
 }
 
 // New makes a queue in a temporary SQLite database, which ends with the test, and hands the configurations to
-// [Queue.Handle]. It registers no driver, so it goes with whichever SQLite driver your program imports.
+// [Queue.Handle]. It registers no driver, so your program may import any SQLite driver.
 func New(t T, configs ...queue_job.Config) *Queue {
 	t.Helper()
 	db := sqlite.Open(filepath.Join(t.TempDir(), "queue.db"), "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(OFF)")
@@ -82,9 +82,9 @@ func Wrap(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 	return q
 }
 
-// Handle makes jobs of more types run as their configurations say: pass those of your application. Db and TablePrefix
-// need not be set, since the test's take their place; an empty ServiceName becomes "test". A schedule begins with this
-// moment.
+// Handle makes jobs of more types run as their configurations say: pass the configurations of your application. Db and
+// TablePrefix need not be set, since the test's own take their place; an empty ServiceName becomes "test". A schedule
+// begins with this moment.
 func (q *Queue) Handle(configs ...queue_job.Config) {
 	q.t.Helper()
 	for _, cfg := range configs {
@@ -107,7 +107,7 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 	q.must(q.stepper.Schedule(q.ctx))
 }
 
-// forSteps takes out of a configuration what keeps jobs waiting.
+// forSteps takes out of a configuration the settings that keep jobs waiting.
 func forSteps(cfg queue_job.Config) queue_job.Config {
 	cfg.FirstPullDay, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchWait = -1, 0, 0, 0
 	cfg.ScheduleCatchUp = 1000 // time that was advanced is no outage
@@ -117,8 +117,8 @@ func forSteps(cfg queue_job.Config) queue_job.Config {
 // Now is the time by which jobs fall due.
 func (q *Queue) Now() time.Time { return time.Now().Add(time.Duration(q.advanced.Load())) }
 
-// Advance moves the time on, by whole seconds, rounded up: what falls due within d is due afterwards. Nothing runs by
-// it; call [Queue.RunDue]. A negative d fails the test.
+// Advance moves the time on, by whole seconds, rounded up: jobs that fall due within d are due afterwards. It runs no
+// job; call [Queue.RunDue]. A negative d fails the test.
 func (q *Queue) Advance(d time.Duration) {
 	q.t.Helper()
 	if d < 0 {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // ants starts two goroutines when it is imported
 }
 
-// failing is a test that is to fail: it keeps the message.
+// failing is a test that is expected to fail. It keeps the message.
 type failing struct {
 	testing.TB
 	message string
@@ -71,7 +71,7 @@ func idsOf(runs []queuetest.Run) (ids []uint64) {
 	return ids
 }
 
-// A name can be registered once in a program, and two SQLite drivers want to be called "sqlite".
+// A program can register a driver's name only once, and two SQLite drivers are called "sqlite".
 func TestNoDriverIsRegistered(t *testing.T) {
 	queuetest.New(t)
 	if drivers := sql.Drivers(); len(drivers) != 0 {

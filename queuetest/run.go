@@ -11,7 +11,7 @@ type Run struct {
 	Error             string // why the run did not succeed, as the log table has it; empty if it did, or if it went on as planned
 }
 
-// One call of RunDue should need less than this.
+// A call of RunDue that needs this much will not end.
 const (
 	runsMax      = 100_000
 	runsOfOneMax = 100

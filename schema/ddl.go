@@ -30,8 +30,8 @@ var (
 	columnLine  = regexp.MustCompile(`^([a-z_]+) `)
 )
 
-// tables reads a schema file. The file is the only place that says what the tables look like; what an older table needs
-// is read from its lines.
+// tables reads a schema file. The file alone defines the tables; the statements for older tables are made from its
+// lines.
 func tables(ddl string) (list []*table) {
 	byName := map[string]*table{}
 	for statement := range statements(ddl) {

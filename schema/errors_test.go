@@ -42,7 +42,7 @@ func TestAPortIsNoErrorNumber(t *testing.T) {
 	}
 }
 
-// stated is an error as PostgreSQL's drivers have them, in whatever language.
+// stated is an error of a PostgreSQL driver: it has a code, and a text in any language.
 type stated string
 
 func (s stated) Error() string    { return "FEHLER: keine Berechtigung für Schema public" }

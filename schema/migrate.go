@@ -1,5 +1,5 @@
-// Package schema holds the tables of every supported database, as the very files that are run (mysql.sql, postgres.sql,
-// sqlite.sql). [Migrate] brings a database up to them, [Check] tells what a database lacks.
+// Package schema holds the tables of every supported database, as the files that are run (mysql.sql, postgres.sql,
+// sqlite.sql). [Migrate] brings a database up to date with them, [Check] tells what a database lacks.
 package schema
 
 import (
@@ -18,12 +18,12 @@ import (
 // do, it only looks, so a user without DDL rights can call it on an up-to-date schema. Many instances may call it at
 // once.
 //
-// On a server, a table definition changes only when no transaction uses the table, and every transaction that comes
-// while the change waits has to wait behind it. So Migrate waits at most a second at a time, lets the others through and
+// A server changes a table's definition only when no transaction uses the table, and while the change waits, every new
+// transaction has to wait behind it. So Migrate waits at most a second at a time, lets the transactions through and
 // tries again, until the context ends.
 //
-// The error is an [*OutdatedError] if something is missing and the database refuses to have it added. Any other error
-// may go away by itself: the database does not answer or is read-only, or a table stayed in use.
+// The error is an [*OutdatedError] if something is missing and the database refuses to add it. Any other error may go
+// away by itself: the database does not answer or is read-only, or a table stayed in use.
 func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 	p, missing, err := look(ctx, db, options)
 	if err != nil || len(missing) == 0 {
@@ -32,7 +32,7 @@ func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 	for len(missing) > 0 {
 		first := missing[0]
 		errRun := p.run(ctx, first)
-		// Whatever came of it, another instance may have done it by now: the schema decides, not the error.
+		// Even after an error, another instance may have made the change by now, so the schema decides.
 		if missing, err = p.lacking(ctx); err != nil {
 			return fmt.Errorf("bring the schema up to date: %w", errors.Join(errRun, err))
 		}
@@ -79,7 +79,7 @@ var errNameTaken = fmt.Errorf("the first statement below runs without an error, 
 	"Either its table's or index's name belongs to something else in the schema, a table that was renamed for example: rename or drop that. "+
 	"Or this handle reads from a replica that lags behind: have its reads go to the primary, where its writes go (docs/databases.md, \"What lies between\")", replicaBehind)
 
-// Check reports what the tables lack, as an [*OutdatedError]. It changes nothing: for shops whose DBAs run the DDL.
+// Check reports what the tables lack, as an [*OutdatedError]. It changes nothing: use it if others run the DDL.
 func Check(ctx context.Context, db queue_job.DB, options ...Option) error {
 	p, missing, err := look(ctx, db, options)
 	if err != nil || len(missing) == 0 {
@@ -88,10 +88,10 @@ func Check(ctx context.Context, db queue_job.DB, options ...Option) error {
 	return &OutdatedError{Database: p.store.Database(), SQL: missing}
 }
 
-// Option changes which tables [Migrate] and [Check] mean.
+// Option changes which tables [Migrate] and [Check] look at.
 type Option func(*place)
 
-// WithTablePrefix means the tables whose names begin with the prefix, like [queue_job.Config.TablePrefix].
+// WithTablePrefix selects the tables whose names begin with the prefix, like [queue_job.Config.TablePrefix].
 func WithTablePrefix(prefix string) Option {
 	return func(p *place) { p.prefix = prefix }
 }
@@ -117,7 +117,7 @@ func look(ctx context.Context, db queue_job.DB, options []Option) (p place, miss
 	return p, missing, err
 }
 
-// OutdatedError says that the tables lack something, and how to mend that.
+// OutdatedError says that the tables lack something, and has the SQL that adds it.
 type OutdatedError struct {
 	Database string
 	SQL      []string // statements that bring the schema up to date, in order
@@ -134,8 +134,8 @@ func (e *OutdatedError) Error() string {
 
 func (e *OutdatedError) Unwrap() error { return e.Err }
 
-// lacking returns the statements that bring the database up to the schema file. While others change the tables, the look
-// at them may be broken off, on Galera above all; then lacking looks again.
+// lacking returns the statements that bring the database up to the schema file. If others change the tables at that
+// time, reading the schema may fail, mostly on Galera; then lacking reads it again.
 func (p place) lacking(ctx context.Context) (ddl []string, err error) {
 	for {
 		ddl, err = p.compare(ctx)
@@ -145,7 +145,7 @@ func (p place) lacking(ctx context.Context) (ddl []string, err error) {
 	}
 }
 
-// compare looks once.
+// compare is lacking in one try.
 func (p place) compare(ctx context.Context) (ddl []string, err error) {
 	text, err := files.ReadFile(fileOf[p.store.Database()])
 	if err != nil {
@@ -167,8 +167,8 @@ func (p place) compare(ctx context.Context) (ddl []string, err error) {
 				indexes = names(t.indexes)
 			}
 		}
-		// Columns and indexes apart: new columns alone cost MySQL and MariaDB no copy of the table, and an index alone is
-		// built while rows come and go there.
+		// Columns and indexes are separate statements: new columns alone cost MySQL and MariaDB no copy of the table, and rows
+		// may come and go while these servers build an index alone.
 		if missing := absent(t.columns, columns); len(missing) > 0 {
 			ddl = append(ddl, joinAlters(p.store, t, missing)...)
 		}
@@ -179,7 +179,7 @@ func (p place) compare(ctx context.Context) (ddl []string, err error) {
 	return ddl, nil
 }
 
-// joinAlters puts all columns of a table into one statement where the database knows how.
+// joinAlters puts all columns of a table into one statement, if the database can do that.
 func joinAlters(st *store.Store, t *table, missing []part) (ddl []string) {
 	for _, column := range missing {
 		ddl = append(ddl, column.add)
@@ -214,8 +214,8 @@ func names(parts []part) (list []string) {
 	return list
 }
 
-// run runs one statement that waits at most a second for a table's lock. That takes a setting, of a transaction or of a
-// session, and so a connection of its own. If the handle has none to give, the server's own limit holds.
+// run runs one statement that waits at most a second for a table's lock. That limit is a setting of a transaction or a
+// session, so run needs a connection of its own. If the handle cannot give one, the server's own limit holds.
 func (p place) run(ctx context.Context, ddl string) error {
 	pool, ok := p.db.(interface {
 		Conn(context.Context) (*sql.Conn, error)

@@ -36,8 +36,8 @@ func ExampleLock_Do() {
 	}
 }
 
-// Cron: every instance's timer goes off, one of them does the work. MinLockSecond outlasts the difference between the
-// instances' clocks, so that none comes late and does it again.
+// Cron: the timers of all instances go off, and one instance does the work. MinLockSecond is longer than the difference
+// between the clocks of the instances, so that no instance comes late and does the work again.
 func ExampleLock_TryDo() {
 	lock, err := shedlock.New(shedlock.Config{DB: db, ServiceName: "nightly-report", MinLockSecond: 60}, nil)
 	if err != nil {

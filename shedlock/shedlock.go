@@ -4,9 +4,9 @@
 // [New] makes a [Lock]. [Lock.Do] waits for it and runs a function under it, [Lock.TryDo] runs the function only if the
 // lock is free. [Lock.Lock], [Lock.TryLock] and [Lock.Unlock] are the steps.
 //
-// A lock is a promise with an end. A process that is frozen or cut off loses it without noticing in time. So work that
-// must never overlap checks [Lock.Context] before each step, and hands [Lock.Term] to whatever it writes to, which can
-// then refuse a smaller one.
+// A lock expires. If a process is frozen or cut off from the database, it loses the lock and may notice that too late.
+// If work must never overlap, check [Lock.Context] before each step, and pass [Lock.Term] to the system that you write
+// to, so that it can refuse a smaller term.
 package shedlock
 
 import (
@@ -28,14 +28,14 @@ import (
 // tellEvery is how often the log hears that a lock cannot be renewed.
 const tellEvery = 10 * time.Second
 
-// Config says which lock, and how it behaves. The field names are kept for compatibility with the original library: so
-// the lock's name is ServiceName, and DB is spelled otherwise than in [queue_job.Config].
+// Config says which lock it is, and how it behaves. The field names are those of the original library, for
+// compatibility: the lock's name is ServiceName, and DB is spelled differently in [queue_job.Config].
 type Config struct {
 	// DB is the database that holds shedlock_tab; [github.com/create-info/persistent-queue/schema.Migrate] creates the
 	// table. Required.
 	DB queue_job.DB
-	// ServiceName is the lock's name, at most 64 characters: all that use the same name share the lock. On MySQL and
-	// MariaDB, upper and lower case are the same. A name of "job-" and a number is that of the lease of a job type.
+	// ServiceName is the lock's name, at most 64 characters: all processes that use the same name share the lock. On MySQL
+	// and MariaDB, upper and lower case are the same. A name made of "job-" and a number is the name of a job type's lease.
 	// Required.
 	ServiceName string
 	// TablePrefix stands before the name of the table, like [queue_job.Config.TablePrefix]. Default: none.
@@ -44,8 +44,8 @@ type Config struct {
 	// 10.
 	LockSecond uint32
 	// MinLockSecond is how many seconds the lock stays taken at least, even if it is unlocked sooner. Make it longer than
-	// the clocks of instances differ, so that a cron job that takes a millisecond does not run once on each. At most a day;
-	// default 0.
+	// the difference between the clocks of the instances, so that a cron job that takes a millisecond does not run once on
+	// each instance. At most a day; default 0.
 	MinLockSecond uint32
 }
 
@@ -76,8 +76,8 @@ type Lock struct {
 type holding struct {
 	*keeper.Lease
 	keeper   *keeper.Keeper
-	released context.CancelFunc // the row needs nothing more of us
-	kept     chan struct{}      // closed when nothing of ours keeps it any more
+	released context.CancelFunc // called when the row has been given back
+	kept     chan struct{}      // closed when the keeper has ended
 }
 
 func (h *holding) over() bool { return h == nil || h.Context().Err() != nil }
@@ -120,7 +120,7 @@ func New(cfg Config, log logger.Logger) (*Lock, error) {
 }
 
 // TryLock takes the lock if it is free and reports whether it did. An error means that something broke. It is no error
-// that the lock is held, here or elsewhere.
+// if the lock is held, here or elsewhere.
 func (l *Lock) TryLock(ctx context.Context) (bool, error) {
 	h, err := l.take(ctx)
 	return h != nil, err
@@ -159,15 +159,15 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 		defer giveBack()
 		k.Run(h.Context())
 		if context.Cause(h.Context()) == keeper.ErrReleased {
-			<-released.Done() // the statement that does it still needs the connection
+			<-released.Done() // the statement that gives the row back still needs the connection
 		}
 	}()
 	l.held = h
 	return h, nil
 }
 
-// Lock waits until it has taken the lock, or ctx ends. It looks about twice a second. Errors of the database are logged
-// and waited out. If this Lock is held already, the cause of the error is [ErrHeld].
+// Lock waits until it has taken the lock, or ctx ends. It tries about twice a second, also after errors of the
+// database, which it logs. If this Lock is held already, the cause of the error is [ErrHeld].
 func (l *Lock) Lock(ctx context.Context) error {
 	_, err := l.await(ctx)
 	return err
@@ -194,9 +194,9 @@ func (l *Lock) await(ctx context.Context) (*holding, error) {
 	}
 }
 
-// Unlock gives the lock back: at once, or when [Config.MinLockSecond] has passed since it was taken. It releases only
-// what is its own: if the lock was lost and another has it, nothing happens to that one. If the lock was lost or is not
-// held, the cause of the error is [ErrNotHeld].
+// Unlock gives the lock back: at once, or when [Config.MinLockSecond] has passed since it was taken. If the lock was
+// lost and another process has it now, that process keeps it. If the lock was lost or is not held, the cause of the
+// error is [ErrNotHeld].
 func (l *Lock) Unlock(ctx context.Context) error {
 	l.mu.Lock()
 	h := l.held
@@ -227,8 +227,8 @@ func (l *Lock) unlock(ctx context.Context, h *holding) error {
 	return nil
 }
 
-// Context lives while the lock is held for certain. It ends when the lock is lost, with the cause [ErrLost], or
-// unlocked. If the lock is not held, it has ended already.
+// Context returns a context that lives while the lock is certainly held. It ends when the lock is lost, with the cause
+// [ErrLost], or unlocked. If the lock is not held, it has ended already.
 func (l *Lock) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,10 +254,10 @@ var notHeld = func() context.Context {
 	return ctx
 }()
 
-// Do waits for the lock, runs fn and unlocks. For leader election, fn runs for as long as it leads. The context that fn
-// gets ends when the lock is lost or ctx ends.
+// Do waits for the lock, runs fn and unlocks. For leader election, fn runs as long as this process leads. The context
+// that fn gets ends when the lock is lost or ctx ends.
 //
-// The error says why fn did not run; or it is fn's error, joined with that of unlocking, which has the cause
+// The error says why fn did not run; or it is fn's error, joined with the error of unlocking, which has the cause
 // [ErrNotHeld] if the lock was lost while fn ran.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	h, err := l.await(ctx)
@@ -267,8 +267,8 @@ func (l *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	return l.run(ctx, h, fn)
 }
 
-// TryDo runs fn and unlocks if the lock is free, and reports whether fn ran. It is for cron jobs, where an instance that
-// comes late has nothing to do. It is no error that the lock is not free; otherwise the error is that of [Lock.Do].
+// TryDo runs fn and unlocks if the lock is free, and reports whether fn ran. It is for cron jobs, where an instance
+// that comes late has nothing to do. It is no error if the lock is not free; all other errors are those of [Lock.Do].
 func (l *Lock) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
 	h, err := l.take(ctx)
 	if h == nil {
@@ -277,7 +277,7 @@ func (l *Lock) TryDo(ctx context.Context, fn func(context.Context) error) (ran b
 	return true, l.run(ctx, h, fn)
 }
 
-// run runs fn under a holding and releases that holding, whoever has the lock by then.
+// run runs fn under a holding and releases that holding, even if another process has the lock by then.
 func (l *Lock) run(ctx context.Context, h *holding, fn func(context.Context) error) (err error) {
 	const unlockWithin = 5 * time.Second
 	running, cancel := context.WithCancelCause(ctx)
