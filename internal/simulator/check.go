@@ -9,33 +9,32 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// judge watches the world and knows what may happen. It is told of everything at the moment it happens, and looks at
-// what is left at the end.
+// judge watches the world and knows what may happen. It is told of every event, and looks at the tables at the end.
 type judge struct {
 	world     *world
-	actor     *instance // whose statement is applied; nil: somebody's by hand
-	late      bool      // its sender had given up
-	aim       aim       // the marks that it was about when it was sent
+	actor     *instance // whose statement is applied; nil: a change by hand
+	late      bool      // the sender of that statement had given up
+	aim       aim       // the marks that the statement was about when it was sent
 	truncated bool
 
 	histories   []*history
 	active      []*run
 	takers      map[tenure]*instance // who took a lease under a term
-	latest      map[string]int64     // the largest term of a lease
+	latest      map[string]int64     // the largest term of each lease
 	takenAt     map[string]time.Time
-	looked      map[looker]time.Time  // when it last asked which jobs are the first of their keys
+	looked      map[looker]time.Time  // when each last asked which jobs are the first of their keys
 	starts      map[int32][]time.Time // of runs, within the last second
 	pausedTypes map[int32]*pause
 	heard       map[looker]*hearing // of pauses
 	handed      map[*queue_job.Job]*run
-	disturbed   time.Time // until when somebody was struck
+	disturbed   time.Time // until then, some instance is struck
 	disturbance int
 	accusations []string
-	broken      int            // how many events there were with the first one
-	saw         map[string]int // what happened how often: a check that never had a case proves nothing
+	broken      int            // how many events there were at the first accusation
+	saw         map[string]int // how often each case came up: a check without a case proves nothing
 }
 
-// tenure is a lease and the term under which somebody took it. Two leases may bear one term.
+// tenure is a lease and the term under which somebody took it. Two leases may have the same term.
 type tenure struct {
 	lease string
 	term  int64
@@ -47,37 +46,37 @@ type looker struct {
 	jobType int32
 }
 
-// history is what happened to one row.
+// history has everything that happened to one row.
 type history struct {
 	order     *order
 	id        uint64
 	committed bool
 	inserted  time.Time
-	since     time.Time // it is committed
+	since     time.Time // when it was committed, or retried by hand
 	gone      bool      // deleted
 	byHand    bool      // changed or deleted by hand
 	final     bool
 	due       float64
-	latest    int64     // the largest term that marked it
-	looked    time.Time // when it was looked for the first of its key, before it was first marked
-	mark      *mark     // that stands on it
-	marks     []*mark   // all that ever did
+	latest    int64     // the largest term of its marks
+	looked    time.Time // the last look for the first job of its key before it was first marked
+	mark      *mark     // the mark that stands on it now
+	marks     []*mark   // all marks that ever stood on it
 	losses    []*loss
 	putBacks  int
 	runs      []*run
 	retried   int32
-	failure   *failure // that the row shows; nil: none
+	failure   *failure // the failed status that the row has; nil: none
 }
 
 // mark is a mark that stands on a row, or stood on it.
 type mark struct {
 	term      int64
-	attempt   int // its number
+	attempt   int // number of the attempt
 	by        *instance
 	at        time.Time
-	run       *run      // that was started under it
-	givenBack bool      // its number is free again
-	taken     time.Time // from its holder, by a cancellation or a later term
+	run       *run      // started under this mark
+	givenBack bool      // the number of the attempt is free again
+	taken     time.Time // when a cancellation or a later term took it from its holder
 	cancelled bool
 }
 
@@ -85,9 +84,9 @@ type mark struct {
 type loss struct {
 	*mark
 	noticed *instance
-	under   int64     // the term
-	at      time.Time // it was noticed
-	late    bool      // whoever sent that may never have learned of it
+	under   int64     // the term of that holder
+	at      time.Time // when it was noticed
+	late    bool      // the sender of that statement may never have learned its result
 }
 
 // run is one run of a handler.
@@ -101,26 +100,26 @@ type run struct {
 	suspect   bool
 	began     time.Time
 	attempt   int
-	mark      *mark // under which it was started; nil: there is none
-	over      bool  // it has ended, or its process has
+	mark      *mark // under which the run was started; nil: there is none
+	over      bool  // the run has ended, or its process has
 	ended     bool
 	verdict   verdict
-	finished  time.Time // it has ended
-	completes bool      // its handler does, or tries to
-	logged    bool      // the log is to have a row about it, if it is written
-	completed time.Time // by its handler's own transaction
-	written   int       // outcomes that the table took
+	finished  time.Time // when the run ended
+	completes bool      // the handler completes the job, or tries to
+	logged    bool      // if the outcome is written, the log must have a row about it
+	completed time.Time // when the handler's own transaction completed the job
+	written   int       // how many outcomes the table took
 	wrote     queue_job.JobStatus
 	told      []told
 }
 
-// told is what OnFinished was told about a run.
+// told is one call of OnFinished about a run.
 type told struct {
 	queue_job.Finished
 	at time.Time
 }
 
-// verdict is what the engine has to write about a run.
+// verdict is the outcome that the engine has to write about a run.
 type verdict struct {
 	status  queue_job.JobStatus
 	retried int32
@@ -131,8 +130,8 @@ func newJudge(w *world) *judge {
 	return &judge{world: w, takers: map[tenure]*instance{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, saw: map[string]int{}}
 }
 
-// accuse notes that something happened that must not. After a TRUNCATE the ids begin anew, and what is in memory about
-// the old rows is taken for the new ones: only that the world goes on is asked for then.
+// accuse notes that something happened that must not happen. After a TRUNCATE the ids begin anew, and engines may take
+// new rows for old rows that they have in memory. From then on, the world only has to go on.
 func (j *judge) accuse(what string, args ...any) {
 	if j.truncated {
 		j.saw["broken by TRUNCATE"]++
@@ -152,7 +151,7 @@ func (h *history) tenure(term int64) tenure { return tenure{leaseName(h.order.ro
 
 func (j *judge) now() float64 { return float64(j.world.clock().UnixMicro()) / 1e6 }
 
-// innocent reports whether nothing has befallen an instance that excuses a lost or repeated run.
+// innocent reports whether an instance has no excuse for a lost or repeated run.
 func (j *judge) innocent(i *instance) bool {
 	w := j.world.weather
 	return !i.struck.Load() && !w.stepped && !w.edited
@@ -166,7 +165,7 @@ func (j *judge) inserted(o *order) *history {
 	return h
 }
 
-// changed hears of every row that a statement changed.
+// changed is told of every row that a statement changed.
 func (j *judge) changed(c change) {
 	h := c.before.history
 	if h == nil {
@@ -257,7 +256,7 @@ func (j *judge) marked(h *history, c change) {
 	h.marks = append(h.marks, h.mark)
 }
 
-// noteLoss notes that a later holder marks a row: the mark that stood on it is its holder's no more.
+// noteLoss notes that a later holder marks a row, and so takes it from the holder of the earlier mark.
 func (j *judge) noteLoss(h *history, c change) {
 	if h.mark == nil {
 		return
@@ -270,11 +269,10 @@ func (j *judge) noteLoss(h *history, c change) {
 	}
 }
 
-// lookedForFirst hears of an instance that asks which jobs of a type are the first of their keys. The world stands still.
+// lookedForFirst is told that an instance looks for the first jobs of a type's keys. The world stands still.
 func (j *judge) lookedForFirst(i *instance, jobType int32) { j.looked[looker{i, jobType}] = time.Now() }
 
-// expectFirst expects that a job that is marked is the first of its key, of those that could be seen, if its type is in
-// order.
+// expectFirst expects, if the type is in order, that a marked job is the first of its key that could be seen.
 func (j *judge) expectFirst(h *history) {
 	if !j.ordered(h) || j.late {
 		return
@@ -291,7 +289,7 @@ func (j *judge) expectFirst(h *history) {
 	}
 }
 
-// tooLate reports whether a job was committed when a later one of its key was on its way already.
+// tooLate reports whether a job was committed after the look that let a later job of its key be marked.
 func (j *judge) tooLate(h *history) bool {
 	return slices.ContainsFunc(j.histories, func(later *history) bool {
 		a, b := h.order.row, later.order.row
@@ -304,13 +302,13 @@ func (j *judge) ordered(h *history) bool {
 	return !o.ignored && o.row.Key != "" && j.configOf(o.row.JobType).OrderedByKey
 }
 
-// before reports whether one job is pending and holds the other one back, if their type is in order.
+// before reports whether one job is pending and holds the other job back, if their type is in order.
 func (j *judge) before(one, other *history) bool {
 	a, b := one.order, other.order
 	return one.committed && one.id < other.id && !a.ignored && a.row.JobType == b.row.JobType && a.row.Key == b.row.Key && !one.final && !one.gone && !j.tooOld(one)
 }
 
-// expectHit expects that whoever marked the row was struck: nothing else is a loss.
+// expectHit expects that the instance that marked the row was struck, because nothing else may lose a run.
 func (j *judge) expectHit(h *history) {
 	if h.mark == nil {
 		j.accuse("%s was lost, and was not marked", h.name())
@@ -329,7 +327,7 @@ func (j *judge) expectOwnMark(h *history, c change) {
 	}
 }
 
-// settled expects that what is written about a run is what came of it.
+// settled expects that the outcome that is written is the run's verdict.
 func (j *judge) settled(h *history, c change) {
 	if m := h.mark; m != nil && !j.late {
 		wrote := verdict{queue_job.JobStatus(c.after.Status), c.retried, time.Duration(c.wait * float64(time.Second))}
@@ -355,7 +353,7 @@ func (j *judge) settled(h *history, c change) {
 	h.due = c.after.Due
 }
 
-// took hears of leases that were taken. By then, whoever had one before must have noticed.
+// took is told of leases that were taken. The holder before must have noticed by then.
 func (j *judge) took(i *instance, terms map[string]int64) {
 	w := j.world.weather
 	for _, r := range j.active {
@@ -375,7 +373,7 @@ func (j *judge) took(i *instance, terms map[string]int64) {
 	}
 }
 
-// started hears of every run, before it does anything.
+// started is told of every run, before the run does anything.
 func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config, job *queue_job.Job) *run {
 	w := j.world
 	w.mu.Lock()
@@ -411,7 +409,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	return r
 }
 
-// expectRow expects that the run's row is there, is ours, and that nobody has taken the lease since.
+// expectRow expects that the run's row is there and is the instance's, and that nobody has taken the lease since.
 func (j *judge) expectRow(r *run, job *queue_job.Job) {
 	h, w := r.history, j.world
 	switch {
@@ -421,7 +419,7 @@ func (j *judge) expectRow(r *run, job *queue_job.Job) {
 		j.accuse("a run of %s as type %d", h.name(), r.jobType)
 	case job.Id != h.id:
 		j.accuse("a run of %s as row %d", h.name(), job.Id)
-	case h.byHand: // between the mark and the start, perhaps
+	case h.byHand: // perhaps between the mark and the start
 	case w.weather.stepped || w.weather.edited: // two instances may hold the lease
 	case r.mark != nil && r.mark.cancelled: // expectNotCancelled
 	case h.final:
@@ -441,8 +439,7 @@ func (j *judge) expectRow(r *run, job *queue_job.Job) {
 	}
 }
 
-// expectTime expects that the run does not start before its job is due, however vague the engine's idea of the database's
-// clock is.
+// expectTime expects that no run starts before its job is due, although the engine only estimates the database's clock.
 func (j *judge) expectTime(r *run) {
 	h, w := r.history, j.world.weather
 	const slack = 0.002                                                                                                          // rounding
@@ -454,18 +451,17 @@ func (j *judge) expectTime(r *run) {
 	}
 }
 
-// tooOld reports whether FirstPullDay leaves a job alone, if it is there when an instance starts.
+// tooOld reports whether FirstPullDay excludes a job, if the job is there when an instance starts.
 func (j *judge) tooOld(h *history) bool {
 	days := j.configOf(h.order.row.JobType).FirstPullDay
-	return days > 0 && h.order.old > days && h.order.due <= 0 && h.putBacks == 0 // which is due anew
+	return days > 0 && h.order.old > days && h.order.due <= 0 && h.putBacks == 0 // a job that was put back is due anew
 }
 
 func (j *judge) configOf(jobType int32) *queue_job.Config {
 	return &j.world.plan.configs[jobType-1]
 }
 
-// expectNoDuplicate expects that the run before came to a verdict after which another one follows, unless whoever made
-// it was struck.
+// expectNoDuplicate expects that the verdict on the run before asks for another run, unless its instance was struck.
 func (j *judge) expectNoDuplicate(r *run) {
 	h := r.history
 	if len(h.runs) == 0 {
@@ -488,9 +484,9 @@ func (j *judge) expectNoDuplicate(r *run) {
 	}
 }
 
-// expectRoom expects that no more runs go on than the configuration allows, and none beside a suspect.
+// expectRoom expects no more runs at a time than the configuration allows, and none beside a suspect.
 func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
-	const patience = 10 * time.Second // after which neighbours are not waited for
+	const patience = 10 * time.Second // a suspect waits no longer than this for other runs
 	beside := 0
 	for _, other := range j.active {
 		if other.by != r.by {
@@ -504,7 +500,7 @@ func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 			continue
 		}
 		beside++
-		if (r.suspect || other.suspect) && recent && r.term == other.term { // what ran under a lease before is not waited for
+		if (r.suspect || other.suspect) && recent && r.term == other.term { // runs under an earlier lease are not waited for
 			j.accuse("%s runs beside %s, and one of them is a suspect", r.history.name(), other.history.name())
 		}
 	}
@@ -516,7 +512,7 @@ func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 	}
 }
 
-// expectPlace expects that no more jobs of a key run than may. One that was struck does not know of what others run.
+// expectPlace expects no more runs of a key at a time than are allowed. A struck instance does not know others' runs.
 func (j *judge) expectPlace(r *run, cfg *queue_job.Config) {
 	most := cfg.MaxPerKey
 	if cfg.OrderedByKey {
@@ -538,7 +534,7 @@ func (j *judge) expectPlace(r *run, cfg *queue_job.Config) {
 	}
 }
 
-// expectRate expects that no more runs begin in a second than may.
+// expectRate expects no more starts in a second than are allowed.
 func (j *judge) expectRate(r *run, cfg *queue_job.Config) {
 	if cfg.RatePerSecond == 0 || j.world.weather.edited || j.world.weather.stepped {
 		return
@@ -551,7 +547,7 @@ func (j *judge) expectRate(r *run, cfg *queue_job.Config) {
 	}
 }
 
-// ended hears what came of a run.
+// ended is told how a run ended.
 func (j *judge) ended(r *run, cfg *queue_job.Config, job *queue_job.Job, b *behaviour, interrupted bool) {
 	w := j.world
 	w.mu.Lock()
@@ -568,7 +564,7 @@ func (j *judge) leave(r *run) {
 	j.active = slices.DeleteFunc(j.active, func(other *run) bool { return other == r })
 }
 
-// verdictOn says again, in other words, what the contract of queue_job.Job says.
+// verdictOn implements the contract of queue_job.Job a second time, in other words.
 func verdictOn(cfg *queue_job.Config, retries int, b *behaviour, interrupted bool) verdict {
 	switch e := b.ends; e {
 	case endsSnoozed:
@@ -590,7 +586,7 @@ func verdictOn(cfg *queue_job.Config, retries int, b *behaviour, interrupted boo
 	return verdict{status: queue_job.JobStatusFailed}
 }
 
-// What becomes of instances.
+// The lives of instances.
 
 func (j *judge) isUp(i *instance) {
 	j.world.mu.Lock()
@@ -610,7 +606,7 @@ func (j *judge) killed(i *instance) {
 	j.saw["kill"]++
 }
 
-// hasStopped hears what Stop returned. After a good one, nothing of the instance is left, here or in the tables.
+// hasStopped is told what Stop returned. After a good Stop, nothing of the instance is left, here or in the tables.
 func (j *judge) hasStopped(i *instance, err error) {
 	w := j.world
 	w.mu.Lock()
@@ -651,7 +647,7 @@ func (j *judge) hasStopped(i *instance, err error) {
 	}
 }
 
-// disturb notes that somebody is struck for a while.
+// disturb notes that some instance is struck for this time.
 func (j *judge) disturb(for_ time.Duration) {
 	j.disturbance++
 	if until := time.Now().Add(for_); until.After(j.disturbed) {
@@ -659,8 +655,8 @@ func (j *judge) disturb(for_ time.Duration) {
 	}
 }
 
-// expectTakeover expects that, within LockSecond and a second after an instance was killed, another one has its leases,
-// if there is one and nothing else is wrong.
+// expectTakeover expects that another instance has the leases of a killed one within LockSecond + 1 s, if there is
+// another and nothing else is wrong.
 func (j *judge) expectTakeover(dying *instance) {
 	w := j.world
 	bad := w.weather
@@ -693,8 +689,8 @@ func (j *judge) expectTakeover(dying *instance) {
 	}
 }
 
-// expectFlow expects, when calm comes, that work which waits begins within LockSecond and a second; in a rough world a
-// loop that has met slow statements may rest for five more.
+// expectFlow expects, when calm comes, that waiting work begins within LockSecond + 1 s. In a rough world, a loop that
+// has met slow statements may rest for five seconds more.
 func (j *judge) expectFlow() {
 	w := j.world
 	w.mu.Lock()
@@ -719,7 +715,7 @@ func (j *judge) expectFlow() {
 		time.AfterFunc(within, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if j.disturbance != disturbance { // by a job that kills
+			if j.disturbance != disturbance { // a job has killed its process
 				return
 			}
 			j.saw["flow again in time"]++
@@ -742,11 +738,12 @@ func (j *judge) required(h *history) bool {
 	if !j.tooOld(h) {
 		return true
 	}
-	// Who was there before the job has to run it. A timed one may be passed over by a loader that the tail has left it to.
+	// An instance that was up before the job came has to run it. Only a job with a start time may be left to the loader by
+	// the tail, and then excluded by the loader.
 	return o.due == 0 && !slices.ContainsFunc(j.world.instances, func(i *instance) bool { return i.since.IsZero() || i.since.After(h.inserted) })
 }
 
-// unfinished is how many jobs are not done yet that have to be.
+// unfinished counts the jobs that have to be done and are not done yet.
 func (j *judge) unfinished() (n int) {
 	j.world.mu.Lock()
 	defer j.world.mu.Unlock()
@@ -758,7 +755,7 @@ func (j *judge) unfinished() (n int) {
 	return n
 }
 
-// conclude looks at what is left when everybody has stopped.
+// conclude looks at the tables when all instances have stopped.
 func (j *judge) conclude() {
 	w := j.world
 	w.mu.Lock()

@@ -12,15 +12,15 @@ import (
 
 // Handlers that complete their job in a transaction of their own.
 
-// completion is such a transaction. It holds the job's row until it ends, which it does at a moment that is drawn when it
-// begins: commits take a while, and who waits for one may give up, and does not know.
+// completion is such a transaction. It locks the job's row until it ends, at a moment that is drawn when it begins. A
+// commit takes a while; a handler that gives up waiting for it does not know its outcome.
 type completion struct {
 	link  *link
 	h     *history
 	takes time.Duration
-	back  bool // it is rolled back
+	back  bool // the transaction is rolled back
 
-	ends time.Time // zero: it has not begun
+	ends time.Time // zero: the transaction has not begun
 	ours bool
 }
 
@@ -40,8 +40,8 @@ func (l *link) drawCompletion(r *run) *completion {
 	return &completion{link: l, h: r.history, takes: d.between(100*time.Microsecond, longest), back: d.chance(200)}
 }
 
-// complete is what the handler does. A commit that is under way when the handler's context ends comes through all the
-// same, or is rolled back.
+// complete is the handler's part. If the handler's context ends while the commit is under way, the transaction still
+// commits, or rolls back, as it was drawn.
 func (c *completion) complete(ctx context.Context, job *queue_job.Job) error {
 	if err := job.CompleteTx(ctx, c); err != nil {
 		c.link.world.mu.Lock()
@@ -64,7 +64,7 @@ func (c *completion) complete(ctx context.Context, job *queue_job.Job) error {
 	return nil
 }
 
-// ExecContext and QueryContext are there for queue_job, which takes a completion for a transaction and passes it on.
+// ExecContext and QueryContext make a completion an Executor, so that queue_job passes it on to FinishThrough.
 func (c *completion) ExecContext(context.Context, string, ...any) (sql.Result, error) {
 	panic("a statement of text")
 }
@@ -73,11 +73,11 @@ func (c *completion) QueryContext(context.Context, string, ...any) (*sql.Rows, e
 	panic("a statement of text")
 }
 
-// Commit and Rollback make it a transaction, for who asks; it ends at its own moment.
+// Commit and Rollback show queue_job that a completion is a transaction. It ends by itself.
 func (c *completion) Commit() error   { return nil }
 func (c *completion) Rollback() error { return nil }
 
-// runs is what handlers write through.
+// runs is the way for handlers to write.
 type runs struct{ *link }
 
 func (l runs) SetProgress(context.Context, uint64, int64, int32, string) (bool, error) {
@@ -87,7 +87,7 @@ func (l runs) SetResult(context.Context, uint64, int64, int32, string) (bool, er
 	return true, nil
 }
 
-// FinishThrough is the statement inside the transaction: from it on, the row is locked.
+// FinishThrough is the statement inside the transaction. It locks the row.
 func (l runs) FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
 	c := h.(*completion)
 	return send(ctx, l.link, completeJob, func(context.Context) (bool, error) {
@@ -105,7 +105,7 @@ func (l runs) FinishThrough(ctx context.Context, h store.Handle, id uint64, term
 	}, about{ids: []uint64{id}, term: term})
 }
 
-// commit ends the transaction. Who changes the row by hand in the simulator does not wait for locks; then it is rolled back.
+// commit ends the transaction: by a rollback if the row was changed by hand, since such changes wait for no lock here.
 func (c *completion) commit(id uint64, m *mark) {
 	w := c.link.world
 	if c.link.dead() {
@@ -121,7 +121,7 @@ func (c *completion) commit(id uint64, m *mark) {
 	})
 }
 
-// completed hears that a run's own transaction has written its success.
+// completed is told that a run's own transaction has written its success.
 func (j *judge) completed(h *history) {
 	j.saw["completed by its handler"]++
 	h.final = true

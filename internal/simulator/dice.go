@@ -2,8 +2,8 @@ package simulator
 
 import "time"
 
-// dice are drawn from the seed and from what they decide, never from a common stream: so no choice depends on the order
-// in which goroutines come to make theirs.
+// dice are drawn from the seed and from the subject of the choice, never from a common stream, so no choice depends on
+// the order in which goroutines choose.
 type dice uint64
 
 // throw starts dice for one decision.
@@ -27,12 +27,12 @@ func (d *dice) next() uint64 {
 // upTo returns a number from 0 to n-1.
 func (d *dice) upTo(n int) int { return int(d.next() % uint64(n)) }
 
-// between returns a duration to the nanosecond, so that hardly any two fall together.
+// between returns a duration to the nanosecond, so that hardly any two events happen at the same moment.
 func (d *dice) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(d.next()%uint64(most-least+1))
 }
 
-// chance is true in so many of a thousand cases.
+// chance is true in permille of a thousand cases.
 func (d *dice) chance(permille int) bool { return d.upTo(1000) < permille }
 
 func oneOf[T any](d *dice, list ...T) T { return list[d.upTo(len(list))] }

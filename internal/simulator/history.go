@@ -7,19 +7,19 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// What the judge asks of what is written about runs: their numbers, the losses, the log, and what OnFinished hears; and
-// of what others decided: pauses and cancellations.
+// The judge's checks of the records about runs (their numbers, the losses, the log, calls of OnFinished), and of the
+// decisions of others (pauses and cancellations).
 
 const (
-	heedWithin = time.Second           // a pause, and a cancellation
-	heedSlack  = 30 * time.Millisecond // for statements on their way, and workers to begin
+	heedWithin = time.Second           // of a pause, and of a cancellation
+	heedSlack  = 30 * time.Millisecond // for statements on their way, and for workers to begin
 
-	// mayWaitMarked is for how long a row may be marked before its handler is called. A process that dies in between leaves
-	// a mark of a run that never was, and nobody can tell it from one that was lost: so there must be few, and young.
+	// mayWaitMarked is the longest time from a row's mark to the call of its handler. If the process dies in between,
+	// nobody can tell this mark from the mark of a lost run. So such marks must be few and young.
 	mayWaitMarked = 1500 * time.Millisecond
 )
 
-// markOf returns the mark under which a run was started: of those that bear its number, the last.
+// markOf returns the mark under which a run was started: the last mark with its number.
 func (h *history) markOf(r *run) *mark {
 	for _, m := range slices.Backward(h.marks) {
 		if m.term == r.term && m.attempt == r.attempt && m.by == r.by {
@@ -29,7 +29,7 @@ func (h *history) markOf(r *run) *mark {
 	return nil
 }
 
-// unstarted is how many numbers went to marks under which no run was started, other than this one.
+// unstarted counts the numbers that went to marks without a run; the mark except does not count.
 func (h *history) unstarted(except *mark) (n int) {
 	for _, m := range h.marks {
 		if m.run == nil && !m.givenBack && m != except {
@@ -50,7 +50,7 @@ func (j *judge) aimAt(by *instance, about about) aim {
 	return a
 }
 
-// lastMarks returns the marks that rows had last.
+// lastMarks returns the last mark of each row.
 func (j *judge) lastMarks(ids []uint64) aim {
 	a := aim{}
 	for _, h := range j.histories {
@@ -68,14 +68,14 @@ func (h *history) lastMark() *mark {
 	return h.marks[len(h.marks)-1]
 }
 
-// expectNothingSince expects that a row which is marked was not marked since the statement was sent.
+// expectNothingSince expects that a row that is marked was not marked by others since the statement was sent.
 func (j *judge) expectNothingSince(h *history) {
 	if last, aimed := j.aim[h.id]; aimed && last != h.lastMark() && !j.twoHolders() {
 		j.accuse("a mark of %s met a row that has been marked since it was sent", h.name())
 	}
 }
 
-// expectNumber expects that a run has a number that no other run of its job has, and that of its mark.
+// expectNumber expects that a run has the number of its mark, and that no other run of its job has this number.
 func (j *judge) expectNumber(r *run) {
 	h := r.history
 	if h.byHand || j.twoHolders() {
@@ -92,10 +92,10 @@ func (j *judge) expectNumber(r *run) {
 	}
 }
 
-// twoHolders reports whether two instances may hold a lease at a time.
+// twoHolders reports whether two instances may hold a lease at the same time.
 func (j *judge) twoHolders() bool { return j.world.weather.stepped || j.world.weather.edited }
 
-// expectNumbered expects that a row counts what has run, and what was marked and may have run.
+// expectNumbered expects that a row counts its runs, and its marks under which a run may have started.
 func (j *judge) expectNumbered(h *history, row Job) {
 	if j.twoHolders() {
 		return
@@ -111,8 +111,8 @@ func (j *judge) expectNumbered(h *history, row Job) {
 	}
 }
 
-// expectLostHadStarted expects that a run that is counted as lost began. A holder that something befell after the mark may
-// not have come to it; but then the mark was young. It is for the bound to say how young.
+// expectLostHadStarted expects that a run that is counted as lost had begun. If its holder was struck between the mark
+// and the start, the mark must have been younger than mayWaitMarked at that moment.
 func (j *judge) expectLostHadStarted(h *history) {
 	m := h.mark
 	if m == nil || m.run != nil || j.twoHolders() {
@@ -120,7 +120,7 @@ func (j *judge) expectLostHadStarted(h *history) {
 	}
 	j.saw["lost before it began"]++
 	w := j.world.weather
-	if w.refused+w.broken+w.slow+w.stray > 0 || len(j.world.locked) > 0 { // its answer came late, perhaps
+	if w.refused+w.broken+w.slow+w.stray > 0 || len(j.world.locked) > 0 { // perhaps the answer to the mark came late
 		return
 	}
 	if waited := m.by.struckAt().Sub(m.at); waited > mayWaitMarked {
@@ -128,7 +128,7 @@ func (j *judge) expectLostHadStarted(h *history) {
 	}
 }
 
-// expectLog expects one row for each run that did not succeed and was written, one for each loss, and none else.
+// expectLog expects a row for each run that did not succeed and was written, a row for each loss, and no other rows.
 func (j *judge) expectLog(h *history) {
 	rows := map[attemptKey]string{}
 	for key, a := range j.world.table.attempts {
@@ -164,7 +164,7 @@ func (j *judge) expectLog(h *history) {
 	}
 }
 
-// expectLossLogged expects that the log has a row about a loss soon, whatever the job does meanwhile.
+// expectLossLogged expects that the log has a row about a loss soon, even if the job runs on.
 func (j *judge) expectLossLogged(h *history, l *loss) {
 	const within = 2 * time.Second
 	time.AfterFunc(within, func() {
@@ -181,7 +181,7 @@ func (j *judge) expectLossLogged(h *history, l *loss) {
 	})
 }
 
-// unlikely says what speaks against a row of the log.
+// unlikely returns what is wrong with a row of the log.
 func (h *history) unlikely(key attemptKey, outcome string) string {
 	lost := slices.ContainsFunc(h.losses, func(l *loss) bool { return l.attempt == key.attempt && l.term == key.term })
 	i := slices.IndexFunc(h.runs, func(r *run) bool { return r.attempt == key.attempt && r.term == key.term })
@@ -202,10 +202,10 @@ func (h *history) unlikely(key attemptKey, outcome string) string {
 	return ""
 }
 
-// hadTime reports whether an instance could write all that it had to: it was not killed, and its Stop was a good one.
+// hadTime reports whether an instance could write everything that it had to: it was not killed, and its Stop was good.
 func (i *instance) hadTime() bool { return i.stopped && !i.link.dead() }
 
-// told hears what OnFinished is told.
+// told is told of each call of OnFinished.
 func (j *judge) told(i *instance, job *queue_job.Job, f queue_job.Finished) {
 	w := j.world
 	w.mu.Lock()
@@ -224,7 +224,7 @@ func (j *judge) told(i *instance, job *queue_job.Job, f queue_job.Finished) {
 	r.told = append(r.told, told{f, time.Now()})
 }
 
-// expectTold expects that OnFinished heard once of each run that ended, and that it was the truth.
+// expectTold expects that OnFinished was called once for each run that ended, and was told the truth.
 func (j *judge) expectTold() {
 	for _, h := range j.histories {
 		for _, r := range h.runs {
@@ -245,7 +245,7 @@ func (j *judge) expectTruth(r *run, f told) {
 	name := r.history.name()
 	switch {
 	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess && (f.at.Before(r.completed) || r.by.outOfReachSince(r.completed)):
-		j.saw["told before the commit"]++ // which nobody can know
+		j.saw["told before the commit"]++ // at that time nobody can know
 	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess:
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had completed the job", r.attempt, name, f.Status)
 	case f.Dropped && r.written > 0:
@@ -263,13 +263,13 @@ func (j *judge) expectTruth(r *run, f told) {
 	}
 }
 
-// inDoubt reports whether a verdict is that on a run of which nobody could learn in time whether its handler completed
-// the job: it is run again, and that is no retry.
+// inDoubt reports whether a verdict is for a run whose instance could not learn in time whether the handler had
+// completed the job. The job runs again, and that is no retry.
 func (r *run) inDoubt(v verdict) bool {
 	return r.completes && v == verdict{status: queue_job.JobStatusRetry}
 }
 
-// healthy reports whether an instance could look as often as it wants to.
+// healthy reports whether nothing has kept an instance from looking as often as it wants to.
 func (j *judge) healthy(i *instance) bool {
 	w := j.world.weather
 	return w.refused+w.broken == 0 && w.sluggish == 0 && !i.struck.Load()
@@ -282,7 +282,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// cancelled notes that a job was cancelled; if it runs, its context is to end soon.
+// cancelled notes that a job was cancelled. If the job runs, its context must end soon.
 func (j *judge) cancelled(h *history) {
 	h.final = true
 	m := h.mark
@@ -330,7 +330,7 @@ func (j *judge) expectNotCancelled(r *run) {
 	j.expectEnds(r)
 }
 
-// expectProgress expects that jobs have begun for a while, if there are some that wait.
+// expectProgress expects that jobs have begun lately, if there are jobs that wait.
 func (j *judge) expectProgress(lately time.Duration) {
 	w := j.world
 	w.mu.Lock()
@@ -356,13 +356,13 @@ func (j *judge) expectProgress(lately time.Duration) {
 	}
 }
 
-// pause is one of a type, until it is resumed.
+// pause is the pause of a type, until the type is resumed.
 type pause struct {
 	jobType int32
 	since   time.Time
 }
 
-// hearing is when an instance learned of a pause.
+// hearing says when an instance learned of a pause.
 type hearing struct {
 	*pause
 	at time.Time
@@ -377,7 +377,7 @@ func (j *judge) pausedOrResumed(jobType int32, paused bool) {
 	}
 }
 
-// pauses are those that last. The world stands still.
+// pauses returns the pauses that last. The world stands still.
 func (j *judge) pauses() (list []*pause) {
 	for _, p := range j.pausedTypes {
 		list = append(list, p)

@@ -46,15 +46,15 @@ const (
 
 var (
 	errRefused = errors.New("connection refused")             // nothing has happened
-	errBroken  = errors.New("connection reset by peer")       // and who knows what has happened
-	errKilled  = errors.New("the process is no longer there") // nobody hears it
+	errBroken  = errors.New("connection reset by peer")       // nobody knows what has happened
+	errKilled  = errors.New("the process is no longer there") // nobody hears this error
 )
 
-// link is one instance's way to the tables: it decides what becomes of each statement.
+// link is one instance's way to the tables. It decides the fate of each statement.
 type link struct {
 	world    *world
 	instance *instance
-	turn     chan struct{} // statements about leases have one connection
+	turn     chan struct{} // statements about leases share one connection
 	killed   chan struct{}
 
 	mu          sync.Mutex
@@ -62,8 +62,8 @@ type link struct {
 	inARow      map[verb]int // failures
 	frozenUntil time.Time
 	noWayUntil  time.Time // statements do not arrive
-	noBackUntil time.Time // answers do not
-	stormUntil  time.Time // many are slow
+	noBackUntil time.Time // answers do not arrive
+	stormUntil  time.Time // many statements are slow
 	pens        map[int32]*pen
 }
 
@@ -71,38 +71,38 @@ func newLink(w *world, i *instance) *link {
 	return &link{world: w, instance: i, turn: make(chan struct{}, 1), killed: make(chan struct{}), sent: map[kind]uint64{}, inARow: map[verb]int{}, pens: map[int32]*pen{}}
 }
 
-// kind is a verb and what it is about.
+// kind is a verb and its subject.
 type kind struct {
 	verb
 	key uint64
 }
 
-// fate is what becomes of a statement.
+// fate says what happens to a statement.
 type fate struct {
 	out, back   time.Duration
 	refused     bool          // it fails before it does anything
 	broken      bool          // it takes effect, and the answer is an error
-	late        bool          // if nobody waits for it any more, it takes effect all the same
-	inattentive bool          // the caller overlooks for once that its context has ended
-	stray       time.Duration // if not 0: the sender hears of an error, and it takes effect so much later
+	late        bool          // it takes effect even if its sender has given up
+	inattentive bool          // the sender overlooks this time that its context has ended
+	stray       time.Duration // if not 0: the sender gets an error, and the statement takes effect this much later
 	blow        blow
 	span        time.Duration // of the blow
 }
 
-// blow is what strikes an instance in the middle of a statement, when it is applied and not answered yet: the moment
-// that a random one hardly ever hits.
+// blow strikes an instance in the middle of a statement, after it was applied and before its answer. A random moment
+// would hardly ever fall there.
 type blow int
 
 const (
 	none   blow = iota
-	freeze      // it is frozen
-	kill        // it is killed
-	cutOff      // the answer is slow, and nothing else gets through afterwards
-	delay       // or rather not at all: it takes effect when its sender has given up
+	freeze      // the instance is frozen
+	kill        // the instance is killed
+	cutOff      // the answer is slow, and nothing gets through after it
+	delay       // the statement takes effect only when its sender has given up
 )
 
-// fate draws the fate of a statement: the n-th of its kind that is about this row, type or lease. Loops that come to send
-// theirs at the same moment do not change each other's.
+// fate draws the fate of a statement: the n-th of its kind about this row, type or lease. So loops that send at the
+// same moment do not change each other's fates.
 func (l *link) fate(v verb, about about) (f fate) {
 	w := l.world
 	l.mu.Lock()
@@ -140,7 +140,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 		l.instance.hit()
 	}
 	blows := w.weather.blows
-	switch v { // more where most is at stake
+	switch v { // more of them where the harm is greatest
 	case markJobs, takeLeases:
 		blows *= 5
 	case keepLeases:
@@ -160,15 +160,15 @@ func (l *link) fate(v verb, about about) (f fate) {
 		f.out, f.late = d.between(3*time.Second, 3500*time.Millisecond), true
 		l.instance.hit()
 	}
-	if f.blow == cutOff { // as slow as the keeper still waits for
+	if f.blow == cutOff { // as long as the keeper still waits
 		f.back += d.between(w.longestLock()/8, w.longestLock()/6)
 		f.span += w.longestLock()
 	}
 	return f
 }
 
-// stray draws by how much later a statement takes effect than its sender hears that the connection broke: by then it may
-// have been sent again, and the row may have run again. A mark may find its sender gone, which is a blow.
+// stray draws how long after the sender's error (the connection broke) a statement takes effect. By then, the statement
+// may have been sent again, and the row may have run again. If it is a mark, its sender may be gone, which is a blow.
 func (l *link) stray(v verb, d *dice) time.Duration {
 	w := l.world
 	switch v {
@@ -181,7 +181,7 @@ func (l *link) stray(v verb, d *dice) time.Duration {
 		return 0
 	}
 	chance := w.weather.stray
-	if v == unmarkJobs { // there are few
+	if v == unmarkJobs { // such statements are few
 		chance *= 4
 	}
 	if !d.chance(chance) {
@@ -193,8 +193,8 @@ func (l *link) stray(v verb, d *dice) time.Duration {
 	return d.between(time.Millisecond, oneOf(d, 50*time.Millisecond, 500*time.Millisecond, 3*time.Second))
 }
 
-// send sends a statement, which is applied in one step when it arrives. The context is heeded like database/sql does:
-// who gives up has an error at once, and does not know.
+// send sends a statement, which is applied in one step when it arrives. The context works as in database/sql: a sender
+// that gives up gets an error at once, and does not know whether the statement took effect.
 func send[T any](ctx context.Context, l *link, v verb, apply func(context.Context) (T, error), about about) (got T, err error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -269,7 +269,7 @@ func (v verb) writes() bool {
 	return true
 }
 
-// arrival is when something arrives that is sent now.
+// arrival returns when a statement or an answer arrives that is sent now.
 func (l *link) arrival(takes time.Duration, blocked func() time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,15 +277,15 @@ func (l *link) arrival(takes time.Duration, blocked func() time.Time) time.Time 
 	if until := blocked(); at.Before(until) {
 		at = until.Add(takes % time.Millisecond)
 	}
-	// When calm comes, it comes for everything that is under way.
+	// When calm comes, everything that is under way arrives at once.
 	if calm := l.world.calmAt().Add(takes % (5 * time.Millisecond)); at.After(calm) && time.Now().Before(calm) {
 		at = calm
 	}
 	return at
 }
 
-// await waits for the moment. It reports false if the caller gives up before, which one that is frozen does when it
-// thaws, or is no more.
+// await waits for the moment. It reports false if the caller dies or gives up before; a frozen caller does when it
+// thaws.
 func (l *link) await(ctx context.Context, moment time.Time, heedless bool) (came bool) {
 	timer := time.NewTimer(time.Until(moment))
 	defer timer.Stop()
@@ -328,7 +328,7 @@ func (l *link) dead() bool {
 	}
 }
 
-// holdStill lets nothing pass while the process is frozen. When it thaws, not everything moves in the same nanosecond.
+// holdStill waits while the process is frozen, and a little longer, so that not all moves in the same nanosecond.
 func (l *link) holdStill(after time.Duration) {
 	for wait := l.frozenFor(); wait > 0; wait = l.frozenFor() {
 		timer := time.NewTimer(wait + after%(100*time.Microsecond))
@@ -347,7 +347,7 @@ func (l *link) frozenFor() time.Duration {
 	return time.Until(l.frozenUntil)
 }
 
-// apply applies a statement in one step, with nothing else going on in the world.
+// apply applies a statement in one step, while the rest of the world stands still.
 func (l *link) apply(v verb, about about, aim aim, late bool, do func()) {
 	w := l.world
 	w.mu.Lock()
@@ -358,7 +358,7 @@ func (l *link) apply(v verb, about about, aim aim, late bool, do func()) {
 	w.judge.actor, w.judge.late, w.judge.aim = nil, false, nil
 }
 
-// applyLate applies a statement at a later moment, when nobody waits for it any more.
+// applyLate applies a statement at a later moment, although nobody waits for it any more.
 func (l *link) applyLate(at time.Time, v verb, about about, aim aim, do func()) {
 	time.AfterFunc(time.Until(at), func() {
 		if until := l.world.lockedUntil(v, about.ids); until.After(time.Now()) {
@@ -369,8 +369,8 @@ func (l *link) applyLate(at time.Time, v verb, about about, aim aim, do func()) 
 	})
 }
 
-// aim is which marks a statement is about: those that stand on its rows when it is sent; for a mark, those that stood there
-// last.
+// aim has the marks that a statement is about: the marks that stand on its rows when it is sent or, if it is a mark
+// itself, the last marks that stood there.
 type aim map[uint64]*mark
 
 func (l *link) aim(v verb, about about) aim {
@@ -386,7 +386,7 @@ func (l *link) aim(v verb, about about) aim {
 	return nil
 }
 
-// about is what the trace says of a statement.
+// about is what the trace shows of a statement.
 type about struct {
 	ids  []uint64
 	term int64

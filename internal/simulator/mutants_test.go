@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	mutantsVariable = "PQ_SIM_MUTANTS" // "1", or a part of the names
+	mutantsVariable = "PQ_SIM_MUTANTS" // "1", or a part of the mutants' names
 	mutantSeeds     = 4000             // for each, unless PQ_SIM_SEEDS says otherwise
 )
 
-// mutants are failures that this library, or one like it, has had or could have. Trust that is counted from the answer to
-// a renewal is not among them: a renewal that is answered late is given up so soon that the margin covers nearly all of
-// it, and six thousand worlds do not show it. Nor is one lease too many that is renewed while nobody works: it costs a
-// wait, within the bound on outages. The keeper's own tests show both. Nor is a row that is forgotten while a read of it is
-// under way: its old picture costs a mark that is refused, for marks ask for the version that was read.
+// mutants are failures that this library, or a similar one, has had or could have. Three failures are missing, because
+// worlds do not show them. Trust that is counted from the answer to a renewal: a late renewal is given up so soon that
+// the margin covers nearly all of it (six thousand worlds). A lease that is renewed although nobody works: it costs a
+// wait, within the bound on outages. The keeper's own tests show these two. A row that is forgotten while a read of it
+// is under way: its old picture only costs a mark that is refused, because a mark asks for the version that was read.
 var mutants = []mutant.Mutant{
 	{
 		Name: "a successor believes its memory after its predecessor has written",
@@ -355,8 +355,8 @@ var mutants = []mutant.Mutant{
 	},
 }
 
-// Can the simulator fail? Each mutant is compiled and simulated, until it shows. That takes three minutes, so it is done
-// on demand.
+// Can the simulator fail? Each mutant is compiled and simulated until a world shows it. That takes three minutes, so it
+// is done on demand.
 func TestTheSimulatorFindsKnownFailures(t *testing.T) {
 	wanted := os.Getenv(mutantsVariable)
 	if wanted == "" {
@@ -390,7 +390,7 @@ func TestTheSimulatorFindsKnownFailures(t *testing.T) {
 
 var accusation = regexp.MustCompile(`(?m)^ *(?:[a-z_]+\.go:\d+: )?seed (\d+): (.*)$`)
 
-// brokenSeed returns the first seed that an output says is broken.
+// brokenSeed returns the first seed that the output calls broken.
 func brokenSeed(out string) (first int, found bool) {
 	for _, m := range accusation.FindAllStringSubmatch(out, -1) {
 		if seed, err := strconv.Atoi(m[1]); err == nil && (!found || seed < first) {

@@ -9,22 +9,22 @@ import (
 
 // weather is how bad the network and the database are, until calm comes.
 type weather struct {
-	gentle          bool          // nobody is hit so hard that a lease is lost or a run repeated
+	gentle          bool          // no instance is hit so hard that it loses a lease or repeats a run
 	latency         time.Duration // of a statement, and again of its answer, at most
 	refused, broken int           // statements of a thousand
 	slow            int           // statements of a thousand that are slow to arrive or to be answered
 	slowest         time.Duration
-	blows           int  // statements of a thousand in the middle of which their instance is struck
-	stepped         bool // the database's clock is set meanwhile
-	edited          bool // somebody meddles with the leases
+	blows           int  // statements of a thousand during which their instance is struck
+	stepped         bool // somebody sets the database's clock
+	edited          bool // somebody edits the leases
 	truncated       bool
 	steered         bool          // others pause types, cancel jobs and lock rows
 	long            bool          // most runs take long, and there are few workers
-	stray           int           // statements of a thousand whose sender hears of an error, and which arrive later all the same
-	sluggish        time.Duration // what each statement about jobs takes on its way, and again its answer, however long that lasts
+	stray           int           // statements of a thousand that arrive although their sender has got an error
+	sluggish        time.Duration // added to the way of each statement about jobs, and again to that of its answer
 }
 
-// plan is what happens in a world: all of it follows from the seed.
+// plan says what happens in a world. The seed decides all of it.
 type plan struct {
 	weather weather
 	configs []queue_job.Config
@@ -34,7 +34,7 @@ type plan struct {
 	keys    []string // of the jobs; empty: none
 }
 
-// step is something that happens to the world at a moment.
+// step is an event that happens to the world at a moment.
 type step struct {
 	at   time.Duration
 	what string
@@ -45,13 +45,13 @@ type step struct {
 type order struct {
 	label   string
 	row     Job
-	due     time.Duration // after it is inserted; 0: at once
-	ignored bool          // no configuration is for it, or its status is unknown: it is never touched
-	old     int           // days for which it has been due when it comes
+	due     time.Duration // after the insert; 0: at once
+	ignored bool          // it has no configuration, or an unknown status: it is never touched
+	old     int           // days for which the job has been due when it is inserted
 	lengthy bool          // its first run takes longer than ten leases
 	deadly  bool          // it kills its process
 
-	history *history // since it was inserted
+	history *history // nil until it is inserted
 }
 
 func draw(seed uint64) *plan {
@@ -106,7 +106,7 @@ func (p *plan) drawConfigs(d *dice) {
 	}
 }
 
-// drawDispatching draws limits, from dice of its own: worlds without them are what they were.
+// drawDispatching draws limits, from dice of its own, so worlds without limits do not depend on it.
 func (p *plan) drawDispatching(d *dice) {
 	p.keys = []string{""}
 	if d.chance(600) {
@@ -132,7 +132,7 @@ func (p *plan) longestLock() (longest time.Duration) {
 	return longest
 }
 
-// drawOrders draws what producers do: a backlog before anybody runs, then transactions of a few rows or of many.
+// drawOrders draws the work of producers: a backlog before the instances, then transactions of few rows or of many.
 func (p *plan) drawOrders(d *dice) {
 	if d.chance(500) {
 		p.drawTransaction(d, 0, 1+d.upTo(30), 0)
@@ -222,7 +222,7 @@ func (p *plan) drawOrder(d *dice, backlog bool) *order {
 	return o
 }
 
-// drawRollout draws what a gentle world does to its instances: they are started, and stopped in good order.
+// drawRollout draws when the instances of a gentle world start, and when they stop in good order.
 func (p *plan) drawRollout(d *dice) {
 	for n := range 1 + d.upTo(4) {
 		slot, at := n, time.Duration(0)
@@ -241,7 +241,7 @@ func (p *plan) drawRollout(d *dice) {
 	}
 }
 
-// drawFaults draws what a rough world does to its instances.
+// drawFaults draws the faults that hit the instances of a rough world.
 func (p *plan) drawFaults(d *dice) {
 	places := 1 + d.upTo(4)
 	for slot := range places {
@@ -293,7 +293,7 @@ func (p *plan) drawFaults(d *dice) {
 
 func (p *plan) drawMeddling(d *dice, at time.Duration) {
 	jobType := int32(1 + d.upTo(len(p.configs)))
-	// Without the lease's row the new term comes from the clock, so the clock is not set as well.
+	// If the lease's row is gone, the new term comes from the clock, so the clock must not be set as well.
 	switch n := d.upTo(4); {
 	case n == 0 && !p.weather.stepped:
 		p.weather.edited = true

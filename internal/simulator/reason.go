@@ -6,32 +6,32 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Why a job has failed, which the log is to say, though the next job may kill the process that has yet to say so.
+// The log has to say why a job has failed, although the next job may kill the process before it has written that.
 
 const (
-	notedMax    = 200 * time.Millisecond // for which a suspect waits for the log
-	notedSlack  = 20 * time.Millisecond  // by which a statement is younger than that wait: outcomes gather before it
-	notedWithin = time.Second            // after a status; its answer may be lost, and then it is sent again first
+	notedMax    = 200 * time.Millisecond // a suspect waits for the log for this long
+	notedSlack  = 20 * time.Millisecond  // a statement begins this much later than the wait: outcomes gather first
+	notedWithin = time.Second            // of the status, which is sent again first if its answer was lost
 )
 
 // failure is the failed status of a row.
 type failure struct {
 	by     *instance
 	at     time.Time
-	key    attemptKey // of the row of the log that says why
-	first  bool       // that row is written before the status, and not after it
-	heldUp bool       // the log was, until then
+	key    attemptKey // of the log row that says why
+	first  bool       // that row is written before the status, not after it
+	heldUp bool       // the log was held up until then
 }
 
-// pen is how one line of an instance gets on with writing: one statement after the other.
+// pen is the state of one line's writing in an instance: it writes one statement after the other.
 type pen struct {
-	since   time.Time // a statement is under way; zero: none is
+	since   time.Time // start of the statement under way; zero: there is none
 	failed  time.Time // when the log last refused rows, or did not answer
-	refuses bool      // it did so when it was last tried
+	refuses bool      // it did so at the last try
 }
 
-// writes notes that the line of a job sends a statement that writes; what it returns hears what came of that. A process that
-// dies meanwhile hears nothing.
+// writes notes that the line of a job sends a statement that writes. The caller passes the result of the statement to
+// answered. If the process has died by then, answered ignores it.
 func (l *link) writes(v verb, id uint64) (answered func(error)) {
 	w := l.world
 	w.mu.Lock()
@@ -59,7 +59,7 @@ func (l *link) writes(v verb, id uint64) (answered func(error)) {
 	}
 }
 
-// typeOf is the type of a row; after a TRUNCATE, of the last that has the id.
+// typeOf returns the type of a row; after a TRUNCATE, of the last row with this id.
 func (j *judge) typeOf(id uint64) (jobType int32) {
 	for _, h := range j.histories {
 		if h.id == id {
@@ -69,8 +69,8 @@ func (j *judge) typeOf(id uint64) (jobType int32) {
 	return jobType
 }
 
-// heldUp reports whether at a moment the log of a line is behind for a reason: it has failed since, or did so when it was
-// last tried; or a statement takes longer than a suspect waits for it.
+// heldUp reports whether the log of a line has an excuse for being late now: it has failed since the moment, or at the
+// last try, or a statement takes longer than a suspect waits for it.
 func (i *instance) heldUp(jobType int32, since, now time.Time) bool {
 	p := i.link.pens[jobType]
 	if p == nil {
@@ -79,7 +79,7 @@ func (i *instance) heldUp(jobType int32, since, now time.Time) bool {
 	return p.refuses || p.failed.After(since) || !p.since.IsZero() && now.Sub(p.since) > notedMax-notedSlack
 }
 
-// failed notes that a row becomes failed.
+// failed notes that a row gets the status failed.
 func (j *judge) failed(h *history, c change) {
 	if m := h.mark; m != nil && queue_job.JobStatus(c.after.Status) == queue_job.JobStatusFailed {
 		f := &failure{by: j.actor, at: time.Now(), key: attemptKey{h.id, m.attempt, m.term}}
@@ -90,7 +90,7 @@ func (j *judge) failed(h *history, c change) {
 	}
 }
 
-// kills hears that a run kills its process.
+// kills is told that a run kills its process.
 func (j *judge) kills(r *run) {
 	j.world.mu.Lock()
 	defer j.world.mu.Unlock()
@@ -99,8 +99,8 @@ func (j *judge) kills(r *run) {
 	}
 }
 
-// expectNoted expects, when a suspect begins, that the log says what its line has noticed of others and of itself: the
-// suspect may take the process with it. It waits for the log, but no longer than a moment.
+// expectNoted expects, when a suspect begins, that the log has every loss that its line has noticed, because the
+// suspect may kill the process. A suspect waits for the log, but only for a moment.
 func (j *judge) expectNoted(r *run) {
 	if !r.suspect {
 		return
@@ -123,8 +123,8 @@ func (j *judge) expectNoted(r *run) {
 	}
 }
 
-// expectReason expects that the log says why a job has failed, unless whoever wrote the status had no time to write the
-// reason as well: see excused.
+// expectReason expects that the log says why a job has failed, unless the instance that wrote the status had no time to
+// write the reason as well: see excused.
 func (j *judge) expectReason(h *history) {
 	f := h.failure
 	if f == nil {
@@ -136,11 +136,11 @@ func (j *judge) expectReason(h *history) {
 	}
 }
 
-// excused reports whether whoever failed a job came to an end before it could say why. A status that follows its reason has
-// no other excuse than a log that would not take the reason: that keeps no job from being settled. A status that comes
-// before its reason, because only the table knows whether the job has failed, is in one statement and the reason in the
-// next. A kill may come between the two, or a first run that kills, or a suspect of another type, which waits for no log but
-// its own type's. A suspect of the same type may not: it waits, unless the log is held up.
+// excused reports whether the instance that failed a job ended before it could write the reason. If the reason is
+// written before the status, the only excuse is a log that refused it: jobs are settled all the same. If the status is
+// written first, because only the table knows whether the job has failed, the reason is in the next statement. The
+// instance may die between the two: by a kill, by a first run that kills, or by a suspect of another type, which waits
+// for the log of its own type only. A suspect of the same type is no excuse: it waits, unless the log is held up.
 func (j *judge) excused(h *history, f *failure) bool {
 	i, jobType := f.by, h.order.row.JobType
 	switch {

@@ -42,7 +42,7 @@ func TestNothingIsLostAndNothingRunsTwiceWithoutCause(t *testing.T) {
 	}
 }
 
-// A seed is worth something only if it always brings the same world.
+// A seed is useful only if it always brings the same world.
 func TestASeedBringsTheSameWorldEachTime(t *testing.T) {
 	if raceEnabled {
 		t.Skip("left out: under the race detector goroutines take other turns each time; make simulate runs it without")
@@ -65,7 +65,8 @@ func TestASeedBringsTheSameWorldEachTime(t *testing.T) {
 	}
 }
 
-// bringsOneWorld tries up to three times: a process that the machine makes wait in mid-world takes other turns once.
+// bringsOneWorld tries up to three times: if the machine holds the process up, its goroutines may take turns in another
+// order.
 func bringsOneWorld(t *testing.T, seed uint64) bool {
 	t.Helper()
 	for range 3 {
@@ -87,7 +88,7 @@ func firstDifference(one, two *trace) string {
 	return "in the number of their events"
 }
 
-// deterministic takes away what would make goroutines take turns in another order the next time.
+// deterministic makes goroutines take turns in the same order each time.
 func deterministic(t *testing.T) {
 	processors, collector := runtime.GOMAXPROCS(1), debug.SetGCPercent(-1)
 	t.Cleanup(func() {
@@ -112,7 +113,7 @@ func report(t *testing.T, w *world) {
 		w.seed, strings.Join(w.judge.accusations[:min(3, len(w.judge.accusations))], "\n"), seedVariable, w.seed, t.Name(), w.trace.before(w.judge.broken, shown))
 }
 
-// simulateShare is what a child does.
+// simulateShare is the work of a child.
 func simulateShare(t *testing.T) {
 	deterministic(t)
 	var first, step, last uint64
@@ -163,7 +164,7 @@ func simulateAll(t *testing.T, seeds uint64) {
 	}
 }
 
-// tally adds up what the children saw.
+// tally adds up the cases that the children saw.
 type tally struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -175,8 +176,8 @@ func (y *tally) add(n int, what string) {
 	y.count[what] += n
 }
 
-// child simulates a share of the seeds in a process of its own. It says before each seed which one it is: a deadlock
-// ends the process, and a world that never ends is ended here.
+// child simulates a share of the seeds in another process, which names each seed first: a deadlock ends the process,
+// and child ends an endless world.
 func child(t *testing.T, share string, saw *tally) {
 	const worldMax = 30 * time.Second
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -8,10 +8,11 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// What others decide about jobs and types: pauses, cancellations, retries; and business code that holds a row locked.
+// Decisions of others about jobs and types (pauses, cancellations, retries), and business code that holds a row locked.
 
-// drawSteering draws what others decide, from dice of its own: worlds in which nobody decides anything are what they were.
-// Such worlds have few workers and long runs, so that rows wait in memory, marked and not, while things happen to them.
+// drawSteering draws what others decide, from dice of its own, so worlds without such decisions do not depend on it.
+// Many worlds with decisions have few workers and long runs, so that rows, marked or not, wait in memory while others
+// change them.
 func (p *plan) drawSteering(d *dice) {
 	if p.weather.truncated || d.chance(500) {
 		return
@@ -55,7 +56,7 @@ func (p *plan) drawSteering(d *dice) {
 	for range d.upTo(5) {
 		at, among := moment(), d.next()
 		switch d.upTo(4) {
-		case 0, 1: // beyond its lease; so its successor has read the rows, and waits for a worker
+		case 0, 1: // for longer than its lease: its successor has read the rows, and waits for a worker
 			for_ := d.between(lock, 5*lock/2)
 			p.at(at, func(w *world) { w.freeze(w.holder(among), for_) }, "freeze a holder for %v", for_)
 		case 2:
@@ -77,7 +78,7 @@ func (p *plan) drawSteering(d *dice) {
 	}
 }
 
-// drawSluggish draws that the tables of jobs are slow for a while, and all else is well: then jobs are slow, and go on.
+// drawSluggish draws a time in which only the tables of jobs are slow. Then jobs are slow too, but go on.
 func (p *plan) drawSluggish(d *dice) {
 	const for_ = 20 * time.Second
 	p.weather.sluggish = d.between(100*time.Millisecond, 800*time.Millisecond)
@@ -92,7 +93,7 @@ func (p *plan) drawPause(d *dice, at time.Duration) {
 	p.at(min(p.calmAt, at+d.between(time.Millisecond, 4*time.Second)), func(w *world) { w.pause(jobType, false) }, "resume type %d", jobType)
 }
 
-// drawCancellation draws that a job in flight is cancelled, and mostly retried soon, before anybody has looked.
+// drawCancellation draws that a job in flight is cancelled, and mostly retried so soon that no instance has noticed.
 func (p *plan) drawCancellation(d *dice, at time.Duration) {
 	among, begun, again := d.next(), d.chance(500), d.chance(700)
 	after := d.between(time.Millisecond, oneOf(d, 50*time.Millisecond, 400*time.Millisecond, 2*time.Second))
@@ -103,16 +104,15 @@ func (p *plan) drawCancellation(d *dice, at time.Duration) {
 	}
 }
 
-// drawLock draws that business code holds a row for a while: a mark waits for it longer than the dispatcher does, or a
-// little less.
+// drawLock draws that business code locks a row for a while, which may be longer than the dispatcher waits for a mark.
 func (p *plan) drawLock(d *dice, at time.Duration) {
 	among, marked := d.next(), d.chance(300)
 	for_ := d.between(50*time.Millisecond, oneOf(d, time.Second, 2500*time.Millisecond, 4*time.Second))
 	p.at(at, func(w *world) { w.lock(among, marked, for_) }, "lock a row for %v", for_)
 }
 
-// drawLockedThenPaused draws that business code adds jobs and holds one of them locked; that the type is paused while its
-// mark waits, and the lock goes when nothing is to start any more.
+// drawLockedThenPaused draws that business code adds jobs and locks one of them, that the type is paused while the mark
+// of that row waits, and that the lock ends when no job may start any more.
 func (p *plan) drawLockedThenPaused(d *dice, at time.Duration) {
 	jobType := int32(1 + d.upTo(len(p.configs)))
 	orders := make([]*order, 1+d.upTo(3))
@@ -138,7 +138,7 @@ func (w *world) pause(jobType int32, paused bool) {
 	w.judge.pausedOrResumed(jobType, paused)
 }
 
-// cancel cancels a job in flight whose run has begun, or has not.
+// cancel cancels a job in flight; begun says whether its run has to have begun.
 func (w *world) cancel(among uint64, begun bool) *history {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +171,7 @@ func (w *world) prioritise(among uint64, priority int32) {
 	}
 }
 
-// lock lets a row be held by business code: whoever writes it waits.
+// lock makes business code lock a row: statements that write it wait.
 func (w *world) lock(among uint64, marked bool, for_ time.Duration) {
 	w.mu.Lock()
 	h := w.judge.oneOf(among, func(h *history) bool { return (h.mark != nil) == marked })
@@ -189,7 +189,7 @@ func (w *world) lockRow(h *history, for_ time.Duration) {
 	}
 }
 
-// lockedUntil is until when some of the rows are locked, if the statement writes them.
+// lockedUntil returns when the last lock of the rows ends, if the statement writes them.
 func (w *world) lockedUntil(v verb, ids []uint64) (until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +204,7 @@ func (w *world) lockedUntil(v verb, ids []uint64) (until time.Time) {
 	return until
 }
 
-// oneOf picks a job that is pending and of which it is true; nil: there is none. The caller holds world.mu.
+// oneOf picks a pending job for which of is true; nil: there is none. The caller holds world.mu.
 func (j *judge) oneOf(among uint64, of func(*history) bool) *history {
 	some := slices.DeleteFunc(slices.Clone(j.histories), func(h *history) bool {
 		return !h.committed || h.gone || h.byHand || h.final || h.order.ignored || !of(h)
@@ -233,7 +233,7 @@ func (w *world) holder(among uint64) *instance {
 	return holders[among%uint64(len(holders))]
 }
 
-// Pause writes down that a type does not run, or takes that back.
+// Pause pauses a type, or resumes it.
 func (t *Table) Pause(jobType int32, paused bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,14 +11,14 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// Table is the tables in memory: jobs, leases, attempts. Its methods do what the statements of package store do, each in
-// one step; the contracts stand there. A test in tests/ sends both the same statements and compares.
+// Table has the tables in memory: jobs, leases, attempts. Its methods do the same as the statements of package store,
+// each in one step; the contracts are there. A test in tests/ sends the same statements to both and compares.
 type Table struct {
 	mu       sync.Mutex
 	clock    func() time.Time
 	watch    func(change)
 	nextID   uint64
-	jobs     []*Job // by id, uncommitted ones included
+	jobs     []*Job // by id, with uncommitted rows
 	leases   map[string]Lease
 	attempts map[attemptKey]store.Attempt
 	paused   []int32 // types
@@ -29,10 +29,10 @@ type Job struct {
 	store.Row         // Status and StartTime are 0 where the column is NULL
 	NoStatus  bool    // job_status is NULL
 	NoStart   bool    // start_time is NULL
-	Due       float64 // what start_time was before it was rounded to whole seconds
+	Due       float64 // start_time before it was rounded to whole seconds
 
 	committed bool
-	history   *history // for the audit
+	history   *history // for the judge
 }
 
 // Lease is a row of shedlock_tab; times are unix seconds.
@@ -51,8 +51,8 @@ type attemptKey struct {
 // change is what a statement did to one row.
 type change struct {
 	verb          verb
-	term          int64 // that the statement named
-	before, after Job   // after is empty if the row is gone
+	term          int64 // the term in the statement
+	before, after Job   // if the row is gone, after is empty
 	retried       int32
 	wait          float64
 }
@@ -74,7 +74,7 @@ func (j *Job) pending() bool {
 
 func (j *Job) dueBy(moment int64) bool { return j.NoStart || j.StartTime <= moment }
 
-// ours returns the pending rows that bear the term, at an attempt.
+// ours returns the pending rows that have the term and are at this attempt.
 func (t *Table) ours(ids []uint64, term int64, attempt int32) (rows []*Job) {
 	for _, j := range t.bearing(ids, term) {
 		if j.Attempts == attempt {
@@ -84,7 +84,7 @@ func (t *Table) ours(ids []uint64, term int64, attempt int32) (rows []*Job) {
 	return rows
 }
 
-// bearing returns the pending rows that bear the term.
+// bearing returns the pending rows that have the term.
 func (t *Table) bearing(ids []uint64, term int64) (rows []*Job) {
 	for _, id := range ids {
 		if j := t.find(id); j != nil && j.Term == term && j.pending() {
@@ -107,7 +107,7 @@ func (t *Table) search(id uint64) (int, bool) {
 	return slices.BinarySearchFunc(t.jobs, id, func(j *Job, id uint64) int { return cmp.Compare(j.ID, id) })
 }
 
-// write changes rows and says so to the audit.
+// write changes rows and tells the judge.
 func (t *Table) write(rows []*Job, c change, set func(*Job)) int {
 	for _, j := range rows {
 		c.before = *j
@@ -243,7 +243,7 @@ func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, wanted []
 	}
 	for _, gap := range gaps {
 		if from > 0 {
-			pass(gap.From, min(gap.To, from-1)) // the rest comes below
+			pass(gap.From, min(gap.To, from-1)) // the last call has the rest
 		}
 	}
 	pass(from, math.MaxUint64)
@@ -430,8 +430,8 @@ func (t *Table) ReleaseLease(_ context.Context, name, owner string, atLeast time
 	return true, nil
 }
 
-// Transaction is one of business code, or somebody's at a prompt: its rows have their ids at once, and can be seen by
-// others when it commits.
+// Transaction is a transaction of business code, or of somebody at a prompt. Its rows have their ids at once; others
+// see them when it commits.
 type Transaction struct {
 	table *Table
 	rows  []*Job
@@ -439,7 +439,7 @@ type Transaction struct {
 
 func (t *Table) Begin() *Transaction { return &Transaction{table: t} }
 
-// Insert adds a row. Its id is the table's to give.
+// Insert adds a row. The table gives it its id.
 func (x *Transaction) Insert(j Job) (id uint64) {
 	t := x.table
 	t.mu.Lock()
@@ -458,7 +458,7 @@ func (x *Transaction) Commit() {
 	x.rows = nil
 }
 
-// Rollback takes the rows back; their ids are gone for ever.
+// Rollback takes the rows back; their ids are not used again.
 func (x *Transaction) Rollback() {
 	t := x.table
 	t.mu.Lock()
@@ -467,7 +467,7 @@ func (x *Transaction) Rollback() {
 	x.rows = nil
 }
 
-// SkipIDs leaves a gap in the ids, as INSERTs that fail do, or somebody who sets AUTO_INCREMENT.
+// SkipIDs leaves a gap in the ids, as failed INSERTs do, or a change of AUTO_INCREMENT by hand.
 func (t *Table) SkipIDs(n uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -510,8 +510,8 @@ func (t *Table) remove(j *Job) {
 	t.watch(change{verb: byHand, before: *j})
 }
 
-// Truncate deletes every row and lets the ids begin anew. It waits for open transactions: while there are some, it does
-// nothing and says so.
+// Truncate deletes every row and lets the ids begin anew. It waits for open transactions: while there are any, it does
+// nothing and returns false.
 func (t *Table) Truncate() (done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -537,7 +537,7 @@ func (t *Table) Jobs() (jobs []Job) {
 	return jobs
 }
 
-// Lease returns a lease's row; ok is false if it has none.
+// Lease returns the row of a lease; ok is false if there is none.
 func (t *Table) Lease(name string) (l Lease, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -558,7 +558,7 @@ func (t *Table) DeleteLease(name string) {
 	delete(t.leases, name)
 }
 
-// Attempts returns how many runs of a job the log has.
+// Attempts returns how many runs of a job are in the log.
 func (t *Table) Attempts(job uint64) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

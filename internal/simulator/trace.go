@@ -9,19 +9,19 @@ import (
 	"github.com/create-info/persistent-queue/logger"
 )
 
-// trace is everything that happened in a world, in order. Two runs of one seed have the same, or chance had a hand in
-// it that is not the seed's.
+// trace is everything that happened in a world, in order. If two runs of one seed differ, something other than the seed
+// had an influence.
 type trace struct {
 	began  time.Time
 	events []event
 	moment time.Duration
 	sum    uint64 // of all moments before
-	now    uint64 // of this moment, in which the order does not count: it is that of goroutines that know nothing of each other
+	now    uint64 // of this moment; the order within a moment does not count, because these goroutines know nothing of each other
 }
 
 type event struct {
 	at   time.Duration
-	who  int // 0: nobody of ours
+	who  int // the instance's number; 0: none
 	what string
 	about
 	late bool
@@ -39,7 +39,7 @@ func (t *trace) add(e event) {
 	for _, id := range e.ids {
 		sum = mix(sum, id)
 	}
-	if e.what != says { // whether a loop says so is a matter of who is told first that a lease is over
+	if e.what != says { // whether a loop logs depends on which goroutine first hears that a lease is over
 		t.now += sum
 	}
 	if e.what != string(tailJobs) {
@@ -64,7 +64,7 @@ func (t *trace) statement(i *instance, v verb, about about, late bool) {
 	t.add(event{who: i.number, what: string(v), about: about, late: late})
 }
 
-// before shows some events that end with the n-th.
+// before shows the events up to the n-th, at most some.
 func (t *trace) before(n, some int) string {
 	var b strings.Builder
 	for _, e := range t.events[max(0, n-some):n] {
@@ -109,7 +109,7 @@ func statusName(status int32) string {
 
 const says = "logs:"
 
-// journal is the log of one instance: it goes into the trace.
+// journal writes the log of one instance into the trace.
 type journal struct{ *instance }
 
 func (j journal) GetNewContext(string) context.Context { return context.Background() }

@@ -16,7 +16,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// world is the database, the instances and what befalls them, under virtual time.
+// world is the database, the instances and all that happens to them, under virtual time.
 type world struct {
 	*plan
 	seed  uint64
@@ -32,15 +32,15 @@ type world struct {
 	instances []*instance
 	running   sync.WaitGroup
 	handlers  sync.WaitGroup
-	over      bool                 // nobody is started any more
-	locked    map[uint64]time.Time // rows that business code holds, until when
+	over      bool                 // no more instances are started
+	locked    map[uint64]time.Time // rows that business code locks, and when the lock ends
 }
 
 // simulate lets a world live from its beginning to its end, in a bubble of virtual time.
 func simulate(seed uint64) *world {
 	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}, locked: map[uint64]time.Time{}}
 	w.trace.began = w.began
-	w.ahead.Store(int64(throw(seed, 3).between(0, time.Second))) // a second need not begin with the world
+	w.ahead.Store(int64(throw(seed, 3).between(0, time.Second))) // so that the world's start is not the start of a second
 	w.table = NewTable(w.clock)
 	w.judge = newJudge(w)
 	w.table.watch = w.judge.changed
@@ -67,15 +67,15 @@ func (w *world) say(who int, what string) {
 	w.trace.add(event{who: who, what: what})
 }
 
-// awaitDone waits until every job is done that has to be, but not for ever: the judge asks again.
+// awaitDone waits until all required jobs are done, but not without end: the judge asks again.
 func (w *world) awaitDone() {
-	const patience = 12 * time.Minute // jobs of a key, one after the other, that snooze
+	const patience = 12 * time.Minute // jobs of one key, one after the other, may snooze
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && w.judge.unfinished() > 0; {
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// end stops everybody in good order.
+// end stops all instances in good order.
 func (w *world) end() {
 	w.mu.Lock()
 	w.over = true
@@ -85,10 +85,10 @@ func (w *world) end() {
 		i.order(time.Minute)
 	}
 	w.running.Wait()
-	w.handlers.Wait() // Stop may have given some up
+	w.handlers.Wait() // Stop may have given up some handlers
 }
 
-// What befalls instances.
+// Events that happen to instances.
 
 func (w *world) start(place int) {
 	w.mu.Lock()
@@ -187,7 +187,7 @@ func (w *world) freeLease(jobType int32) {
 	}
 }
 
-// What befalls jobs.
+// Events that happen to jobs.
 
 type insertion struct {
 	*world
@@ -263,22 +263,22 @@ func (w *world) truncate() {
 type instance struct {
 	world  *world
 	place  int
-	number int // of all instances there ever were
+	number int // instances are numbered from 1 as they start
 	link   *link
 	alive  context.Context
 	die    context.CancelFunc
 	born   time.Time
-	orders chan time.Duration // to stop, with so much patience
+	orders chan time.Duration // to stop, with this much patience
 	ending atomic.Bool
-	struck atomic.Bool  // by something after which it may lose leases and repeat runs
-	first  atomic.Int64 // when, in nanoseconds of the wall clock
+	struck atomic.Bool  // from then on it may lose leases and repeat runs
+	first  atomic.Int64 // when it was first struck, in nanoseconds of the wall clock
 
 	// Guarded by world.mu.
 	up         bool
 	stopped    bool
-	since      time.Time // it is up
-	ended      time.Time // it was killed, or Stop gave up
-	killer     *run      // whose handler killed it; nil: none
+	since      time.Time // when it came up
+	ended      time.Time // when it was killed, or Stop gave up
+	killer     *run      // the run whose handler killed it; nil: none
 	unreleased bool      // a lease could not be given back
 }
 
@@ -294,7 +294,7 @@ func (i *instance) hit() {
 	i.struck.Store(true)
 }
 
-// struckAt is when something befell the instance first; now, if nothing has.
+// struckAt returns when the instance was first struck, or the present moment if it was not.
 func (i *instance) struckAt() time.Time {
 	if at := i.first.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -302,7 +302,7 @@ func (i *instance) struckAt() time.Time {
 	return time.Now()
 }
 
-// outOfReachSince reports whether the instance has been frozen or cut off after a moment.
+// outOfReachSince reports whether the instance has been frozen, cut off or slowed down after a moment.
 func (i *instance) outOfReachSince(moment time.Time) bool {
 	l := i.link
 	l.mu.Lock()
@@ -319,7 +319,7 @@ func (i *instance) order(patience time.Duration) {
 	}
 }
 
-// kill ends the process: nothing that it does from now on has an effect. Its goroutines are cleared away.
+// kill ends the process: nothing that it does from now on has an effect. Its goroutines end.
 func (i *instance) kill() {
 	i.hit()
 	i.ending.Store(true)
@@ -387,7 +387,7 @@ func (i *instance) configs() []queue_job.Config {
 	return configs
 }
 
-// nowhere is the handle that every configuration must have.
+// nowhere is a database handle without a database, because every configuration must have a handle.
 type nowhere struct{ queue_job.DB }
 
 var errHandler = errors.New("the handler's error")
@@ -440,7 +440,7 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 	return nil
 }
 
-// finished is told by the engine what came of a run.
+// finished is called by the engine as OnFinished.
 func (i *instance) finished(job *queue_job.Job, f queue_job.Finished) {
 	if !i.link.dead() {
 		i.world.judge.told(i, job, f)
@@ -476,17 +476,17 @@ func (e ending) status() queue_job.JobStatus {
 	return queue_job.JobStatusInit
 }
 
-// behaviour is what one run of a handler does.
+// behaviour says what one run of a handler does.
 type behaviour struct {
 	takes   time.Duration
-	heeds   bool          // its context
-	reacts  time.Duration // so long after its context has ended
+	heeds   bool          // it reacts to its context
+	reacts  time.Duration // this long after its context has ended
 	ends    ending
 	snoozes time.Duration
 }
 
 func behave(w *world, r *run) (b behaviour) {
-	const runsMax = 6 // then it succeeds
+	const runsMax = 6 // the last run succeeds
 	d := throw(w.seed, 2, hash(r.history.order.label), uint64(r.nth))
 	switch n := d.upTo(100); {
 	case n < 25: // at once
@@ -496,7 +496,7 @@ func behave(w *world, r *run) (b behaviour) {
 		b.takes = d.between(5*time.Millisecond, 300*time.Millisecond)
 	default:
 		b.takes = d.between(300*time.Millisecond, 2*time.Second)
-		if !w.weather.gentle && d.chance(500) { // its context bears witness to the trust in the lease
+		if !w.weather.gentle && d.chance(500) { // its context shows whether the lease is still trusted
 			b.takes += w.longestLock()
 		}
 	}
@@ -514,8 +514,8 @@ func behave(w *world, r *run) (b behaviour) {
 	return b
 }
 
-// steer makes most runs long, and some end with a snooze: of a wait that is far longer than any other, so that a start
-// before its time is seen.
+// steer makes most runs long, and some end with a snooze, whose wait may be far longer than any other wait, so that a
+// start before its time is seen.
 func (b *behaviour) steer(w *world, d *dice, mayRunAgain bool) {
 	if w.weather.long && d.chance(600) {
 		b.takes = d.between(100*time.Millisecond, oneOf(d, 500*time.Millisecond, 1500*time.Millisecond, 3*time.Second))
@@ -525,7 +525,7 @@ func (b *behaviour) steer(w *world, d *dice, mayRunAgain bool) {
 	}
 }
 
-// pass lets the time of a run pass; it reports false if the process did not live to see its end.
+// pass lets the time of a run pass; it reports false if the process was killed before the end.
 func (b *behaviour) pass(ctx context.Context, l *link) bool {
 	if b.takes == 0 {
 		return true
