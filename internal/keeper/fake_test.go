@@ -46,7 +46,7 @@ func kindOf(query string) kind {
 	panic(query)
 }
 
-// answer is what the database says to one statement.
+// answer is the database's answer to one statement.
 type answer struct {
 	changed int64
 	rows    [][]driver.Value
@@ -54,16 +54,16 @@ type answer struct {
 	takes   time.Duration
 }
 
-// fake is a database that answers by the book unless it is told otherwise, and a keeper that runs on it.
+// fake is a database that answers correctly unless it is told otherwise, and a keeper that runs on it.
 type fake struct {
 	*Keeper
 	began time.Time
 
 	mu      sync.Mutex
-	next    map[kind][]answer // for the next ones, in turn
-	always  map[kind]answer   // for all the others
+	next    map[kind][]answer // for the next statements, in turn
+	always  map[kind]answer   // for all other statements
 	sent    map[kind][]sent
-	failed  []error // that onRenewal heard of
+	failed  []error // that onRenewal got
 	running sync.WaitGroup
 }
 
@@ -148,7 +148,7 @@ func (f *fake) statements(k kind) []sent {
 	return f.sent[k]
 }
 
-// The rest is database/sql's side.
+// The rest is called by database/sql.
 
 func (f *fake) answer(ctx context.Context, query string, args []driver.NamedValue) (answer, error) {
 	f.mu.Lock()

@@ -1,10 +1,10 @@
-// Package keeper takes named leases and keeps them. A [Keeper] renews all leases of one process on one database at every
-// third of the shortest lease's length, the leases of one length in one statement. The engine keeps a lease for each job
-// type with it, package shedlock a single one.
+// Package keeper takes named leases and keeps them. A [Keeper] renews all leases of one process on one database at
+// every third of the shortest lease's length, the leases of one length in one statement. The engine keeps a lease for
+// each job type with it, package shedlock a single lease.
 //
 // A [Lease] is held until it is given back ([Keeper.Release]), until it is lost, because trust in it has ended or the
-// table says that it is no longer ours, or until the keeper's parent context ends. Each of these ends [Lease.Context]. A
-// renewal may go through although its lease is over; then [Keeper.Run] gives the row back, so that others need not wait
+// table says that it is no longer ours, or until the keeper's parent context ends. Each of these ends [Lease.Context].
+// If a renewal takes effect after its lease has ended, [Keeper.Run] gives the row back, so that others need not wait
 // for it to expire.
 package keeper
 
@@ -40,7 +40,7 @@ type Want struct {
 	Name    string
 	Holder  string        // stands in the table as the holder; empty: the keeper's holder
 	Lock    time.Duration // whole seconds, at least [lease.ShortestLock]
-	MinLock time.Duration // whole seconds from the taking in which nobody else gets it, even if it is given back
+	MinLock time.Duration // whole seconds, from the taking on, in which nobody else gets it, even if it is given back
 }
 
 // Lease is a lease that is or was held.
@@ -90,7 +90,7 @@ func (l *Lease) HeldBefore(term int64) string {
 	return holder
 }
 
-// Leases is what the keeper needs of the table of leases. [store.Store] has it; the contracts are with its methods.
+// Leases is the keeper's view of the table of leases. [store.Store] implements it; the contracts are at its methods.
 type Leases interface {
 	SeeLeases(ctx context.Context, names []string) ([]store.Seen, error)
 	MakeLeases(ctx context.Context, names []string) error
@@ -120,8 +120,8 @@ func New(parent context.Context, leases Leases, holder string, onRenewal func(er
 	return &Keeper{leases: leases, parent: parent, holder: holder, onRenewal: onRenewal, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
 }
 
-// Take takes those of the wanted leases that are free, and returns them. If none is free, it locks nothing. After an
-// error, it returns what it took before, and gives back what the failed statement may have taken.
+// Take takes the wanted leases that are free, and returns them. If none is free, it locks nothing. After an error, it
+// returns the leases that it took before, and gives back those that the failed statement may have taken.
 func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 	free, err := k.free(ctx, wants)
 	if err != nil {
@@ -151,7 +151,7 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 // named reports whether the lease has this name. MySQL and MariaDB ignore case in names, so the comparison does too.
 func (w Want) named(name string) bool { return strings.EqualFold(w.Name, name) }
 
-// abandon gives back what a statement of unknown outcome may have taken.
+// abandon gives back the leases that a statement of unknown outcome may have taken.
 func (k *Keeper) abandon(ctx context.Context, wants []seenWant, owner string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -172,7 +172,7 @@ func names[W interface{ name() string }](wants []W) []string {
 
 func (w Want) name() string { return w.Name }
 
-// seenWant is a wanted lease and what its row said.
+// seenWant is a wanted lease, and its row as it was read.
 type seenWant struct {
 	Want
 	seen store.Seen
@@ -204,7 +204,7 @@ func (k *Keeper) free(ctx context.Context, wants []Want) (free []seenWant, err e
 }
 
 // owner writes locked_by: the holder's readable name, and a part that is new at every call, so that a read-back never
-// takes an earlier taking for this one.
+// mistakes an earlier taking for this one.
 func (k *Keeper) owner(readable string) string {
 	var unique [6]byte
 	rand.Read(unique[:])
@@ -279,8 +279,8 @@ func (k *Keeper) nextRenewal() time.Time {
 	return next
 }
 
-// keep renews all held leases. If a statement fails, its leases are tried again after a moment, and trust in them runs
-// on.
+// keep renews all held leases. If a statement fails, its leases are tried again after a moment. Trust in them still
+// ends when it would have ended.
 func (k *Keeper) keep(ctx context.Context) {
 	const retryAfter = 100 * time.Millisecond
 	all := slices.DeleteFunc(k.all(), func(l *Lease) bool {
@@ -305,7 +305,7 @@ func (k *Keeper) keep(ctx context.Context) {
 		}
 		for _, l := range leases {
 			switch {
-			case l.ctx.Err() != nil: // it ended while the statement was under way
+			case l.ctx.Err() != nil: // the lease ended while the statement was under way
 				k.dropLate(l)
 			case err != nil:
 				l.renewAt = time.Now().Add(retryAfter)
@@ -320,10 +320,10 @@ func (k *Keeper) keep(ctx context.Context) {
 	}
 }
 
-// dropLate drops a lease whose context has ended or whose trust is over, and has its row given back: a renewal that came
-// too late, or whose answer did not come, may have gone through, and then others would wait until the lease expires once
-// more. The row is given back at the moment at which it would have expired without that renewal, because work that was
-// under way may need that time. If the lease was released, it is given back at once.
+// dropLate drops a lease whose context or trust has ended, and has its row given back. A renewal that came too late, or
+// whose answer did not come, may have taken effect, and others would then wait until the lease expires once more. The
+// row is given back when it would have expired without that renewal, because work that was under way may need that
+// time. If the lease was released, it is given back at once.
 func (k *Keeper) dropLate(l *Lease) {
 	k.drop(l)
 	l.renewAt = l.expires

@@ -138,7 +138,7 @@ func TestALeaseThatIsRenewedAfterTrustHasEndedIsGivenBack(t *testing.T) {
 				if len(back) != 1 {
 					t.Fatalf("given back %d times, want once: the row is taken for %v more, and nobody works", len(back), lock)
 				}
-				// No earlier than the row would have expired: work that was under way has that much time.
+				// No earlier than the row would have expired: work that was under way has this time.
 				if back[0].at < lock || back[0].at > lock+time.Second || back[0].args[1] != l.owner {
 					t.Errorf("taken at 0 for %v, given back %+v", lock, back[0])
 				}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Unending returns a lease that is in no table and is trusted as long as the context lives, for a process that runs jobs
+// Unending returns a lease that is in no table and is trusted until the context ends, for a process that runs jobs
 // alone. No [Keeper] renews it.
 func Unending(ctx context.Context, want Want, term int64) *Lease {
 	ctx, cancel := context.WithCancelCause(ctx)

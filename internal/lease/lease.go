@@ -35,6 +35,6 @@ func TrustedUntil(sent time.Time, lock time.Duration) time.Time {
 // ends.
 func RenewEvery(lock time.Duration) time.Duration { return lock / 3 }
 
-// margin is for what no clock of ours can see: a drift between the two clocks, and the time between the question "do I
+// margin covers what our clock cannot measure: a drift between the two clocks, and the time between the question "do I
 // still trust it?" and the act.
 func margin(lock time.Duration) time.Duration { return lock / 10 }

@@ -16,14 +16,14 @@ type NewJob struct {
 	Delay      int64  // milliseconds from the adding to the start, by the database's clock; 0: StartTime says when
 	Priority   int32
 	Key        string // empty: none
-	Unique     bool   // no other row of the type may have the key as its unique one
+	Unique     bool   // no other row of the type may have this key as its unique key
 	MaxRetries int    // [NotSet]: as the job type says
 }
 
 // plain reports whether plainColumns are all that the row needs.
 func (j *NewJob) plain() bool { return j.Priority == 0 && j.Key == "" && j.MaxRetries == NotSet }
 
-// uniqueIn writes the job type within which no other row may have the key as its unique one.
+// uniqueIn writes the job type within which no other row may have the key as its unique key.
 func (j *NewJob) uniqueIn() string {
 	if !j.Unique {
 		return "NULL"
@@ -97,9 +97,9 @@ func setOrNull(n int) string {
 	return strconv.Itoa(n)
 }
 
-// AddUnlessThere inserts one row whose key is unique, and returns its id. If a row of the type has the key as its unique
-// one already, it inserts nothing and returns the id of that row. With replaceFinal, a final row is not in the way:
-// AddUnlessThere takes the uniqueness from it. If another transaction is about to commit a row with the key,
+// AddUnlessThere inserts one row whose key is unique, and returns its id. If a row of the type has the key as its
+// unique key already, it inserts nothing and returns the id of that row. With replaceFinal, a final row is not in the
+// way: AddUnlessThere takes the uniqueness from it. If another transaction is about to commit a row with the key,
 // AddUnlessThere waits for the end of that transaction. For the database it is no error that the row is there, so the
 // caller's transaction goes on. Sent again, it returns the id of the row that the first sending added.
 //
@@ -142,7 +142,7 @@ func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, replaceFinal bo
 			}
 		}
 	}
-	// The row is kept out by something else than its key. An INSERT that ignores nothing tells what.
+	// Something else than the key keeps the row out. An INSERT that ignores nothing returns the error.
 	id, err = s.AddJob(ctx, job, created)
 	return id, false, err
 }
@@ -156,13 +156,13 @@ func (s *Store) freeKey(ctx context.Context, job *NewJob) error {
 	return s.takeKey(ctx, found[0].id)
 }
 
-// bearer is the row that has a key as its unique one.
+// bearer is the row that has a key as its unique key.
 type bearer struct {
 	id      uint64
 	pending bool
 }
 
-// bearerOf finds the row that has the job's key as its unique one; none: no row has it. A locking read sees what is
+// bearerOf finds the row that has the job's key as its unique key; none: no row has it. A locking read sees what is
 // committed, even if the transaction's own snapshot of the table is older.
 func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]bearer, error) {
 	args := s.arguments()
@@ -182,7 +182,7 @@ func (s *Store) takeKey(ctx context.Context, id uint64) error {
 const (
 	addRowsMax  = 1000
 	addBytesMax = 1 << 20
-	addRowBytes = 100 // what a row takes besides its texts
+	addRowBytes = 100 // bytes of a row besides its texts
 )
 
 // AddJobs inserts rows with status 0 and returns their ids in the order of the rows. It needs rows that are not unique.

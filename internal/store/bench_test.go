@@ -55,7 +55,7 @@ func benchmarkRows(b *testing.B, n int) {
 	}
 }
 
-// rowsOnly is a driver that answers every query with so many rows, as go-sql-driver/mysql reads them from the wire.
+// rowsOnly is a driver that answers every query with n rows, as go-sql-driver/mysql reads them from the wire.
 type rowsOnly struct{ n int }
 
 func (d rowsOnly) Connect(context.Context) (driver.Conn, error) { return d, nil }
@@ -85,6 +85,6 @@ func (r *sameRows) Next(row []driver.Value) error {
 		row[i] = int64(0)
 	}
 	row[1], row[2], row[4] = uint64(1_000_000), r.params, int64(1_700_000_000)
-	row[5], row[6], row[7] = nil, nil, nil // as it was inserted, and without a key
+	row[5], row[6], row[7] = nil, nil, nil // the row is as it was inserted, and has no key
 	return nil
 }

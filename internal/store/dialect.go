@@ -91,11 +91,11 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 	}
 }
 
-// fromPrimary writes a read on which a decision about a lease, a mark or a schedule depends. A replica would answer from
-// the past. Whatever splits reads from writes (MaxScale, ProxySQL, MySQL Router, pgpool-II, GORM's dbresolver) recognises
-// a locking read by its words, above all by FOR UPDATE at the end, and sends it to the primary. The words stand around
-// the query, which is a derived table or a CTE, and there no database locks its rows: the read waits for nobody who holds
-// one. The result has no order.
+// fromPrimary writes a read on which a decision about a lease, a mark or a schedule depends. A replica would answer
+// from the past. Proxies and libraries that split reads from writes (MaxScale, ProxySQL, MySQL Router, pgpool-II,
+// GORM's dbresolver) recognise a locking read by its words, above all by FOR UPDATE at the end, and send it to the
+// primary. The words stand around the query, which is a derived table or a CTE. There, no database locks the query's
+// rows, so the read never waits for a locked row. The result has no order.
 func (d dialect) fromPrimary(query string) string { return fmt.Sprintf(d.latest, query) }
 
 // nowOnce writes the current second for a statement about many rows.

@@ -20,8 +20,8 @@ type Version struct {
 //
 // Mark needs the version in which the rows were read. It marks only rows that still have it: so an outdated read starts
 // nothing, and a mark that arrives after its sender gave it up does nothing if the row has been written since. It also
-// needs createdBy, in unix seconds: a row that was created later is another row than the one that was read, since the
-// table was truncated and its ids began anew.
+// needs createdBy, in unix seconds: a row that was created later is not the row that was read, since the table was
+// truncated and its ids began anew.
 //
 // Mark returns how many rows it marked. Fewer than asked: the others are final, gone, written or created since they were
 // read, or marked by this term already; [Store.MarkedRows] tells which rows are ours. Sent again, Mark leaves rows with
@@ -93,9 +93,9 @@ func (o Again) statement(s *Store, ids []uint64) string {
 
 func (Again) doing() string { return "put back jobs" }
 
-// NotStarted takes back the marks of rows that were not started and still have the version that the mark gave them: the term
-// goes, the attempt's number goes back, and the row counts a change. So the row is as if it had never been marked, but a
-// statement that was sent for this mark, or for this taking back, finds another version and does nothing.
+// NotStarted takes back the marks of rows that were not started and still have the version that the mark gave them: the
+// term goes, the attempt's number goes back, and the row counts a change. So the row is as if it had never been marked,
+// but a late statement for this mark, or a late copy of this one, finds another version and does nothing.
 type NotStarted struct{ Marked Version }
 
 func (o NotStarted) statement(s *Store, ids []uint64) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Seen is what a lease's row says to a process that does not hold it.
+// Seen is a lease's row as a process reads it that does not hold the lease.
 type Seen struct {
 	Name  string
 	Free  bool

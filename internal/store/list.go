@@ -16,8 +16,8 @@ type Listed struct {
 	Result     string
 }
 
-// Filter says which rows [Store.List] returns. A zero value does not restrict. Ranges are in unix seconds, from the first
-// one on and up to the last one, which is left out.
+// Filter says which rows [Store.List] returns. A zero value does not restrict. Ranges are in unix seconds; the end is
+// left out.
 type Filter struct {
 	IDs      []uint64
 	Types    []int32
@@ -28,7 +28,7 @@ type Filter struct {
 	UpdatedFrom, UpdatedTo int64
 	DueFrom, DueTo         int64
 
-	After, Before uint64 // ids that are left out themselves
+	After, Before uint64 // these ids are left out themselves
 	Descending    bool
 }
 

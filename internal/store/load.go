@@ -184,12 +184,12 @@ func Lanes() (lanes []Lane) {
 	return lanes
 }
 
-// TamePriorities gives pending rows whose priority is not one of the [Priorities], since somebody inserted them by hand,
-// the nearest one that is. Sent again, it finds nothing to change.
+// TamePriorities gives pending rows whose priority is not one of the [Priorities], since somebody inserted them by
+// hand, the nearest of the Priorities. Sent again, it finds nothing to change.
 //
 // It looks for such rows first: an UPDATE along the due index would also lock the rows beside them, and deadlock with a
-// settle of those. The look has a part for each stretch of the index. For alternatives, SQLite would read all finished
-// rows of the types.
+// settle of these rows. The look has a part for each stretch of the index. For alternatives, SQLite would read all
+// finished rows of the types.
 func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
 	const lowest, most, together = -1, 2, 250 // together: rows of each part at most
 	tooLow, tooHigh := fmt.Sprintf("priority < %d", lowest), fmt.Sprintf("priority > %d", most)
@@ -308,9 +308,9 @@ func lanePages(jobType int32, places []Place, limit int) func(*sql.Rows) ([][]Ro
 // behind them. Rows with ids larger than upTo do not count. In a lane of rows that start at a time, the place is behind
 // the last second before that moment.
 //
-// In the other lanes, a row fell due when it was created, and rows count up to the first one that is younger. There the
-// place is right behind the last row that was counted, since a transaction that is still open may add a row before the
-// first one that was not.
+// In the other lanes, a row fell due when it was created, and rows count up to the first younger row. There the place
+// is right behind the last row that was counted, since a transaction that is still open may add a row before the first
+// row that was not counted.
 func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before int64, upTo uint64) (Place, int, error) {
 	where := fmt.Sprintf("%s AND start_time < %d AND id <= %d", s.lane(jobType, lane), before, upTo)
 	if lane.Start != AtATime {

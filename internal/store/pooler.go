@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// advice is what an application hears once, when the first error shows that it is set up in a wrong way.
+// advice is given to an application once, when the first error shows that its setup is wrong.
 type advice struct {
 	once sync.Once
 	tell func(error)

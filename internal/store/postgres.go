@@ -20,12 +20,12 @@ import (
 //   - If the planner knows how few rows lie behind an id, it sorts all of them by way of the primary key, anew for each
 //     page of a backlog.
 //
-// So the statements leave it no other way: they ask for an order that only the due index has, in which no column is known
-// to be constant (atOnce is a range); they compare with an id that is known only when the statement runs (unforeseen);
-// and they look at each type, status and priority by itself.
+// So the statements leave the planner no other way. They ask for an order that only the due index has, in which no
+// column is known to be constant (atOnce is a range). They compare with an id that is known only when the statement
+// runs (unforeseen). And they look at each type, status and priority by itself.
 //
-// The drivers prepare the text of a read and keep it. So what differs from one read to the next is an argument in the
-// reads that recur.
+// The drivers prepare the text of a read and keep it. So in the reads that recur, values that differ from one read to
+// the next are arguments.
 var postgres = dialect{
 	name: "PostgreSQL",
 
@@ -65,7 +65,7 @@ var postgres = dialect{
 
 	columnsOf: "SELECT attname AS name FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped",
 	indexesOf: "SELECT relname AS name FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = to_regclass('%s')",
-	impatient: "SET LOCAL lock_timeout = '1s'", // LOCAL, since behind a pooler the session may be another client's next
+	impatient: "SET LOCAL lock_timeout = '1s'", // LOCAL, since a pooler may give the session to another client next
 
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,

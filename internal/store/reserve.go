@@ -37,7 +37,7 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 	return reserved, sync.OnceFunc(own.leave)
 }
 
-// connPool is what a *sql.DB has, and every type that embeds one.
+// connPool has methods of *sql.DB, and so of every type that embeds it.
 type connPool interface {
 	execer
 	queryer
@@ -90,8 +90,8 @@ func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (
 
 // resend sends a statement, and sends it once more through a new connection if the old one turns out to be broken: a
 // server, or a proxy before it, closes a connection that was idle for a while. A pool does the same for the connections
-// inside it, but not for one that is taken out. It is safe since every statement about leases can be sent again, whatever
-// the first sending did.
+// inside it, but not for a connection that is taken out. It is safe since every statement about leases can be sent
+// again, whatever the first sending did.
 func resend[T any](ctx context.Context, c *ownConn, send func(*sql.Conn) (T, error)) (result T, err error) {
 	for {
 		old := c.conn != nil

@@ -23,14 +23,14 @@ import (
 type server struct {
 	takes  time.Duration
 	fails  atomic.Bool
-	broken atomic.Pointer[error] // what a statement through one of the connections that are open now comes to
+	broken atomic.Pointer[error] // the error of statements through the connections that are open now
 	opened atomic.Int32
 
 	mu   sync.Mutex
 	text []string
 }
 
-// said is what was executed.
+// said returns the statements that were executed.
 func (s *server) said() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func expectLimit(t *testing.T, pool *sql.DB, limit int) {
 func TestAReservedConnectionComesOnTopOfThePoolsLimitAndGoesAgain(t *testing.T) {
 	pool := poolOf(t)
 	pool.SetMaxOpenConns(1)
-	handler, err := pool.Conn(t.Context()) // sits on the one connection
+	handler, err := pool.Conn(t.Context()) // keeps the only connection
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestAllStoresOfAPoolShareOneConnection(t *testing.T) {
 		t.Errorf("%d connections in use", inUse)
 	}
 	releaseFirst()
-	releaseFirst() // counts once
+	releaseFirst() // a second call changes nothing
 	expectLimit(t, pool, 4)
 	use(t, second, pool, 4)
 	releaseSecond()
@@ -264,7 +264,7 @@ func TestTheReservedConnectionIsInUTCAndNeverGoesBackToThePool(t *testing.T) {
 		reserved, release := (&Store{db: pool, dialect: d, tables: named("")}).Reserve()
 		use(t, reserved, pool, 0)
 		use(t, reserved, pool, 0)
-		zoned := d.name != "PostgreSQL" // where moments are the same in every zone
+		zoned := d.name != "PostgreSQL" // on PostgreSQL, moments are the same in every zone
 		if got := s.said(); zoned != (len(got) == 3 && got[0] == "SET time_zone = '+00:00'") {
 			t.Errorf("%s: %q", d.name, got)
 		}
@@ -279,7 +279,7 @@ func TestUsersOfTheReservedConnectionWaitForTheirTurnNoLongerThanTheirContext(t 
 	synctest.Test(t, func(t *testing.T) {
 		pool := sql.OpenDB(&server{takes: 5 * time.Second})
 		defer pool.Close()
-		reserved, release := (&Store{db: pool, dialect: postgres, tables: named("")}).Reserve() // says nothing before
+		reserved, release := (&Store{db: pool, dialect: postgres, tables: named("")}).Reserve() // sends nothing before
 		defer release()
 		first := make(chan error, 1)
 		go func() {

@@ -38,8 +38,8 @@ func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, sp
 }
 
 // AddScheduled adds the job for a time of the schedule, in unix seconds. It needs a key that no row of the type has as
-// its unique one, a cron_at before that time, and a type that is not paused. False: another holder added the job, or has
-// got past this time without adding one, or the type is paused. Sent again, it adds no second job.
+// its unique key, a cron_at before that time, and a type that is not paused. False: another holder added the job, or
+// has got past this time without adding one, or the type is paused. Sent again, it adds no second job.
 func (s *Store) AddScheduled(ctx context.Context, jobType int32, at int64, key, params string) (added bool, err error) {
 	added, err = s.addScheduled(ctx, s, jobType, at, key, params)
 	return added, wrap("add scheduled job", err)
@@ -53,7 +53,7 @@ func (s *Store) scheduledRow(jobType int32, at int64) string {
 	return fmt.Sprintf("SELECT ?, %[1]d, 0, %[2]d, %[3]s, %[3]s, ?, %[1]d", jobType, at, s.now)
 }
 
-// mayBeAdded writes what is true of the type's row as long as the time has no job and may get one.
+// mayBeAdded writes the condition on the type's row under which the time has no job yet and may get one.
 func mayBeAdded(jobType int32, at int64) string {
 	return fmt.Sprintf("job_type = %d AND cron_at < %d AND paused_at IS NULL", jobType, at)
 }

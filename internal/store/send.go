@@ -135,7 +135,7 @@ func discard(conn *sql.Conn) {
 // commits there. A read needs the commit too: otherwise its session would always see the same old snapshot.
 //
 // A sql.Tx would not do: its Commit waits as long as the database is silent, and its rollback may reach the connection
-// when that has its next user. Here, a connection on which anything failed is closed, and the server rolls back.
+// when the next user has it. Here, a connection on which anything failed is closed, and the server rolls back.
 func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
 	if !s.commits {
 		return statement(s.db)
@@ -160,8 +160,8 @@ func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
 	return err
 }
 
-// onOneSession passes to act a store whose statements all go through one session. It needs a store of [Store.Through] or
-// one that commits. What act did is committed where sessions run with autocommit off.
+// onOneSession passes to act a store whose statements all go through one session. It needs a store of [Store.Through]
+// or a store that commits. If sessions run with autocommit off, it commits after act.
 func (s *Store) onOneSession(ctx context.Context, act func(*Store) error) error {
 	if s.commits {
 		return s.committed(ctx, func(db DB) error { return act(&Store{db: db, dialect: s.dialect, tables: s.tables}) })
@@ -201,14 +201,14 @@ func (s *Store) pool() (conns connPool, ok bool) {
 }
 
 // commitsEach reports whether each statement is known to be a transaction of its own. It knows that of a store of
-// [Store.Through] on a pool, and of one that commits.
+// [Store.Through] on a pool, and of a store that commits.
 func (s *Store) commitsEach() bool {
 	_, ok := s.pool()
 	return ok || s.commits
 }
 
-// inSpiteOfDeadlocks sends statements again that a deadlock has undone, if each is known to be a transaction of its own: of
-// those in a deadlock, one gets through, and the next try of the others finds what it has done.
+// inSpiteOfDeadlocks sends statements again that a deadlock has undone, if each is known to be a transaction of its
+// own. One of the statements in a deadlock gets through, and the others find its result at their next try.
 func (s *Store) inSpiteOfDeadlocks(send func() error) (err error) {
 	const tries = 10
 	for try := 1; ; try++ {

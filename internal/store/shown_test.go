@@ -15,11 +15,11 @@ import (
 
 var update = flag.Bool("update", false, "write testdata anew: what each verb sends to each database")
 
-// No statement can be read whole in the code, where databases share all but some words. So each stands in testdata as it is
-// sent, for those who read the code or review a change of it.
+// The code shows no statement in full, because databases share most of the words. So testdata has each statement as it
+// is sent, for readers and reviewers.
 func TestWhatEachVerbSendsIsShownInTestdata(t *testing.T) {
 	shown := maps.Clone(verbs)
-	first := Lanes()[:2] // of many that are alike
+	first := Lanes()[:2] // the others are alike
 	shown["Abandoned"] = func(ctx context.Context, s *Store) { _, _, _ = s.Abandoned(ctx, 7, first[0], 1000, 500) }
 	shown["Page"] = func(ctx context.Context, s *Store) {
 		_, _ = s.Page(ctx, 7, []Place{{Lane: first[0]}, {Lane: first[1]}}, 3, 100)
@@ -29,7 +29,7 @@ func TestWhatEachVerbSendsIsShownInTestdata(t *testing.T) {
 		fmt.Fprintf(&text, "-- What each verb of the store sends to %s, when its tables are empty.\n-- Written by: go test ./internal/store -run Shown -update\n", d.name)
 		for _, name := range slices.Sorted(maps.Keys(shown)) {
 			fmt.Fprintf(&text, "\n-- %s\n", name)
-			seen := map[string]bool{} // what is sent again, because nothing came of it, is shown once
+			seen := map[string]bool{} // a statement that is sent again, because it did nothing, is shown once
 			for _, s := range sentBy(t, d, shown[name]) {
 				if !seen[s.text] {
 					fmt.Fprintf(&text, "%s;%s\n", laidOut(s.text), bound(s.args))

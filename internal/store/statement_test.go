@@ -76,7 +76,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"TakeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 10) },
 }
 
-// outcomes are what Settle writes besides Final.
+// outcomes are the outcomes that Settle writes besides Final.
 var outcomes = map[string]Outcome{
 	"Again":      Again{9, 2, 4, 1.5, 1},
 	"NotStarted": NotStarted{Version{9, 2, 1}},

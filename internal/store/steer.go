@@ -78,8 +78,8 @@ func (s *Store) SetPriority(ctx context.Context, ids []uint64, priority int32) (
 	})
 }
 
-// change changes those of the rows that meet the condition, and returns how many it changed. On PostgreSQL, an UPDATE locks
-// its rows in the order of its plan. So it may end in a deadlock with a mark or a settle of the same rows, and is sent again.
+// change changes the rows that meet the condition, and returns how many it changed. On PostgreSQL, an UPDATE locks its
+// rows in the order of its plan. So it may deadlock with a mark or a settle of the same rows, and is sent again.
 func (s *Store) change(ctx context.Context, act string, ids []uint64, condition string, set func(*arguments) string) (n int, err error) {
 	args := s.arguments()
 	statement := fmt.Sprintf("UPDATE %s %s SET %s, update_time = %s WHERE %s AND %s",
@@ -92,9 +92,9 @@ func (s *Store) change(ctx context.Context, act string, ids []uint64, condition 
 }
 
 // Retry makes failed and cancelled rows run once more, from now on and with all their retries. It makes them due now,
-// because their old time may be longer ago than a runner looks back. It returns how many rows it changed, and the ids of
-// the rows that it left as they are because another row has their key as its unique one. Rows that are in another state
-// or not there stay as they are; so a second sending changes nothing.
+// because their old time may be longer ago than a runner looks back. It returns how many rows it changed, and the ids
+// of the rows that it left as they are because another row has their key as its unique key. Rows that are in another
+// state or not there stay as they are; so a second sending changes nothing.
 //
 // In a transaction, the rows are locked from the first statement on. Outside, somebody who adds a job may take a row's
 // uniqueness between two statements; then Retry neither changes nor returns that row.

@@ -9,7 +9,7 @@
 //     reading back or repeating must be harmless. [Store.AddJob] and [Store.AddJobs] are the exceptions, since each
 //     sending adds rows; nothing here sends them twice.
 //   - An UPDATE changes a value in every row that it matches, so the number of affected rows is the same whether the
-//     connection counts found or changed rows (clientFoundRows). Where it may write the values that are there already, as
+//     connection counts found or changed rows (clientFoundRows). If it may write the values that are there already, as
 //     in two renewals within a second, the rows are read back.
 //   - A statement whose values are all numbers has them in its text: without arguments it costs one round trip, with
 //     arguments three (prepare, execute, close). On PostgreSQL, the reads that recur have arguments all the same

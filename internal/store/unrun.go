@@ -13,11 +13,11 @@ import (
 // LeasePrefix stands before a job type in the name of its lease.
 const LeasePrefix = "job-"
 
-// UnrunAfter is how long nobody must have held a type's lease for the type to count as one that nobody runs. It is a day,
-// since some applications run their types at night only.
+// UnrunAfter is the time without a holder of its lease after which a type counts as unrun. It is a day, since some
+// applications run their types at night only.
 const UnrunAfter = 24 * time.Hour
 
-// TypeLease is what the lease of a job type says about who runs the type. [Store.TypeLeases] reads it.
+// TypeLease says when the lease of a job type was held. [Store.TypeLeases] reads it.
 type TypeLease struct {
 	JobType int32
 	Until   int64 // the lease is or was held until this second of unix time

@@ -1,5 +1,5 @@
 // Package wake tells the runners of this process that a job was added through it, so that they look at once and not at
-// their next poll. It is only a hint: the row may not be committed yet, and jobs that other processes add give none.
+// their next poll. It is only a hint: the row may not be committed yet, and jobs that other processes add give no hint.
 package wake
 
 import "sync"
