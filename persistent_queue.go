@@ -54,9 +54,8 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 	return r
 }
 
-// New checks the configurations and returns a [Runner] that is not started. There must be at least one configuration,
-// and only one for each job type; [queue_job.Config.Validate] says what else is refused. A nil log writes to
-// slog.Default().
+// New checks the configurations and returns a [Runner] that is not started. There must be at least one, and only one
+// for each job type; [queue_job.Config.Validate] says what else is refused. A nil log writes to slog.Default().
 func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner, error) {
 	if log == nil {
 		log = logger.QueueLog{}

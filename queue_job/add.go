@@ -50,8 +50,7 @@ type AddModelJob struct {
 }
 
 // Uniqueness says when a job is a duplicate, which is not added. A job can only be a duplicate of another job of the
-// same type and key that was added with a uniqueness too. If the two differ in their uniqueness, that of the later job
-// counts.
+// same type and key that was added with a uniqueness too. If the two differ in that, the later job's uniqueness counts.
 type Uniqueness int8
 
 const (

@@ -250,7 +250,7 @@ func TestAddAsyncJobTakesAHandleThatNoMapCanHold(t *testing.T) {
 	}
 }
 
-// inTransaction has methods of its own beside those that it has from the *sql.DB.
+// inTransaction has methods of its own, in addition to the methods of the *sql.DB.
 type inTransaction struct {
 	*sql.DB
 	tx *sql.Tx

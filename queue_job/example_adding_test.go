@@ -111,7 +111,7 @@ func ExampleJobs_AddMany() {
 	}
 }
 
-// PaidMsg is what a job of the type PaidNotice is about.
+// PaidMsg has the parameters of a job of the type PaidNotice.
 type PaidMsg struct {
 	Order int `json:"order"`
 }

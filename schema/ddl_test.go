@@ -7,8 +7,8 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// contract are the tables with their columns and, behind the bar, their indexes. The first columns are those of tables
-// that existed before, in their order.
+// contract are the tables with their columns and, behind the bar, their indexes. The first columns are the columns of
+// tables that existed before, in their order.
 const contract = `
 async_job_tab: id params job_type job_status start_time create_time update_time term attempts retries lost job_key unique_in priority max_retries changes progress result | async_job_due async_job_key
 shedlock_tab: lock_name lock_until locked_at locked_by term |

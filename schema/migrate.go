@@ -61,8 +61,8 @@ func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 
 const lookAgain = 200 * time.Millisecond
 
-// awaitChange looks again, for a while, until a statement that ran without an error is no longer missing. The schema may
-// be read from a replica, which hears of the change later.
+// awaitChange looks again, for a while, until a statement that ran without an error is no longer missing. The schema
+// may be read from a replica, which gets the change later.
 func (p place) awaitChange(ctx context.Context, first string) (missing []string, err error) {
 	for until := time.Now().Add(replicaBehind); ; {
 		missing, err = p.lacking(ctx)

@@ -1,9 +1,9 @@
 -- The tables of persistent-queue on MySQL and MariaDB. One column or key per line: schema.Migrate adds the lines that
 -- an existing table lacks.
 
--- One row per job. Business code inserts it; the first seven columns are all it needs to know. A job without a key has
--- nothing but NULLs in the unique key: if only some were, Galera would take the jobs for equal, and of two that are
--- committed on two nodes at one moment it would refuse one. So it does with two of the same key.
+-- One row per job. Business code inserts it, and needs to know the first seven columns only. If a job has no key, both
+-- columns of the unique key are NULL: with one NULL alone, Galera would take two such jobs for equal, and refuse one of
+-- them if they are committed on two nodes at the same moment, as it does with two jobs of the same key.
 CREATE TABLE IF NOT EXISTS async_job_tab (
   id          bigint unsigned NOT NULL AUTO_INCREMENT,
   params      varchar(4096) COLLATE utf8mb4_unicode_ci NOT NULL DEFAULT '',

@@ -22,8 +22,8 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   result      varchar(1024) DEFAULT NULL
 ) WITH (fillfactor = 50);
 
--- Only pending rows are in it: an outcome is written without an entry here. With room in each page besides (fillfactor), a
--- mark writes no index at all: two to three times the jobs a second, for a table that takes more space.
+-- This index has pending rows only, so an outcome is written without an entry here. With free room in each page
+-- (fillfactor), a mark writes no index at all: two to three times the jobs a second, for a table that takes more space.
 CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id)
   WHERE job_status IN (0, 3, 4) OR job_status IS NULL;
 

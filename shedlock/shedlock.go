@@ -25,7 +25,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// tellEvery is how often the log hears that a lock cannot be renewed.
+// tellEvery is how often the log says that a lock cannot be renewed.
 const tellEvery = 10 * time.Second
 
 // Config says which lock it is, and how it behaves. The field names are those of the original library, for

@@ -1,7 +1,7 @@
-// Package sqlite is SQLite for database/sql, under no name. Two drivers in pure Go want to be called "sqlite":
-// modernc.org/sqlite, and github.com/glebarez/go-sqlite, which GORM uses. A program that imports both panics before
-// main, so a package for the tests of others must bring neither. This one stands on the library that both stand on, and
-// takes values as they do: times are text, and text in a column of type date, datetime or timestamp is a time.
+// Package sqlite is a driver of SQLite for database/sql, registered under no name. Two drivers in pure Go take the name
+// "sqlite": modernc.org/sqlite, and github.com/glebarez/go-sqlite, which GORM uses. A program that imports both panics
+// before main, so a package for the tests of others must import neither. This driver uses the same library, and takes
+// values as they do: times are text, and text in a column of type date, datetime or timestamp is a time.
 package sqlite
 
 import (
@@ -72,7 +72,7 @@ type conn struct {
 func (c *conn) out() uintptr  { return uintptr(unsafe.Pointer(&c.got[0])) }
 func (c *conn) rest() uintptr { return uintptr(unsafe.Pointer(&c.got[1])) }
 
-// Error is what the library says.
+// Error is an error of the library.
 type Error struct {
 	text string
 	code int32
@@ -312,8 +312,8 @@ func (c *conn) step(compiled uintptr) (row bool, err error) {
 	}
 }
 
-// timeFormats are the formats in which a time may stand in a column. The first is the one that is written, and one that
-// SQLite itself knows.
+// timeFormats are the formats in which a time may stand in a column. The first is the format that is written; SQLite
+// itself knows it too.
 var timeFormats = []string{
 	"2006-01-02 15:04:05.999999999-07:00", "2006-01-02T15:04:05.999999999-07:00", "2006-01-02 15:04:05.999999999 -0700 MST",
 	"2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02",
@@ -412,7 +412,7 @@ func (r *rows) Close() error {
 	if r.compiled == 0 {
 		return nil
 	}
-	lib.Xsqlite3_finalize(r.tls, r.compiled) // what it returns is what step returned
+	lib.Xsqlite3_finalize(r.tls, r.compiled) // step has returned the same error
 	r.compiled = 0
 	return nil
 }
@@ -465,7 +465,7 @@ func (r *rows) bytes(from uintptr, column int32) []byte {
 	return bytes.Clone(libc.GoBytes(from, n))
 }
 
-// timeOr is the time that a text says, or else the text.
+// timeOr returns the time in a text, or else the text.
 func timeOr(text string) driver.Value {
 	said, _, _ := strings.Cut(text, " m=") // which Go prints behind a time with a monotonic clock
 	for _, format := range timeFormats {
