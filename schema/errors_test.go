@@ -18,6 +18,7 @@ func TestErrorsAreRefusedOrWaitedForOrReported(t *testing.T) {
 		{errInUse.Error(), false, true},
 		{"Error 1213 (40001): Deadlock found when trying to get lock; try restarting transaction", false, true},
 		{"Error 1412 (HY000): Table definition has changed, please retry transaction", false, true},
+		{"Error 8028 (HY000): Information schema is changed during the execution of the statement [try again later]", false, true},
 		{"Error 1061 (42000): Duplicate key name 'async_job_due'", false, true},
 		{"database is locked (5) (SQLITE_BUSY)", false, true},
 		{errReadOnly.Error(), false, false},

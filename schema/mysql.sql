@@ -1,9 +1,10 @@
--- The tables of persistent-queue on MySQL and MariaDB. One column or key per line: schema.Migrate adds the lines that
+-- The tables of persistent-queue on MySQL, MariaDB and TiDB. One column or key per line: schema.Migrate adds the lines that
 -- an existing table lacks.
 
 -- One row per job. Business code inserts it, and needs to know the first seven columns only. If a job has no key, both
 -- columns of the unique key are NULL: with one NULL alone, Galera would take two such jobs for equal, and refuse one of
--- them if they are committed on two nodes at the same moment, as it does with two jobs of the same key.
+-- them if they are committed on two nodes at the same moment, as it does with two jobs of the same key. The comment at the
+-- end is for TiDB: without it, each of its servers takes ids from a block of its own, so ids do not tell what is new.
 CREATE TABLE IF NOT EXISTS async_job_tab (
   id          bigint unsigned NOT NULL AUTO_INCREMENT,
   params      varchar(4096) COLLATE utf8mb4_unicode_ci NOT NULL DEFAULT '',
@@ -26,15 +27,17 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   PRIMARY KEY (id),
   KEY async_job_due (job_type, job_status, priority, start_time, id),
   UNIQUE KEY async_job_key (job_key, unique_in)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci /*T![auto_id_cache] AUTO_ID_CACHE=1 */;
 
--- One row per lease: who works a job type (job-<type>), or holds a named lock.
+-- One row per lease: who works a job type (job-<type>) or a shard of it (job-<type>/<shard>), or holds a named lock.
 CREATE TABLE IF NOT EXISTS shedlock_tab (
   lock_name  varchar(64) NOT NULL COMMENT 'lock key',
   lock_until timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP COMMENT 'lock expiry time',
   locked_at  timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'lock time',
   locked_by  varchar(255) NOT NULL COMMENT 'who lock',
   term       bigint NOT NULL DEFAULT 0 COMMENT 'grows with every holder',
+  running    int NOT NULL DEFAULT 0 COMMENT 'handlers that run under the lease; -1: an instance is about to stop',
+  layout     bigint NOT NULL DEFAULT 1 COMMENT 'of a job type: generation * 1024 + shards; negative: closed until that layout opens',
   PRIMARY KEY (lock_name)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
@@ -51,11 +54,12 @@ CREATE TABLE IF NOT EXISTS async_job_log_tab (
   PRIMARY KEY (job_id, attempt, term)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- One row per job type that was paused or has a schedule.
+-- One row per job type that was paused, or has a schedule or shards.
 CREATE TABLE IF NOT EXISTS async_job_type_tab (
   job_type  int NOT NULL,
   paused_at int unsigned DEFAULT NULL COMMENT 'unix seconds; NULL: it runs',
   cron_at   int unsigned DEFAULT NULL COMMENT 'up to when the times of its schedule have their jobs, unix seconds',
   cron_spec varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the schedule, in its own words',
+  layout    bigint DEFAULT NULL COMMENT 'generation * 1024 + shards; NULL: one shard',
   PRIMARY KEY (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

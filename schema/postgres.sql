@@ -35,7 +35,9 @@ CREATE TABLE IF NOT EXISTS shedlock_tab (
   lock_until timestamptz NOT NULL DEFAULT clock_timestamp(),
   locked_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
   locked_by  varchar(255) NOT NULL,
-  term       bigint NOT NULL DEFAULT 0
+  term       bigint NOT NULL DEFAULT 0,
+  running    int NOT NULL DEFAULT 0,
+  layout     bigint NOT NULL DEFAULT 1
 );
 
 CREATE TABLE IF NOT EXISTS async_job_log_tab (
@@ -54,5 +56,6 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   job_type  int PRIMARY KEY,
   paused_at bigint DEFAULT NULL,
   cron_at   bigint DEFAULT NULL,
-  cron_spec varchar(255) DEFAULT NULL
+  cron_spec varchar(255) DEFAULT NULL,
+  layout    bigint DEFAULT NULL
 );

@@ -31,7 +31,9 @@ CREATE TABLE IF NOT EXISTS shedlock_tab (
   lock_until timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP,
   locked_at  timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP,
   locked_by  varchar(255) NOT NULL,
-  term       bigint NOT NULL DEFAULT 0
+  term       bigint NOT NULL DEFAULT 0,
+  running    int NOT NULL DEFAULT 0,
+  layout     bigint NOT NULL DEFAULT 1
 );
 
 CREATE TABLE IF NOT EXISTS async_job_log_tab (
@@ -50,5 +52,6 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   job_type  integer PRIMARY KEY,
   paused_at int DEFAULT NULL,
   cron_at   int DEFAULT NULL,
-  cron_spec varchar(255) DEFAULT NULL
+  cron_spec varchar(255) DEFAULT NULL,
+  layout    bigint DEFAULT NULL
 );

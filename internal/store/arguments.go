@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // arguments collects what a statement is called with. Its methods write a value into the text, or a question mark whose
@@ -66,6 +67,19 @@ func (a *arguments) in(s *Store, ids []uint64) string {
 	}
 	a.list = append(a.list, "{"+numbers(ids)+"}")
 	return "id = ANY(CAST(? AS bigint[]))"
+}
+
+// keys writes the condition that the key is one of these. With bound arguments, each number of keys would be another text to
+// prepare, so there are 1, 2, 4, 8 … of them.
+func (a *arguments) keys(keys []string) string {
+	keys = slices.Clone(keys)
+	for a.bound && len(keys)&(len(keys)-1) != 0 {
+		keys = append(keys, keys[len(keys)-1])
+	}
+	for _, key := range keys {
+		a.list = append(a.list, key)
+	}
+	return "job_key IN (?" + strings.Repeat(", ?", len(keys)-1) + ")"
 }
 
 // numbers writes a list of numbers, with commas between them.

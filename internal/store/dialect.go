@@ -51,6 +51,7 @@ type dialect struct {
 	integer     string                        // format: a column as a whole number, whatever was inserted there
 	commas      func(numbers []string) string // one text of whole numbers
 	atOnce      string                        // the condition that start_time is 0
+	keyHash     string                        // what share.ShardOf makes of job_key; empty: the database cannot compute that
 	unforeseen  string                        // format: a number that the planner does not see
 	anyType     string                        // end of a SELECT that finds the first job type in a range along the due index
 	lanesInFull bool                          // ORDER BY of a lane also names columns that are constant in it, see postgres.go
@@ -86,6 +87,8 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 		return postgres, nil
 	case strings.Contains(version, "MariaDB"):
 		return mariadb, nil
+	case strings.Contains(version, "TiDB"):
+		return tidb, nil
 	default:
 		return mysql, nil
 	}
@@ -95,7 +98,7 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 // from the past. Proxies and libraries that split reads from writes (MaxScale, ProxySQL, MySQL Router, pgpool-II,
 // GORM's dbresolver) recognise a locking read by its words, above all by FOR UPDATE at the end, and send it to the
 // primary. The words stand around the query, which is a derived table or a CTE. There, no database locks the query's
-// rows, so the read never waits for a locked row. The result has no order.
+// rows, so the read never waits for a locked row. TiDB would, and gets the query alone. The result has no order.
 func (d dialect) fromPrimary(query string) string { return fmt.Sprintf(d.latest, query) }
 
 // nowOnce writes the current second for a statement about many rows.

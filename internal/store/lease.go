@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,11 @@ type Seen struct {
 	Free  bool
 	Owner string // who holds it, or held it last
 	Term  int64  // of that owner
+
+	// Only Fleet reads these.
+	Running int     // jobs that run under it, as far as somebody has written that
+	Layout  int64   // for which layout of its job type it is; below 0: closed until that layout opens
+	Left    float64 // seconds until it expires, unless it is renewed
 }
 
 // SeeLeases reads which of the leases are free. Fewer than asked: the others have no row yet. It locks nothing.
@@ -44,20 +50,21 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 	return wrap("make leases", err)
 }
 
-// TakeLeases takes the leases that are free, for lockSeconds, in the owner's name, each with a new term. The owner must
-// be new at every call. A new term is larger than every term before: it is the last term plus one, or the database's
+// TakeLeases takes the leases of a layout that are free, for lockSeconds, in the owner's name, each with a new term; nothing runs
+// under them yet, whatever the last owner has written. The owner must be new at every call. A new term is larger than every term
+// before: it is the last term plus one, or the database's
 // clock in milliseconds if that is more. So terms keep growing even if somebody deletes the lease's row, unless the lease
 // was taken more often than once a millisecond.
 //
 // TakeLeases returns the term of each lease that the owner holds now. If a lease is missing, somebody else holds it, or
 // it has no row. If the statement is sent twice because the first outcome is unknown, it returns what the first sending
 // took.
-func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, lockSeconds int64) (map[string]int64, error) {
+func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (map[string]int64, error) {
 	// MySQL evaluates SET from left to right; no assignment here reads a column that an earlier one wrote.
 	query, args, err := sqlx.In(fmt.Sprintf(
-		"%s SET term = %s(term + 1, %s), locked_by = ?, locked_at = %s, lock_until = %s WHERE lock_name IN (?) AND %s <= %s",
+		"%s SET term = %s(term + 1, %s), locked_by = ?, running = 0, locked_at = %s, lock_until = %s WHERE lock_name IN (?) AND %s <= %s AND layout = %d",
 		s.leaseUpdate, s.greatest, s.leaseMillis, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)),
-		s.unix("lock_until"), s.leaseNow), owner, names)
+		s.unix("lock_until"), s.leaseNow, layout), owner, names)
 	if err != nil {
 		return nil, err
 	}
@@ -107,11 +114,12 @@ func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (m
 // KeepLeases renews leases of one length that are held and have not expired, in one statement, and returns the names of
 // those that are still held. If a name is missing, its lease has expired, is somebody else's, or has lost its row. Names
 // and owners are two lists, since each owner is new at every taking: no row can have a name from one lease and an owner
-// from another.
-func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64) ([]string, error) {
+// from another. Running says how many jobs run under a lease, for those leases whose row says another number.
+func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) ([]string, error) {
+	numbers, args := setRunning(running)
 	query, args, err := sqlx.In(fmt.Sprintf(
-		"%s SET lock_until = %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s",
-		s.leaseUpdate, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)), s.unix("lock_until"), s.leaseNow), names, owners)
+		"%s SET %slock_until = %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s",
+		s.leaseUpdate, numbers, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)), s.unix("lock_until"), s.leaseNow), append(args, names, owners)...)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +142,27 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 		err = seenIn(len(held), kept, sent, lockSeconds)
 	}
 	return held, wrap("read kept leases", err)
+}
+
+// setRunning writes the assignment of how many jobs run under the leases that are named, before others; empty: there are none.
+func setRunning(running map[string]int) (assignment string, args []any) {
+	if len(running) == 0 {
+		return "", nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(running)) {
+		args = append(args, name, running[name])
+	}
+	return "running = CASE lock_name" + strings.Repeat(" WHEN ? THEN ?", len(running)) + " ELSE running END, ", args
+}
+
+// AbandonLeases ends those of the leases that this owner has. It is for leases that a statement of unknown outcome may have
+// taken. Sent again, it changes nothing that matters.
+func (s *Store) AbandonLeases(ctx context.Context, names []string, owner string) error {
+	query, args, err := sqlx.In(fmt.Sprintf("%s SET lock_until = %s WHERE lock_name IN (?) AND locked_by = ?", s.leaseUpdate, s.timestamp(s.leaseNow)), names, owner)
+	if err == nil {
+		_, err = s.exec(ctx, query, args...)
+	}
+	return wrap("abandon leases", err)
 }
 
 // ReleaseLease ends a lease of this owner: at once, or when it has been held for atLeast. It reports whether the lease

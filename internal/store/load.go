@@ -54,7 +54,8 @@ func isNoTable(err error) bool {
 // Gap is a run of ids, both ends included.
 type Gap struct{ From, To uint64 }
 
-// TailRow is a row that [Store.Tail] read. If it is not whole, it has no parameters and only shows that its id is taken.
+// TailRow is a row that [Store.Tail] read. If it is not whole, it only shows that its id is taken, when its row was created,
+// and to which type and key it belongs.
 type TailRow struct {
 	Row
 	Whole bool
@@ -69,7 +70,7 @@ type Wanted struct {
 // Tail reads the rows from an id on and the rows in the gaps, of every type and status, in the order of their ids. It
 // reads along the primary key, so dead entries of other indexes cost nothing. It returns a row whole if the row is
 // pending, wanted and due within horizon seconds. Fewer rows than the limit: there are no more at this moment, but a
-// transaction that is still open may add a row below the last one.
+// transaction that is still open may add a row below the last one. With nothing wanted, a row costs the server a third.
 func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Wanted, horizon int64, limit int) ([]TailRow, error) {
 	args := s.arguments()
 	first := from
@@ -83,6 +84,11 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 		fmt.Fprintf(&where, " OR id BETWEEN %s AND %s", args.id(gap.From), args.id(gap.To))
 	}
 	where.WriteByte(')')
+	if len(wanted) == 0 {
+		rows, err := read(ctx, s, takenRows, fmt.Sprintf("SELECT id, %s, job_key, %s FROM %s %s WHERE %s ORDER BY id LIMIT %s",
+			fmt.Sprintf(s.integer, "job_type"), fmt.Sprintf(s.integer, "create_time"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
+		return rows, wrap("look which ids are taken", err)
+	}
 	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.nowOnce(), horizon)
 	rows, err := read(ctx, s, partRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
 		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
@@ -93,7 +99,20 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 	return tailed, wrap("tail jobs", err)
 }
 
-// anyOf writes the condition that a row is wanted; with nothing wanted, no row is.
+// takenRows scans rows of which nothing is wanted.
+func takenRows(rows *sql.Rows) (list []TailRow, err error) {
+	var r TailRow
+	places := []any{whole[uint64]{&r.ID}, whole[int32]{&r.JobType}, text{&r.Key}, whole[int64]{&r.CreateTime}}
+	for rows.Next() {
+		if err := rows.Scan(places...); err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// anyOf writes the condition that a row is wanted.
 func anyOf(wanted []Wanted) string {
 	any := "1 = 0"
 	for _, w := range wanted {
@@ -259,10 +278,11 @@ func (d dialect) behind(p Place, jobType int32, until string, args *arguments) (
 	return stretches
 }
 
-// Page reads the rows behind each place that are due within horizon seconds, in the order of the place's lane, at most
-// limit rows for each place. Fewer: the lane has no more at this moment. The result has a list for each place. Rows with
+// Page reads the rows of a shard behind each place that are due within horizon seconds, in the order of the place's lane, at most
+// limit rows for each place. Fewer: the lane has no more at this moment. Only MySQL and MariaDB can tell which rows with a key
+// belong to the shard: on other databases, rows of other shards that have a key come, too. The result has a list for each place. Rows with
 // a priority that is not one of the [Priorities] are in no lane, see [Store.TamePriorities].
-func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon int64, limit int) ([][]Row, error) {
+func (s *Store) Page(ctx context.Context, jobType int32, shard Shard, places []Place, horizon int64, limit int) ([][]Row, error) {
 	args := s.arguments()
 	parts := make([]string, len(places))
 	for i, place := range places {
@@ -272,7 +292,7 @@ func (s *Store) Page(ctx context.Context, jobType int32, places []Place, horizon
 		}
 		var stretches []string
 		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args) {
-			stretches = append(stretches, s.selectDue(i, s.laneColumns("params", startTime), stretch+" ORDER BY "+s.order(place.Lane), limit, args))
+			stretches = append(stretches, s.selectDue(i, s.laneColumns("params", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
 		}
 		parts[i] = unionAll(stretches)
 		if len(stretches) > 1 {
@@ -343,17 +363,9 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 // moment, in unix seconds, do not count, since they are left alone. The read goes along the key index, through the
 // finished rows of the keys too.
 func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
-	if s.bindsNumbers { // each number of arguments would be another text to prepare, so there are 1, 2, 4, 8 …
-		keys = slices.Clone(keys)
-		for len(keys)&(len(keys)-1) != 0 {
-			keys = append(keys, keys[len(keys)-1])
-		}
-	}
 	args := s.arguments()
 	jobTypeIs := args.number(int64(jobType))
-	for _, key := range keys {
-		args.list = append(args.list, key)
-	}
+	keyIn := args.keys(keys)
 	due := fmt.Sprintf("CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END", fmt.Sprintf(s.integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.integer, "create_time"))
 	type first struct {
 		key string
@@ -361,8 +373,8 @@ func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, f
 	}
 	// With MIN(id), a planner may read along the ids instead, and look at each row's key.
 	rows, err := read(ctx, s, each(func(f *first) []any { return []any{&f.key, &f.id} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND job_key IN (?%s) AND id + 0 >= %s AND %s AND (id > %s OR %s >= %s) GROUP BY job_key",
-		s.jobs, s.byKey, jobTypeIs, strings.Repeat(", ?", len(keys)-1), args.id(from), pending, args.id(upTo), due, args.number(before))), args.list...)
+		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND %s AND id + 0 >= %s AND %s AND (id > %s OR %s >= %s) GROUP BY job_key",
+		s.jobs, s.byKey, jobTypeIs, keyIn, args.id(from), pending, args.id(upTo), due, args.number(before))), args.list...)
 	if err != nil {
 		return nil, wrap("first jobs of keys", err)
 	}
@@ -371,6 +383,31 @@ func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, f
 		firsts[f.key] = f.id
 	}
 	return firsts, nil
+}
+
+// RunningOfKeys counts, for each key, its pending rows that are marked with one of the terms. If a key is missing, it has none.
+func (s *Store) RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error) {
+	args := s.arguments()
+	jobTypeIs, keyIn := args.number(int64(jobType)), args.keys(keys)
+	termIn := make([]string, len(terms))
+	for i, term := range terms {
+		termIn[i] = args.number(term)
+	}
+	type count struct {
+		key string
+		n   int
+	}
+	rows, err := read(ctx, s, each(func(c *count) []any { return []any{&c.key, &c.n} }), s.fromPrimary(fmt.Sprintf(
+		"SELECT job_key, COUNT(*) AS running FROM %s %s WHERE job_type = %s AND %s AND term IN (%s) AND %s GROUP BY job_key",
+		s.jobs, s.byKey, jobTypeIs, keyIn, strings.Join(termIn, ", "), pending)), args.list...)
+	if err != nil {
+		return nil, wrap("running jobs of keys", err)
+	}
+	running := make(map[string]int, len(rows))
+	for _, c := range rows {
+		running[c.key] = c.n
+	}
+	return running, nil
 }
 
 // selectDue writes a SELECT of rows along the due index; part is its number in the result.

@@ -56,6 +56,7 @@ func mysqlFamily(name string) dialect {
 		integer:     "%s",
 		commas:      func(numbers []string) string { return "CONCAT_WS(',', " + strings.Join(numbers, ", ") + ")" },
 		atOnce:      "start_time = 0",
+		keyHash:     "CRC32(TRIM(TRAILING ' ' FROM job_key))",
 		unforeseen:  "%s",
 		anyType:     " ORDER BY job_type",
 		sweep:       sweepRanges,

@@ -257,7 +257,7 @@ func TestAStatementThatWasRefusedIsNotSentAgain(t *testing.T) {
 }
 
 func TestTheReservedConnectionIsInUTCAndNeverGoesBackToThePool(t *testing.T) {
-	for _, d := range []dialect{mysql, mariadb, postgres} {
+	for _, d := range []dialect{mysql, mariadb, tidb, postgres} {
 		s := &server{}
 		pool := sql.OpenDB(s)
 		defer pool.Close()

@@ -11,7 +11,7 @@ func (s *Store) SetProgress(ctx context.Context, id uint64, term int64, attempt 
 	return s.setText(ctx, "progress", id, term, attempt, text)
 }
 
-// SetResult writes the result of a run; its contract is that of [Store.SetProgress].
+// SetResult writes the result of a run, under the same conditions as [Store.SetProgress].
 func (s *Store) SetResult(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error) {
 	return s.setText(ctx, "result", id, term, attempt, text)
 }

@@ -48,11 +48,31 @@ func (s *Store) execute(ctx context.Context, query string, args ...any) (result 
 	defer leave()
 	query = sqlx.Rebind(s.bind, s.timed(query))
 	err = s.committed(ctx, func(db DB) error {
-		result, err = execOn(ctx, db, query, args...)
+		if result, err = execOn(ctx, db, query, args...); err == nil {
+			result = said(result)
+		}
 		return err
 	})
 	return result, s.explain(remedied(err))
 }
+
+// result is what a statement came to.
+type result struct {
+	rows, id       int64
+	errRows, errID error
+}
+
+// said asks for a result while nobody else has the connection. A sql.Result that is asked later waits for the statement that
+// the connection is busy with by then.
+func said(by sql.Result) sql.Result {
+	var r result
+	r.rows, r.errRows = by.RowsAffected()
+	r.id, r.errID = by.LastInsertId()
+	return r
+}
+
+func (r result) RowsAffected() (int64, error) { return r.rows, r.errRows }
+func (r result) LastInsertId() (int64, error) { return r.id, r.errID }
 
 func execOn(ctx context.Context, db DB, query string, args ...any) (sql.Result, error) {
 	if with, ok := db.(execer); ok {

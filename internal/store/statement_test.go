@@ -48,10 +48,29 @@ var verbs = map[string]func(context.Context, *Store){
 	"InState":     func(ctx context.Context, s *Store) { _, _ = s.InState(ctx, ids, InFlight) },
 	"Indexes":     func(ctx context.Context, s *Store) { _, _ = s.Indexes(ctx, "async_job_tab") },
 	"JobsOfKey":   func(ctx context.Context, s *Store) { _, _ = s.JobsOfKey(ctx, 7, "a", Pending) },
-	"KeepLeases":  func(ctx context.Context, s *Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10) },
+	"KeepLeases":  func(ctx context.Context, s *Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10, nil) },
+	"KeepLeases and numbers": func(ctx context.Context, s *Store) {
+		_, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10, map[string]int{"b": 3, "a": 2})
+	},
 	"List": func(ctx context.Context, s *Store) {
 		_, _ = s.List(ctx, Filter{IDs: ids, Types: []int32{7}, Statuses: []int32{0}, Key: "a", DueTo: 9, Before: 9}, 10)
 	},
+	"RunningOfKeys": func(ctx context.Context, s *Store) {
+		_, _ = s.RunningOfKeys(ctx, 7, []string{"a", "b", "c"}, []int64{8, 9})
+	},
+	"Fleet":       func(ctx context.Context, s *Store) { _, _ = s.Fleet(ctx, []string{"job-", "at-"}) },
+	"MoveLease":   func(ctx context.Context, s *Store) { _ = s.MoveLease(ctx, "a", "me", 9, 1028, 10, 3) },
+	"Layout":      func(ctx context.Context, s *Store) { _, _ = s.Layout(ctx, 7) },
+	"SetLayout":   func(ctx context.Context, s *Store) { _, _ = s.SetLayout(ctx, 7, 1026, 2052) },
+	"MakeClosed":  func(ctx context.Context, s *Store) { _ = s.MakeClosed(ctx, leases, 1028) },
+	"CloseLeases": func(ctx context.Context, s *Store) { _ = s.CloseLeases(ctx, leases, 1028) },
+	"CloseLease":  func(ctx context.Context, s *Store) { _ = s.CloseLease(ctx, "a", "me", 1028) },
+	"OpenLeases":  func(ctx context.Context, s *Store) { _ = s.OpenLeases(ctx, leases, 1028, 9) },
+	"Holdings":    func(ctx context.Context, s *Store) { _, _ = s.Holdings(ctx, []string{"job-", "at-"}) },
+	"NoteRunning": func(ctx context.Context, s *Store) { _ = s.NoteRunning(ctx, "a", "me", 10, 3) },
+	"DropLease":   func(ctx context.Context, s *Store) { _ = s.DropLease(ctx, "a", "me") },
+	"EndedLeases": func(ctx context.Context, s *Store) { _, _ = s.EndedLeases(ctx, []string{"at-"}) },
+	"DropEnded":   func(ctx context.Context, s *Store) { _ = s.DropEnded(ctx, leases) },
 	"Look":        func(ctx context.Context, s *Store) { _ = s.Look(ctx) },
 	"LogAttempts": func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
 	"MakeLeases":  func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
@@ -60,9 +79,10 @@ var verbs = map[string]func(context.Context, *Store){
 	},
 	"MarkedRows":     func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
 	"Newest":         func(ctx context.Context, s *Store) { _, _, _ = s.Newest(ctx) },
-	"Page":           func(ctx context.Context, s *Store) { _, _ = s.Page(ctx, 7, places(), 3, 100) },
+	"Page":           func(ctx context.Context, s *Store) { _, _ = s.Page(ctx, 7, Shard{}, places(), 3, 100) },
 	"Pause":          func(ctx context.Context, s *Store) { _, _ = s.Pause(ctx, 7) },
 	"PausedTypes":    func(ctx context.Context, s *Store) { _, _ = s.PausedTypes(ctx) },
+	"AbandonLeases":  func(ctx context.Context, s *Store) { _ = s.AbandonLeases(ctx, leases, "me") },
 	"ReleaseLease":   func(ctx context.Context, s *Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
 	"Reschedule":     func(ctx context.Context, s *Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
 	"Resume":         func(ctx context.Context, s *Store) { _, _ = s.Resume(ctx, 7) },
@@ -72,8 +92,9 @@ var verbs = map[string]func(context.Context, *Store){
 	"SetPriority":    func(ctx context.Context, s *Store) { _, _ = s.SetPriority(ctx, ids, 2) },
 	"SweepAll":       func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 100) },
 	"Tail":           func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, wanted, 3, 100) },
+	"Tail Taken":     func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, nil, 3, 100) },
 	"TamePriorities": func(ctx context.Context, s *Store) { _ = s.TamePriorities(ctx, []int32{7}) },
-	"TakeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 10) },
+	"TakeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 1, 10) },
 }
 
 // outcomes are the outcomes that Settle writes besides Final.
@@ -141,7 +162,7 @@ func TestEveryVerbsStatementsAreLookedAtHere(t *testing.T) {
 		}
 	}
 	for name, verb := range verbs {
-		for _, d := range []dialect{mysql, mariadb, postgres, sqlite} {
+		for _, d := range []dialect{mysql, mariadb, tidb, postgres, sqlite} {
 			if len(sentBy(t, d, verb)) == 0 {
 				t.Errorf("%s sends nothing to %s", name, d.name)
 			}
@@ -161,7 +182,7 @@ func TestTheStatementsRunOnMySQL57(t *testing.T) {
 }
 
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
-	for _, name := range []string{"Mark", "MarkedRows", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "SweepAll", "Page", "Newest"} {
+	for _, name := range []string{"Mark", "MarkedRows", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
 		sent := sentBy(t, mysql, verbs[name])
 		if len(sent) != 1 || len(sent[0].args) != 0 {
 			t.Errorf("%s sends %d statements; arguments %v cost it two round trips more", name, len(sent), sent[0].args)
@@ -172,9 +193,9 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "MarkedRows", "Standings", "Paused", "Schedule", "FirstOfKeys",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "Standings", "Paused", "Schedule", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "Columns", "Indexes"} {
-		for _, d := range []dialect{mysql, mariadb, postgres} {
+		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {
 				read := regexp.MustCompile(`^(SELECT|WITH)\b`).MatchString(s.text)
 				if locking := strings.HasSuffix(s.text, " FOR UPDATE"); read && !(locking && (d.name == "PostgreSQL" || usual.MatchString(s.text))) {
@@ -239,7 +260,7 @@ func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
 			for i := range behind {
 				behind[i].ID, behind[i].StartTime = 5, 6
 			}
-			_, _ = s.Page(ctx, 7, behind, 3, 99)
+			_, _ = s.Page(ctx, 7, Shard{}, behind, 3, 99)
 		},
 	}
 	first := maps.Clone(verbs)
@@ -256,7 +277,7 @@ func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
 
 func TestEveryPlaceHasItsArgumentAndOnlyPostgreSQLNumbersThem(t *testing.T) {
 	for name, verb := range verbs {
-		for _, d := range []dialect{mysql, mariadb, postgres, sqlite} {
+		for _, d := range []dialect{mysql, mariadb, tidb, postgres, sqlite} {
 			for _, s := range sentBy(t, d, verb) {
 				dollars := len(regexp.MustCompile(`\$\d+`).FindAllString(s.text, -1))
 				if places := strings.Count(s.text, "?") + dollars; places != len(s.args) || dollars > 0 && d.name != "PostgreSQL" {
@@ -269,7 +290,7 @@ func TestEveryPlaceHasItsArgumentAndOnlyPostgreSQLNumbersThem(t *testing.T) {
 
 func TestEveryStatementNamesTheTablesByTheirPrefix(t *testing.T) {
 	for name, verb := range verbs {
-		for _, d := range []dialect{mysql, mariadb, postgres, sqlite} {
+		for _, d := range []dialect{mysql, mariadb, tidb, postgres, sqlite} {
 			r := &recorder{DB: poolOf(t)}
 			verb(t.Context(), &Store{db: r, dialect: d.named("shop_"), tables: named("shop_")})
 			for _, s := range r.sent {

@@ -1,6 +1,6 @@
 // Package store holds every statement that the library sends. It knows SQL and no meaning: neither what a status is for
-// nor what a lease is for. What differs between databases stands in one file for each (mysql.go, postgres.go, sqlite.go);
-// the verbs never ask which database they talk to.
+// nor what a lease is for. What differs between databases stands in one file for each (mysql.go, tidb.go, postgres.go,
+// sqlite.go); the verbs never ask which database they talk to.
 //
 // Each statement carries its contract: what it needs, what it changes, what fewer rows than asked means. Three rules hold
 // for all of them:

@@ -38,6 +38,8 @@ func TestOpenTellsTheDatabaseByItsVersion(t *testing.T) {
 		"5.7.44-log":                                    "MySQL",
 		"10.11.6-MariaDB-0+deb12u1":                     "MariaDB",
 		"5.5.5-10.4.32-MariaDB-1:10.4.32":               "MariaDB",
+		"8.0.11-TiDB-v8.4.0":                            "TiDB",
+		"5.7.25-TiDB-v6.1.0":                            "TiDB",
 		"PostgreSQL 16.3 on x86_64-pc-linux-gnu":        "PostgreSQL",
 		"PostgreSQL 11.2-YB-2.20.1.3-b0 on x86_64":      "PostgreSQL",
 		"CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu)": "PostgreSQL",

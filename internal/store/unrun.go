@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -24,7 +25,7 @@ type TypeLease struct {
 	Lately  bool  // Until is not further back than was asked for in TypeLeases
 }
 
-// TypeLeases reads the leases of all job types, in the order of the types, and which of them were held within the last
+// TypeLeases reads the leases of all job types and shards, in the order of the types, and which of them were held within the last
 // lately seconds. It reads all of a small table. If a type is missing, its lease has no row.
 func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, error) {
 	type row struct {
@@ -34,19 +35,23 @@ func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, erro
 	}
 	until := s.unix("lock_until")
 	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.name, &r.until, &r.lately} }), fmt.Sprintf(
-		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE lock_name LIKE '%s%%'", until, until, s.leaseNow, lately, s.leases, LeasePrefix))
+		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE lock_name LIKE '%s%%' AND layout > 0", until, until, s.leaseNow, lately, s.leases, LeasePrefix))
 	if err != nil {
 		return nil, wrap("leases of job types", err)
 	}
 	var leases []TypeLease
 	for _, r := range rows {
 		// A lock of the application may be called job-cleanup.
-		if n, err := strconv.ParseInt(r.name[len(LeasePrefix):], 10, 32); err == nil {
+		jobType, _, _ := strings.Cut(r.name[len(LeasePrefix):], "/") // behind it is the shard
+		if n, err := strconv.ParseInt(jobType, 10, 32); err == nil {
 			leases = append(leases, TypeLease{int32(n), int64(r.until), r.lately})
 		}
 	}
-	slices.SortFunc(leases, func(a, b TypeLease) int { return cmp.Compare(a.JobType, b.JobType) })
-	return leases, nil
+	// Of the shards of a type, the one held longest speaks for the type.
+	slices.SortFunc(leases, func(a, b TypeLease) int {
+		return cmp.Or(cmp.Compare(a.JobType, b.JobType), cmp.Compare(b.Until, a.Until))
+	})
+	return slices.CompactFunc(leases, func(a, b TypeLease) bool { return a.JobType == b.JobType }), nil
 }
 
 // otherTypesTogether is how many ranges one statement of [Store.OtherTypes] looks at.

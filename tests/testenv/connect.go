@@ -64,7 +64,7 @@ var versionNumber = regexp.MustCompile(`[0-9.]+`)
 
 // kindOf reads what a server, or its program, says about its version. Only MySQL does not name itself there.
 func kindOf(version string) string {
-	for _, name := range []string{"MariaDB", "PostgreSQL", "Redis"} {
+	for _, name := range []string{"MariaDB", "TiDB", "PostgreSQL", "Redis"} {
 		if strings.Contains(version, name) {
 			return name
 		}

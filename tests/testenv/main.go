@@ -18,6 +18,11 @@
 //
 //	go run ./tests/testenv -redis -- go run ./tests/bench
 //
+// TiDB is provided alone, to tests that find it in PQ_TEST_TIDB_DSN, and without PQ_TEST_ALL. Its server is built from Go
+// modules when it is first asked for, and kept in the user's cache folder:
+//
+//	go run ./tests/testenv -tidb -- go test -run TheClaim ./tests
+//
 // Tests that kill, freeze or starve servers need servers of their own:
 //
 //	go run ./tests/testenv -private -- go test ./tests/faults
@@ -38,7 +43,7 @@
 // to stop: with SIGTERM, or PostgreSQL with SIGINT if it shall not wait for its clients. Started by root, PostgreSQL runs
 // as nobody. It refuses data of another owner, or with other modes than init gave them, so a copy must keep both.
 // PQ_TEST_GALERA_SERVER is MariaDB's with the library that makes it a node of a Galera cluster. PQ_TEST_PGBOUNCER is the
-// command that starts PgBouncer, as a list of words.
+// command that starts PgBouncer, as a list of words. With -tidb, there is PQ_TEST_TIDB_SERVER alone.
 package main
 
 import (
@@ -62,17 +67,18 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(arguments []string) (exitCode int) {
 	flags := flag.NewFlagSet("testenv", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./tests/testenv [-private [-leave-out]] [-redis] -- command [argument ...]")
+		fmt.Fprintln(os.Stderr, "usage: go run ./tests/testenv [-private [-leave-out]] [-redis | -tidb] -- command [argument ...]")
 		flags.PrintDefaults()
 	}
 	private := flags.Bool("private", false, "start programs of this machine, and tell the command how to start more")
 	leaveOut := flags.Bool("leave-out", false, "with -private, go on without a server that this machine cannot have, and name it at the end")
 	withRedis := flags.Bool("redis", false, "provide Redis too, as PQ_TEST_REDIS_ADDR")
+	onlyTiDB := flags.Bool("tidb", false, "provide TiDB alone, as PQ_TEST_TIDB_DSN; the first time, it is built")
 	if flags.Parse(arguments) != nil {
 		return 2
 	}
 	command := flags.Args()
-	if len(command) == 0 || *leaveOut && !*private {
+	if len(command) == 0 || *leaveOut && !*private || *onlyTiDB && *withRedis {
 		flags.Usage()
 		return 2
 	}
@@ -93,10 +99,13 @@ func run(arguments []string) (exitCode int) {
 	if *withRedis {
 		wanted = append(slices.Clone(databases), redis)
 	}
+	if *onlyTiDB {
+		wanted = []database{tiDB}
+	}
 	m := manner{*private, *leaveOut && !everythingIsWanted(os.Getenv)}
 	got, err := provideAll(ctx, wanted, m)
 	defer stopAll(got.servers)
-	if err == nil && m.private {
+	if err == nil && m.private && !*onlyTiDB {
 		err = errors.Join(got.addGalera(ctx, m), got.addPgBouncer(ctx, m))
 	}
 	if ctx.Err() != nil {
@@ -133,10 +142,11 @@ var given = os.Environ()
 // environment is the command's. What testenv was given itself and does not provide is taken out.
 func (p provided) environment(wanted []database, private bool) []string {
 	environment := slices.Concat(given, []string{galeraVariable + "=" + p.galera, pgbouncerVariable + "=" + p.pgbouncer, "PQ_TEST_ALL="})
-	if len(p.leftOut) == 0 {
+	onlyTiDB := slices.ContainsFunc(wanted, func(d database) bool { return d.name == tiDB.name })
+	if len(p.leftOut) == 0 && !onlyTiDB {
 		environment = append(environment, "PQ_TEST_ALL=1")
 	}
-	for _, d := range wanted {
+	for _, d := range slices.Concat(databases, []database{tiDB}, wanted) {
 		environment = append(environment, d.variable+"=", d.recipeVariable+"=")
 	}
 	for _, s := range p.servers {

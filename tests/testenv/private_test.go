@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ func TestRecipe_TheCommandReadsWhatTestenvItselfUses(t *testing.T) {
 	for d, options := range map[*database][]string{
 		&mySQL:      {"--datadir=D", "--port=1", "--socket=S", "--pid-file=P", "--basedir=usr"},
 		&postgreSQL: {"loader", "server", "D", "--port=1"},
+		&tiDB:       {"loader", "server", "-path=D/store", "-P=1", "-socket=S"},
 	} {
 		t.Run(d.name, func(t *testing.T) {
 			want, err := newRecipe(*d, i, "dir")
@@ -38,9 +41,11 @@ func TestRecipe_TheCommandReadsWhatTestenvItselfUses(t *testing.T) {
 }
 
 func TestMariaDB_RemovesTemporaryTablesOfNobodyElse(t *testing.T) {
-	if len(programs([]string{"mariadb-install-db", "mysql_install_db"}, nil)) == 0 {
-		t.Skip("MariaDB is not on this machine; make test installs it where there is apt-get")
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "mariadb-install-db"), nil, 0o755); err != nil {
+		t.Fatal(err)
 	}
+	t.Setenv("PATH", folder) // a machine that has the script
 	r, err := newRecipe(mariaDB, installation{command: []string{"server"}}, "dir")
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +58,7 @@ func TestMariaDB_RemovesTemporaryTablesOfNobodyElse(t *testing.T) {
 }
 
 func TestRun_RefusesWhatIsNoCommand(t *testing.T) {
-	for _, arguments := range [][]string{nil, {"--"}, {"-private"}, {"-private", "--"}, {"-leave-out", "--", "true"}, {"-nonsense", "--", "true"}} {
+	for _, arguments := range [][]string{nil, {"--"}, {"-private"}, {"-private", "--"}, {"-leave-out", "--", "true"}, {"-tidb", "-redis", "--", "true"}, {"-nonsense", "--", "true"}} {
 		if code := run(arguments); code != 2 {
 			t.Errorf("%q: exit code %d", arguments, code)
 		}

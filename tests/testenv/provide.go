@@ -27,6 +27,7 @@ type database struct {
 	commands   func(i installation) (initData, serve []string, err error)        // as in a recipe
 	stopSignal os.Signal                                                         // asks the server to end, whoever is connected
 	fromApt    func(ctx context.Context, d database) (installation, error)
+	built      func(ctx context.Context) (installation, error) // from its source; where this is set, there is no other way
 }
 
 var databases = []database{mariaDB, mySQL, postgreSQL}
@@ -166,6 +167,9 @@ func provide(ctx context.Context, d database, private bool) (server, error) {
 	case set:
 		return fromVariable(ctx, d)
 	}
+	if d.built != nil {
+		return fromSource(ctx, d)
+	}
 	for i, way := range ways {
 		s, err := way(ctx, d)
 		if err == nil {
@@ -211,6 +215,15 @@ func fromVariable(ctx context.Context, d database) (server, error) {
 		return server{}, fmt.Errorf("the %s that %s names: %w", d.name, d.variable, err)
 	}
 	return server{d, dsn, version, "named by " + d.variable, recipe{}, func() {}}, nil
+}
+
+// fromSource starts a server that nobody packages.
+func fromSource(ctx context.Context, d database) (server, error) {
+	i, err := d.built(ctx)
+	if err != nil {
+		return server{}, fmt.Errorf("no %s for the tests: %w\nTo have one, %s", d.name, err, d.remedy)
+	}
+	return startPrivate(ctx, d, i)
 }
 
 func stopAll(servers []server) {

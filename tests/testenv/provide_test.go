@@ -127,6 +127,22 @@ func TestEnvironment_RecipesAreForThoseWhoAskForPrivateServers(t *testing.T) {
 	}
 }
 
+func TestEnvironment_TiDBIsForThoseWhoAskForItAndTheyGetNoOther(t *testing.T) {
+	defer func(before []string) { given = before }(given)
+	given = []string{mySQL.variable + "=mine", tiDB.variable + "=mine"}
+	for d, other := range map[*database]database{&mySQL: tiDB, &tiDB: mySQL} {
+		p := provided{servers: []server{{database: *d, dsn: "dsn"}}}
+		last := map[string]string{}
+		for _, pair := range p.environment([]database{*d}, false) {
+			name, value, _ := strings.Cut(pair, "=")
+			last[name] = value
+		}
+		if all := last["PQ_TEST_ALL"] == "1"; last[d.variable] != "dsn" || last[other.variable] != "" || all != (d == &mySQL) {
+			t.Errorf("%s: %q", d.name, last)
+		}
+	}
+}
+
 // withoutDocker lets nobody answer.
 func withoutDocker(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "tcp://127.0.0.1:1")

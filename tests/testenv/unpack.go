@@ -11,6 +11,23 @@ import (
 // unpacked is the cache folder that holds what download fetches, unpacked: a server with every library it needs. Nothing
 // is installed, and root is not needed.
 func unpacked(ctx context.Context, name string, download func(ctx context.Context, dir string) (debs []string, err error)) (root string, err error) {
+	return cached(name, func(root string) error {
+		debs, err := download(ctx, filepath.Dir(root))
+		if err != nil {
+			return err
+		}
+		for _, deb := range debs {
+			if _, err := finish(ctx, exec.Command("dpkg", "-x", deb, root)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// cached is a folder in the user's cache, which fill fills when it is first asked for. The folder around it is for what fill
+// needs meanwhile.
+func cached(name string, fill func(root string) error) (root string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -30,16 +47,9 @@ func unpacked(ctx context.Context, name string, download func(ctx context.Contex
 		return "", err
 	}
 	defer os.RemoveAll(work)
-
-	debs, err := download(ctx, work)
-	if err != nil {
-		return "", err
-	}
 	half := filepath.Join(work, "root")
-	for _, deb := range debs {
-		if _, err := finish(ctx, exec.Command("dpkg", "-x", deb, half)); err != nil {
-			return "", err
-		}
+	if err := fill(half); err != nil {
+		return "", err
 	}
 	// Another testenv may have been faster; what it made is as good.
 	if err := os.Rename(half, root); err != nil && !errors.Is(err, os.ErrExist) {

@@ -1,6 +1,13 @@
 -- What each verb of the store sends to MariaDB, when its tables are empty.
 -- Written by: go test ./internal/store -run Shown -update
 
+-- AbandonLeases
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE lock_name IN (?, ?)
+  AND locked_by = ?; -- with "a", "b", "me"
+
 -- Abandoned
 SELECT id
 FROM async_job_tab FORCE INDEX (async_job_due)
@@ -78,6 +85,25 @@ SET job_status = 5, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND COALESCE(job_status, 0) IN (0, 3, 4);
 
+-- CloseLease
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND layout > 0
+  AND layout < 1028; -- with "a", "me"
+
+-- CloseLeases
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
+WHERE lock_name IN (?, ?)
+  AND (layout > 0
+    AND layout < 1028
+    AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() OR layout < 0
+    AND layout > -1028); -- with "a", "b"
+
 -- Columns
 SELECT *
 FROM (SELECT column_name AS name
@@ -117,6 +143,26 @@ FROM (SELECT *
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     LIMIT 100) AS part1) AS due;
 
+-- DropEnded
+DELETE
+FROM shedlock_tab
+WHERE lock_name IN (?, ?)
+  AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP(); -- with "a", "b"
+
+-- DropLease
+DELETE
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "a", "me"
+
+-- EndedLeases
+SELECT *
+FROM (SELECT lock_name
+  FROM shedlock_tab
+  WHERE (lock_name LIKE 'at-%')
+    AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()) AS latest
+FOR UPDATE;
+
 -- FinishThrough
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET job_status = 1, update_time = UNIX_TIMESTAMP()
@@ -137,6 +183,18 @@ FROM (SELECT job_key, MIN(id + 0) AS first
   GROUP BY job_key) AS latest
 FOR UPDATE; -- with "a", "b", "c", "d"
 
+-- Fleet
+SELECT *
+FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_until) - (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS time_left
+  FROM shedlock_tab
+  WHERE lock_name LIKE 'job-%' OR (lock_name LIKE 'at-%')
+    AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()
+  UNION ALL SELECT '', 1 = 0, '', job_type, 0, layout, 0
+  FROM async_job_type_tab
+  WHERE layout IS NOT NULL
+  UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)) AS latest
+FOR UPDATE;
+
 -- GivenUpJobs
 SELECT *
 FROM (SELECT id
@@ -149,6 +207,14 @@ FROM (SELECT id
   ORDER BY id
   LIMIT 100) AS latest
 FOR UPDATE;
+
+-- Holdings
+SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, UNIX_TIMESTAMP(locked_at) AS held_since, UNIX_TIMESTAMP(lock_until) AS held_until
+FROM shedlock_tab
+WHERE lock_name LIKE 'job-%'
+  AND layout > 0 OR (lock_name LIKE 'at-%')
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()
+ORDER BY lock_name;
 
 -- InState
 SELECT *
@@ -191,6 +257,29 @@ FROM (SELECT lock_name
     AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
 FOR UPDATE; -- with "a", "b", "me"
 
+-- KeepLeases and numbers
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET running = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE running END, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", 2, "b", 3, "a", "b", "me"
+SELECT *
+FROM (SELECT lock_name
+  FROM shedlock_tab
+  WHERE lock_name IN (?, ?)
+    AND locked_by IN (?)
+    AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
+FOR UPDATE; -- with "a", "b", "me"
+
+-- Layout
+SELECT *
+FROM (SELECT layout
+  FROM async_job_type_tab
+  WHERE job_type = 7
+    AND layout IS NOT NULL) AS latest
+FOR UPDATE;
+
 -- List
 SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
@@ -219,6 +308,11 @@ FROM (SELECT id
   WHERE id = 0) AS latest
 FOR UPDATE;
 
+-- MakeClosed
+INSERT INTO shedlock_tab (lock_name, locked_by, layout, lock_until)
+VALUES (?, '', -1028, FROM_UNIXTIME(2147400000)), (?, '', -1028, FROM_UNIXTIME(2147400000))
+ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "a", "b"
+
 -- MakeLeases
 INSERT INTO shedlock_tab (lock_name, locked_by)
 VALUES (?, ''), (?, '')
@@ -244,10 +338,32 @@ FROM (SELECT id, attempts, lost
     AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
 FOR UPDATE;
 
+-- MoveLease
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET term = ?, layout = ?, locked_by = ?, running = ?, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name = ?
+  AND locked_by IN ('', ?); -- with 9, 1028, "me", 3, "a", "me"
+SELECT *
+FROM (SELECT lock_name, term
+  FROM shedlock_tab
+  WHERE lock_name IN (?)
+    AND locked_by = ?
+    AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
+FOR UPDATE; -- with "a", "me"
+
 -- Newest
 SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
   WHERE id > 0) AS newest, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS now;
+
+-- NoteRunning
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET running = ?, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with 3, "a", "me"
 
 -- NoteScheduled
 UPDATE async_job_type_tab
@@ -255,6 +371,13 @@ SET cron_at = 1700000060
 WHERE job_type = 7
   AND cron_at < 1700000060
   AND paused_at IS NULL;
+
+-- OpenLeases
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET layout = 1028, term = GREATEST(term, 9), lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE lock_name IN (?, ?)
+  AND layout = -1028; -- with "a", "b"
 
 -- OtherTypes
 SELECT *
@@ -292,6 +415,10 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND priority = 2
     AND start_time = 0
     AND id > 0
+    AND (COALESCE(job_key, '') = ''
+      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> ''
+      AND CRC32(TRIM(TRAILING ' '
+        FROM job_key)) % 4 = 2)
   ORDER BY id
   LIMIT 100) AS part0
 UNION ALL SELECT *
@@ -308,6 +435,10 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
       AND id > 0 OR start_time > 0)
     AND start_time <= UNIX_TIMESTAMP() + 3
     AND id > 0
+    AND (COALESCE(job_key, '') = ''
+      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> ''
+      AND CRC32(TRIM(TRAILING ' '
+        FROM job_key)) % 4 = 2)
   ORDER BY start_time, id
   LIMIT 100) AS part1;
 
@@ -366,6 +497,17 @@ WHERE id IN (1,2)
 ORDER BY id
 FOR UPDATE;
 
+-- RunningOfKeys
+SELECT *
+FROM (SELECT job_key, COUNT(*) AS running
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_type = 7
+    AND job_key IN (?, ?, ?)
+    AND term IN (8, 9)
+    AND COALESCE(job_status, 0) IN (0, 3, 4)
+  GROUP BY job_key) AS latest
+FOR UPDATE; -- with "a", "b", "c"
+
 -- Schedule
 SELECT *
 FROM (SELECT cron_at IS NOT NULL
@@ -380,6 +522,14 @@ FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, 
   FROM shedlock_tab
   WHERE lock_name IN (?, ?)) AS latest
 FOR UPDATE; -- with "a", "b"
+
+-- SetLayout
+INSERT IGNORE INTO async_job_type_tab (job_type)
+VALUES (7);
+UPDATE async_job_type_tab
+SET layout = 2052
+WHERE job_type = 7
+  AND COALESCE(layout, 0) = 1026;
 
 -- SetParams
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
@@ -539,12 +689,21 @@ WHERE id >= 1
 ORDER BY id
 LIMIT 100;
 
+-- Tail Taken
+SELECT id, job_type, job_key, create_time
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id >= 1
+  AND (id >= 5 OR id BETWEEN 1 AND 2)
+ORDER BY id
+LIMIT 100;
+
 -- TakeLeases
 /*M!
 SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
-SET term = GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)), locked_by = ?, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+SET term = GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)), locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
 WHERE lock_name IN (?, ?)
-  AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP(); -- with "me", "a", "b"
+  AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
+  AND layout = 1; -- with "me", "a", "b"
 SELECT *
 FROM (SELECT lock_name, term
   FROM shedlock_tab
@@ -590,4 +749,5 @@ FROM (SELECT id
 -- TypeLeases
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() - 3600 AS lately
 FROM shedlock_tab
-WHERE lock_name LIKE 'job-%';
+WHERE lock_name LIKE 'job-%'
+  AND layout > 0;

@@ -1,6 +1,12 @@
 -- What each verb of the store sends to PostgreSQL, when its tables are empty.
 -- Written by: go test ./internal/store -run Shown -update
 
+-- AbandonLeases
+UPDATE shedlock_tab
+SET lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()))
+WHERE lock_name IN ($1, $2)
+  AND locked_by = $3; -- with "a", "b", "me"
+
 -- Abandoned
 SELECT id
 FROM async_job_tab
@@ -74,6 +80,23 @@ SET job_status = 5, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statemen
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "{1,2}"
 
+-- CloseLease
+UPDATE shedlock_tab
+SET layout = -1028, locked_by = '', lock_until = to_timestamp(2147400000)
+WHERE lock_name = $1
+  AND locked_by = $2
+  AND layout > 0
+  AND layout < 1028; -- with "a", "me"
+
+-- CloseLeases
+UPDATE shedlock_tab
+SET layout = -1028, locked_by = '', lock_until = to_timestamp(2147400000)
+WHERE lock_name IN ($1, $2)
+  AND (layout > 0
+    AND layout < 1028
+    AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) OR layout < 0
+    AND layout > -1028); -- with "a", "b"
+
 -- Columns
 WITH latest AS (SELECT attname AS name
   FROM pg_attribute
@@ -116,6 +139,26 @@ FROM (SELECT *
     ORDER BY job_status, priority, start_time, id
     LIMIT 100) AS part1) AS due;
 
+-- DropEnded
+DELETE
+FROM shedlock_tab
+WHERE lock_name IN ($1, $2)
+  AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()); -- with "a", "b"
+
+-- DropLease
+DELETE
+FROM shedlock_tab
+WHERE lock_name = $1
+  AND locked_by = $2; -- with "a", "me"
+
+-- EndedLeases
+WITH latest AS (SELECT lock_name
+  FROM shedlock_tab
+  WHERE (lock_name LIKE 'at-%')
+    AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
+FROM latest
+FOR UPDATE;
+
 -- FinishThrough
 UPDATE async_job_tab
 SET job_status = 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
@@ -136,6 +179,18 @@ WITH latest AS (SELECT job_key, MIN(id + 0) AS first
 FROM latest
 FOR UPDATE; -- with 7, "a", "b", "c", "d", 3, 5, 1000
 
+-- Fleet
+WITH latest AS (SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, layout, EXTRACT(EPOCH FROM lock_until) - EXTRACT(EPOCH FROM statement_timestamp()) AS time_left
+  FROM shedlock_tab
+  WHERE lock_name LIKE 'job-%' OR (lock_name LIKE 'at-%')
+    AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())
+  UNION ALL SELECT '', 1 = 0, '', job_type, 0, layout, 0
+  FROM async_job_type_tab
+  WHERE layout IS NOT NULL
+  UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, EXTRACT(EPOCH FROM statement_timestamp())) SELECT *
+FROM latest
+FOR UPDATE;
+
 -- GivenUpJobs
 WITH latest AS (SELECT id
   FROM async_job_tab
@@ -148,6 +203,14 @@ WITH latest AS (SELECT id
   LIMIT $4) SELECT *
 FROM latest
 FOR UPDATE; -- with 1, 2, 3, 100
+
+-- Holdings
+SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, EXTRACT(EPOCH FROM locked_at) AS held_since, EXTRACT(EPOCH FROM lock_until) AS held_until
+FROM shedlock_tab
+WHERE lock_name LIKE 'job-%'
+  AND layout > 0 OR (lock_name LIKE 'at-%')
+  AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())
+ORDER BY lock_name;
 
 -- InState
 WITH latest AS (SELECT id
@@ -188,6 +251,28 @@ WITH latest AS (SELECT lock_name
 FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
+-- KeepLeases and numbers
+UPDATE shedlock_tab
+SET running = CASE lock_name WHEN $1 THEN $2 WHEN $3 THEN $4 ELSE running END, lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
+WHERE lock_name IN ($5, $6)
+  AND locked_by IN ($7)
+  AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()); -- with "a", 2, "b", 3, "a", "b", "me"
+WITH latest AS (SELECT lock_name
+  FROM shedlock_tab
+  WHERE lock_name IN ($1, $2)
+    AND locked_by IN ($3)
+    AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", "b", "me"
+
+-- Layout
+WITH latest AS (SELECT layout
+  FROM async_job_type_tab
+  WHERE job_type = 7
+    AND layout IS NOT NULL) SELECT *
+FROM latest
+FOR UPDATE;
+
 -- List
 SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
@@ -217,6 +302,11 @@ WITH latest AS (SELECT id
 FROM latest
 FOR UPDATE;
 
+-- MakeClosed
+INSERT INTO shedlock_tab (lock_name, locked_by, layout, lock_until)
+VALUES ($1, '', -1028, to_timestamp(2147400000)), ($2, '', -1028, to_timestamp(2147400000))
+ON CONFLICT DO NOTHING; -- with "a", "b"
+
 -- MakeLeases
 INSERT INTO shedlock_tab (lock_name, locked_by)
 VALUES ($1, ''), ($2, '')
@@ -242,10 +332,30 @@ WITH latest AS (SELECT id, attempts, lost
 FROM latest
 FOR UPDATE; -- with "{1,2}", 9
 
+-- MoveLease
+UPDATE shedlock_tab
+SET term = $1, layout = $2, locked_by = $3, running = $4, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
+WHERE lock_name = $5
+  AND locked_by IN ('', $6); -- with 9, 1028, "me", 3, "a", "me"
+WITH latest AS (SELECT lock_name, term
+  FROM shedlock_tab
+  WHERE lock_name IN ($1)
+    AND locked_by = $2
+    AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", "me"
+
 -- Newest
 SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
   WHERE id > 0) AS newest, EXTRACT(EPOCH FROM statement_timestamp()) AS now;
+
+-- NoteRunning
+UPDATE shedlock_tab
+SET running = $1, lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
+WHERE lock_name = $2
+  AND locked_by = $3
+  AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()); -- with 3, "a", "me"
 
 -- NoteScheduled
 UPDATE async_job_type_tab
@@ -253,6 +363,12 @@ SET cron_at = 1700000060
 WHERE job_type = 7
   AND cron_at < 1700000060
   AND paused_at IS NULL;
+
+-- OpenLeases
+UPDATE shedlock_tab
+SET layout = 1028, term = GREATEST(term, 9), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()))
+WHERE lock_name IN ($1, $2)
+  AND layout = -1028; -- with "a", "b"
 
 -- OtherTypes
 SELECT *
@@ -293,6 +409,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND priority = 2
     AND start_time BETWEEN 0 AND 0
     AND id > (SELECT CAST($1 AS bigint))
+    AND (COALESCE(job_key, '') = ''
+      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> '')
   ORDER BY job_status, start_time, id
   LIMIT $2) AS part0
 UNION ALL SELECT *
@@ -308,6 +426,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND (start_time, id) > ($3, $4)
     AND start_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 3
     AND id > 0
+    AND (COALESCE(job_key, '') = ''
+      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> '')
   ORDER BY job_status, start_time, id
   LIMIT $5) AS part1; -- with 0, 100, 0, 0, 100
 
@@ -366,6 +486,17 @@ WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id
 FOR UPDATE; -- with "{1,2}"
 
+-- RunningOfKeys
+WITH latest AS (SELECT job_key, COUNT(*) AS running
+  FROM async_job_tab
+  WHERE job_type = $1
+    AND job_key IN ($2, $3, $4, $5)
+    AND term IN ($6, $7)
+    AND COALESCE(job_status, 0) IN (0, 3, 4)
+  GROUP BY job_key) SELECT *
+FROM latest
+FOR UPDATE; -- with 7, "a", "b", "c", "c", 8, 9
+
 -- Schedule
 WITH latest AS (SELECT cron_at IS NOT NULL
     AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused
@@ -380,6 +511,15 @@ WITH latest AS (SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOC
   WHERE lock_name IN ($1, $2)) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", "b"
+
+-- SetLayout
+INSERT INTO async_job_type_tab (job_type)
+VALUES (7)
+ON CONFLICT DO NOTHING;
+UPDATE async_job_type_tab
+SET layout = 2052
+WHERE job_type = 7
+  AND COALESCE(layout, 0) = 1026;
 
 -- SetParams
 UPDATE async_job_tab
@@ -553,11 +693,20 @@ WHERE id >= $1
 ORDER BY id
 LIMIT $5; -- with 1, 5, 1, 2, 100
 
+-- Tail Taken
+SELECT id, job_type, job_key, create_time
+FROM async_job_tab
+WHERE id >= $1
+  AND (id >= $2 OR id BETWEEN $3 AND $4)
+ORDER BY id
+LIMIT $5; -- with 1, 5, 1, 2, 100
+
 -- TakeLeases
 UPDATE shedlock_tab
-SET term = GREATEST(term + 1, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)), locked_by = $1, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
+SET term = GREATEST(term + 1, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)), locked_by = $1, running = 0, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
 WHERE lock_name IN ($2, $3)
-  AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()); -- with "me", "a", "b"
+  AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp())
+  AND layout = 1; -- with "me", "a", "b"
 WITH latest AS (SELECT lock_name, term
   FROM shedlock_tab
   WHERE lock_name IN ($1, $2)
@@ -603,4 +752,5 @@ FROM (SELECT id
 -- TypeLeases
 SELECT lock_name, EXTRACT(EPOCH FROM lock_until) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately
 FROM shedlock_tab
-WHERE lock_name LIKE 'job-%';
+WHERE lock_name LIKE 'job-%'
+  AND layout > 0;

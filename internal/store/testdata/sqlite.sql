@@ -1,6 +1,12 @@
 -- What each verb of the store sends to SQLite, when its tables are empty.
 -- Written by: go test ./internal/store -run Shown -update
 
+-- AbandonLeases
+UPDATE shedlock_tab
+SET lock_until = datetime(unixepoch(), 'unixepoch')
+WHERE lock_name IN (?, ?)
+  AND locked_by = ?; -- with "a", "b", "me"
+
 -- Abandoned
 SELECT id
 FROM async_job_tab INDEXED BY async_job_due
@@ -64,6 +70,23 @@ SET job_status = 5, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND COALESCE(job_status, 0) IN (0, 3, 4);
 
+-- CloseLease
+UPDATE shedlock_tab
+SET layout = -1028, locked_by = '', lock_until = datetime(2147400000, 'unixepoch')
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND layout > 0
+  AND layout < 1028; -- with "a", "me"
+
+-- CloseLeases
+UPDATE shedlock_tab
+SET layout = -1028, locked_by = '', lock_until = datetime(2147400000, 'unixepoch')
+WHERE lock_name IN (?, ?)
+  AND (layout > 0
+    AND layout < 1028
+    AND unixepoch(lock_until) <= unixepoch() OR layout < 0
+    AND layout > -1028); -- with "a", "b"
+
 -- Columns
 SELECT name
 FROM pragma_table_info('async_job_tab');
@@ -99,6 +122,24 @@ FROM (SELECT *
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
     LIMIT 100) AS part1) AS due;
 
+-- DropEnded
+DELETE
+FROM shedlock_tab
+WHERE lock_name IN (?, ?)
+  AND unixepoch(lock_until) <= unixepoch(); -- with "a", "b"
+
+-- DropLease
+DELETE
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "a", "me"
+
+-- EndedLeases
+SELECT lock_name
+FROM shedlock_tab
+WHERE (lock_name LIKE 'at-%')
+  AND unixepoch(lock_until) <= unixepoch();
+
 -- FinishThrough
 UPDATE async_job_tab NOT INDEXED
 SET job_status = 1, update_time = unixepoch()
@@ -117,6 +158,16 @@ WHERE job_type = 7
   AND (id > 5 OR CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END >= 1000)
 GROUP BY job_key; -- with "a", "b", "c", "d"
 
+-- Fleet
+SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, layout, unixepoch(lock_until) - unixepoch('subsec') AS time_left
+FROM shedlock_tab
+WHERE lock_name LIKE 'job-%' OR (lock_name LIKE 'at-%')
+  AND unixepoch(lock_until) > unixepoch()
+UNION ALL SELECT '', 1 = 0, '', job_type, 0, layout, 0
+FROM async_job_type_tab
+WHERE layout IS NOT NULL
+UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, unixepoch('subsec');
+
 -- GivenUpJobs
 SELECT id
 FROM async_job_tab INDEXED BY async_job_due
@@ -127,6 +178,14 @@ WHERE job_type = 7
   AND id > 3
 ORDER BY id
 LIMIT 100;
+
+-- Holdings
+SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, unixepoch(locked_at) AS held_since, unixepoch(lock_until) AS held_until
+FROM shedlock_tab
+WHERE lock_name LIKE 'job-%'
+  AND layout > 0 OR (lock_name LIKE 'at-%')
+  AND unixepoch(lock_until) > unixepoch()
+ORDER BY lock_name;
 
 -- InState
 SELECT id
@@ -160,6 +219,24 @@ WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
 
+-- KeepLeases and numbers
+UPDATE shedlock_tab
+SET running = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE running END, lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND unixepoch(lock_until) > unixepoch(); -- with "a", 2, "b", 3, "a", "b", "me"
+SELECT lock_name
+FROM shedlock_tab
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
+
+-- Layout
+SELECT layout
+FROM async_job_type_tab
+WHERE job_type = 7
+  AND layout IS NOT NULL;
+
 -- List
 SELECT id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
   AND attempts = 0
@@ -186,6 +263,11 @@ SELECT id
 FROM async_job_tab
 WHERE id = 0;
 
+-- MakeClosed
+INSERT INTO shedlock_tab (lock_name, locked_by, layout, lock_until)
+VALUES (?, '', -1028, datetime(2147400000, 'unixepoch')), (?, '', -1028, datetime(2147400000, 'unixepoch'))
+ON CONFLICT DO NOTHING; -- with "a", "b"
+
 -- MakeLeases
 INSERT INTO shedlock_tab (lock_name, locked_by)
 VALUES (?, ''), (?, '')
@@ -209,10 +291,28 @@ WHERE id BETWEEN 1 AND 2
   AND term = 9
   AND COALESCE(job_status, 0) IN (0, 3, 4);
 
+-- MoveLease
+UPDATE shedlock_tab
+SET term = ?, layout = ?, locked_by = ?, running = ?, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
+WHERE lock_name = ?
+  AND locked_by IN ('', ?); -- with 9, 1028, "me", 3, "a", "me"
+SELECT lock_name, term
+FROM shedlock_tab
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND unixepoch(lock_until) > unixepoch(); -- with "a", "me"
+
 -- Newest
 SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
   WHERE id > 0) AS newest, unixepoch('subsec') AS now;
+
+-- NoteRunning
+UPDATE shedlock_tab
+SET running = ?, lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND unixepoch(lock_until) > unixepoch(); -- with 3, "a", "me"
 
 -- NoteScheduled
 UPDATE async_job_type_tab
@@ -220,6 +320,12 @@ SET cron_at = 1700000060
 WHERE job_type = 7
   AND cron_at < 1700000060
   AND paused_at IS NULL;
+
+-- OpenLeases
+UPDATE shedlock_tab
+SET layout = 1028, term = MAX(term, 9), lock_until = datetime(unixepoch(), 'unixepoch')
+WHERE lock_name IN (?, ?)
+  AND layout = -1028; -- with "a", "b"
 
 -- OtherTypes
 SELECT *
@@ -257,6 +363,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, CAST(create_time AS INTEGER), C
     AND priority = 2
     AND start_time = 0
     AND id > 0
+    AND (COALESCE(job_key, '') = ''
+      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> '')
   ORDER BY id
   LIMIT 100) AS part0
 UNION ALL SELECT *
@@ -274,6 +382,8 @@ FROM (SELECT *
       AND id > 0
       AND start_time <= unixepoch() + 3
       AND id > 0
+      AND (COALESCE(job_key, '') = ''
+        AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> '')
     ORDER BY start_time, id
     LIMIT 100) AS part0
   UNION ALL SELECT *
@@ -289,6 +399,8 @@ FROM (SELECT *
       AND start_time > 0
       AND start_time <= unixepoch() + 3
       AND id > 0
+      AND (COALESCE(job_key, '') = ''
+        AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> '')
     ORDER BY start_time, id
     LIMIT 100) AS part1
   LIMIT 100) AS part1;
@@ -342,6 +454,15 @@ WHERE id BETWEEN 1 AND 2
   AND job_status IN (2, 5)
 ORDER BY id;
 
+-- RunningOfKeys
+SELECT job_key, COUNT(*) AS running
+FROM async_job_tab INDEXED BY async_job_key
+WHERE job_type = 7
+  AND job_key IN (?, ?, ?)
+  AND term IN (8, 9)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+GROUP BY job_key; -- with "a", "b", "c"
+
 -- Schedule
 SELECT cron_at IS NOT NULL
   AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused
@@ -352,6 +473,14 @@ WHERE job_type = 7;
 SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term
 FROM shedlock_tab
 WHERE lock_name IN (?, ?); -- with "a", "b"
+
+-- SetLayout
+INSERT OR IGNORE INTO async_job_type_tab (job_type)
+VALUES (7);
+UPDATE async_job_type_tab
+SET layout = 2052
+WHERE job_type = 7
+  AND COALESCE(layout, 0) = 1026;
 
 -- SetParams
 UPDATE async_job_tab NOT INDEXED
@@ -505,11 +634,20 @@ WHERE id >= 1
 ORDER BY id
 LIMIT 100;
 
+-- Tail Taken
+SELECT id, CAST(job_type AS INTEGER), job_key, CAST(create_time AS INTEGER)
+FROM async_job_tab NOT INDEXED
+WHERE id >= 1
+  AND (id >= 5 OR id BETWEEN 1 AND 2)
+ORDER BY id
+LIMIT 100;
+
 -- TakeLeases
 UPDATE shedlock_tab
-SET term = MAX(term + 1, CAST(unixepoch('subsec') * 1000 AS INTEGER)), locked_by = ?, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
+SET term = MAX(term + 1, CAST(unixepoch('subsec') * 1000 AS INTEGER)), locked_by = ?, running = 0, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
 WHERE lock_name IN (?, ?)
-  AND unixepoch(lock_until) <= unixepoch(); -- with "me", "a", "b"
+  AND unixepoch(lock_until) <= unixepoch()
+  AND layout = 1; -- with "me", "a", "b"
 SELECT lock_name, term
 FROM shedlock_tab
 WHERE lock_name IN (?, ?)
@@ -553,4 +691,5 @@ FROM (SELECT id
 -- TypeLeases
 SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > unixepoch() - 3600 AS lately
 FROM shedlock_tab
-WHERE lock_name LIKE 'job-%';
+WHERE lock_name LIKE 'job-%'
+  AND layout > 0;

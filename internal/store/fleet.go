@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Fleet is who works what, as one look showed it.
+type Fleet struct {
+	Leases  []Seen
+	Layouts map[int32]int64 // of the job types that have one
+	Now     float64         // the database's clock, in unix seconds
+}
+
+// Fleet reads the leases whose names begin with one of the prefixes: those that are held and, if the name begins with the first
+// prefix, those that are free, too. It locks nothing.
+func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err error) {
+	query := fmt.Sprintf("SELECT lock_name, %[1]s <= %[2]s AS free, locked_by, term, running, layout, %[1]s - %[6]s AS time_left FROM %[3]s WHERE %[4]s OR (%[5]s) AND %[1]s > %[2]s"+
+		" UNION ALL SELECT '', 1 = 0, '', job_type, 0, layout, 0 FROM %[7]s WHERE layout IS NOT NULL"+
+		" UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, %[6]s",
+		s.unix("lock_until"), s.leaseNow, s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.nowPrecise, s.types)
+	rows, err := read(ctx, s, each(func(l *Seen) []any { return []any{&l.Name, &l.Free, &l.Owner, &l.Term, &l.Running, &l.Layout, &l.Left} }), s.fromPrimary(query))
+	f.Layouts = map[int32]int64{}
+	for _, row := range rows {
+		switch {
+		case row.Name != "":
+			f.Leases = append(f.Leases, row)
+		case row.Free:
+			f.Now = row.Left
+		default:
+			f.Layouts[int32(row.Term)] = row.Layout
+		}
+	}
+	return f, wrap("look at the leases", err)
+}
+
+// Holding is a lease as somebody sees it who wants to know who does what.
+type Holding struct {
+	Seen
+	Since float64 // the owner has or had it since this second of unix time …
+	Until float64 // … until this second, unless it is renewed
+}
+
+// Holdings is Fleet for somebody who only looks, in the order of the names, and with the times. Closed leases are left out. It may
+// be asked of a replica.
+func (s *Store) Holdings(ctx context.Context, prefixes []string) ([]Holding, error) {
+	query := fmt.Sprintf("SELECT lock_name, %[1]s <= %[2]s AS free, locked_by, term, running, %[3]s AS held_since, %[1]s AS held_until FROM %[4]s WHERE %[5]s AND layout > 0 OR (%[6]s) AND %[1]s > %[2]s ORDER BY lock_name",
+		s.unix("lock_until"), s.leaseNow, s.unix("locked_at"), s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]))
+	held, err := read(ctx, s, each(func(h *Holding) []any {
+		return []any{&h.Name, &h.Free, &h.Owner, &h.Term, &h.Running, &h.Since, &h.Until}
+	}), query)
+	return held, wrap("look who holds the leases", err)
+}
+
+// beginsWith is the condition that the name of a lease begins with one of these.
+func beginsWith(prefixes []string) string {
+	likes := make([]string, len(prefixes))
+	for i, prefix := range prefixes {
+		likes[i] = fmt.Sprintf("lock_name LIKE '%s%%'", prefix)
+	}
+	return strings.Join(likes, " OR ")
+}
+
+// MoveLease writes, in the row of a lease that MakeLeases has made, that the owner has it under the term and the layout for
+// lockSeconds, and how many jobs run under it. It changes nothing if the row belongs to somebody else. Sent again, it changes
+// nothing that matters.
+func (s *Store) MoveLease(ctx context.Context, name, owner string, term, layout, lockSeconds int64, running int) error {
+	query := fmt.Sprintf("%s SET term = ?, layout = ?, locked_by = ?, running = ?, locked_at = %s, lock_until = %s WHERE lock_name = ? AND locked_by IN ('', ?)",
+		s.leaseUpdate, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)))
+	n, err := s.exec(ctx, query, term, layout, owner, running, name, owner)
+	if err == nil && n == 0 {
+		err = s.stillOwned(ctx, name, owner)
+	}
+	return wrap("move lease", err)
+}
+
+// stillOwned returns an error unless the owner has the lease.
+func (s *Store) stillOwned(ctx context.Context, name, owner string) error {
+	terms, err := s.heldLeases(ctx, []string{name}, owner)
+	if err == nil && len(terms) == 0 {
+		err = fmt.Errorf("%s is not this process's", name)
+	}
+	return err
+}
+
+// NoteRunning writes how many jobs run under a lease, and renews it, if the owner still has it.
+func (s *Store) NoteRunning(ctx context.Context, name, owner string, lockSeconds int64, running int) error {
+	query := fmt.Sprintf("%s SET running = ?, lock_until = %s WHERE lock_name = ? AND locked_by = ? AND %s > %s",
+		s.leaseUpdate, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)), s.unix("lock_until"), s.leaseNow)
+	_, err := s.exec(ctx, query, running, name, owner)
+	return wrap("note what runs", err)
+}
+
+// DropLease deletes the row of a lease of this owner.
+func (s *Store) DropLease(ctx context.Context, name, owner string) error {
+	_, err := s.exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE lock_name = ? AND locked_by = ?", s.leases), name, owner)
+	return wrap("drop lease", err)
+}
+
+// EndedLeases reads the names of the leases that have ended and begin with one of the prefixes.
+func (s *Store) EndedLeases(ctx context.Context, prefixes []string) (names []string, err error) {
+	query := fmt.Sprintf("SELECT lock_name FROM %s WHERE (%s) AND %s <= %s", s.leases, beginsWith(prefixes), s.unix("lock_until"), s.leaseNow)
+	names, err = read(ctx, s, column[string], s.fromPrimary(query))
+	return names, wrap("look for ended leases", err)
+}
+
+// DropEnded deletes the rows of these leases, as far as they have ended.
+func (s *Store) DropEnded(ctx context.Context, names []string) error {
+	query, args, err := sqlx.In(fmt.Sprintf("DELETE FROM %s WHERE lock_name IN (?) AND %s <= %s", s.leases, s.unix("lock_until"), s.leaseNow), names)
+	if err == nil {
+		_, err = s.exec(ctx, query, args...)
+	}
+	return wrap("drop ended leases", err)
+}

@@ -1,0 +1,258 @@
+-- What each verb of the store sends to TiDB, when its tables are empty, unless MySQL is sent the same.
+-- Written by: go test ./internal/store -run Shown -update
+
+-- AbandonLeases
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE lock_name IN (?, ?)
+  AND locked_by = ?; -- with "a", "b", "me"
+
+-- AddScheduled
+SELECT (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS now
+FROM async_job_type_tab
+WHERE job_type = 7
+  AND cron_at < 1700000060
+  AND paused_at IS NULL
+  AND NOT EXISTS (SELECT 1
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND unique_in = 7); -- with "cron-1"
+
+-- AddUnlessThere
+SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE job_key = ?
+  AND unique_in = ?; -- with "a", 7
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE job_key = ?
+  AND unique_in = ?
+FOR UPDATE; -- with "a", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+
+-- CloseLease
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND layout > 0
+  AND layout < 1028; -- with "a", "me"
+
+-- CloseLeases
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
+WHERE lock_name IN (?, ?)
+  AND (layout > 0
+    AND layout < 1028
+    AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() OR layout < 0
+    AND layout > -1028); -- with "a", "b"
+
+-- Columns
+SELECT column_name AS name
+FROM information_schema.columns
+WHERE table_name = SUBSTRING_INDEX('async_job_tab', '.', -1)
+  AND table_schema = IF(LOCATE('.', 'async_job_tab') > 0, SUBSTRING_INDEX('async_job_tab', '.', 1), DATABASE());
+
+-- EndedLeases
+SELECT lock_name
+FROM shedlock_tab
+WHERE (lock_name LIKE 'at-%')
+  AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP();
+
+-- FirstOfKeys
+SELECT job_key, MIN(id + 0) AS first
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE job_type = 7
+  AND job_key IN (?, ?, ?, ?)
+  AND id + 0 >= 3
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
+GROUP BY job_key; -- with "a", "b", "c", "d"
+
+-- Fleet
+SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_until) - (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS time_left
+FROM shedlock_tab
+WHERE lock_name LIKE 'job-%' OR (lock_name LIKE 'at-%')
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()
+UNION ALL SELECT '', 1 = 0, '', job_type, 0, layout, 0
+FROM async_job_type_tab
+WHERE layout IS NOT NULL
+UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000);
+
+-- GivenUpJobs
+SELECT id
+FROM async_job_tab FORCE INDEX (async_job_due)
+WHERE job_type = 7
+  AND job_status IN (2, 5)
+  AND update_time >= 1
+  AND update_time < 2
+  AND id > 3
+ORDER BY id
+LIMIT 100;
+
+-- InState
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND term <> 0;
+
+-- Indexes
+SELECT DISTINCT index_name AS name
+FROM information_schema.statistics
+WHERE table_name = SUBSTRING_INDEX('async_job_tab', '.', -1)
+  AND table_schema = IF(LOCATE('.', 'async_job_tab') > 0, SUBSTRING_INDEX('async_job_tab', '.', 1), DATABASE());
+
+-- JobsOfKey
+SELECT id
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE job_key = ?
+  AND job_type = ?
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "a", 7
+
+-- KeepLeases
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
+SELECT lock_name
+FROM shedlock_tab
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
+
+-- KeepLeases and numbers
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET running = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE running END, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", 2, "b", 3, "a", "b", "me"
+SELECT lock_name
+FROM shedlock_tab
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
+
+-- Layout
+SELECT layout
+FROM async_job_type_tab
+WHERE job_type = 7
+  AND layout IS NOT NULL;
+
+-- Look
+SELECT id
+FROM async_job_tab
+WHERE id = 0;
+
+-- MarkedRows
+SELECT id, attempts, lost
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND term = 9
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- MoveLease
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET term = ?, layout = ?, locked_by = ?, running = ?, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name = ?
+  AND locked_by IN ('', ?); -- with 9, 1028, "me", 3, "a", "me"
+SELECT lock_name, term
+FROM shedlock_tab
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "me"
+
+-- NoteRunning
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET running = ?, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with 3, "a", "me"
+
+-- OpenLeases
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET layout = 1028, term = GREATEST(term, 9), lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE lock_name IN (?, ?)
+  AND layout = -1028; -- with "a", "b"
+
+-- Paused
+SELECT job_type
+FROM async_job_type_tab
+WHERE paused_at IS NOT NULL;
+
+-- ReleaseLease
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at) + 61))
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "a", "me"
+SELECT lock_name
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "a", "me"
+
+-- RunningOfKeys
+SELECT job_key, COUNT(*) AS running
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE job_type = 7
+  AND job_key IN (?, ?, ?)
+  AND term IN (8, 9)
+  AND COALESCE(job_status, 0) IN (0, 3, 4)
+GROUP BY job_key; -- with "a", "b", "c"
+
+-- Schedule
+SELECT cron_at IS NOT NULL
+  AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused
+FROM async_job_type_tab
+WHERE job_type = 7;
+
+-- SeeLeases
+SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term
+FROM shedlock_tab
+WHERE lock_name IN (?, ?); -- with "a", "b"
+
+-- SetProgress
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET progress = ?, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "half way"
+SELECT id, attempts, lost
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1)
+  AND term = 9
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- SetResult
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET result = ?, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1)
+  AND term = 9
+  AND attempts = 2
+  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "done"
+SELECT id, attempts, lost
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1)
+  AND term = 9
+  AND COALESCE(job_status, 0) IN (0, 3, 4);
+
+-- Standings
+SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2);
+
+-- TakeLeases
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET term = GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)), locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name IN (?, ?)
+  AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
+  AND layout = 1; -- with "me", "a", "b"
+SELECT lock_name, term
+FROM shedlock_tab
+WHERE lock_name IN (?, ?)
+  AND locked_by = ?
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"

@@ -1,0 +1,17 @@
+package store
+
+// TiDB speaks MySQL's language, and gets MySQL's statements but for what stands here.
+var tidb = func() dialect {
+	d := mysqlFamily("TiDB")
+	// TiDB refuses LOCK IN SHARE MODE (error 1235) unless a global variable says otherwise. FOR UPDATE sees the same rows.
+	// The family does not say it, because MariaDB then finds deadlocks where several callers add one key.
+	d.lockingRead = " FOR UPDATE"
+	// In a transaction, TiDB locks the rows below a derived table that is read FOR UPDATE. And nothing has to be sent to a
+	// primary here: each server reads what is committed.
+	d.latest = "%s"
+	// TiDB heeds neither of the comments by which the family sets the time zone of an UPDATE. So a session whose zone has
+	// summer time is an hour off for an hour each autumn, both when it writes a lease and when it reads one. The session of
+	// our own is in UTC.
+	d.leaseUpdate = "UPDATE shedlock_tab FORCE INDEX (PRIMARY)"
+	return d
+}()
