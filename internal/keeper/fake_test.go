@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -27,6 +28,9 @@ const (
 	readKeep    kind = "read what was kept"
 	release     kind = "release"
 	readRelease kind = "read what was released"
+	abandon     kind = "abandon"
+	move        kind = "move"
+	dropRow     kind = "drop the row"
 	version     kind = "version"
 	autocommit  kind = "autocommit"
 )
@@ -36,8 +40,8 @@ func kindOf(query string) kind {
 		part string
 		kind kind
 	}{
-		{"VERSION()", version}, {"@@autocommit", autocommit}, {"AS free", see}, {"INSERT", makeRow}, {"SET term", take}, {"lock_name, term", readTake}, {"lock_name = ? AND locked_by = ?)", readRelease},
-		{"SELECT lock_name", readKeep}, {"lock_name IN", keep}, {"lock_name = ?", release},
+		{"locked_by IN ('', ?)", move}, {"DELETE", dropRow}, {"VERSION()", version}, {"@@autocommit", autocommit}, {"AS free", see}, {"INSERT", makeRow}, {"SET term", take}, {"lock_name, term", readTake}, {"lock_name = ? AND locked_by = ?)", readRelease},
+		{"SELECT lock_name", readKeep}, {"locked_by IN", keep}, {"lock_name IN", abandon}, {"lock_name = ?", release},
 	} {
 		if strings.Contains(query, k.part) {
 			return k.kind
@@ -85,6 +89,8 @@ func withKeeper(t *testing.T, test func(t *testing.T, f *fake)) {
 			readTake:   {rows: [][]driver.Value{{"job-1", int64(41)}}},
 			keep:       {changed: 1},
 			release:    {changed: 1},
+			move:       {changed: 1},
+			dropRow:    {changed: 1},
 		}}
 		db := sql.OpenDB(f)
 		defer db.Close()
@@ -92,7 +98,7 @@ func withKeeper(t *testing.T, test func(t *testing.T, f *fake)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Keeper = New(t.Context(), st, "shop@host/1", func(err error) {
+		f.Keeper = New(t.Context(), st, "shop@host/1", "a1b2c3d4e5f6", func(err error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if err != nil {
@@ -155,7 +161,7 @@ func (f *fake) answer(ctx context.Context, query string, args []driver.NamedValu
 	k := kindOf(query)
 	s := sent{at: time.Since(f.began)}
 	for _, arg := range args {
-		s.args = append(s.args, arg.Value.(string))
+		s.args = append(s.args, fmt.Sprint(arg.Value))
 	}
 	f.sent[k] = append(f.sent[k], s)
 	a := f.always[k]

@@ -2,6 +2,10 @@
 // every third of the shortest lease's length, the leases of one length in one statement. The engine keeps a lease for
 // each job type with it, package shedlock a single lease.
 //
+// A keeper is one instance: its identity stands in the owner of each of its leases. It can see the leases of all instances
+// ([Keeper.Look]), ask for one ([Keeper.Ask]), and give the name of a lease away while what runs under the lease runs on
+// ([Keeper.Move]).
+//
 // A [Lease] is held until it is given back ([Keeper.Release]), until it is lost, because trust in it has ended or the
 // table says that it is no longer ours, or until the keeper's parent context ends. Each of these ends [Lease.Context].
 // If a renewal takes effect after its lease has ended, [Keeper.Run] gives the row back, so that others need not wait
@@ -24,6 +28,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/lease"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -41,7 +46,15 @@ type Want struct {
 	Holder  string        // stands in the table as the holder; empty: the keeper's holder
 	Lock    time.Duration // whole seconds, at least [lease.ShortestLock]
 	MinLock time.Duration // whole seconds, from the taking on, in which nobody else gets it, even if it is given back
+	Once    bool          // nobody takes a lease of this name again: its row is deleted when it is given back
+	Layout  int64         // for which its row must be, see [store.Store.SetLayout]; 0: 1, as every row is made
+
+	// Running counts what runs under the lease. Each renewal writes the number if it is another than before; nil: none is
+	// written. A lease that was moved has its number written by [Keeper.Move] and [Keeper.NoteRunning] only.
+	Running func(*Lease) int
 }
+
+func (w Want) layout() int64 { return cmp.Or(w.Layout, 1) }
 
 // Lease is a lease that is or was held.
 type Lease struct {
@@ -54,9 +67,13 @@ type Lease struct {
 	cancel  context.CancelCauseFunc
 	trust   *time.Timer  // cancels the context when trust ends
 	until   atomic.Int64 // the end of trust, in nanoseconds after epoch
+	row     string       // its name in the table; guarded by the keeper's mutex
 	renewAt time.Time    // when it is renewed, or given back if it is late; only Run uses it
 	expires time.Time    // when the row expires unless it is renewed; only Run uses it
+	running int          // what its row says about what runs under it; unknown: nobody knows; only Run uses it
 }
+
+const unknown = -1
 
 // epoch anchors moments to the monotonic clock, so that setting the wall clock has no effect on trust.
 var epoch = time.Now()
@@ -86,17 +103,25 @@ func (l *Lease) HeldBefore(term int64) string {
 	if term != l.before.Term {
 		return fmt.Sprintf("holder of term %d", term)
 	}
-	holder, _, _ := strings.Cut(l.before.Owner, "#")
-	return holder
+	return share.Readable(l.before.Owner)
 }
 
 // Leases is the keeper's view of the table of leases. [store.Store] implements it; the contracts are at its methods.
 type Leases interface {
 	SeeLeases(ctx context.Context, names []string) ([]store.Seen, error)
 	MakeLeases(ctx context.Context, names []string) error
-	TakeLeases(ctx context.Context, names []string, owner string, lockSeconds int64) (terms map[string]int64, err error)
-	KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64) (kept []string, err error)
+	TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (terms map[string]int64, err error)
+	KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept []string, err error)
 	ReleaseLease(ctx context.Context, name, owner string, minLock time.Duration) (ours bool, err error)
+	AbandonLeases(ctx context.Context, names []string, owner string) error
+	CloseLease(ctx context.Context, name, owner string, layout int64) error
+
+	Fleet(ctx context.Context, prefixes []string) (store.Fleet, error)
+	MoveLease(ctx context.Context, name, owner string, term, layout, lockSeconds int64, running int) error
+	NoteRunning(ctx context.Context, name, owner string, lockSeconds int64, running int) error
+	DropLease(ctx context.Context, name, owner string) error
+	EndedLeases(ctx context.Context, prefixes []string) ([]string, error)
+	DropEnded(ctx context.Context, names []string) error
 }
 
 // Keeper takes and keeps leases on one database. [Keeper.Run] renews what [Keeper.Take] has taken, so it must run as long
@@ -105,6 +130,8 @@ type Keeper struct {
 	leases    Leases
 	parent    context.Context
 	holder    string // the readable part of locked_by: service, host, process
+	id        string // the same in the owners of all leases of this keeper, and in no others
+	takings   atomic.Int64
 	onRenewal func(error)
 
 	mu      sync.Mutex
@@ -114,23 +141,89 @@ type Keeper struct {
 	late []*Lease // leases whose rows are to be given back, see dropLate; only Run uses it
 }
 
-// New returns a keeper. When parent ends, the contexts of its leases end. Holder stands in the table as the holder of its
-// leases. The keeper calls onRenewal after each renewal, with nil or with the error after which it tries again.
-func New(parent context.Context, leases Leases, holder string, onRenewal func(error)) *Keeper {
-	return &Keeper{leases: leases, parent: parent, holder: holder, onRenewal: onRenewal, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
+// NewID draws an identity for a keeper: twelve hexadecimal digits.
+func NewID() string {
+	var id [6]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
 }
 
-// Take takes the wanted leases that are free, and returns them. If none is free, it locks nothing. After an error, it
-// returns the leases that it took before, and gives back those that the failed statement may have taken.
+// New returns a keeper. When parent ends, the contexts of its leases end. Holder and id stand in the table as the holder of its
+// leases. The keeper calls onRenewal after each renewal, with nil or with the error after which it tries again.
+func New(parent context.Context, leases Leases, holder, id string, onRenewal func(error)) *Keeper {
+	return &Keeper{leases: leases, parent: parent, holder: holder, id: id, onRenewal: onRenewal, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
+}
+
+// ID is the keeper's identity.
+func (k *Keeper) ID() string { return k.id }
+
+// Take takes the wanted leases that are free, and returns them. If none is free, it locks nothing. If a
+// statement fails, Take gives back the leases that this statement may have taken, and returns the leases taken before it.
 func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
-	free, err := k.free(ctx, wants)
+	if len(wants) == 0 {
+		return nil, nil
+	}
+	seen, err := k.leases.SeeLeases(ctx, names(wants))
 	if err != nil {
 		return nil, err
 	}
-	var taken []*Lease
+	return k.TakeSeen(ctx, wants, seen)
+}
+
+// TakeSeen is Take for leases that a look has shown.
+func (k *Keeper) TakeSeen(ctx context.Context, wants []Want, seen []store.Seen) (leases []*Lease, err error) {
+	taken, err := k.take(ctx, wants, seen)
+	for _, t := range taken {
+		lease := k.hold(t.Want, t.term, t.owner, t.sent)
+		lease.before = t.seen
+		leases = append(leases, lease)
+	}
+	return leases, err
+}
+
+// Asked is a lease that says that this keeper asks for something.
+type Asked struct{ Name, owner string }
+
+// Ask takes leases that nobody renews: they end by themselves. They say to everybody who looks that this keeper asks for
+// something. Pass the result to [Keeper.Unask] to end them sooner.
+func (k *Keeper) Ask(ctx context.Context, wants []Want, seen []store.Seen) (asked []Asked, err error) {
+	taken, err := k.take(ctx, wants, seen)
+	for _, t := range taken {
+		asked = append(asked, Asked{t.Name, t.owner})
+	}
+	return asked, err
+}
+
+// Unask ends leases that Ask has taken before they end by themselves, so that others can ask.
+func (k *Keeper) Unask(ctx context.Context, asked []Asked) error {
+	of := map[string][]string{}
+	for _, a := range asked {
+		of[a.owner] = append(of[a.owner], a.Name)
+	}
+	for _, owner := range slices.Sorted(maps.Keys(of)) {
+		if err := k.leases.AbandonLeases(ctx, of[owner], owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// taking is a lease that was just taken.
+type taking struct {
+	seenWant
+	term  int64
+	owner string
+	sent  time.Time
+}
+
+func (k *Keeper) take(ctx context.Context, wants []Want, seen []store.Seen) (taken []taking, err error) {
+	free, err := k.free(ctx, wants, seen)
+	if err != nil {
+		return nil, err
+	}
 	for _, wants := range groupByLock(free) {
 		lock, sent, owner := wants[0].Lock, time.Now(), k.owner(wants[0].Holder)
-		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, int64(lock/time.Second))
+		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, wants[0].layout(), int64(lock/time.Second))
 		if err != nil {
 			k.abandon(ctx, wants, owner)
 			return taken, err
@@ -138,9 +231,7 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 		for _, want := range wants {
 			for name, term := range terms {
 				if want.named(name) {
-					lease := k.hold(want.Want, term, owner, sent)
-					lease.before = want.seen
-					taken = append(taken, lease)
+					taken = append(taken, taking{want, term, owner, sent})
 				}
 			}
 		}
@@ -155,11 +246,7 @@ func (w Want) named(name string) bool { return strings.EqualFold(w.Name, name) }
 func (k *Keeper) abandon(ctx context.Context, wants []seenWant, owner string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	for _, want := range wants {
-		if _, err := k.leases.ReleaseLease(ctx, want.Name, owner, 0); err != nil {
-			return // the leases expire by themselves
-		}
-	}
+	k.leases.AbandonLeases(ctx, names(wants), owner) // if this fails, the leases expire by themselves
 }
 
 func names[W interface{ name() string }](wants []W) []string {
@@ -178,18 +265,12 @@ type seenWant struct {
 	seen store.Seen
 }
 
-// free returns the wanted leases that nobody holds. If a lease has no row yet, free makes one.
-func (k *Keeper) free(ctx context.Context, wants []Want) (free []seenWant, err error) {
-	if len(wants) == 0 {
-		return nil, nil
-	}
-	seen, err := k.leases.SeeLeases(ctx, names(wants))
-	if err != nil {
-		return nil, err
-	}
+// free returns the wanted leases that nobody holds. If a lease has no row yet, free makes one, unless a layout has to open it.
+func (k *Keeper) free(ctx context.Context, wants []Want, seen []store.Seen) (free []seenWant, err error) {
 	var missing []string
 	for _, want := range wants {
 		switch i := slices.IndexFunc(seen, func(s store.Seen) bool { return want.named(s.Name) }); {
+		case i < 0 && want.layout() > 1:
 		case i < 0:
 			missing = append(missing, want.Name)
 			free = append(free, seenWant{Want: want})
@@ -203,13 +284,12 @@ func (k *Keeper) free(ctx context.Context, wants []Want) (free []seenWant, err e
 	return free, err
 }
 
-// owner writes locked_by: the holder's readable name, and a part that is new at every call, so that a read-back never
-// mistakes an earlier taking for this one.
+// owner writes locked_by: the holder's readable name, the keeper's identity, and a number that is new at every call, so that a
+// read-back never mistakes an earlier taking for this one. [share.OwnerOf] takes the text apart.
 func (k *Keeper) owner(readable string) string {
-	var unique [6]byte
-	rand.Read(unique[:])
+	const most = 230 // characters: the column has 255
 	holder := []rune(cmp.Or(readable, k.holder))
-	return string(holder[:min(len(holder), 240)]) + "#" + hex.EncodeToString(unique[:])
+	return fmt.Sprintf("%s#%s.%d", string(holder[:min(len(holder), most)]), k.id, k.takings.Add(1))
 }
 
 // Holder returns the readable part of locked_by for a service in this process.
@@ -221,11 +301,11 @@ func Holder(service string) string {
 // hold notes that a lease was taken by a statement that was sent at that moment, and wakes Run.
 func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Lease {
 	ctx, cancel := context.WithCancelCause(k.parent)
-	l := &Lease{Want: want, Term: term, owner: owner, ctx: ctx, cancel: cancel, renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
+	l := &Lease{Want: want, Term: term, owner: owner, row: want.Name, ctx: ctx, cancel: cancel, renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
 	l.trust = time.AfterFunc(time.Hour, func() { cancel(ErrLost) })
 	l.trustUntil(lease.TrustedUntil(sent, want.Lock))
 	k.mu.Lock()
-	k.held[want.Name] = l
+	k.held[l.row] = l
 	k.mu.Unlock()
 	select {
 	case k.changed <- struct{}{}:
@@ -235,19 +315,95 @@ func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Leas
 }
 
 // Release gives a lease back: others can take it at once, or when MinLock has passed. It reports whether the lease was
-// still ours; if not, it changes nothing in the table.
+// still ours; if not, it changes nothing in the table. If the lease is for once, or was moved, its row is deleted.
 func (k *Keeper) Release(ctx context.Context, l *Lease) (ours bool, err error) {
-	k.drop(l)
+	row := k.drop(l)
 	l.end(ErrReleased)
-	return k.leases.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
+	return k.giveBack(ctx, l, row)
 }
 
-func (k *Keeper) drop(l *Lease) {
+// Close gives a lease back in such a way that nobody can take it until a later layout opens it.
+func (k *Keeper) Close(ctx context.Context, l *Lease, layout int64) error {
+	row := k.drop(l)
+	l.end(ErrReleased)
+	if row != l.Name { // the name was given away before
+		return k.leases.DropLease(ctx, row, l.owner)
+	}
+	return k.leases.CloseLease(ctx, l.Name, l.owner, layout)
+}
+
+func (k *Keeper) giveBack(ctx context.Context, l *Lease, row string) (ours bool, err error) {
+	if row == l.Name && !l.Once {
+		return k.leases.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
+	}
+	return true, k.leases.DropLease(ctx, row, l.owner)
+}
+
+// drop forgets a lease and returns the name of its row.
+func (k *Keeper) drop(l *Lease) (row string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.held[l.Name] == l {
-		delete(k.held, l.Name)
+	if k.held[l.row] == l {
+		delete(k.held, l.row)
 	}
+	return l.row
+}
+
+// Look looks who works what, as [store.Store.Fleet] does.
+func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, error) {
+	return k.leases.Fleet(ctx, prefixes)
+}
+
+// Move gives the name of a lease away, so that somebody else can take it, while the lease lives on under another name: its
+// term, its context and trust in it stay. Running is what the new row says about what runs under the lease. The new row is
+// there before the name is given away, so whoever sees the one sees the other. If there is a later layout, the name is closed
+// until that opens. After an error, the lease is as before, or its name is given away; then it expires by itself.
+func (k *Keeper) Move(ctx context.Context, l *Lease, row string, running int, later int64) error {
+	if err := k.leases.MakeLeases(ctx, []string{row}); err != nil {
+		return err
+	}
+	sent := time.Now()
+	if err := k.leases.MoveLease(ctx, row, l.owner, l.Term, l.layout(), int64(l.Lock/time.Second), running); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	if k.held[l.row] != l { // the lease was lost while the statement was under way
+		k.mu.Unlock()
+		return k.leases.DropLease(ctx, row, l.owner)
+	}
+	delete(k.held, l.row)
+	l.row = row
+	k.held[row] = l
+	l.trustUntil(lease.TrustedUntil(sent, l.Lock))
+	k.mu.Unlock()
+	if later > 0 {
+		return k.leases.CloseLease(ctx, l.Name, l.owner, later)
+	}
+	_, err := k.leases.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
+	return err
+}
+
+// NoteRunning writes into the row of a lease what runs under it.
+func (k *Keeper) NoteRunning(ctx context.Context, l *Lease, running int) error {
+	k.mu.Lock()
+	row := l.row
+	k.mu.Unlock()
+	return k.leases.NoteRunning(ctx, row, l.owner, int64(l.Lock/time.Second), running)
+}
+
+// DropEnded deletes the rows of leases that have ended, and whose names begin with one of the prefixes and are of no further
+// use.
+func (k *Keeper) DropEnded(ctx context.Context, prefixes []string, useless func(name string) bool) error {
+	names, err := k.leases.EndedLeases(ctx, prefixes)
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !useless(name) })
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names) // so that instances that start together wait for each other in a line
+	return k.leases.DropEnded(ctx, names)
 }
 
 // Run renews the held leases, and gives late ones back, until the context ends.
@@ -257,7 +413,9 @@ func (k *Keeper) Run(ctx context.Context) {
 		select {
 		case <-wait.C:
 			k.giveBackLate(ctx)
-			k.keep(ctx)
+			if k.isDue() {
+				k.keep(ctx)
+			}
 		case <-k.changed:
 		case <-ctx.Done():
 		}
@@ -266,6 +424,12 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// isDue reports whether a held lease must be renewed now. Then all are renewed, so that they go on together.
+func (k *Keeper) isDue() bool {
+	now := time.Now()
+	return slices.ContainsFunc(k.all(), func(l *Lease) bool { return !l.renewAt.After(now) })
 }
 
 // nextRenewal returns when the first of the held leases must be renewed, or a late one given back.
@@ -297,19 +461,27 @@ func (k *Keeper) keep(ctx context.Context) {
 	for _, leases := range groupByLock(all) {
 		lock, sent := leases[0].Lock, time.Now()
 		statement, cancel := context.WithTimeout(ctx, patience)
-		names, owners := namesAndOwners(leases)
-		kept, err := k.leases.KeepLeases(statement, names, owners, int64(lock/time.Second))
+		rows, owners := k.rowsAndOwners(leases)
+		running := changedNumbers(leases, rows)
+		kept, err := k.leases.KeepLeases(statement, rows, owners, int64(lock/time.Second), running)
 		cancel()
 		if ctx.Err() == nil {
 			k.onRenewal(err)
 		}
-		for _, l := range leases {
+		for i, l := range leases {
+			if n, written := running[rows[i]]; written && err == nil {
+				l.running = n
+			} else if written {
+				l.running = unknown
+			}
 			switch {
 			case l.ctx.Err() != nil: // the lease ended while the statement was under way
 				k.dropLate(l)
 			case err != nil:
 				l.renewAt = time.Now().Add(retryAfter)
-			case slices.ContainsFunc(kept, l.named):
+			case k.moved(l, rows[i]): // which has renewed it
+				l.renewAt = sent.Add(lease.RenewEvery(lock))
+			case slices.ContainsFunc(kept, func(name string) bool { return strings.EqualFold(name, rows[i]) }):
 				l.trustUntil(lease.TrustedUntil(sent, lock))
 				l.renewAt, l.expires = sent.Add(lease.RenewEvery(lock)), sent.Add(lock)
 			default:
@@ -318,6 +490,23 @@ func (k *Keeper) keep(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// changedNumbers counts what runs under the leases, and returns the numbers, by the names of rows, that are not the numbers in
+// the table.
+func changedNumbers(leases []*Lease, rows []string) (changed map[string]int) {
+	for i, l := range leases {
+		if l.Running == nil || rows[i] != l.Name { // it was moved
+			continue
+		}
+		if n := l.Running(l); n != l.running {
+			if changed == nil {
+				changed = map[string]int{}
+			}
+			changed[rows[i]] = n
+		}
+	}
+	return changed
 }
 
 // dropLate drops a lease whose context or trust has ended, and has its row given back. A renewal that came too late, or
@@ -339,7 +528,7 @@ func (k *Keeper) giveBackLate(ctx context.Context) {
 	k.late = slices.DeleteFunc(k.late, func(l *Lease) bool {
 		due := !time.Now().Before(l.renewAt)
 		if due {
-			k.leases.ReleaseLease(statement, l.Name, l.owner, l.MinLock) // if this fails, the lease expires by itself
+			k.giveBack(statement, l, l.row) // if this fails, the lease expires by itself
 		}
 		return due
 	})
@@ -348,19 +537,24 @@ func (k *Keeper) giveBackLate(ctx context.Context) {
 func (k *Keeper) all() []*Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.SortedFunc(maps.Values(k.held), func(a, b *Lease) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(k.held), func(a, b *Lease) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Term, b.Term)) })
+}
+
+// alike is what the leases in one statement have in common.
+type alike struct {
+	lock   time.Duration
+	holder string
+	layout int64
+}
+
+func (a alike) compare(b alike) int {
+	return cmp.Or(cmp.Compare(a.lock, b.lock), cmp.Compare(a.holder, b.holder), cmp.Compare(a.layout, b.layout))
 }
 
 // groupByLock makes a group for each statement. A statement writes only one length of a lease and, if it takes leases,
-// only one holder. The shortest leases come first.
-func groupByLock[L interface {
-	writes() (time.Duration, string)
-}](list []L) (groups [][]L) {
-	compare := func(a, b L) int {
-		lockA, holderA := a.writes()
-		lockB, holderB := b.writes()
-		return cmp.Or(cmp.Compare(lockA, lockB), cmp.Compare(holderA, holderB))
-	}
+// only one holder and one layout. The shortest leases come first.
+func groupByLock[L interface{ alike() alike }](list []L) (groups [][]L) {
+	compare := func(a, b L) int { return a.alike().compare(b.alike()) }
 	list = slices.SortedStableFunc(slices.Values(list), compare)
 	for len(list) > 0 {
 		n := 1
@@ -372,17 +566,26 @@ func groupByLock[L interface {
 	return groups
 }
 
-func (w Want) writes() (lock time.Duration, holder string) { return w.Lock, w.Holder }
+func (w Want) alike() alike { return alike{w.Lock, w.Holder, w.layout()} }
 
-// writes leaves the holder out: a statement renews leases of all holders.
-func (l *Lease) writes() (lock time.Duration, holder string) { return l.Lock, "" }
+// alike leaves holder and layout out: a statement renews leases of all.
+func (l *Lease) alike() alike { return alike{lock: l.Lock} }
 
-func namesAndOwners(leases []*Lease) (names, owners []string) {
+func (k *Keeper) rowsAndOwners(leases []*Lease) (rows, owners []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for _, l := range leases {
-		names = append(names, l.Name)
+		rows = append(rows, l.row)
 		if !slices.Contains(owners, l.owner) {
 			owners = append(owners, l.owner)
 		}
 	}
-	return names, owners
+	return rows, owners
+}
+
+// moved reports whether a lease has another row by now.
+func (k *Keeper) moved(l *Lease, row string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return l.row != row
 }

@@ -276,11 +276,12 @@ func TestATakingOfUnknownOutcomeIsGivenBack(t *testing.T) {
 				c.unknown(f)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if taken, err := f.Take(ctx, wanted); err == nil || len(taken)+len(f.all()) > 0 {
+				two := append(slices.Clone(wanted), Want{Name: "job-2", Lock: lock})
+				if taken, err := f.Take(ctx, two); err == nil || len(taken)+len(f.all()) > 0 {
 					t.Errorf("%v, %v", taken, err)
 				}
 				owner := f.statements(take)[0].args[0]
-				if back := f.statements(release); len(back) != 1 || !slices.Equal(back[0].args, []string{"job-1", owner}) {
+				if back := f.statements(abandon); len(back) != 1 || !slices.Equal(back[0].args, []string{"job-1", "job-2", owner}) {
 					t.Errorf("taken by %s, given back: %v", owner, back)
 				}
 			})
@@ -291,7 +292,7 @@ func TestATakingOfUnknownOutcomeIsGivenBack(t *testing.T) {
 func TestGivingBackATakingOfUnknownOutcomeTakesNoLongerThanASecond(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
 		f.says(take, answer{err: errAway})
-		f.says(release, answer{takes: time.Hour})
+		f.says(abandon, answer{takes: time.Hour})
 		began := time.Now()
 		if _, err := f.Take(t.Context(), wanted); !errors.Is(err, errAway) || time.Since(began) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -344,7 +345,7 @@ func TestALeaseThatWasTakenAndIsNotSeenIsGivenBackWithAnError(t *testing.T) {
 		if len(taken) > 0 || err == nil || !strings.Contains(err.Error(), "reads seem to go to a replica") {
 			t.Errorf("%d taken, %v", len(taken), err)
 		}
-		if n := len(f.statements(release)); n != 1 {
+		if n := len(f.statements(abandon)); n != 1 {
 			t.Errorf("given back %d times", n)
 		}
 	})
@@ -376,7 +377,7 @@ func TestARenewalThatIsNotSeenIsAnErrorAndCostsNoLease(t *testing.T) {
 func TestTheEndOfTheParentEndsTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, stop := context.WithCancel(t.Context())
-		l := New(parent, nil, "shop", nil).hold(wanted[0], 1, "me", time.Now())
+		l := New(parent, nil, "shop", NewID(), nil).hold(wanted[0], 1, "me", time.Now())
 		expectHeld(t, l)
 		if stop(); l.Trusted() {
 			t.Error("trusted after its parent has ended")
@@ -389,13 +390,13 @@ func TestALeaseWhoseTakingTookTooLongIsNotTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := time.Now()
 		time.Sleep(lock)
-		expectLost(t, New(t.Context(), nil, "shop", nil).hold(wanted[0], 1, "me", sent))
+		expectLost(t, New(t.Context(), nil, "shop", NewID(), nil).hold(wanted[0], 1, "me", sent))
 	})
 }
 
 func TestEveryTakingHasAnOwnerOfItsOwnThatFitsTheColumn(t *testing.T) {
 	for _, holder := range []string{Holder("shop"), strings.Repeat("é", 300)} {
-		k := &Keeper{holder: holder}
+		k := &Keeper{holder: holder, id: NewID()}
 		var owners []string
 		for range 100 {
 			owner := k.owner("")

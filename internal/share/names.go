@@ -1,0 +1,186 @@
+package share
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// shard is the end of a lease's name: the whole, the job type, the shard.
+const shard = `((-?\d{1,10})(?:/(\d{1,2}))?)`
+
+// The rows of the table of leases that belong to the engine, by their names. All of them are leases: each ends by itself if its
+// owner dies, so nothing is ever left half done.
+//
+//	job-7             the lease of job type 7
+//	job-7/2           the lease of shard 2 of job type 7, if the type is divided
+//	at-1f2e…          an instance is here; if Leaves runs there, it gives its leases away
+//	want-7            its owner asks for job-7
+//	rest-7-16…        jobs of type 7 still run under a term whose holder gave job-7 away; rest-7/2-16…: job-7/2
+//	away-7-16…        somebody asks whoever holds job-7 under this term to give it to any other instance
+var (
+	ofType     = regexp.MustCompile(`^job-` + shard + `$`)
+	ofInstance = regexp.MustCompile(`^at-([0-9a-f]{12})$`)
+	ofRemains  = regexp.MustCompile(`^rest-` + shard + `-(\d+)$`)
+	ofHandOver = regexp.MustCompile(`^away-` + shard + `-(\d+)$`)
+)
+
+// Prefixes are what the names of these rows begin with. Other rows may begin so, too.
+var Prefixes = []string{"job-", "at-", "want-", "rest-", HandOvers}
+
+// HandOvers is what the names of rows begin with that ask for a lease to be handed over.
+const HandOvers = "away-"
+
+// TypeLease is the name of the lease of a job type.
+func TypeLease(jobType int32) string { return fmt.Sprintf("job-%d", jobType) }
+
+// ShardLease is the name of the lease of a shard.
+func ShardLease(jobType int32, shard int) string { return fmt.Sprintf("job-%d/%d", jobType, shard) }
+
+// Presence is the name of the lease that says that an instance is here.
+func Presence(instance string) string { return "at-" + instance }
+
+// Leaves, in the place of how many jobs run under an instance's presence, says that the instance is about to stop.
+const Leaves = -1
+
+// Asking is the name of the lease that asks for a lease.
+func Asking(lease string) string { return "want-" + strings.TrimPrefix(lease, "job-") }
+
+// Remains is the name of the lease under which jobs that still run keep their term.
+func Remains(lease string, term int64) string {
+	return fmt.Sprintf("rest-%s-%d", strings.TrimPrefix(lease, "job-"), term)
+}
+
+// HandOver is the name of the lease that asks whoever holds a lease under this term to give it to any other instance. The next
+// holder has another term.
+func HandOver(lease string, term int64) string {
+	return fmt.Sprintf("%s%s-%d", HandOvers, strings.TrimPrefix(lease, "job-"), term)
+}
+
+// Ephemeral reports whether a row with this name is of no use when its lease has ended.
+func Ephemeral(name string) bool {
+	return ofInstance.MatchString(name) || ofRemains.MatchString(name) || ofHandOver.MatchString(name)
+}
+
+// ParseType takes the name of the lease of a job type, or of a shard of it, apart. A type that is not divided has shard 0 only.
+func ParseType(name string) (jobType int32, shard int, ok bool) {
+	m := ofType.FindStringSubmatch(name)
+	if m == nil {
+		return 0, 0, false
+	}
+	n, err := strconv.ParseInt(m[2], 10, 32)
+	shard, _ = strconv.Atoi(m[3]) // empty: 0
+	return int32(n), shard, err == nil
+}
+
+// ParsePresence returns the instance whose presence a lease with this name says.
+func ParsePresence(name string) (instance string, ok bool) {
+	if m := ofInstance.FindStringSubmatch(name); m != nil {
+		return m[1], true
+	}
+	return "", false
+}
+
+// ParseRemains returns which lease was given away, and under which term jobs still run, if the name is of such a row.
+func ParseRemains(name string) (lease string, term int64, ok bool) {
+	if m := ofRemains.FindStringSubmatch(name); m != nil {
+		return "job-" + m[1], number[int64](m[4]), true
+	}
+	return "", 0, false
+}
+
+// Row is a row of the table of leases.
+type Row struct {
+	Name     string
+	Free     bool
+	Instance string // the owner's instance; empty: it is not known
+	Service  string // the owner's
+	Term     int64
+	Running  int
+	Layout   Layout // below 0: closed until that layout opens
+}
+
+// Rest is what still runs of a job type, or of a shard of it, under a term that was given away.
+type Rest struct {
+	JobType  int32
+	Shard    int
+	Layout   Layout
+	Term     int64
+	Instance string
+	Running  int
+}
+
+// View is what the rows say that a look has brought.
+type View struct {
+	Picture
+	Layouts map[int32]Layout // of the job types that have a row, or a layout in the table
+	Rests   []Rest           // what still runs under terms that were given away
+	Changes []Change         // of layouts, in the order of the types
+}
+
+// LayoutOf is the layout of a job type.
+func (v *View) LayoutOf(jobType int32) Layout { return cmp.Or(v.Layouts[jobType], Undivided) }
+
+// See says what rows mean to an instance. The layouts are those in the table of job types. Leases of other layouts are not in the
+// picture: nobody can take them any more.
+func See(me, service string, rows []Row, layouts map[int32]Layout) View {
+	v := View{Picture: Picture{Me: me, Present: []string{me}}, Layouts: layouts}
+	asked, away := map[string]string{}, map[string]int64{}
+	of := map[int32][]Row{}
+	for _, row := range rows {
+		if m := ofType.FindStringSubmatch(row.Name); m != nil {
+			jobType := number[int32](m[2])
+			of[jobType] = append(of[jobType], row)
+		}
+		if row.Free {
+			continue
+		}
+		if m := ofHandOver.FindStringSubmatch(row.Name); m != nil {
+			lease := "job-" + m[1]
+			away[lease] = max(away[lease], number[int64](m[4]))
+		}
+		switch id := ofInstance.FindStringSubmatch(row.Name); {
+		case id == nil || id[1] == me:
+		case row.Running == Leaves:
+			v.Leavers = append(v.Leavers, id[1])
+		case row.Service == service:
+			v.Present = append(v.Present, id[1])
+		}
+		if m := ofRemains.FindStringSubmatch(row.Name); m != nil {
+			v.Rests = append(v.Rests, Rest{number[int32](m[2]), number[int](m[3]), row.Layout, number[int64](m[4]), row.Instance, row.Running})
+		}
+		asked[row.Name] = row.Instance
+	}
+	for jobType := range layouts {
+		of[jobType] = of[jobType][:len(of[jobType]):len(of[jobType])] // a type may have a layout, and no row yet
+	}
+	for _, jobType := range slices.Sorted(maps.Keys(of)) {
+		layout := v.LayoutOf(jobType)
+		if c := change(me, jobType, layout, of[jobType]); c != nil {
+			v.Changes = append(v.Changes, *c)
+		}
+		for _, row := range of[jobType] {
+			if row.Layout != layout {
+				continue
+			}
+			l := Lease{Name: row.Name, JobType: jobType, Free: row.Free, Asker: asked[Asking(row.Name)]}
+			switch term, named := away[row.Name]; {
+			case !row.Free:
+				l.Holder, l.Away, l.HandedOver = row.Instance, named && term == row.Term, named && term < row.Term
+			case named && term == row.Term:
+				l.Left = row.Instance
+			}
+			v.Leases = append(v.Leases, l)
+		}
+	}
+	return v
+}
+
+func number[N int | int32 | int64](digits string) N {
+	n, _ := strconv.ParseInt(digits, 10, 64)
+	return N(n)
+}
