@@ -27,7 +27,7 @@ var floors = []struct {
 	{"the parts of that story, none of which knows another: loops, the lock on its own, tables", []string{"internal/engine", "shedlock", "schema"}},
 	{"a lease that is held; the engine and the lock both stand on it", []string{"internal/keeper"}},
 	{"what a job is: its meaning, and no loops", []string{"queue_job"}},
-	{"each alone: what is written to the log, the arithmetic of trust, the statements, the wake-up call", []string{"logger", "internal/lease", "internal/store", "internal/wake"}},
+	{"each alone: what is written to the log, the arithmetic of trust, the names and fair shares of leases, the statements, the wake-up call", []string{"logger", "internal/lease", "internal/share", "internal/store", "internal/wake"}},
 	{"for tests: a library with a known failure", []string{"internal/mutant"}},
 }
 
@@ -109,10 +109,11 @@ func TestArchitecture_ThePictureShowsWhatIsImported(t *testing.T) {
 	}
 	_, picture, _ := strings.Cut(string(document), "\nroom  ")
 	picture, _, _ = strings.Cut(picture, "```")
+	gap, word := regexp.MustCompile(` {2,}`), regexp.MustCompile(`\w+`)
 	shown := map[string][]string{}
 	for line := range strings.Lines(picture) {
-		if cells := regexp.MustCompile(` {2,}`).Split(line, 3); len(cells) == 3 {
-			shown[path.Base(cells[0])] = regexp.MustCompile(`\w+`).FindAllString(strings.TrimSuffix(cells[1], "sqlx, from outside"), -1)
+		if cells := gap.Split(line, 3); len(cells) == 3 {
+			shown[path.Base(cells[0])] = word.FindAllString(strings.TrimSuffix(cells[1], "sqlx, from outside"), -1)
 		}
 	}
 	for p, imports := range importsOfLibrary(t) {

@@ -106,3 +106,19 @@ func ExampleWithMiddleware() {
 	}
 	defer runner.Stop(context.Background())
 }
+
+// Each of ten types may have a hundred handlers at a time, over all instances, but this machine has memory for fifty.
+func ExampleWithMaxWorkers() {
+	var configs []queue_job.Config
+	for jobType := range int32(10) {
+		configs = append(configs, queue_job.Config{ServiceName: "shop", JobType: jobType, Db: db, HandleJobFunc: sendMail, WorkerPoolCapacity: 100})
+	}
+	runner, err := persistent_queue.New(configs, nil, persistent_queue.WithMaxWorkers(50))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := runner.Start(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	defer runner.Stop(context.Background())
+}

@@ -2,8 +2,8 @@
 //
 // Business code inserts a row into async_job_tab, in its own transaction, by [queue_job.Jobs.Add] or by plain SQL. A
 // [Runner] in every instance of the application works the job types that it has a [queue_job.Config] for. For each type,
-// the instance that holds the type's lease loads due rows, runs them on a worker pool and writes their outcomes. When an
-// instance dies, another takes its leases over.
+// the instance that holds the type's lease loads due rows, runs them on a worker pool and writes their outcomes. The
+// instances share the types out among themselves. When an instance dies, others take its leases over.
 //
 // [Init] starts a Runner in one call; [New], [Runner.Start], [Runner.Stop] and [Runner.Run] are its steps. Package
 // queue_job has the rest: how a type is configured, how jobs are added, and what can be done with them.
@@ -54,8 +54,9 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 	return r
 }
 
-// New checks the configurations and returns a [Runner] that is not started. There must be at least one, and only one
-// for each job type; [queue_job.Config.Validate] says what else is refused. A nil log writes to slog.Default().
+// New checks the configurations and returns a [Runner] that is not started. There must be at least one. On one handle, with
+// one TablePrefix, there must be only one for each job type; on several databases, a type may have a configuration for each.
+// [queue_job.Config.Validate] says what else is refused. A nil log writes to slog.Default().
 func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner, error) {
 	if log == nil {
 		log = logger.QueueLog{}
@@ -67,22 +68,29 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 	if len(configs) == 0 {
 		return nil, errors.New("persistent_queue: no configurations; pass one queue_job.Config for each job type")
 	}
-	services := map[int32]string{}
 	if slices.ContainsFunc(r.middleware, func(m queue_job.Middleware) bool { return m == nil }) {
 		return nil, errors.New("persistent_queue.WithMiddleware: one is nil; use functions only")
+	}
+	if r.maxWorkers < 0 {
+		return nil, fmt.Errorf("persistent_queue.WithMaxWorkers: it is %d; use 0 for no limit, or a positive number", r.maxWorkers)
 	}
 	for _, cfg := range configs {
 		if err := cfg.Validate(); err != nil {
 			return nil, err
 		}
-		if service, taken := services[cfg.JobType]; taken {
-			return nil, fmt.Errorf("queue_job.Config.JobType: services %q and %q both have job type %d; give each its own", service, cfg.ServiceName, cfg.JobType)
-		}
-		services[cfg.JobType] = cfg.ServiceName
 		if cfg.HandleJobFunc != nil {
 			cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
 		}
 		r.configs = append(r.configs, cfg.WithDefaults())
+	}
+	for _, group := range engine.ByDatabase(r.configs) {
+		services := map[int32]string{}
+		for _, cfg := range group {
+			if service, taken := services[cfg.JobType]; taken {
+				return nil, fmt.Errorf("queue_job.Config.JobType: services %q and %q both have job type %d on one handle; give each its own", service, cfg.ServiceName, cfg.JobType)
+			}
+			services[cfg.JobType] = cfg.ServiceName
+		}
 	}
 	return r, nil
 }
@@ -103,12 +111,24 @@ func WithMiddleware(middleware ...queue_job.Middleware) Option {
 	return func(r *Runner) { r.middleware = append(r.middleware, middleware...) }
 }
 
+// WithMaxWorkers limits how many handlers run at a time in this process, over all job types and databases of the [Runner]. Use it
+// if the machine, or something that all handlers need, takes fewer at a time than the types' [queue_job.Config.WorkerPoolCapacity]
+// add up to, and those should stay as high as they are for times at which few types are busy. A call of a HandleBatchFunc counts
+// once. If more jobs could run than may, the types take turns: a type with many jobs starts one, and then each of the other types
+// that wait does. Waiting jobs stay in the table, unmarked.
+//
+// The limit is for one process; WorkerPoolCapacity is for all together. Default 0: no limit. [New] refuses a negative number.
+func WithMaxWorkers(n int) Option {
+	return func(r *Runner) { r.maxWorkers = n }
+}
+
 // Runner runs the jobs of the configured types in this process. [Init] and [New] make one.
 type Runner struct {
 	configs          []queue_job.Config
 	log              logger.Logger
 	withoutMigration bool
 	middleware       []queue_job.Middleware
+	maxWorkers       int
 
 	changing sync.Mutex     // held while the Runner starts or stops
 	engine   *engine.Engine // nil: not running
@@ -122,8 +142,8 @@ type Runner struct {
 var (
 	// ErrRunning is the error of [Runner.Start] if the Runner runs already.
 	ErrRunning = errors.New("runner is running")
-	// ErrStopped is the cause in a context that [Runner.Stop] ended: that of a handler that Stop no longer waits for, or of
-	// a [Runner.Start] that was still trying.
+	// ErrStopped is the cause in a context that [Runner.Stop] ended: a handler's context, if Stop no longer waits for that
+	// handler, or the context of a [Runner.Start] that was still trying.
 	ErrStopped = engine.ErrStopped
 )
 
@@ -149,7 +169,7 @@ func (r *Runner) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	started, err := engine.Start(ctx, engine.Open, r.configs, r.log)
+	started, err := engine.Start(ctx, engine.Open, r.configs, r.maxWorkers, r.log)
 	r.engine = started
 	return err
 }
@@ -195,10 +215,12 @@ func (r *Runner) startLater(err error) {
 // grace is how long a clean stop may take: within the 30 seconds that Kubernetes gives by default.
 const grace = 25 * time.Second
 
-// Stop ends the Runner. It starts no more jobs, waits for the jobs that run, writes their outcomes and hands the leases
-// over, so another instance goes on within a second. If ctx ends before that is done, Stop ends the handlers' contexts,
-// with [ErrStopped] as the cause, and gives the handlers two seconds to react. If some handlers still run after that,
-// the error says how many; their jobs will run again. Stop may be called twice, and before [Runner.Start].
+// Stop ends the Runner. It hands the leases over to the other instances, which takes a second at most and in which
+// jobs still start here. Then it waits for the jobs that run and writes their outcomes, while their types go on
+// elsewhere. If there is no other instance, no more jobs start. If ctx ends before the jobs that run have ended, Stop
+// ends the handlers' contexts, with [ErrStopped] as the cause, and gives the handlers two seconds to react. If some
+// handlers still run after that, the error says how many; their jobs will run again. Stop may be called twice, and
+// before [Runner.Start].
 //
 // If ctx has ended before Stop is called, as the context of signal.NotifyContext ends with the signal, it cannot say
 // how long Stop may take. Stop then waits up to 25 seconds, as [Runner.Run] does. To end the handlers at once, pass a

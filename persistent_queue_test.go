@@ -87,6 +87,13 @@ func TestConfigurationsThatCannotWorkAreRefusedByNewAndPanicInInit(t *testing.T)
 	}
 }
 
+func TestAnImpossibleLimitOfWorkersIsRefused(t *testing.T) {
+	_, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, nil, persistent_queue.WithMaxWorkers(-1))
+	if err == nil || !strings.Contains(err.Error(), "WithMaxWorkers: it is -1; use 0") {
+		t.Error(err)
+	}
+}
+
 func TestStopIsSafeTwiceAndBeforeStart(t *testing.T) {
 	r, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, &counting{})
 	if err != nil {

@@ -67,7 +67,7 @@ func (q QueueLog) write(ctx context.Context, level slog.Level, msg string) {
 
 type attrsKey struct{}
 
-// With returns a context that has these attributes in addition to those that ctx has. [Attrs] returns them all.
+// With returns a context with the attributes of ctx and these. [Attrs] returns all of them.
 func With(ctx context.Context, attrs ...slog.Attr) context.Context {
 	return context.WithValue(ctx, attrsKey{}, append(slices.Clip(Attrs(ctx)), attrs...))
 }

@@ -134,7 +134,7 @@ func WithMaxRetries(n int) AddOption {
 // pass. If sessions run with autocommit off, Add commits what goes through a *sql.DB; on a *sql.Conn, committing is up
 // to you.
 //
-// If the job is a duplicate by its unique key, the id is that of the existing job; [Jobs.AddUnique] tells the two cases
+// If the job is a duplicate by its unique key, Add returns the existing job's id; [Jobs.AddUnique] tells the two cases
 // apart. [ErrParamsTooLong], [ErrBadKey] and [ErrNoTables] are among the causes of an error.
 func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64, err error) {
 	st, err := j.through(ex)

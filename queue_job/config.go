@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/lease"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Config says how the jobs of one type are run. The zero value of a field means its default.
 type Config struct {
 	// ServiceName appears in logs and, with host and process, in locked_by of shedlock_tab and in instance of the log
-	// table. Log messages about a database as a whole carry the ServiceName of the database's first configuration.
-	// Required.
+	// table. Log messages about a database as a whole carry the ServiceName of the database's first configuration, and
+	// instances that have the same name there share the job types out among themselves. Required.
 	ServiceName string
-	// JobType is the column job_type of the rows that this configuration is for. Each type has one configuration.
+	// JobType is the column job_type of the rows that this configuration is for. On one database, each type has one configuration.
 	JobType int32
 	// NeedRetry allows retries: a failed run may be followed by another. Without it, the first failure is final.
 	NeedRetry bool
@@ -47,7 +48,7 @@ type Config struct {
 	// Default 0: no limit.
 	RatePerSecond float64
 	// RateBurst is how many jobs may start at once after a time in which fewer started than RatePerSecond allows. Default:
-	// what the rate allows in a tenth of a second, but at least 1, and at least BatchSize.
+	// what the rate allows in a tenth of a second, but at least 1, and at least BatchSize, for each of the Shards.
 	RateBurst int
 	// MaxPerKey is how many jobs with the same key run at the same time, over all instances. Set it to 1 to run at most one
 	// job of a customer, or of an account, at a time. Jobs with other keys do not wait for them, and jobs without a key are
@@ -121,6 +122,15 @@ type Config struct {
 	// the type was paused. The latest times are caught up. At most 1000; default 1; -1: none.
 	ScheduleCatchUp int
 
+	// Shards is into how many parts the type is divided, each with a lease of its own, so that several instances run jobs of the type at
+	// the same time. It is for handlers that fill a machine's CPU, memory or connections; for handlers that wait, raise
+	// WorkerPoolCapacity. The shards divide WorkerPoolCapacity, RatePerSecond and RateBurst evenly among themselves, so all
+	// together never exceed them. Jobs with the same key belong to the same shard, and MaxPerKey and OrderedByKey hold as ever.
+	//
+	// The number stands in the database, and is the same for all instances. The first instance to start writes it there; later,
+	// only [Jobs.SetShards] changes it. At most 64, WorkerPoolCapacity, and RateBurst / BatchSize; default 1.
+	Shards int
+
 	// LockSecond is the length of the job type's lease, in seconds. If an instance dies suddenly, another takes over within
 	// LockSecond + 1 s. The lease is renewed every third of that length. At least 2, at most a day; default 10.
 	LockSecond uint32
@@ -166,6 +176,12 @@ func (c *Config) Validate() error {
 		return bad("RateBurst", "is %d without a rate; use 0, or give RatePerSecond a value too", c.RateBurst)
 	case c.RateBurst > 0 && c.HandleBatchFunc != nil && c.RateBurst < c.WithDefaults().BatchSize:
 		return bad("RateBurst", "is %d, less than a batch of %d; use BatchSize or more, or 0 for the default", c.RateBurst, c.WithDefaults().BatchSize)
+	case c.Shards < 0 || c.Shards > share.MostShards:
+		return bad("Shards", "is %d; use 1 to %d, or 0 for the default of %d", c.Shards, share.MostShards, defaults.Shards)
+	case c.WorkerPoolCapacity >= 0 && c.Shards > c.WithDefaults().WorkerPoolCapacity:
+		return bad("Shards", "is %d, and WorkerPoolCapacity is %d: each shard needs a worker; use fewer shards, or more workers", c.Shards, c.WithDefaults().WorkerPoolCapacity)
+	case c.RatePerSecond > 0 && c.Shards*max(1, c.WithDefaults().BatchSize) > c.WithDefaults().RateBurst:
+		return bad("Shards", "is %d, and RateBurst is %d: each shard needs a burst of %d, for one call; use fewer shards, or a larger burst", c.Shards, c.RateBurst, max(1, c.WithDefaults().BatchSize))
 	case c.MaxPerKey < 0:
 		return bad("MaxPerKey", "is %d; use 1 or more, or 0 for no limit", c.MaxPerKey)
 	case c.OrderedByKey && c.MaxPerKey > 1:
@@ -226,6 +242,7 @@ var defaults = Config{
 	LoadLimit:          10_000,
 	BatchSize:          100,
 	ScheduleCatchUp:    1,
+	Shards:             1,
 	LockSecond:         uint32(lease.DefaultLock / time.Second),
 }
 
@@ -236,6 +253,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.FirstPullDay, defaults.FirstPullDay)
 	setDefault(&c.QueueMaxSize, defaults.QueueMaxSize)
 	setDefault(&c.LoadLimit, defaults.LoadLimit)
+	setDefault(&c.Shards, defaults.Shards)
 	setDefault(&c.LockSecond, defaults.LockSecond)
 	if c.Schedule != nil {
 		setDefault(&c.ScheduleCatchUp, defaults.ScheduleCatchUp)
@@ -244,7 +262,7 @@ func (c Config) WithDefaults() Config {
 		setDefault(&c.BatchSize, defaults.BatchSize)
 	}
 	if c.RatePerSecond > 0 {
-		setDefault(&c.RateBurst, max(1, c.BatchSize, int(math.Ceil(c.RatePerSecond/10))))
+		setDefault(&c.RateBurst, max(c.Shards*max(1, c.BatchSize), int(math.Ceil(c.RatePerSecond/10))))
 	}
 	return c
 }

@@ -47,6 +47,8 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 			func(c *Config) { c.RatePerSecond = 1e-9 }},
 		"RateBurst": {func(c *Config) { c.RatePerSecond, c.RateBurst = 1, -1 }, func(c *Config) { c.RateBurst = 1 },
 			func(c *Config) { batched(c); c.RatePerSecond, c.RateBurst = 1, 99 }},
+		"Shards": {func(c *Config) { c.Shards = -1 }, func(c *Config) { c.Shards = 65 }, func(c *Config) { c.Shards, c.WorkerPoolCapacity = 4, 3 },
+			func(c *Config) { c.Shards, c.RatePerSecond, c.RateBurst = 4, 100, 3 }, func(c *Config) { batched(c); c.Shards, c.RatePerSecond, c.RateBurst = 2, 100, 199 }},
 		"MaxPerKey":       {func(c *Config) { c.MaxPerKey = -1 }, func(c *Config) { c.MaxPerKey, c.OrderedByKey = 2, true }},
 		"HandleBatchFunc": {func(c *Config) { c.HandleBatchFunc = func(context.Context, []*Job) error { return nil } }},
 		"BatchSize": {func(c *Config) { batched(c); c.BatchSize = -1 }, func(c *Config) { batched(c); c.BatchSize = 1001 },
@@ -101,7 +103,9 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 			batched(c)
 			c.BatchSize, c.BatchWait, c.RatePerSecond, c.RateBurst = 1000, time.Minute, rateMin, 1000
 		},
-		"leases of a day": func(c *Config) { c.LockSecond, c.MinLockSecond = 86_400, 86_400 },
+		"as many shards as workers":     func(c *Config) { c.Shards, c.WorkerPoolCapacity = 64, 64 },
+		"many shards, and a small rate": func(c *Config) { c.Shards, c.RatePerSecond = 64, 1 },
+		"leases of a day":               func(c *Config) { c.LockSecond, c.MinLockSecond = 86_400, 86_400 },
 		"one of everything": func(c *Config) {
 			c.MaxRetries, c.WorkerPoolCapacity, c.WorkerExpirySecond, c.QueueMaxSize, c.LoadLimit = 1, 1, 1, 1, 1
 		},
@@ -145,7 +149,7 @@ func contents(t *testing.T, file string) string {
 
 func TestZeroMeansTheDefaultAndWhatIsSetStays(t *testing.T) {
 	got := Config{}.WithDefaults()
-	want := Config{WorkerPoolCapacity: 100, WorkerExpirySecond: 60, FirstPullDay: 7, QueueMaxSize: 50_000, LoadLimit: 10_000, LockSecond: 10}
+	want := Config{WorkerPoolCapacity: 100, WorkerExpirySecond: 60, FirstPullDay: 7, QueueMaxSize: 50_000, LoadLimit: 10_000, Shards: 1, LockSecond: 10}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -161,7 +165,7 @@ func TestZeroMeansTheDefaultAndWhatIsSetStays(t *testing.T) {
 	if got := in.WithDefaults(); got.BatchSize != 100 || got.RateBurst != 100 {
 		t.Errorf("batches of %d, a burst of %d; want 100 and 100", got.BatchSize, got.RateBurst)
 	}
-	set := Config{MaxRetries: 1, WaitTime: time.Second, WorkerPoolCapacity: 2, WorkerExpirySecond: 3, FirstPullDay: -1, QueueMaxSize: 4, LoadLimit: 5, LockSecond: 6, MinLockSecond: 7}
+	set := Config{MaxRetries: 1, WaitTime: time.Second, WorkerPoolCapacity: 2, WorkerExpirySecond: 3, FirstPullDay: -1, QueueMaxSize: 4, LoadLimit: 5, Shards: 8, LockSecond: 6, MinLockSecond: 7}
 	if got := set.WithDefaults(); !reflect.DeepEqual(got, set) {
 		t.Errorf("%+v", got)
 	}

@@ -42,7 +42,8 @@
 //
 // # Keys and limits
 //
-// One instance at a time works a job type, so these limits hold over all instances. [Config.WorkerPoolCapacity] limits
+// One instance at a time starts the jobs of a type, or of a shard of it ([Config.Shards]), so these limits hold over all instances.
+// [Config.WorkerPoolCapacity] limits
 // how many jobs of the type run at the same time, [Config.RatePerSecond] and [Config.RateBurst] how many start in a
 // second.
 //

@@ -141,7 +141,7 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 	st.Advise(func(err error) { l.advised.Do(func() { l.log.Error(about, err.Error()) }) })
 	reserved, giveBack := st.Reserve()
 	var told time.Time
-	k := keeper.New(context.Background(), reserved, keeper.Holder(l.want.Name), func(err error) {
+	k := keeper.New(context.Background(), reserved, keeper.Holder(l.want.Name), keeper.NewID(), func(err error) {
 		if err != nil && time.Since(told) > tellEvery {
 			told = time.Now()
 			l.log.Warn(about, err.Error()+"; trying again while the lock lasts")

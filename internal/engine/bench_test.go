@@ -23,9 +23,12 @@ func (obliging) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int, e
 }
 
 // The way of a thousand no-op jobs from the rows that were read to the outcomes that are written, without a database.
-func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) {
+func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) { benchmarkAThousandJobs(b, nil) }
+
+func benchmarkAThousandJobs(b *testing.B, q *quota) {
 	workers, l := &later{}, lineOf(2*batchRowsMax)
 	l.log, l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = logger.QueueLog{}, obliging{}, workers, 10
+	l.workers.quota = q
 	l.handler = func(context.Context, *queue_job.Job) error { return nil }
 	l.roomCame = make(chan struct{}, 1)
 	l.heedPause(false, time.Now().Add(time.Hour))

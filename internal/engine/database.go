@@ -4,37 +4,43 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-const (
-	standbyEvery = 500 * time.Millisecond // between looks for free leases
-	takeMax      = time.Second            // taking leases must not keep renewals waiting
-)
-
 // database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
-// has a line for each type.
+// has a line for each type, or for each shard of a type.
 type database struct {
 	tables      Tables
 	log         logger.Logger
 	about       context.Context
+	service     string
 	instance    string
 	permit      permit
+	quota       *quota
 	clock       clock
 	reads       reads
 	tail        tail
-	wakePauses  chan struct{} // the watch of pauses: a type was taken
+	jobAt       atomic.Int64  // when there was a job last, since epoch
+	wakePauses  chan struct{} // the watch of pauses: a type was taken, or has a job again
 	wakeCancels chan struct{} // the watch of cancellations: so there may be something at work
 	keeper      *keeper.Keeper
+	presence    atomic.Pointer[keeper.Lease] // says that this instance is here; nil: it was not taken yet
+	leaves      chan struct{}                // closed: Stop was called
+	gone        chan struct{}                // closed: nobody can be expected to take over what this instance still has
 	pools       pools
-	lines       []*line
+	configs     []queue_job.Config // in the order of their types
+	lines       *lineList
+
+	newestAtStart uint64 // id
 
 	trouble *trouble
 	losses  losses
@@ -45,8 +51,10 @@ type database struct {
 	impatient context.CancelCauseFunc
 
 	drain    context.CancelFunc // ends the loops that find and start work
+	draining sync.Mutex         // held while loops are added, or drain is called
 	loops    sync.WaitGroup
-	quit     context.CancelFunc // ends the loops that keep leases and write outcomes
+	keeping  context.Context // the loops that keep leases and write outcomes end with it
+	quit     context.CancelFunc
 	keepings sync.WaitGroup
 }
 
@@ -59,35 +67,53 @@ type held struct {
 // heldLines are held lines in the order of their job types, so a statement about the same lines has the same text each time.
 type heldLines []held
 
+// types are the job types of the lines, each once.
 func (h heldLines) types() []int32 {
 	types := make([]int32, len(h))
 	for i := range h {
 		types[i] = h[i].cfg.JobType
 	}
-	return types
+	return slices.Compact(types)
 }
 
-// of returns the line of a job type, or nil.
-func (h heldLines) of(jobType int32) *held {
-	i, ok := slices.BinarySearchFunc(h, jobType, func(h held, jobType int32) int { return cmp.Compare(h.cfg.JobType, jobType) })
-	if !ok {
+// ofType returns the lines of a job type.
+func (h heldLines) ofType(jobType int32) heldLines {
+	from, _ := slices.BinarySearchFunc(h, jobType, func(h held, jobType int32) int { return cmp.Compare(h.cfg.JobType, jobType) })
+	to := from
+	for to < len(h) && h[to].cfg.JobType == jobType {
+		to++
+	}
+	return h[from:to]
+}
+
+// of returns the line to whose shard a row belongs, or nil.
+func (h heldLines) of(row *store.Row) *held {
+	lines := h.ofType(row.JobType)
+	if len(lines) == 0 {
 		return nil
 	}
-	return &h[i]
+	if lines[0].layout.Shards() == 1 {
+		return &lines[0]
+	}
+	shard := share.ShardOf(row.ID, row.Key, lines[0].layout.Shards())
+	if i := slices.IndexFunc(lines, func(h held) bool { return h.shard == shard }); i >= 0 {
+		return &lines[i]
+	}
+	return nil
 }
 
-func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit permit) (_ *database, err error) {
+func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit permit, quota *quota) (_ *database, err error) {
 	tables, err := open(ctx, configs[0])
 	if err != nil {
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, permit: permit, instance: keeper.Holder(service), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, permit: permit, quota: quota, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), about: log.GetNewContext(service)}
 	d.trouble, d.losses = newTrouble(log, d.about), losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
 	}
-	d.tail.wake = make(chan struct{}, 1)
+	d.tail.wake, d.tail.late = make(chan struct{}, 1), make(chan uint64, gapsMax)
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
 	defer func() {
 		if err != nil {
@@ -100,73 +126,48 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	d.tail.above.Store(newest)
+	d.newestAtStart = newest
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
 	}
-	for _, cfg := range configs {
-		l, err := newLine(cfg, d)
+	d.configs = slices.SortedFunc(slices.Values(configs), func(a, b queue_job.Config) int { return cmp.Compare(a.JobType, b.JobType) })
+	d.lines = linesOf()
+	for _, cfg := range d.configs {
+		l, err := newLine(cfg, d, share.Undivided, 0)
 		if err != nil {
 			return nil, err
 		}
-		d.lines = append(d.lines, l)
+		d.lines.add(l)
 	}
-	slices.SortFunc(d.lines, func(a, b *line) int { return cmp.Compare(a.cfg.JobType, b.cfg.JobType) })
-	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, func(err error) { d.trouble.on(d.patience, "renew leases", err) })
+	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, cmp.Or(tables.ID, keeper.NewID()), func(err error) { d.trouble.on(d.patience, "renew leases", err) })
 	return d, nil
 }
 
 // start starts the loops.
 func (d *database) start() {
-	keeping, quit := context.WithCancel(context.Background())
-	d.quit = quit
-	d.keepings.Go(func() { d.keeper.Run(keeping) })
-	for _, l := range d.lines {
-		d.keepings.Go(func() { l.settler.loop(keeping) })
+	d.keeping, d.quit = context.WithCancel(context.Background())
+	d.hasJob()
+	d.keepings.Go(func() { d.keeper.Run(d.keeping) })
+	for _, l := range d.lines.all() {
+		d.begin(l)
 	}
-	d.keepings.Go(func() { d.watch(keeping, "look for pauses", d.wakePauses, d.heedPauses) })
-	d.keepings.Go(func() { d.watch(keeping, "look for cancellations", d.wakeCancels, d.heedCancellations) })
+	d.keepings.Go(func() { d.watch(d.keeping, "look for pauses", d.wakePauses, d.heedPauses, d.nothingWaits) })
+	d.keepings.Go(func() {
+		d.watch(d.keeping, "look for cancellations", d.wakeCancels, d.heedCancellations, d.nothingRuns)
+	})
 	working, drain := context.WithCancel(context.Background())
 	d.drain = drain
-	d.loops.Go(func() { d.standBy(working) })
+	d.keepings.Go(func() { newStandBy(d, working).loop(d.keeping) })
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
 	d.loops.Go(func() { d.tellUnrun(working) })
 }
 
-// standBy takes every lease that becomes free and works its job type, until ctx ends.
-func (d *database) standBy(ctx context.Context) {
-	chance := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	for ctx.Err() == nil {
-		byName := map[string]*line{}
-		var wants []keeper.Want
-		for _, l := range d.lines {
-			if !l.serving.Load() {
-				wants = append(wants, l.want())
-				byName[l.want().Name] = l
-			}
-		}
-		statement, cancel := context.WithTimeout(d.patience, takeMax)
-		taken, err := d.keeper.Take(statement, wants)
-		cancel()
-		d.trouble.on(ctx, "take leases", err)
-		for _, lease := range taken {
-			l := byName[lease.Name]
-			l.serving.Store(true)
-			l.lease = lease
-			d.loops.Go(func() {
-				defer l.serving.Store(false)
-				l.serve(ctx, lease)
-			})
-		}
-		// Instances that started together need not ask together.
-		sleep(ctx, standbyEvery*3/4+time.Duration(chance.Int64N(int64(standbyEvery/4))))
-	}
-}
-
 // heldLines returns the lines whose lease is held.
 func (d *database) heldLines() heldLines {
-	lines := make(heldLines, 0, len(d.lines))
-	for _, l := range d.lines {
+	all := d.lines.all()
+	lines := make(heldLines, 0, len(all))
+	for _, l := range all {
 		if lease := l.held.Load(); lease != nil && lease.Context().Err() == nil {
 			lines = append(lines, held{l, lease})
 		}
@@ -174,8 +175,12 @@ func (d *database) heldLines() heldLines {
 	return lines
 }
 
-// holding returns the context of one of the leases, which stands for all: they are renewed together.
+// holding returns the context of the lease that says that this instance is here. It stands for the leases of the lines: they are
+// renewed together. If there is none, the lease of a line does.
 func (d *database) holding(lines heldLines) context.Context {
+	if here := d.presence.Load(); here != nil && here.Context().Err() == nil {
+		return here.Context()
+	}
 	if len(lines) == 0 {
 		return d.patience
 	}
@@ -192,22 +197,26 @@ func (d *database) newest(ctx context.Context) (id uint64, err error) {
 	return id, err
 }
 
-// stop waits for the jobs that run and gives the leases back, line by line. If ctx ends first, it cancels the handlers'
-// contexts; if a handler heeds that, its outcome is still written.
+// stop gives the leases away and waits for the jobs that run. If ctx ends first, it cancels the handlers' contexts; if a handler
+// heeds that, its outcome is still written.
 func (d *database) stop(ctx context.Context) error {
 	calm := context.AfterFunc(ctx, func() { d.impatient(ErrStopped) })
 	defer calm()
+	d.leave(ctx)
+	d.draining.Lock()
 	d.drain()
+	d.draining.Unlock()
 	d.loops.Wait()
-	stuck := make(chan *line, len(d.lines))
+	lines := d.lines.all()
+	stuck := make(chan *line, len(lines))
 	var draining sync.WaitGroup
-	for _, l := range d.lines {
+	for _, l := range lines {
 		draining.Go(func() {
 			if !l.awaitDrained(ctx) {
 				stuck <- l
 				return
 			}
-			d.release(ctx, l)
+			d.giveBack(ctx, l)
 		})
 	}
 	draining.Wait()
@@ -216,6 +225,9 @@ func (d *database) stop(ctx context.Context) error {
 	var err error
 	if ctx.Err() != nil && len(stuck) > 0 {
 		err = d.awaitHeedful(ctx, stuck)
+	}
+	if here := d.presence.Load(); here != nil && err == nil {
+		d.release(ctx, here)
 	}
 	d.quit()
 	d.keepings.Wait()
@@ -234,7 +246,7 @@ func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) error {
 	var running, unwritten int
 	for l := range stuck {
 		if l.awaitDrained(patience) {
-			d.release(patience, l)
+			d.giveBack(patience, l)
 			continue
 		}
 		running += l.workers.number()
@@ -246,13 +258,18 @@ func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) error {
 	return fmt.Errorf("stop: %w: %d handlers still run, %d outcomes are not written; those jobs will run again elsewhere", context.Cause(ctx), running, unwritten)
 }
 
-func (d *database) release(ctx context.Context, l *line) {
-	if l.lease == nil {
-		return
+// giveBack gives the leases back that a line still has.
+func (d *database) giveBack(ctx context.Context, l *line) {
+	for _, lease := range l.leases.all() {
+		l.leases.remove(lease)
+		d.release(ctx, lease)
 	}
+}
+
+func (d *database) release(ctx context.Context, lease *keeper.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
-	if _, err := d.keeper.Release(ctx, l.lease); err != nil {
-		d.log.Warn(l.about, fmt.Sprintf("%v; it expires by itself", err))
+	if _, err := d.keeper.Release(ctx, lease); err != nil {
+		d.log.Warn(d.about, fmt.Sprintf("%s: %v; it expires by itself", lease.Name, err))
 	}
 }

@@ -41,6 +41,7 @@ func newDispatcher(l *line, lease *keeper.Lease) *dispatcher {
 // loop dispatches until ctx ends or the lease is not trusted any more.
 func (d *dispatcher) loop(ctx context.Context) {
 	defer func() { d.queue.back(d.filling.take()...) }()
+	defer d.workers.wantNone()
 	for ctx.Err() == nil && d.lease.Trusted() {
 		turn := time.Now()
 		if !d.starts.allowedAt(turn) {
@@ -67,13 +68,17 @@ func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
 	d.lookAtParked()
 }
 
-// spare is the room that a turn has found, and what it has picked.
-type spare struct{ room, early, picked int }
+// spare is the room that a turn has found, and what it has picked. Lacking: the process has no place for another worker.
+type spare struct {
+	room, early, picked int
+	lacking             bool
+}
 
 // pickBatch takes the rows to mark now. These are rows that are due or, if there are none, rows that soon fall due. If the
-// type has a batch handler, they fill whole calls. If it is ordered by key, each is the first row of its key.
+// type has a batch handler, they fill whole calls. If it has limits of keys, the table allows them.
 func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	var idle int
+	s.lacking = d.workers.claim()
 	if s.room, idle = d.room(); s.room > 0 { // without room, early rows would start before the rows that are due already
 		s.early = d.roomForEarly()
 	}
@@ -81,18 +86,45 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	if blocked {
 		s.room = 0 // until a worker ends, which wakes us
 	}
-	if len(batch) == 0 {
+	due := len(batch) > 0
+	if !due {
 		batch = d.queue.pickEarly(d.clock.now()+markedEarly.Milliseconds(), min(s.early, d.size.rows))
 	}
 	s.picked = len(batch)
 	if s.picked > 0 {
 		signal(d.roomCame)
 	}
-	if batch = d.onlyFirst(d.filling.add(time.Now(), batch, s.room > 0)); len(batch) == 0 && d.queue.keys.most > 0 {
+	batch = d.filling.add(time.Now(), batch, s.room > 0)
+	d.keepPlaces(batch, due, s)
+	if batch = d.mayMark(batch); len(batch) == 0 && d.queue.keys.most > 0 {
 		signal(d.roomCame) // rows were parked, or went back to the table
 	}
 	return batch, s
 }
+
+// keepPlaces keeps the places that a batch needs. Early rows need theirs later.
+func (d *dispatcher) keepPlaces(batch []*task, due bool, s spare) {
+	if d.workers.quota == nil {
+		return
+	}
+	rows := len(batch)
+	if !due && d.filling.wait == 0 {
+		rows = 0
+	}
+	d.workers.keep(rows, s.lacking && len(batch) == 0 && d.dueIn() <= 0, d.markTakes)
+}
+
+// dueIn is how long until the first row that is not marked falls due, or its batch goes without being full.
+func (d *dispatcher) dueIn() time.Duration {
+	wait := d.filling.goesIn(time.Now(), true)
+	if due, ok := d.queue.nextDue(); ok {
+		wait = min(wait, time.Duration(due-d.clock.now())*time.Millisecond)
+	}
+	return wait
+}
+
+// mayMark returns the tasks that the limits of their keys allow to be marked, as far as the table decides that.
+func (d *dispatcher) mayMark(batch []*task) []*task { return d.besideOthers(d.onlyFirst(batch)) }
 
 // room is how many rows to mark now, and how many of them the workers would start at once.
 func (d *dispatcher) room() (rows, atOnce int) {
@@ -163,9 +195,13 @@ func alike(batch []*task) (groups [][]*task) {
 // started are taken back.
 func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	d.queue.back(d.filling.take()...)
+	d.workers.wantNone()
 	d.settler.undo(d.lease, d.workers.takeUnstarted()...)
 	var again <-chan time.Time
-	if d.starts.wereAllowed() { // the last answer is too old, and the next may come just now
+	if d.queue.inMemory() > 0 {
+		if d.starts.unasked() {
+			signal(d.wakePauses)
+		}
 		timer := time.NewTimer(watchEvery)
 		defer timer.Stop()
 		again = timer.C
@@ -201,6 +237,11 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 	}
 	if due, ok := d.queue.nextEarly(); ok && s.early > 0 {
 		wait = min(wait, in(due)-markedEarly)
+	}
+	if s.lacking {
+		if due := d.dueIn(); due > 0 { // otherwise the line waits for a place already
+			wait = min(wait, due)
+		}
 	}
 	var wanted permit // nil: none is
 	if due, ok := d.queue.nextSuspect(); ok && due <= now {
@@ -278,7 +319,7 @@ func (l *line) refuse(tasks []*task, longest time.Duration) {
 	l.queue.back(tasks...)
 }
 
-// readBack divides the tasks into those that bear our term and the rest. It asks until it has an answer or the lease ends.
+// readBack asks the table which tasks bear our term. It asks again until it has an answer or the lease ends.
 func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task, err error) {
 	marked := make(map[uint64]store.Marked, len(batch))
 	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
@@ -343,16 +384,16 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 			d.yield(suspect)
 		}
 	}()
-	if len(d.onlyFirst([]*task{suspect})) == 0 {
+	if len(d.mayMark([]*task{suspect})) == 0 {
 		return
 	}
 	d.settler.undo(d.lease, d.workers.takeUnstarted()...)
 	d.awaitQuiet(ctx, nil)
-	if !d.starts.allowed() {
+	if !d.awaitPlace(ctx) || !d.starts.allowed() {
 		d.queue.forget(suspect)
 		return
 	}
-	if len(d.onlyFirst([]*task{suspect})) == 0 { // the wait may have been long
+	if len(d.mayMark([]*task{suspect})) == 0 { // the wait may have been long
 		return
 	}
 	marked, _ := d.mark(ctx, d.lease, []*task{suspect})
@@ -366,12 +407,16 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 }
 
 // awaitQuiet waits until the line is quiet, for aloneWaitsFor at most. If it waits for a suspect, the time counts from the
-// suspect's start, which the rate may put off.
+// suspect's start, which the rate may put off; a pause ends the wait only until then, since a suspect that runs, runs on.
 func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 	until := time.Now().Add(aloneWaitsFor)
-	for !d.quiet() && d.starts.allowed() && ctx.Err() == nil {
+	for !d.quiet() && ctx.Err() == nil {
+		begun := suspect != nil && suspect.begun.Load()
+		if !begun && !d.starts.allowed() {
+			return
+		}
 		d.workers.start()
-		if suspect != nil && !suspect.begun.Load() {
+		if suspect != nil && !begun {
 			until = time.Now().Add(aloneWaitsFor)
 		}
 		left := time.Until(until)
@@ -386,6 +431,13 @@ func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 		}
 		wait.Stop()
 	}
+}
+
+// awaitPlace waits until the process may have another worker, for aloneWaitsFor at most.
+func (d *dispatcher) awaitPlace(ctx context.Context) bool {
+	waiting, cancel := context.WithTimeout(ctx, aloneWaitsFor)
+	defer cancel()
+	return d.await(waiting, d.workers.claimOne)
 }
 
 // awaitNoted waits until the log says that earlier runs were lost: the next one may take the process along. A log that cannot

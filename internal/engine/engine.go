@@ -23,12 +23,13 @@ type Engine struct {
 	databases []*database
 }
 
-// Start opens the databases and starts the loops. The configurations are complete and valid.
-func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger) (*Engine, error) {
+// Start opens the databases and starts the loops. The configurations are complete and valid. At most maxWorkers handlers run at a
+// time; 0: as many as the configurations say.
+func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, maxWorkers int, log logger.Logger) (*Engine, error) {
 	e := &Engine{}
-	permit := newPermit()
+	permit, quota := newPermit(), newQuota(maxWorkers)
 	for _, group := range ByDatabase(configs) {
-		d, err := openDatabase(ctx, open, group, log, permit)
+		d, err := openDatabase(ctx, open, group, log, permit, quota)
 		if err != nil {
 			for _, opened := range e.databases {
 				opened.pools.release(true)

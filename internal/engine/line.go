@@ -4,18 +4,20 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// line is what this process does for one job type. It lives as long as the engine; between two leases it only finishes
-// what it had started. Its actors:
+// line is what this process does for one job type, or one shard of it. It lives until the type is divided anew; between two leases
+// it only finishes what it had started. Its actors:
 //
 //	loader ─┐
 //	tail ───┼─► queue ─► dispatcher: mark ─► workers: run ─► settler
@@ -24,7 +26,11 @@ import (
 //
 // Dispatcher, loader and scheduler work for one lease, the others for all.
 type line struct {
-	cfg     queue_job.Config
+	cfg     queue_job.Config // what the shard may use of it
+	layout  share.Layout
+	shard   int
+	name    string            // of its lease
+	whole   int               // the capacity of all shards
 	handler queue_job.Handler // with its middleware
 	jobs    Jobs
 	rows    queue_job.Run // what handlers write through
@@ -45,15 +51,24 @@ type line struct {
 
 	serving atomic.Bool                  // serve has not returned
 	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
-	lease   *keeper.Lease                // the last one taken; belongs to standBy
+	lease   *keeper.Lease                // the last one taken; it and since belong to standBy
+	since   time.Time                    // when it was taken
+	turn    time.Duration                // leases that are given away together go one after the other: they share a connection
+	wanted  atomic.Bool                  // somebody waits for it: an instance that asks for it, or a later layout
+	later   atomic.Int64                 // the layout that has followed; 0: none
+	leases  leaseSet                     // the one held, and earlier leases under which something still runs
+	remains atomic.Pointer[remains]      // what still runs under earlier leases of this type, of any instance
+
+	writing    context.Context // ends when the settler has nothing more to write
+	endWriting context.CancelFunc
 
 	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
 	roomCame chan struct{} // the loader: rows have left the queue
-	// Of the database: a type was taken.
+	// Of the database: a type was taken, or has a job again.
 	wakeTail, wakePauses, wakeCancels chan struct{}
 }
 
-func newLine(cfg queue_job.Config, d *database) (*line, error) {
+func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) (*line, error) {
 	handler, err := cfg.Handler()
 	if err != nil {
 		return nil, err
@@ -62,14 +77,20 @@ func newLine(cfg queue_job.Config, d *database) (*line, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}
+	whole, about := cfg.WorkerPoolCapacity, logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType)))
+	if layout.Shards() > 1 {
+		about = logger.With(about, slog.Int("shard", shard))
+	}
+	cfg = ofShard(cfg, layout, shard)
 	l := &line{
-		cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
-		about: logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType))),
+		layout: layout, shard: shard, name: layout.Leases(cfg.JobType)[shard], whole: whole, cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
+		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels,
 	}
-	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake}
-	l.backlog = backlog{wake: make(chan struct{}, 1), since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.tail.above.Load()}
+	l.turn = time.Duration(slices.IndexFunc(d.configs, func(c queue_job.Config) bool { return c.JobType == cfg.JobType }))*20*time.Microsecond + time.Duration(shard)*300*time.Nanosecond
+	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake, places: places{quota: d.quota}}
+	l.backlog = backlog{wake: make(chan struct{}, 1), since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.newestAtStart}
 	l.scheduler = scheduler{line: l, tables: d.tables.Schedules, params: scheduledParams}
 	l.settler = newSettler(l, keeper.Holder(cfg.ServiceName))
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
@@ -85,23 +106,24 @@ func abandonedBefore(days int, now int64) int64 {
 	return now/1000 - int64(days)*24*60*60
 }
 
-// want is the lease of the job type. It is named after the type, not the service: two services can never both work it.
+// want is the line's lease. It is named after the type, not the service: two services can never both work it.
 func (l *line) want() keeper.Want {
 	return keeper.Want{
 		Holder:  l.settler.instance,
-		Name:    fmt.Sprintf("job-%d", l.cfg.JobType),
+		Name:    l.name,
+		Layout:  int64(l.layout),
 		Lock:    time.Duration(l.cfg.LockSecond) * time.Second,
 		MinLock: time.Duration(l.cfg.MinLockSecond) * time.Second,
+		Running: l.workers.running,
 	}
 }
 
-// serve works the job type while the lease holds and ctx lives. When it returns, waiting rows are forgotten, and tasks that
-// were marked but not started are on their way to be unmarked. Jobs that run, run on.
-func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
-	defer stop(nil)
-
+// hold makes the line ready for a lease that was just taken: from now on, rows can be offered to it.
+func (l *line) hold(lease *keeper.Lease) {
+	l.serving.Store(true)
+	l.lease, l.since = lease, time.Now()
+	l.wanted.Store(false)
+	l.leases.add(lease)
 	l.log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
 	l.queue.clear()
 	l.workers.newGate()
@@ -111,10 +133,20 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	signal(l.wakeTail)
 	signal(l.wakePauses)
 	signal(l.wakeCancels)
+}
+
+// serve works the job type while the lease holds and ctx lives. When it returns, waiting rows are forgotten, and tasks that
+// were marked but not started are on their way to be unmarked. Jobs that run, run on.
+func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
+	defer stop(nil)
+	defer l.serving.Store(false)
+
 	var loops sync.WaitGroup
 	loops.Go(func() { newDispatcher(l, lease).loop(ctx) })
 	loops.Go(func() { newLoader(l, lease).loop(ctx) })
-	if l.cfg.Schedule != nil {
+	if l.cfg.Schedule != nil && l.shard == 0 {
 		loops.Go(func() { l.scheduler.loop(ctx, lease) })
 	}
 	loops.Wait()
@@ -128,10 +160,10 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	}
 }
 
-// offer takes a pending row into the queue. It leaves a row alone that is too old, and fails a row that was lost too often. It
-// reports false if there is no room; then a later load brings the row.
+// offer takes a pending row into the queue. It leaves a row alone that is too old, or whose job still runs under a term that was
+// given away, and fails a row that was lost too often. It reports false if there is no room; then a later load brings the row.
 func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
-	if l.abandoned(row) {
+	if l.abandoned(row) || l.runsElsewhere(row) {
 		return true
 	}
 	lost := lostIfMarked(row, lease.Term)

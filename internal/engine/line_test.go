@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -21,7 +22,7 @@ func (silent) Debug(context.Context, string)        {}
 // lineOf returns a line that no loop works.
 func lineOf(limit int) *line {
 	l := &line{
-		log: silent{}, clock: &clock{}, queue: newQueue(limit, &reads{}),
+		layout: share.Undivided, log: silent{}, clock: &clock{}, queue: newQueue(limit, &reads{}),
 		wake: make(chan struct{}, 1), backlog: backlog{wake: make(chan struct{}, 1)},
 	}
 	l.workers = workers{cfg: &l.cfg, work: l.work, wake: l.wake}
@@ -79,7 +80,10 @@ func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
 
 func TestALeaseIsNamedAfterTheJobTypeAndNotTheService(t *testing.T) {
 	for _, service := range []string{"shop", "warehouse"} {
-		l := &line{cfg: queue_job.Config{ServiceName: service, JobType: -7}, settler: &settler{}}
+		l, err := newLine(queue_job.Config{ServiceName: service, JobType: -7, WorkerPoolCapacity: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, &database{log: silent{}}, share.Undivided, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if name := l.want().Name; name != "job--7" {
 			t.Error(name)
 		}

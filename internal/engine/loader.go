@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -34,8 +35,9 @@ func (b *backlog) fell() {
 	signal(b.wake)
 }
 
-// loader loads the rows that neither tail nor sweep brings, while one lease lasts: all when the lease was just taken, and
-// whatever a full queue turned away. When it is done, the sweep takes over until the line falls behind again.
+// loader loads the rows that neither the first look, the tail nor the sweep brings, while one lease lasts: a backlog when the
+// lease was just taken, and whatever a full queue turned away. When it is done, the sweep takes over until the line falls behind
+// again.
 type loader struct {
 	*line
 	lease  *keeper.Lease
@@ -45,24 +47,18 @@ type loader struct {
 
 func newLoader(l *line, lease *keeper.Lease) *loader { return &loader{line: l, lease: lease} }
 
-// loop loads until ctx ends.
+// loop loads whenever it is woken, until ctx ends.
 func (l *loader) loop(ctx context.Context) {
-	l.insist(ctx, func(ctx context.Context) error {
-		return l.jobs.TamePriorities(ctx, []int32{l.cfg.JobType})
-	})
-	for ctx.Err() == nil {
+	for {
 		select {
-		case <-l.backlog.wake: // before this look
-		default:
+		case <-l.backlog.wake:
+		case <-ctx.Done():
+			return
 		}
 		if !l.loadFew(ctx) {
 			l.loadPages(ctx)
 		}
 		l.backlog.behind.Store(false)
-		select {
-		case <-l.backlog.wake:
-		case <-ctx.Done():
-		}
 	}
 }
 
@@ -82,9 +78,15 @@ func (l *loader) loadFew(ctx context.Context) (all bool) {
 	}
 	all = true
 	for i := range rows {
-		all = !l.abandoned(&rows[i]) && l.offer(l.lease, &rows[i]) && all
+		all = (l.others(&rows[i]) || !l.abandoned(&rows[i]) && l.offer(l.lease, &rows[i])) && all
 	}
 	return all
+}
+
+// others reports whether a row belongs to another shard.
+func (l *line) others(row *store.Row) bool {
+	n := l.layout.Shards()
+	return n > 1 && share.ShardOf(row.ID, row.Key, n) != l.shard
 }
 
 // loadPages loads everything page by page, as there is room. It goes through each lane from head to end, and again a second
@@ -99,7 +101,7 @@ func (l *loader) loadPages(ctx context.Context) {
 	} else {
 		l.rounds = restart(l.rounds)
 	}
-	if abandoned > 0 {
+	if abandoned > 0 && l.shard == 0 { // it counts for all shards
 		l.backlog.leftAlone.Store(int64(abandoned))
 		l.log.Error(l.about, leftAloneText(abandoned, l.cfg.FirstPullDay))
 	}
@@ -133,8 +135,9 @@ func roundFrom(head store.Place) round { return round{head: head, at: head} }
 
 func (r *round) done() bool { return !r.ended.IsZero() }
 
-// nextAt is when the next round of the lane begins: soon, unless rounds take so long that the loader would do little else. The
-// rest begins with the round's end: after a long backlog its last rows still wait in memory, and would all be read again.
+// nextAt returns the time at which the next round of the lane begins. The loader rests before it, longer after a long round, so
+// that it does other work too. The rest begins when the round ends: the last rows of a long backlog still wait in memory then,
+// and an earlier round would read them all again.
 func (r *round) nextAt() time.Time { return r.ended.Add(restAfter(r.took)) }
 
 // restAfter is how long to rest after a look at the table that took a given time. Looks take a fifth of the time at most,
@@ -204,13 +207,13 @@ func (l *loader) loadPage(ctx context.Context, rounds []*round, limit int) {
 	began := time.Now()
 	var pages [][]store.Row
 	end := l.insistOnRows(ctx, func(ctx context.Context) (err error) {
-		pages, err = l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, limit)
+		pages, err = l.jobs.Page(ctx, l.cfg.JobType, store.Shard{Of: l.layout.Shards(), Number: l.shard}, places, horizonSpan, limit)
 		return err
 	})
 	defer end()
 	for i, page := range pages {
 		r, took := rounds[i], 0
-		for took < len(page) && l.offer(l.lease, &page[took]) {
+		for took < len(page) && (l.others(&page[took]) || l.offer(l.lease, &page[took])) {
 			r.at.StartTime, r.at.ID = page[took].StartTime, page[took].ID
 			took++
 		}
@@ -232,7 +235,7 @@ func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int
 	if l.backlog.since == 0 {
 		return rounds, 0, nil
 	}
-	heads, err := l.jobs.Page(ctx, l.cfg.JobType, places, horizonSpan, 1)
+	heads, err := l.jobs.Page(ctx, l.cfg.JobType, store.Shard{Of: l.layout.Shards(), Number: l.shard}, places, horizonSpan, 1)
 	if err != nil {
 		return nil, 0, err
 	}

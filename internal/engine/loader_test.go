@@ -3,6 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,22 +21,31 @@ type pagedTable struct {
 	rows  []store.Row
 	more  bool         // than one look brings
 	few   atomic.Int64 // short looks
+	wild  atomic.Int64 // looks for priorities that somebody made up
 	pages atomic.Int64 // long ones
 }
 
-func (b *pagedTable) TamePriorities(context.Context, []int32) error { return nil }
-
-func (b *pagedTable) SweepAll(context.Context, []int32, int64, int) ([]store.Row, bool, error) {
-	b.few.Add(1)
-	return b.rows, b.more, nil
+func (b *pagedTable) TamePriorities(context.Context, []int32) error {
+	b.wild.Add(1)
+	return nil
 }
 
-func (b *pagedTable) Page(_ context.Context, _ int32, places []store.Place, _ int64, limit int) ([][]store.Row, error) {
+func (b *pagedTable) SweepAll(_ context.Context, types []int32, _ int64, _ int) (rows []store.Row, more bool, err error) {
+	b.few.Add(1)
+	for _, row := range b.rows {
+		if slices.Contains(types, row.JobType) {
+			rows = append(rows, row)
+		}
+	}
+	return rows, b.more, nil
+}
+
+func (b *pagedTable) Page(_ context.Context, jobType int32, _ store.Shard, places []store.Place, _ int64, limit int) ([][]store.Row, error) {
 	b.pages.Add(1)
 	pages := make([][]store.Row, len(places))
 	for i, place := range places {
 		for _, row := range b.rows {
-			if row.Priority == place.Priority && place.Status == 0 && place.Start == store.AtOnce && row.ID > place.ID && len(pages[i]) < limit {
+			if row.JobType == jobType && row.Priority == place.Priority && place.Status == 0 && place.Start == store.AtOnce && row.ID > place.ID && len(pages[i]) < limit {
 				pages[i] = append(pages[i], row)
 			}
 		}
@@ -67,18 +79,23 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 			l := lineOf(room)
 			l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = table, &reads{}, make(chan struct{}, 1), room
 			l.backlog.since, l.backlog.upTo = since, 1
-			l.backlog.behind.Store(true)
-			signal(l.backlog.wake) // of the last lease
 			ctx, stop := context.WithCancel(t.Context())
+			taken := keeper.Unending(ctx, keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
+			l.hold(taken)
 			over := make(chan struct{})
 			go func() {
 				defer close(over)
-				newLoader(l, keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)).loop(ctx)
+				newLoader(l, taken).loop(ctx)
 			}()
+			d := &database{tables: Tables{Jobs: table}, trouble: l.trouble}
+			d.firstLook(ctx, heldLines{{l, taken}})
 			time.Sleep(10 * time.Second) // virtual
 			synctest.Wait()
 			if got := l.queue.inMemory(); got != c.inMemory {
 				t.Errorf("%s: %d rows in memory, want %d", c.name, got, c.inMemory)
+			}
+			if table.wild.Load() != 1 {
+				t.Errorf("%s: %d looks for priorities that nobody knows", c.name, table.wild.Load())
 			}
 			if (table.pages.Load() > 0) != c.pages {
 				t.Errorf("%s: %d statements for pages", c.name, table.pages.Load())
@@ -97,6 +114,63 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 			<-over
 		})
 	}
+}
+
+func TestTypesThatAreTakenTogetherShareTheFirstLook(t *testing.T) {
+	const types, due = 50, 7
+	synctest.Test(t, func(t *testing.T) {
+		table := &pagedTable{rows: []store.Row{{ID: 1, JobType: due}}}
+		d := &database{tables: Tables{Jobs: table}}
+		ctx, stop := context.WithCancel(t.Context())
+		var lines heldLines
+		var loaders sync.WaitGroup
+		for jobType := range int32(types) {
+			l := lineOf(10)
+			l.cfg.JobType, l.jobs, l.reads, l.roomCame = jobType, table, &reads{}, make(chan struct{}, 1)
+			taken := keeper.Unending(ctx, keeper.Want{Name: fmt.Sprintf("job-%d", jobType), Lock: time.Minute}, 7)
+			l.hold(taken)
+			loaders.Go(func() { newLoader(l, taken).loop(ctx) })
+			d.trouble = l.trouble
+			lines = append(lines, held{l, taken})
+		}
+		d.firstLook(ctx, lines)
+		synctest.Wait()
+		for _, h := range lines {
+			want := 0
+			if h.cfg.JobType == due {
+				want = 1
+			}
+			if h.queue.inMemory() != want || h.backlog.behind.Load() {
+				t.Errorf("type %d: %d rows in memory, behind: %v", h.cfg.JobType, h.queue.inMemory(), h.backlog.behind.Load())
+			}
+		}
+		if statements := table.few.Load() + table.pages.Load() + table.wild.Load(); statements != 2 {
+			t.Errorf("%d statements for %d types", statements, types)
+		}
+		stop()
+		loaders.Wait()
+	})
+}
+
+func TestAFirstLookThatFailsIsRepeatedWhileALeaseHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &failing{looks: 5, pagedTable: pagedTable{rows: []store.Row{{ID: 1}}}}
+		l := lineOf(10)
+		l.jobs, l.reads = table, &reads{}
+		taken := keeper.Unending(t.Context(), keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
+		l.hold(taken)
+		d := &database{tables: Tables{Jobs: table}, trouble: l.trouble}
+		d.firstLook(t.Context(), heldLines{{l, taken}})
+		if l.queue.inMemory() != 1 {
+			t.Error("the row is not in memory")
+		}
+		table.looks = 5
+		time.AfterFunc(1500*time.Millisecond, func() { l.held.Store(nil) })
+		d.firstLook(t.Context(), heldLines{{l, taken}})
+		if table.looks < 2 {
+			t.Errorf("a look went on after the lease was over: %d left of 5", table.looks)
+		}
+	})
 }
 
 func manyRows(n int, created int64) (rows []store.Row) {
@@ -125,6 +199,7 @@ func TestALookThatFailsKeepsNoJobOfAnotherTypeFromBeingForgotten(t *testing.T) {
 		var all reads
 		l := lineOf(10)
 		l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = &failing{looks: 30}, &all, make(chan struct{}, 1), 10
+		signal(l.backlog.wake)
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() {

@@ -87,9 +87,9 @@ func (d *dispatcher) firstOfKeys(keys []string) (map[string]uint64, error) {
 	return firsts, nil
 }
 
-// divide divides tasks into those with a property and the rest.
-func divide(tasks []*task, of func(*task) bool) (yes, no []*task) {
-	for _, t := range tasks {
+// divide divides a list into the elements with a property and the others.
+func divide[T any](list []T, of func(T) bool) (yes, no []T) {
+	for _, t := range list {
 		if of(t) {
 			yes = append(yes, t)
 		} else {

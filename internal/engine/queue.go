@@ -137,6 +137,26 @@ func (q *queue) register(t *task) bool {
 	return true
 }
 
+// slotsTaken is how many slots of these keys are taken. Rows that were picked have taken theirs already.
+func (q *queue) slotsTaken(keys map[string]int) (taken map[string]int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	taken = map[string]int{}
+	for key := range keys {
+		taken[key] = q.keys.taken[key]
+	}
+	return taken
+}
+
+// knows reports whether a job is in memory, or was until a moment ago.
+func (q *queue) knows(id uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flush()
+	_, ok := q.known[id]
+	return ok
+}
+
 // room is how many rows the lane takes now, and how many it takes when it is empty. For a level with few rows, the latter is
 // the level's own room: a page is worth loading even if little is left of the shared room.
 func (q *queue) room(priority int32, timed bool) (now, most int) {

@@ -173,6 +173,7 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	} else {
 		l.settler.add(t, v, l.clock.at(t.started))
 	}
+	l.workers.handedOver()
 	signal(l.wake)
 	if l.cfg.OnFinished != nil {
 		l.tellObserver(context.WithoutCancel(ctx), &t.job, queue_job.Finished{Status: v.status, Err: t.err, Took: ended.Sub(t.started), Wait: v.wait, Dropped: dropped && !v.written})

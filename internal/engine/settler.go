@@ -12,8 +12,8 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// settleEvery is how long outcomes gather, from the beginning of one statement to that of the next: each is a commit. The
-// first outcome after a pause does not wait.
+// settleEvery is the shortest time between the beginnings of two statements, since each is a commit. Outcomes gather in that
+// time. The first outcome after a pause does not wait.
 const settleEvery = 8 * time.Millisecond
 
 // settler writes the outcomes of one job type: all that have gathered since the last batch, alike ones in one statement. It
@@ -27,7 +27,7 @@ type settler struct {
 	notes   []store.Attempt // for the log; nothing waits for them: lost runs, and rows that could not be written before
 	hurried bool            // Stop waits for the notes
 	awaited bool            // something waits for one of pending
-	writing int             // taken from pending and not yet written
+	writing []*outcome      // taken from pending and not yet written
 	came    chan struct{}
 	enough  chan struct{} // pending fills a statement, or is awaited
 
@@ -206,7 +206,15 @@ func (s *settler) push(o *outcome) {
 func (s *settler) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pending) + s.writing
+	return len(s.pending) + len(s.writing)
+}
+
+// owes reports whether an outcome under a term is not written yet.
+func (s *settler) owes(term int64) bool {
+	under := func(o *outcome) bool { return o.act.term == term }
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.pending, under) || slices.ContainsFunc(s.writing, under)
 }
 
 // loop writes outcomes until ctx ends.
@@ -290,7 +298,7 @@ func (s *settler) take(most int) []*outcome {
 	batch := s.pending[:n:n]
 	s.pending = s.pending[n:]
 	s.awaited = s.awaited && len(s.pending) > 0
-	s.writing = n
+	s.writing = batch
 	return batch
 }
 
@@ -301,7 +309,7 @@ func (s *settler) sendAgain(failed []*outcome) {
 	}
 	s.mu.Lock()
 	s.pending = append(s.pending, failed...)
-	s.writing = 0
+	s.writing = nil
 	s.mu.Unlock()
 	signal(s.line.wake) // there may be room for marks again, or nothing left to wait for
 }

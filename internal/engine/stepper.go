@@ -27,12 +27,12 @@ type Stepper struct {
 // does not apply.
 func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config, log logger.Logger) (*Stepper, error) {
 	open := func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }
-	d, err := openDatabase(ctx, open, configs, log, newPermit())
+	d, err := openDatabase(ctx, open, configs, log, newPermit(), nil)
 	if err != nil {
 		return nil, err
 	}
 	s := &Stepper{d: d, lines: map[int32]*line{}, term: time.Now().UnixMilli()}
-	for _, l := range d.lines {
+	for _, l := range d.lines.all() {
 		s.lines[l.cfg.JobType] = l
 	}
 	return s, nil

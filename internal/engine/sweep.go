@@ -23,10 +23,7 @@ func (d *database) sweep(ctx context.Context) {
 		err := d.sweepQuiet(&looks)
 		if err == nil && began.Sub(tamed) > tameEvery {
 			tamed = began
-			err = d.tamePriorities(&looks)
-		}
-		if err == nil {
-			err = d.readClock(&looks)
+			err = d.tamePriorities(&looks, d.heldLines())
 		}
 		smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
 		rest := restAfter(takes)          // dead index entries can make a sweep slow
@@ -35,6 +32,45 @@ func (d *database) sweep(ctx context.Context) {
 		}
 		sleep(ctx, rest)
 	}
+}
+
+// firstLook looks at the types whose leases were just taken, with one statement for all: an instance that takes fifty types at
+// once would spend a second on fifty statements. If there is more than the statement brings, it offers nothing, and each type's
+// loader looks by itself and begins with the most urgent rows. It tries until ctx or all of the leases end.
+func (d *database) firstLook(ctx context.Context, lines heldLines) {
+	var looks looks
+	for wait := retryFirst; ctx.Err() == nil; wait = min(2*wait, retryLongest) {
+		lines = slices.DeleteFunc(lines, func(h held) bool { return h.held.Load() != h.lease || h.lease.Context().Err() != nil })
+		if len(lines) == 0 || !d.trouble.on(ctx, "load jobs", d.firstLookOnce(&looks, lines)) {
+			return
+		}
+		sleep(ctx, wait)
+	}
+}
+
+func (d *database) firstLookOnce(looks *looks, lines heldLines) error {
+	if err := d.tamePriorities(looks, lines); err != nil {
+		return err
+	}
+	defer d.reads.begin()()
+	rows, more, err := d.sweepRows(looks, lines)
+	if err != nil {
+		return err
+	}
+	toLoad := map[*line]bool{}
+	for i := 0; i < len(rows) && !more; i++ {
+		if h := lines.of(&rows[i]); h != nil && (h.abandoned(&rows[i]) || !h.offer(h.lease, &rows[i])) {
+			toLoad[h.line] = true // sweeps would read abandoned rows again and again
+		}
+	}
+	for _, h := range lines {
+		if more || toLoad[h.line] {
+			signal(h.backlog.wake)
+		} else {
+			h.backlog.behind.Store(false)
+		}
+	}
+	return nil
 }
 
 // sweepQuiet sweeps the types that have no backlog. A type that turns out to have a backlog is left to its loader, and the
@@ -54,7 +90,9 @@ func (d *database) sweepQuiet(looks *looks) error {
 			return nil
 		}
 		for jobType := range full {
-			lines.of(jobType).backlog.fell()
+			for _, h := range lines.ofType(jobType) {
+				h.backlog.fell()
+			}
 		}
 		lines = slices.DeleteFunc(lines, func(h held) bool { return full[h.cfg.JobType] }) // a loader may be done with one already
 	}
@@ -63,40 +101,42 @@ func (d *database) sweepQuiet(looks *looks) error {
 // sweepOnce offers what a sweep finds. If it found more than one statement brings, it returns the types that it saw.
 func (d *database) sweepOnce(looks *looks, lines heldLines) (full map[int32]bool, err error) {
 	defer d.reads.begin()()
-	var rows []store.Row
-	var more bool
-	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
-		rows, more, err = d.tables.Jobs.SweepAll(ctx, lines.types(), horizonSpan, fewRows)
-		return err
-	})
+	rows, more, err := d.sweepRows(looks, lines)
 	if err != nil {
 		return nil, err
 	}
 	full = map[int32]bool{}
+	newest, justNow := d.tail.above.Load(), d.clock.now()/1000-int64(gapKeptFor/time.Second)
 	for i := range rows {
-		h := lines.of(rows[i].JobType)
-		h.offer(h.lease, &rows[i])
 		if more {
 			full[rows[i].JobType] = true
 		}
+		h := lines.of(&rows[i])
+		if h == nil {
+			continue // another shard's
+		}
+		if row := &rows[i]; row.ID < newest && row.CreateTime >= justNow && !h.queue.knows(row.ID) {
+			d.tail.cameLate(row.ID)
+		}
+		d.hasJob()
+		h.offer(h.lease, &rows[i])
 	}
 	return full, nil
 }
 
-func (d *database) tamePriorities(looks *looks) error {
-	lines := d.heldLines()
+func (d *database) sweepRows(looks *looks, lines heldLines) (rows []store.Row, more bool, err error) {
+	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+		rows, more, err = d.tables.Jobs.SweepAll(ctx, lines.types(), horizonSpan, fewRows)
+		return err
+	})
+	return rows, more, err
+}
+
+func (d *database) tamePriorities(looks *looks, lines heldLines) error {
 	if len(lines) == 0 {
 		return nil
 	}
 	return looks.look(d.holding(lines), func(ctx context.Context) error {
 		return d.tables.Jobs.TamePriorities(ctx, lines.types())
-	})
-}
-
-// readClock keeps the estimate of the database's clock fresh.
-func (d *database) readClock(looks *looks) error {
-	return looks.look(d.holding(d.heldLines()), func(ctx context.Context) error {
-		_, err := d.newest(ctx)
-		return err
 	})
 }

@@ -13,10 +13,12 @@ type Tables struct {
 	Jobs      Jobs
 	Run       queue_job.Run          // what handlers write; nil: they cannot
 	Leases    keeper.Leases          // on a connection that handlers cannot starve
+	Layouts   Layouts                // of the types that are divided into shards
 	Schedules Schedules              // asked for types that have a schedule
 	Unrun     Unrun                  // nil: nobody asks which jobs wait for nobody
 	Advise    func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
 	Close     func()
+	ID        string // of this instance; empty: one is drawn
 }
 
 // Jobs is what the engine needs of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
@@ -24,9 +26,10 @@ type Jobs interface {
 	Newest(ctx context.Context) (id uint64, now float64, err error)
 	Tail(ctx context.Context, from uint64, gaps []store.Gap, wanted []store.Wanted, horizon int64, limit int) ([]store.TailRow, error)
 	SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error)
-	Page(ctx context.Context, jobType int32, places []store.Place, horizon int64, limit int) ([][]store.Row, error)
+	Page(ctx context.Context, jobType int32, shard store.Shard, places []store.Place, horizon int64, limit int) ([][]store.Row, error)
 	TamePriorities(ctx context.Context, types []int32) error
 	FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error)
+	RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error)
 	Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error)
 
 	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (marked int, err error)
@@ -44,5 +47,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Schedules: jobs, Unrun: jobs, Advise: jobs.Advise, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Unrun: jobs, Advise: jobs.Advise, Close: release}, nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -12,9 +13,12 @@ import (
 
 const (
 	tailRowsMax = 2000
+	tailCrowd   = 32                     // rows of other types in one poll: then the next one asks first which ids are taken
 	tailFast    = 2 * time.Millisecond   // between polls while there is traffic
 	tailQuiet   = 25 * time.Millisecond  // when there has been none for a while, so that most polls find nothing
 	tailSlow    = 100 * time.Millisecond // when there has been none for a second
+	tailAtRest  = 250 * time.Millisecond // when there has been no job for tailRests
+	tailRests   = time.Minute
 )
 
 // tail finds new rows of all held types by their ids, with one query by primary key. It is the fast path: milliseconds
@@ -23,6 +27,8 @@ type tail struct {
 	above atomic.Uint64 // the largest id seen
 	born  int64         // when its row was created; 0: not known
 	gaps  gaps
+	crowd int         // rows of other types that the last poll saw
+	late  chan uint64 // ids of rows below the newest one that the sweep has found
 	looks looks
 	wake  chan struct{} // a type was taken
 }
@@ -55,7 +61,10 @@ func (d *database) follow(ctx context.Context) {
 		case d.trouble.on(ctx, "look for new jobs", err):
 			delay = min(2*max(delay, tailSlow), retryLongest)
 		case found:
+			d.hasJob()
 			delay = tailFast
+		case delay >= tailSlow && d.jobless(tailRests):
+			delay = tailAtRest
 		default:
 			delay = min(delay*9/8, tailSlow)
 		}
@@ -88,12 +97,18 @@ func (d *database) beginAtTheEnd(lines heldLines) error {
 // still have room. The types stand in order, so that a driver that prepares each text once knows this one.
 func wantedBy(lines heldLines) (wanted []store.Wanted) {
 	from := map[int32][]int32{}
-	for _, h := range lines {
-		least, all := h.queue.leastWithRoom()
-		if !all {
-			h.backlog.fell()
+	for rest := lines; len(rest) > 0; {
+		shards := rest.ofType(rest[0].cfg.JobType)
+		rest = rest[len(shards):]
+		lowest := store.Priorities[0]
+		for _, h := range shards {
+			least, all := h.queue.leastWithRoom()
+			if !all {
+				h.backlog.fell()
+			}
+			lowest = min(lowest, least)
 		}
-		from[least] = append(from[least], h.cfg.JobType)
+		from[lowest] = append(from[lowest], shards[0].cfg.JobType)
 	}
 	for _, priority := range store.Priorities {
 		if types := from[priority]; len(types) > 0 {
@@ -104,59 +119,120 @@ func wantedBy(lines heldLines) (wanted []store.Wanted) {
 }
 
 // poll reads what is new and offers it to the lines. Rows for which there is no room come without their parameters, and
-// the loader will bring them. While all is quiet, a look that names no type comes first: with hundreds of types, the
-// statement is long.
+// the loader will bring them. It reports whether there may be more soon: rows of other types are not ours to hurry for.
 func (d *database) poll(lines heldLines, quiet bool) (found bool, err error) {
 	defer d.reads.begin()()
-	holding := d.holding(lines)
-	now := time.Now()
-	above, gaps := d.tail.above.Load(), d.tail.gaps.ask(now)
-	look := func(wanted []store.Wanted) (rows []store.TailRow, err error) {
-		err = d.tail.looks.look(holding, func(ctx context.Context) (err error) {
-			rows, err = d.tables.Jobs.Tail(ctx, above, gaps, wanted, horizonSpan, tailRowsMax)
-			return err
-		})
-		return rows, err
-	}
-	if quiet {
-		if rows, err := look(nil); err != nil || d.tail.nothingNew(above, rows) {
-			return false, err
-		}
-	}
-	rows, err := look(wantedBy(lines))
+	now, above := time.Now(), d.tail.above.Load()
+	d.tail.heed(above, now)
+	rows, err := d.readTail(lines, above, d.tail.gaps.ask(now), quiet || d.tail.crowd > tailCrowd)
 	if err != nil {
 		return false, err
 	}
 	if !d.tail.sameTable(above, rows) {
-		return true, d.beginAnew(holding, above)
+		return true, d.beginAnew(d.holding(lines), above)
 	}
 	last := above
+	d.tail.crowd = 0
 	for i := range rows {
-		row := &rows[i]
+		row, inBlock := &rows[i], false
 		switch {
 		case row.ID == above:
 			d.tail.born = row.CreateTime
 			continue
 		case row.ID < above:
-			d.tail.gaps.fill(row.ID)
+			inBlock = d.tail.gaps.fill(row.ID)
 		case row.ID > last+1:
 			d.tail.gaps.begin(last+1, row.ID-1, now)
 			fallthrough
 		default:
 			last, d.tail.born = row.ID, row.CreateTime
 		}
-		found = true
-		if h := lines.of(row.JobType); h != nil && row.Whole {
-			h.offer(h.lease, &row.Row)
+		h := lines.of(&row.Row)
+		if h == nil {
+			d.tail.crowd++
+			continue
 		}
+		found = true
+		if !row.Whole {
+			continue
+		}
+		switch late := row.ID < above && !h.queue.knows(row.ID); {
+		case late && inBlock:
+			d.tail.gaps.follow(row.ID, above, now)
+		case late:
+			d.tail.gaps.goOn(row.ID, now)
+		}
+		h.offer(h.lease, &row.Row)
 	}
 	d.tail.above.CompareAndSwap(above, last)
-	return found, nil
+	return found || len(rows) == tailRowsMax, nil
 }
 
-// nothingNew reports whether the rows are only the newest one that was seen before.
-func (t *tail) nothingNew(above uint64, rows []store.TailRow) bool {
-	return len(rows) == 0 && above == 0 || len(rows) == 1 && rows[0].ID == above && rows[0].CreateTime == t.born
+// readTail reads the rows from an id on, and those in the gaps. If few of them will be of the held types, a look comes first that
+// asks only which ids are taken, and mostly is the only one: of other rows, nothing else matters.
+func (d *database) readTail(lines heldLines, above uint64, gaps []store.Gap, few bool) (rows []store.TailRow, err error) {
+	look := func(from uint64, gaps []store.Gap, wanted []store.Wanted) (rows []store.TailRow, err error) {
+		err = d.tail.looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+			rows, err = d.tables.Jobs.Tail(ctx, from, gaps, wanted, horizonSpan, tailRowsMax)
+			return err
+		})
+		return rows, err
+	}
+	if !few {
+		return look(above, gaps, wantedBy(lines))
+	}
+	rows, err = look(above, gaps, nil)
+	var ours []uint64
+	for i := range rows {
+		if rows[i].ID != above && lines.of(&rows[i].Row) != nil {
+			ours = append(ours, rows[i].ID)
+		}
+	}
+	if err != nil || len(ours) == 0 {
+		return rows, err
+	}
+	from, below := runs(ours)
+	whole, err := look(from, below, wantedBy(lines))
+	for i := range rows {
+		if j, found := slices.BinarySearchFunc(whole, rows[i].ID, func(row store.TailRow, id uint64) int { return cmp.Compare(row.ID, id) }); found {
+			rows[i] = whole[j]
+		}
+	}
+	return rows, err
+}
+
+// runs returns the last of the ids, and the runs of ids below it. If these are too many for one statement, the last one goes on
+// over the rest.
+func runs(ids []uint64) (last uint64, below []store.Gap) {
+	for _, id := range ids[:len(ids)-1] {
+		if n := len(below); n > 0 && (below[n-1].To+1 == id || n == gapsMax) {
+			below[n-1].To = id
+		} else {
+			below = append(below, store.Gap{From: id, To: id})
+		}
+	}
+	return ids[len(ids)-1], below
+}
+
+// cameLate hears of a row that the sweep has found below the newest one, though it was added just now. If too many are waiting to
+// be heeded, this one is not.
+func (t *tail) cameLate(id uint64) {
+	select {
+	case t.late <- id:
+	default:
+	}
+}
+
+// heed asks for the ids behind the rows that came late.
+func (t *tail) heed(newest uint64, now time.Time) {
+	for {
+		select {
+		case id := <-t.late:
+			t.gaps.follow(id, newest, now)
+		default:
+			return
+		}
+	}
 }
 
 // sameTable reports whether the newest row that was seen is still there. If not, somebody has deleted it, or the table

@@ -20,12 +20,14 @@ var errGone = errors.New("dial tcp: connection refused")
 // vanishing is a database that answers until it is gone: it has one job of each type, which is due.
 type vanishing struct {
 	gone atomic.Bool
+	sent atomic.Int64 // statements
 
 	mu    sync.Mutex
 	terms int64
 }
 
 func (v *vanishing) err() error {
+	v.sent.Add(1)
 	if v.gone.Load() {
 		time.Sleep(time.Millisecond)
 		return errGone
@@ -45,7 +47,7 @@ func (v *vanishing) SweepAll(_ context.Context, types []int32, _ int64, _ int) (
 	}
 	return rows, false, v.err()
 }
-func (v *vanishing) Page(context.Context, int32, []store.Place, int64, int) ([][]store.Row, error) {
+func (v *vanishing) Page(context.Context, int32, store.Shard, []store.Place, int64, int) ([][]store.Row, error) {
 	return nil, v.err()
 }
 func (v *vanishing) TamePriorities(context.Context, []int32) error { return v.err() }
@@ -77,7 +79,7 @@ func (v *vanishing) SeeLeases(_ context.Context, names []string) (seen []store.S
 	return seen, v.err()
 }
 func (v *vanishing) MakeLeases(context.Context, []string) error { return v.err() }
-func (v *vanishing) TakeLeases(_ context.Context, names []string, _ string, _ int64) (map[string]int64, error) {
+func (v *vanishing) TakeLeases(_ context.Context, names []string, _ string, _, _ int64) (map[string]int64, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.terms++
@@ -87,9 +89,25 @@ func (v *vanishing) TakeLeases(_ context.Context, names []string, _ string, _ in
 	}
 	return terms, v.err()
 }
-func (v *vanishing) KeepLeases(_ context.Context, names, _ []string, _ int64) ([]string, error) {
+func (v *vanishing) KeepLeases(_ context.Context, names, _ []string, _ int64, _ map[string]int) ([]string, error) {
 	return names, v.err()
 }
+func (v *vanishing) RunningOfKeys(context.Context, int32, []string, []int64) (map[string]int, error) {
+	return nil, v.err()
+}
+func (v *vanishing) Fleet(context.Context, []string) (store.Fleet, error) {
+	return store.Fleet{Now: float64(time.Now().UnixMilli()) / 1000}, v.err()
+}
+func (v *vanishing) CloseLease(context.Context, string, string, int64) error { return v.err() }
+func (v *vanishing) MoveLease(context.Context, string, string, int64, int64, int64, int) error {
+	return v.err()
+}
+func (v *vanishing) NoteRunning(context.Context, string, string, int64, int) error { return v.err() }
+func (v *vanishing) DropLease(context.Context, string, string) error               { return v.err() }
+func (v *vanishing) EndedLeases(context.Context, []string) ([]string, error)       { return nil, v.err() }
+func (v *vanishing) DropEnded(context.Context, []string) error                     { return v.err() }
+
+func (v *vanishing) AbandonLeases(context.Context, []string, string) error { return v.err() }
 func (v *vanishing) ReleaseLease(context.Context, string, string, time.Duration) (bool, error) {
 	return true, v.err()
 }
@@ -128,7 +146,7 @@ func TestAMinuteWithoutADatabaseIsTwelveLinesOfLogForTwoHundredTypes(t *testing.
 				HandleJobFunc: func(context.Context, *queue_job.Job) error { time.Sleep(50 * time.Millisecond); return nil },
 			})
 		}
-		d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, log, newPermit())
+		d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, log, newPermit(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,7 +108,7 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 
 // workedTypes are the types that this instance works, or another one did lately.
 func (d *database) workedTypes(leases []store.TypeLease) (types []int32) {
-	for _, l := range d.lines {
+	for _, l := range d.lines.all() {
 		types = append(types, l.cfg.JobType)
 	}
 	for _, l := range leases {

@@ -45,7 +45,7 @@ func unrunLog(t *testing.T, u *unrun, leftAlone int64) []string {
 	l.backlog.leftAlone.Store(leftAlone)
 	lease := leaseIn(t)
 	l.held.Store(lease)
-	d := &database{tables: Tables{Unrun: u}, log: log, about: context.Background(), lines: []*line{l}}
+	d := &database{tables: Tables{Unrun: u}, log: log, about: context.Background(), lines: linesOf(l)}
 	if err := d.lookForUnrun(t.Context(), &looks{}, d.heldLines()); err != nil {
 		t.Fatal(err)
 	}

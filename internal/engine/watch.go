@@ -17,12 +17,12 @@ const (
 	watchFrom  = 200 * time.Millisecond // a row that was ours this recently is not looked at yet: most runs end before the next look
 	heededFor  = time.Second            // an answer allows jobs to start for this long, or longer (allowedFor)
 	deafAfter  = 10 * time.Second       // a handler that runs on this long after its job was cancelled is not waited for
+	noJobsFor  = 2 * time.Second        // then nobody asks which types are paused, until there is a job
 )
 
 // watch asks, until ctx ends, what others have decided: which types are paused, or which marked jobs have been cancelled. A
-// handler hears of it within a second, and none starts by an older answer. If no lease is held and no job runs, it does not
-// ask.
-func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, heed func() error) {
+// handler hears of it within a second, and none starts by an older answer. If there is nothing to ask about, it does not ask.
+func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, heed func() error, nothing func() bool) {
 	again := retryFirst // after an error: types that were just taken wait for the answer
 	for ctx.Err() == nil {
 		rest := watchEvery
@@ -31,7 +31,7 @@ func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, 
 		} else {
 			again = retryFirst
 		}
-		if len(d.heldLines()) == 0 && !d.busy() {
+		if nothing() {
 			select {
 			case <-wake:
 			case <-ctx.Done():
@@ -48,9 +48,25 @@ func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, 
 	}
 }
 
+// nothingWaits reports whether there is no job whose start hangs on whether its type is paused. As soon as there is one again, its
+// line asks.
+func (d *database) nothingWaits() bool { return d.jobless(noJobsFor) }
+
+// nothingRuns reports whether there is no job that could be cancelled while it runs.
+func (d *database) nothingRuns() bool { return len(d.heldLines()) == 0 && !d.busy() }
+
+// jobless reports whether no job has waited or run for this span of time.
+func (d *database) jobless(span time.Duration) bool {
+	waits := func(h held) bool { return h.queue.inMemory() > 0 }
+	return time.Since(epoch)-time.Duration(d.jobAt.Load()) >= span && !d.busy() && !slices.ContainsFunc(d.heldLines(), waits)
+}
+
+// hasJob notes that there is a job.
+func (d *database) hasJob() { d.jobAt.Store(int64(time.Since(epoch))) }
+
 // busy reports whether anything is at work.
 func (d *database) busy() bool {
-	return slices.ContainsFunc(d.lines, func(l *line) bool {
+	return slices.ContainsFunc(d.lines.all(), func(l *line) bool {
 		return l.workers.busy()
 	})
 }
@@ -89,6 +105,7 @@ func (l *line) heedPause(paused bool, sent time.Time) {
 
 // starts says whether jobs of a type may start: the type is not paused, by an answer that is not too old.
 type starts struct {
+	sent  atomic.Pointer[time.Time] // when the last question was sent that was answered; nil: none was
 	till  atomic.Pointer[time.Time] // nil: the type is paused, or nobody has asked yet
 	lasts atomic.Int64              // nanoseconds for which an answer allows jobs to start
 }
@@ -97,6 +114,7 @@ type starts struct {
 func (s *starts) heed(paused bool, sent time.Time) (news bool) {
 	lasts := allowedFor(time.Since(sent))
 	s.lasts.Store(int64(lasts))
+	s.sent.Store(&sent)
 	if paused {
 		return s.till.Swap(nil) != nil
 	}
@@ -111,12 +129,15 @@ func (s *starts) allowedAt(now time.Time) bool {
 	return till != nil && now.Before(*till)
 }
 
-// wereAllowed reports whether the last answer allowed starts, however old it is.
-func (s *starts) wereAllowed() bool { return s.till.Load() != nil }
-
 // allowedBy reports whether what was seen in the table at one moment allows a start at another.
 func (s *starts) allowedBy(seen, start time.Time) bool {
 	return start.Sub(seen) < time.Duration(s.lasts.Load())
+}
+
+// unasked reports whether nobody has asked for a while.
+func (s *starts) unasked() bool {
+	sent := s.sent.Load()
+	return sent == nil || time.Since(*sent) >= heededFor
 }
 
 // forget begins a lease: nobody has asked yet.
@@ -140,6 +161,7 @@ func (l *line) mayStart(t *task) bool {
 // mark asks the table anew.
 func (l *line) notStarted(t *task) {
 	l.workers.notStarted(t)
+	defer l.workers.handedOver()
 	switch {
 	case t.gone.Load():
 		l.yield(t)
@@ -155,7 +177,7 @@ func (l *line) notStarted(t *task) {
 // heedCancellations ends the contexts of runs whose rows are not ours any more, and keeps others from starting.
 func (d *database) heedCancellations() error {
 	var unseen []*task
-	for _, l := range d.lines {
+	for _, l := range d.lines.all() {
 		l.releaseDeaf()
 		unseen = append(unseen, l.unseen()...)
 	}

@@ -44,13 +44,13 @@ func (free) SeeLeases(_ context.Context, names []string) ([]store.Seen, error) {
 	return []store.Seen{{Name: names[0], Free: true}}, nil
 }
 
-func (free) TakeLeases(_ context.Context, names []string, _ string, _ int64) (map[string]int64, error) {
+func (free) TakeLeases(_ context.Context, names []string, _ string, _, _ int64) (map[string]int64, error) {
 	return map[string]int64{names[0]: 7}, nil
 }
 
 func leaseIn(t *testing.T) *keeper.Lease {
 	t.Helper()
-	taken, err := keeper.New(t.Context(), free{}, "test", nil).Take(t.Context(), []keeper.Want{{Name: "job-1", Lock: time.Minute}})
+	taken, err := keeper.New(t.Context(), free{}, "test", keeper.NewID(), nil).Take(t.Context(), []keeper.Want{{Name: "job-1", Lock: time.Minute}})
 	if err != nil || len(taken) != 1 {
 		t.Fatal(taken, err)
 	}
@@ -59,7 +59,7 @@ func leaseIn(t *testing.T) *keeper.Lease {
 
 // databaseOf returns the database of a line, as far as the watch needs it.
 func databaseOf(l *line) *database {
-	return &database{tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: []*line{l}, log: l.log, trouble: l.trouble}
+	return &database{tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: linesOf(l), log: l.log, trouble: l.trouble}
 }
 
 // at is how a row stands that is at an attempt of a term.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -27,9 +28,12 @@ type workers struct {
 	ready    []*task       // marked, and waiting for a worker
 	atWork   []*task       // with a worker
 	alive    int           // workers, never more than the capacity
+	lent     int           // workers that runs of earlier holders, elsewhere, stand for
 	coming   int           // workers among them that have not asked for a task yet
+	ending   int           // tasks that have left atWork, and whose outcomes are not with the settler yet
 	runTakes time.Duration // of late
 	ranLast  time.Time     // when a run ended last
+	places
 }
 
 const (
@@ -43,19 +47,30 @@ const (
 func (w *workers) start(marked ...*task) {
 	w.mu.Lock()
 	w.makeReady(marked)
-	now, more := time.Now(), 0
-	if n, _ := w.gate.admits(now, w.ready); n > 0 {
-		more = max(0, min(w.gate.calls(now, len(w.ready))-w.coming, w.cfg.WorkerPoolCapacity-w.alive))
-	}
+	more := w.occupy(w.wanted(time.Now()))
 	w.alive += more
 	w.coming += more
 	w.mu.Unlock()
-	for range more {
+	w.send(more)
+}
+
+// wanted is how many more workers the ready tasks need, as far as they may start. The caller holds the lock.
+func (w *workers) wanted(now time.Time) int {
+	if n, _ := w.gate.admits(now, w.ready); n == 0 {
+		return 0
+	}
+	return max(0, min(w.gate.calls(now, len(w.ready))-w.coming, w.most()-w.alive))
+}
+
+// send starts workers that are counted already.
+func (w *workers) send(n int) {
+	for range n {
 		if err := w.pool.Submit(w.work); err != nil { // only a released pool refuses
 			w.mu.Lock()
 			w.coming--
 			w.alive--
 			w.mu.Unlock()
+			w.givePlaceUp()
 		}
 	}
 }
@@ -83,6 +98,14 @@ func (w *workers) makeReady(marked []*task) {
 // takes its first call under the same lock: otherwise it would count as at work already, and its task would seem to need
 // another worker. The caller may keep the list, and change it.
 func (w *workers) next(came bool) []*task {
+	call := w.takeCall(came)
+	if call == nil {
+		w.givePlaceUp()
+	}
+	return call
+}
+
+func (w *workers) takeCall(came bool) []*task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if came {
@@ -90,7 +113,7 @@ func (w *workers) next(came bool) []*task {
 	}
 	now := time.Now()
 	n, _ := w.gate.admits(now, w.ready)
-	if n == 0 {
+	if n == 0 || !came && !w.keepsPlace() {
 		w.alive--
 		signal(w.wake)
 		return nil
@@ -114,6 +137,7 @@ func (w *workers) vanished() {
 	w.alive--
 	w.mu.Unlock()
 	signal(w.wake)
+	w.givePlaceUp()
 }
 
 // ended notes that a task has run.
@@ -123,6 +147,7 @@ func (w *workers) ended(t *task, at time.Time) {
 	smooth(&w.runTakes, at.Sub(t.started))
 	w.ranLast = at
 	w.leave(t)
+	w.ending++
 }
 
 // notStarted notes that a worker is done with a task that it has not run.
@@ -130,6 +155,34 @@ func (w *workers) notStarted(t *task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.leave(t)
+	w.ending++
+}
+
+// handedOver notes that the settler has the outcome of a task that has left.
+func (w *workers) handedOver() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ending--
+}
+
+// bear reports whether the workers have a task that was marked under a lease. It may say so for a moment too long.
+func (w *workers) bear(lease *keeper.Lease) bool {
+	under := func(t *task) bool { return t.lease == lease }
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ending > 0 || slices.ContainsFunc(w.atWork, under) || slices.ContainsFunc(w.ready, under) || slices.ContainsFunc(w.early, under)
+}
+
+// running is how many workers, at most, run tasks of a lease.
+func (w *workers) running(lease *keeper.Lease) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.atWork {
+		if t.lease == lease {
+			n++
+		}
+	}
+	return min(n, w.alive)
 }
 
 // leave takes a task from those at work. The caller holds the lock.
@@ -142,7 +195,37 @@ func (w *workers) leave(t *task) {
 }
 
 // idle is how many more calls the workers would begin at once if none were ready. The caller holds the lock.
-func (w *workers) idle() int { return w.cfg.WorkerPoolCapacity - w.alive + w.coming }
+func (w *workers) idle() int { return w.capacity() - w.alive + w.coming }
+
+// most is how many workers there may be if all have a place. The caller holds the lock.
+func (w *workers) most() int { return max(0, w.cfg.WorkerPoolCapacity-w.lent) }
+
+// capacity is how many workers there may be now. The caller holds the lock.
+func (w *workers) capacity() int {
+	if w.quota == nil {
+		return w.most()
+	}
+	return min(w.most(), w.alive+w.unused)
+}
+
+// cycle is how long a worker takes from one start to the next: it runs, and may have to wait for its turn. It is 0 if nothing has
+// run yet. The caller holds the lock.
+func (w *workers) cycle() time.Duration {
+	if w.runTakes == 0 {
+		return 0
+	}
+	return w.runTakes + w.turnTakes
+}
+
+// lend notes how many runs of earlier holders go on elsewhere, each of which takes a worker here, and reports whether that is
+// another number than before.
+func (w *workers) lend(n int) (changed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed = w.lent != n
+	w.lent = n
+	return changed
+}
 
 // idleRows is how many rows these calls take. The caller holds the lock.
 func (w *workers) idleRows() int { return max(1, w.cfg.BatchSize) * w.idle() }
@@ -154,7 +237,7 @@ func (w *workers) room(markTakes time.Duration) (rows, atOnce int) {
 	defer w.mu.Unlock()
 	perCall, idle := max(1, w.cfg.BatchSize), w.idleRows()
 	atOnce = max(0, idle-len(w.ready))
-	ahead := min(batchRowsMax, perCall*aheadOf(w.cfg.WorkerPoolCapacity, w.runTakes, markTakes))
+	ahead := min(batchRowsMax, perCall*aheadOf(w.capacity(), w.cycle(), markTakes))
 	if len(w.ready)-idle > ahead/2 {
 		return 0, atOnce
 	}
@@ -192,8 +275,11 @@ func (w *workers) roomForEarly() int {
 		return 0
 	}
 	most := earlyMax // nothing has run yet, so nobody knows: if it turns out to be too many, they go back
-	if w.runTakes > 0 {
-		most = min(most, int(time.Duration(w.cfg.WorkerPoolCapacity)*markedEarly/w.runTakes))
+	switch cycle := w.cycle(); {
+	case cycle > 0:
+		most = min(most, int(time.Duration(w.capacity())*markedEarly/cycle))
+	case w.quota != nil:
+		most = 0
 	}
 	return max(0, min(batchRowsMax, w.idle()+most-len(w.ready)-len(w.early)))
 }
@@ -241,7 +327,9 @@ func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
 	if waited < surplusAfter {
 		return nil
 	}
-	if stuck := min(waited, now.Sub(w.ranLast)); stuck >= surplusAfter { // no run has ended since
+	if stuck := min(waited, now.Sub(w.ranLast)); stuck >= surplusAfter && w.quota != nil {
+		w.turnTakes = max(w.turnTakes, stuck)
+	} else if stuck >= surplusAfter { // no run has ended since
 		w.runTakes = max(w.runTakes, stuck)
 	}
 	surplus, w.ready = w.ready, nil
@@ -251,7 +339,7 @@ func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
 // readyFor is how long the first ready task has waited while all workers are at work. It is 0 if there is none, or a worker is
 // idle. The caller holds the lock.
 func (w *workers) readyFor(now time.Time) time.Duration {
-	if len(w.ready) == 0 || w.alive-w.coming < w.cfg.WorkerPoolCapacity {
+	if len(w.ready) == 0 || w.alive-w.coming < w.capacity() || w.alive < w.most() && !w.lacksPlace() {
 		return 0
 	}
 	return max(1, now.Sub(w.ready[0].since))
@@ -263,13 +351,13 @@ func (w *workers) admitsIn() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch now := time.Now(); {
-	case w.alive >= w.cfg.WorkerPoolCapacity:
+	case w.alive >= w.most():
 		return time.Hour
 	case len(w.ready) == 0:
 		return w.gate.marksAgain(now)
 	default:
 		n, again := w.gate.admits(now, w.ready)
-		if n > 0 && w.coming > 0 { // a worker that comes says so
+		if n > 0 && (w.coming > 0 || w.lacksPlace()) { // a worker that comes says so
 			return time.Hour
 		}
 		return again

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// giveAway gives a lease back as soon as nothing runs under it, and what has run is written. If another instance asks for the
+// lease, and that takes longer than a moment, it gives the lease's name away: the other instance goes on at once, and what runs
+// here runs on under its old term.
+func (d *database) giveAway(l *line, lease *keeper.Lease) {
+	const moment, longest = 30 * time.Millisecond, 25 * time.Millisecond
+	sleep(lease.Context(), l.turn)
+	began, r := time.Now(), rest{}
+	for wait := time.Millisecond + l.turn; l.bears(lease) && sleep(lease.Context(), wait); wait = min(2*wait, longest) {
+		if time.Since(began) >= moment {
+			d.tellRest(l, lease, &r)
+		}
+	}
+	switch cause := context.Cause(lease.Context()); {
+	case cause == nil:
+		l.leases.remove(lease)
+		if later := l.later.Load(); later > 0 {
+			d.close(l, lease, later)
+			return
+		}
+		d.release(d.patience, lease)
+	case errors.Is(cause, keeper.ErrLost):
+		l.leases.remove(lease)
+	}
+}
+
+// close closes a lease until a later layout opens it.
+func (d *database) close(l *line, lease *keeper.Lease, later int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.patience), stopPatience)
+	defer cancel()
+	if err := d.keeper.Close(ctx, lease, later); err != nil {
+		d.log.Warn(l.about, fmt.Sprintf("%s: %v; it expires by itself", lease.Name, err))
+	}
+}
+
+// rest is what still runs under a lease that is given away, as the table has it.
+type rest struct {
+	told    bool // the lease has its other name
+	running int
+	at      time.Time // when that was written
+}
+
+// tellRest writes what still runs: first together with the lease's other name, and then, as it becomes less, every now and then.
+func (d *database) tellRest(l *line, lease *keeper.Lease, r *rest) {
+	const every = 500 * time.Millisecond
+	running := l.workers.running(lease)
+	statement, cancel := context.WithTimeout(lease.Context(), takeMax)
+	defer cancel()
+	var err error
+	switch {
+	case !r.told && l.wanted.Load():
+		err = d.keeper.Move(statement, lease, share.Remains(lease.Name, lease.Term), running, l.later.Load())
+		r.told = err == nil
+	case r.told && running < r.running && time.Since(r.at) >= every:
+		err = d.keeper.NoteRunning(statement, lease, running)
+	default:
+		return
+	}
+	if !d.trouble.on(lease.Context(), "give a lease away", err) {
+		r.running, r.at = running, time.Now()
+	}
+}
+
+// leave has others take over, as long as that takes no longer than a moment.
+func (d *database) leave(ctx context.Context) {
+	close(d.leaves)
+	timer := time.NewTimer(leaveMax)
+	defer timer.Stop()
+	select {
+	case <-d.gone:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func (d *database) leaving() bool {
+	select {
+	case <-d.leaves:
+		return true
+	default:
+		return false
+	}
+}
+
+// remains is what still runs of a line's jobs under terms that were given away.
+type remains struct {
+	terms     []int64 // under which jobs still run, here or elsewhere
+	elsewhere []int64 // the terms among them that belong to other instances
+	running   int     // jobs of this shard that other instances still run
+	earlier   int     // jobs of earlier layouts, of all shards
+	lines     []*line // those earlier lines of this process that still run something
+}
+
+// remainsFor picks what concerns a line. Under its own layout, no other shard has its rows. What this process runs in earlier lines
+// is known better than the table has it.
+func (l *line) remainsFor(rests []share.Rest, me string, lines []*line) (r remains) {
+	for _, other := range lines {
+		if other.cfg.JobType == l.cfg.JobType && other.layout < l.layout && other.workers.busy() {
+			r.lines = append(r.lines, other)
+			r.earlier += other.workers.number()
+		}
+	}
+	for _, rest := range rests {
+		now := rest.Layout == l.layout
+		if rest.JobType != l.cfg.JobType || now && rest.Shard != l.shard {
+			continue
+		}
+		r.terms = append(r.terms, rest.Term)
+		switch {
+		case rest.Instance == me:
+			continue
+		case now:
+			r.running += rest.Running
+		default:
+			r.earlier += rest.Running
+		}
+		r.elsewhere = append(r.elsewhere, rest.Term)
+	}
+	return r
+}
+
+// heedRemains notes what still runs. Rows with these terms are left alone, and jobs that run elsewhere take workers here.
+func (l *line) heedRemains(r remains) {
+	l.remains.Store(&r)
+	if l.workers.lend(l.lentFor(r)) {
+		signal(l.wake)
+	}
+}
+
+// runsElsewhere reports whether a row's mark was made under a term that was given away, and under which its job still runs, or
+// whether an earlier line of this process has the row.
+func (l *line) runsElsewhere(row *store.Row) bool {
+	r := l.remains.Load()
+	return row.Term != 0 && r != nil &&
+		(slices.Contains(r.terms, row.Term) || slices.ContainsFunc(r.lines, func(earlier *line) bool { return earlier.queue.knows(row.ID) }))
+}
+
+// bears reports whether something was marked under a lease and is not written yet.
+func (l *line) bears(lease *keeper.Lease) bool {
+	// A task goes from the workers to the settler, so they are asked in this order.
+	return l.workers.bear(lease) || l.settler.owes(lease.Term)
+}
+
+// leaseSet are the leases of a line that have not been given back.
+type leaseSet struct {
+	mu   sync.Mutex
+	list []*keeper.Lease
+}
+
+func (s *leaseSet) add(l *keeper.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, l)
+}
+
+func (s *leaseSet) remove(l *keeper.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.DeleteFunc(s.list, func(other *keeper.Lease) bool { return other == l })
+}
+
+func (s *leaseSet) all() []*keeper.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.list)
+}

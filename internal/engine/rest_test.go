@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// resting is a database that has a job if a test says so.
+type resting struct {
+	vanishing
+	due    atomic.Int64 // the job's id; 0: there is none
+	paused atomic.Bool
+	asked  atomic.Int64 // how often somebody asked which types are paused
+}
+
+func (r *resting) SweepAll(context.Context, []int32, int64, int) (rows []store.Row, more bool, err error) {
+	if id := r.due.Load(); id > 0 {
+		rows = append(rows, store.Row{ID: uint64(id), JobType: 1, CreateTime: time.Now().Unix(), MaxRetries: store.NotSet})
+	}
+	return rows, false, r.err()
+}
+
+func (r *resting) Tail(context.Context, uint64, []store.Gap, []store.Wanted, int64, int) ([]store.TailRow, error) {
+	return nil, r.err()
+}
+
+func (r *resting) Paused(context.Context) (types []int32, err error) {
+	r.asked.Add(1)
+	if r.paused.Load() {
+		types = []int32{1}
+	}
+	return types, r.err()
+}
+
+// workOn has an instance work four types of a database.
+func workOn(t *testing.T, handler func(context.Context, *queue_job.Job) error) *resting {
+	t.Helper()
+	r := &resting{}
+	tables := Tables{Jobs: r, Leases: r, Close: func() {}}
+	var configs []queue_job.Config
+	for jobType := range int32(4) {
+		configs = append(configs, queue_job.Config{ServiceName: "test", JobType: jobType, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100, LoadLimit: 100, HandleJobFunc: handler})
+	}
+	d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, silent{}, newPermit(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	t.Cleanup(func() {
+		if err := d.stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func TestAnInstanceWithoutAJobSendsFewStatements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := workOn(t, func(context.Context, *queue_job.Job) error { return nil })
+		time.Sleep(2 * time.Minute)
+		before := r.sent.Load()
+		time.Sleep(time.Minute)
+		if perSecond := float64(r.sent.Load()-before) / 60; perSecond > 10 {
+			t.Errorf("%.1f statements a second", perSecond)
+		}
+	})
+}
+
+func TestWhoRestsAsksWhetherTheTypeIsPausedBeforeAJobStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := make(chan time.Time, 1)
+		r := workOn(t, func(context.Context, *queue_job.Job) error { started <- time.Now(); return nil })
+		wantStart := func(within time.Duration) {
+			t.Helper()
+			for began := time.Now(); ; time.Sleep(time.Millisecond) {
+				select {
+				case at := <-started:
+					r.due.Store(0)
+					if took := at.Sub(began); took > within {
+						t.Errorf("the job started after %v, want %v at most", took, within)
+					}
+					return
+				default:
+					if time.Since(began) > time.Minute {
+						t.Fatal("the job did not start")
+					}
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		before := r.asked.Load()
+		time.Sleep(time.Minute)
+		if n := r.asked.Load() - before; n > 0 {
+			t.Errorf("it asked %d times although no job waited", n)
+		}
+
+		r.due.Store(1)
+		wantStart(sweepEvery + 10*time.Millisecond)
+		if r.asked.Load() == before {
+			t.Error("it did not ask before the start")
+		}
+
+		time.Sleep(time.Minute)
+		r.paused.Store(true)
+		r.due.Store(2)
+		time.Sleep(time.Minute)
+		select {
+		case <-started:
+			t.Error("the job started although its type was paused")
+		default:
+		}
+		r.paused.Store(false)
+		wantStart(time.Second)
+	})
+}

@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Layouts is what the engine needs of the tables to divide job types into shards. *store.Store has it; its methods carry the
+// contracts.
+type Layouts interface {
+	SetLayout(ctx context.Context, jobType int32, from, to int64) (changed bool, err error)
+	MakeClosed(ctx context.Context, names []string, layout int64) error
+	CloseLeases(ctx context.Context, names []string, layout int64) error
+	OpenLeases(ctx context.Context, names []string, layout, term int64) error
+}
+
+// lineList has the lines of a database, one for each shard of each job type. A line of an earlier layout stays in it until
+// everything it ran is written.
+type lineList struct {
+	mu   sync.Mutex
+	list []*line // never changed in place
+}
+
+func linesOf(lines ...*line) *lineList { return &lineList{list: lines} }
+
+func (s *lineList) all() []*line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list
+}
+
+func (s *lineList) add(lines ...*line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.Concat(s.list, lines)
+	slices.SortStableFunc(s.list, (*line).compare)
+}
+
+func (s *lineList) remove(l *line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.DeleteFunc(slices.Clone(s.list), func(other *line) bool { return other == l })
+}
+
+func (l *line) compare(other *line) int {
+	return cmp.Or(cmp.Compare(l.cfg.JobType, other.cfg.JobType), cmp.Compare(l.layout, other.layout), cmp.Compare(l.shard, other.shard))
+}
+
+// ofShard is what a line may use of what the configuration gives to its job type: capacity, rate, burst and memory are divided, so
+// that all shards together never have more than was configured.
+func ofShard(cfg queue_job.Config, layout share.Layout, shard int) queue_job.Config {
+	n := layout.Shards()
+	cfg.WorkerPoolCapacity = share.Part(cfg.WorkerPoolCapacity, n, shard)
+	cfg.QueueMaxSize = max(1, cfg.QueueMaxSize/n)
+	cfg.RatePerSecond /= float64(n)
+	cfg.RateBurst /= n
+	return cfg
+}
+
+// lentFor is how many of the line's workers stand for runs elsewhere.
+func (l *line) lentFor(r remains) int {
+	part := share.Part(max(0, l.whole-r.earlier), l.layout.Shards(), l.shard)
+	return l.cfg.WorkerPoolCapacity - max(0, part-r.running)
+}
+
+// layOut compares the leases with the layouts of their job types, and does what is to be done about that. It reports whether more
+// is to be done soon: then leases of these types are not for anybody yet.
+func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more bool, err error) {
+	if !leaving {
+		if more, err = s.seed(ctx, v); more || err != nil {
+			return more, err
+		}
+	}
+	for _, cfg := range s.configs {
+		s.relayout(cfg, v.LayoutOf(cfg.JobType), leaving)
+	}
+	for _, c := range v.Changes {
+		if !slices.ContainsFunc(s.configs, func(cfg queue_job.Config) bool { return cfg.JobType == c.JobType }) {
+			continue
+		}
+		more = true
+		if err := s.change(ctx, &c); err != nil {
+			return more, err
+		}
+	}
+	return more, nil
+}
+
+// seed writes the layout of types whose configuration asks for shards, if nobody has done that yet. If the configuration of this
+// instance allows fewer shards than the table says, it lowers the number.
+func (s *standBy) seed(ctx context.Context, v *share.View) (changed bool, err error) {
+	for _, cfg := range s.configs {
+		layout := v.LayoutOf(cfg.JobType)
+		wanted := layout.Shards()
+		switch most := share.ShardsMax(cfg.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchSize); {
+		case v.Layouts[cfg.JobType] == 0 && cfg.Shards > 1:
+			wanted = cfg.Shards
+		case wanted > most:
+			s.log.Error(s.about, fmt.Sprintf("job type %d has %d shards, and the configuration allows %d (WorkerPoolCapacity %d, RateBurst %d): the number is lowered; raise them, and then call SetShards",
+				cfg.JobType, wanted, most, cfg.WorkerPoolCapacity, cfg.RateBurst))
+			wanted = most
+		}
+		if wanted == layout.Shards() {
+			continue
+		}
+		if _, err := s.tables.Layouts.SetLayout(ctx, cfg.JobType, int64(v.Layouts[cfg.JobType]), int64(layout.Next(wanted))); err != nil {
+			return changed, err
+		}
+		changed = true
+	}
+	return changed, nil
+}
+
+// relayout gives a job type the lines of a layout. Its earlier lines give up their leases.
+func (s *standBy) relayout(cfg queue_job.Config, layout share.Layout, leaving bool) {
+	there := false
+	for _, l := range s.lines.all() {
+		switch {
+		case l.cfg.JobType != cfg.JobType:
+		case l.layout == layout:
+			there = true
+		case l.later.CompareAndSwap(0, int64(layout)):
+			delete(s.byName, l.name)
+			if !s.giveUp(l) {
+				s.finish(l)
+			}
+		}
+	}
+	if there || leaving {
+		return
+	}
+	if layout.Shards() > 1 {
+		s.log.Info(s.about, fmt.Sprintf("job type %d is divided into %d shards", cfg.JobType, layout.Shards()))
+	} else {
+		s.log.Info(s.about, fmt.Sprintf("job type %d is not divided any more", cfg.JobType))
+	}
+	for shard := range layout.Shards() {
+		l, err := newLine(cfg, s.database, layout, shard)
+		if err != nil { // it was possible at the start
+			s.log.Error(s.about, err.Error())
+			return
+		}
+		s.lines.add(l)
+		s.begin(l)
+		s.byName[l.name] = l
+	}
+}
+
+// giveUp has a line of an earlier layout start no more jobs, and close its lease. It reports whether the line has something to
+// give up.
+func (s *standBy) giveUp(l *line) bool {
+	serving := l.serving.Load()
+	if serving && !l.wanted.Swap(true) {
+		l.log.Info(l.about, fmt.Sprintf("lease %s is given up: the job type is divided anew", l.lease.Name))
+		s.serving[l]()
+	}
+	return serving || len(l.leases.all()) > 0
+}
+
+// change does the next step towards a layout.
+func (s *standBy) change(ctx context.Context, c *share.Change) (err error) {
+	layouts := s.tables.Layouts
+	if c.Note > 0 {
+		_, err = layouts.SetLayout(ctx, c.JobType, int64(c.Layout), int64(c.Note))
+		return err
+	}
+	if len(c.Make) > 0 {
+		err = layouts.MakeClosed(ctx, c.Make, int64(c.Layout))
+	}
+	if err == nil && len(c.Close) > 0 {
+		err = layouts.CloseLeases(ctx, c.Close, int64(c.Layout))
+	}
+	if err == nil && len(c.Open) > 0 {
+		err = layouts.OpenLeases(ctx, c.Open, int64(c.Layout), c.Term)
+	}
+	return err
+}
+
+// begin begins a line: from now on it writes outcomes.
+func (d *database) begin(l *line) {
+	l.writing, l.endWriting = context.WithCancel(d.keeping)
+	d.keepings.Go(func() { l.settler.loop(l.writing) })
+}
+
+// finish ends a line of an earlier layout, when everything is written.
+func (d *database) finish(l *line) {
+	d.keepings.Go(func() {
+		for wait := time.Millisecond; !l.quiet() || l.settler.unnoted() > 0; wait = min(2*wait, time.Second) {
+			l.settler.hurry()
+			if !sleep(l.writing, wait) {
+				return
+			}
+		}
+		d.lines.remove(l)
+		l.endWriting()
+	})
+}

@@ -1,0 +1,362 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+const (
+	standbyEvery = 500 * time.Millisecond // between looks at the leases
+	standbySoon  = 50 * time.Millisecond  // while a lease is about to change hands
+	takeMax      = time.Second            // taking leases must not keep renewals waiting
+	askLasts     = time.Second            // then the asker asks again, if it still wants the lease
+	leaveMax     = time.Second            // how long Stop waits for others to ask for the leases; until then, jobs still start here
+)
+
+// standBy is this instance's part in sharing out the leases of the database. It looks at them every now and then, takes what is
+// free, asks for what others have too much of, and gives what others ask for; package share has the rules.
+type standBy struct {
+	*database
+	working  context.Context // jobs are started while it lives
+	chance   *rand.Rand
+	byName   map[string]*line
+	serving  map[*line]context.CancelFunc // ends the line's serve
+	open     map[string]open              // since when a lease has been seen free, or to be handed over
+	dividing bool                         // a type is being divided anew: the next step is near
+	asked    []keeper.Asked               // what this instance has asked for, and not got yet
+	askedAt  time.Time
+	expires  time.Time // when the first lease of another instance does, as it looks now
+	leftAt   time.Time // when it was first seen that Stop was called
+	said     bool      // farewell
+	over     bool      // nobody is expected to take over what is left
+	away     bool      // a lease of this instance is to be handed over
+	tidied   bool      // the rows of instances that are no more were deleted
+}
+
+// open is a lease that waits for somebody to take it, or to ask for it.
+type open struct {
+	free  bool
+	since time.Time
+}
+
+func newStandBy(d *database, working context.Context) *standBy {
+	s := &standBy{database: d, working: working, chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), byName: map[string]*line{}, serving: map[*line]context.CancelFunc{}, open: map[string]open{}}
+	for _, l := range d.lines.all() {
+		s.byName[l.name] = l
+	}
+	return s
+}
+
+// loop takes and gives until ctx or Stop's patience ends. After Stop was called it only gives, so an instance that starts then
+// need not wait until the handlers here have ended.
+func (s *standBy) loop(ctx context.Context) {
+	for ctx.Err() == nil && s.patience.Err() == nil {
+		leaving, leaves := s.leaving(), s.leaves
+		if leaving {
+			leaves = nil // it is closed
+			if s.leftAt.IsZero() {
+				s.leftAt = time.Now()
+			}
+		}
+		alone, err := s.look(leaving)
+		s.trouble.on(ctx, "take leases", err)
+		if leaving && !s.over && (alone || err != nil || len(s.heldLines()) == 0) {
+			s.over = true
+			close(s.gone)
+		}
+		s.tidy(ctx)
+		timer := time.NewTimer(s.rest())
+		select {
+		case <-timer.C:
+		case <-leaves:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// rest is how long until the next look. Instances that started together need not look together.
+func (s *standBy) rest() time.Duration {
+	if s.dividing || s.away || !s.leftAt.IsZero() && time.Since(s.leftAt) < leaveMax || time.Since(s.askedAt) < askLasts {
+		return standbySoon
+	}
+	rest := standbyEvery*3/4 + time.Duration(s.chance.Int64N(int64(standbyEvery/4)))
+	if left := time.Until(s.expires); left > 0 { // a holder that lives renews its lease long before
+		const little = 2 * time.Millisecond
+		rest = min(rest, left+little)
+	}
+	return rest
+}
+
+// look looks at the leases once, and takes, gives or asks accordingly. It reports whether there is no other instance.
+func (s *standBy) look(leaving bool) (alone bool, err error) {
+	statement, cancel := context.WithTimeout(s.patience, takeMax)
+	defer cancel()
+	if leaving {
+		s.farewell(statement)
+	}
+	v, seen, err := s.see(statement)
+	if err != nil {
+		return false, err
+	}
+	if s.dividing, err = s.layOut(statement, &v, leaving); err != nil {
+		return false, err
+	}
+	p := s.picture(&v, leaving)
+	s.heedExpiry(seen)
+	for _, name := range p.Give() {
+		s.give(s.byName[name], &p)
+	}
+	taken, err := s.take(statement, &p, seen)
+	switch {
+	case len(taken) > 0:
+		if errLook := s.lookAtRemains(statement); errLook != nil { // nobody knows what still runs elsewhere
+			s.releaseAll(statement, taken)
+			return false, errLook
+		}
+		s.serve(taken)
+		s.unask(statement, taken)
+	case err == nil:
+		err = s.ask(statement, p.Ask(), seen)
+	}
+	return p.Alone(), err
+}
+
+// see looks at the leases, and at the database's clock. If a type is not divided and has no lease yet, the lease is free.
+func (s *standBy) see(ctx context.Context) (v share.View, seen []store.Seen, err error) {
+	sent := time.Now()
+	fleet, err := s.keeper.Look(ctx, share.Prefixes)
+	if err != nil {
+		return v, nil, err
+	}
+	s.clock.reading(fleet.Now, sent, time.Now())
+	rows := make([]share.Row, 0, len(fleet.Leases)+len(s.configs))
+	there, layouts := map[string]bool{}, map[int32]share.Layout{}
+	for jobType, layout := range fleet.Layouts {
+		layouts[jobType] = share.Layout(layout)
+	}
+	for _, row := range fleet.Leases {
+		owner := share.OwnerOf(row.Owner)
+		rows = append(rows, share.Row{Name: row.Name, Free: row.Free, Instance: owner.Instance, Service: owner.Service, Term: row.Term, Running: row.Running, Layout: share.Layout(row.Layout)})
+		there[row.Name] = true
+	}
+	for _, cfg := range s.configs {
+		if name := share.TypeLease(cfg.JobType); !there[name] && layouts[cfg.JobType] == 0 {
+			rows = append(rows, share.Row{Name: name, Free: true, Layout: share.Undivided})
+		}
+	}
+	return share.See(s.keeper.ID(), s.service, rows, layouts), fleet.Leases, nil
+}
+
+// picture is what a view says about who has what. The lines heed what still runs elsewhere.
+func (s *standBy) picture(v *share.View, leaving bool) share.Picture {
+	p := v.Picture
+	p.Leaving = leaving
+	p.Mine = func(jobType int32) bool {
+		_, found := slices.BinarySearchFunc(s.configs, jobType, func(cfg queue_job.Config, jobType int32) int { return cmp.Compare(cfg.JobType, jobType) })
+		return found
+	}
+	s.heedOpen(p.Leases)
+	lines := s.lines.all()
+	for _, l := range lines {
+		l.heedRemains(l.remainsFor(v.Rests, s.keeper.ID(), lines))
+	}
+	return p
+}
+
+// heedExpiry notes when the first lease of a job type expires that another instance has, so that the next look may come right
+// behind.
+func (s *standBy) heedExpiry(seen []store.Seen) {
+	s.expires = time.Time{}
+	now := time.Now()
+	for _, row := range seen {
+		if l := s.byName[row.Name]; l == nil || row.Free || l.serving.Load() {
+			continue
+		}
+		if at := now.Add(time.Duration(row.Left * float64(time.Second))); s.expires.IsZero() || at.Before(s.expires) {
+			s.expires = at
+		}
+	}
+}
+
+// heedOpen notes since when leases have been free or to be handed over, and which of them others have let lie.
+func (s *standBy) heedOpen(leases []share.Lease) {
+	s.away = false
+	now := time.Now()
+	for i := range leases {
+		l := &leases[i]
+		s.away = s.away || l.Away && l.Holder == s.keeper.ID()
+		was, known := s.open[l.Name]
+		switch {
+		case !l.Free && !l.Away:
+			delete(s.open, l.Name)
+		case !known || was.free != l.Free:
+			s.open[l.Name] = open{l.Free, now}
+		case l.Left == s.keeper.ID(): // it has handed the lease over, and whoever asked for it may be gone
+			l.Waited = now.Sub(was.since) >= 2*standbyEvery
+		default:
+			l.Waited = now.Sub(was.since) >= standbyEvery/2
+		}
+	}
+}
+
+// lookAtRemains looks once more, after leases were taken: whatever their last holders have left running was in the table
+// before the leases came free. It tries until ctx ends.
+func (s *standBy) lookAtRemains(ctx context.Context) error {
+	for wait := retryFirst; ; wait *= 2 {
+		v, _, err := s.see(ctx)
+		if err == nil {
+			s.picture(&v, false)
+			return nil
+		}
+		if !sleep(ctx, wait) {
+			return err
+		}
+	}
+}
+
+// take takes the free leases that are this instance's to take, and the one that says that it is here. It returns the leases of
+// job types.
+func (s *standBy) take(ctx context.Context, p *share.Picture, seen []store.Seen) (taken []*keeper.Lease, err error) {
+	var wants []keeper.Want
+	if here := s.presence.Load(); !p.Leaving && (here == nil || here.Context().Err() != nil) {
+		wants = append(wants, keeper.Want{Name: share.Presence(s.keeper.ID()), Holder: s.instance, Lock: s.shortestLock(), Once: true})
+	}
+	for _, name := range p.Take() {
+		if l := s.byName[name]; l != nil && !l.serving.Load() {
+			wants = append(wants, l.want())
+		}
+	}
+	if len(wants) == 0 {
+		return nil, nil
+	}
+	leases, err := s.keeper.TakeSeen(ctx, wants, seen)
+	for _, lease := range leases {
+		if s.byName[lease.Name] == nil {
+			s.presence.Store(lease)
+		} else {
+			taken = append(taken, lease)
+		}
+	}
+	return taken, err
+}
+
+func (s *standBy) releaseAll(ctx context.Context, leases []*keeper.Lease) {
+	for _, lease := range leases {
+		s.release(ctx, lease)
+	}
+}
+
+// ask asks the holders of these leases for them.
+func (s *standBy) ask(ctx context.Context, names []string, seen []store.Seen) error {
+	if len(names) == 0 {
+		return nil
+	}
+	wants := make([]keeper.Want, len(names))
+	for i, name := range names {
+		wants[i] = keeper.Want{Name: share.Asking(name), Holder: s.instance, Lock: askLasts}
+	}
+	s.askedAt = time.Now()
+	asked, err := s.keeper.Ask(ctx, wants, seen)
+	s.asked = append(s.asked, asked...)
+	return err
+}
+
+// unask takes back what this instance has asked for and has got: if it stops soon, others need not wait until they can ask.
+func (s *standBy) unask(ctx context.Context, taken []*keeper.Lease) {
+	got, rest := divide(s.asked, func(a keeper.Asked) bool {
+		return slices.ContainsFunc(taken, func(l *keeper.Lease) bool { return share.Asking(l.Name) == a.Name })
+	})
+	if time.Since(s.askedAt) > askLasts {
+		rest = nil // they have ended
+	}
+	s.asked = rest
+	s.trouble.on(ctx, "take back asks", s.keeper.Unask(ctx, got))
+}
+
+// give has a line start no more jobs, and give its lease away.
+func (s *standBy) give(l *line, p *share.Picture) {
+	if l == nil || l.lease == nil || l.lease.Context().Err() != nil || !p.Leaving && time.Since(l.since) < l.want().MinLock || l.wanted.Swap(true) {
+		return
+	}
+	l.log.Info(l.about, fmt.Sprintf("lease %s is given to the instance that asks for it: %s", l.lease.Name, why(p, l.lease.Name)))
+	s.serving[l]()
+}
+
+// why says why an instance gives a lease.
+func why(p *share.Picture, name string) string {
+	switch {
+	case p.Leaving:
+		return "this instance stops"
+	case slices.ContainsFunc(p.Leases, func(l share.Lease) bool { return l.Name == name && l.Away }):
+		return "HandOver was called"
+	default:
+		return "this instance has more than its part"
+	}
+}
+
+// serve has each line whose lease was taken work its job type, and give the lease away at the end. If Stop waits for the lines
+// already, it gives the leases back.
+func (s *standBy) serve(taken []*keeper.Lease) {
+	s.draining.Lock()
+	defer s.draining.Unlock()
+	if s.working.Err() != nil {
+		s.releaseAll(s.patience, taken)
+		return
+	}
+	var lines heldLines
+	for _, lease := range taken {
+		l := s.byName[lease.Name]
+		serving, end := context.WithCancel(s.working)
+		s.serving[l] = end
+		l.hold(lease)
+		lines = append(lines, held{l, lease})
+		s.loops.Go(func() {
+			defer end()
+			l.serve(serving, lease)
+			s.giveAway(l, lease)
+			if l.later.Load() > 0 {
+				s.finish(l)
+			}
+		})
+	}
+	slices.SortFunc(lines, func(a, b held) int { return a.compare(b.line) })
+	s.loops.Go(func() { s.firstLook(s.working, lines) })
+}
+
+// tidy deletes, once, the rows of instances that are no more.
+func (s *standBy) tidy(ctx context.Context) {
+	if s.tidied {
+		return
+	}
+	statement, cancel := context.WithTimeout(s.patience, takeMax)
+	defer cancel()
+	s.tidied = !s.trouble.on(ctx, "delete ended leases", s.keeper.DropEnded(statement, share.Prefixes[1:], share.Ephemeral))
+}
+
+// shortestLock is the length of the lease that says that this instance is here. It ends when the first of its other leases does.
+func (d *database) shortestLock() time.Duration {
+	shortest := d.configs[0].LockSecond
+	for _, cfg := range d.configs {
+		shortest = min(shortest, cfg.LockSecond)
+	}
+	return time.Duration(shortest) * time.Second
+}
+
+// farewell says that this instance is about to stop: leases do not fall to it any more, and others ask for what it has.
+func (s *standBy) farewell(ctx context.Context) {
+	here := s.presence.Load()
+	if s.said || here == nil || here.Context().Err() != nil {
+		return
+	}
+	s.said = !s.trouble.on(ctx, "say farewell", s.keeper.NoteRunning(ctx, here, share.Leaves))
+}

@@ -1,0 +1,173 @@
+package queue_job
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Lease is the lease of a job type: it says which instance runs the type's jobs. All times are by the database's clock, on MySQL,
+// MariaDB and SQLite in whole seconds.
+type Lease struct {
+	// Name is the name of the lease: "job-7" for job type 7, "job-7/2" for its shard 2. [Jobs.HandOver] takes it.
+	Name string
+	// JobType is the type whose jobs are run under the lease.
+	JobType int32
+	// Shard is the part of the type's jobs that the lease is for. A type that is not divided has shard 0 only.
+	Shard int
+	// Instance is the [Instance.Id] of the holder. Empty: nobody holds the lease, or its holder is of an older version.
+	Instance string
+	// Holder is the service ([Config.ServiceName]), host and process of the holder, as in [Attempt.Instance]. Empty: nobody holds
+	// the lease.
+	Holder string
+	// Term is the number of this holding of the lease, or of the last one. It grows with every holder, and stands in the rows of
+	// the jobs that are in flight.
+	Term int64
+	// Since is when the holder took the lease. Until is when the lease ends if the holder does not renew it; a holder that lives
+	// renews it after a third of [Config.LockSecond]. If nobody holds the lease, both are those of its last holder.
+	Since, Until time.Time
+	// Running is how many handlers run under the lease, as of its last renewal: the number may be old by a third of
+	// [Config.LockSecond]. A call of a HandleBatchFunc counts once. If nobody holds the lease, it is 0.
+	Running int
+	// Remains are the handlers that still run on instances that have given the lease away, the earliest first.
+	Remains []Remains
+	// AskedBy is the [Instance.Id] of an instance that asks for the lease at this moment. Empty: none does.
+	AskedBy string
+}
+
+// Remains are handlers that still run under an earlier term of a lease, on the instance that gave the lease away. They count
+// against [Config.WorkerPoolCapacity] and [Config.MaxPerKey].
+type Remains struct {
+	// Instance is the [Instance.Id] of the earlier holder, and Holder its service, host and process.
+	Instance, Holder string
+	// Term is the number of the holding under which the handlers run.
+	Term int64
+	// Since is when the lease was given away. Until is when the handlers' jobs count as lost, if the instance does not renew that.
+	Since, Until time.Time
+	// Running is how many handlers still run, or ran up to half a second ago.
+	Running int
+}
+
+// Instance is a Runner on one database, as the others see it. A process whose Runner works several databases is an instance in
+// each of them. All times are by the database's clock, on MySQL, MariaDB and SQLite in whole seconds.
+type Instance struct {
+	// Id is twelve hexadecimal digits that are drawn at each start of a Runner.
+	Id string
+	// Service is the [Config.ServiceName] of the instance's first configuration on this database. Instances with the same one
+	// share the job types.
+	Service string
+	// Host is the name of the machine, and Process the number of the process on it.
+	Host    string
+	Process int
+	// Since is when the instance came. Until is when it counts as dead if it does not renew that.
+	Since, Until time.Time
+	// Leases are the names of the leases that the instance holds, in the order of the job types.
+	Leases []string
+	// Running is how many handlers run on the instance: the sum of [Lease.Running] and [Remains.Running].
+	Running int
+	// Leaving: the instance's Runner is about to stop, and gives its leases to the others.
+	Leaving bool
+}
+
+// Leases returns the leases of all job types that ever had a holder, in the order of the types: which instance runs the jobs of a
+// type, since when, and how many at this moment. Use it to see where a type runs, and whether its handlers still run on an instance
+// that has given it away. It reads the lease table once, which has a few rows for each type and instance.
+func (j *Jobs) Leases(ctx context.Context, ex Executor) ([]Lease, error) {
+	rows, err := j.holdings(ctx, ex, "leases")
+	if err != nil {
+		return nil, err
+	}
+	return leasesOf(rows), nil
+}
+
+// Instances returns the instances that are there, in the order of service, host and process, and what each of them has: its leases
+// and how many handlers run. Use it to see how evenly the job types are shared out, and which instances are about to stop. An
+// instance that has died is in the result until its leases end. Instances reads what [Jobs.Leases] reads.
+func (j *Jobs) Instances(ctx context.Context, ex Executor) ([]Instance, error) {
+	rows, err := j.holdings(ctx, ex, "instances")
+	if err != nil {
+		return nil, err
+	}
+	return instancesOf(rows), nil
+}
+
+func (j *Jobs) holdings(ctx context.Context, ex Executor, what string) ([]store.Holding, error) {
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return st.Holdings(ctx, share.Prefixes)
+}
+
+// leasesOf makes leases of the rows of the lease table that are the engine's.
+func leasesOf(rows []store.Holding) (leases []Lease) {
+	asked, remains := map[string]string{}, map[string][]Remains{}
+	for _, row := range rows {
+		if row.Free {
+			continue
+		}
+		asked[row.Name] = share.OwnerOf(row.Owner).Instance
+		if name, term, ok := share.ParseRemains(row.Name); ok {
+			remains[name] = append(remains[name], Remains{
+				Instance: share.OwnerOf(row.Owner).Instance, Holder: share.Readable(row.Owner), Term: term,
+				Since: momentOf(row.Since), Until: momentOf(row.Until), Running: row.Running,
+			})
+		}
+	}
+	for _, row := range rows {
+		jobType, shard, ok := share.ParseType(row.Name)
+		if !ok { // a lock of the application may be called job-cleanup
+			continue
+		}
+		l := Lease{Name: row.Name, JobType: jobType, Shard: shard, Term: row.Term, Since: momentOf(row.Since), Until: momentOf(row.Until), Remains: remains[row.Name], AskedBy: asked[share.Asking(row.Name)]}
+		if !row.Free {
+			l.Instance, l.Holder, l.Running = share.OwnerOf(row.Owner).Instance, share.Readable(row.Owner), row.Running
+		}
+		slices.SortFunc(l.Remains, func(a, b Remains) int { return cmp.Compare(a.Term, b.Term) })
+		leases = append(leases, l)
+	}
+	slices.SortFunc(leases, func(a, b Lease) int { return cmp.Or(cmp.Compare(a.JobType, b.JobType), cmp.Compare(a.Shard, b.Shard)) })
+	return leases
+}
+
+// instancesOf makes instances of the same rows.
+func instancesOf(rows []store.Holding) (instances []Instance) {
+	of := map[string]*Instance{}
+	for _, row := range rows {
+		id, ok := share.ParsePresence(row.Name)
+		if !ok || row.Free {
+			continue
+		}
+		owner := share.OwnerOf(row.Owner)
+		of[id] = &Instance{
+			Id: id, Service: owner.Service, Host: owner.Host, Process: owner.Process,
+			Since: momentOf(row.Since), Until: momentOf(row.Until), Leaving: row.Running == share.Leaves,
+		}
+	}
+	for _, l := range leasesOf(rows) {
+		if i := of[l.Instance]; i != nil {
+			i.Leases = append(i.Leases, l.Name)
+			i.Running += l.Running
+		}
+		for _, r := range l.Remains {
+			if i := of[r.Instance]; i != nil {
+				i.Running += r.Running
+			}
+		}
+	}
+	for _, i := range of {
+		instances = append(instances, *i)
+	}
+	slices.SortFunc(instances, func(a, b Instance) int {
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Id, b.Id))
+	})
+	return instances
+}
+
+// momentOf is the moment of a second of unix time.
+func momentOf(second float64) time.Time { return time.UnixMilli(int64(second * 1000)) }

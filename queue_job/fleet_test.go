@@ -1,0 +1,116 @@
+package queue_job
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+const a, b, c = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"
+
+// heldRow is a row of the lease table.
+func heldRow(name, owner string, running int) store.Holding {
+	return store.Holding{Seen: store.Seen{Name: name, Owner: owner, Term: 41, Running: running, Layout: 1}, Since: 100, Until: 110.5}
+}
+
+func freeRow(name, owner string) store.Holding {
+	row := heldRow(name, owner, 9)
+	row.Free = true
+	return row
+}
+
+var rowsOfAFleet = []store.Holding{
+	heldRow("at-"+a, "shop@web-1/17#"+a+".1", 0),
+	heldRow("at-"+b, "shop@web-2/18#"+b+".1", share.Leaves),
+	freeRow("at-"+c, "shop@web-3/19#"+c+".1"),
+	heldRow("at-midnight", "cleanup", 0),
+	heldRow("job-10", "mail@web-1/17#"+a+".3", 2),
+	heldRow("job-7", "shop@web-1/17#"+a+".2", 5),
+	heldRow("job-7/2", "shop@web-2/18#"+b+".4", 1),
+	freeRow("job-8", "shop@web-3/19#"+c+".2"),
+	heldRow("job-9", "shop@old/3#0123", 0),
+	heldRow("job-cleanup", "somebody", 0),
+	heldRow("rest-7-39", "shop@web-2/18#"+b+".2", 3),
+	heldRow("rest-7-38", "shop@web-1/17#"+a+".2", 4),
+	freeRow("rest-7-37", "shop@web-3/19#"+c+".2"),
+	heldRow("want-10", "shop@web-2/18#"+b+".9", 0),
+	freeRow("want-7", "shop@web-2/18#"+b+".8"),
+}
+
+func TestLeasesShowWhoRunsWhatAndWhatStillRunsElsewhere(t *testing.T) {
+	since, until := time.Unix(100, 0), time.Unix(110, 500_000_000)
+	want := []Lease{
+		{Name: "job-7", JobType: 7, Instance: a, Holder: "shop@web-1/17", Term: 41, Since: since, Until: until, Running: 5, Remains: []Remains{
+			{Instance: a, Holder: "shop@web-1/17", Term: 38, Since: since, Until: until, Running: 4},
+			{Instance: b, Holder: "shop@web-2/18", Term: 39, Since: since, Until: until, Running: 3},
+		}},
+		{Name: "job-7/2", JobType: 7, Shard: 2, Instance: b, Holder: "shop@web-2/18", Term: 41, Since: since, Until: until, Running: 1},
+		{Name: "job-8", JobType: 8, Term: 41, Since: since, Until: until},
+		{Name: "job-9", JobType: 9, Holder: "shop@old/3", Term: 41, Since: since, Until: until},
+		{Name: "job-10", JobType: 10, Instance: a, Holder: "mail@web-1/17", Term: 41, Since: since, Until: until, Running: 2, AskedBy: b},
+	}
+	if got := leasesOf(rowsOfAFleet); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+func TestInstancesShowWhatEachHasAndRuns(t *testing.T) {
+	since, until := time.Unix(100, 0), time.Unix(110, 500_000_000)
+	want := []Instance{
+		{Id: a, Service: "shop", Host: "web-1", Process: 17, Since: since, Until: until, Leases: []string{"job-7", "job-10"}, Running: 11},
+		{Id: b, Service: "shop", Host: "web-2", Process: 18, Since: since, Until: until, Leases: []string{"job-7/2"}, Running: 4, Leaving: true},
+	}
+	if got := instancesOf(rowsOfAFleet); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+func TestALeaseThatNobodyElseCouldHaveIsNotHandedOver(t *testing.T) {
+	seen := func(rows ...store.Holding) (list []store.Seen) {
+		for _, row := range rows {
+			list = append(list, row.Seen)
+		}
+		return list
+	}
+	here := heldRow("at-"+a, "shop@web-1/17#"+a+".1", 0)
+	mine := heldRow("job-7", "mail@web-1/17#"+a+".2", 0)
+	other := heldRow("at-"+b, "shop@web-2/18#"+b+".1", 0)
+	leaver := heldRow("at-"+b, "shop@web-2/18#"+b+".1", share.Leaves)
+	for _, c := range []struct {
+		what string
+		rows []store.Seen
+		says string
+	}{
+		{"it could", seen(here, mine, other), ""},
+		{"the holder does not say that it is there", seen(mine, heldRow("at-"+b, "mail@web-2/18#"+b+".1", 0)), ""},
+		{"no row", seen(here, other), "no instance holds it; start one that has a configuration for job type 7"},
+		{"free", seen(here, other, freeRow("job-7", "shop@web-1/17#"+a+".2")), "no instance holds it; start one"},
+		{"an older version", seen(here, other, heldRow("job-7", "shop@old/3#0123", 0)), "its holder, shop@old/3, is of an older version, which cannot be asked; stop"},
+		{"alone", seen(here, mine), `there is no other instance of service "shop" that could take it; start one`},
+		{"alone but for one that stops", seen(here, mine, leaver), `no other instance of service "shop"`},
+		{"alone but for one that is gone", seen(here, mine, freeRow("at-"+b, "shop@web-2/18#"+b+".1")), `no other instance of service "shop"`},
+		{"alone but for another service", seen(here, mine, heldRow("at-"+b, "mail@web-2/18#"+b+".1", 0)), `no other instance of service "shop"`},
+	} {
+		term, err := mayHandOver("job-7", c.rows)
+		if c.says == "" && (err != nil || term != 41) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %d, %v", c.what, term, err)
+		}
+	}
+}
+
+func TestHandOverWantsTheNameOfALease(t *testing.T) {
+	for _, name := range []string{"", "7", "job-cleanup", "at-" + a, "want-7"} {
+		err := (&Jobs{&store.Store{}}).HandOver(t.Context(), untouched{}, name)
+		if err == nil || !strings.Contains(err.Error(), `use a name that Leases returns, such as "job-7"`) || !strings.Contains(err.Error(), fmt.Sprintf("hand over %q", name)) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// untouched is an executor that nobody uses.
+type untouched struct{ Executor }
