@@ -3,9 +3,11 @@ package simulator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -19,25 +21,67 @@ type judge struct {
 
 	histories   []*history
 	active      []*run
-	takers      map[tenure]*instance // who took a lease under a term
-	latest      map[string]int64     // the largest term of each lease
+	takings     map[tenure][]taking // of the leases of job types
+	latest      map[string]int64    // the largest term of each lease
 	takenAt     map[string]time.Time
 	looked      map[looker]time.Time  // when each last asked which jobs are the first of their keys
 	starts      map[int32][]time.Time // of runs, within the last second
 	pausedTypes map[int32]*pause
 	heard       map[looker]*hearing // of pauses
 	handed      map[*queue_job.Job]*run
-	disturbed   time.Time // until then, some instance is struck
+	cameOrWent  time.Time               // when an instance last came or went, a type was divided anew, or a lease was to be handed over
+	moved       time.Time               // when a type was last divided anew, or a lease to be handed over
+	asked       map[leaseTerm]time.Time // when somebody asked for a lease to be handed over
+	disturbed   time.Time               // until then, some instance is struck
 	disturbance int
 	accusations []string
 	broken      int            // how many events there were at the first accusation
 	saw         map[string]int // how often each case came up: a check without a case proves nothing
 }
 
-// tenure is a lease and the term under which somebody took it. Two leases may have the same term.
+// tenure is a job type and a term under which somebody took leases of it.
 type tenure struct {
+	jobType int32
+	term    int64
+}
+
+// leaseTerm is a lease and a term under which somebody took it.
+type leaseTerm struct {
 	lease string
 	term  int64
+}
+
+// taking is a lease that somebody took. Leases of several shards may have the same term.
+type taking struct {
+	lease  string
+	layout share.Layout
+	by     *instance
+}
+
+// takingOf is the taking of the lease under which a row may be worked with a term; its holder is nil if there is none.
+func (j *judge) takingOf(h *history, term int64) taking {
+	for _, t := range j.takings[tenure{h.order.row.JobType, term}] {
+		if t.covers(h) {
+			return t
+		}
+	}
+	return taking{}
+}
+
+// takingUnder is the taking of a lease under a term; its holder is nil if there is none.
+func (j *judge) takingUnder(l leaseTerm) taking {
+	jobType, _ := typeOf(l.lease)
+	for _, t := range j.takings[tenure{jobType, l.term}] {
+		if t.lease == l.lease {
+			return t
+		}
+	}
+	return taking{}
+}
+
+// covers reports whether a row belongs to the shard.
+func (t taking) covers(h *history) bool {
+	return t.by != nil && t.layout.Leases(h.order.row.JobType)[share.ShardOf(h.id, h.order.row.Key, t.layout.Shards())] == t.lease
 }
 
 // looker is an instance that looks for the first jobs of a type's keys.
@@ -55,6 +99,7 @@ type history struct {
 	since     time.Time // when it was committed, or retried by hand
 	gone      bool      // deleted
 	byHand    bool      // changed or deleted by hand
+	stoodAt   time.Time // when somebody last read how the row stands
 	final     bool
 	due       float64
 	latest    int64     // the largest term of its marks
@@ -97,6 +142,7 @@ type run struct {
 	by        *instance
 	jobType   int32
 	term      int64
+	lease     taking
 	suspect   bool
 	began     time.Time
 	attempt   int
@@ -116,7 +162,8 @@ type run struct {
 // told is one call of OnFinished about a run.
 type told struct {
 	queue_job.Finished
-	at time.Time
+	at     time.Time
+	lookAt time.Time // when somebody last read how the row stands, before that
 }
 
 // verdict is the outcome that the engine has to write about a run.
@@ -127,7 +174,7 @@ type verdict struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, takers: map[tenure]*instance{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, saw: map[string]int{}}
+	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, saw: map[string]int{}}
 }
 
 // accuse notes that something happened that must not happen. After a TRUNCATE the ids begin anew, and engines may take
@@ -146,8 +193,6 @@ func (j *judge) accuse(what string, args ...any) {
 }
 
 func (h *history) name() string { return fmt.Sprintf("%s (row %d)", h.order.label, h.id) }
-
-func (h *history) tenure(term int64) tenure { return tenure{leaseName(h.order.row.JobType), term} }
 
 func (j *judge) now() float64 { return float64(j.world.clock().UnixMicro()) / 1e6 }
 
@@ -245,7 +290,7 @@ func (j *judge) marked(h *history, c change) {
 	} else if c.after.Lost != c.before.Lost {
 		j.accuse("a loss of %s was counted, and there was none", h.name())
 	}
-	if j.takers[h.tenure(c.term)] != j.actor {
+	if j.takingOf(h, c.term).by != j.actor {
 		j.accuse("%s was marked under term %d, which is not the instance's", h.name(), c.term)
 	}
 	j.expectFirst(h)
@@ -274,7 +319,7 @@ func (j *judge) lookedForFirst(i *instance, jobType int32) { j.looked[looker{i, 
 
 // expectFirst expects, if the type is in order, that a marked job is the first of its key that could be seen.
 func (j *judge) expectFirst(h *history) {
-	if !j.ordered(h) || j.late {
+	if !j.ordered(h) || j.late || j.world.weather.stepped || j.world.weather.edited { // two instances may hold the lease
 		return
 	}
 	looked := j.looked[looker{j.actor, h.order.row.JobType}]
@@ -353,23 +398,111 @@ func (j *judge) settled(h *history, c change) {
 	h.due = c.after.Due
 }
 
+// remains reports whether a run's holder has given its lease away and keeps the run's term.
+func (j *judge) remains(r *run) bool {
+	l, ok := j.world.table.Lease(share.Remains(r.lease.lease, r.term))
+	return ok && l.Until > j.world.clock().Unix()
+}
+
 // took is told of leases that were taken. The holder before must have noticed by then.
-func (j *judge) took(i *instance, terms map[string]int64) {
+func (j *judge) took(i *instance, terms map[string]int64, layout share.Layout) {
 	w := j.world.weather
-	for _, r := range j.active {
-		term, taken := terms[leaseName(r.jobType)]
-		if taken && term != r.term && r.ctx.Err() == nil && !w.stepped && !w.edited {
-			j.accuse("instance %d takes a lease, and a run of %s by instance %d trusts in the one before", i.number, r.history.name(), r.by.number)
-		}
-	}
 	for name, term := range terms {
+		jobType, ok := typeOf(name)
+		if !ok {
+			continue // its term says nothing
+		}
+		for _, r := range j.active {
+			same := r.lease.lease == name && r.lease.layout == layout && r.term != term
+			if r.jobType == jobType && (same || r.lease.layout != layout) && r.ctx.Err() == nil && !w.stepped && !w.edited && !j.remains(r) {
+				j.accuse("instance %d takes %s, and a run of %s by instance %d trusts in the lease before", i.number, name, r.history.name(), r.by.number)
+			}
+		}
+		j.expectOneLayout(i, jobType, layout)
+		j.expectMove(i, name)
+		j.expectHandOver(i, name, layout)
 		if term <= j.latest[name] && !j.world.weather.edited {
 			j.accuse("lease %s: term %d after term %d", name, term, j.latest[name])
 		}
 		if term > j.latest[name] {
 			j.latest[name], j.takenAt[name] = term, time.Now()
 		}
-		j.takers[tenure{name, term}] = i
+		key := tenure{jobType, term}
+		j.takings[key] = append(j.takings[key], taking{name, layout, i})
+	}
+}
+
+// typeOf returns the job type that a lease is of.
+func typeOf(lease string) (jobType int32, ok bool) {
+	_, err := fmt.Sscanf(lease, "job-%d", &jobType)
+	return jobType, err == nil
+}
+
+// expectOneLayout expects that all leases of a type that are held are of one layout: otherwise two of them could be about the same
+// row.
+func (j *judge) expectOneLayout(i *instance, jobType int32, layout share.Layout) {
+	if j.world.weather.edited || j.world.weather.stepped {
+		return
+	}
+	if layout.Shards() > 1 {
+		j.saw["taking of a shard"]++
+	}
+	for name, l := range j.world.table.LeasesOf(jobType) {
+		if l.Layout > 0 && share.Layout(l.Layout) != layout && l.Until > j.world.clock().Unix() {
+			j.accuse("instance %d takes a lease of type %d in layout %d, and %s is held in layout %d", i.number, jobType, layout, name, l.Layout)
+		}
+	}
+}
+
+// expectMove expects that leases of job types change hands only soon after instances have come or gone. A lease whose taking had
+// an unknown outcome may have to expire first.
+func (j *judge) expectMove(i *instance, name string) {
+	w := j.world
+	within := 5 * time.Second
+	for _, cfg := range w.plan.configs {
+		if jobType, _ := typeOf(name); cfg.JobType == jobType {
+			within += time.Duration(cfg.LockSecond+cfg.MinLockSecond) * time.Second
+		}
+	}
+	goes := func(i *instance) bool { return i.ending.Load() && !i.stopped }
+	if !w.weather.gentle || !w.calm() || w.over || slices.ContainsFunc(w.instances, goes) {
+		return
+	}
+	j.saw["move"]++
+	if since := time.Since(j.cameOrWent); since > within {
+		j.accuse("instance %d takes %s, and for %v no instance has come or gone", i.number, name, since)
+	}
+}
+
+// handOverLasts is for how long somebody asks for a hand-over.
+const handOverLasts = 5 * time.Second
+
+// handOver is told that somebody asks for a lease to be handed over. The world stands still.
+func (j *judge) handOver(name string, term int64) {
+	j.hasMoved()
+	j.asked[leaseTerm{name, term}] = time.Now()
+}
+
+// expectHandOver expects, if an instance takes a lease that was to be handed over, that it is not the instance that had it, unless
+// there is nobody else, or statements have failed: a lease that is not freed ends by itself, perhaps after the wish.
+func (j *judge) expectHandOver(i *instance, name string, layout share.Layout) {
+	before := leaseTerm{name, j.latest[name]}
+	at, asked := j.asked[before]
+	was := j.takingUnder(before)
+	holder := was.by
+	if !asked || holder == nil || was.layout != layout {
+		return
+	}
+	delete(j.asked, before)
+	w := j.world
+	others := slices.ContainsFunc(w.instances, func(other *instance) bool {
+		return other != holder && other.up && !other.ending.Load() && !other.struck.Load() && other.since.Before(at)
+	})
+	switch {
+	case holder != i:
+		j.saw["hand-over"]++
+	case others && time.Since(at) < handOverLasts && w.weather.gentle && w.weather.refused+w.weather.broken == 0 && !holder.ending.Load():
+		j.accuse("instance %d takes %s, which it was asked to hand over, and there are others", i.number, name)
 	}
 }
 
@@ -384,7 +517,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 		panic("no such job")
 	}
 	h := j.histories[n]
-	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, attempt: job.Attempt, suspect: job.Lost >= 2, began: time.Now()}
+	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, attempt: job.Attempt, suspect: job.Lost >= 2, began: time.Now(), lease: j.takingOf(h, job.Term)}
 	r.mark = h.markOf(r)
 	j.handed[job] = r
 	w.trace.add(event{who: i.number, what: "run", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s attempt %d", job.JobParams, job.Attempt)}})
@@ -427,11 +560,11 @@ func (j *judge) expectRow(r *run, job *queue_job.Job) {
 	case h.mark == nil || h.mark.term != job.Term || h.mark.by != r.by:
 		j.accuse("a run of %s under term %d, whose mark does not stand on it", h.name(), job.Term)
 	}
-	name, lock := leaseName(r.jobType), time.Duration(j.configOf(r.jobType).LockSecond)*time.Second
-	if lease, _ := w.table.Lease(name); lease.Term > job.Term && (!w.weather.stepped && !w.weather.edited || time.Since(j.takenAt[name]) > lock) {
+	name, lock := r.lease.lease, time.Duration(j.configOf(r.jobType).LockSecond)*time.Second
+	if lease, _ := w.table.Lease(name); (lease.Term > job.Term || lease.Layout > int64(r.lease.layout)) && !j.remains(r) && (!w.weather.stepped && !w.weather.edited || time.Since(j.takenAt[name]) > lock) {
 		j.accuse("a run of %s under term %d, and the lease bears term %d", h.name(), job.Term, lease.Term)
 	}
-	if j.takers[h.tenure(job.Term)] != r.by {
+	if r.lease.by != r.by {
 		j.accuse("a run of %s under term %d, which is not the instance's", h.name(), job.Term)
 	}
 	if r.by.stopped {
@@ -487,11 +620,16 @@ func (j *judge) expectNoDuplicate(r *run) {
 // expectRoom expects no more runs at a time than the configuration allows, and none beside a suspect.
 func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 	const patience = 10 * time.Second // a suspect waits no longer than this for other runs
-	beside := 0
+	beside, here := 0, 0
 	for _, other := range j.active {
 		if other.by != r.by {
+			if other.jobType == r.jobType && j.innocent(r.by) && j.innocent(other.by) { // it has given the lease away
+				j.saw["run beside a run elsewhere"]++
+				beside++
+			}
 			continue
 		}
+		here++
 		recent := time.Since(other.began) < patience
 		if r.suspect && other.suspect {
 			j.accuse("the suspects %s and %s run at a time", r.history.name(), other.history.name())
@@ -500,12 +638,20 @@ func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 			continue
 		}
 		beside++
-		if (r.suspect || other.suspect) && recent && r.term == other.term { // runs under an earlier lease are not waited for
+		if (r.suspect || other.suspect) && recent && r.term == other.term && r.lease == other.lease { // runs under an earlier lease are not waited for
 			j.accuse("%s runs beside %s, and one of them is a suspect", r.history.name(), other.history.name())
 		}
 	}
 	if r.suspect {
 		j.saw["suspect"]++
+	}
+	if most := j.world.plan.maxWorkers; most > 0 {
+		if here+1 == most {
+			j.saw["as many runs as a process may have"]++
+		}
+		if here >= most {
+			j.accuse("%d runs of an instance beside %s; a process may have %d", here, r.history.name(), most)
+		}
 	}
 	if beside >= cfg.WorkerPoolCapacity {
 		j.accuse("%d runs of type %d beside %s; the capacity is %d", beside, cfg.JobType, r.history.name(), cfg.WorkerPoolCapacity)
@@ -524,6 +670,9 @@ func (j *judge) expectPlace(r *run, cfg *queue_job.Config) {
 	}
 	beside := 0
 	for _, other := range j.active {
+		if other.by != r.by && other.mark != nil && other.mark.cancelled {
+			continue // its row is free again, and a later holder cannot know of it
+		}
 		if other.jobType == r.jobType && other.history.order.row.Key == key && (other.by == r.by || j.world.weather.gentle) {
 			beside++
 		}
@@ -592,6 +741,7 @@ func (j *judge) isUp(i *instance) {
 	j.world.mu.Lock()
 	defer j.world.mu.Unlock()
 	i.up, i.since = true, time.Now()
+	j.cameOrWent = i.since
 	j.world.trace.add(event{who: i.number, what: "is up"})
 }
 
@@ -603,6 +753,7 @@ func (j *judge) killed(i *instance) {
 		}
 	}
 	i.up, i.ended = false, time.Now()
+	j.cameOrWent = i.ended
 	j.saw["kill"]++
 }
 
@@ -616,6 +767,7 @@ func (j *judge) hasStopped(i *instance, err error) {
 		return
 	}
 	w.trace.add(event{who: i.number, what: "has stopped", about: about{note: fmt.Sprint(err)}})
+	j.cameOrWent = time.Now()
 	if err != nil {
 		j.saw["bad stop"]++
 		i.ended = time.Now()
@@ -640,11 +792,22 @@ func (j *judge) hasStopped(i *instance, err error) {
 		}
 	}
 	for _, cfg := range w.plan.configs {
-		l, _ := w.table.Lease(leaseName(cfg.JobType))
-		if l.Until > w.clock().Unix() && j.takers[tenure{leaseName(cfg.JobType), l.Term}] == i && cfg.MinLockSecond == 0 && !i.unreleased {
-			j.accuse("instance %d has stopped in good order, and still holds the lease %s", i.number, leaseName(cfg.JobType))
+		for name := range j.heldBy(i, cfg.JobType) {
+			if cfg.MinLockSecond == 0 && !i.unreleased {
+				j.accuse("instance %d has stopped in good order, and still holds the lease %s", i.number, name)
+			}
 		}
 	}
+}
+
+// heldBy returns the leases of a type that an instance holds.
+func (j *judge) heldBy(i *instance, jobType int32) map[string]Lease {
+	held := j.world.table.LeasesOf(jobType)
+	maps.DeleteFunc(held, func(name string, l Lease) bool {
+		is := slices.ContainsFunc(j.takings[tenure{jobType, l.Term}], func(t taking) bool { return t.lease == name && t.by == i })
+		return !is || l.Layout < 0 || l.Until <= j.world.clock().Unix()
+	})
+	return held
 }
 
 // disturb notes that some instance is struck for this time.
@@ -669,23 +832,20 @@ func (j *judge) expectTakeover(dying *instance) {
 	}
 	heir, disturbance := w.instances[index], j.disturbance+1 // the kill itself
 	for _, cfg := range w.plan.configs {
-		name := leaseName(cfg.JobType)
-		l, _ := w.table.Lease(name)
-		if l.Until <= w.clock().Unix() || j.takers[tenure{name, l.Term}] != dying {
-			continue
-		}
 		within := time.Duration(cfg.LockSecond)*time.Second + time.Second + 10*w.weather.latency
-		time.AfterFunc(within, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if j.disturbance != disturbance || heir.ending.Load() {
-				return
-			}
-			j.saw["takeover in time"]++
-			if now, _ := w.table.Lease(name); now.Term == l.Term {
-				j.accuse("lease %s of instance %d, which was killed, is not taken over %v later", name, dying.number, within)
-			}
-		})
+		for name, l := range j.heldBy(dying, cfg.JobType) {
+			time.AfterFunc(within, func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if j.disturbance != disturbance || heir.ending.Load() {
+					return
+				}
+				j.saw["takeover in time"]++
+				if now, _ := w.table.Lease(name); now.Term == l.Term && now.Layout == l.Layout {
+					j.accuse("lease %s of instance %d, which was killed, is not taken over %v later", name, dying.number, within)
+				}
+			})
+		}
 	}
 }
 
@@ -697,17 +857,23 @@ func (j *judge) expectFlow() {
 	defer w.mu.Unlock()
 	calm, disturbance := time.Now(), j.disturbance
 	for _, cfg := range w.plan.configs {
-		busy := slices.ContainsFunc(j.active, func(r *run) bool { return r.jobType == cfg.JobType })
+		busy := slices.ContainsFunc(j.active, func(r *run) bool {
+			return r.jobType == cfg.JobType || w.plan.maxWorkers > 0 && r.history.order.lengthy
+		})
 		waits := slices.IndexFunc(j.histories, func(h *history) bool {
-			return h.order.row.JobType == cfg.JobType && j.required(h) && !h.final && h.due <= j.now() && !(j.ordered(h) && slices.ContainsFunc(j.histories, func(other *history) bool { return j.before(other, h) }))
+			inFlight := h.mark != nil && h.mark.by.up // its outcome may wait for a lock
+			return h.order.row.JobType == cfg.JobType && j.required(h) && !inFlight && !h.final && h.due <= j.now() && !(j.ordered(h) && slices.ContainsFunc(j.histories, func(other *history) bool { return j.before(other, h) }))
 		})
 		if busy || waits < 0 || w.weather.edited || w.weather.stepped {
 			continue
 		}
 		h := j.histories[waits]
 		within := time.Duration(cfg.LockSecond+cfg.MinLockSecond)*time.Second + time.Second + 100*time.Millisecond
-		if !w.weather.gentle {
+		if !w.weather.gentle || w.weather.sluggish > 0 {
 			within += 5 * time.Second
+		}
+		if w.plan.maxWorkers > 0 { // the other types have their turns first
+			within += time.Duration(len(w.plan.configs)) * longestUsualRun
 		}
 		if cfg.QueueMaxSize < 16 { // rows that fall due within three seconds may take all the room
 			within += 3 * time.Second
@@ -735,7 +901,9 @@ func (j *judge) required(h *history) bool {
 	if !h.committed || h.gone || o.ignored {
 		return false
 	}
-	if !j.tooOld(h) {
+	runs := slices.ContainsFunc(j.active, func(r *run) bool { return r.history == h }) // it may ask for another run
+	unwritten := h.mark != nil && h.mark.by.up                                         // as the one that was just over
+	if !j.tooOld(h) || runs || unwritten {
 		return true
 	}
 	// An instance that was up before the job came has to run it. Only a job with a start time may be left to the loader by

@@ -221,7 +221,7 @@ func (j *judge) told(i *instance, job *queue_job.Job, f queue_job.Finished) {
 	if len(r.told) > 0 {
 		j.accuse("OnFinished was told twice about attempt %d of %s", r.attempt, r.history.name())
 	}
-	r.told = append(r.told, told{f, time.Now()})
+	r.told = append(r.told, told{f, time.Now(), r.history.stoodAt})
 }
 
 // expectTold expects that OnFinished was called once for each run that ended, and was told the truth.
@@ -244,7 +244,7 @@ func (j *judge) expectTold() {
 func (j *judge) expectTruth(r *run, f told) {
 	name := r.history.name()
 	switch {
-	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess && (f.at.Before(r.completed) || r.by.outOfReachSince(r.completed)):
+	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess && (f.at.Before(r.completed) || f.lookAt.After(r.finished) && f.lookAt.Before(r.completed) || r.by.outOfReachSince(r.completed)):
 		j.saw["told before the commit"]++ // at that time nobody can know
 	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess:
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had completed the job", r.attempt, name, f.Status)
@@ -330,6 +330,20 @@ func (j *judge) expectNotCancelled(r *run) {
 	j.expectEnds(r)
 }
 
+// stands is told that somebody reads how rows stand. The world stands still.
+func (j *judge) stands(ids []uint64) {
+	for _, h := range j.histories {
+		if slices.Contains(ids, h.id) && !h.gone {
+			h.stoodAt = time.Now()
+		}
+	}
+}
+
+// hasMoved is told that leases are about to change hands: a type was divided anew, or somebody asks for a hand-over.
+func (j *judge) hasMoved() {
+	j.cameOrWent, j.moved = time.Now(), time.Now()
+}
+
 // expectProgress expects that jobs have begun lately, if there are jobs that wait.
 func (j *judge) expectProgress(lately time.Duration) {
 	w := j.world
@@ -350,7 +364,7 @@ func (j *judge) expectProgress(lately time.Duration) {
 		if waits {
 			j.saw["flow through slow tables"]++
 		}
-		if waits && !began {
+		if waits && !began && time.Since(j.moved) > lately { // each step takes several statements
 			j.accuse("jobs of type %d wait, and none has begun for %v; each statement takes %v on its way", cfg.JobType, lately, w.weather.sluggish)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -19,6 +20,7 @@ const (
 	pageJobs       verb = "page"
 	tamePriorities verb = "tame"
 	firstOfKeys    verb = "first of keys"
+	runningOfKeys  verb = "running of keys"
 	countOld       verb = "abandoned"
 	markJobs       verb = "mark"
 	readMarked     verb = "read back"
@@ -34,6 +36,16 @@ const (
 	takeLeases     verb = "take leases"
 	keepLeases     verb = "keep leases"
 	releaseLease   verb = "release lease"
+	lookAtFleet    verb = "look at the fleet"
+	moveLease      verb = "move lease"
+	noteRunning    verb = "note what runs"
+	dropLease      verb = "drop lease"
+	seeEnded       verb = "see ended leases"
+	dropEnded      verb = "drop ended leases"
+	setLayout      verb = "set layout"
+	makeClosed     verb = "make closed leases"
+	closeLeases    verb = "close leases"
+	openLeases     verb = "open leases"
 	commit         verb = "commit"
 	byHand         verb = "by hand"
 	reschedule     verb = "reschedule"
@@ -122,7 +134,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 		l.inARow[v] = 0
 	}
 	switch v {
-	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease:
+	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, lookAtFleet, moveLease, noteRunning, dropLease, seeEnded, dropEnded, setLayout, makeClosed, closeLeases, openLeases:
 	default:
 		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
 	}
@@ -141,7 +153,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 	}
 	blows := w.weather.blows
 	switch v { // more of them where the harm is greatest
-	case markJobs, takeLeases:
+	case markJobs, takeLeases, moveLease, releaseLease, closeLeases, openLeases:
 		blows *= 5
 	case keepLeases:
 		blows *= 10
@@ -263,7 +275,7 @@ func (l *link) strike(f fate) {
 
 func (v verb) writes() bool {
 	switch v {
-	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, countOld, readMarked, readStandings, readPaused, seeLeases:
+	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, runningOfKeys, countOld, readMarked, readStandings, readPaused, seeLeases, lookAtFleet, seeEnded:
 		return false
 	}
 	return true
@@ -427,9 +439,9 @@ func (l *link) SweepAll(ctx context.Context, types []int32, horizon int64, limit
 	return rows, more && err == nil, err
 }
 
-func (l *link) Page(ctx context.Context, jobType int32, places []store.Place, horizon int64, limit int) ([][]store.Row, error) {
+func (l *link) Page(ctx context.Context, jobType int32, shard store.Shard, places []store.Place, horizon int64, limit int) ([][]store.Row, error) {
 	return send(ctx, l, pageJobs, func(ctx context.Context) ([][]store.Row, error) {
-		return l.world.table.Page(ctx, jobType, places, horizon, limit)
+		return l.world.table.Page(ctx, jobType, shard, places, horizon, limit)
 	}, about{note: leaseName(jobType)})
 }
 
@@ -444,6 +456,12 @@ func (l *link) FirstOfKeys(ctx context.Context, jobType int32, keys []string, fr
 	return send(ctx, l, firstOfKeys, func(ctx context.Context) (map[string]uint64, error) {
 		l.world.judge.lookedForFirst(l.instance, jobType)
 		return l.world.table.FirstOfKeys(ctx, jobType, keys, from, before, upTo)
+	}, about{note: leaseName(jobType)})
+}
+
+func (l *link) RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error) {
+	return send(ctx, l, runningOfKeys, func(ctx context.Context) (map[string]int, error) {
+		return l.world.table.RunningOfKeys(ctx, jobType, keys, terms)
 	}, about{note: leaseName(jobType)})
 }
 
@@ -497,6 +515,7 @@ func (l *link) LogAttempts(ctx context.Context, attempts []store.Attempt) error 
 
 func (l *link) Standings(ctx context.Context, ids []uint64) ([]store.Standing, error) {
 	return send(ctx, l, readStandings, func(ctx context.Context) ([]store.Standing, error) {
+		l.world.judge.stands(ids)
 		return l.world.table.Standings(ctx, ids)
 	}, about{ids: ids})
 }
@@ -526,30 +545,108 @@ func (l *link) MakeLeases(ctx context.Context, names []string) error {
 	return err
 }
 
-func (l *link) TakeLeases(ctx context.Context, names []string, owner string, lockSeconds int64) (map[string]int64, error) {
+func (l *link) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (map[string]int64, error) {
 	return sendInTurn(ctx, l, takeLeases, func(ctx context.Context) (map[string]int64, error) {
-		terms, err := l.world.table.TakeLeases(ctx, names, owner, lockSeconds)
-		l.world.judge.took(l.instance, terms)
+		terms, err := l.world.table.TakeLeases(ctx, names, owner, layout, lockSeconds)
+		l.world.judge.took(l.instance, terms, share.Layout(layout))
 		return terms, err
 	}, names)
 }
 
-func (l *link) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64) ([]string, error) {
+func (l *link) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) ([]string, error) {
 	return sendInTurn(ctx, l, keepLeases, func(ctx context.Context) ([]string, error) {
-		return l.world.table.KeepLeases(ctx, names, owners, lockSeconds)
+		return l.world.table.KeepLeases(ctx, names, owners, lockSeconds, running)
 	}, names)
+}
+
+func (l *link) AbandonLeases(ctx context.Context, names []string, owner string) error {
+	_, err := sendInTurn(ctx, l, releaseLease, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.world.table.AbandonLeases(ctx, names, owner)
+	}, names)
+	l.mayHold(err)
+	return err
 }
 
 func (l *link) ReleaseLease(ctx context.Context, name, owner string, minLock time.Duration) (bool, error) {
 	ours, err := sendInTurn(ctx, l, releaseLease, func(ctx context.Context) (bool, error) {
 		return l.world.table.ReleaseLease(ctx, name, owner, minLock)
 	}, []string{name})
+	l.mayHold(err)
+	return ours, err
+}
+
+func (l *link) Fleet(ctx context.Context, prefixes []string) (store.Fleet, error) {
+	return sendInTurn(ctx, l, lookAtFleet, func(ctx context.Context) (store.Fleet, error) {
+		return l.world.table.Fleet(ctx, prefixes)
+	}, nil)
+}
+
+func (l *link) SetLayout(ctx context.Context, jobType int32, from, to int64) (changed bool, err error) {
+	return sendInTurn(ctx, l, setLayout, func(ctx context.Context) (bool, error) {
+		l.world.judge.hasMoved()
+		return l.world.table.SetLayout(ctx, jobType, from, to)
+	}, []string{leaseName(jobType)})
+}
+
+func (l *link) MakeClosed(ctx context.Context, names []string, layout int64) error {
+	return l.change(ctx, makeClosed, names, func(ctx context.Context) error { return l.world.table.MakeClosed(ctx, names, layout) })
+}
+
+func (l *link) CloseLeases(ctx context.Context, names []string, layout int64) error {
+	return l.change(ctx, closeLeases, names, func(ctx context.Context) error { return l.world.table.CloseLeases(ctx, names, layout) })
+}
+
+func (l *link) CloseLease(ctx context.Context, name, owner string, layout int64) error {
+	err := l.change(ctx, closeLeases, []string{name}, func(ctx context.Context) error { return l.world.table.CloseLease(ctx, name, owner, layout) })
+	l.mayHold(err)
+	return err
+}
+
+func (l *link) OpenLeases(ctx context.Context, names []string, layout, term int64) error {
+	return l.change(ctx, openLeases, names, func(ctx context.Context) error { return l.world.table.OpenLeases(ctx, names, layout, term) })
+}
+
+func (l *link) MoveLease(ctx context.Context, name, owner string, term, layout, lockSeconds int64, running int) error {
+	return l.change(ctx, moveLease, []string{name}, func(ctx context.Context) error {
+		return l.world.table.MoveLease(ctx, name, owner, term, layout, lockSeconds, running)
+	})
+}
+
+func (l *link) NoteRunning(ctx context.Context, name, owner string, lockSeconds int64, running int) error {
+	return l.change(ctx, noteRunning, []string{name}, func(ctx context.Context) error {
+		return l.world.table.NoteRunning(ctx, name, owner, lockSeconds, running)
+	})
+}
+
+func (l *link) DropLease(ctx context.Context, name, owner string) error {
+	return l.change(ctx, dropLease, []string{name}, func(ctx context.Context) error {
+		return l.world.table.DropLease(ctx, name, owner)
+	})
+}
+
+func (l *link) EndedLeases(ctx context.Context, prefixes []string) ([]string, error) {
+	return sendInTurn(ctx, l, seeEnded, func(ctx context.Context) ([]string, error) {
+		return l.world.table.EndedLeases(ctx, prefixes)
+	}, nil)
+}
+
+func (l *link) DropEnded(ctx context.Context, names []string) error {
+	return l.change(ctx, dropEnded, names, func(ctx context.Context) error { return l.world.table.DropEnded(ctx, names) })
+}
+
+// change sends a statement about leases of which only the error is of interest.
+func (l *link) change(ctx context.Context, v verb, names []string, apply func(context.Context) error) error {
+	_, err := sendInTurn(ctx, l, v, func(ctx context.Context) (struct{}, error) { return struct{}{}, apply(ctx) }, names)
+	return err
+}
+
+// mayHold notes that a lease was not given back for certain.
+func (l *link) mayHold(err error) {
 	if err != nil {
 		l.mu.Lock()
 		l.instance.unreleased = true
 		l.mu.Unlock()
 	}
-	return ours, err
 }
 
 func sendInTurn[T any](ctx context.Context, l *link, v verb, apply func(context.Context) (T, error), names []string) (got T, err error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -21,7 +22,7 @@ type weather struct {
 	steered         bool          // others pause types, cancel jobs and lock rows
 	long            bool          // most runs take long, and there are few workers
 	stray           int           // statements of a thousand that arrive although their sender has got an error
-	sluggish        time.Duration // added to the way of each statement about jobs, and again to that of its answer
+	sluggish        time.Duration // by which each statement about jobs arrives later, and each answer too
 }
 
 // plan says what happens in a world. The seed decides all of it.
@@ -32,6 +33,8 @@ type plan struct {
 	steps   []step
 	orders  []*order
 	keys    []string // of the jobs; empty: none
+
+	maxWorkers int // of an instance; 0: without limit
 }
 
 // step is an event that happens to the world at a moment.
@@ -71,6 +74,11 @@ func draw(seed uint64) *plan {
 		p.drawFaults(d)
 	}
 	p.drawSteering(throw(seed, 5))
+	p.drawShards(throw(seed, 8))
+	p.drawHandOvers(throw(seed, 9))
+	if d := throw(seed, 8); d.chance(300) {
+		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
+	}
 	return p
 }
 
@@ -121,6 +129,29 @@ func (p *plan) drawDispatching(d *dice) {
 			cfg.MaxPerKey = 1 + d.upTo(2)
 		case 3:
 			cfg.RatePerSecond, cfg.RateBurst = float64(10+d.upTo(90)), 1+d.upTo(5)
+		}
+	}
+}
+
+// drawShards draws into how many shards types are divided, at the start and later, from dice of its own.
+func (p *plan) drawShards(d *dice) {
+	if d.chance(600) {
+		return
+	}
+	for i := range p.configs {
+		cfg := &p.configs[i]
+		shards := func() int {
+			return 1 + d.upTo(min(4, share.ShardsMax(cfg.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchSize)))
+		}
+		if d.chance(400) {
+			cfg.Shards = shards()
+		}
+		for range d.upTo(4) {
+			n := shards()
+			if d.chance(50) { // more than the configuration allows
+				n = 8
+			}
+			p.at(d.between(0, p.calmAt), func(w *world) { w.divide(cfg.JobType, n) }, "divide type %d into %d shards", cfg.JobType, n)
 		}
 	}
 }

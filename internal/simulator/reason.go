@@ -106,7 +106,7 @@ func (j *judge) expectNoted(r *run) {
 		return
 	}
 	for _, h := range j.histories {
-		if h.order.row.JobType != r.jobType {
+		if h.order.row.JobType != r.jobType || !r.lease.covers(h) {
 			continue
 		}
 		for _, l := range h.losses {
@@ -140,7 +140,7 @@ func (j *judge) expectReason(h *history) {
 // written before the status, the only excuse is a log that refused it: jobs are settled all the same. If the status is
 // written first, because only the table knows whether the job has failed, the reason is in the next statement. The
 // instance may die between the two: by a kill, by a first run that kills, or by a suspect of another type, which waits
-// for the log of its own type only. A suspect of the same type is no excuse: it waits, unless the log is held up.
+// for the log of its own type or shard only. A suspect of the same shard is no excuse: it waits, unless the log is held up.
 func (j *judge) excused(h *history, f *failure) bool {
 	i, jobType := f.by, h.order.row.JobType
 	switch {
@@ -150,7 +150,7 @@ func (j *judge) excused(h *history, f *failure) bool {
 		return f.heldUp
 	case i.heldUp(jobType, f.at, i.ended):
 		return true
-	case i.killer != nil && i.killer.suspect && i.killer.jobType == jobType && i.killer.began.After(f.at):
+	case i.killer != nil && i.killer.suspect && i.killer.jobType == jobType && i.killer.lease.covers(h) && i.killer.began.After(f.at):
 		return false
 	}
 	return i.ended.Sub(f.at) < notedWithin

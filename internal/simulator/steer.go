@@ -2,9 +2,11 @@ package simulator
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -87,6 +89,17 @@ func (p *plan) drawSluggish(d *dice) {
 	p.at(p.calmAt-time.Millisecond, func(w *world) { w.judge.expectProgress(for_ - 8*time.Second) }, "slow tables have been slow for %v", for_)
 }
 
+// drawHandOvers draws that somebody asks for leases to be handed over, from dice of its own.
+func (p *plan) drawHandOvers(d *dice) {
+	if d.chance(600) {
+		return
+	}
+	for range 1 + d.upTo(6) {
+		jobType := int32(1 + d.upTo(len(p.configs)))
+		p.at(d.between(200*time.Millisecond, p.calmAt), func(w *world) { w.handOver(jobType) }, "ask for %s to be handed over", leaseName(jobType))
+	}
+}
+
 func (p *plan) drawPause(d *dice, at time.Duration) {
 	jobType := int32(1 + d.upTo(len(p.configs)))
 	p.at(at, func(w *world) { w.pause(jobType, true) }, "pause type %d", jobType)
@@ -136,6 +149,20 @@ func (w *world) pause(jobType int32, paused bool) {
 	defer w.mu.Unlock()
 	w.table.Pause(jobType, paused)
 	w.judge.pausedOrResumed(jobType, paused)
+}
+
+// handOver asks the holder of a lease to give it to anybody else, as queue_job does.
+func (w *world) handOver(jobType int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, leases := w.clock().Unix(), w.table.LeasesOf(jobType)
+	for _, name := range slices.Sorted(maps.Keys(leases)) {
+		if l := leases[name]; l.Until > now && l.Layout > 0 {
+			w.judge.handOver(name, l.Term)
+			w.table.SetLease(share.HandOver(name, l.Term), Lease{Until: now + int64(handOverLasts/time.Second), Since: now, Owner: "somebody", Layout: 1})
+			return
+		}
+	}
 }
 
 // cancel cancels a job in flight; begun says whether its run has to have begun.
@@ -221,10 +248,10 @@ func (w *world) holder(among uint64) *instance {
 	defer w.mu.Unlock()
 	var holders []*instance
 	for _, cfg := range w.plan.configs {
-		name := leaseName(cfg.JobType)
-		l, _ := w.table.Lease(name)
-		if i := w.judge.takers[tenure{name, l.Term}]; i != nil && l.Until > w.clock().Unix() && !i.ending.Load() {
-			holders = append(holders, i)
+		for _, i := range w.instances {
+			if !i.ending.Load() && len(w.judge.heldBy(i, cfg.JobType)) > 0 {
+				holders = append(holders, i)
+			}
 		}
 	}
 	if len(holders) == 0 {

@@ -3,11 +3,15 @@ package simulator
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -22,6 +26,7 @@ type Table struct {
 	leases   map[string]Lease
 	attempts map[attemptKey]store.Attempt
 	paused   []int32 // types
+	layouts  map[int32]int64
 }
 
 // Job is a row of async_job_tab.
@@ -40,6 +45,8 @@ type Lease struct {
 	Until, Since int64
 	Owner        string
 	Term         int64
+	Running      int
+	Layout       int64
 }
 
 type attemptKey struct {
@@ -59,7 +66,7 @@ type change struct {
 
 // NewTable returns empty tables. The clock is the database's.
 func NewTable(clock func() time.Time) *Table {
-	return &Table{clock: clock, watch: func(change) {}, nextID: 1, leases: map[string]Lease{}, attempts: map[attemptKey]store.Attempt{}}
+	return &Table{clock: clock, watch: func(change) {}, nextID: 1, leases: map[string]Lease{}, layouts: map[int32]int64{}, attempts: map[attemptKey]store.Attempt{}}
 }
 
 func (t *Table) now() int64 { return t.clock().Unix() }
@@ -234,6 +241,10 @@ func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, wanted []
 			if !j.committed {
 				continue
 			}
+			if len(wanted) == 0 {
+				rows = append(rows, store.TailRow{Row: store.Row{ID: j.ID, JobType: j.JobType, Key: j.Key, CreateTime: j.CreateTime}})
+				continue
+			}
 			row := store.TailRow{Row: j.Row, Whole: j.wanted(wanted) && j.pending() && j.dueBy(t.now()+horizon)}
 			if !row.Whole {
 				row.Params = ""
@@ -272,12 +283,15 @@ func (t *Table) SweepAll(_ context.Context, types []int32, horizon int64, limit 
 	return rows, more, nil
 }
 
-func (t *Table) Page(_ context.Context, jobType int32, places []store.Place, horizon int64, limit int) ([][]store.Row, error) {
+func (t *Table) Page(_ context.Context, jobType int32, shard store.Shard, places []store.Place, horizon int64, limit int) ([][]store.Row, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pages := make([][]store.Row, len(places))
 	for i, place := range places {
 		lane := t.lane(jobType, place.Lane, func(j *Job) bool {
+			if shard.Of > 1 && share.ShardOf(j.ID, j.Key, shard.Of) != shard.Number {
+				return false
+			}
 			if place.Start != store.AtATime {
 				return j.ID > place.ID
 			}
@@ -318,6 +332,18 @@ func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string, fro
 		}
 	}
 	return firsts, nil
+}
+
+func (t *Table) RunningOfKeys(_ context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	running := map[string]int{}
+	for _, j := range t.jobs {
+		if j.committed && j.pending() && j.JobType == jobType && j.Key != "" && slices.Contains(keys, j.Key) && slices.Contains(terms, j.Term) {
+			running[j.Key]++
+		}
+	}
+	return running, nil
 }
 
 // lane returns the rows of a lane in its order.
@@ -379,20 +405,20 @@ func (t *Table) MakeLeases(_ context.Context, names []string) error {
 	defer t.mu.Unlock()
 	for _, name := range names {
 		if _, ok := t.leases[name]; !ok {
-			t.leases[name] = Lease{Until: t.now(), Since: t.now()}
+			t.leases[name] = Lease{Until: t.now(), Since: t.now(), Layout: 1}
 		}
 	}
 	return nil
 }
 
-func (t *Table) TakeLeases(_ context.Context, names []string, owner string, lockSeconds int64) (map[string]int64, error) {
+func (t *Table) TakeLeases(_ context.Context, names []string, owner string, layout, lockSeconds int64) (map[string]int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	terms := map[string]int64{}
 	for _, name := range names {
 		l, ok := t.leases[name]
-		if ok && l.Until <= t.now() {
-			l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: max(l.Term+1, t.clock().UnixMilli())}
+		if ok && l.Until <= t.now() && l.Layout == layout {
+			l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: max(l.Term+1, t.clock().UnixMilli()), Layout: l.Layout}
 			t.leases[name] = l
 		}
 		if ok && l.Owner == owner && l.Until > t.now() {
@@ -402,17 +428,27 @@ func (t *Table) TakeLeases(_ context.Context, names []string, owner string, lock
 	return terms, nil
 }
 
-func (t *Table) KeepLeases(_ context.Context, names, owners []string, lockSeconds int64) (kept []string, err error) {
+func (t *Table) KeepLeases(_ context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept []string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range names {
 		if l, ok := t.leases[name]; ok && slices.Contains(owners, l.Owner) && l.Until > t.now() {
 			l.Until = t.nowRounded() + lockSeconds
+			if n, changed := running[name]; changed {
+				l.Running = n
+			}
 			t.leases[name] = l
 			kept = append(kept, name)
 		}
 	}
 	return kept, nil
+}
+
+func (t *Table) AbandonLeases(ctx context.Context, names []string, owner string) error {
+	for _, name := range names {
+		t.ReleaseLease(ctx, name, owner, 0)
+	}
+	return nil
 }
 
 func (t *Table) ReleaseLease(_ context.Context, name, owner string, atLeast time.Duration) (ours bool, err error) {
@@ -428,6 +464,76 @@ func (t *Table) ReleaseLease(_ context.Context, name, owner string, atLeast time
 	}
 	t.leases[name] = l
 	return true, nil
+}
+
+func (t *Table) Fleet(_ context.Context, prefixes []string) (f store.Fleet, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(t.leases)) {
+		l := t.leases[name]
+		free := l.Until <= t.now()
+		if strings.HasPrefix(name, prefixes[0]) || !free && hasPrefix(name, prefixes[1:]) {
+			f.Leases = append(f.Leases, store.Seen{Name: name, Free: free, Owner: l.Owner, Term: l.Term, Running: l.Running, Layout: l.Layout, Left: float64(l.Until) - t.nowPrecise()})
+		}
+	}
+	f.Layouts, f.Now = maps.Clone(t.layouts), t.nowPrecise()
+	return f, nil
+}
+
+func hasPrefix(name string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+func (t *Table) MoveLease(_ context.Context, name, owner string, term, layout, lockSeconds int64, running int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l, ok := t.leases[name]
+	if !ok || l.Owner != "" && l.Owner != owner {
+		return fmt.Errorf("%s is not this process's", name)
+	}
+	t.leases[name] = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: term, Running: running, Layout: layout}
+	return nil
+}
+
+func (t *Table) NoteRunning(_ context.Context, name, owner string, lockSeconds int64, running int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l, ok := t.leases[name]; ok && l.Owner == owner && l.Until > t.now() {
+		l.Running, l.Until = running, t.nowRounded()+lockSeconds
+		t.leases[name] = l
+	}
+	return nil
+}
+
+func (t *Table) DropLease(_ context.Context, name, owner string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leases[name].Owner == owner {
+		delete(t.leases, name)
+	}
+	return nil
+}
+
+func (t *Table) EndedLeases(_ context.Context, prefixes []string) (names []string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(t.leases)) {
+		if t.leases[name].Until <= t.now() && hasPrefix(name, prefixes) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (t *Table) DropEnded(_ context.Context, names []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range names {
+		if l, ok := t.leases[name]; ok && l.Until <= t.now() {
+			delete(t.leases, name)
+		}
+	}
+	return nil
 }
 
 // Transaction is a transaction of business code, or of somebody at a prompt. Its rows have their ids at once; others

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/engine"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -181,10 +182,20 @@ func (w *world) disturb(for_ time.Duration) {
 func (w *world) stepClock(by time.Duration) { w.ahead.Add(int64(by)) }
 
 func (w *world) freeLease(jobType int32) {
-	if l, ok := w.table.Lease(leaseName(jobType)); ok {
+	if l, ok := w.table.Lease(leaseName(jobType)); ok && l.Layout > 0 {
 		l.Until = w.clock().Unix()
 		w.table.SetLease(leaseName(jobType), l)
 	}
+}
+
+// divide divides a job type into so many shards, as queue_job does.
+func (w *world) divide(jobType int32, shards int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, _ := w.table.Layout(context.Background(), jobType)
+	w.table.SetLayout(context.Background(), jobType, now, int64(max(share.Layout(now), share.Undivided).Next(shards)))
+	w.judge.hasMoved()
+	w.judge.saw["divided anew"]++
 }
 
 // Events that happen to jobs.
@@ -289,6 +300,11 @@ func newInstance(w *world, place int) *instance {
 	return i
 }
 
+// id is the same in each simulation of the world: instances are served in the order of their ids.
+func (i *instance) id() string {
+	return fmt.Sprintf("%012x", hash(fmt.Sprint(i.world.seed, i.number))>>16)
+}
+
 func (i *instance) hit() {
 	i.first.CompareAndSwap(0, time.Now().UnixNano())
 	i.struck.Store(true)
@@ -355,9 +371,9 @@ func (i *instance) start() *engine.Engine {
 	for {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
-			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Close: func() {}}, nil
+			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Layouts: i.link, Close: func() {}, ID: i.id()}, nil
 		}
-		e, err := engine.Start(ctx, opened, i.configs(), journal{i})
+		e, err := engine.Start(ctx, opened, i.configs(), i.world.plan.maxWorkers, journal{i})
 		cancel()
 		if err == nil {
 			i.world.judge.isUp(i)
@@ -379,7 +395,7 @@ func (i *instance) configs() []queue_job.Config {
 	configs := slices.Clone(i.world.plan.configs)
 	for c := range configs {
 		cfg := &configs[c]
-		cfg.ServiceName = fmt.Sprintf("instance %d", i.number)
+		cfg.ServiceName = "simulated"
 		cfg.Db = nowhere{}
 		cfg.HandleJobFunc = func(ctx context.Context, job *queue_job.Job) error { return i.handle(ctx, cfg, job) }
 		cfg.OnFinished = func(_ context.Context, job *queue_job.Job, f queue_job.Finished) { i.finished(job, f) }
@@ -484,6 +500,9 @@ type behaviour struct {
 	ends    ending
 	snoozes time.Duration
 }
+
+// longestUsualRun is the longest run of a job that is not lengthy, in a world whose instances are not struck.
+const longestUsualRun = 3 * time.Second
 
 func behave(w *world, r *run) (b behaviour) {
 	const runsMax = 6 // the last run succeeds
