@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -eo pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-all simulate faults soak bench micro micro-baseline quickstart tidy
+.PHONY: help check test test-all tidb simulate faults many soak bench micro micro-baseline quickstart tidy
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -53,13 +53,32 @@ test-all: race ## What make test leaves out: the race detector, long tests, all 
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 6 -timeout 45m; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
 
+# However deep they stand in a test's name.
+OTHERS := ^(SQLite|MariaDB|MySQL|PostgreSQL)$$
+NOT_OTHERS := -skip '/$(OTHERS)|//$(OTHERS)'
+
+# What goes without the triggers that TiDB lacks, beside the main faults.
+TIDB_FAULTS := ^Test(InstancesThatWereAllFrozen|TransfersHappenExactlyOnce|ABlackHoleBefore|RepliesAreLost|AConnectionCutAtEveryByte|ThirtyPercentOfStatements|ADeployLosesNothing)
+
+tidb: ## The promises on TiDB, and the main faults: one server without TiKV, which is built from Go modules the first time.
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -tidb -- go test -json -count=1 $(NOT_OTHERS) -parallel 8 -timeout 40m ./tests; \
+	  $(PRIVATE) -tidb $(FAULTS) -json $(NOT_OTHERS) -run '$(MAIN_FAULTS)|^TestAHolderFrozenBetweenMarkAndSettle' -parallel 3 -timeout 20m; \
+	  $(PRIVATE) -tidb $(FAULTS) -json $(NOT_OTHERS) -short -run '$(TIDB_FAULTS)' -parallel 3 -timeout 20m; \
+	} | $(SUMMARY) -rest 'make test and make test-all run the tests on the other databases'
+
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -run '^TestNothingIsLost' ./internal/simulator
 	go test -count=1 -run '^TestASeed' ./internal/simulator
 
+# How several instances share the work: who has what, who goes on with it, what it costs.
+MANY := ^Test(JobTypesAreShared|ATypeWithLongHandlers|ABusyType|ADeployOfSix|NothingMoves|ThreeProcesses|HandlersThatCompute|ATypeInOrder|ARateHolds|HandOversInAFleet|AProcessFrozenInTheMiddle|FiftyIdle|HandOversAndDivisions)
+
 faults: ## Kill, freeze and cut real processes and servers, for an hour and a quarter; writes tests/faults/results.
 	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee tests/faults/results/simulator.txt
-	PQ_FAULTS_RESULTS=results/last.md $(PRIVATE) $(FAULTS) -parallel 3 -timeout 2h
+	PQ_FAULTS_RESULTS=results/last.md $(PRIVATE) $(FAULTS) -skip '$(MANY)' -parallel 3 -timeout 2h
+
+many: ## Many machines, at full length: shares, hand-overs, shards, deploys, for half an hour; writes tests/faults/results.
+	PQ_FAULTS_RESULTS=results/many.md $(PRIVATE) $(FAULTS) -run '$(MANY)' -parallel 3 -timeout 2h
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
 	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(PRIVATE) $(FAULTS) -run '^TestASoak' -timeout 0

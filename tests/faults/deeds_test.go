@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/create-info/persistent-queue/queue_job"
 )
+
+// computeRounds take some 20 ms.
+const computeRounds = 200_000
 
 // deeds are what handlers do that is more than taking time.
 var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
@@ -43,6 +47,21 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 			hoard = append(hoard, block)
 			runtime.KeepAlive(hoard)
 		}
+	},
+	// fails at the first attempt.
+	"once": func(_ context.Context, _ *sql.DB, job *queue_job.Job) error {
+		if job.Attempt == 1 {
+			return errors.New("once")
+		}
+		return nil
+	},
+	// fills a processor for 20 ms of its time.
+	"compute": func(context.Context, *sql.DB, *queue_job.Job) error {
+		sum := [32]byte{}
+		for range computeRounds {
+			sum = sha256.Sum256(sum[:])
+		}
+		return nil
 	},
 	// ignores its context, for ten seconds; the next attempt takes no time.
 	"deaf": func(_ context.Context, _ *sql.DB, job *queue_job.Job) error {

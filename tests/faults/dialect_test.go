@@ -22,6 +22,7 @@ type dialect struct {
 
 	// Statements.
 	version              string
+	unaudited            bool     // it has no triggers, so the tables of the audit stay empty
 	audit                []string // its tables and triggers, and functions by which the tests' own statements are the same everywhere
 	auditNoJobs          string   // takes the jobs' trigger away
 	auditLeaseStatements []string
@@ -51,8 +52,11 @@ type dialect struct {
 }
 
 func dialectOf(name string) dialect {
-	if name == "PostgreSQL" {
+	switch name {
+	case "PostgreSQL":
 		return postgresDialect
+	case "TiDB":
+		return tidbDialect
 	}
 	return mysqlDialect
 }

@@ -79,7 +79,7 @@ func TestInstancesThatStartTogetherMakeTheirLeasesWithoutADeadlock(t *testing.T)
 					<-begin
 					err := st.MakeLeases(x.Context(), names)
 					if err == nil {
-						_, err = st.TakeLeases(x.Context(), names, fmt.Sprint("instance ", i), lockSecond)
+						_, err = st.TakeLeases(x.Context(), names, fmt.Sprint("instance ", i), 1, lockSecond)
 					}
 					if err != nil {
 						x.Error(err)
@@ -140,7 +140,7 @@ func (f *fleet) startOne() {
 func (f *fleet) awaitAllHeld() {
 	f.Helper()
 	f.await(20*time.Second, "some lease has no holder", func() bool {
-		return f.number("SELECT COUNT(*) FROM shedlock_tab WHERE UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()") == int64(len(f.types))
+		return f.number("SELECT COUNT(*) FROM shedlock_tab WHERE lock_name LIKE 'job-%' AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()") == int64(len(f.types))
 	})
 }
 
@@ -226,7 +226,7 @@ func (f *fleet) endOf(held tenure) *kill {
 	return nil
 }
 
-// auditLeaseStatements lets the database record which statements changed leases. All rows that one statement changes see
+// auditLeaseStatements lets the database record which statements changed leases of job types. All rows that one statement changes see
 // the same moment, on the same connection. An UPDATE that finds its row as it would leave it fires the trigger too; one
 // that finds no row does not.
 func (x *trial) auditLeaseStatements() {

@@ -18,13 +18,15 @@ type load struct {
 	cancel  context.CancelFunc
 	stopped sync.WaitGroup
 
-	mu         sync.Mutex
-	committed  []uint64
-	rolledBack []uint64
-	uncertain  map[uint64]bool // the answer to the COMMIT was lost
-	slowest    time.Duration   // transaction
-	heldUp     time.Duration   // for how long the fault itself keeps business code waiting
-	failed     int             // transactions that could not be, while the server was away
+	mu          sync.Mutex
+	committed   []uint64
+	begunAt     map[uint64]time.Time // of the committed: before their INSERT was sent
+	committedAt map[uint64]time.Time
+	rolledBack  []uint64
+	uncertain   map[uint64]bool // the answer to the COMMIT was lost
+	slowest     time.Duration   // transaction
+	heldUp      time.Duration   // for how long the fault itself keeps business code waiting
+	failed      int             // transactions that could not be, while the server was away
 }
 
 const rowsPerTransaction = 10
@@ -37,7 +39,7 @@ func (x *trial) startLoad(perSecond int, w work, rolledBack float64) *load {
 // startLoadOf is startLoad for jobs of these types.
 func (x *trial) startLoadOf(types []int32, perSecond int, w work, rolledBack float64) *load {
 	ctx, cancel := context.WithCancel(x.Context())
-	l := &load{x: x, types: types, cancel: cancel, uncertain: map[uint64]bool{}}
+	l := &load{x: x, types: types, cancel: cancel, begunAt: map[uint64]time.Time{}, committedAt: map[uint64]time.Time{}, uncertain: map[uint64]bool{}}
 	x.Cleanup(l.stop)
 	l.stopped.Go(func() {
 		every(ctx, time.Second*rowsPerTransaction/time.Duration(perSecond), func() {
@@ -94,6 +96,9 @@ func (l *load) longTransaction(open time.Duration, w work, rollBack bool) {
 		l.note(func() {
 			if err == nil {
 				l.committed = append(l.committed, ids...)
+				for _, id := range ids {
+					l.begunAt[id], l.committedAt[id] = began, time.Now()
+				}
 				l.slowest = max(l.slowest, time.Since(began)-open)
 				return
 			}

@@ -42,6 +42,14 @@ var mutants = []struct {
 	}, "TestAConnectionCutAtEveryByteOfAMarkAndASettle"},
 }
 
+func TestEveryKnownFailureFindsItsLine(t *testing.T) {
+	for _, m := range mutants {
+		if _, err := m.GoTest(filepath.Join("..", ".."), "tests/faults", t.TempDir()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTheSuiteTurnsRedForEachKnownFailure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out: it runs parts of the suite again, on libraries with a failure each; run make faults")

@@ -62,7 +62,7 @@ var mysqlDialect = dialect{
 				VALUES (` + microseconds + `, @pq_worker, NEW.id, NEW.job_type, OLD.job_status, NEW.job_status, OLD.term, NEW.term);
 			END IF`,
 		`CREATE TRIGGER audit_lease_update AFTER UPDATE ON shedlock_tab FOR EACH ROW
-			IF OLD.term <> NEW.term THEN
+			IF OLD.term <> NEW.term AND NEW.locked_by <> '' THEN
 				INSERT INTO audit_lease (at, worker, name, term) VALUES (` + microseconds + `, @pq_worker, NEW.lock_name, NEW.term);
 			END IF`,
 	},
@@ -72,9 +72,11 @@ var mysqlDialect = dialect{
 			at bigint NOT NULL, worker varchar(64) NOT NULL, connection bigint unsigned NOT NULL, what varchar(8) NOT NULL, leases int NOT NULL,
 			PRIMARY KEY (at, connection, what))`,
 		`CREATE TRIGGER audit_lease_statement AFTER UPDATE ON shedlock_tab FOR EACH ROW
-			INSERT INTO audit_lease_statement (at, worker, connection, what, leases) VALUES (` + microseconds + `, COALESCE(@pq_worker, ''), CONNECTION_ID(),
-				CASE WHEN OLD.term <> NEW.term THEN 'take' WHEN UNIX_TIMESTAMP(NEW.lock_until) <= UNIX_TIMESTAMP() THEN 'release' ELSE 'keep' END, 1)
-			ON DUPLICATE KEY UPDATE leases = leases + 1`,
+			IF NEW.lock_name LIKE 'job-%' THEN
+				INSERT INTO audit_lease_statement (at, worker, connection, what, leases) VALUES (` + microseconds + `, COALESCE(@pq_worker, ''), CONNECTION_ID(),
+					CASE WHEN OLD.term <> NEW.term THEN 'take' WHEN UNIX_TIMESTAMP(NEW.lock_until) <= UNIX_TIMESTAMP() THEN 'release' ELSE 'keep' END, 1)
+				ON DUPLICATE KEY UPDATE leases = leases + 1;
+			END IF`,
 	},
 	truncate:  "TRUNCATE TABLE async_job_tab",
 	byPrimary: "FORCE INDEX (PRIMARY)",
@@ -116,6 +118,13 @@ var mysqlDialect = dialect{
 	},
 	refusalCodes: "1213, 1205, 1020, 1047",
 }
+
+// tidbDialect has the tables of the audit, and no triggers.
+var tidbDialect = func() dialect {
+	d := mysqlDialect
+	d.unaudited, d.audit = true, d.audit[:2]
+	return d
+}()
 
 const microseconds = "UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))"
 

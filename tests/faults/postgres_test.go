@@ -77,7 +77,7 @@ var postgresDialect = dialect{
 			RETURN NULL;
 		END $$`,
 		`CREATE TRIGGER audit_lease_update AFTER UPDATE ON shedlock_tab FOR EACH ROW
-			WHEN (OLD.term <> NEW.term) EXECUTE FUNCTION audit_lease_update()`,
+			WHEN (OLD.term <> NEW.term AND NEW.locked_by <> '') EXECUTE FUNCTION audit_lease_update()`,
 	},
 	auditNoJobs: "DROP TRIGGER audit_job_update ON async_job_tab",
 	auditLeaseStatements: []string{
@@ -90,7 +90,7 @@ var postgresDialect = dialect{
 			ON CONFLICT (at, connection, what) DO UPDATE SET leases = audit_lease_statement.leases + 1;
 			RETURN NULL;
 		END $$`,
-		`CREATE TRIGGER audit_lease_statement AFTER UPDATE ON shedlock_tab FOR EACH ROW EXECUTE FUNCTION audit_lease_statement()`,
+		`CREATE TRIGGER audit_lease_statement AFTER UPDATE ON shedlock_tab FOR EACH ROW WHEN (NEW.lock_name LIKE 'job-%') EXECUTE FUNCTION audit_lease_statement()`,
 	},
 	truncate:       "TRUNCATE TABLE async_job_tab RESTART IDENTITY",
 	altering:       "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ALTER%'",

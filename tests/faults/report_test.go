@@ -91,10 +91,23 @@ func (l line) plain() string {
 }
 
 func head(took time.Duration) string {
-	commit, _ := exec.Command("git", "describe", "--always", "--dirty").Output()
-	return fmt.Sprintf("# Faults: the last whole run\n\n`make faults` at %s, %s on %s/%s with %d cores, %s; %s, %v long. LockSecond is %d; %d or %d where no bound is made of it.\n\n",
-		strings.TrimSpace(string(commit)), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(report.servers, ", "),
+	command := "make faults"
+	if strings.Contains(os.Getenv(resultsVariable), "many") {
+		command = "make many"
+	}
+	return fmt.Sprintf("# Faults: the last whole run\n\n`%s` at %s, %s on %s/%s with %d cores, %s; %s, %v long. LockSecond is %d; %d or %d where no bound is made of it.\n\n",
+		command, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(report.servers, ", "),
 		time.Now().UTC().Format("2006-01-02"), took.Round(time.Second), lockSecond, renewedLock, calmLock)
+}
+
+// commit is the commit that was tested, and whether anything but these results has changed since.
+func commit() string {
+	hash, _ := exec.Command("git", "describe", "--always").Output()
+	name := strings.TrimSpace(string(hash))
+	if exec.Command("git", "diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)tests/faults/results").Run() != nil {
+		name += "-dirty"
+	}
+	return name
 }
 
 func markdown() string {

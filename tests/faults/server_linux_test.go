@@ -1,11 +1,13 @@
 package faults
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -91,4 +93,37 @@ func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, _ := strings.Cut(string(stat), ") ")
 	return err != nil || strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
+}
+
+// processorTime is what a process that runs has used of the processors, with all its threads.
+func processorTime(p *os.Process) (used time.Duration, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before may hold anything
+	return sumOfTicks(fields[11:13])
+}
+
+// machineTime is what all have used of the processors, and what was taken from this machine by others on the same hardware.
+func machineTime() (used time.Duration, err error) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	line, _, _ := strings.Cut(string(stat), "\n")
+	fields := strings.Fields(line)
+	return sumOfTicks(slices.Concat(fields[1:4], fields[6:9])) // without idle, and without waiting for a disk
+}
+
+func sumOfTicks(fields []string) (sum time.Duration, err error) {
+	const tick = 10 * time.Millisecond // the unit of these files, the same on every architecture that Go knows
+	for _, field := range fields {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += time.Duration(ticks) * tick
+	}
+	return sum, nil
 }

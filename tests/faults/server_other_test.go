@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 func endWithParent(*exec.Cmd) {}
@@ -22,3 +23,7 @@ const noLimit = 0
 func limitFiles(*os.Process, uint64) error { return errors.ErrUnsupported }
 
 func outliveFileLimits() {}
+
+func processorTime(*os.Process) (time.Duration, error) { return 0, errors.ErrUnsupported }
+
+func machineTime() (time.Duration, error) { return 0, errors.ErrUnsupported }

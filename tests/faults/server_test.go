@@ -82,7 +82,11 @@ func eachOwnServer(t *testing.T, test func(s *server)) {
 // eachOwnServerInShortToo is for the main faults.
 func eachOwnServerInShortToo(t *testing.T, test func(s *server)) {
 	t.Helper()
-	for _, name := range []string{"MariaDB", "MySQL", "PostgreSQL"} {
+	names := []string{"MariaDB", "MySQL", "PostgreSQL"}
+	if os.Getenv(recipeVariable("TiDB")) != "" { // it is for those who ask
+		names = append(names, "TiDB")
+	}
+	for _, name := range names {
 		onOwnServer(t, name, test)
 	}
 }
@@ -225,9 +229,13 @@ type recipe struct {
 	Serve []string
 }
 
+func recipeVariable(name string) string {
+	return "PQ_TEST_" + strings.Replace(strings.ToUpper(name), "POSTGRESQL", "POSTGRES", 1) + "_SERVER"
+}
+
 func readRecipe(t *testing.T, name string) (r recipe) {
 	t.Helper()
-	variable := "PQ_TEST_" + strings.Replace(strings.ToUpper(name), "POSTGRESQL", "POSTGRES", 1) + "_SERVER"
+	variable := recipeVariable(name)
 	const remedy = `"make faults" sets it, and so does "go run ./tests/testenv -private -- go test ./tests/faults"`
 	text := os.Getenv(variable)
 	switch {
@@ -273,6 +281,7 @@ var templates = map[string]func(recipe) (string, error){
 	"MariaDB":    template(),
 	"MySQL":      template(),
 	"PostgreSQL": template(),
+	"TiDB":       template(),
 }
 
 func template() func(recipe) (string, error) {

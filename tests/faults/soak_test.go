@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // soakVariable says for how long the soak lasts, as in 30m.
@@ -29,6 +31,10 @@ func TestASoakOfMixedFaultsBreaksNoInvariant(t *testing.T) {
 	}
 	eachOwnTrial(t, func(x *trial, server *server) {
 		s := &soak{trial: x, server: server, dice: x.dice(), shaken: map[string]int{}}
+		var err error
+		if s.jobs, err = queue_job.Open(x.db); err != nil {
+			x.Fatal(err)
+		}
 		for range 2 {
 			s.proxies = append(s.proxies, x.proxy())
 		}
@@ -55,6 +61,7 @@ type soak struct {
 	*trial
 	server  *server
 	dice    *rand.Rand
+	jobs    *queue_job.Jobs
 	proxies []*proxy
 	load    *load
 
@@ -78,6 +85,10 @@ type shock struct {
 var shocks = []shock{
 	{"SIGKILL", false, (*soak).killOne},
 	{"SIGTERM and start", false, (*soak).replaceOne},
+	{"start", false, (*soak).joinOne},
+	{"SIGTERM", false, (*soak).leaveOne},
+	{"HandOver", false, (*soak).handOver},
+	{"SetShards", false, (*soak).divide},
 	{"SIGSTOP", false, (*soak).freezeOne},
 	{"late end of a transaction", false, (*soak).endLate},
 	{"rows locked", false, (*soak).lockRows},
@@ -211,6 +222,39 @@ func (s *soak) replaceOne() {
 	}
 }
 
+// An application has two to eight instances.
+const fewestInstances, mostInstances = 2, 8
+
+func (s *soak) joinOne() {
+	if len(s.living()) < mostInstances {
+		s.startOne()
+	}
+}
+
+func (s *soak) leaveOne() {
+	if w := s.one(); w != nil && len(s.living())-len(s.frozen) > fewestInstances {
+		if err := w.end(syscall.SIGTERM); err != nil {
+			s.Errorf("%s did not end cleanly: %v", w.name, err)
+		}
+	}
+}
+
+func (s *soak) handOver() {
+	leases := slices.Sorted(maps.Keys(s.owners()))
+	if len(leases) > 0 {
+		s.jobs.HandOver(s.Context(), s.db, leases[s.dice.IntN(len(leases))]) // an error, if it changes hands just then
+	}
+}
+
+// shardsMost is into how many shards a type is divided at most.
+const shardsMost = 4
+
+func (s *soak) divide() {
+	if err := s.jobs.SetShards(s.Context(), s.db, 1+s.dice.Int32N(3), 1+s.dice.IntN(shardsMost)); err != nil {
+		s.Error(err)
+	}
+}
+
 func (s *soak) freezeOne() {
 	w := s.one()
 	if w == nil {
@@ -295,10 +339,18 @@ func (s *soak) refuse() {
 	s.later(5*time.Second, func() { p.intercept(nil) })
 }
 
-// deleteLease takes the lease from its holder, who learns it by the next renewal; until then nothing else shall happen.
+// deleteLease takes a lease of the first type from its holder, who learns it by the next renewal; until then nothing else shall
+// happen.
 func (s *soak) deleteLease() {
+	leases := slices.DeleteFunc(slices.Sorted(maps.Keys(s.owners())), func(name string) bool {
+		return name != leaseName(1) && !strings.HasPrefix(name, leaseName(1)+"/")
+	})
+	if len(leases) == 0 {
+		return
+	}
+	lease := leases[s.dice.IntN(len(leases))]
 	s.seized = append(s.seized, time.Now())
-	s.execute("DELETE FROM shedlock_tab WHERE lock_name = 'job-1'")
+	s.execute("DELETE FROM shedlock_tab WHERE lock_name = ?", lease)
 	time.Sleep(lock/3 + 500*time.Millisecond)
 }
 

@@ -83,6 +83,18 @@ func eachServerInTurn(t *testing.T, test func(x *trial)) {
 	})
 }
 
+// eachServerAtOnce is eachServer for a parallel test that is long and needs little of the machine: all servers together take one
+// place among the tests that run at a time.
+func eachServerAtOnce(t *testing.T, test func(x *trial)) {
+	t.Helper()
+	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
+		if testing.Short() && d.Name == "PostgreSQL" {
+			t.Skip("left out: " + onlyMainFaults)
+		}
+		test(newTrial(t, d.Name, d.DSN))
+	})
+}
+
 // newTrial makes the tables and their audit in an empty database.
 func newTrial(t *testing.T, name, dsn string) *trial {
 	t.Helper()
@@ -119,7 +131,7 @@ func (x *trial) startWorker(s workerSettings) *worker {
 	if err != nil {
 		x.Fatal(err)
 	}
-	w := &worker{Cmd: exec.Command(cmp.Or(s.binary, os.Args[0])), name: name, memory: make(chan memory), steps: make(chan time.Duration), done: make(chan struct{})}
+	w := &worker{Cmd: exec.Command(cmp.Or(s.binary, os.Args[0])), name: name, memory: make(chan memory), sent: make(chan []sent), steps: make(chan time.Duration), ready: make(chan struct{}), done: make(chan struct{})}
 	w.Env = append(os.Environ(), workerVariable+"="+string(settings), wallVariable+"="+s.wallOffset.String())
 	w.Stderr = prefixed{x.Output(), name}
 	if w.in, err = w.StdinPipe(); err != nil {
@@ -154,11 +166,12 @@ func (x *trial) through(address string) string {
 	return dsn
 }
 
-// holder is the living worker that holds the lease of a job type at this moment, nil if none does.
+// holder is a living worker that holds the lease of a job type, or of a shard of it, at this moment; nil if none does.
 func (x *trial) holder(jobType int32) *worker {
 	x.Helper()
 	var owner string
-	err := x.row("SELECT locked_by FROM shedlock_tab WHERE lock_name = ? AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()", leaseName(jobType)).Scan(&owner)
+	err := x.row("SELECT locked_by FROM shedlock_tab WHERE (lock_name = ? OR lock_name LIKE ?) AND layout > 0 AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() ORDER BY lock_name LIMIT 1",
+		leaseName(jobType), leaseName(jobType)+"/%").Scan(&owner)
 	if err != nil {
 		return nil
 	}

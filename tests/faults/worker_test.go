@@ -36,6 +36,11 @@ type workerSettings struct {
 	Ordered      []int32 // of the types: the jobs of a key run in their order
 	LockSecond   uint32
 	Capacity     int
+	Shards       int
+	Rate         float64
+	RateBurst    int
+	Instances    int  // in the process, each with connections of its own, whose statements are counted; 0: one, and nobody counts
+	OneCore      bool // of the machine's
 	MaxOpenConns int
 	QueueMaxSize int
 	NoRetry      bool
@@ -67,7 +72,11 @@ func workerMain() int {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
+	fmt.Fprintln(os.Stdout, "ready")
 	go commands()
+	if s.OneCore {
+		runtime.GOMAXPROCS(1)
+	}
 	time.Sleep(10 * time.Millisecond) // until the host's own goroutines run
 	before := runtime.NumGoroutine()
 	if code := s.run(ctx); code != 0 {
@@ -85,15 +94,33 @@ func workerMain() int {
 
 // run works until ctx ends, and stops as an application does.
 func (s workerSettings) run(ctx context.Context) (code int) {
-	db, err := sql.Open(s.Driver, s.DSN)
-	if err != nil {
-		return complain(err)
+	if s.Instances == 0 {
+		db, err := sql.Open(s.Driver, s.DSN)
+		if err != nil {
+			return complain(err)
+		}
+		return s.runOn(ctx, db)
 	}
+	codes := make([]int, s.Instances)
+	var running sync.WaitGroup
+	for i := range codes {
+		db, err := counted.open(s.DSN)
+		if err != nil {
+			return complain(err)
+		}
+		running.Go(func() { codes[i] = s.runOn(ctx, db) })
+	}
+	running.Wait()
+	return slices.Max(codes)
+}
+
+// runOn is run for one instance.
+func (s workerSettings) runOn(ctx context.Context, db *sql.DB) (code int) {
 	db.SetMaxOpenConns(s.MaxOpenConns)
 	var configs []queue_job.Config
 	for _, jobType := range s.Types {
 		configs = append(configs, queue_job.Config{
-			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
+			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity, Shards: s.Shards, RatePerSecond: s.Rate, RateBurst: s.RateBurst,
 			QueueMaxSize: s.QueueMaxSize, OrderedByKey: slices.Contains(s.Ordered, jobType), NeedRetry: !s.NoRetry, MaxRetries: 3, WaitTime: s.WaitTime, FirstPullDay: -1,
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error { return handle(ctx, db, job) },
 		})
@@ -154,6 +181,9 @@ func commands() {
 			runtime.GC()
 			runtime.ReadMemStats(&m)
 			fmt.Fprintf(os.Stdout, "memory %d %d %d\n", m.HeapInuse, m.Sys, runtime.NumGoroutine())
+		case "statements":
+			text, _ := json.Marshal(counted.sent())
+			fmt.Fprintf(os.Stdout, "statements %s\n", text)
 		default:
 			stepOn(lines.Text())
 		}
@@ -170,7 +200,9 @@ type worker struct {
 	mu      sync.Mutex
 	starts  []start
 	memory  chan memory
+	sent    chan []sent        // statements so far, by instance
 	steps   chan time.Duration // how far its wall clock is off, after each step
+	ready   chan struct{}      // closed when it can be asked to stop
 	done    chan struct{}      // closed when it is gone and its output read
 	err     error              // how it ended; after done
 }
@@ -193,6 +225,7 @@ func (w *worker) listen(lines *bufio.Scanner) {
 		var at int64
 		var m memory
 		var off time.Duration
+		var counts []sent
 		text := strings.TrimSpace(lines.Text())
 		if n, _ := fmt.Sscanf(text, "start %d %d %d %d", &s.job, &s.jobType, &s.term, &at); n == 4 {
 			s.at, s.worker = time.Unix(0, at), w
@@ -201,8 +234,12 @@ func (w *worker) listen(lines *bufio.Scanner) {
 			w.mu.Unlock()
 		} else if n, _ := fmt.Sscanf(text, "memory %d %d %d", &m.heap, &m.sys, &m.goroutines); n == 3 {
 			w.memory <- m
+		} else if list, ok := strings.CutPrefix(text, "statements "); ok && json.Unmarshal([]byte(list), &counts) == nil {
+			w.sent <- counts
 		} else if n, _ := fmt.Sscanf(text, "stepped %d", &off); n == 1 {
 			w.steps <- off
+		} else if text == "ready" {
+			close(w.ready)
 		}
 	}
 }
@@ -214,8 +251,16 @@ func (w *worker) started() []start {
 	return w.starts[:len(w.starts):len(w.starts)]
 }
 
-// signal sends a signal.
-func (w *worker) signal(s syscall.Signal) { w.Process.Signal(s) }
+// signal sends a signal. SIGTERM would kill a process that has only just been started, so it waits until that can stop.
+func (w *worker) signal(s syscall.Signal) {
+	if s == syscall.SIGTERM {
+		select {
+		case <-w.ready:
+		case <-w.done:
+		}
+	}
+	w.Process.Signal(s)
+}
 
 // end sends a signal and waits until the process is gone and its output read.
 func (w *worker) end(s syscall.Signal) error {
@@ -235,5 +280,16 @@ func (w *worker) askMemory() memory {
 		return m
 	case <-w.done:
 		return memory{}
+	}
+}
+
+// askSent asks the process how many statements each of its instances has sent.
+func (w *worker) askSent() []sent {
+	fmt.Fprintln(w.in, "statements")
+	select {
+	case list := <-w.sent:
+		return list
+	case <-w.done:
+		return nil
 	}
 }
