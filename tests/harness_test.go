@@ -58,6 +58,11 @@ func open(t *testing.T, db queue_job.DB) *queue_job.Jobs {
 
 func newRunner(t *testing.T, db queue_job.DB, configs ...queue_job.Config) *persistent_queue.Runner {
 	t.Helper()
+	return newRunnerWith(t, nil, db, configs...)
+}
+
+func newRunnerWith(t *testing.T, options []persistent_queue.Option, db queue_job.DB, configs ...queue_job.Config) *persistent_queue.Runner {
+	t.Helper()
 	for i := range configs {
 		cfg := &configs[i]
 		if cfg.ServiceName == "" {
@@ -73,7 +78,7 @@ func newRunner(t *testing.T, db queue_job.DB, configs ...queue_job.Config) *pers
 			cfg.Db = db
 		}
 	}
-	r, err := persistent_queue.New(configs, logOf(t))
+	r, err := persistent_queue.New(configs, logOf(t), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,4 +296,12 @@ func addRows(t *testing.T, db *sql.DB, n int, each func(i int) row) {
 		}
 		execute(t, db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, priority) VALUES "+strings.Join(rows, ", "))
 	}
+}
+
+// unlessShort is the first value, or in the short run the second.
+func unlessShort[T any](full, short T) T {
+	if testing.Short() {
+		return short
+	}
+	return full
 }

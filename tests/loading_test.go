@@ -26,7 +26,7 @@ func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
 		behind := func(id uint64) (rows []store.Row, took time.Duration) {
 			place := store.Place{Lane: store.Lane{Start: store.AtATime}, StartTime: second, ID: id}
 			began := time.Now()
-			pages, err := st.Page(t.Context(), 1, []store.Place{place}, 3, page)
+			pages, err := st.Page(t.Context(), 1, store.Shard{}, []store.Place{place}, 3, page)
 			if err != nil {
 				t.Fatal(err)
 			}

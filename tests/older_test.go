@@ -42,6 +42,20 @@ var sentBy = map[string]*regexp.Regexp{
 	"Settle":            regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
 	"FinishThrough":     regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
 	"FirstOfKeys":       regexp.MustCompile(`^SELECT \* FROM \(SELECT job_key, MIN\(id \+ \?\) AS first FROM async_job_tab`),
+	"Fleet":             regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name, .* AS free, locked_by, term, running, layout, .* AS time_left FROM shedlock_tab .* UNION ALL SELECT .* FROM async_job_type_tab`),
+	"Layout":            regexp.MustCompile(`^SELECT \* FROM \(SELECT layout FROM async_job_type_tab`),
+	"SetLayout":         regexp.MustCompile(`^UPDATE async_job_type_tab SET layout = `),
+	"MakeClosed":        regexp.MustCompile(`^INSERT INTO shedlock_tab \(lock_name, locked_by, layout, lock_until\)`),
+	"CloseLeases":       regexp.MustCompile(`UPDATE .* shedlock_tab .* SET layout = .* AND layout < \? AND .* OR layout < `),
+	"CloseLease":        regexp.MustCompile(`UPDATE .* shedlock_tab .* SET layout = .* AND locked_by = \? AND layout > `),
+	"OpenLeases":        regexp.MustCompile(`UPDATE .* shedlock_tab .* SET layout = \?, term = GREATEST`),
+	"MoveLease":         regexp.MustCompile(`UPDATE .* shedlock_tab .* SET term = \?, layout = \?, locked_by = \?, running = `),
+	"NoteRunning":       regexp.MustCompile(`UPDATE .* shedlock_tab .* SET running = \?, lock_until`),
+	"Holdings":          regexp.MustCompile(`^SELECT lock_name, .* AS held_until FROM shedlock_tab`),
+	"DropLease":         regexp.MustCompile(`^DELETE FROM shedlock_tab WHERE lock_name = `),
+	"EndedLeases":       regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name FROM shedlock_tab WHERE \(lock_name LIKE`),
+	"DropEnded":         regexp.MustCompile(`^DELETE FROM shedlock_tab WHERE lock_name IN`),
+	"RunningOfKeys":     regexp.MustCompile(`^SELECT \* FROM \(SELECT job_key, COUNT\(\*\) AS running FROM async_job_tab`),
 	"GivenUpJobs":       regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_tab .* AND job_status IN .* AND update_time >= `),
 	"InState":           regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_tab .* WHERE id IN \(\?\) AND .*\) AS latest FOR UPDATE$`),
 	"Indexes":           regexp.MustCompile(`^SELECT \* FROM \(SELECT .* FROM information_schema\.statistics`),
@@ -63,6 +77,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"TypeLeases":        regexp.MustCompile(`^SELECT lock_name, .* AS lately FROM shedlock_tab`),
 	"PausedTypes":       regexp.MustCompile(`^SELECT job_type, paused_at FROM async_job_type_tab`),
 	"Settle Again":      regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = `),
+	"AbandonLeases":     regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* WHERE lock_name IN .* AND locked_by = \?`),
 	"ReleaseLease":      regexp.MustCompile(`UPDATE .* shedlock_tab .* SET lock_until = .* AND locked_by = \?`),
 	"Reschedule":        regexp.MustCompile(`^UPDATE async_job_tab .* SET start_time = .*, changes = changes`),
 	"Resume":            regexp.MustCompile(`^UPDATE async_job_type_tab SET paused_at = NULL`),
@@ -81,6 +96,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Settle NotStarted": regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
 	// What a verb sends besides, and what the schema sends.
 	"a wild priority": regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = CASE .* WHERE id IN`),
+	"what runs":       regexp.MustCompile(`UPDATE .* shedlock_tab .* SET running = CASE lock_name`),
 	"a new table":     regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS async_job_log_tab`),
 	"a new column":    regexp.MustCompile(`^ALTER TABLE async_job_tab ADD COLUMN`),
 	"a new index":     regexp.MustCompile(`^ALTER TABLE async_job_tab ADD KEY`),
@@ -134,6 +150,9 @@ func TestEveryVerbOfTheStoreIsLookedForInWhatIsSent(t *testing.T) {
 func TestNothingThatIsSentIsTooNewForMySQL57(t *testing.T) {
 	t.Parallel()
 	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
+		if d.Name == "TiDB" {
+			t.Skip("left out: TiDB has a dialect of its own, of which no MySQL hears")
+		}
 		r := &record{sent: map[string]bool{}}
 		pool := openOverheard(t, d.DSN, r.note)
 		createOriginal(t, d)
@@ -202,19 +221,41 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		t.Fatal(err)
 	}
 	ignoring := func(_ any, err error) error { return err }
+	if err := st.MakeLeases(ctx, []string{"rest-7-1"}); err != nil {
+		t.Fatal(err)
+	}
+	_, errFleet := st.Fleet(ctx, []string{"job-", "at-"})
 	for verb, err := range map[string]error{
-		"Reschedule":  ignoring(jobs.Reschedule(ctx, pool, id, later)),
-		"SetParams":   ignoring(jobs.SetParams(ctx, pool, id, "other")),
-		"SetPriority": ignoring(jobs.SetPriority(ctx, pool, id, queue_job.PriorityHigh)),
-		"Pause":       ignoring(jobs.Pause(ctx, pool, jobType)),
-		"Paused":      ignoring(jobs.Paused(ctx, pool)),
-		"Resume":      ignoring(jobs.Resume(ctx, pool, jobType)),
-		"Get":         ignoring(jobs.Get(ctx, pool, id)),
-		"List":        ignoring(jobs.List(ctx, pool, queue_job.Filter{DueTo: later})),
-		"CountDue":    ignoring(st.CountDue(ctx, jobType, later.Unix(), 100, 100)),
-		"OtherTypes":  ignoring(st.OtherTypes(ctx, []int32{jobType}, 100)),
-		"Counts":      ignoring(jobs.Counts(ctx, pool, queue_job.CountFilter{})),
-		"Attempts":    ignoring(jobs.Attempts(ctx, pool, added[0].Id)),
+		"Fleet":         errFleet,
+		"Layout":        ignoring(st.Layout(ctx, jobType)),
+		"SetLayout":     ignoring(st.SetLayout(ctx, 99, 0, 1026)),
+		"MakeClosed":    st.MakeClosed(ctx, []string{"job-99", "job-99/0"}, 1026),
+		"CloseLeases":   st.CloseLeases(ctx, []string{"job-99", "job-99/0"}, 1026),
+		"CloseLease":    st.CloseLease(ctx, "job-99", "me", 1026),
+		"OpenLeases":    st.OpenLeases(ctx, []string{"job-99/0"}, 1026, 9),
+		"Reschedule":    ignoring(jobs.Reschedule(ctx, pool, id, later)),
+		"SetParams":     ignoring(jobs.SetParams(ctx, pool, id, "other")),
+		"SetPriority":   ignoring(jobs.SetPriority(ctx, pool, id, queue_job.PriorityHigh)),
+		"Pause":         ignoring(jobs.Pause(ctx, pool, jobType)),
+		"Paused":        ignoring(jobs.Paused(ctx, pool)),
+		"Resume":        ignoring(jobs.Resume(ctx, pool, jobType)),
+		"Get":           ignoring(jobs.Get(ctx, pool, id)),
+		"List":          ignoring(jobs.List(ctx, pool, queue_job.Filter{DueTo: later})),
+		"MoveLease":     st.MoveLease(ctx, "rest-7-1", "me", 1, 1, 10, 3),
+		"what runs":     ignoring(st.KeepLeases(ctx, []string{"rest-7-1"}, []string{"me"}, 10, map[string]int{"rest-7-1": 2})),
+		"Leases":        ignoring(jobs.Leases(ctx, pool)),
+		"Instances":     ignoring(jobs.Instances(ctx, pool)),
+		"HandOver":      handOverOf(t, st, jobs, pool),
+		"NoteRunning":   st.NoteRunning(ctx, "rest-7-1", "me", 10, 2),
+		"DropLease":     st.DropLease(ctx, "rest-7-1", "me"),
+		"EndedLeases":   ignoring(st.EndedLeases(ctx, []string{"at-"})),
+		"DropEnded":     st.DropEnded(ctx, []string{"at-000000000000"}),
+		"RunningOfKeys": ignoring(st.RunningOfKeys(ctx, jobType, []string{"a", "b"}, []int64{1, 2})),
+		"AbandonLeases": st.AbandonLeases(ctx, []string{"job-7"}, "me"),
+		"CountDue":      ignoring(st.CountDue(ctx, jobType, later.Unix(), 100, 100)),
+		"OtherTypes":    ignoring(st.OtherTypes(ctx, []int32{jobType}, 100)),
+		"Counts":        ignoring(jobs.Counts(ctx, pool, queue_job.CountFilter{})),
+		"Attempts":      ignoring(jobs.Attempts(ctx, pool, added[0].Id)),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", verb, err)
@@ -235,6 +276,20 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 	if _, err := jobs.RetryAll(ctx, pool, queue_job.RetryRange{JobType: jobType, Cancelled: true}); err != nil {
 		t.Error(err)
 	}
+}
+
+// handOverOf hands a lease over from one instance to another, neither of which is there.
+func handOverOf(t *testing.T, st *store.Store, jobs *queue_job.Jobs, pool *sql.DB) error {
+	t.Helper()
+	for name, owner := range map[string]string{"job-8": "test@a/1#aaaaaaaaaaaa.1", "at-bbbbbbbbbbbb": "test@b/1#bbbbbbbbbbbb.1"} {
+		if err := st.MakeLeases(t.Context(), []string{name}); err != nil {
+			return err
+		}
+		if _, err := st.TakeLeases(t.Context(), []string{name}, owner, 1, 60); err != nil {
+			return err
+		}
+	}
+	return jobs.HandOver(t.Context(), pool, "job-8")
 }
 
 // workForAWhile runs jobs, with all that can come of them, for longer than it takes to sweep and to renew a lease. It stops

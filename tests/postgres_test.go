@@ -94,7 +94,7 @@ func readLane(t *testing.T, d dbtest.Database, lane store.Lane, page, waiting in
 	}
 	place := store.Place{Lane: lane}
 	for rows := 0; rows < waiting; pages++ {
-		got, err := st.Page(t.Context(), 1, []store.Place{place}, 3, page)
+		got, err := st.Page(t.Context(), 1, store.Shard{}, []store.Place{place}, 3, page)
 		if err != nil || len(got[0]) == 0 {
 			t.Fatalf("after %d rows: %v", rows, err)
 		}

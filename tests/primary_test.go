@@ -20,13 +20,29 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 		st := storeOf(t, d.DB)
 		now := time.Now().Unix()
 		execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in, term) VALUES (5, '{}', 1, 0, 0, ?, ?, 'k', 1, 9)", now, now)
-		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type, cron_at, cron_spec) VALUES (1, 5, 'x')")
+		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type, cron_at, cron_spec, layout) VALUES (1, 5, 'x', 1026)")
 		if err := st.MakeLeases(t.Context(), []string{"job-1"}); err != nil {
 			t.Fatal(err)
 		}
 		reads := map[string]func(context.Context, *store.Store) (int, error){
 			"SeeLeases": func(ctx context.Context, s *store.Store) (int, error) {
 				l, err := s.SeeLeases(ctx, []string{"job-1"})
+				return len(l), err
+			},
+			"Fleet": func(ctx context.Context, s *store.Store) (int, error) {
+				f, err := s.Fleet(ctx, []string{"job-", "at-"})
+				return len(f.Leases), err
+			},
+			"Layout": func(ctx context.Context, s *store.Store) (int, error) {
+				l, err := s.Layout(ctx, 1)
+				return int(l) - 1025, err
+			},
+			"EndedLeases": func(ctx context.Context, s *store.Store) (int, error) {
+				l, err := s.EndedLeases(ctx, []string{"job-"})
+				return len(l), err
+			},
+			"RunningOfKeys": func(ctx context.Context, s *store.Store) (int, error) {
+				l, err := s.RunningOfKeys(ctx, 1, []string{"k"}, []int64{9})
 				return len(l), err
 			},
 			"MarkedRows": func(ctx context.Context, s *store.Store) (int, error) {

@@ -31,6 +31,43 @@ func TestEveryJobRunsOnceAndSucceeds(t *testing.T) {
 	})
 }
 
+func TestOneRunnerServesOneJobTypeInSeveralSetsOfTables(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		prefixes := []string{"", "east_", "west_"}
+		ran := make([]runs, len(prefixes))
+		var configs []queue_job.Config
+		for i, prefix := range prefixes {
+			configs = append(configs, queue_job.Config{TablePrefix: prefix, HandleJobFunc: ran[i].handler})
+		}
+		r := start(t, d.DB, configs...)
+		jobs := make([]*queue_job.Jobs, len(prefixes))
+		for i, prefix := range prefixes {
+			var err error
+			if jobs[i], err = queue_job.Open(d.DB, queue_job.WithTablePrefix(prefix)); err != nil {
+				t.Fatal(err)
+			}
+			for range 10 * (i + 1) {
+				if _, err := jobs[i].Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i, prefix := range prefixes {
+			awaitNumber(t, d.DB, int64(10*(i+1)), "SELECT COUNT(*) FROM "+prefix+"async_job_tab WHERE job_status = 1 AND attempts = 1")
+			if n := len(ran[i].all()); n != 10*(i+1) {
+				t.Errorf("%q: %d runs of %d jobs", prefix, n, 10*(i+1))
+			}
+		}
+		stop(t, r)
+		for _, prefix := range prefixes {
+			if n := number(t, d.DB, "SELECT COUNT(*) FROM "+prefix+"shedlock_tab WHERE lock_name LIKE 'job-%' AND term > 0"); n != 1 {
+				t.Errorf("%q: %d leases were taken, want 1", prefix, n)
+			}
+		}
+	})
+}
+
 func TestAFailingJobIsRetriedAfterWaitTimeUntilMaxRetries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -98,7 +98,7 @@ func (s *stage) tellTime(ctx context.Context, conn mysqlConn, _ string) error {
 // now is the time by the session's clock.
 func (s *stage) now() time.Time { return time.Now().Add(s.ahead) }
 
-// minutesFromUTC is by how much the session's local time is ahead.
+// minutesFromUTC is by how much the session's local time is ahead. TiDB rounds UTC_TIMESTAMP(), and not NOW().
 func (s *stage) minutesFromUTC(t *testing.T, db *sql.DB) int64 {
 	t.Helper()
 	switch s.Name {
@@ -107,7 +107,7 @@ func (s *stage) minutesFromUTC(t *testing.T, db *sql.DB) int64 {
 	case "PostgreSQL":
 		return number(t, db, "SELECT CAST(EXTRACT(timezone FROM clock_timestamp()) / 60 AS int)")
 	default:
-		return number(t, db, "SELECT TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(), NOW())")
+		return number(t, db, "SELECT ROUND(TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()) / 60)")
 	}
 }
 

@@ -1,10 +1,13 @@
 package tests
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +45,8 @@ func TestTheSimulatorsTablesDoWhatTheDatabaseDoes(t *testing.T) {
 type tables interface {
 	engine.Jobs
 	keeper.Leases
+	engine.Layouts
+	Layout(ctx context.Context, jobType int32) (int64, error)
 }
 
 // pair is a database and the simulator's tables, which have seen the same statements.
@@ -118,6 +123,9 @@ func (p *pair) step() {
 	case 12, 13:
 		above, gaps, limit := p.someID(), p.someGaps(), 1+p.IntN(20)
 		wanted := []store.Wanted{{From: p.Int32N(3) - 1, Types: types}}
+		if p.IntN(4) == 0 {
+			wanted = nil
+		}
 		p.both("tail", func(t tables) (any, error) {
 			return t.Tail(p.Context(), above, gaps, wanted, horizon, limit)
 		})
@@ -133,7 +141,9 @@ func (p *pair) step() {
 		})
 	case 15:
 		places, limit := p.somePlaces(), 1+p.IntN(10)
-		p.both("page", func(t tables) (any, error) { return t.Page(p.Context(), types[0], places, horizon, limit) })
+		p.both("page", func(t tables) (any, error) {
+			return t.Page(p.Context(), types[0], store.Shard{}, places, horizon, limit)
+		})
 	case 16:
 		lane, before, upTo := store.Lanes()[p.IntN(len(store.Lanes()))], p.now.Unix()-farAway/2, p.someID()
 		p.both("abandoned", func(t tables) (any, error) {
@@ -144,6 +154,10 @@ func (p *pair) step() {
 		before, upTo, from := p.now.Unix()-farAway/2, p.someID(), p.someID()
 		p.both("first of keys", func(t tables) (any, error) {
 			return t.FirstOfKeys(p.Context(), types[0], someKeys[1:1+len(types)], from, before, upTo)
+		})
+		terms := []int64{term, p.someTerm()}
+		p.both("running of keys", func(t tables) (any, error) {
+			return t.RunningOfKeys(p.Context(), types[0], someKeys[1:1+len(types)], terms)
 		})
 	case 17:
 		p.both("tame", func(t tables) (any, error) { return nil, t.TamePriorities(p.Context(), types) })
@@ -245,7 +259,9 @@ func (p *pair) exec(query string, args ...any) {
 func (p *pair) lease() {
 	names, owner := []string{"job-1", "job-2"}[:1+p.IntN(2)], fmt.Sprintf("owner %d", p.IntN(3))
 	name := names[len(names)-1]
-	switch p.IntN(6) {
+	switch p.IntN(10) {
+	case 9:
+		p.divide(names, name)
 	case 0:
 		p.both("make leases", func(t tables) (any, error) { return nil, t.MakeLeases(p.Context(), names) })
 	case 1:
@@ -257,11 +273,12 @@ func (p *pair) lease() {
 	case 2:
 		owner = fmt.Sprintf("owner %d", p.Uint64()) // new at every call
 		p.last = "take leases"
-		want, err := p.real.TakeLeases(p.Context(), names, owner, farAway)
+		layout := p.layout()
+		want, err := p.real.TakeLeases(p.Context(), names, owner, layout, farAway)
 		if err != nil {
 			p.Fatal(err)
 		}
-		got, _ := p.table.TakeLeases(p.Context(), names, owner, farAway)
+		got, _ := p.table.TakeLeases(p.Context(), names, owner, layout, farAway)
 		for _, name := range names {
 			w, there := want[name]
 			g, here := got[name]
@@ -271,8 +288,12 @@ func (p *pair) lease() {
 		}
 	case 3:
 		owners := []string{owner, p.ownerOf(name)}
+		running := map[string]int{}
+		for _, name := range []string{"job-1", "job-2"}[:p.IntN(3)] { // perhaps of a lease that is not renewed, or is lost
+			running[name] = p.IntN(5)
+		}
 		p.both("keep leases", func(t tables) (any, error) {
-			kept, err := t.KeepLeases(p.Context(), names, owners, farAway)
+			kept, err := t.KeepLeases(p.Context(), names, owners, farAway, running)
 			slices.Sort(kept)
 			return kept, err
 		})
@@ -282,6 +303,9 @@ func (p *pair) lease() {
 		}
 		atLeast := time.Duration(p.IntN(2)) * farAway * time.Second
 		p.both("release lease", func(t tables) (any, error) { return t.ReleaseLease(p.Context(), name, owner, atLeast) })
+		if p.IntN(2) == 0 {
+			p.both("abandon leases", func(t tables) (any, error) { return nil, t.AbandonLeases(p.Context(), names, owner) })
+		}
 	case 5:
 		p.last = "expire or delete the lease by hand"
 		if p.IntN(4) == 0 {
@@ -292,8 +316,65 @@ func (p *pair) lease() {
 			l.Until = 1
 			p.table.SetLease(name, l)
 		}
+	case 6:
+		if p.IntN(2) == 0 {
+			owner = p.ownerOf(name)
+		}
+		running := p.IntN(5)
+		p.both("move lease", func(t tables) (any, error) {
+			return t.MoveLease(p.Context(), name, owner, 7, 1, farAway, running) != nil, nil
+		})
+	case 7:
+		owner, running := p.ownerOf(name), p.IntN(5)
+		p.both("note what runs", func(t tables) (any, error) {
+			return nil, t.NoteRunning(p.Context(), name, owner, farAway, running)
+		})
+		prefixes := [][]string{{"job-", "x-"}, {"x-", "job-"}, {"x-", "job-1", "job-2"}}[p.IntN(3)]
+		p.both("look at the fleet", func(t tables) (any, error) {
+			fleet, err := t.Fleet(p.Context(), prefixes)
+			seen := fleet.Leases
+			slices.SortFunc(seen, func(a, b store.Seen) int { return strings.Compare(a.Name, b.Name) })
+			for i := range seen {
+				if seen[i].Left = math.Round(seen[i].Left / (farAway / 10)); seen[i].Free || seen[i].Layout < 0 { // the two looks are a moment apart
+					seen[i].Left = 0
+				}
+			}
+			return []any{seen, fleet.Layouts, math.Abs(fleet.Now-float64(time.Now().Unix())) < farAway/10}, err
+		})
+	case 8:
+		prefixes := []string{"job-1", "x-"}
+		p.both("see ended leases", func(t tables) (any, error) { return t.EndedLeases(p.Context(), prefixes) })
+		if p.IntN(2) == 0 {
+			p.both("drop ended leases", func(t tables) (any, error) { return nil, t.DropEnded(p.Context(), names) })
+		} else {
+			owner := p.ownerOf(name)
+			p.both("drop lease", func(t tables) (any, error) { return nil, t.DropLease(p.Context(), name, owner) })
+		}
 	}
 	p.compareLeases()
+}
+
+// layout is one of a few, so that statements about the same one meet.
+func (p *pair) layout() int64 { return []int64{1, 1026, 2051}[p.IntN(3)] }
+
+func (p *pair) divide(names []string, name string) {
+	layout := max(p.layout(), 1026)
+	switch p.IntN(6) {
+	case 0:
+		from := []int64{0, 1026}[p.IntN(2)]
+		p.both("set layout", func(t tables) (any, error) { return t.SetLayout(p.Context(), 1, from, max(layout, from+1025)) })
+		p.both("layout", func(t tables) (any, error) { return t.Layout(p.Context(), 1) })
+	case 1:
+		p.both("make closed leases", func(t tables) (any, error) { return nil, t.MakeClosed(p.Context(), names, layout) })
+	case 2, 3:
+		p.both("close leases", func(t tables) (any, error) { return nil, t.CloseLeases(p.Context(), names, layout) })
+	case 4:
+		owner := p.ownerOf(name)
+		p.both("close lease", func(t tables) (any, error) { return nil, t.CloseLease(p.Context(), name, owner, layout) })
+	case 5:
+		l, _ := p.table.Lease(name)
+		p.both("open leases", func(t tables) (any, error) { return nil, t.OpenLeases(p.Context(), names, max(-l.Layout, layout), 7) })
+	}
 }
 
 func (p *pair) ownerOf(name string) string {
@@ -337,20 +418,21 @@ func (p *pair) compareRows() {
 // compareLeases compares the owners and terms, and lets the simulator have the database's terms.
 func (p *pair) compareLeases() {
 	p.Helper()
-	rows, err := p.db.QueryContext(p.Context(), "SELECT lock_name, locked_by, term FROM shedlock_tab ORDER BY lock_name")
+	rows, err := p.db.QueryContext(p.Context(), "SELECT lock_name, locked_by, term, running, layout FROM shedlock_tab ORDER BY lock_name")
 	if err != nil {
 		p.Fatal(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var name, owner string
-		var term int64
-		if err := rows.Scan(&name, &owner, &term); err != nil {
+		var term, layout int64
+		var running int
+		if err := rows.Scan(&name, &owner, &term, &running, &layout); err != nil {
 			p.Fatal(err)
 		}
 		l, ok := p.table.Lease(name)
-		if !ok || l.Owner != owner || !p.near(time.Duration(l.Term-term)*time.Millisecond) {
-			p.Errorf("the simulator has %+v (%v), the database %s of %q with term %d", l, ok, name, owner, term)
+		if !ok || l.Owner != owner || l.Running != running || l.Layout != layout || !p.near(time.Duration(l.Term-term)*time.Millisecond) {
+			p.Errorf("the simulator has %+v (%v), the database %s of %q with term %d, layout %d, %d run", l, ok, name, owner, term, layout, running)
 		}
 		l.Term = term
 		p.table.SetLease(name, l)

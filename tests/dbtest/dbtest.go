@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,17 +32,22 @@ type Database struct {
 	DB     *sql.DB
 }
 
-// kind is a kind of server. The environment variable names one; the README's "make test" sets it.
-type kind struct{ name, variable, driver string }
+// kind is a kind of server. The environment variable names one; the make command sets it.
+type kind struct{ name, variable, driver, command string }
 
 var (
-	mysqls   = []kind{{"MariaDB", "PQ_TEST_MARIADB_DSN", "mysql"}, {"MySQL", "PQ_TEST_MYSQL_DSN", "mysql"}}
-	postgres = []kind{{"PostgreSQL", "PQ_TEST_POSTGRES_DSN", "pgx"}}
-	servers  = append(mysqls, postgres...)
+	tidb   = []kind{{"TiDB", "PQ_TEST_TIDB_DSN", "mysql", "make tidb"}}
+	mysqls = append([]kind{
+		{"MariaDB", "PQ_TEST_MARIADB_DSN", "mysql", "make test"},
+		{"MySQL", "PQ_TEST_MYSQL_DSN", "mysql", "make test"},
+	}, tidb...)
+	postgres = []kind{{"PostgreSQL", "PQ_TEST_POSTGRES_DSN", "pgx", "make test"}}
+	servers  = append(slices.Clone(mysqls), postgres...)
 )
 
 // Each runs the test on every database that is at hand, with the tables in place: SQLite always, a server when its
-// variable names one. A server that is left out shows as a skip; with PQ_TEST_ALL=1, as a failure.
+// variable names one. A server that is left out shows as a skip; with PQ_TEST_ALL=1, as a failure, unless it is TiDB, which has
+// a command of its own.
 func Each(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	EachEmpty(t, migrated(test))
@@ -100,16 +107,33 @@ func Servers(t *testing.T, test func(t *testing.T, d Database)) {
 	on(t, servers, test)
 }
 
-// MySQLs is Servers without PostgreSQL: for what MySQL and MariaDB alone have.
+// ServersAtOnce is Servers for a test that is parallel itself: the databases run side by side, and in its place. So all of them
+// together count as one test of -parallel.
+func ServersAtOnce(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, k := range servers {
+		all.Go(func() { t.Run(k.name, func(t *testing.T) { onServer(t, k, test) }) })
+	}
+	all.Wait()
+}
+
+// MySQLs is Servers without PostgreSQL: for what MySQL and MariaDB alone have, and TiDB, which is like them.
 func MySQLs(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	on(t, mysqls, test)
 }
 
-// PostgreSQL is Servers without MySQL and MariaDB.
+// PostgreSQL is Servers without MySQL and those like it.
 func PostgreSQL(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	on(t, postgres, test)
+}
+
+// TiDB is Servers without the others.
+func TiDB(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
+	on(t, tidb, test)
 }
 
 func on(t *testing.T, kinds []kind, test func(t *testing.T, d Database)) {
@@ -117,16 +141,20 @@ func on(t *testing.T, kinds []kind, test func(t *testing.T, d Database)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			parallel(t)
-			dsn := os.Getenv(k.variable)
-			switch {
-			case dsn != "":
-				test(t, server(t, k, dsn))
-			case os.Getenv("PQ_TEST_ALL") != "":
-				t.Fatalf("%s is not set: \"make test\" runs on every database", k.variable)
-			default:
-				t.Skipf("left out: %s is not set; \"make test\" provides the servers", k.variable)
-			}
+			onServer(t, k, test)
 		})
+	}
+}
+
+func onServer(t *testing.T, k kind, test func(t *testing.T, d Database)) {
+	dsn := os.Getenv(k.variable)
+	switch {
+	case dsn != "":
+		test(t, server(t, k, dsn))
+	case os.Getenv("PQ_TEST_ALL") != "" && k.command == "make test":
+		t.Fatalf("%s is not set: \"make test\" runs on every database", k.variable)
+	default:
+		t.Skipf("left out: %s is not set; %q provides the server", k.variable, k.command)
 	}
 }
 
@@ -181,7 +209,7 @@ func drop(k kind, admin *sql.DB, name string) error {
 }
 
 func nameOf(version string) string {
-	for _, name := range []string{"MariaDB", "PostgreSQL"} {
+	for _, name := range []string{"MariaDB", "TiDB", "PostgreSQL"} {
 		if strings.Contains(version, name) {
 			return name
 		}

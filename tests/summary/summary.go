@@ -16,7 +16,10 @@ import (
 // lineAfter is how long a test may take without a line of its own, and how often what goes on is named.
 const lineAfter = 5 * time.Second
 
-var databases = []string{"SQLite", "MariaDB", "MySQL", "PostgreSQL"}
+var databases = []string{"SQLite", "MariaDB", "MySQL", "PostgreSQL", tidb}
+
+// tidb has a column only in a run that is about it.
+const tidb = "TiDB"
 
 // noDatabase is the column of tests that name none.
 const noDatabase = "no database"
@@ -210,6 +213,9 @@ func (s *summary) end(rest string) int {
 // table says how many tests passed, by package and database.
 func (s *summary) table() {
 	columns := append(slices.Clone(databases), noDatabase)
+	columns = slices.DeleteFunc(columns, func(c string) bool {
+		return c == tidb && !slices.ContainsFunc(slices.Collect(maps.Values(s.passed)), func(on map[string]int) bool { return on[c] > 0 })
+	})
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "\npassed\t%s\t\n", strings.Join(columns, "\t"))
 	for _, p := range slices.Sorted(maps.Keys(s.passed)) {

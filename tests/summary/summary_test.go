@@ -54,6 +54,13 @@ func TestSummary_CountsByDatabaseAndSaysWhatWasLeftOut(t *testing.T) {
 	}
 }
 
+func TestSummary_HasAColumnForTiDBInARunThatIsAboutIt(t *testing.T) {
+	said, _ := story(t, event{Action: "pass", Package: pkg, Test: "TestA/TiDB"}, event{Action: "pass", Package: pkg, Test: "TestA"})
+	if want := "passed  SQLite  MariaDB  MySQL  PostgreSQL  TiDB  no database"; !strings.Contains(said, want) {
+		t.Errorf("no %q in:\n%s", want, said)
+	}
+}
+
 func TestSummary_ShowsWhatATestThatFailedSaidAndNoOther(t *testing.T) {
 	said, code := story(t,
 		event{Action: "output", Package: pkg, Test: "TestA", Output: "quiet\n"},
