@@ -128,7 +128,7 @@ func (l *line) hold(lease *keeper.Lease) {
 	l.queue.clear()
 	l.workers.newGate()
 	l.starts.forget()
-	l.backlog.behind.Store(true)
+	l.backlog.begin()
 	l.held.Store(lease)
 	signal(l.wakeTail)
 	signal(l.wakePauses)

@@ -28,6 +28,16 @@ type backlog struct {
 	wake      chan struct{} // the loader
 }
 
+// begin leaves everything to the loader, which waits for the first look. A call that the last lease's loader left unheard is not
+// for it.
+func (b *backlog) begin() {
+	b.behind.Store(true)
+	select {
+	case <-b.wake:
+	default:
+	}
+}
+
 // fell leaves rows to the loader.
 func (b *backlog) fell() {
 	b.missed.Store(true)
