@@ -27,6 +27,7 @@ type dialect struct {
 	auditNoJobs          string   // takes the jobs' trigger away
 	auditLeaseStatements []string
 	truncate             string // the table of jobs, whose ids begin anew
+	idsGoOn              string // behind the rows that were added with ids of their own; empty: they do by themselves
 	byPrimary            string // index hint: rows are found, and locked, by their ids
 	altering             string // counts the ALTERs that wait for a lock
 	deadlocks            string // counts those that the server has found

@@ -36,6 +36,9 @@ func (x *trial) addEvenly(statements int, w work) (jobs int) {
 		}
 		x.execute("INSERT INTO async_job_tab (id, params, job_type, job_status, start_time, create_time, update_time) VALUES " + strings.Join(rows, ", "))
 	}
+	if x.dialect.idsGoOn != "" {
+		x.execute(x.dialect.idsGoOn)
+	}
 	return 64 * statements
 }
 
