@@ -122,3 +122,16 @@ func ExampleWithMaxWorkers() {
 	}
 	defer runner.Stop(context.Background())
 }
+
+// Jobs that are done or were cancelled are deleted after a day, failed ones after a month, in which somebody may look at them.
+func ExampleWithRetention() {
+	keep := queue_job.Retention{Done: 24 * time.Hour, Cancelled: 24 * time.Hour, Failed: 30 * 24 * time.Hour}
+	runner, err := persistent_queue.New([]queue_job.Config{{ServiceName: "shop", JobType: 7, Db: db, HandleJobFunc: sendMail}}, nil, persistent_queue.WithRetention(keep))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := runner.Start(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	defer runner.Stop(context.Background())
+}

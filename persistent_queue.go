@@ -71,8 +71,11 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 	if slices.ContainsFunc(r.middleware, func(m queue_job.Middleware) bool { return m == nil }) {
 		return nil, errors.New("persistent_queue.WithMiddleware: one is nil; use functions only")
 	}
-	if r.maxWorkers < 0 {
-		return nil, fmt.Errorf("persistent_queue.WithMaxWorkers: it is %d; use 0 for no limit, or a positive number", r.maxWorkers)
+	if r.options.MaxWorkers < 0 {
+		return nil, fmt.Errorf("persistent_queue.WithMaxWorkers: it is %d; use 0 for no limit, or a positive number", r.options.MaxWorkers)
+	}
+	if err := checkRetention(r.options.Retention); err != nil {
+		return nil, err
 	}
 	for _, cfg := range configs {
 		if err := cfg.Validate(); err != nil {
@@ -119,7 +122,32 @@ func WithMiddleware(middleware ...queue_job.Middleware) Option {
 //
 // The limit is for one process; WorkerPoolCapacity is for all together. Default 0: no limit. [New] refuses a negative number.
 func WithMaxWorkers(n int) Option {
-	return func(r *Runner) { r.maxWorkers = n }
+	return func(r *Runner) { r.options.MaxWorkers = n }
+}
+
+// WithRetention deletes the rows of jobs that came to their end longer ago than the times say, and what the log has of their runs.
+// Use it in all but the smallest applications: without it, rows stay for ever, and the table grows.
+//
+// The Runner deletes jobs of the types that it has a configuration for. One instance at a time does it, every ten minutes, in
+// small steps and in at most a tenth of the time, so that neither jobs nor replicas wait for it. Jobs that wait or run are never
+// deleted, and neither is the job with the largest id. [queue_job.UniqueForever] then means as long as the row is there; a time of
+// a schedule that had its job gets no second one. If several services work the same types, give all of them the same times.
+//
+// A time of zero keeps the rows for ever; the log says once a day how many there are. [New] refuses other times below a second.
+func WithRetention(times queue_job.Retention) Option {
+	return func(r *Runner) { r.options.Retention = times }
+}
+
+func checkRetention(times queue_job.Retention) error {
+	for _, t := range []struct {
+		field string
+		kept  time.Duration
+	}{{"Done", times.Done}, {"Cancelled", times.Cancelled}, {"Failed", times.Failed}} {
+		if t.kept != 0 && t.kept < time.Second {
+			return fmt.Errorf("persistent_queue.WithRetention: %s is %v; use 0 to keep the rows for ever, or at least a second", t.field, t.kept)
+		}
+	}
+	return nil
 }
 
 // Runner runs the jobs of the configured types in this process. [Init] and [New] make one.
@@ -128,7 +156,7 @@ type Runner struct {
 	log              logger.Logger
 	withoutMigration bool
 	middleware       []queue_job.Middleware
-	maxWorkers       int
+	options          engine.Options
 
 	changing sync.Mutex     // held while the Runner starts or stops
 	engine   *engine.Engine // nil: not running
@@ -169,7 +197,7 @@ func (r *Runner) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	started, err := engine.Start(ctx, engine.Open, r.configs, r.maxWorkers, r.log)
+	started, err := engine.Start(ctx, engine.Open, r.configs, r.options, r.log)
 	r.engine = started
 	return err
 }

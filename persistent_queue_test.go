@@ -94,6 +94,15 @@ func TestAnImpossibleLimitOfWorkersIsRefused(t *testing.T) {
 	}
 }
 
+func TestAnImpossibleRetentionIsRefused(t *testing.T) {
+	for field, times := range map[string]queue_job.Retention{"Done is 24ns": {Done: 24}, "Cancelled is -1h0m0s": {Cancelled: -time.Hour}, "Failed is 999ms": {Failed: 999 * time.Millisecond}} {
+		_, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, nil, persistent_queue.WithRetention(times))
+		if err == nil || !strings.Contains(err.Error(), "WithRetention: "+field+"; use 0 to keep the rows for ever, or at least a second") {
+			t.Error(field, err)
+		}
+	}
+}
+
 func TestStopIsSafeTwiceAndBeforeStart(t *testing.T) {
 	r, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, &counting{})
 	if err != nil {

@@ -59,7 +59,8 @@ const (
 	// UniqueWhilePending: the job is a duplicate while the other job is pending, which means neither done, failed nor
 	// cancelled.
 	UniqueWhilePending
-	// UniqueForever: the job is a duplicate as long as the other job's row exists, in whatever state.
+	// UniqueForever: the job is a duplicate as long as the other job's row exists, in whatever state. A row exists until
+	// somebody deletes it, see [Retention].
 	UniqueForever
 )
 

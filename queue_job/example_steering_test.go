@@ -96,6 +96,19 @@ func ExampleJobs_RetryAll() {
 	log.Printf("%d mails are sent again", retried.Jobs)
 }
 
+// Nobody works this type any more, so no Runner deletes its rows.
+func ExampleJobs_Delete() {
+	which := queue_job.DeleteRange{JobTypes: []int32{mailType}, Before: time.Now().AddDate(0, -1, 0)}
+	for n := 1; n > 0; {
+		var err error
+		if n, err = jobs.Delete(ctx, db, which); err != nil {
+			log.Print(err)
+			return
+		}
+		log.Printf("%d jobs deleted", n)
+	}
+}
+
 func ExampleJobs_Get() {
 	job, err := jobs.Get(ctx, db, queue_job.ID(17))
 	switch {

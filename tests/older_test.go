@@ -38,6 +38,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Cancel":            regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time = .* WHERE id IN \(\?\) AND COALESCE`),
 	"Columns":           regexp.MustCompile(`^SELECT \* FROM \(SELECT .* FROM information_schema\.columns`),
 	"Count":             regexp.MustCompile(`^SELECT job_type, .*COUNT\(\*\).* FROM async_job_tab`),
+	"DeleteOld":         regexp.MustCompile(`^DELETE doomed FROM async_job_tab AS doomed`),
 	"Settle Died":       regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = lost \+ \?, term = \?, job_status = \?`),
 	"Settle":            regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
 	"FinishThrough":     regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
@@ -88,6 +89,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"SetPriority":       regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = \?, changes`),
 	"SetProgress":       regexp.MustCompile(`^UPDATE async_job_tab .* SET progress = `),
 	"SetResult":         regexp.MustCompile(`^UPDATE async_job_tab .* SET result = `),
+	"Span":              regexp.MustCompile(`^SELECT COALESCE\(MIN\(id\), \?\), COALESCE\(MAX\(id\), \?\) FROM async_job_tab`),
 	"Standings":         regexp.MustCompile(`^SELECT \* FROM \(SELECT id, COALESCE\(job_status, \?\) AS status, term, attempts, changes FROM async_job_tab`),
 	"SweepAll":          regexp.MustCompile(`^SELECT .* FROM async_job_tab .* job_status IN \(\?\) AND priority IN \([^)]*\) AND start_time <= .*UNION ALL`),
 	"Tail":              regexp.MustCompile(`^SELECT CASE .* FROM async_job_tab .* ORDER BY id LIMIT`),
@@ -95,6 +97,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"TamePriorities":    regexp.MustCompile(`SELECT id FROM async_job_tab .* priority < -\? .* priority > \? `),
 	"Settle NotStarted": regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
 	// What a verb sends besides, and what the schema sends.
+	"old attempts":    regexp.MustCompile(`^DELETE doomed FROM async_job_log_tab AS doomed`),
 	"a wild priority": regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = CASE .* WHERE id IN`),
 	"what runs":       regexp.MustCompile(`UPDATE .* shedlock_tab .* SET running = CASE lock_name`),
 	"a new table":     regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS async_job_log_tab`),
@@ -224,9 +227,14 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 	if err := st.MakeLeases(ctx, []string{"rest-7-1"}); err != nil {
 		t.Fatal(err)
 	}
+	execute(t, pool, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) VALUES (1, 99, 1, 'lost', '', 1, 2, 'test')")
+	execute(t, pool, "UPDATE async_job_tab SET job_status = 1 WHERE id = 1")
+	_, _, errSpan := st.Span(ctx)
 	_, errFleet := st.Fleet(ctx, []string{"job-", "at-"})
 	for verb, err := range map[string]error{
 		"Fleet":         errFleet,
+		"Span":          errSpan,
+		"Delete":        ignoring(jobs.Delete(ctx, pool, queue_job.DeleteRange{Before: later})),
 		"Layout":        ignoring(st.Layout(ctx, jobType)),
 		"SetLayout":     ignoring(st.SetLayout(ctx, 99, 0, 1026)),
 		"MakeClosed":    st.MakeClosed(ctx, []string{"job-99", "job-99/0"}, 1026),

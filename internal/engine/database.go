@@ -38,6 +38,7 @@ type database struct {
 	gone        chan struct{}                // closed: nobody can be expected to take over what this instance still has
 	pools       pools
 	configs     []queue_job.Config // in the order of their types
+	retention   queue_job.Retention
 	lines       *lineList
 
 	newestAtStart uint64 // id
@@ -161,6 +162,9 @@ func (d *database) start() {
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
 	d.loops.Go(func() { d.tellUnrun(working) })
+	if d.tables.Deletes != nil {
+		d.loops.Go(func() { newRetainer(d).loop(working) })
+	}
 }
 
 // heldLines returns the lines whose lease is held.

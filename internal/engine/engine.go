@@ -23,11 +23,16 @@ type Engine struct {
 	databases []*database
 }
 
-// Start opens the databases and starts the loops. The configurations are complete and valid. At most maxWorkers handlers run at a
-// time; 0: as many as the configurations say.
-func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, maxWorkers int, log logger.Logger) (*Engine, error) {
+// Options are what holds for all job types of an engine.
+type Options struct {
+	MaxWorkers int // handlers that run at a time, at most; 0: as many as the configurations say
+	Retention  queue_job.Retention
+}
+
+// Start opens the databases and starts the loops. The configurations are complete and valid.
+func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
 	e := &Engine{}
-	permit, quota := newPermit(), newQuota(maxWorkers)
+	permit, quota := newPermit(), newQuota(o.MaxWorkers)
 	for _, group := range ByDatabase(configs) {
 		d, err := openDatabase(ctx, open, group, log, permit, quota)
 		if err != nil {
@@ -37,6 +42,7 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 			}
 			return nil, fmt.Errorf("start: %w", err)
 		}
+		d.retention = o.Retention
 		e.databases = append(e.databases, d)
 	}
 	for _, d := range e.databases {

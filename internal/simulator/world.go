@@ -373,7 +373,7 @@ func (i *instance) start() *engine.Engine {
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
 			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Layouts: i.link, Close: func() {}, ID: i.id()}, nil
 		}
-		e, err := engine.Start(ctx, opened, i.configs(), i.world.plan.maxWorkers, journal{i})
+		e, err := engine.Start(ctx, opened, i.configs(), engine.Options{MaxWorkers: i.world.plan.maxWorkers}, journal{i})
 		cancel()
 		if err == nil {
 			i.world.judge.isUp(i)

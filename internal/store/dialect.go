@@ -44,6 +44,7 @@ type dialect struct {
 	byPrimary   string // index hint: by id
 	byDue       string // index hint: by job_type, job_status, priority, start_time, id
 	byKey       string // index hint: by job_key, unique_in
+	deleteFrom  string // format: start of a DELETE that finds its rows by the primary key
 	lockingRead string // end of a SELECT that sees what is committed, not the transaction's snapshot
 	forUpdate   string // end of a SELECT that locks its rows until the end of the transaction
 	latest      string // format: a read that goes to the primary, see fromPrimary

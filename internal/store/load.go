@@ -24,6 +24,9 @@ const (
 	cancelled       = "5"
 )
 
+// FinalStatuses are those of rows that do not run any more: done, failed or cancelled.
+var FinalStatuses = []int32{1, 2, 5}
+
 // Newest reads the largest id of the table, 0 if there is none, and the database's clock in seconds. It reads where the
 // tail reads, which may be a replica. If that server does not have the table yet, because it was made just now, Newest
 // asks the primary, so that nobody is kept from starting.

@@ -49,6 +49,7 @@ func mysqlFamily(name string) dialect {
 		byPrimary:   "FORCE INDEX (PRIMARY)",
 		byDue:       "FORCE INDEX (async_job_due)",
 		byKey:       "FORCE INDEX (async_job_key)",
+		deleteFrom:  "DELETE doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
 		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",

@@ -49,10 +49,11 @@ var postgres = dialect{
 	addMany:      addByArrays,
 	addScheduled: addScheduledAtOnce,
 
-	forUpdate: " FOR UPDATE",
-	latest:    "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
-	idIn:      func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
-	integer:   "%s",
+	deleteFrom: "DELETE FROM %s",
+	forUpdate:  " FOR UPDATE",
+	latest:     "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
+	idIn:       func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
+	integer:    "%s",
 	commas: func(numbers []string) string {
 		return "CAST(" + strings.Join(numbers, " AS text) || ',' || CAST(") + " AS text)"
 	},

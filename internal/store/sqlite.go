@@ -32,6 +32,7 @@ var sqlite = dialect{
 	byPrimary:  "NOT INDEXED",
 	byDue:      "INDEXED BY async_job_due",
 	byKey:      "INDEXED BY async_job_key",
+	deleteFrom: "DELETE FROM %s",
 	latest:     "%s",
 	idIn:       inSpan,
 	integer:    "CAST(%s AS INTEGER)",

@@ -31,8 +31,15 @@ var verbs = map[string]func(context.Context, *Store){
 	"Columns":        func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
 	"Count":          func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
 	"CountDue":       func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
-	"OtherTypes":     func(ctx context.Context, s *Store) { _, _ = s.OtherTypes(ctx, []int32{7, -8, 8}, 100) },
-	"TypeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
+	"DeleteOld": func(ctx context.Context, s *Store) {
+		_, _ = s.DeleteOld(ctx, Old{Types: []int32{7}, Before: map[int32]int64{1: 1000, 2: 900}}, 3, 100)
+	},
+	"DeleteOld, rows":     func(ctx context.Context, s *Store) { _, _ = s.deleteFinal(ctx, ids, 1, 1000) },
+	"DeleteOld, strays":   func(ctx context.Context, s *Store) { _ = s.deleteStrays(ctx, 3, 500) },
+	"DeleteOld, attempts": func(ctx context.Context, s *Store) { _ = s.deleteAttempts(ctx, ids) },
+	"Span":                func(ctx context.Context, s *Store) { _, _, _ = s.Span(ctx) },
+	"OtherTypes":          func(ctx context.Context, s *Store) { _, _ = s.OtherTypes(ctx, []int32{7, -8, 8}, 100) },
+	"TypeLeases":          func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
 	"FinishThrough": func(ctx context.Context, s *Store) {
 		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 2, 1)
 	},

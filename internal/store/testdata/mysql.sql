@@ -143,6 +143,37 @@ FROM (SELECT *
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     LIMIT 100) AS part1) AS due;
 
+-- DeleteOld
+SELECT id, job_type, job_status, create_time, update_time
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id > 3
+ORDER BY id
+LIMIT 101;
+
+-- DeleteOld, attempts
+DELETE doomed
+FROM async_job_log_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE job_id IN (1,2);
+
+-- DeleteOld, rows
+DELETE doomed
+FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND job_status = 1
+  AND update_time < 1000;
+
+-- DeleteOld, strays
+SELECT *
+FROM (SELECT DISTINCT job_id
+  FROM async_job_log_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS latest
+FOR UPDATE;
+
 -- DropEnded
 DELETE
 FROM shedlock_tab
@@ -609,6 +640,11 @@ WHERE id IN (1,2)
   AND attempts = 2
   AND COALESCE(job_status, 0) IN (0, 3, 4)
   AND changes = 1;
+
+-- Span
+SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
+FROM async_job_tab
+WHERE id > 0;
 
 -- Standings
 SELECT *

@@ -139,6 +139,37 @@ FROM (SELECT *
     ORDER BY job_status, priority, start_time, id
     LIMIT 100) AS part1) AS due;
 
+-- DeleteOld
+SELECT id, job_type, job_status, create_time, update_time
+FROM async_job_tab
+WHERE id > $1
+ORDER BY id
+LIMIT $2; -- with 3, 101
+
+-- DeleteOld, attempts
+DELETE
+FROM async_job_log_tab
+WHERE job_id IN (1,2);
+
+-- DeleteOld, rows
+DELETE
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND job_status = 1
+  AND update_time < $2; -- with "{1,2}", 1000
+
+-- DeleteOld, strays
+WITH latest AS (SELECT DISTINCT job_id
+  FROM async_job_log_tab
+  WHERE job_id > $1
+    AND job_id <= $2
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) SELECT *
+FROM latest
+FOR UPDATE; -- with 3, 1f4
+
 -- DropEnded
 DELETE
 FROM shedlock_tab
@@ -599,6 +630,11 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND attempts = 2
   AND COALESCE(job_status, 0) IN (0, 3, 4)
   AND changes = 1;
+
+-- Span
+SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
+FROM async_job_tab
+WHERE id > 0;
 
 -- Standings
 WITH latest AS (SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes

@@ -122,6 +122,35 @@ FROM (SELECT *
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
     LIMIT 100) AS part1) AS due;
 
+-- DeleteOld
+SELECT id, job_type, job_status, CAST(create_time AS INTEGER), CAST(update_time AS INTEGER)
+FROM async_job_tab NOT INDEXED
+WHERE id > 3
+ORDER BY id
+LIMIT 101;
+
+-- DeleteOld, attempts
+DELETE
+FROM async_job_log_tab
+WHERE job_id IN (1,2);
+
+-- DeleteOld, rows
+DELETE
+FROM async_job_tab
+WHERE id BETWEEN 1 AND 2
+  AND job_status = 1
+  AND update_time < 1000;
+
+-- DeleteOld, strays
+SELECT DISTINCT job_id
+FROM async_job_log_tab
+WHERE job_id > 3
+  AND job_id <= 500
+  AND NOT EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id)
+LIMIT 1000;
+
 -- DropEnded
 DELETE
 FROM shedlock_tab
@@ -556,6 +585,11 @@ WHERE id BETWEEN 1 AND 2
   AND attempts = 2
   AND COALESCE(job_status, 0) IN (0, 3, 4)
   AND changes = 1;
+
+-- Span
+SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
+FROM async_job_tab
+WHERE id > 0;
 
 -- Standings
 SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes

@@ -56,6 +56,16 @@ FROM information_schema.columns
 WHERE table_name = SUBSTRING_INDEX('async_job_tab', '.', -1)
   AND table_schema = IF(LOCATE('.', 'async_job_tab') > 0, SUBSTRING_INDEX('async_job_tab', '.', 1), DATABASE());
 
+-- DeleteOld, strays
+SELECT DISTINCT job_id
+FROM async_job_log_tab
+WHERE job_id > 3
+  AND job_id <= 500
+  AND NOT EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id)
+LIMIT 1000;
+
 -- EndedLeases
 SELECT lock_name
 FROM shedlock_tab

@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// growing is a table of rows of type 1, one more every second, each of which came to its end as soon as it was added.
+type growing struct {
+	resting
+	slow time.Duration // each row that is read takes so long
+
+	mu     sync.Mutex
+	began  time.Time
+	gone   map[uint64]bool
+	status int32
+	busy   time.Duration // deleting
+	asked  []int         // for how many rows at once
+	read   int           // rows
+	rounds []time.Time
+	until  time.Time // the lease
+}
+
+func (g *growing) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
+	seen, err := g.resting.SeeLeases(ctx, names)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range seen {
+		if strings.HasPrefix(seen[i].Name, "retain-") {
+			seen[i].Free = time.Now().After(g.until)
+		}
+	}
+	return seen, err
+}
+
+func (g *growing) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64) (map[string]int64, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if strings.HasPrefix(names[0], "retain-") {
+		if !time.Now().After(g.until) {
+			return nil, nil
+		}
+		g.until = time.Now().Add(time.Hour) // it is renewed
+		g.rounds = append(g.rounds, time.Now())
+	}
+	return g.resting.TakeLeases(ctx, names, owner, layout, seconds)
+}
+
+func (g *growing) ReleaseLease(_ context.Context, name, _ string, minLock time.Duration) (bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if strings.HasPrefix(name, "retain-") {
+		g.until = g.rounds[len(g.rounds)-1].Add(minLock)
+	}
+	return true, nil
+}
+
+func (g *growing) DeleteOld(_ context.Context, old store.Old, after uint64, limit int) (page store.OldPage, err error) {
+	page = g.delete(old, after, limit)
+	time.Sleep(time.Duration(len(page.Rows)) * g.slow)
+	return page, nil
+}
+
+func (g *growing) delete(old store.Old, after uint64, limit int) (page store.OldPage) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked = append(g.asked, limit)
+	newest := uint64(g.rows())
+	for id := after + 1; id < newest && len(page.Rows) < limit; id++ {
+		if g.gone[id] {
+			continue
+		}
+		at := g.began.Unix() + int64(id)
+		page.Rows = append(page.Rows, store.Aged{ID: id, JobType: 1, Status: g.status, Created: at, Written: at})
+		if before, named := old.Before[g.status]; named && at < before && slices.Contains(old.Types, 1) {
+			g.gone[id] = true
+			page.Deleted++
+		}
+	}
+	page.More = len(page.Rows) == limit
+	g.read += len(page.Rows)
+	g.busy += time.Duration(len(page.Rows)) * g.slow
+	return page
+}
+
+func (g *growing) Span(context.Context) (first, last uint64, err error) {
+	return 1, uint64(g.rows()), nil
+}
+
+func (g *growing) rows() int { return int(time.Since(g.began) / time.Second) }
+
+// told is a log that keeps its lines.
+type told struct {
+	silent
+	mu    sync.Mutex
+	lines []string
+}
+
+func (t *told) Info(_ context.Context, line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines = append(t.lines, line)
+}
+
+func (t *told) saying(what string) (lines []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, line := range t.lines {
+		if strings.Contains(line, what) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// retain has the retainers of some instances, which have types 1 and 2, work on the table for a time. The table is as old before.
+func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, span time.Duration) *told {
+	t.Helper()
+	g.gone, g.began = map[uint64]bool{}, time.Now().Add(-span)
+	log := &told{}
+	ctx, end := context.WithCancel(t.Context())
+	var loops sync.WaitGroup
+	for range instances {
+		d, err := openDatabase(ctx, func(context.Context, queue_job.Config) (Tables, error) {
+			return Tables{Jobs: g, Leases: g, Deletes: g, Close: func() {}}, nil
+		}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}, {ServiceName: "test", JobType: 2, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, log, newPermit(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.pools.release(true)
+		d.retention = times
+		loops.Go(func() { d.keeper.Run(ctx) })
+		lease, err := d.keeper.Take(ctx, []keeper.Want{d.lines.all()[0].want()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.lines.all()[0].held.Store(lease[0])
+		loops.Go(func() { newRetainer(d).loop(ctx) })
+	}
+	time.Sleep(span)
+	end()
+	loops.Wait()
+	return log
+}
+
+func TestRowsThatHaveOutlivedTheirTimeAreDeletedInATenthOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &growing{status: 1, slow: 200 * time.Microsecond}
+		log := retain(t, g, 3, queue_job.Retention{Done: time.Hour, Failed: time.Hour}, 5*time.Hour)
+		newest := uint64(10 * 60 * 60)
+		for id := range newest {
+			old := uint64(newest-id) > 60*60+uint64(2*retainEvery/time.Second)
+			young := newest-id <= 60*60
+			if id > 0 && (old && !g.gone[id] || young && g.gone[id]) {
+				t.Fatalf("row %d of %d: deleted %t", id, newest, g.gone[id])
+			}
+		}
+		if most := slices.Max(g.asked); g.slow*time.Duration(most) > 2*retainFor {
+			t.Errorf("%d rows at once take %v", most, g.slow*time.Duration(most))
+		}
+		for i := range g.rounds[1:] {
+			if between := g.rounds[i+1].Sub(g.rounds[i]); between < retainEvery || between > retainEvery+2*retainAgain {
+				t.Errorf("%v between rounds, of all instances together", between)
+			}
+		}
+		if len(log.saying("rows deleted, as WithRetention says")) < 20 {
+			t.Errorf("the log: %q", log.lines)
+		}
+	})
+}
+
+func TestDeletingTakesATenthOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &growing{status: 1, slow: 100 * time.Millisecond} // 1,200 rows are two minutes of work, and so take all of the time
+		retain(t, g, 1, queue_job.Retention{Done: time.Second}, 20*time.Minute)
+		if part := float64(g.busy) / float64(20*time.Minute); part < 0.05 || part > 0.11 {
+			t.Errorf("%v, which is %.2f of the time", g.busy, part)
+		}
+		if last := g.asked[len(g.asked)-1]; last != retainLeast {
+			t.Errorf("%d slow rows at once", last)
+		}
+	})
+}
+
+func TestTheLogSaysOnceADayHowManyRowsAreKeptForEver(t *testing.T) {
+	for _, c := range []struct {
+		times queue_job.Retention
+		want  string
+	}{
+		{queue_job.Retention{}, "the table of jobs has up to"},
+		{queue_job.Retention{Done: time.Hour}, "rows of finished jobs kept for ever"},
+	} {
+		t.Run(fmt.Sprint(c.times), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := &growing{status: 5}
+				log := retain(t, g, 1, c.times, 3*24*time.Hour)
+				if lines := log.saying(c.want); len(lines) != 3 {
+					t.Errorf("%d lines; the log: %q", len(lines), log.lines)
+				}
+				if len(g.gone) > 0 || g.read > 4*g.rows() {
+					t.Errorf("%d rows deleted, %d of %d read", len(g.gone), g.read, g.rows())
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package queue_job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Retention says how long a Runner keeps the rows of jobs that do not run any more, see
+// [github.com/create-info/persistent-queue.WithRetention]. Each time begins when the job came to its end. Zero keeps the rows for
+// ever; another time is at least a second.
+type Retention struct {
+	Done      time.Duration // jobs that succeeded
+	Cancelled time.Duration
+	Failed    time.Duration
+}
+
+// FinalStatuses are the statuses of jobs that do not run any more: done, failed or cancelled.
+func FinalStatuses() []JobStatus {
+	return []JobStatus{JobStatusSuccess, JobStatusFailed, JobStatusCancelled}
+}
+
+// DeleteRange says which jobs [Jobs.Delete] deletes: jobs that do not run any more, and that came to their end before a moment.
+type DeleteRange struct {
+	// JobTypes are the types of the jobs; none: all types.
+	JobTypes []int32
+	// Statuses are some of [FinalStatuses]; none: all of them.
+	Statuses []JobStatus
+	// Before is the moment, in whole seconds. It must be set.
+	Before time.Time
+	// Limit is how many jobs are deleted at most. Default 1000.
+	Limit int
+}
+
+// Delete deletes the rows of jobs that do not run any more, and what the log has of their runs, and returns how many jobs. It
+// deletes from the smallest id up, so to delete more than [DeleteRange.Limit], call it until it returns 0. Pass a *sql.DB and not
+// a transaction then, so that each call ends by itself: locks of a long transaction keep others waiting, and replicas get it in
+// one piece.
+//
+// Delete never deletes a job that waits or runs, and never the job with the largest id of all. With the row, a unique key is free
+// again: [UniqueForever] means as long as the row is there. A time of a schedule that had its job gets no second one.
+//
+// It reads each row up to the last that it deletes. [github.com/create-info/persistent-queue.WithRetention] does the same in the
+// background, a little at a time.
+func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (deleted int, err error) {
+	st, err := j.through(ex)
+	if err == nil {
+		err = which.check()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("delete jobs: %w", err)
+	}
+	const together = 1000
+	limit := which.Limit
+	if limit == 0 {
+		limit = together
+	}
+	old, after := which.old(), uint64(0)
+	for more := true; more && deleted < limit; {
+		page, err := st.DeleteOld(ctx, old, after, min(limit-deleted, together))
+		if deleted += page.Deleted; err != nil {
+			return deleted, fmt.Errorf("delete jobs: %w", err)
+		}
+		if more = page.More; more {
+			after = page.Rows[len(page.Rows)-1].ID
+		}
+	}
+	return deleted, nil
+}
+
+func (r *DeleteRange) check() error {
+	switch i := slices.IndexFunc(r.Statuses, func(s JobStatus) bool { return !slices.Contains(FinalStatuses(), s) }); {
+	case i >= 0:
+		return fmt.Errorf("DeleteRange.Statuses: %v is not final; cancel the jobs first, or use only FinalStatuses", r.Statuses[i])
+	case r.Before.IsZero():
+		return errors.New("DeleteRange.Before is not set; use the moment before which the jobs came to their end")
+	case r.Limit < 0:
+		return fmt.Errorf("DeleteRange.Limit is %d; use a positive number, or 0 for the default", r.Limit)
+	}
+	return nil
+}
+
+func (r *DeleteRange) old() store.Old {
+	statuses := r.Statuses
+	if len(statuses) == 0 {
+		statuses = FinalStatuses()
+	}
+	old := store.Old{Types: r.JobTypes, Before: map[int32]int64{}}
+	for _, s := range statuses {
+		old.Before[int32(s)] = r.Before.Unix()
+	}
+	return old
+}

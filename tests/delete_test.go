@@ -1,0 +1,244 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/cron"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// age makes rows look as if they had been added, and had come to their end, so long ago.
+func age(t *testing.T, d dbtest.Database, by time.Duration, where string) {
+	t.Helper()
+	execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET create_time = create_time - %[1]d, update_time = update_time - %[1]d WHERE %[2]s", int64(by/time.Second), where))
+}
+
+func idsWhere(t *testing.T, d dbtest.Database, where string) (ids []uint64) {
+	t.Helper()
+	rows, err := d.DB.Query("SELECT id FROM async_job_tab WHERE " + where + " ORDER BY id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id uint64
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func TestDeleteTakesOldFinishedJobsWithTheirAttemptsAndNoOthers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), t.Context()
+		add(t, d.DB, 2500, 0)
+		addType(t, d.DB, 2, 5, 0)
+		first := idsWhere(t, d, "1 = 1")[0]
+		status := "CASE WHEN (id - %d) %% 10 < 6 THEN 1 WHEN (id - %d) %% 10 < 8 THEN 2 WHEN (id - %d) %% 10 = 8 THEN 5 ELSE 4 END"
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = "+fmt.Sprintf(status, first, first, first))
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = NULL WHERE id = "+fmt.Sprint(first+9))
+		age(t, d, 48*time.Hour, fmt.Sprintf("id < %d", first+2000))
+		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'retry', 'no luck', 1, 2, 'test' FROM async_job_tab")
+		execute(t, d.DB, fmt.Sprintf("DELETE FROM async_job_tab WHERE id = %d", first+9)) // somebody else did, and left its attempts
+
+		day := time.Now().Add(-24 * time.Hour)
+		for _, c := range []struct {
+			which queue_job.DeleteRange
+			want  int
+		}{
+			{queue_job.DeleteRange{Before: day, Statuses: []queue_job.JobStatus{queue_job.JobStatusCancelled}}, 200},
+			{queue_job.DeleteRange{Before: day, JobTypes: []int32{2}}, 0},
+			{queue_job.DeleteRange{Before: day, JobTypes: []int32{1, 7}, Limit: 150}, 150},
+			{queue_job.DeleteRange{Before: day}, 1000}, // the default limit
+			{queue_job.DeleteRange{Before: day, Limit: 10_000}, 450},
+			{queue_job.DeleteRange{Before: day, Limit: 10_000}, 0},
+		} {
+			if n, err := jobs.Delete(ctx, d.DB, c.which); err != nil || n != c.want {
+				t.Fatalf("%+v: %d jobs, %v; want %d", c.which, n, err, c.want)
+			}
+		}
+		var want []uint64
+		for i := range uint64(2505) {
+			if i >= 2000 || i%10 == 9 && i != 9 {
+				want = append(want, first+i)
+			}
+		}
+		if got := idsWhere(t, d, "1 = 1"); !slices.Equal(got, want) {
+			t.Errorf("%d rows are left, want %d", len(got), len(want))
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n != int64(len(want)) {
+			t.Errorf("%d attempts are left, want %d", n, len(want))
+		}
+	})
+}
+
+func TestTheJobWithTheLargestIDIsNotDeleted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for _, n := range []int{1, 999, 1} { // one page ends with the newest row, and another is just full
+			add(t, d.DB, n, 0)
+			execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1")
+			newest := idsWhere(t, d, "1 = 1")
+			if deleted, err := jobs.Delete(t.Context(), d.DB, queue_job.DeleteRange{Before: time.Now().Add(time.Hour)}); err != nil || deleted != len(newest)-1 {
+				t.Fatalf("%d of %d jobs, %v", deleted, len(newest), err)
+			}
+			if left := idsWhere(t, d, "1 = 1"); len(left) != 1 || left[0] != newest[len(newest)-1] {
+				t.Fatalf("%d are left", left)
+			}
+		}
+	})
+}
+
+func TestAUniqueKeyIsFreeAgainWhenItsJobIsDeleted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, key := open(t, d.DB), queue_job.UniqueKey("order-1", queue_job.UniqueForever)
+		there := addOne(t, jobs, d.DB, key)
+		add(t, d.DB, 1, 0) // the newest
+		if _, err := jobs.Cancel(t.Context(), d.DB, queue_job.ID(there.Id)); err != nil {
+			t.Fatal(err)
+		}
+		if again := addOne(t, jobs, d.DB, key); !again.Existed {
+			t.Fatal("the key is free although its job is there")
+		}
+		if n, err := jobs.Delete(t.Context(), d.DB, queue_job.DeleteRange{Before: time.Now().Add(time.Hour)}); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		if again := addOne(t, jobs, d.DB, key); again.Existed {
+			t.Error("the key is taken although its job is gone")
+		}
+	})
+}
+
+// What a transaction has deleted is there until it is committed, and whoever makes a job run again keeps it.
+func TestDeleteInATransaction(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		add(t, d.DB, 3, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2")
+		which := queue_job.DeleteRange{Before: time.Now().Add(time.Hour)}
+		tx := begin(t, d.DB)
+		if n, err := jobs.Delete(t.Context(), tx, which); err != nil || n != 2 {
+			t.Fatal(n, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		ids := idsWhere(t, d, "1 = 1")
+		if retried, err := jobs.Retry(t.Context(), d.DB, queue_job.ID(ids[0])); err != nil || retried.Jobs != 1 {
+			t.Fatal(retried, err)
+		}
+		if n, err := jobs.Delete(t.Context(), d.DB, which); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		if left := idsWhere(t, d, "1 = 1"); !slices.Equal(left, []uint64{ids[0], ids[2]}) {
+			t.Errorf("%d are left of %d", left, ids)
+		}
+	})
+}
+
+func TestWhatDeleteRefuses(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, now := open(t, d.DB), time.Now()
+		for want, which := range map[string]queue_job.DeleteRange{
+			"Before is not set":     {},
+			"Limit is -1":           {Before: now, Limit: -1},
+			"continue is not final": {Before: now, Statuses: []queue_job.JobStatus{queue_job.JobStatusSuccess, queue_job.JobStatusContinue}},
+		} {
+			if _, err := jobs.Delete(t.Context(), d.DB, which); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v", which, err)
+			}
+		}
+	})
+}
+
+// The types of another service, and what is too young or is to be kept, stay.
+func TestARunnerDeletesWhatHasOutlivedItsRetention(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		add(t, d.DB, 1200, 0)
+		addType(t, d.DB, 2, 10, 0)
+		handled := func(_ context.Context, job *queue_job.Job) error {
+			switch job.Id % 4 {
+			case 0:
+				return errors.New("no luck")
+			case 1:
+				return queue_job.Cancel(errors.New("no use"))
+			}
+			return nil
+		}
+		cfg := queue_job.Config{JobType: 1, HandleJobFunc: handled, Schedule: cron.MustParse("@every 1s")}
+		r := newRunnerWith(t, nil, d.DB, cfg, queue_job.Config{JobType: 2, HandleJobFunc: handled})
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status NOT IN (1, 2, 5) AND job_key IS NULL")
+		scheduled := number(t, d.DB, "SELECT cron_at FROM async_job_type_tab WHERE job_type = 1")
+		awaitAtLeast(t, d.DB, scheduled+1, "SELECT cron_at FROM async_job_type_tab WHERE job_type = 1")
+		stop(t, r)
+		age(t, d, 30*time.Hour, "id % 8 < 4")
+		old := "create_time < " + fmt.Sprint(time.Now().Add(-24*time.Hour).Unix()) + " AND job_type = 1"
+		if n := len(idsWhere(t, d, old+" AND job_status = 1")); n < 100 {
+			t.Fatalf("%d old jobs: this proves nothing", n)
+		}
+		kept := idsWhere(t, d, "NOT ("+old+" AND job_status IN (1, 2))")
+		attempts := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE job_id IN (SELECT id FROM async_job_tab WHERE NOT ("+old+" AND job_status IN (1, 2)))")
+
+		var log lines
+		keep := queue_job.Retention{Done: 24 * time.Hour, Failed: 24 * time.Hour}
+		cfg.Schedule, cfg.ServiceName, cfg.Db = nil, "test", d.DB
+		cfg.HandleJobFunc = func(context.Context, *queue_job.Job) error { return nil } // if a job of the schedule is left
+		r, err := persistent_queue.New([]queue_job.Config{cfg}, log.log(), persistent_queue.WithRetention(keep))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE "+old+" AND job_status IN (1, 2)")
+		await(t, log.String, func() bool {
+			return strings.Contains(log.String(), "rows deleted, as WithRetention says") && strings.Contains(log.String(), "rows of finished jobs kept for ever")
+		})
+		stop(t, r)
+		if got := idsWhere(t, d, "1 = 1"); !slices.Equal(got, kept) {
+			t.Errorf("%d rows are left, want %d", len(got), len(kept))
+		}
+		if got := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); got != attempts || got == 0 {
+			t.Errorf("%d attempts are left, want %d", got, attempts)
+		}
+	})
+}
+
+// The time of a schedule is noted beside the jobs, so a deleted job does not come a second time.
+func TestAScheduledJobThatWasDeletedDoesNotComeAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var r runs
+		cfg := queue_job.Config{HandleJobFunc: r.handler, Schedule: cron.MustParse("@every 1s")}
+		runner := start(t, d.DB, cfg)
+		await(t, func() string { return "two times of the schedule" }, func() bool { return len(r.all()) >= 2 })
+		stop(t, runner)
+		add(t, d.DB, 1, 0) // the newest
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1")
+		before := len(r.all())
+		if n, err := open(t, d.DB).Delete(t.Context(), d.DB, queue_job.DeleteRange{Before: time.Now().Add(time.Hour)}); err != nil || n < 2 {
+			t.Fatal(n, err)
+		}
+		start(t, d.DB, cfg)
+		await(t, func() string { return "two more times of the schedule" }, func() bool { return len(r.all()) >= before+2 })
+		times := map[uint32]bool{}
+		for _, run := range r.all() {
+			if times[run.job.StartTime] {
+				t.Errorf("%d came twice", run.job.StartTime)
+			}
+			times[run.job.StartTime] = true
+		}
+	})
+}
