@@ -121,22 +121,33 @@ func ExampleJobs_Get() {
 	}
 }
 
-// All failed jobs of a type, a page at a time.
+// The newest hundred failed jobs of a type.
 func ExampleJobs_List() {
 	filter := queue_job.Filter{JobTypes: []int32{mailType}, Statuses: []queue_job.JobStatus{queue_job.JobStatusFailed}, NewestFirst: true}
-	for {
-		page, err := jobs.List(ctx, db, filter)
+	page, err := jobs.List(ctx, db, filter)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	for _, job := range page {
+		log.Printf("job %d, %s, added %v", job.Id, job.Key, job.Created)
+	}
+}
+
+// All failed jobs of a type.
+func ExampleJobs_All() {
+	failed := queue_job.Filter{JobTypes: []int32{mailType}, Statuses: []queue_job.JobStatus{queue_job.JobStatusFailed}}
+	for job, err := range jobs.All(ctx, db, failed) {
 		if err != nil {
 			log.Print(err)
 			return
 		}
-		if len(page) == 0 {
-			return
+		var m mail
+		if err := job.Decode(&m); err != nil {
+			log.Print(err)
+			continue
 		}
-		for _, job := range page {
-			log.Printf("job %d, %s, added %v", job.Id, job.Key, job.Created)
-		}
-		filter.Before = page[len(page)-1].Id
+		log.Printf("job %d, to %s, added %v", job.Id, m.To, job.Created)
 	}
 }
 

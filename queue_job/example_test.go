@@ -3,8 +3,6 @@ package queue_job_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"fmt"
 	"log"
 	"time"
 
@@ -61,13 +59,12 @@ func ExampleAddAsyncJob() {
 	}
 }
 
-// A handler decides the outcome of a run by its error, or by a status that it sets.
+// A handler decides the outcome of a run by its error.
 func ExampleJob() {
 	send := func(ctx context.Context, job *queue_job.Job) error {
 		var m mail
-		if err := json.Unmarshal([]byte(job.JobParams), &m); err != nil {
-			job.Status = queue_job.JobStatusFailed // no retry can repair it
-			return fmt.Errorf("parameters: %w", err)
+		if err := job.Decode(&m); err != nil {
+			return queue_job.Fail(err) // no retry can repair it
 		}
 		return deliver(ctx, m) // an error is retried, if the configuration says so
 	}

@@ -2,7 +2,9 @@ package queue_job
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // DB is the database handle that the library is given: a *sql.DB, anything that embeds one (sqlx), or a wrapper of your
@@ -89,6 +91,24 @@ type Job struct {
 	run       Run   // nil: nobody has started it
 	completed int32 // 1: CompleteTx was called
 }
+
+// Decode reads JobParams, which is JSON if the job was added by this package, into the value that the pointer points to. If it
+// returns an error, no retry can help: pass the error to [Fail].
+func (j *Job) Decode(into any) error { return decode(j.Id, j.JobType, j.JobParams, into) }
+
+func decode(id uint64, jobType int32, params string, into any) error {
+	if err := json.Unmarshal([]byte(params), into); err != nil {
+		return fmt.Errorf("parameters of job %d of type %d: %w", id, jobType, err)
+	}
+	return nil
+}
+
+// Created is CreateTime: when the job was added.
+func (j *Job) Created() time.Time { return time.Unix(int64(j.CreateTime), 0) }
+
+// Due is NextExecuteTime: when this run fell due. The run of a [Config.Schedule] falls due at a time of the schedule, unless it is
+// a retry.
+func (j *Job) Due() time.Time { return time.Unix(int64(j.NextExecuteTime), 0) }
 
 // IdempotencyKey names the job to outside systems that recognise a repeated request. All runs of the job have the same
 // key, and no other job has it, not even a job that got the same id because the table was emptied. Jobs of tables with

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -40,6 +42,9 @@ type JobInfo struct {
 	// Progress and Result are the texts that the handler wrote last, with [Job.SetProgress] and [Job.SetResult].
 	Progress, Result string
 }
+
+// Decode reads JobParams, which is JSON if the job was added by this package, into the value that the pointer points to.
+func (i *JobInfo) Decode(into any) error { return decode(i.Id, i.JobType, i.JobParams, into) }
 
 // Pending reports whether the job is neither done, failed nor cancelled.
 func (i *JobInfo) Pending() bool { return i.Status.Pending() }
@@ -90,6 +95,7 @@ type Filter struct {
 	NewestFirst   bool
 	After, Before uint64
 	// Limit is how many jobs are returned at most. Default 100; more than 10000 means 10000.
+	// For [Jobs.All], 0 means all jobs.
 	Limit int
 }
 
@@ -125,6 +131,41 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 		infos[i] = *infoOf(&rows[i])
 	}
 	return infos, nil
+}
+
+// All returns an iterator over jobs, in the order and of the kinds that the filter says. It reads them page by page, so any number
+// of them takes little memory, and jobs that are added meanwhile may be among them. After an error, it yields that error and ends.
+// [Filter.Limit] is how many jobs it yields at most; 0: all.
+func (j *Jobs) All(ctx context.Context, ex Executor, filter Filter) iter.Seq2[JobInfo, error] {
+	const together = 1000
+	return func(yield func(JobInfo, error) bool) {
+		left := filter.Limit
+		if left <= 0 {
+			left = math.MaxInt
+		}
+		for left > 0 {
+			filter.Limit = min(left, together)
+			page, err := j.List(ctx, ex, filter)
+			if err != nil {
+				yield(JobInfo{}, err)
+				return
+			}
+			for _, info := range page {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if len(page) < filter.Limit {
+				return
+			}
+			left -= len(page)
+			if last := page[len(page)-1].Id; filter.NewestFirst {
+				filter.Before = last
+			} else {
+				filter.After = last
+			}
+		}
+	}
 }
 
 func numbersOf(statuses []JobStatus) (numbers []int32) {

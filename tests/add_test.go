@@ -158,7 +158,7 @@ func TestParametersArriveUnchangedWhateverTheyHold(t *testing.T) {
 		awaitRuns(t, &ran, 2*len(texts))
 		for i, text := range texts {
 			var got string
-			if err := json.Unmarshal([]byte(ran.of(uint64(2*i + 1))[0].job.JobParams), &got); err != nil || got != text {
+			if err := ran.of(uint64(2*i + 1))[0].job.Decode(&got); err != nil || got != text {
 				t.Errorf("by AddAsyncJob: %q came of %q, %v", got, text, err)
 			}
 			if got := ran.of(uint64(2*i + 2))[0].job.JobParams; got != text {

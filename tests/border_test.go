@@ -32,8 +32,18 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 		"Paused":      func() error { _, err := jobs.Paused(ctx, ex); return err },
 		"Get":         func() error { _, err := jobs.Get(ctx, ex, which); return err },
 		"List":        func() error { _, err := jobs.List(ctx, ex, queue_job.Filter{}); return err },
-		"Counts":      func() error { _, err := jobs.Counts(ctx, ex, queue_job.CountFilter{}); return err },
-		"Attempts":    func() error { _, err := jobs.Attempts(ctx, ex, 1); return err },
+		"All": func() (err error) {
+			for _, err = range jobs.All(ctx, ex, queue_job.Filter{}) {
+			}
+			return err
+		},
+		"Delete":    func() error { _, err := jobs.Delete(ctx, ex, queue_job.DeleteRange{Before: time.Now()}); return err },
+		"Leases":    func() error { _, err := jobs.Leases(ctx, ex); return err },
+		"Instances": func() error { _, err := jobs.Instances(ctx, ex); return err },
+		"HandOver":  func() error { return jobs.HandOver(ctx, ex, "job-1") },
+		"SetShards": func() error { return jobs.SetShards(ctx, ex, 1, 2) },
+		"Counts":    func() error { _, err := jobs.Counts(ctx, ex, queue_job.CountFilter{}); return err },
+		"Attempts":  func() error { _, err := jobs.Attempts(ctx, ex, 1); return err },
 	}
 }
 

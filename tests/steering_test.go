@@ -328,6 +328,41 @@ func TestAJobIsReadAsItStands(t *testing.T) {
 	})
 }
 
+func TestAllYieldsJobsPageByPageBothWays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const n = 2500
+		jobs := open(t, d.DB)
+		add(t, d.DB, n, 0)
+		addType(t, d.DB, 2, 3, 0)
+		for _, c := range []struct {
+			filter     queue_job.Filter
+			enough     int // then the caller has seen enough
+			want, last int
+		}{
+			{queue_job.Filter{JobTypes: []int32{1}}, n + 1, n, n},
+			{queue_job.Filter{NewestFirst: true}, n + 10, n + 3, 1},
+			{queue_job.Filter{Limit: 2000}, n, 2000, 2000},
+			{queue_job.Filter{Limit: 1001, After: 100, NewestFirst: true}, n, 1001, n + 3 - 1000},
+			{queue_job.Filter{}, 1200, 1200, 1200},
+			{queue_job.Filter{JobTypes: []int32{9}}, 1, 0, 0},
+		} {
+			var ids []uint64
+			for info, err := range jobs.All(t.Context(), d.DB, c.filter) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ids = append(ids, info.Id); len(ids) == c.enough {
+					break
+				}
+			}
+			if len(ids) != c.want || c.want > 0 && ids[c.want-1] != uint64(c.last) {
+				t.Errorf("%+v: %d jobs, want %d and the last to be %d", c.filter, len(ids), c.want, c.last)
+			}
+		}
+	})
+}
+
 func TestJobsAreListedInPagesBothWays(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
