@@ -28,7 +28,7 @@ func TestMarksRunAheadOfShortJobsAndHardlyOfLongOnes(t *testing.T) {
 		{1, 8 * time.Second, 3 * time.Millisecond, 0, 0, "none for long jobs of one worker"},
 		{1, 100 * time.Millisecond, 3 * time.Millisecond, 1, 1, "one that is about to start"},
 		{10, time.Second, 10 * time.Second, 3, 3, "no more than start within a quarter of a second, however slow marks are"},
-		{2000, time.Nanosecond, time.Hour, batchRowsMax, batchRowsMax, "a batch at most"},
+		{2000, time.Nanosecond, time.Hour, aheadMax, aheadMax, "two batches at most"},
 	} {
 		if got := aheadOf(c.workers, c.run, c.mark); got < c.least || got > c.atMost {
 			t.Errorf("%d workers, runs of %v, marks of %v: %d ahead, want %s", c.workers, c.run, c.mark, got, c.whatTheyWaitFor)

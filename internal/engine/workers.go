@@ -38,6 +38,7 @@ type workers struct {
 
 const (
 	markedEarly  = 100 * time.Millisecond // before their time: jobs that fall due in bunches are marked before their second begins
+	aheadMax     = 2 * batchRowsMax       // rows that are marked before a worker is free: a mark fills one half while the workers empty the other
 	earlyMax     = 4 * batchRowsMax       // rows beyond the idle workers, and no more than start within markedEarly
 	surplusAfter = 900 * time.Millisecond // what is marked and waits this long for a worker goes back; a little later, it may not start
 )
@@ -237,7 +238,7 @@ func (w *workers) room(markTakes time.Duration) (rows, atOnce int) {
 	defer w.mu.Unlock()
 	perCall, idle := max(1, w.cfg.BatchSize), w.idleRows()
 	atOnce = max(0, idle-len(w.ready))
-	ahead := min(batchRowsMax, perCall*aheadOf(w.capacity(), w.cycle(), markTakes))
+	ahead := min(aheadMax, perCall*aheadOf(w.capacity(), w.cycle(), markTakes))
 	if len(w.ready)-idle > ahead/2 {
 		return 0, atOnce
 	}
@@ -263,7 +264,7 @@ func aheadOf(workers int, runTakes, markTakes time.Duration) int {
 	if float64(workers)*float64(soon) < float64(runTakes) {
 		return 0
 	}
-	return int(min(batchRowsMax, math.Ceil(float64(workers)*perWorker)))
+	return int(min(aheadMax, math.Ceil(float64(workers)*perWorker)))
 }
 
 // roomForEarly is how many rows to mark before their time. If a rate decides who may start, there is no room: an early row
