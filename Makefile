@@ -77,7 +77,7 @@ faults: ## Kill, freeze and cut real processes and servers, for an hour and a qu
 	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee tests/faults/results/simulator.txt
 	PQ_FAULTS_RESULTS=results/last.md $(PRIVATE) $(FAULTS) -skip '$(MANY)' -parallel 3 -timeout 2h
 
-many: ## Many machines, at full length: shares, hand-overs, shards, deploys, for half an hour; writes tests/faults/results.
+many: ## Many machines, at full length: shares, hand-overs, shards, deploys, for fifty minutes; writes tests/faults/results.
 	PQ_FAULTS_RESULTS=results/many.md $(PRIVATE) $(FAULTS) -run '$(MANY)' -parallel 3 -timeout 2h
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
