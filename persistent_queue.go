@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/engine"
@@ -61,7 +62,8 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 	if log == nil {
 		log = logger.QueueLog{}
 	}
-	r := &Runner{log: log, giveUps: map[int]context.CancelCauseFunc{}}
+	r := &Runner{log: log, grace: usualGrace, ready: make(chan struct{}), giveUps: map[int]context.CancelCauseFunc{}}
+	r.options.Ready = sync.OnceFunc(func() { close(r.ready) })
 	for _, option := range opts {
 		option(r)
 	}
@@ -73,6 +75,9 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 	}
 	if r.options.MaxWorkers < 0 {
 		return nil, fmt.Errorf("persistent_queue.WithMaxWorkers: it is %d; use 0 for no limit, or a positive number", r.options.MaxWorkers)
+	}
+	if r.grace <= 0 {
+		return nil, fmt.Errorf("persistent_queue.WithGrace: it is %v; use a positive time", r.grace)
 	}
 	if err := checkRetention(r.options.Retention); err != nil {
 		return nil, err
@@ -138,6 +143,13 @@ func WithRetention(times queue_job.Retention) Option {
 	return func(r *Runner) { r.options.Retention = times }
 }
 
+// WithGrace sets how long [Runner.Run] and [Runner.Close], and a [Runner.Stop] whose context is over, wait for the handlers that
+// run. Use it if the platform gives the process more or less than 30 seconds from the signal to its end: leave some seconds for the
+// rest of the application. Default 25s. [New] refuses a time that is not positive.
+func WithGrace(grace time.Duration) Option {
+	return func(r *Runner) { r.grace = grace }
+}
+
 func checkRetention(times queue_job.Retention) error {
 	for _, t := range []struct {
 		field string
@@ -157,9 +169,12 @@ type Runner struct {
 	withoutMigration bool
 	middleware       []queue_job.Middleware
 	options          engine.Options
+	grace            time.Duration
 
-	changing sync.Mutex     // held while the Runner starts or stops
-	engine   *engine.Engine // nil: not running
+	changing sync.Mutex                    // held while the Runner starts or stops
+	engine   *engine.Engine                // nil: not running
+	running  atomic.Pointer[engine.Engine] // the same, for those who only look
+	ready    chan struct{}
 
 	mu       sync.Mutex
 	giveUps  map[int]context.CancelCauseFunc // each ends a start that is being tried
@@ -199,6 +214,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 	started, err := engine.Start(ctx, engine.Open, r.configs, r.options, r.log)
 	r.engine = started
+	r.running.Store(started)
 	return err
 }
 
@@ -240,8 +256,8 @@ func (r *Runner) startLater(err error) {
 	})
 }
 
-// grace is how long a clean stop may take: within the 30 seconds that Kubernetes gives by default.
-const grace = 25 * time.Second
+// usualGrace is how long a clean stop may take: within the 30 seconds that Kubernetes gives by default.
+const usualGrace = 25 * time.Second
 
 // Stop ends the Runner. It hands the leases over to the other instances, which takes a second at most and in which
 // jobs still start here. Then it waits for the jobs that run and writes their outcomes, while their types go on
@@ -251,11 +267,11 @@ const grace = 25 * time.Second
 // before [Runner.Start].
 //
 // If ctx has ended before Stop is called, as the context of signal.NotifyContext ends with the signal, it cannot say
-// how long Stop may take. Stop then waits up to 25 seconds, as [Runner.Run] does. To end the handlers at once, pass a
-// context with a timeout of a millisecond.
+// how long Stop may take. Stop then waits up to 25 seconds, or as long as [WithGrace] says. To end the handlers at once,
+// pass a context with a timeout of a millisecond.
 func (r *Runner) Stop(ctx context.Context) error {
 	if ctx.Err() != nil {
-		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.grace)
 		defer cancel()
 		ctx = fresh
 	}
@@ -270,14 +286,65 @@ func (r *Runner) Stop(ctx context.Context) error {
 	defer r.changing.Unlock()
 	running := r.engine
 	r.engine = nil
+	r.running.Store(nil)
 	if running == nil {
 		return nil
 	}
 	return running.Stop(ctx)
 }
 
+// Close is [Runner.Stop] with the time that [WithGrace] gives, for use with defer.
+func (r *Runner) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), r.grace)
+	defer cancel()
+	return r.Stop(ctx)
+}
+
+// Ready returns a channel that is closed when the Runner is at work for the first time: each database has answered, and the
+// leases that fall to this process at that moment are taken. That may be none, if other instances have them. Use it for a
+// readiness probe, or in tests.
+func (r *Runner) Ready() <-chan struct{} { return r.ready }
+
+// ErrNotRunning is the error of [Runner.Health] if the Runner was not started, or was stopped.
+var ErrNotRunning = errors.New("runner is not running")
+
+// Health returns nil if the Runner runs and its databases answer, for an alert or a liveness probe. It asks nobody. It returns an
+// error if a database has not answered for as long as the shortest [queue_job.Config.LockSecond] on it: then this process has lost
+// its leases, and starts no jobs. It goes on by itself when the database answers again, so a restart helps only if other
+// processes reach the database.
+func (r *Runner) Health() error {
+	if running := r.running.Load(); running != nil {
+		return running.Health()
+	}
+	return ErrNotRunning
+}
+
+// TypeState is what this process does with a job type at a moment.
+type TypeState struct {
+	JobType int32
+	// Shards is into how many shards the type is divided, as far as this process knows, and Held is how many of their leases
+	// it holds.
+	Shards, Held int
+	// Running counts the workers that run a handler, or are about to. After a lease was given away, they may run on.
+	Running int
+	// Waiting counts the rows in memory that wait for a worker or for their time. A row in the table that is not in memory yet
+	// is not counted.
+	Waiting int
+}
+
+// Types returns what this process does with each job type that it has a configuration for, by database and type; nil if the Runner
+// does not run. [queue_job.Jobs.Leases] says what all instances do.
+func (r *Runner) Types() (states []TypeState) {
+	if running := r.running.Load(); running != nil {
+		for _, s := range running.Types() {
+			states = append(states, TypeState(s))
+		}
+	}
+	return states
+}
+
 // Run starts the Runner, waits until ctx ends, and stops it with a grace period of 25 seconds, which is within the 30
-// that Kubernetes gives by default. It returns nil after a clean stop. It is for main functions, with
+// that Kubernetes gives by default; [WithGrace] sets another. It returns nil after a clean stop. It is for main functions, with
 // signal.NotifyContext.
 func (r *Runner) Run(ctx context.Context) error {
 	if err := r.Start(ctx); err != nil {

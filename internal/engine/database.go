@@ -39,6 +39,8 @@ type database struct {
 	pools       pools
 	configs     []queue_job.Config // in the order of their types
 	retention   queue_job.Retention
+	health      health
+	looked      func() // is called when the instance has looked at the leases, and has taken its own
 	lines       *lineList
 
 	newestAtStart uint64 // id
@@ -132,7 +134,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	d.configs = slices.SortedFunc(slices.Values(configs), func(a, b queue_job.Config) int { return cmp.Compare(a.JobType, b.JobType) })
-	d.lines = linesOf()
+	d.lines, d.looked = linesOf(), func() {}
 	for _, cfg := range d.configs {
 		l, err := newLine(cfg, d, share.Undivided, 0)
 		if err != nil {
@@ -148,6 +150,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 func (d *database) start() {
 	d.keeping, d.quit = context.WithCancel(context.Background())
 	d.hasJob()
+	d.health.heed(nil)
 	d.keepings.Go(func() { d.keeper.Run(d.keeping) })
 	for _, l := range d.lines.all() {
 		d.begin(l)

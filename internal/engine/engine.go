@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/logger"
@@ -27,12 +28,14 @@ type Engine struct {
 type Options struct {
 	MaxWorkers int // handlers that run at a time, at most; 0: as many as the configurations say
 	Retention  queue_job.Retention
+	Ready      func() // is called when each database has answered, and the leases that fall to this process are taken; nil: nobody is told
 }
 
 // Start opens the databases and starts the loops. The configurations are complete and valid.
 func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
 	e := &Engine{}
 	permit, quota := newPermit(), newQuota(o.MaxWorkers)
+	var unready atomic.Int32 // databases whose leases nobody has looked at yet
 	for _, group := range ByDatabase(configs) {
 		d, err := openDatabase(ctx, open, group, log, permit, quota)
 		if err != nil {
@@ -43,6 +46,12 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 			return nil, fmt.Errorf("start: %w", err)
 		}
 		d.retention = o.Retention
+		unready.Add(1)
+		d.looked = sync.OnceFunc(func() {
+			if unready.Add(-1) == 0 && o.Ready != nil {
+				o.Ready()
+			}
+		})
 		e.databases = append(e.databases, d)
 	}
 	for _, d := range e.databases {

@@ -197,6 +197,13 @@ func (q *queue) waitingRows() int {
 	return n
 }
 
+// waiting is how many rows are in memory and not picked.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waitingRows()
+}
+
 // inMemory is how many rows are in memory, in whatever state.
 func (q *queue) inMemory() int {
 	q.mu.Lock()

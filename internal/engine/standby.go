@@ -68,6 +68,9 @@ func (s *standBy) loop(ctx context.Context) {
 			}
 		}
 		alone, err := s.look(leaving)
+		if s.health.heed(err); err == nil {
+			s.looked()
+		}
 		s.trouble.on(ctx, "take leases", err)
 		if leaving && !s.over && (alone || err != nil || len(s.heldLines()) == 0) {
 			s.over = true

@@ -46,6 +46,7 @@ type workerSettings struct {
 	NoRetry      bool
 	WaitTime     time.Duration
 	Patience     time.Duration // of Stop
+	Retention    time.Duration // of jobs that are done or failed
 	Quiet        bool          // no log: thousands of runs fail on purpose
 	Lingers      time.Duration // for how long the driver's own goroutines may outlive the runner
 
@@ -129,7 +130,7 @@ func (s workerSettings) runOn(ctx context.Context, db *sql.DB) (code int) {
 	if s.Quiet {
 		log.Slog = slog.New(slog.DiscardHandler)
 	}
-	runner := persistent_queue.Init(configs, log)
+	runner := persistent_queue.Init(configs, log, persistent_queue.WithRetention(queue_job.Retention{Done: s.Retention, Failed: s.Retention}))
 	<-ctx.Done()
 	stopping, done := context.WithTimeout(context.Background(), cmp.Or(s.Patience, 25*time.Second))
 	defer done()

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// TypeState is what this process does with a job type on one database.
+type TypeState struct {
+	JobType      int32
+	Shards, Held int // into which the type is divided, as far as this process knows; whose leases this process holds
+	Running      int // workers that run a handler, or are about to
+	Waiting      int // rows in memory that are not marked
+}
+
+// Types returns the state of each job type, by database and type.
+func (e *Engine) Types() (states []TypeState) {
+	for _, d := range e.databases {
+		first := len(states)
+		for _, l := range d.lines.all() {
+			at := slices.IndexFunc(states[first:], func(s TypeState) bool { return s.JobType == l.cfg.JobType })
+			if at < 0 {
+				at = len(states) - first
+				states = append(states, TypeState{JobType: l.cfg.JobType})
+			}
+			s := &states[first+at]
+			s.Shards = max(s.Shards, l.layout.Shards())
+			s.Running += l.workers.number()
+			s.Waiting += l.queue.waiting()
+			if lease := l.held.Load(); lease != nil && lease.Trusted() {
+				s.Held++
+			}
+		}
+		slices.SortFunc(states[first:], func(a, b TypeState) int { return cmp.Compare(a.JobType, b.JobType) })
+	}
+	return states
+}
+
+// health is when an instance last looked at the leases with success: no other loop looks as regularly.
+type health struct {
+	looked atomic.Int64          // since epoch; 0: never
+	failed atomic.Pointer[error] // the last error since; nil: none
+}
+
+func (h *health) heed(err error) {
+	if err != nil {
+		h.failed.Store(&err)
+		return
+	}
+	h.looked.Store(int64(time.Since(epoch)))
+	h.failed.Store(nil)
+}
+
+// Health returns an error if a database has not answered for as long as its shortest lease lasts: then the process has no
+// leases, and starts no jobs.
+func (e *Engine) Health() error {
+	for _, d := range e.databases {
+		silent := time.Since(epoch) - time.Duration(d.health.looked.Load())
+		if silent < d.shortestLock() {
+			continue
+		}
+		if failed := d.health.failed.Load(); failed != nil {
+			return fmt.Errorf("the database has not answered for %v: %w", silent.Round(time.Second), *failed)
+		}
+		return fmt.Errorf("the database has not answered for %v", silent.Round(time.Second))
+	}
+	return nil
+}

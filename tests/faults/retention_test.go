@@ -1,0 +1,117 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// addOld adds jobs that came to their end two hours ago, one in ten of which has failed twice. It returns a function that says how
+// many are left, if they are deleted in the order of their ids.
+func (x *trial) addOld(n int) (left func() int64) {
+	x.Helper()
+	const columns = "params, job_type, job_status, start_time, create_time, update_time, attempts, retries"
+	at := time.Now().Add(-2 * time.Hour).Unix()
+	x.execute(fmt.Sprintf("INSERT INTO async_job_tab (%s) VALUES ('%s', 1, 1, 0, %d, %d, 1, 0)", columns, work{}.params(), at, at))
+	for there := 1; there < n; {
+		more := min(there, n-there, 50_000)
+		x.execute(fmt.Sprintf("INSERT INTO async_job_tab (%s) SELECT %s FROM async_job_tab ORDER BY id LIMIT %d", columns, columns, more))
+		there += more
+	}
+	x.execute("UPDATE async_job_tab SET job_status = 2, attempts = 2, retries = 1 WHERE id % 10 = 0")
+	x.execute("INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'retry', 'no luck', 1, 2, 'test' FROM async_job_tab WHERE job_status = 2")
+	last := x.number("SELECT MAX(id) FROM async_job_tab")
+	return func() int64 {
+		time.Sleep(50 * time.Millisecond) // to look is work for the server
+		return max(0, last-x.number("SELECT COALESCE(MIN(id), 0) FROM async_job_tab")+1)
+	}
+}
+
+// deleter is the worker that deletes old jobs, or nil.
+func (x *trial) deleter() *worker {
+	x.Helper()
+	var owner string
+	if err := x.db.QueryRow("SELECT COALESCE(MAX(locked_by), '') FROM shedlock_tab WHERE lock_name = 'retain-1'").Scan(&owner); err != nil {
+		x.Fatal(err)
+	}
+	living := x.living()
+	if i := slices.IndexFunc(living, func(w *worker) bool { return strings.Contains(owner, fmt.Sprintf("/%d#", w.Process.Pid)) }); i >= 0 {
+		return living[i]
+	}
+	return nil
+}
+
+// adds is how long 99 of 100 transactions took that were committed in a span of time.
+func (l *load) adds(from, to time.Time) time.Duration {
+	var took []time.Duration
+	for id, at := range l.committedAt {
+		if at.After(from) && at.Before(to) {
+			took = append(took, at.Sub(l.begunAt[id]))
+		}
+	}
+	slices.Sort(took)
+	return took[len(took)*99/100]
+}
+
+func TestOldJobsAreDeletedWhileOthersRunAndAProcessIsKilled(t *testing.T) {
+	each := eachServerInTurn // for its figures
+	if testing.Short() {
+		t.Parallel()
+		each = eachServerAtOnce
+	}
+	each(t, func(x *trial) {
+		old, perSecond, quiet := repeat(1_000_000, 40_000), repeat(1000, 200), time.Duration(repeat(30, 5))*time.Second
+		x.auditNoJobs()
+		left := x.addOld(old)
+		settings := workerSettings{Capacity: 50}
+		for range 2 {
+			x.startWorker(settings)
+		}
+		x.awaitHeld()
+		load := x.startLoad(perSecond, work{}, 0)
+		time.Sleep(time.Second)
+		began := time.Now()
+		time.Sleep(quiet)
+		calm := time.Now()
+		x.stopWorkers()
+
+		settings.Retention = time.Hour
+		for range 2 {
+			x.startWorker(settings)
+		}
+		x.awaitHeld()
+		deleting := time.Now()
+		x.await(time.Minute, "no old job is deleted", func() bool { return left() < int64(old)*9/10 })
+		victim := x.deleter()
+		if victim == nil {
+			x.Fatal("nobody has the lease under which old jobs are deleted")
+		}
+		victim.end(syscall.SIGKILL)
+		killed, then := time.Now(), left()
+		x.startWorker(settings)
+		x.await(3*time.Minute, "nobody goes on deleting", func() bool { return left() < then*9/10 })
+		goesOn := time.Since(killed)
+		x.await(time.Hour, "old jobs are left", func() bool { return left() == 0 })
+		over := time.Now()
+		load.stop()
+		x.awaitDone(time.Minute)
+		if n := x.number("SELECT COUNT(*) FROM async_job_log_tab WHERE outcome = 'retry' AND instance = 'test'"); n > 0 {
+			x.Errorf("%d attempts of deleted jobs are left", n)
+		}
+		o := x.check(load)
+		before, _ := x.waits(began, calm, load)
+		after, _ := x.waits(deleting, over, load)
+		addBefore, addAfter := load.adds(began, calm), load.adds(deleting, over)
+		if !testing.Short() {
+			const noise = 2 * time.Millisecond
+			x.within(after, before*12/10+noise, "a start, while old jobs are deleted")
+			x.within(addAfter, addBefore*12/10+noise, "an add, while old jobs are deleted")
+		}
+		ms := func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+		x.tell("old jobs are deleted, SIGKILL in the middle", 1, o, 0, 0, "%d old jobs in %v; another process went on within %v; %d jobs/s; commit to start p99 %v, without deleting %v; an add p99 %v, without %v",
+			old, over.Sub(deleting).Round(time.Second), goesOn.Round(time.Second), perSecond, ms(after), ms(before), ms(addAfter), ms(addBefore))
+	})
+}

@@ -1,0 +1,85 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+func TestARunnerSaysWhetherItIsReadyAndWellAndWhatItDoes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		release := make(chan struct{})
+		var waiting runs
+		hold := func(_ context.Context, job *queue_job.Job) error {
+			waiting.note(job)
+			<-release
+			return nil
+		}
+		const capacity = 2
+		r := newRunner(t, d.DB, queue_job.Config{JobType: 1, HandleJobFunc: hold, WorkerPoolCapacity: capacity}, queue_job.Config{JobType: 7, HandleJobFunc: hold, Shards: 3})
+		if err := r.Health(); !errors.Is(err, persistent_queue.ErrNotRunning) || r.Types() != nil {
+			t.Error("before the start:", err, r.Types())
+		}
+		add(t, d.DB, 5, 0)
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-r.Ready():
+		case <-time.After(patience):
+			t.Fatal("it does not get ready")
+		}
+		if err := r.Health(); err != nil {
+			t.Error(err)
+		}
+		await(t, func() string { return "handlers, and leases" }, func() bool {
+			types := r.Types()
+			return len(waiting.all()) == capacity && types[len(types)-1].Held == 3
+		})
+		want := []persistent_queue.TypeState{{JobType: 1, Shards: 1, Held: 1, Running: capacity, Waiting: 3}, {JobType: 7, Shards: 3, Held: 3}}
+		if types := r.Types(); len(types) != len(want) || types[0] != want[0] || types[1] != want[1] {
+			t.Errorf("%+v, want %+v", types, want)
+		}
+		close(release)
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := r.Health(); !errors.Is(err, persistent_queue.ErrNotRunning) || r.Types() != nil {
+			t.Error("after the end:", err, r.Types())
+		}
+		awaitNumber(t, d.DB, 5, "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (0, 1)")
+	})
+}
+
+func TestCloseWaitsAsLongAsWithGraceSays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const grace = 300 * time.Millisecond
+		var began runs
+		var cause error
+		r := newRunnerWith(t, []persistent_queue.Option{persistent_queue.WithGrace(grace)}, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			began.note(job)
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return ctx.Err()
+		}})
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, 1, 0)
+		awaitRuns(t, &began, 1)
+		closing := time.Now()
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(closing); took < grace || took > grace+2*time.Second || !errors.Is(cause, persistent_queue.ErrStopped) {
+			t.Errorf("it took %v; the handler's context ended: %v", took, cause)
+		}
+	})
+}
