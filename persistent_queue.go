@@ -83,6 +83,9 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 		return nil, err
 	}
 	for _, cfg := range configs {
+		if cfg.Db == nil {
+			cfg.Db = r.db
+		}
 		if err := cfg.Validate(); err != nil {
 			return nil, err
 		}
@@ -111,6 +114,11 @@ type Option func(*Runner)
 // says what, and the SQL to run.
 func WithoutMigration() Option {
 	return func(r *Runner) { r.withoutMigration = true }
+}
+
+// WithDB is the handle for all configurations that have none in [queue_job.Config.Db].
+func WithDB(db queue_job.DB) Option {
+	return func(r *Runner) { r.db = db }
 }
 
 // WithMiddleware wraps the handlers of all types, outside of a type's own [queue_job.Config.Middleware]. The first
@@ -169,6 +177,7 @@ type Runner struct {
 	withoutMigration bool
 	middleware       []queue_job.Middleware
 	options          engine.Options
+	db               queue_job.DB // nil: each configuration has its own
 	grace            time.Duration
 
 	changing sync.Mutex                    // held while the Runner starts or stops

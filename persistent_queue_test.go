@@ -94,6 +94,32 @@ func TestAnImpossibleLimitOfWorkersIsRefused(t *testing.T) {
 	}
 }
 
+func TestWithDBIsForConfigurationsThatHaveNone(t *testing.T) {
+	bare := config(nil, 7)
+	bare.Db = nil
+	for _, own := range []*away{nil, {}} {
+		shared, cfg := &away{}, bare
+		if own != nil {
+			cfg.Db = own
+		}
+		r, err := persistent_queue.New([]queue_job.Config{cfg}, &counting{}, persistent_queue.WithDB(shared))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Start(ctx); err == nil {
+			t.Error("it starts on a database that is away")
+		}
+		if asked := shared.asked.Load() > 0; asked != (own == nil) || own != nil && own.asked.Load() == 0 {
+			t.Errorf("with a handle of its own %t, the shared one was asked %t", own != nil, asked)
+		}
+	}
+	if _, err := persistent_queue.New([]queue_job.Config{bare}, nil); err == nil || !strings.Contains(err.Error(), "Db") {
+		t.Error(err)
+	}
+}
+
 func TestAnImpossibleRetentionIsRefused(t *testing.T) {
 	for field, times := range map[string]queue_job.Retention{"Done is 24ns": {Done: 24}, "Cancelled is -1h0m0s": {Cancelled: -time.Hour}, "Failed is 999ms": {Failed: 999 * time.Millisecond}} {
 		_, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, nil, persistent_queue.WithRetention(times))
