@@ -107,9 +107,9 @@ type remains struct {
 
 // remainsFor picks what concerns a line. Under its own layout, no other shard has its rows. What this process runs in earlier lines
 // is known better than the table has it.
-func (l *line) remainsFor(rests []share.Rest, me string, lines []*line) (r remains) {
-	for _, other := range lines {
-		if other.cfg.JobType == l.cfg.JobType && other.layout < l.layout && other.workers.busy() {
+func (l *line) remainsFor(rests []share.Rest, me string, busy []*line) (r remains) {
+	for _, other := range busy {
+		if other.cfg.JobType == l.cfg.JobType && other.layout < l.layout {
 			r.lines = append(r.lines, other)
 			r.earlier += other.workers.number()
 		}

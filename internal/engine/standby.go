@@ -170,8 +170,9 @@ func (s *standBy) picture(v *share.View, leaving bool) share.Picture {
 	}
 	s.heedOpen(p.Leases)
 	lines := s.lines.all()
+	busy := slices.DeleteFunc(slices.Clone(lines), func(l *line) bool { return !l.workers.busy() })
 	for _, l := range lines {
-		l.heedRemains(l.remainsFor(v.Rests, s.keeper.ID(), lines))
+		l.heedRemains(l.remainsFor(v.Rests, s.keeper.ID(), busy))
 	}
 	return p
 }

@@ -1,7 +1,6 @@
 package share
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -14,22 +13,26 @@ type Owner struct {
 	Instance string // the same in all leases of an instance, and in no others
 }
 
-var owned = regexp.MustCompile(`^(.*?)(?:@([^@]*))?#([0-9a-f]{12})\.\d+$`)
-
-// OwnerOf takes the text in locked_by apart, which a keeper has written. It is empty if an older version has written the text, or
-// another library.
-func OwnerOf(text string) (o Owner) {
-	m := owned.FindStringSubmatch(text)
-	if m == nil {
+// OwnerOf takes the text in locked_by apart, which a keeper has written: service@host/process#instance.taking. It is empty if an
+// older version has written the text, or another library.
+func OwnerOf(text string) Owner {
+	mark := strings.LastIndexByte(text, '#')
+	instance, taking, _ := strings.Cut(text[mark+1:], ".")
+	if mark < 0 || len(instance) != 12 || !only(instance, "0123456789abcdef") || taking == "" || !only(taking, "0123456789") {
 		return Owner{}
 	}
-	o = Owner{Service: m[1], Host: m[2], Instance: m[3]}
-	if host, process, ok := strings.Cut(m[2], "/"); ok {
+	o := Owner{Service: text[:mark], Instance: instance}
+	if at := strings.LastIndexByte(o.Service, '@'); at >= 0 {
+		o.Service, o.Host = text[:at], text[at+1:mark]
+	}
+	if host, process, ok := strings.Cut(o.Host, "/"); ok {
 		o.Host = host
 		o.Process, _ = strconv.Atoi(process)
 	}
 	return o
 }
+
+func only(text, characters string) bool { return strings.Trim(text, characters) == "" }
 
 // Readable is the part of the text in locked_by that people read: service, host and process.
 func Readable(text string) string {

@@ -153,14 +153,20 @@ func (p *Picture) turn(name string) uint32 {
 // its type and then the fewest leases, and none to the instance that holds it or has handed it over. Every instance with the same
 // picture comes to the same result.
 func (p *Picture) handOut(what func(Lease) bool) (to map[string]string) {
+	var leases []Lease
+	for _, l := range p.Leases {
+		if what(l) && p.Mine(l.JobType) {
+			leases = append(leases, l)
+		}
+	}
+	if len(leases) == 0 {
+		return nil // mostly
+	}
 	n := p.count()
 	to = map[string]string{}
 	instances := slices.Sorted(slices.Values(p.Present))
-	leases := slices.SortedFunc(slices.Values(p.Leases), func(a, b Lease) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.Name, b.Name) })
 	for _, l := range leases {
-		if !what(l) || !p.Mine(l.JobType) {
-			continue
-		}
 		others := slices.DeleteFunc(slices.Clone(instances), func(id string) bool { return id == l.Holder || id == l.Left })
 		if len(others) == 0 {
 			continue
@@ -196,11 +202,16 @@ func (p *Picture) count() counts {
 }
 
 func (n counts) move(l Lease, from, to string) {
-	for id, by := range map[string]int{from: -1, to: +1} {
-		if id != "" && from != to {
-			n.of[shards{id, l.JobType}] += by
-			n.all[id] += by
-		}
+	if from != to {
+		n.add(l, from, -1)
+		n.add(l, to, +1)
+	}
+}
+
+func (n counts) add(l Lease, id string, by int) {
+	if id != "" {
+		n.of[shards{id, l.JobType}] += by
+		n.all[id] += by
 	}
 }
 
