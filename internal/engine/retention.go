@@ -17,9 +17,9 @@ const (
 	retainAgain = time.Minute      // then this instance asks for the lease again
 	retainEvery = 10 * time.Minute // one instance gets the lease in this time
 	retainRows  = 1000             // are read at a time, at most
-	retainLeast = 50
-	retainFor   = 50 * time.Millisecond // is what these rows should take: as long as that, others may wait for their locks
-	retainPart  = 10                    // a tenth of the time is spent on it
+	retainLeast = 200
+	retainFor   = 5 * time.Millisecond // is what these rows should take: as long as that, others may wait, for locks and for the disk
+	retainPart  = 10                   // a tenth of the time is spent on it
 
 	keptFirst = time.Minute // after the start, the log hears how many rows are kept for ever
 	keptEvery = 24 * time.Hour
@@ -56,7 +56,7 @@ func newRetainer(d *database) *retainer {
 	for i, cfg := range d.configs {
 		types[i] = cfg.JobType
 	}
-	return &retainer{database: d, times: times, types: types, rows: retainRows / 4}
+	return &retainer{database: d, times: times, types: types, rows: retainLeast}
 }
 
 // loop deletes until ctx ends.

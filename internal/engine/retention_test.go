@@ -155,7 +155,7 @@ func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, 
 
 func TestRowsThatHaveOutlivedTheirTimeAreDeletedInATenthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &growing{status: 1, slow: 200 * time.Microsecond}
+		g := &growing{status: 1, slow: 20 * time.Microsecond}
 		log := retain(t, g, 3, queue_job.Retention{Done: time.Hour, Failed: time.Hour}, 5*time.Hour)
 		newest := uint64(10 * 60 * 60)
 		for id := range newest {
