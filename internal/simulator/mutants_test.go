@@ -412,8 +412,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "what earlier lines of this process run does not count",
 		File: "internal/engine/handover.go",
-		Old:  "other.layout < l.layout && other.workers.busy()",
-		New:  "other.layout < 0 && other.workers.busy()",
+		Old:  "other.cfg.JobType == l.cfg.JobType && other.layout < l.layout",
+		New:  "other.cfg.JobType == l.cfg.JobType && other.layout < 0",
 	},
 	{
 		Name: "a type is divided anew, and its old lines keep their leases",
