@@ -44,7 +44,7 @@ func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 		{10, ahead, 0}, {10, ahead/2 + 1, 0}, {10, ahead / 2, ahead / 2}, {10, 0, ahead}, {9, ahead, 0}, {9, ahead / 2, 1 + ahead/2}, {0, 0, 10 + ahead},
 	} {
 		l.workers.alive, l.workers.ready = c.running, make([]*task, c.ready)
-		if got, _ := l.workers.room(markTakes); got != c.want {
+		if got, _ := l.workers.room(markTakes, inFlightMax); got != c.want {
 			t.Errorf("%d at work and %d ready: room for %d, want %d", c.running, c.ready, got, c.want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestNothingIsMarkedAheadOfWorkersThatAreStuck(t *testing.T) {
 	l := lineOf(9)
 	l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.alive = 10, 5*time.Millisecond, 10
 	l.workers.ranLast = time.Now().Add(-surplusAfter)
-	if got, _ := l.workers.room(time.Millisecond); got != 0 {
+	if got, _ := l.workers.room(time.Millisecond, inFlightMax); got != 0 {
 		t.Errorf("room for %d, though no run has ended for a second", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 const (
 	batchRowsMax  = 1000                  // rows of one mark or settle
 	unsettledMax  = 2 * batchRowsMax      // outcomes that wait to be written before new marks stop
+	inFlightMax   = 3 * batchRowsMax      // these, and rows that are marked ahead of busy workers
 	aloneWaitsFor = 10 * time.Second      // for the neighbours to end, and again for the suspect itself
 	statementMax  = 10 * time.Second      // a statement that takes longer is given up and sent again
 	markMax       = 3 * time.Second       // the same for a mark: while it waits for a locked row, all others wait
@@ -128,10 +129,11 @@ func (d *dispatcher) mayMark(batch []*task) []*task { return d.besideOthers(d.on
 
 // room is how many rows to mark now, and how many of them the workers would start at once.
 func (d *dispatcher) room() (rows, atOnce int) {
-	if d.settler.waiting() > unsettledMax {
+	unsettled := d.settler.waiting()
+	if unsettled > unsettledMax {
 		return 0, 0
 	}
-	return d.workers.room(d.markTakes)
+	return d.workers.room(d.markTakes, inFlightMax-unsettled)
 }
 
 // roomForEarly is how many rows to mark before their time. If keys decide who may start, there is no room: an early row would

@@ -143,7 +143,7 @@ func TestAHandlerThatEndsItsGoroutineGivesUpItsPlace(t *testing.T) {
 // turn does what a dispatcher does before it marks rows.
 func turn(l *line, due int) (room int) {
 	lacking := l.workers.claim()
-	room, _ = l.workers.room(time.Millisecond)
+	room, _ = l.workers.room(time.Millisecond, inFlightMax)
 	rows := min(room, due)
 	l.workers.keep(rows, lacking && rows == 0 && due > 0, time.Millisecond)
 	return rows
@@ -241,7 +241,7 @@ func TestMarksAreAsFarAheadAsTheTurnsAllow(t *testing.T) {
 		want      int
 	}{{0, 10}, {time.Millisecond, 5}, {9 * time.Millisecond, 1}, {time.Second, 0}} {
 		l.workers.turnTakes = c.turnTakes
-		if got, _ := l.workers.room(time.Millisecond); got != c.want {
+		if got, _ := l.workers.room(time.Millisecond, inFlightMax); got != c.want {
 			t.Errorf("turns after %v: room for %d, want %d", c.turnTakes, got, c.want)
 		}
 	}

@@ -309,6 +309,7 @@ func (s *settler) sendAgain(failed []*outcome) {
 	}
 	s.mu.Lock()
 	s.pending = append(s.pending, failed...)
+	clear(s.writing) // pending may go on in the same array, which would keep the tasks
 	s.writing = nil
 	s.mu.Unlock()
 	signal(s.line.wake) // there may be room for marks again, or nothing left to wait for

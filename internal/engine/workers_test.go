@@ -53,7 +53,7 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 		if l.workers.start(step.tasks...); len(workers.submitted) != step.want {
 			t.Fatalf("%d workers are coming to %d tasks, want %d", len(workers.submitted), len(l.workers.ready), step.want)
 		}
-		if room, _ := l.workers.room(0); room != max(0, 10-len(l.workers.ready)) {
+		if room, _ := l.workers.room(0, inFlightMax); room != max(0, 10-len(l.workers.ready)) {
 			t.Fatalf("room for %d, and %d tasks wait for ten workers", room, len(l.workers.ready))
 		}
 		if again := l.workers.admitsIn(); again < time.Hour {
