@@ -49,7 +49,7 @@ FOR UPDATE; -- with "cron-1"
 
 -- AddUnlessThere
 SELECT *
-FROM (SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ?) AS latest
@@ -57,7 +57,7 @@ FOR UPDATE; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
 VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
 SELECT *
-FROM (SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
@@ -83,7 +83,7 @@ WHERE job_type = 7
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET job_status = 5, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- CloseLease
 /*M!
@@ -200,7 +200,7 @@ SET job_status = 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1)
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- FirstOfKeys
 SELECT *
@@ -209,7 +209,7 @@ FROM (SELECT job_key, MIN(id + 0) AS first
   WHERE job_type = 7
     AND job_key IN (?, ?, ?, ?)
     AND id + 0 >= 3
-    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
   GROUP BY job_key) AS latest
 FOR UPDATE; -- with "a", "b", "c", "d"
@@ -252,7 +252,7 @@ SELECT *
 FROM (SELECT id
   FROM async_job_tab FORCE INDEX (PRIMARY)
   WHERE id IN (1,2)
-    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND term <> 0) AS latest
 FOR UPDATE;
 
@@ -270,7 +270,7 @@ FROM (SELECT id
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND job_type = ?
-    AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) AS latest
 FOR UPDATE; -- with "a", 7
 
 -- KeepLeases
@@ -358,7 +358,7 @@ WHERE id IN (1,2)
   AND attempts = 1
   AND changes = 1
   AND create_time <= 1700000000
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- MarkedRows
 SELECT *
@@ -366,7 +366,7 @@ FROM (SELECT id, attempts, lost
   FROM async_job_tab FORCE INDEX (PRIMARY)
   WHERE id IN (1,2)
     AND term = 9
-    AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) AS latest
 FOR UPDATE;
 
 -- MoveLease
@@ -511,7 +511,7 @@ FOR UPDATE; -- with "a", "me"
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET start_time = GREATEST(1700000000, UNIX_TIMESTAMP()), changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0;
 
 -- Resume
@@ -535,7 +535,7 @@ FROM (SELECT job_key, COUNT(*) AS running
   WHERE job_type = 7
     AND job_key IN (?, ?, ?)
     AND term IN (8, 9)
-    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   GROUP BY job_key) AS latest
 FOR UPDATE; -- with "a", "b", "c"
 
@@ -566,14 +566,14 @@ WHERE job_type = 7
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET params = ?, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}"
 
 -- SetPriority
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET priority = 2, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- SetProgress
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
@@ -581,13 +581,13 @@ SET progress = ?, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1)
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "half way"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "half way"
 SELECT *
 FROM (SELECT id, attempts, lost
   FROM async_job_tab FORCE INDEX (PRIMARY)
   WHERE id IN (1)
     AND term = 9
-    AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) AS latest
 FOR UPDATE;
 
 -- SetResult
@@ -596,13 +596,13 @@ SET result = ?, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1)
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "done"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "done"
 SELECT *
 FROM (SELECT id, attempts, lost
   FROM async_job_tab FORCE INDEX (PRIMARY)
   WHERE id IN (1)
     AND term = 9
-    AND COALESCE(job_status, 0) IN (0, 3, 4)) AS latest
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) AS latest
 FOR UPDATE;
 
 -- Settle
@@ -611,7 +611,7 @@ SET job_status = 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle Again
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
@@ -619,7 +619,7 @@ SET job_status = 4, start_time = CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6))
 WHERE id IN (1,2)
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle Died
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
@@ -630,7 +630,7 @@ WHERE id IN (1,2)
   AND term < 9
   AND attempts = 3
   AND lost >= 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle NotStarted
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
@@ -638,7 +638,7 @@ SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = UNIX
 WHERE id IN (1,2)
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND changes = 1;
 
 -- Span
@@ -710,10 +710,10 @@ FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN
 -- Tail
 SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0

@@ -45,7 +45,7 @@ WHERE job_type = 7
 ON CONFLICT DO NOTHING; -- with "{}", "cron-1"
 
 -- AddUnlessThere
-WITH latest AS (SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab
   WHERE job_key = $1
     AND unique_in = $2) SELECT *
@@ -78,7 +78,7 @@ WHERE job_type = 7
 UPDATE async_job_tab
 SET job_status = 5, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($1 AS bigint[]))
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "{1,2}"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "{1,2}"
 
 -- CloseLease
 UPDATE shedlock_tab
@@ -196,7 +196,7 @@ SET job_status = 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statemen
 WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- FirstOfKeys
 WITH latest AS (SELECT job_key, MIN(id + 0) AS first
@@ -204,7 +204,7 @@ WITH latest AS (SELECT job_key, MIN(id + 0) AS first
   WHERE job_type = $1
     AND job_key IN ($2, $3, $4, $5)
     AND id + 0 >= $6
-    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND (id > $7 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= $8)
   GROUP BY job_key) SELECT *
 FROM latest
@@ -247,7 +247,7 @@ ORDER BY lock_name;
 WITH latest AS (SELECT id
   FROM async_job_tab
   WHERE id = ANY(CAST($1 AS bigint[]))
-    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND term <> 0) SELECT *
 FROM latest
 FOR UPDATE; -- with "{1,2}"
@@ -264,7 +264,7 @@ WITH latest AS (SELECT id
   FROM async_job_tab
   WHERE job_key = $1
     AND job_type = $2
-    AND COALESCE(job_status, 0) IN (0, 3, 4)) SELECT *
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", 7
 
@@ -352,14 +352,14 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND attempts = 1
   AND changes = 1
   AND create_time <= 1700000000
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- MarkedRows
 WITH latest AS (SELECT id, attempts, lost
   FROM async_job_tab
   WHERE id = ANY(CAST($1 AS bigint[]))
     AND term = $2
-    AND COALESCE(job_status, 0) IN (0, 3, 4)) SELECT *
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) SELECT *
 FROM latest
 FOR UPDATE; -- with "{1,2}", 9
 
@@ -500,7 +500,7 @@ FOR UPDATE; -- with "a", "me"
 UPDATE async_job_tab
 SET start_time = GREATEST($1, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)), changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($2 AS bigint[]))
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with 1700000000, "{1,2}"
 
 -- Resume
@@ -523,7 +523,7 @@ WITH latest AS (SELECT job_key, COUNT(*) AS running
   WHERE job_type = $1
     AND job_key IN ($2, $3, $4, $5)
     AND term IN ($6, $7)
-    AND COALESCE(job_status, 0) IN (0, 3, 4)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   GROUP BY job_key) SELECT *
 FROM latest
 FOR UPDATE; -- with 7, "a", "b", "c", "c", 8, 9
@@ -556,14 +556,14 @@ WHERE job_type = 7
 UPDATE async_job_tab
 SET params = $1, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($2 AS bigint[]))
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}", "{1,2}"
 
 -- SetPriority
 UPDATE async_job_tab
 SET priority = 2, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($1 AS bigint[]))
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "{1,2}"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "{1,2}"
 
 -- SetProgress
 UPDATE async_job_tab
@@ -571,12 +571,12 @@ SET progress = $1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement
 WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "half way"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "half way"
 WITH latest AS (SELECT id, attempts, lost
   FROM async_job_tab
   WHERE id = ANY(CAST($1 AS bigint[]))
     AND term = $2
-    AND COALESCE(job_status, 0) IN (0, 3, 4)) SELECT *
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) SELECT *
 FROM latest
 FOR UPDATE; -- with "{1}", 9
 
@@ -586,12 +586,12 @@ SET result = $1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_t
 WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "done"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "done"
 WITH latest AS (SELECT id, attempts, lost
   FROM async_job_tab
   WHERE id = ANY(CAST($1 AS bigint[]))
     AND term = $2
-    AND COALESCE(job_status, 0) IN (0, 3, 4)) SELECT *
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) SELECT *
 FROM latest
 FOR UPDATE; -- with "{1}", 9
 
@@ -601,7 +601,7 @@ SET job_status = 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statemen
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle Again
 UPDATE async_job_tab
@@ -609,7 +609,7 @@ SET job_status = 4, start_time = (SELECT CAST(CEILING(EXTRACT(EPOCH FROM stateme
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle Died
 UPDATE async_job_tab
@@ -620,7 +620,7 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term < 9
   AND attempts = 3
   AND lost >= 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle NotStarted
 UPDATE async_job_tab
@@ -628,7 +628,7 @@ SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = (SEL
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND changes = 1;
 
 -- Span
@@ -714,10 +714,10 @@ FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN
 -- Tail
 SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0

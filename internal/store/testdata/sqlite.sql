@@ -41,7 +41,7 @@ WHERE job_type = 7
   AND paused_at IS NULL; -- with "{}", "cron-1"
 
 -- AddUnlessThere
-SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
@@ -68,7 +68,7 @@ WHERE job_type = 7
 UPDATE async_job_tab NOT INDEXED
 SET job_status = 5, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- CloseLease
 UPDATE shedlock_tab
@@ -175,7 +175,7 @@ SET job_status = 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 1
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- FirstOfKeys
 SELECT job_key, MIN(id + 0) AS first
@@ -183,7 +183,7 @@ FROM async_job_tab INDEXED BY async_job_key
 WHERE job_type = 7
   AND job_key IN (?, ?, ?, ?)
   AND id + 0 >= 3
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (id > 5 OR CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END >= 1000)
 GROUP BY job_key; -- with "a", "b", "c", "d"
 
@@ -220,7 +220,7 @@ ORDER BY lock_name;
 SELECT id
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term <> 0;
 
 -- Indexes
@@ -234,7 +234,7 @@ SELECT id
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND job_type = ?
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "a", 7
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "a", 7
 
 -- KeepLeases
 UPDATE shedlock_tab
@@ -311,14 +311,14 @@ WHERE id BETWEEN 1 AND 2
   AND attempts = 1
   AND changes = 1
   AND CAST(create_time AS INTEGER) <= 1700000000
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- MarkedRows
 SELECT id, attempts, lost
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2
   AND term = 9
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- MoveLease
 UPDATE shedlock_tab
@@ -467,7 +467,7 @@ WHERE lock_name = ?
 UPDATE async_job_tab NOT INDEXED
 SET start_time = MAX(1700000000, unixepoch()), changes = changes + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0;
 
 -- Resume
@@ -489,7 +489,7 @@ FROM async_job_tab INDEXED BY async_job_key
 WHERE job_type = 7
   AND job_key IN (?, ?, ?)
   AND term IN (8, 9)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
 GROUP BY job_key; -- with "a", "b", "c"
 
 -- Schedule
@@ -515,14 +515,14 @@ WHERE job_type = 7
 UPDATE async_job_tab NOT INDEXED
 SET params = ?, changes = changes + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}"
 
 -- SetPriority
 UPDATE async_job_tab NOT INDEXED
 SET priority = 2, changes = changes + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- SetProgress
 UPDATE async_job_tab NOT INDEXED
@@ -530,12 +530,12 @@ SET progress = ?, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 1
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "half way"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "half way"
 SELECT id, attempts, lost
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 1
   AND term = 9
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- SetResult
 UPDATE async_job_tab NOT INDEXED
@@ -543,12 +543,12 @@ SET result = ?, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 1
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "done"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "done"
 SELECT id, attempts, lost
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 1
   AND term = 9
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle
 UPDATE async_job_tab NOT INDEXED
@@ -556,7 +556,7 @@ SET job_status = 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle Again
 UPDATE async_job_tab NOT INDEXED
@@ -564,7 +564,7 @@ SET job_status = 4, start_time = (CAST(unixepoch('subsec') + 1.500 AS INTEGER) +
 WHERE id BETWEEN 1 AND 2
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle Died
 UPDATE async_job_tab NOT INDEXED
@@ -575,7 +575,7 @@ WHERE id BETWEEN 1 AND 2
   AND term < 9
   AND attempts = 3
   AND lost >= 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Settle NotStarted
 UPDATE async_job_tab NOT INDEXED
@@ -583,7 +583,7 @@ SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = unix
 WHERE id BETWEEN 1 AND 2
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND changes = 1;
 
 -- Span
@@ -653,10 +653,10 @@ FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
 -- Tail
 SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0

@@ -19,13 +19,13 @@ WHERE job_type = 7
     AND unique_in = 7); -- with "cron-1"
 
 -- AddUnlessThere
-SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
 VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
-SELECT id, CASE WHEN COALESCE(job_status, 0) IN (0, 3, 4) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?
@@ -78,7 +78,7 @@ FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_type = 7
   AND job_key IN (?, ?, ?, ?)
   AND id + 0 >= 3
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
 GROUP BY job_key; -- with "a", "b", "c", "d"
 
@@ -107,7 +107,7 @@ LIMIT 100;
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term <> 0;
 
 -- Indexes
@@ -121,7 +121,7 @@ SELECT id
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND job_type = ?
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "a", 7
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "a", 7
 
 -- KeepLeases
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
@@ -163,7 +163,7 @@ SELECT id, attempts, lost
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND term = 9
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- MoveLease
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
@@ -210,7 +210,7 @@ FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_type = 7
   AND job_key IN (?, ?, ?)
   AND term IN (8, 9)
-  AND COALESCE(job_status, 0) IN (0, 3, 4)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
 GROUP BY job_key; -- with "a", "b", "c"
 
 -- Schedule
@@ -230,12 +230,12 @@ SET progress = ?, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1)
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "half way"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "half way"
 SELECT id, attempts, lost
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1)
   AND term = 9
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- SetResult
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
@@ -243,12 +243,12 @@ SET result = ?, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1)
   AND term = 9
   AND attempts = 2
-  AND COALESCE(job_status, 0) IN (0, 3, 4); -- with "done"
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "done"
 SELECT id, attempts, lost
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1)
   AND term = 9
-  AND COALESCE(job_status, 0) IN (0, 3, 4);
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Standings
 SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
