@@ -28,8 +28,9 @@ import (
 	"github.com/create-info/persistent-queue/schema"
 )
 
-// Init checks the configurations, starts a [Runner] for them and returns it. It panics if [New] refuses the
-// configurations, or if the tables are out of date and Init may not change them, because the database refuses that or
+// Init checks the configurations, starts a [Runner] for them and returns it. It takes what the original library took: a setting
+// that has no effect ([queue_job.ErrNoEffect]) is a warning in the log, and [queue_job.Config.FirstPullDay] is a week if it is not set.
+// Init panics if [New] would refuse the configurations for another reason, or if the tables are out of date and Init may not change them, because the database refuses that or
 // [WithoutMigration] was given. If the start fails for another reason, for example because the database does not answer
 // within ten seconds, Init logs that and tries again every two seconds in the background, so the host application comes
 // up.
@@ -38,7 +39,7 @@ import (
 // moment run a second time.
 func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner {
 	const patience = 10 * time.Second
-	r, err := New(configs, log, opts...)
+	r, err := newRunner(configs, log, opts, asOriginal)
 	if err != nil {
 		panic(err)
 	}
@@ -57,8 +58,21 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 
 // New checks the configurations and returns a [Runner] that is not started. There must be at least one. On one handle, with
 // one TablePrefix, there must be only one for each job type; on several databases, a type may have a configuration for each.
-// [queue_job.Config.Validate] says what else is refused. A nil log writes to slog.Default().
+// [queue_job.Config.Validate] says what else is refused. No job is left alone for its age, unless
+// [queue_job.Config.FirstPullDay] is set. A nil log writes to slog.Default().
 func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner, error) {
+	return newRunner(configs, log, opts, asNow)
+}
+
+// manner says how configurations are taken.
+type manner int
+
+const (
+	asNow      manner = iota // by New: no job is left alone for its age, and a setting without effect is refused
+	asOriginal               // by Init: as its callers know it
+)
+
+func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, taken manner) (*Runner, error) {
 	if log == nil {
 		log = logger.QueueLog{}
 	}
@@ -86,8 +100,14 @@ func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner
 		if cfg.Db == nil {
 			cfg.Db = r.db
 		}
-		if err := cfg.Validate(); err != nil {
+		switch err := cfg.Validate(); {
+		case taken == asOriginal && errors.Is(err, queue_job.ErrNoEffect):
+			log.Warn(log.GetNewContext(cfg.ServiceName), err.Error())
+		case err != nil:
 			return nil, err
+		}
+		if taken == asNow && cfg.FirstPullDay == 0 {
+			cfg.FirstPullDay = -1
 		}
 		if cfg.HandleJobFunc != nil {
 			cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)

@@ -38,14 +38,17 @@ func (d *away) answer() error {
 	return errAway
 }
 
-// counting is a log that counts its errors.
-type counting struct{ errors atomic.Int32 }
+// counting is a log that counts its errors, and keeps its warnings.
+type counting struct {
+	errors   atomic.Int32
+	warnings []string
+}
 
-func (*counting) GetNewContext(string) context.Context { return context.Background() }
-func (*counting) Info(context.Context, string)         {}
-func (*counting) Warn(context.Context, string)         {}
-func (l *counting) Error(context.Context, string)      { l.errors.Add(1) }
-func (*counting) Debug(context.Context, string)        {}
+func (*counting) GetNewContext(string) context.Context  { return context.Background() }
+func (*counting) Info(context.Context, string)          {}
+func (l *counting) Warn(_ context.Context, text string) { l.warnings = append(l.warnings, text) }
+func (l *counting) Error(context.Context, string)       { l.errors.Add(1) }
+func (*counting) Debug(context.Context, string)         {}
 
 func config(db queue_job.DB, jobType int32) queue_job.Config {
 	return queue_job.Config{
@@ -84,6 +87,22 @@ func TestConfigurationsThatCannotWorkAreRefusedByNewAndPanicInInit(t *testing.T)
 	}
 	if db.asked.Load() > 0 {
 		t.Error("the database was asked before the configurations were checked")
+	}
+}
+
+func TestASettingWithoutEffectIsRefusedByNewAndIsAWarningOfInit(t *testing.T) {
+	cfg := config(&away{}, 7)
+	cfg.MaxRetries = 5
+	if _, err := persistent_queue.New([]queue_job.Config{cfg}, nil); !errors.Is(err, queue_job.ErrNoEffect) {
+		t.Error(err)
+	}
+	log := &counting{}
+	r := persistent_queue.Init([]queue_job.Config{cfg}, log)
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(log.warnings) != 1 || !strings.Contains(log.warnings[0], `queue_job.Config.MaxRetries (job type 7, service "shop"): is 5, and NeedRetry is false`) {
+		t.Errorf("%q", log.warnings)
 	}
 }
 

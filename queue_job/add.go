@@ -26,8 +26,8 @@ const (
 type AddModelJob struct {
 	// JobType is the column job_type. It says which [Config] runs the job.
 	JobType int32
-	// JobParams is stored as JSON, in at most [ParamsMax] characters; nil is stored as null. If you have JSON already, pass
-	// it as a json.RawMessage.
+	// JobParams is stored as JSON, in at most [ParamsMax] characters; nil is stored as null. Text that is JSON already is
+	// passed as [JSON].
 	JobParams any
 	// StartTime is when the job falls due, in unix seconds. Default 0: at once.
 	StartTime uint32
@@ -48,6 +48,13 @@ type AddModelJob struct {
 
 	err error // why an option could not be applied
 }
+
+// JSON is text that is JSON already, as the parameters of a job: queue_job.JSON(text) is stored as it stands, without white
+// space between its parts. Text that is not JSON is refused when the job is added.
+type JSON string
+
+// MarshalJSON returns the text.
+func (j JSON) MarshalJSON() ([]byte, error) { return []byte(j), nil }
 
 // Uniqueness says when a job is a duplicate, which is not added. A job can only be a duplicate of another job of the
 // same type and key that was added with a uniqueness too. If the two differ in that, the later job's uniqueness counts.
@@ -139,11 +146,22 @@ func WithMaxRetries(n int) AddOption {
 // apart. [ErrParamsTooLong], [ErrBadKey] and [ErrNoTables] are among the causes of an error.
 func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64, err error) {
 	st, err := j.through(ex)
+	if err == nil {
+		err = hasType(&job)
+	}
 	if err != nil {
 		return 0, addErr(&job, err)
 	}
 	added, err := add(ctx, st, job)
 	return added.Id, err
+}
+
+// hasType returns an error for a job whose type was forgotten. AddAsyncJob takes such a job, as the original library does.
+func hasType(job *AddModelJob) error {
+	if job.JobType == 0 {
+		return errors.New("JobType is 0; set it to the JobType of the configuration that runs the job")
+	}
+	return nil
 }
 
 // Added is the result of adding a job.
@@ -167,8 +185,12 @@ func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Add
 		return Added{}, addErr(&job, err)
 	}
 	row, err := newRow(&job)
-	if err == nil && !row.Unique {
+	switch {
+	case err != nil:
+	case !row.Unique:
 		err = errNotUnique
+	default:
+		err = hasType(&job)
 	}
 	if err != nil {
 		return Added{}, addErr(&job, err)

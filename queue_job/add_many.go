@@ -22,7 +22,10 @@ func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]
 	}
 	rows := make([]store.NewJob, len(jobs))
 	for i := range jobs {
-		if rows[i], err = newRow(&jobs[i]); err != nil {
+		if rows[i], err = newRow(&jobs[i]); err == nil {
+			err = hasType(&jobs[i])
+		}
+		if err != nil {
 			return nil, fmt.Errorf("job %d of %d: %w", i+1, len(jobs), addErr(&jobs[i], err))
 		}
 	}

@@ -135,7 +135,7 @@ func TestParametersUpToTheColumnsLengthPassAndLongerOnesAreRefusedWithBothLength
 			t.Errorf("%s: %d characters", character, len([]rune(got)))
 		}
 		db := &inserts{}
-		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobParams: strings.Repeat(character, ParamsMax-1)})
+		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7, JobParams: strings.Repeat(character, ParamsMax-1)})
 		if !errors.Is(err, ErrParamsTooLong) || !strings.Contains(err.Error(), "4097") || !strings.Contains(err.Error(), "4096") {
 			t.Errorf("%s: %v", character, err)
 		}
@@ -161,13 +161,13 @@ func TestAJobIsOneRowWithItsTypeAndTimes(t *testing.T) {
 func TestAnErrorOfTheDatabaseReachesTheCaller(t *testing.T) {
 	boom := errors.New("boom")
 	for name, db := range map[string]*inserts{"insert": {err: boom}, "id": {noID: boom}} {
-		if _, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{}); !errors.Is(err, boom) {
+		if _, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7}); !errors.Is(err, boom) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := jobsOfMySQL(t).Add(ended, &inserts{}, AddModelJob{}); !errors.Is(err, context.Canceled) {
+	if _, err := jobsOfMySQL(t).Add(ended, &inserts{}, AddModelJob{JobType: 7}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that has ended: %v", err)
 	}
 }
@@ -208,7 +208,7 @@ func TestOpenRefusesAHandleThatIsNilAndAPrefixThatNoNameBeginsWith(t *testing.T)
 func TestAddWritesIntoTheTableWithThePrefix(t *testing.T) {
 	for _, prefix := range []string{"shop_", "Shop2_", "jobs.", "jobs.shop_"} {
 		db := &inserts{id: 1}
-		if _, err := jobsOfMySQL(t, WithTablePrefix(prefix)).Add(t.Context(), db, AddModelJob{}); err != nil || !strings.HasPrefix(db.query, "INSERT INTO "+prefix+"async_job_tab (") {
+		if _, err := jobsOfMySQL(t, WithTablePrefix(prefix)).Add(t.Context(), db, AddModelJob{JobType: 7}); err != nil || !strings.HasPrefix(db.query, "INSERT INTO "+prefix+"async_job_tab (") {
 			t.Errorf("%q: %v, %v", prefix, db.query, err)
 		}
 	}
@@ -283,5 +283,42 @@ func TestAddAsyncJobAddsByTheHandlesOwnExec(t *testing.T) {
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAJobWhoseTypeWasForgottenIsRefusedButNotByAddAsyncJob(t *testing.T) {
+	jobs, forgotten := jobsOfMySQL(t), AddModelJob{Key: "k"}
+	for name, add := range map[string]func(Executor) error{
+		"Add": func(ex Executor) error { _, err := jobs.Add(t.Context(), ex, forgotten); return err },
+		"AddMany": func(ex Executor) error {
+			_, err := jobs.AddMany(t.Context(), ex, []AddModelJob{{JobType: 7}, forgotten})
+			return err
+		},
+		"AddUnique": func(ex Executor) error {
+			_, err := jobs.AddUnique(t.Context(), ex, forgotten.With(UniqueKey("k", UniqueForever)))
+			return err
+		},
+	} {
+		db := &inserts{id: 1}
+		if err := add(db); err == nil || !strings.Contains(err.Error(), "JobType is 0; set it to") || db.query != "" {
+			t.Errorf("%s: %v, %q", name, err, db.query)
+		}
+	}
+	db := &inserts{id: 1}
+	remember(t, db)
+	if err := AddAsyncJob(db, AddModelJob{}); err != nil || db.args[1] != int32(0) {
+		t.Error(err, db.args)
+	}
+}
+
+func TestTextThatIsJSONIsStoredAsItStands(t *testing.T) {
+	if got := added(t, JSON(`{"a": [1, 2.50], "b": "<&>"}`)); got != `{"a":[1,2.50],"b":"<&>"}` {
+		t.Error(got)
+	}
+	for _, text := range []JSON{"", "{", "a", "1 2"} {
+		db := &inserts{id: 1}
+		if _, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7, JobParams: text}); err == nil || db.query != "" {
+			t.Errorf("%q: %v, %q", text, err, db.query)
+		}
 	}
 }

@@ -73,7 +73,8 @@ type Config struct {
 
 	// FirstPullDay is how old work may be at the start: jobs that fell due more than this many days before the Runner
 	// started are left alone. Their number is logged as an error, at the start and once an hour; [CountFilter.DueBefore]
-	// counts them. Jobs that are due in the future are never left out. Default 7; -1: no limit.
+	// counts them. Jobs that are due in the future are never left out. Default 7, as in the original library, if the Runner
+	// was made by Init; default no limit if it was made by New. -1: no limit.
 	FirstPullDay int
 	// QueueMaxSize is how many waiting rows are kept in memory, including those that fall due within the next three
 	// seconds; the rest wait in the table. Each priority has room for another sixteenth of that number reserved, so a
@@ -137,10 +138,12 @@ type Config struct {
 	// MinLockSecond is how many seconds a lease stays taken at least, even if it is given back sooner. At most a day.
 	// Default 0: it is free at once.
 	MinLockSecond uint32
+
+	backsOff bool // retries wait longer each time, if neither WaitTime nor RetryTiming is set: from Definition.Handle
 }
 
-// Validate reports the first setting that cannot work. The error names the field and the remedy. Validate asks no
-// database.
+// Validate reports the first setting that cannot work or, if there is none, the first that does nothing ([ErrNoEffect]). The
+// error names the field and the remedy. Validate asks no database.
 func (c *Config) Validate() error {
 	bad := func(field, remedy string, args ...any) error {
 		return fmt.Errorf("queue_job.Config.%s (job type %d, service %q): %w", field, c.JobType, c.ServiceName, fmt.Errorf(remedy, args...))
@@ -217,6 +220,9 @@ func (c *Config) Validate() error {
 	case c.MinLockSecond > lockSecondMax:
 		return bad("MinLockSecond", "is %d; use %d (a day) or less", c.MinLockSecond, lockSecondMax)
 	}
+	if field, err := c.withoutEffect(); err != nil {
+		return bad(field, "%w", err)
+	}
 	return nil
 }
 
@@ -255,6 +261,9 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.LoadLimit, defaults.LoadLimit)
 	setDefault(&c.Shards, defaults.Shards)
 	setDefault(&c.LockSecond, defaults.LockSecond)
+	if c.backsOff && c.RetryTiming == nil && c.WaitTime == 0 {
+		c.RetryTiming = Exponential(usualFirstWait, usualLongestWait)
+	}
 	if c.Schedule != nil {
 		setDefault(&c.ScheduleCatchUp, defaults.ScheduleCatchUp)
 	}

@@ -3,6 +3,7 @@ package queue_job
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -28,7 +29,7 @@ func batched(c *Config) {
 }
 
 func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
-	remedy := regexp.MustCompile(`; (use|set it to|give) `)
+	remedy := regexp.MustCompile(`; (use|set|give) `)
 	bad := map[string][]func(*Config){
 		"ServiceName":        {func(c *Config) { c.ServiceName = "" }},
 		"MaxRetries":         {func(c *Config) { c.MaxRetries = -2 }},
@@ -73,8 +74,32 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		anyValueWorks := slices.Contains([]string{"JobType", "NeedRetry", "RetryTiming", "OnFinished", "OrderedByKey"}, field.Name)
-		if bad[field.Name] == nil && !anyValueWorks {
+		if bad[field.Name] == nil && !anyValueWorks && field.IsExported() {
 			t.Errorf("nothing is refused for %s", field.Name)
+		}
+	}
+}
+
+func TestASettingWithoutEffectIsRefusedWithTheRemedy(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"retries that are not allowed": {func(c *Config) { c.MaxRetries = 5 }, "MaxRetries (job type 7, service \"shop\"): is 5, and NeedRetry is false, so the first failure is final; set NeedRetry to true, or MaxRetries to 0"},
+		"no number of retries":         {func(c *Config) { c.NeedRetry = true }, "NeedRetry (job type 7, service \"shop\"): is true, and MaxRetries is 0, so the first failure is final; set MaxRetries to the number of retries, or NeedRetry to false"},
+		"a timing of no retries":       {func(c *Config) { c.RetryTiming = Waits(1) }, "RetryTiming (job type 7, service \"shop\"): is set, and NeedRetry is false; set NeedRetry to true and MaxRetries to the number of retries, or RetryTiming to nil"},
+		"a wait without a unit":        {func(c *Config) { c.WaitTime = 10 }, "WaitTime (job type 7, service \"shop\"): is 10ns, which is no wait; give it a unit, such as 10 * time.Second"},
+		"a timeout without a unit":     {func(c *Config) { c.Timeout = 30 }, "Timeout (job type 7, service \"shop\"): is 30ns, in which no handler does anything; give it a unit, such as 30 * time.Second"},
+	} {
+		cfg := valid()
+		c.change(&cfg)
+		err := cfg.Validate()
+		if !errors.Is(err, ErrNoEffect) || err.Error() != "queue_job.Config."+c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		cfg.LockSecond = 1
+		if err := cfg.Validate(); err == nil || errors.Is(err, ErrNoEffect) {
+			t.Errorf("%s, and a setting that cannot work: %v", name, err)
 		}
 	}
 }
@@ -91,10 +116,13 @@ func TestTheFirstBadSettingIsReportedForSeveral(t *testing.T) {
 
 func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"nothing set":            func(*Config) {},
-		"a negative job type":    func(c *Config) { c.JobType = -1 },
-		"FirstPullDay -1":        func(c *Config) { c.FirstPullDay = -1 },
-		"unlimited retries":      func(c *Config) { c.MaxRetries = Unlimited },
+		"nothing set":         func(*Config) {},
+		"a negative job type": func(c *Config) { c.JobType = -1 },
+		"FirstPullDay -1":     func(c *Config) { c.FirstPullDay = -1 },
+		"unlimited retries":   func(c *Config) { c.NeedRetry, c.MaxRetries = true, Unlimited },
+		"waits between runs": func(c *Config) {
+			c.NeedRetry, c.MaxRetries, c.RetryTiming, c.WaitTime = true, 1, Waits(0), time.Millisecond
+		},
 		"ten years of wait":      func(c *Config) { c.WaitTime = waitTimeMax },
 		"a lease of two seconds": func(c *Config) { c.LockSecond = 2 },
 		"one in order per key":   func(c *Config) { c.MaxPerKey, c.OrderedByKey = 1, true },
@@ -107,6 +135,7 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 		"many shards, and a small rate": func(c *Config) { c.Shards, c.RatePerSecond = 64, 1 },
 		"leases of a day":               func(c *Config) { c.LockSecond, c.MinLockSecond = 86_400, 86_400 },
 		"one of everything": func(c *Config) {
+			c.NeedRetry = true
 			c.MaxRetries, c.WorkerPoolCapacity, c.WorkerExpirySecond, c.QueueMaxSize, c.LoadLimit = 1, 1, 1, 1, 1
 		},
 	} {

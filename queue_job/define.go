@@ -2,8 +2,10 @@ package queue_job
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 )
 
 // Definition is a job type with the Go type of its parameters. Declare it once, in a package that is imported by the
@@ -22,20 +24,144 @@ func Define[Params any](jobType int32, name string) Definition[Params] {
 	return Definition[Params]{jobType, name}
 }
 
-// New returns a job to be added, with [Jobs.Add] for example.
+// New returns a job to be added, with [Jobs.AddMany] for example.
 func (d Definition[Params]) New(params Params, options ...AddOption) AddModelJob {
 	return AddModelJob{JobType: d.JobType, JobParams: params}.With(options...)
 }
 
-// Handle returns a [Config] with ServiceName, JobType and HandleJobFunc set. The caller sets Db, and each field that
-// should not have its default. If a job's parameters are not JSON of the Go type, the job fails at once, whatever
-// retries are left; the reason is in the log table, see [Jobs.Attempts].
-func (d Definition[Params]) Handle(handler func(ctx context.Context, job *Job, params Params) error) Config {
-	return Config{ServiceName: d.Name, JobType: d.JobType, HandleJobFunc: func(ctx context.Context, job *Job) error {
+// Add is [Jobs.Add] for a job of this type.
+func (d Definition[Params]) Add(ctx context.Context, jobs *Jobs, ex Executor, params Params, options ...AddOption) (id uint64, err error) {
+	return jobs.Add(ctx, ex, d.New(params, options...))
+}
+
+// Key selects the jobs of this type with a business key, for [Jobs.Cancel] and the other verbs.
+func (d Definition[Params]) Key(key string) Which { return Key(d.JobType, key) }
+
+// Decode reads the parameters of a job that [Jobs.Get] or [Jobs.List] has returned. A job of another type is an error.
+func (d Definition[Params]) Decode(job *JobInfo) (params Params, err error) {
+	if job.JobType != d.JobType {
+		return params, fmt.Errorf("job %d is of type %d, and %q is type %d", job.Id, job.JobType, d.Name, d.JobType)
+	}
+	return params, job.Decode(&params)
+}
+
+// HandleOption changes the [Config] that [Definition.Handle] or [Definition.HandleBatch] returns. A function of your own
+// can set any field:
+//
+//	func(c *queue_job.Config) { c.RatePerSecond = 20 }
+type HandleOption func(*Config)
+
+// Retries sets how many times a job is retried, and how long it waits before each retry: [Waits] and [Exponential] make a
+// timing, and nil keeps the usual one. The number may be [Unlimited].
+func Retries(most int, timing RetryTiming) HandleOption {
+	return func(c *Config) { c.NeedRetry, c.MaxRetries, c.RetryTiming = most != 0, most, timing }
+}
+
+// NoRetries makes a job's first failure final.
+func NoRetries() HandleOption { return Retries(0, nil) }
+
+// Workers sets how many jobs of the type run at a time, over all instances: [Config.WorkerPoolCapacity].
+func Workers(n int) HandleOption {
+	return func(c *Config) { c.WorkerPoolCapacity = n }
+}
+
+// Timeout sets how long a run may take: [Config.Timeout].
+func Timeout(d time.Duration) HandleOption {
+	return func(c *Config) { c.Timeout = d }
+}
+
+const (
+	// UsualRetries is how many times a job is retried if [Definition.Handle] is told nothing else. The first retry comes after
+	// two seconds at most, each further one after up to twice as long, but at most six hours: all together, the retries take two
+	// or three days.
+	UsualRetries = 25
+
+	usualFirstWait, usualLongestWait = 2 * time.Second, 6 * time.Hour
+)
+
+// Handle returns a [Config] with ServiceName, JobType and HandleJobFunc set. A job that fails is retried [UsualRetries]
+// times, with growing waits; the options, or the fields of the Config, say otherwise. If a job's parameters are not JSON of
+// the Go type, the job fails at once, whatever retries are left; the reason is in the log table, see [Jobs.Attempts].
+//
+// Config.Db is left to the caller, or to the option persistent_queue.WithDB.
+func (d Definition[Params]) Handle(handler func(ctx context.Context, job *Job, params Params) error, options ...HandleOption) Config {
+	return d.config(Config{HandleJobFunc: func(ctx context.Context, job *Job) error {
 		var params Params
-		if err := json.Unmarshal([]byte(job.JobParams), &params); err != nil {
-			return Fail(fmt.Errorf("parameters of job type %d, %q: %w", d.JobType, d.Name, err))
+		if err := d.decode(job, &params); err != nil {
+			return err
 		}
 		return handler(ctx, job, params)
-	}}
+	}}, options)
+}
+
+// Typed is a job of a batch with its parameters.
+type Typed[Params any] struct {
+	*Job
+	Params Params
+}
+
+// JobErrors is what the handler of [Definition.HandleBatch] returns to tell its jobs apart: the error of each job that did
+// not go well, by its id. The other jobs of the call have succeeded.
+type JobErrors map[uint64]error
+
+// Error says how many of the jobs ended with an error.
+func (e JobErrors) Error() string { return fmt.Sprintf("%d jobs ended with an error", len(e)) }
+
+// HandleBatch returns a [Config] whose handler gets several jobs in one call, see [Config.HandleBatchFunc]. What it returns
+// is the outcome of all of them: nil, an error, or [JobErrors]. A job whose parameters are not JSON of the Go type fails by
+// itself, and the handler does not get it. Retries and options are as with [Definition.Handle].
+func (d Definition[Params]) HandleBatch(handler func(ctx context.Context, jobs []Typed[Params]) error, options ...HandleOption) Config {
+	return d.config(Config{HandleBatchFunc: func(ctx context.Context, jobs []*Job) error {
+		typed, errs := make([]Typed[Params], 0, len(jobs)), make(BatchErrors, len(jobs))
+		for i, job := range jobs {
+			t := Typed[Params]{Job: job}
+			if errs[i] = d.decode(job, &t.Params); errs[i] == nil {
+				typed = append(typed, t)
+			}
+		}
+		if len(typed) == 0 {
+			return errs
+		}
+		outcomeOf := outcomesByJob(handler(ctx, typed), typed)
+		for i, job := range jobs {
+			if errs[i] == nil {
+				errs[i] = outcomeOf(job.Id)
+			}
+		}
+		return errs
+	}}, options)
+}
+
+// outcomesByJob returns a function that says with which error each of the jobs ended. An id that none of them has is a
+// mistake: then nobody knows which job it was meant for, so all have failed.
+func outcomesByJob[Params any](err error, jobs []Typed[Params]) func(id uint64) error {
+	var byJob JobErrors
+	if !errors.As(err, &byJob) {
+		return func(uint64) error { return err }
+	}
+	for id := range byJob {
+		if !slices.ContainsFunc(jobs, func(t Typed[Params]) bool { return t.Id == id }) {
+			err = fmt.Errorf("JobErrors has an error for job %d, which is not one of the %d jobs of the call: %w", id, len(jobs), byJob[id])
+			return func(uint64) error { return err }
+		}
+	}
+	return func(id uint64) error { return byJob[id] }
+}
+
+// config completes a Config that has its handler.
+func (d Definition[Params]) config(c Config, options []HandleOption) Config {
+	c.ServiceName, c.JobType = d.Name, d.JobType
+	c.NeedRetry, c.MaxRetries, c.backsOff = true, UsualRetries, true
+	for _, set := range options {
+		set(&c)
+	}
+	return c
+}
+
+// decode reads a job's parameters. The error is final: no retry can help.
+func (d Definition[Params]) decode(job *Job, params *Params) error {
+	if err := job.Decode(params); err != nil {
+		return Fail(fmt.Errorf("%q: %w", d.Name, err))
+	}
+	return nil
 }

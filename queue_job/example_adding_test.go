@@ -3,6 +3,7 @@ package queue_job_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -127,10 +128,57 @@ func ExampleDefine() {
 }
 
 func ExampleDefinition_New() {
-	_, err := jobs.Add(ctx, db, PaidNotice.New(PaidMsg{Order: 4711}, queue_job.After(time.Minute)))
+	_, err := jobs.AddMany(ctx, db, []queue_job.AddModelJob{
+		PaidNotice.New(PaidMsg{Order: 4711}),
+		PaidNotice.New(PaidMsg{Order: 4712}, queue_job.After(time.Minute)),
+	})
 	if err != nil {
 		log.Print(err)
 	}
+}
+
+func ExampleDefinition_Add() {
+	if _, err := PaidNotice.Add(ctx, jobs, db, PaidMsg{Order: 4711}, queue_job.After(time.Minute)); err != nil {
+		log.Print(err)
+	}
+}
+
+// The order is taken back, and with it what would have been told of it.
+func ExampleDefinition_Key() {
+	if _, err := jobs.Cancel(ctx, db, PaidNotice.Key("order-4711")); err != nil {
+		log.Print(err)
+	}
+}
+
+func ExampleDefinition_Decode() {
+	msg, err := PaidNotice.Decode(&queue_job.JobInfo{Id: 17, JobType: 1, JobParams: `{"order": 4711}`})
+	fmt.Println(msg.Order, err)
+	_, err = PaidNotice.Decode(&queue_job.JobInfo{Id: 18, JobType: 2})
+	fmt.Println(err)
+	// Output:
+	// 4711 <nil>
+	// job 18 is of type 2, and "send-paid-notice" is type 1
+}
+
+// A receiver takes many notices in one call, and says which of them it did not take.
+func ExampleDefinition_HandleBatch() {
+	cfg := PaidNotice.HandleBatch(func(ctx context.Context, batch []queue_job.Typed[PaidMsg]) error {
+		failed := queue_job.JobErrors{}
+		for _, job := range batch {
+			if job.Params.Order == 4712 {
+				failed[job.Id] = errors.New("no such order")
+			}
+		}
+		return failed
+	}, queue_job.Workers(2), func(c *queue_job.Config) { c.BatchSize, c.BatchWait = 500, time.Second })
+
+	// What a Runner does with two jobs:
+	fmt.Println(cfg.HandleBatchFunc(ctx, []*queue_job.Job{{Id: 1, JobParams: `{"order": 4711}`}, {Id: 2, JobParams: `{"order": 4712}`}}))
+	// Output: 1 of 2 jobs ended with an error; the first: no such order
+}
+
+func ExampleJSON() {
+	fmt.Println(jobs.Add(ctx, db, queue_job.AddModelJob{JobType: 1, JobParams: queue_job.JSON(`{"order": 4711}`)}))
 }
 
 // A job whose parameters do not decode fails at once: no retry could repair them.
@@ -138,16 +186,14 @@ func ExampleDefinition_Handle() {
 	cfg := PaidNotice.Handle(func(ctx context.Context, job *queue_job.Job, msg PaidMsg) error {
 		fmt.Println("order", msg.Order, "is paid")
 		return nil
-	})
-	cfg.Db = db
-	cfg.NeedRetry, cfg.MaxRetries, cfg.WaitTime = true, 5, time.Minute
-	fmt.Println(cfg.ServiceName, cfg.JobType)
+	}, queue_job.Retries(5, queue_job.Exponential(time.Second, time.Minute)), queue_job.Timeout(20*time.Second))
+	fmt.Println(cfg.ServiceName, cfg.JobType, cfg.MaxRetries)
 
 	// What a Runner does with two jobs:
 	fmt.Println(cfg.HandleJobFunc(ctx, &queue_job.Job{JobParams: `{"order": 4711}`}))
 	fmt.Println(cfg.HandleJobFunc(ctx, &queue_job.Job{JobParams: `{"order": "many"}`}) != nil)
 	// Output:
-	// send-paid-notice 1
+	// send-paid-notice 1 5
 	// order 4711 is paid
 	// <nil>
 	// true

@@ -21,15 +21,13 @@ var OrderMail = queue_job.Define[Mail](7, "order-mail")
 type mailer struct{ sent []Mail }
 
 func (m *mailer) config() queue_job.Config {
-	cfg := OrderMail.Handle(func(_ context.Context, job *queue_job.Job, mail Mail) error {
+	return OrderMail.Handle(func(_ context.Context, job *queue_job.Job, mail Mail) error {
 		if job.Attempt == 1 && mail.To == "bert@example.com" {
 			return errors.New("mailbox busy")
 		}
 		m.sent = append(m.sent, mail)
 		return nil
-	})
-	cfg.NeedRetry, cfg.MaxRetries, cfg.WaitTime = true, 3, time.Minute
-	return cfg
+	}, queue_job.Retries(3, queue_job.Waits(time.Minute)))
 }
 
 func placeOrder(ctx context.Context, tx *sql.Tx, jobs *queue_job.Jobs, customer string) error {

@@ -551,7 +551,6 @@ func TestAJobWithATypeReachesItsHandlerAndOneThatDoesNotDecodeHasFailedAtOnce(t 
 		if cfg.ServiceName != "hello" || cfg.JobType != 1 {
 			t.Errorf("service %q, type %d", cfg.ServiceName, cfg.JobType)
 		}
-		cfg.NeedRetry, cfg.MaxRetries = true, 5
 		start(t, d.DB, cfg)
 		if _, err := open(t, d.DB).Add(t.Context(), d.DB, hello.New(greeting{"Anna", 3}, queue_job.WithKey("anna"))); err != nil {
 			t.Fatal(err)

@@ -172,7 +172,7 @@ func TestIDsMayBeginAnew(t *testing.T) {
 	})
 }
 
-func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
+func TestAfterInitWorkThatIsAWeekOldIsLeftAloneAndAfterNewItRuns(t *testing.T) {
 	long(t)
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
@@ -189,13 +189,7 @@ func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
 		}
 		execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES "+strings.Join(rows, ", "))
 		var log lines
-		r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "test", JobType: 1, Db: d.DB, HandleJobFunc: (&runs{}).handler}}, log.log())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r := persistent_queue.Init([]queue_job.Config{{ServiceName: "test", JobType: 1, Db: d.DB, HandleJobFunc: (&runs{}).handler}}, log.log())
 		defer stop(t, r)
 		awaitNumber(t, d.DB, 5, succeeded)
 		<-time.After(1500 * time.Millisecond) // a sweep later, the rest is still left alone
@@ -207,11 +201,7 @@ func TestFirstPullDayLeavesOldWorkAlone(t *testing.T) {
 		}
 		stop(t, r)
 
-		noLimit := newRunner(t, d.DB, queue_job.Config{FirstPullDay: -1, HandleJobFunc: (&runs{}).handler})
-		if err := noLimit.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		defer stop(t, noLimit)
+		start(t, d.DB, queue_job.Config{HandleJobFunc: (&runs{}).handler})
 		awaitNumber(t, d.DB, 9, succeeded)
 	})
 }

@@ -46,7 +46,7 @@ func TestWorkThatNobodyWillDoIsSaidAndCounted(t *testing.T) {
 		execute(t, d.DB, "INSERT INTO shedlock_tab (lock_name, locked_by) VALUES ('job-cleanup', 'x')") // somebody's own lock
 
 		var log lines
-		r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "test", JobType: ours, Db: d.DB, HandleJobFunc: (&runs{}).handler}}, log.log())
+		r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "test", JobType: ours, Db: d.DB, FirstPullDay: 7, HandleJobFunc: (&runs{}).handler}}, log.log())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,7 @@ func workerMain() int {
 	for _, jobType := range s.Types {
 		configs = append(configs, queue_job.Config{
 			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
-			RatePerSecond: s.Rate, OrderedByKey: s.Ordered, NeedRetry: s.FailPercent > 0, MaxRetries: 2,
+			RatePerSecond: s.Rate, OrderedByKey: s.Ordered, NeedRetry: true, MaxRetries: 2,
 			Schedule: schedule, ScheduleCatchUp: s.CatchUp,
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 				fmt.Printf("start %d %d\n", job.Id, time.Now().UnixNano())

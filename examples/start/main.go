@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -36,16 +35,15 @@ func main() {
 
 	tx, err := db.BeginTx(ctx, nil) // your business transaction
 	check(err)
-	_, err = jobs.Add(ctx, tx, SendMail.New(Mail{To: "anna@example.com", Subject: "Order 4711 is paid"}))
+	_, err = SendMail.Add(ctx, jobs, tx, Mail{To: "anna@example.com", Subject: "Order 4711 is paid"})
 	check(err)
 	check(tx.Commit()) // now the job exists; after a rollback it would not
 
 	config := SendMail.Handle(func(ctx context.Context, job *queue_job.Job, mail Mail) error {
 		log.Printf("run %d: mail to %s: %s", job.Attempt, mail.To, mail.Subject)
-		return nil // after an error, the job runs again: NeedRetry is set below
+		return nil // after an error, the job runs again: 25 times at most, in two or three days
 	})
-	config.Db, config.NeedRetry, config.MaxRetries, config.WaitTime = db, true, 5, time.Minute
-	runner, err := persistent_queue.New([]queue_job.Config{config}, nil)
+	runner, err := persistent_queue.New([]queue_job.Config{config}, nil, persistent_queue.WithDB(db))
 	check(err)
 	check(runner.Run(ctx)) // until Ctrl-C; then the jobs that run have 25 seconds to finish
 }
