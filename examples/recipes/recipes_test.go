@@ -1,0 +1,272 @@
+package recipes
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/queuetest"
+)
+
+func inTx(t *testing.T, q *queuetest.Queue, do func(*sql.Tx) error) error {
+	t.Helper()
+	tx, err := q.DB.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func execute(t *testing.T, q *queuetest.Queue, statement string) {
+	t.Helper()
+	_, err := q.DB.Exec(statement)
+	must(t, err)
+}
+
+func look[V any](t *testing.T, q *queuetest.Queue, query string) (value V) {
+	t.Helper()
+	must(t, q.DB.QueryRow(query).Scan(&value))
+	return value
+}
+
+func TestAnOrderThatIsNotPaidWithinFifteenMinutesIsCancelled(t *testing.T) {
+	q := queuetest.New(t)
+	q.Handle(HandleUnpaid(q.DB))
+	execute(t, q, "CREATE TABLE orders (id bigint PRIMARY KEY, state text)")
+	for _, id := range []int64{1, 2} {
+		must(t, inTx(t, q, func(tx *sql.Tx) error { return PlaceOrder(t.Context(), tx, q.Jobs, Order{id}) }))
+	}
+	q.Advance(14 * time.Minute)
+	if runs := q.RunDue(); len(runs) > 0 {
+		t.Error("an order was cancelled too early")
+	}
+	must(t, inTx(t, q, func(tx *sql.Tx) error { return Pay(t.Context(), tx, q.Jobs, Order{1}) }))
+	q.Advance(time.Minute)
+	if runs := q.RunDue(); len(runs) != 1 {
+		t.Errorf("%d runs, want one", len(runs))
+	}
+	if paid, unpaid := look[string](t, q, "SELECT state FROM orders WHERE id = 1"), look[string](t, q, "SELECT state FROM orders WHERE id = 2"); paid != "paid" || unpaid != "cancelled" {
+		t.Error(paid, unpaid)
+	}
+}
+
+func TestWarningsComeOnDays23And28And29AndTheEndOnDay30(t *testing.T) {
+	var heard []string
+	q := queuetest.New(t, HandleExpiry(
+		func(_ context.Context, resource int64, left int) error {
+			heard = append(heard, fmt.Sprintf("%d: %d days left", resource, left))
+			return nil
+		},
+		func(_ context.Context, resource int64) error {
+			heard = append(heard, fmt.Sprintf("%d: deleted", resource))
+			return nil
+		},
+	))
+	for _, resource := range []int64{1, 2} {
+		must(t, inTx(t, q, func(tx *sql.Tx) error { return Expire(t.Context(), tx, q.Jobs, resource, q.Now()) }))
+	}
+	for day := range 40 {
+		if day == 25 {
+			must(t, inTx(t, q, func(tx *sql.Tx) error { return Renew(t.Context(), tx, q.Jobs, 2) }))
+		}
+		q.Advance(24 * time.Hour)
+		q.RunDue()
+	}
+	if want := []string{"1: 7 days left", "2: 7 days left", "1: 2 days left", "1: 1 days left", "1: deleted"}; !slices.Equal(heard, want) {
+		t.Errorf("%q, want %q", heard, want)
+	}
+}
+
+func TestADeletionCanBeTakenBackFor24Hours(t *testing.T) {
+	var removed []int64
+	q := queuetest.New(t, HandleDelete(func(_ context.Context, d Document) error { removed = append(removed, d.ID); return nil }))
+	for _, id := range []int64{1, 2, 2} {
+		must(t, inTx(t, q, func(tx *sql.Tx) error { return Delete(t.Context(), tx, q.Jobs, Document{id}) }))
+	}
+	q.Advance(23 * time.Hour)
+	must(t, inTx(t, q, func(tx *sql.Tx) error { return TakeBack(t.Context(), tx, q.Jobs, Document{1}) }))
+	q.Advance(time.Hour)
+	q.RunDue()
+	if !slices.Equal(removed, []int64{2}) {
+		t.Error(removed)
+	}
+	if err := inTx(t, q, func(tx *sql.Tx) error { return TakeBack(t.Context(), tx, q.Jobs, Document{2}) }); !errors.Is(err, ErrTooLate) {
+		t.Error(err)
+	}
+}
+
+func TestACallOfTenMinutesIsRewardedOnce(t *testing.T) {
+	paid := map[string]int64{}
+	q := queuetest.New(t, HandleReward(func(_ context.Context, user int64, key string) error { paid[key] = user; return nil }))
+	long, short := Call{1, 71}, Call{2, 72}
+	for _, c := range []Call{long, short, long} {
+		must(t, CallBegins(t.Context(), q.DB, q.Jobs, c))
+	}
+	q.Advance(9 * time.Minute)
+	must(t, CallEnds(t.Context(), q.DB, q.Jobs, short))
+	q.Advance(time.Minute)
+	q.RunDue()
+	must(t, CallEnds(t.Context(), q.DB, q.Jobs, long))
+	if len(paid) != 1 || !slices.Contains(slices.Collect(func(yield func(int64) bool) {
+		for _, user := range paid {
+			yield(user)
+		}
+	}), 71) {
+		t.Error(paid)
+	}
+}
+
+func TestEventsOfACustomerArePublishedInOrderThoughTheBrokerIsAway(t *testing.T) {
+	var sent []string
+	away := true
+	q := queuetest.New(t, HandlePublish(func(_ context.Context, e Event, id string) error {
+		if away && e.Customer == 1 {
+			return errors.New("the broker is away")
+		}
+		sent = append(sent, fmt.Sprintf("%d %s", e.Customer, e.What))
+		return nil
+	}))
+	execute(t, q, "CREATE TABLE customers (id bigint PRIMARY KEY, name text)")
+	for _, change := range []struct {
+		customer int64
+		name     string
+	}{{1, "Anna"}, {2, "Bob"}, {1, "Anne"}} {
+		must(t, inTx(t, q, func(tx *sql.Tx) error { return Rename(t.Context(), tx, q.Jobs, change.customer, change.name) }))
+	}
+	if err := inTx(t, q, func(tx *sql.Tx) error {
+		must(t, Rename(t.Context(), tx, q.Jobs, 3, "nobody"))
+		return errors.New("the change is undone")
+	}); err == nil {
+		t.Fatal("it was committed")
+	}
+	q.RunDue()
+	away = false
+	q.Advance(time.Hour)
+	q.RunDue()
+	if want := []string{"2 renamed to Bob", "1 renamed to Anna", "1 renamed to Anne"}; !slices.Equal(sent, want) {
+		t.Errorf("%q, want %q", sent, want)
+	}
+}
+
+func TestARefundIsAskedForUntilItIsDecidedAndForADayAtMost(t *testing.T) {
+	asked, decided := map[int64]int{}, map[int64]string{}
+	q := queuetest.New(t)
+	q.Handle(HandleRefund(func(_ context.Context, r Refund) (string, error) {
+		if asked[r.ID]++; r.ID == 1 && asked[r.ID] == 3 {
+			return "granted", nil
+		}
+		return "open", nil
+	}, func(_ context.Context, r Refund, state string) error { decided[r.ID] = state; return nil }, q.Now))
+	for _, id := range []int64{1, 2} {
+		_, err := CheckRefund.Add(t.Context(), q.Jobs, q.DB, Refund{id})
+		must(t, err)
+	}
+	for range 3 {
+		q.RunDue()
+		q.Advance(time.Minute)
+	}
+	if asked[1] != 3 || decided[1] != "granted" {
+		t.Error(asked, decided)
+	}
+	q.Advance(24 * time.Hour)
+	q.RunDue()
+	if n := look[int](t, q, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2"); n != 1 || decided[2] != "" {
+		t.Error(n, decided)
+	}
+}
+
+func TestMoneyMovesOnceThoughTheJobRunsTwice(t *testing.T) {
+	q := queuetest.New(t)
+	q.Handle(HandleTransfer(q.DB))
+	execute(t, q, "CREATE TABLE accounts (id bigint PRIMARY KEY, cents bigint)")
+	execute(t, q, "INSERT INTO accounts VALUES (1, 100), (2, 0)")
+	_, err := MoveMoney.Add(t.Context(), q.Jobs, q.DB, Transfer{1, 2, 30})
+	must(t, err)
+	q.RunDue()
+	q.RunDue()
+	// A run of the same job that begins beside it is refused, and so undone.
+	if err := HandleTransfer(q.DB).HandleJobFunc(t.Context(), &queue_job.Job{Id: 1, JobParams: `{"From":1,"To":2,"Cents":30}`}); err == nil {
+		t.Error("a run that nobody has started was completed")
+	}
+	if from, to := look[int](t, q, "SELECT cents FROM accounts WHERE id = 1"), look[int](t, q, "SELECT cents FROM accounts WHERE id = 2"); from != 70 || to != 30 {
+		t.Error(from, to)
+	}
+}
+
+func TestAReportIsPutTogetherWhenItsLastPartIsDone(t *testing.T) {
+	var events []string
+	const failures = 2
+	failed := 0
+	q := queuetest.New(t)
+	q.Handle(HandleReport(q.DB, q.Jobs), HandlePart(q.DB, q.Jobs, func(_ context.Context, p Part) error {
+		if p.Number == 1 && failed < failures {
+			failed++
+			return errors.New("not yet")
+		}
+		events = append(events, "part")
+		return nil
+	}), HandleJoin(func(_ context.Context, r Report) error {
+		events = append(events, fmt.Sprintf("join %d", r.ID))
+		return nil
+	}))
+	execute(t, q, "CREATE TABLE reports (id bigint PRIMARY KEY, parts_left int)")
+	_, err := MakeReport.Add(t.Context(), q.Jobs, q.DB, Report{7, 3})
+	must(t, err)
+	q.RunDue()
+	if len(events) != 2 {
+		t.Errorf("%q before the second part is done", events)
+	}
+	for range failures {
+		q.Advance(time.Minute)
+		q.RunDue()
+	}
+	if want := []string{"part", "part", "part", "join 7"}; !slices.Equal(events, want) {
+		t.Errorf("%q, want %q", events, want)
+	}
+}
+
+func TestThePageOfRecipesShowsThisCode(t *testing.T) {
+	page, err := os.ReadFile("../../docs/recipes.md")
+	must(t, err)
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	var code strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		code.Write(text)
+	}
+	shown := 0
+	for i, block := range strings.Split(string(page), "```go\n") {
+		block, _, _ = strings.Cut(block, "```")
+		if i == 0 {
+			continue
+		}
+		shown++
+		if !strings.Contains(code.String(), block) {
+			t.Errorf("docs/recipes.md shows what is not in examples/recipes:\n%s", block)
+		}
+	}
+	if shown < 8 {
+		t.Errorf("docs/recipes.md shows %d pieces of code", shown)
+	}
+}
