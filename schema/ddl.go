@@ -10,7 +10,7 @@ import (
 var files embed.FS
 
 // fileOf is the schema file of each database that the store knows.
-var fileOf = map[string]string{"MySQL": "mysql.sql", "MariaDB": "mysql.sql", "TiDB": "mysql.sql", "PostgreSQL": "postgres.sql", "SQLite": "sqlite.sql"}
+var fileOf = map[string]string{MySQL: "mysql.sql", MariaDB: "mysql.sql", TiDB: "mysql.sql", PostgreSQL: "postgres.sql", SQLite: "sqlite.sql"}
 
 // table is one CREATE TABLE of a schema file, with the indexes that belong to it.
 type table struct {

@@ -88,7 +88,7 @@ func Check(ctx context.Context, db queue_job.DB, options ...Option) error {
 	return &OutdatedError{Database: p.store.Database(), SQL: missing}
 }
 
-// Option changes which tables [Migrate] and [Check] look at.
+// Option changes which tables [Migrate] and [Check] look at, and [SQL] makes.
 type Option func(*place)
 
 // WithTablePrefix selects the tables whose names begin with the prefix, like [queue_job.Config.TablePrefix].
@@ -147,16 +147,23 @@ func (p place) lacking(ctx context.Context) (ddl []string, err error) {
 
 // compare is lacking in one try.
 func (p place) compare(ctx context.Context) (ddl []string, err error) {
-	text, err := files.ReadFile(fileOf[p.store.Database()])
+	return lackingOf(p.store.Database(), p.prefix, func(table string) (columns, indexes []string, err error) {
+		if columns, err = p.store.Columns(ctx, table); err == nil {
+			indexes, err = p.store.Indexes(ctx, table)
+		}
+		return columns, indexes, err
+	})
+}
+
+// lackingOf returns the statements that bring a database, whose tables have these columns and indexes, up to its schema file. A
+// table without columns is not there.
+func lackingOf(database, prefix string, has func(table string) (columns, indexes []string, err error)) (ddl []string, err error) {
+	text, err := files.ReadFile(fileOf[database])
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range tables(store.WithPrefix(string(text), p.prefix)) {
-		columns, err := p.store.Columns(ctx, t.name)
-		if err != nil {
-			return nil, err
-		}
-		indexes, err := p.store.Indexes(ctx, t.name)
+	for _, t := range tables(store.WithPrefix(string(text), prefix)) {
+		columns, indexes, err := has(t.name)
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +177,7 @@ func (p place) compare(ctx context.Context) (ddl []string, err error) {
 		// Columns and indexes are separate statements: new columns alone cost MySQL and MariaDB no copy of the table, and rows
 		// may come and go while these servers build an index alone.
 		if missing := absent(t.columns, columns); len(missing) > 0 {
-			ddl = append(ddl, joinAlters(p.store, t, missing)...)
+			ddl = append(ddl, joinAlters(database, t, missing)...)
 		}
 		for _, index := range absent(t.indexes, indexes) {
 			ddl = append(ddl, index.add)
@@ -180,11 +187,11 @@ func (p place) compare(ctx context.Context) (ddl []string, err error) {
 }
 
 // joinAlters puts all columns of a table into one statement, if the database can do that.
-func joinAlters(st *store.Store, t *table, missing []part) (ddl []string) {
+func joinAlters(database string, t *table, missing []part) (ddl []string) {
 	for _, column := range missing {
 		ddl = append(ddl, column.add)
 	}
-	if st.Database() == "SQLite" {
+	if database == SQLite {
 		return ddl
 	}
 	prefix := "ALTER TABLE " + t.name + " "

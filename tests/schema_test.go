@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"iter"
 	"net/url"
 	"os"
 	"os/exec"
@@ -152,6 +154,54 @@ func TestAnUpgradedTableIsAFreshOne(t *testing.T) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		awaitNumber(t, d.DB, 4, succeeded)
+	})
+}
+
+func TestTheMigrationFilesMakeTheTablesThatMigrateMakesAndTheWayBackTakesThemAway(t *testing.T) {
+	t.Parallel()
+	dbtest.EachEmpty(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		fresh := shape(t, d)
+		files, err := schema.Migrations(d.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(pattern string, inOrder func([]string) iter.Seq2[int, string]) {
+			t.Helper()
+			list, err := fs.Glob(files, pattern)
+			if err != nil || len(list) == 0 {
+				t.Fatal(list, err)
+			}
+			for _, name := range inOrder(list) {
+				text, err := fs.ReadFile(files, name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for statement := range strings.SplitSeq(strings.TrimSuffix(string(text), ";\n"), ";\n") {
+					if _, err := d.DB.Exec(statement); err != nil {
+						t.Fatalf("%s: %v\n%s", name, err, statement)
+					}
+				}
+			}
+		}
+		run("*.down.sql", slices.Backward[[]string])
+		for _, before := range []string{"nothing", "the original's tables"} {
+			if before != "nothing" {
+				if d.Driver != "mysql" {
+					return // the original library knew MySQL only
+				}
+				createOriginal(t, d)
+				insertAsTheOriginal(t, d, 7)
+			}
+			run("*.up.sql", slices.All[[]string])
+			if err := schema.Check(t.Context(), d.DB); err != nil {
+				t.Errorf("behind %s: %v", before, err)
+			}
+			if got := shape(t, d); !slices.Equal(got, fresh) {
+				t.Errorf("behind %s, the files make:\n%s\n\nMigrate makes:\n%s", before, strings.Join(got, "\n"), strings.Join(fresh, "\n"))
+			}
+			run("*.down.sql", slices.Backward[[]string])
+		}
 	})
 }
 

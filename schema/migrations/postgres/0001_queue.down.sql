@@ -1,0 +1,7 @@
+DROP TABLE async_job_type_tab;
+
+DROP TABLE async_job_log_tab;
+
+DROP TABLE shedlock_tab;
+
+DROP TABLE async_job_tab;

@@ -1,0 +1,54 @@
+CREATE TABLE IF NOT EXISTS async_job_tab (
+  id          integer PRIMARY KEY AUTOINCREMENT,
+  params      varchar(4096) NOT NULL DEFAULT '',
+  job_type    int NOT NULL,
+  job_status  tinyint DEFAULT NULL,
+  start_time  int DEFAULT 0,
+  create_time int NOT NULL,
+  update_time int NOT NULL,
+  term        bigint NOT NULL DEFAULT 0,
+  attempts    int NOT NULL DEFAULT 0,
+  retries     int NOT NULL DEFAULT 0,
+  lost        tinyint NOT NULL DEFAULT 0,
+  job_key     varchar(128) DEFAULT NULL,
+  unique_in   int DEFAULT NULL,
+  priority    tinyint NOT NULL DEFAULT 0,
+  max_retries int DEFAULT NULL,
+  changes     int NOT NULL DEFAULT 0,
+  progress    varchar(255) DEFAULT NULL,
+  result      varchar(1024) DEFAULT NULL
+);
+
+CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id);
+
+CREATE UNIQUE INDEX IF NOT EXISTS async_job_key ON async_job_tab (job_key, unique_in) WHERE job_key IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS shedlock_tab (
+  lock_name  varchar(64) PRIMARY KEY NOT NULL,
+  lock_until timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  locked_at  timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  locked_by  varchar(255) NOT NULL,
+  term       bigint NOT NULL DEFAULT 0,
+  running    int NOT NULL DEFAULT 0,
+  layout     bigint NOT NULL DEFAULT 1
+);
+
+CREATE TABLE IF NOT EXISTS async_job_log_tab (
+  job_id   bigint NOT NULL,
+  attempt  int NOT NULL,
+  term     bigint NOT NULL,
+  outcome  varchar(16) NOT NULL,
+  error    varchar(1024) NOT NULL,
+  started  bigint NOT NULL,
+  finished bigint NOT NULL,
+  instance varchar(255) NOT NULL,
+  PRIMARY KEY (job_id, attempt, term)
+);
+
+CREATE TABLE IF NOT EXISTS async_job_type_tab (
+  job_type  integer PRIMARY KEY,
+  paused_at int DEFAULT NULL,
+  cron_at   int DEFAULT NULL,
+  cron_spec varchar(255) DEFAULT NULL,
+  layout    bigint DEFAULT NULL
+);

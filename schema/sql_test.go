@@ -1,0 +1,117 @@
+package schema
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the newest file of each folder in migrations anew: only before its release")
+
+// originalTables are the tables that the first file of MySQL makes.
+var originalTables = map[string][]string{
+	"async_job_tab": {"id", "params", "job_type", "job_status", "start_time", "create_time", "update_time"},
+	"shedlock_tab":  {"lock_name", "lock_until", "locked_at", "locked_by"},
+}
+
+// The newest file of each folder is made of the schema file, so that it cannot be forgotten; once it is released, it stays as it is,
+// and the next one adds what has come since.
+func TestTheNewestMigrationFileMakesWhatTheSchemaFileHas(t *testing.T) {
+	for database, file := range map[string]string{MySQL: "0002_queue", PostgreSQL: "0001_queue", SQLite: "0001_queue"} {
+		has := func(table string) (columns, indexes []string, err error) {
+			if database == MySQL {
+				columns = originalTables[table]
+			}
+			return columns, nil, nil
+		}
+		ddl, err := lackingOf(database, "", has)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{
+			file + ".up.sql":   strings.Join(ddl, ";\n\n") + ";\n",
+			file + ".down.sql": down(t, database, has),
+		} {
+			path := filepath.Join("migrations", folderOf[database], name)
+			if *update {
+				if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := os.ReadFile(path); err != nil || string(got) != want {
+				t.Errorf("%s is not what the schema file asks for (%v); before its release, write it anew: go test ./schema -run Migration -update", path, err)
+			}
+		}
+	}
+}
+
+// down takes away what the tables have beyond what was there.
+func down(t *testing.T, database string, has func(string) (columns, indexes []string, err error)) string {
+	t.Helper()
+	var ddl []string
+	for _, table := range slices.Backward(tablesOf(t, fileOf[database])) {
+		columns, _, _ := has(table.name)
+		if len(columns) == 0 {
+			ddl = append(ddl, "DROP TABLE "+table.name)
+			continue
+		}
+		var parts []string
+		for _, index := range table.indexes {
+			parts = append(parts, "DROP INDEX "+index.name)
+		}
+		for _, column := range absent(table.columns, columns) {
+			parts = append(parts, "DROP COLUMN "+column.name)
+		}
+		ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s\n  %s", table.name, strings.Join(parts, ",\n  ")))
+	}
+	return strings.Join(ddl, ";\n\n") + ";\n"
+}
+
+func TestMigrationFilesAreNumberedAndEachHasAWayBack(t *testing.T) {
+	for _, database := range []string{MySQL, MariaDB, TiDB, PostgreSQL, SQLite} {
+		list, err := Migrations(database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ups, err := fs.Glob(list, "*.up.sql")
+		if err != nil || len(ups) == 0 {
+			t.Fatal(ups, err)
+		}
+		for i, up := range ups {
+			if !strings.HasPrefix(up, fmt.Sprintf("%04d_", i+1)) {
+				t.Errorf("%s: file %d is called %s", database, i+1, up)
+			}
+			if text, err := fs.ReadFile(list, strings.Replace(up, ".up.", ".down.", 1)); err != nil || len(text) == 0 {
+				t.Errorf("%s: no way back from %s: %v", database, up, err)
+			}
+		}
+	}
+}
+
+func TestTheSQLOfAnEmptyDatabaseIsSaidWithoutOne(t *testing.T) {
+	for database, want := range map[string][2]string{
+		MySQL: {"CREATE TABLE IF NOT EXISTS shop_async_job_tab (", "UNIQUE KEY shop_async_job_key"}, TiDB: {"CREATE TABLE IF NOT EXISTS shop_async_job_tab (", "AUTO_ID_CACHE"},
+		PostgreSQL: {"CREATE TABLE IF NOT EXISTS shop_async_job_tab (", "CREATE UNIQUE INDEX"}, SQLite: {"CREATE TABLE IF NOT EXISTS shop_async_job_tab (", "AUTOINCREMENT"},
+	} {
+		ddl, err := SQL(database, WithTablePrefix("shop_"))
+		if err != nil || len(ddl) < 4 || !strings.HasPrefix(ddl[0], want[0]) || !strings.Contains(strings.Join(ddl, "\n"), want[1]) || strings.Contains(strings.Join(ddl, "\n"), " async_job_tab") {
+			t.Errorf("%s: %v, %v", database, ddl, err)
+		}
+	}
+	for _, database := range []string{"", "mysql", "Oracle"} {
+		if _, err := SQL(database); err == nil || !strings.Contains(err.Error(), "use one of MariaDB, MySQL, PostgreSQL, SQLite, TiDB") {
+			t.Errorf("%q: %v", database, err)
+		}
+		if _, err := Migrations(database); err == nil {
+			t.Errorf("%q has files", database)
+		}
+	}
+	if _, err := SQL(MySQL, WithTablePrefix("a b")); err == nil {
+		t.Error("a prefix that no name begins with")
+	}
+}
