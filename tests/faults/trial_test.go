@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"os"
 	"os/exec"
@@ -72,9 +73,23 @@ func skipPostgreSQL(t *testing.T, because string) {
 	t.Run("PostgreSQL", func(t *testing.T) { t.Skip("left out: " + because) })
 }
 
-// eachServerInTurn is eachServer, one after the other: for faults that need the machine to themselves.
+// eachServerInTurn is eachServer, one after the other: for faults that need the machine to themselves. The short run has time
+// for one server: MySQL or MariaDB, which the test's name decides.
 func eachServerInTurn(t *testing.T, test func(x *trial)) {
 	t.Helper()
+	if testing.Short() {
+		names := fnv.New32a()
+		names.Write([]byte(t.Name()))
+		other := []string{"MariaDB", "MySQL"}[names.Sum32()%2]
+		dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
+			if d.Name == other {
+				t.Skip("left out: the short run shows MySQL or MariaDB what needs the machine to itself; make faults and make many have both")
+			}
+			test(newTrial(t, d.Name, d.DSN))
+		})
+		skipPostgreSQL(t, onlyMainFaults)
+		return
+	}
 	var turn sync.Mutex
 	eachServer(t, func(x *trial) {
 		turn.Lock()
