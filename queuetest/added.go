@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -12,6 +13,19 @@ import (
 func (q *Queue) RequireAdded(jobType int32, matchers ...Matcher) queue_job.JobInfo {
 	q.t.Helper()
 	return q.In(q.DB).RequireAdded(jobType, matchers...)
+}
+
+// RequireAdded is [Queue.RequireAdded] for a defined type, with a condition on its parameters, which it returns. A nil condition
+// means any.
+func RequireAdded[P any](q *Queue, d queue_job.Definition[P], condition func(P) bool, matchers ...Matcher) P {
+	q.t.Helper()
+	if condition != nil {
+		matchers = append(slices.Clone(matchers), ParamsThat(condition))
+	}
+	job := q.RequireAdded(d.JobType, matchers...)
+	params, err := d.Decode(&job)
+	q.must(err)
+	return params
 }
 
 // RequireNotAdded fails the test if a job of the type was added that fits all matchers.

@@ -21,6 +21,9 @@
 // Jobs fall due by the real time, in whole seconds, plus the time that the test has added: [Queue.Advance] moves it on
 // without waiting. If code under test asks time.Now, it still sees the real time.
 //
+// [Queue.LoseOne] runs a job in a process that dies before the outcome is written, so that the test sees what a second run
+// does.
+//
 // [Wrap] does the same on a database of yours: MySQL, MariaDB or PostgreSQL, if the SQL of the code under test needs
-// one.
+// one. [Apart] makes tables of its own there, for tests that run at the same time.
 package queuetest

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,13 +29,15 @@ type T interface {
 	TempDir() string
 }
 
-// Queue is a queue for one test; [New] and [Wrap] make one. Its methods fail the test at once if something is wrong.
+// Queue is a queue for one test; [New], [Wrap] and [Apart] make one. Its methods fail the test at once if something is wrong.
 // They are for the test's own goroutine; DB and Jobs are for any goroutine.
 type Queue struct {
 	// DB is the database. Your own tables go in here too.
 	DB *sql.DB
 	// Jobs adds jobs, looks at them and steers them, by the test's clock.
 	Jobs *queue_job.Jobs
+	// TablePrefix stands before the names of the tables. It is empty, unless [Apart] has made the queue.
+	TablePrefix string
 
 	t        T
 	ctx      context.Context
@@ -60,18 +63,39 @@ func New(t T, configs ...queue_job.Config) *Queue {
 // when they are due. No Runner may work the same types. The handle stays yours to close.
 func Wrap(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 	t.Helper()
+	return open(t, db, "", configs)
+}
+
+// Apart is [Wrap] with tables of its own in the database, whose names begin with a prefix that no other call gets. They are dropped
+// when the test ends. Use it if the packages of an application test on one server at the same time. The code under test finds the
+// tables if it adds and steers its jobs with [Queue.Jobs]; plain INSERTs find them by [Queue.TablePrefix].
+func Apart(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
+	t.Helper()
+	prefix := fmt.Sprintf("qt%x_", rand.Uint64())
+	t.Cleanup(func() {
+		for _, table := range []string{"async_job_tab", "shedlock_tab", "async_job_log_tab", "async_job_type_tab"} {
+			if _, err := db.Exec("DROP TABLE IF EXISTS " + prefix + table); err != nil {
+				t.Fatalf("queuetest: %v", err)
+			}
+		}
+	})
+	return open(t, db, prefix, configs)
+}
+
+func open(t T, db *sql.DB, prefix string, configs []queue_job.Config) *Queue {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	q := &Queue{DB: db, t: t, ctx: ctx, advanced: new(atomic.Int64), log: logger.QueueLog{Slog: slog.New(slog.NewTextHandler(writer{t}, nil))}}
+	q := &Queue{DB: db, TablePrefix: prefix, t: t, ctx: ctx, advanced: new(atomic.Int64), log: logger.QueueLog{Slog: slog.New(slog.NewTextHandler(writer{t}, nil))}}
 	t.Cleanup(func() {
 		if q.stepper != nil {
 			q.stepper.Close()
 		}
 		cancel()
 	})
-	q.must(schema.Migrate(ctx, db))
-	jobs, err := queue_job.Open(db, queue_job.WithClock(q.Now))
+	q.must(schema.Migrate(ctx, db, schema.WithTablePrefix(prefix)))
+	jobs, err := queue_job.Open(db, queue_job.WithClock(q.Now), queue_job.WithTablePrefix(prefix))
 	q.must(err)
-	st, err := store.Open(ctx, db, "")
+	st, err := store.Open(ctx, db, prefix)
 	q.must(err)
 	q.Jobs, q.store = jobs, st.ByClock(q.Now)
 	q.before, _, err = q.store.Newest(ctx)
@@ -88,7 +112,7 @@ func Wrap(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 func (q *Queue) Handle(configs ...queue_job.Config) {
 	q.t.Helper()
 	for _, cfg := range configs {
-		cfg.Db, cfg.TablePrefix = q.DB, ""
+		cfg.Db, cfg.TablePrefix = q.DB, q.TablePrefix
 		if cfg.ServiceName == "" {
 			cfg.ServiceName = "test"
 		}

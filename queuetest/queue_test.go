@@ -166,6 +166,59 @@ func TestRunOneRunsAJobThatIsNotDueAndNoOther(t *testing.T) {
 	}
 }
 
+func TestAJobWhoseProcessDiesAfterItsHandlerRunsAgainAndFailsTheThirdTime(t *testing.T) {
+	var runs []queue_job.Job
+	q := queuetest.New(t, queue_job.Config{JobType: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+		runs = append(runs, *job)
+		return nil
+	}})
+	once, thrice := add(t, q, queue_job.AddModelJob{}), add(t, q, queue_job.AddModelJob{Delay: time.Hour})
+	if lost := q.LoseOne(once); lost.Status != queue_job.JobStatusInit || !lost.InFlight || lost.Attempts != 1 {
+		t.Errorf("%+v", lost)
+	}
+	if again := q.RunOne(once); again.Status != queue_job.JobStatusSuccess || len(runs) != 2 || runs[1].Attempt != 2 || runs[1].Lost != 1 || runs[0].Lost != 0 {
+		t.Errorf("%+v, %+v", again, runs)
+	}
+	attempts, err := q.Jobs.Attempts(t.Context(), q.DB, once)
+	if err != nil || len(attempts) != 1 || attempts[0].Outcome != "lost" {
+		t.Errorf("%+v, %v", attempts, err)
+	}
+	for range 3 {
+		q.LoseOne(thrice)
+	}
+	before := len(runs)
+	q.Advance(time.Hour)
+	q.RunDue()
+	if info, err := q.Jobs.Get(t.Context(), q.DB, queue_job.ID(thrice)); err != nil || info.Status != queue_job.JobStatusFailed || info.Lost != 3 || len(runs) != before {
+		t.Errorf("%+v, %v, %d runs", info, err, len(runs)-before)
+	}
+}
+
+func TestQueuesApartSeeNothingOfEachOther(t *testing.T) {
+	ran := map[string]int{}
+	config := func(name string) queue_job.Config {
+		return queue_job.Config{JobType: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error { ran[name]++; return nil }}
+	}
+	whole := queuetest.New(t, config("whole"))
+	t.Run("apart", func(t *testing.T) {
+		one, other := queuetest.Apart(t, whole.DB, config("one")), queuetest.Apart(t, whole.DB, config("other"))
+		add(t, one, queue_job.AddModelJob{})
+		add(t, one, queue_job.AddModelJob{})
+		add(t, other, queue_job.AddModelJob{})
+		for _, q := range []*queuetest.Queue{one, other, whole} {
+			q.RunDue()
+		}
+		var jobs int
+		if err := whole.DB.QueryRow("SELECT COUNT(*) FROM " + one.TablePrefix + "async_job_tab WHERE job_status = 1").Scan(&jobs); err != nil || jobs != 2 || ran["one"] != 2 || ran["other"] != 1 || ran["whole"] != 0 {
+			t.Error(err, jobs, ran)
+		}
+	})
+	var tables int
+	if err := whole.DB.QueryRow("SELECT COUNT(*) FROM sqlite_master WHERE name LIKE 'qt%'").Scan(&tables); err != nil || tables != 0 {
+		t.Errorf("%d tables are left, %v", tables, err)
+	}
+}
+
 func TestHigherPrioritiesRunFirstThenWhatFellDueFirst(t *testing.T) {
 	q := queuetest.New(t, handled(func(*queue_job.Job) error { return nil }))
 	at := uint32(q.Now().Unix())
@@ -237,6 +290,28 @@ func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
 		f.RequireNotAdded(1)
 	}); !strings.Contains(message, "1 jobs of type 1 were added") {
 		t.Error(message)
+	}
+}
+
+func TestAJobOfADefinedTypeIsFoundByItsParameters(t *testing.T) {
+	type mail struct{ To string }
+	mails := queue_job.Define[mail](7, "mails")
+	q := queuetest.New(t)
+	for _, to := range []string{"anna", "bob"} {
+		if _, err := mails.Add(t.Context(), q.Jobs, q.DB, mail{to}, queue_job.WithKey(to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := queuetest.RequireAdded(q, mails, func(m mail) bool { return m.To == "bob" }); m.To != "bob" {
+		t.Error(m)
+	}
+	if m := queuetest.RequireAdded(q, mails, nil, queuetest.Key("anna")); m.To != "anna" {
+		t.Error(m)
+	}
+	if message := failure(t, func(f queuetest.T) {
+		queuetest.RequireAdded(queuetest.New(f), mails, nil)
+	}); message == "" {
+		t.Error("nothing was added, and the test does not fail")
 	}
 }
 

@@ -1,6 +1,9 @@
 package queuetest
 
 import (
+	"context"
+
+	"github.com/create-info/persistent-queue/internal/engine"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -32,7 +35,7 @@ func (q *Queue) RunDue() (runs []Run) {
 		q.must(err)
 		before := len(runs)
 		for _, rows := range calls {
-			for _, run := range q.run(rows...) {
+			for _, run := range q.run((*engine.Stepper).Run, rows...) {
 				runs = append(runs, run)
 				if times[run.Id]++; times[run.Id] == runsOfOneMax || len(runs) == runsMax {
 					q.t.Fatalf("queuetest: RunDue does not come to an end: %d runs, %d of them of %s; if it asks to run again, use a wait", len(runs), times[run.Id], told(&run.JobInfo))
@@ -49,13 +52,29 @@ func (q *Queue) RunDue() (runs []Run) {
 // type.
 func (q *Queue) RunOne(id uint64) Run {
 	q.t.Helper()
+	return q.one(id, (*engine.Stepper).Run)
+}
+
+// LoseOne is RunOne in a process that dies right after the handler has returned: what the handler did stays, its outcome is not
+// written, and the job runs again. Use it to test that a second run does no harm: that a mail is not sent twice, or that money
+// moves once. In the next run, [queue_job.Job.Lost] is 1. As in production, a job that is lost for the third time has failed.
+func (q *Queue) LoseOne(id uint64) Run {
+	q.t.Helper()
+	return q.one(id, (*engine.Stepper).Lose)
+}
+
+// step is what a stepper does with the jobs of one call of a handler.
+type step func(*engine.Stepper, context.Context, []store.Row) (ran []uint64, err error)
+
+func (q *Queue) one(id uint64, step step) Run {
+	q.t.Helper()
 	if q.stepper == nil {
 		q.t.Fatalf("queuetest: nothing handles jobs; pass configurations to New or Handle")
 	}
 	row, pending, err := q.stepper.Pending(q.ctx, id)
 	q.must(err)
 	if pending {
-		if runs := q.run(row); len(runs) > 0 {
+		if runs := q.run(step, row); len(runs) > 0 {
 			return runs[0]
 		}
 	}
@@ -64,9 +83,9 @@ func (q *Queue) RunOne(id uint64) Run {
 }
 
 // run runs the jobs of one call of a handler.
-func (q *Queue) run(rows ...store.Row) (runs []Run) {
+func (q *Queue) run(step step, rows ...store.Row) (runs []Run) {
 	q.t.Helper()
-	ran, err := q.stepper.Run(q.ctx, rows)
+	ran, err := step(q.stepper, q.ctx, rows)
 	q.must(err)
 	for _, id := range ran {
 		run := Run{JobInfo: *q.get(id)}

@@ -53,6 +53,28 @@ func TestATestsQueueGoesByItsClockOnEveryDatabase(t *testing.T) {
 	})
 }
 
+func TestTestsThatRunSideBySideHaveTablesOfTheirOwnAndMayLoseRuns(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		before := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab")
+		for range 2 {
+			runs := 0
+			q := queuetest.Apart(t, d.DB, queue_job.Config{JobType: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error { runs++; return nil }})
+			id, err := q.Jobs.Add(t.Context(), q.DB, theJob)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.LoseOne(id)
+			if run := q.RunOne(id); run.Status != queue_job.JobStatusSuccess || run.Lost != 1 || runs != 2 || len(q.Added(1)) != 1 {
+				t.Errorf("%+v, %d runs", run, runs)
+			}
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != before {
+			t.Errorf("%d jobs came into the tables without a prefix", n-before)
+		}
+	})
+}
+
 type daily struct{}
 
 func (daily) Next(after time.Time) time.Time {

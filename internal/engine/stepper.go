@@ -123,6 +123,20 @@ func (s *Stepper) Pending(ctx context.Context, id uint64) (store.Row, bool, erro
 // Run marks the rows of one call, runs their jobs and settles them. It returns the ids of the jobs that ran. The others could
 // not be marked, since somebody has changed them.
 func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
+	return s.run(ctx, rows, func(l *line) error { return s.settle(context.WithoutCancel(ctx), l) })
+}
+
+// Lose is Run in a process that dies when the handler has returned, before anything of that is written.
+func (s *Stepper) Lose(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
+	return s.run(ctx, rows, func(l *line) error {
+		l.settler.take(batchRowsMax)
+		l.settler.sendAgain(nil)
+		return nil
+	})
+}
+
+// run is Run up to the end of the handlers, and then the end that it is told.
+func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) error) (ran []uint64, err error) {
 	if _, err := s.d.newest(ctx); err != nil { // the clock may have been moved
 		return nil, err
 	}
@@ -158,7 +172,7 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 	l.heedPause(false, time.Now()) // Due leaves out types that are paused
 	l.workers.newGate()
 	l.workers.runHere(ours)
-	return idsOf(ours), s.settle(context.WithoutCancel(ctx), l)
+	return idsOf(ours), end(l)
 }
 
 func (s *Stepper) settle(ctx context.Context, l *line) error {
