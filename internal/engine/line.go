@@ -26,11 +26,8 @@ import (
 //
 // Dispatcher, loader and scheduler work for one lease, the others for all.
 type line struct {
-	cfg     queue_job.Config // what the shard may use of it
-	layout  share.Layout
-	shard   int
-	name    string            // of its lease
-	whole   int               // the capacity of all shards
+	part
+	cfg     queue_job.Config  // what the part may use of it
 	handler queue_job.Handler // with its middleware
 	jobs    Jobs
 	rows    queue_job.Run // what handlers write through
@@ -49,6 +46,27 @@ type line struct {
 	scheduler scheduler
 	starts    starts // whether they are allowed
 
+	tenure
+
+	writing    context.Context // ends when the settler has nothing more to write
+	endWriting context.CancelFunc
+
+	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
+	roomCame chan struct{} // the loader: rows have left the queue
+	// Of the database: a type was taken, or has a job again.
+	wakeTail, wakePauses, wakeCancels chan struct{}
+}
+
+// part is the part of a job type that a line serves: all of it, or a shard.
+type part struct {
+	layout share.Layout
+	shard  int
+	name   string // of its lease
+	whole  int    // the capacity of all shards
+}
+
+// tenure is what a line knows of its leases.
+type tenure struct {
 	serving atomic.Bool                  // serve has not returned
 	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
 	lease   *keeper.Lease                // the last one taken; it and since belong to standBy
@@ -58,14 +76,6 @@ type line struct {
 	later   atomic.Int64                 // the layout that has followed; 0: none
 	leases  leaseSet                     // the one held, and earlier leases under which something still runs
 	remains atomic.Pointer[remains]      // what still runs under earlier leases of this type, of any instance
-
-	writing    context.Context // ends when the settler has nothing more to write
-	endWriting context.CancelFunc
-
-	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
-	roomCame chan struct{} // the loader: rows have left the queue
-	// Of the database: a type was taken, or has a job again.
-	wakeTail, wakePauses, wakeCancels chan struct{}
 }
 
 func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) (*line, error) {
@@ -83,7 +93,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	}
 	cfg = ofShard(cfg, layout, shard)
 	l := &line{
-		layout: layout, shard: shard, name: layout.Leases(cfg.JobType)[shard], whole: whole, cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
+		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels,

@@ -62,12 +62,6 @@ const (
 	failLost             // its process died once too often
 )
 
-const (
-	notesMax   = 10_000                 // rows of the log that wait; beyond, the oldest are given up
-	logLongest = 10 * time.Second       // between tries of a log that cannot be written …
-	logHurried = 100 * time.Millisecond // … and if Stop waits for it
-)
-
 func newSettler(l *line, instance string) *settler {
 	return &settler{line: l, instance: instance, logSize: newBatchSize(), came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
 }
@@ -130,64 +124,6 @@ func (s *settler) failLost(t *task, lease *keeper.Lease) {
 		task: t, act: act{kind: failLost, row: store.Version{Term: t.Term, Attempts: t.Attempts}, term: lease.Term, verdict: v},
 		log: s.attempt(t, v.status.String(), lostReason(s.instance), 0),
 	})
-}
-
-// noteLost logs that an earlier run of a task was lost.
-func (s *settler) noteLost(t *task, lease *keeper.Lease) {
-	reason := lostReason(s.instance)
-	s.line.log.Warn(s.line.aboutRun(t), "job runs again: "+reason)
-	note := s.attempt(t, "lost", reason, 0)
-	note.Instance = lease.HeldBefore(t.Term)
-	s.note(*note)
-}
-
-// note has rows of the log written, sooner or later.
-func (s *settler) note(rows ...store.Attempt) {
-	if len(rows) == 0 {
-		return
-	}
-	s.mu.Lock()
-	s.notes = append(s.notes, rows...)
-	beyond := max(0, len(s.notes)-notesMax)
-	s.notes = s.notes[beyond:]
-	s.mu.Unlock()
-	if beyond > 0 {
-		s.line.log.Error(s.line.about, fmt.Sprintf("%d rows of the log are given up: it cannot be written, and %d others wait", beyond, notesMax))
-	}
-	signal(s.came)
-}
-
-// hurry has the notes tried again at once, and often.
-func (s *settler) hurry() {
-	s.mu.Lock()
-	s.hurried = true
-	s.mu.Unlock()
-	signal(s.came)
-}
-
-// logDueIn is how long until the log is tried again, and the longest wait between tries.
-func (s *settler) logDueIn() (again, longest time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	again, longest = time.Until(s.logAgain), logLongest
-	if s.hurried {
-		again, longest = min(again, logHurried), logHurried
-	}
-	return again, longest
-}
-
-// unnoted counts the rows of the log that still wait, without those that outcomes bring along.
-func (s *settler) unnoted() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.notes)
-}
-
-func (s *settler) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
-	return &store.Attempt{
-		JobID: t.ID, Attempt: int(t.Attempts), Term: t.Term, Outcome: outcome, Error: reason,
-		Started: started, Finished: s.line.clock.now(), Instance: s.instance,
-	}
 }
 
 func (s *settler) push(o *outcome) {
@@ -342,52 +278,6 @@ func byAct(outcomes []*outcome) (groups [][]*outcome) {
 	return groups
 }
 
-// writeLog writes the attempts that did not succeed, before their outcomes: a reason without a status is better than a
-// status without a reason. A log that cannot be written stops no job, and is tried again ever more seldom.
-func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
-	s.mu.Lock()
-	notes := s.notes[:min(len(s.notes), s.logSize.rows)]
-	s.mu.Unlock()
-	attempts := slices.Clone(notes)
-	logged := func(o *outcome) bool { return o.log != nil && o.doubt == 0 }
-	for _, o := range outcomes {
-		if logged(o) {
-			attempts = append(attempts, *o.log)
-		}
-	}
-	again, longest := s.logDueIn()
-	if len(attempts) == 0 || again > 0 && longest == logLongest {
-		return
-	}
-	statement, cancel := context.WithTimeout(ctx, markMax)
-	err := s.line.jobs.LogAttempts(statement, attempts)
-	cancel()
-	if s.line.trouble.on(ctx, "write the log of jobs", err) {
-		s.logSize.after(false)
-		s.logWait = min(max(2*s.logWait, retryFirst), longest)
-		s.logAgain = time.Now().Add(s.logWait)
-		if len(notes) == 1 { // the log may refuse it: the others go first
-			s.mu.Lock()
-			s.notes = append(s.notes[1:], notes[0])
-			s.mu.Unlock()
-		}
-		return
-	}
-	s.logWait = 0
-	s.logSize.after(true)
-	s.mu.Lock()
-	s.notes = s.notes[min(len(notes), len(s.notes)):]
-	s.mu.Unlock()
-	if len(notes) > 0 {
-		signal(s.line.wake) // Stop waits for that
-	}
-	for _, o := range outcomes {
-		if logged(o) {
-			o.log = nil
-		}
-	}
-}
-
 // writeGroup writes alike outcomes in one statement. It returns those that are to be sent again.
 func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (again []*outcome) {
 	l := s.line
@@ -435,19 +325,6 @@ func (a act) wrote(row store.Standing) bool {
 		term = 0 // the mark was taken off
 	}
 	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
-}
-
-// noteLogs notes the rows of the log that were not written, though their outcomes are.
-func (s *settler) noteLogs(act act, group []*outcome) {
-	for _, o := range group {
-		if o.log != nil {
-			if act.kind == failLost {
-				s.line.log.Error(s.line.aboutRun(o.task), fmt.Sprintf("job %v: %s", act.status, o.log.Error))
-			}
-			s.note(*o.log)
-			o.log = nil
-		}
-	}
 }
 
 // unmarkAgain returns the outcomes whose rows still bear their marks, though unmarking did not find them: somebody changed

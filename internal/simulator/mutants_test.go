@@ -69,13 +69,13 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a row of the log that failed is not tried again",
-		File: "internal/engine/settler.go",
+		File: "internal/engine/attempts.go",
 		Old:  "\t\t\ts.note(*o.log)\n",
 		New:  "",
 	},
 	{
 		Name: "a lost run waits for another outcome to be logged",
-		File: "internal/engine/settler.go",
+		File: "internal/engine/attempts.go",
 		Old:  "\tsignal(s.came)\n}\n\n// hurry",
 		New:  "}\n\n// hurry",
 	},
@@ -285,7 +285,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a suspect starts before the log says why the last one failed",
-		File: "internal/engine/settler.go",
+		File: "internal/engine/attempts.go",
 		Old:  "\t\t\ts.note(*o.log)\n",
 		New:  "\t\t\tlog := *o.log\n\t\t\ttime.AfterFunc(settleEvery, func() { s.note(log) })\n",
 	},
