@@ -170,6 +170,11 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	}
 }
 
+// shownAgain is how long a row waits that bears the line's own term although the line does not have it. Mostly the row was settled a
+// moment ago, and is read on another node of a cluster, which does not have that yet. Then the mark finds, after the wait, that it is
+// final. Otherwise the answers to its mark were lost, and it runs.
+const shownAgain = 3 * time.Second
+
 // offer takes a pending row into the queue. It leaves a row alone that is too old, or whose job still runs under a term that was
 // given away, and fails a row that was lost too often. It reports false if there is no room; then a later load brings the row.
 func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
@@ -178,6 +183,9 @@ func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 	}
 	lost := lostIfMarked(row, lease.Term)
 	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: lost >= lostBeforeAlone}
+	if row.Term == lease.Term {
+		t.dueMillis = max(t.dueMillis, l.clock.now()+shownAgain.Milliseconds())
+	}
 	if lost >= lostBeforeFailed && lost > row.Lost {
 		if l.queue.register(t) {
 			l.settler.failLost(t, lease)

@@ -78,6 +78,20 @@ func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
 	}
 }
 
+func TestARowThatIsShownWithOurTermAfterItWasSettledWaitsUntilItCanBeTheTruth(t *testing.T) {
+	l := lineOf(9)
+	if !l.offer(lease, &store.Row{ID: 1, Term: lease.Term, Attempts: 1}) || !l.offer(lease, &store.Row{ID: 2, Term: lease.Term - 1, Attempts: 1}) {
+		t.Fatal("no room")
+	}
+	now := l.clock.now()
+	if picked := l.queue.picked(now+1000, 9); len(picked) != 1 || picked[0].ID != 2 {
+		t.Errorf("after a second, %d rows are picked, want the one of an earlier term", len(picked))
+	}
+	if picked := l.queue.picked(now+4000, 9); len(picked) != 1 || picked[0].ID != 1 {
+		t.Errorf("after four seconds, %d rows are picked, want the one of our term", len(picked))
+	}
+}
+
 func TestALeaseIsNamedAfterTheJobTypeAndNotTheService(t *testing.T) {
 	for _, service := range []string{"shop", "warehouse"} {
 		l, err := newLine(queue_job.Config{ServiceName: service, JobType: -7, WorkerPoolCapacity: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, &database{log: silent{}}, share.Undivided, 0)
