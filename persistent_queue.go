@@ -76,7 +76,7 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if log == nil {
 		log = logger.QueueLog{}
 	}
-	r := &Runner{log: log, grace: usualGrace, ready: make(chan struct{}), giveUps: map[int]context.CancelCauseFunc{}}
+	r := &Runner{log: log, taken: taken, grace: usualGrace, ready: make(chan struct{}), giveUps: map[int]context.CancelCauseFunc{}}
 	r.options.Ready = sync.OnceFunc(func() { close(r.ready) })
 	for _, option := range opts {
 		option(r)
@@ -96,34 +96,51 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if err := checkRetention(r.options.Retention); err != nil {
 		return nil, err
 	}
+	var err error
+	if r.configs, err = r.complete(configs); err != nil {
+		return nil, err
+	}
+	if err := checkTypes(r.configs); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// complete checks configurations, and gives them what the Runner's options say and the defaults.
+func (r *Runner) complete(configs []queue_job.Config) (complete []queue_job.Config, err error) {
 	for _, cfg := range configs {
 		if cfg.Db == nil {
 			cfg.Db = r.db
 		}
 		switch err := cfg.Validate(); {
-		case taken == asOriginal && errors.Is(err, queue_job.ErrNoEffect):
-			log.Warn(log.GetNewContext(cfg.ServiceName), err.Error())
+		case r.taken == asOriginal && errors.Is(err, queue_job.ErrNoEffect):
+			r.log.Warn(r.log.GetNewContext(cfg.ServiceName), err.Error())
 		case err != nil:
 			return nil, err
 		}
-		if taken == asNow && cfg.FirstPullDay == 0 {
+		if r.taken == asNow && cfg.FirstPullDay == 0 {
 			cfg.FirstPullDay = -1
 		}
 		if cfg.HandleJobFunc != nil {
 			cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
 		}
-		r.configs = append(r.configs, cfg.WithDefaults())
+		complete = append(complete, cfg.WithDefaults())
 	}
-	for _, group := range engine.ByDatabase(r.configs) {
+	return complete, nil
+}
+
+// checkTypes refuses two configurations for one job type on one database.
+func checkTypes(configs []queue_job.Config) error {
+	for _, group := range engine.ByDatabase(configs) {
 		services := map[int32]string{}
 		for _, cfg := range group {
 			if service, taken := services[cfg.JobType]; taken {
-				return nil, fmt.Errorf("queue_job.Config.JobType: services %q and %q both have job type %d on one handle; give each its own", service, cfg.ServiceName, cfg.JobType)
+				return fmt.Errorf("queue_job.Config.JobType: services %q and %q both have job type %d on one handle; give each its own", service, cfg.ServiceName, cfg.JobType)
 			}
 			services[cfg.JobType] = cfg.ServiceName
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // Option changes what a [Runner] does, in addition to its configurations.
@@ -192,7 +209,8 @@ func checkRetention(times queue_job.Retention) error {
 
 // Runner runs the jobs of the configured types in this process. [Init] and [New] make one.
 type Runner struct {
-	configs          []queue_job.Config
+	taken            manner
+	configs          []queue_job.Config // guarded by changing, once New has returned
 	log              logger.Logger
 	withoutMigration bool
 	middleware       []queue_job.Middleware
@@ -232,19 +250,30 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 	ctx, done := r.mayGiveUp(ctx)
 	defer done()
-	prepare := schema.Migrate
-	if r.withoutMigration {
-		prepare = schema.Check
+	if len(r.configs) == 0 {
+		return errNoTypes
 	}
-	for _, group := range engine.ByDatabase(r.configs) {
-		if err := prepare(ctx, group[0].Db, schema.WithTablePrefix(group[0].TablePrefix)); err != nil {
-			return err
-		}
+	if err := r.prepareTables(ctx, r.configs); err != nil {
+		return err
 	}
 	started, err := engine.Start(ctx, engine.Open, r.configs, r.options, r.log)
 	r.engine = started
 	r.running.Store(started)
 	return err
+}
+
+// prepareTables brings the tables of the configurations up to date, or checks that they are.
+func (r *Runner) prepareTables(ctx context.Context, configs []queue_job.Config) error {
+	prepare := schema.Migrate
+	if r.withoutMigration {
+		prepare = schema.Check
+	}
+	for _, group := range engine.ByDatabase(configs) {
+		if err := prepare(ctx, group[0].Db, schema.WithTablePrefix(group[0].TablePrefix)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mayGiveUp returns a context that Stop ends.

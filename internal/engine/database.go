@@ -19,6 +19,7 @@ import (
 // database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
 // has a line for each type, or for each shard of a type.
 type database struct {
+	address     *address // nil: of a handle that cannot be compared
 	tables      Tables
 	log         logger.Logger
 	about       context.Context
@@ -37,7 +38,8 @@ type database struct {
 	leaves      chan struct{}                // closed: Stop was called
 	gone        chan struct{}                // closed: nobody can be expected to take over what this instance still has
 	pools       pools
-	configs     []queue_job.Config // in the order of their types
+	configs     atomic.Pointer[[]queue_job.Config] // in the order of their types; never changed in place, and replaced by standBy alone
+	recasts     chan recast                        // for standBy
 	retention   queue_job.Retention
 	health      health
 	looked      func() // is called when the instance has looked at the leases, and has taken its own
@@ -111,7 +113,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, permit: permit, quota: quota, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, permit: permit, quota: quota, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), about: log.GetNewContext(service)}
 	d.trouble, d.losses = newTrouble(log, d.about), losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
@@ -133,9 +135,9 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
 	}
-	d.configs = slices.SortedFunc(slices.Values(configs), func(a, b queue_job.Config) int { return cmp.Compare(a.JobType, b.JobType) })
+	d.configure(configs)
 	d.lines, d.looked = linesOf(), func() {}
-	for _, cfg := range d.configs {
+	for _, cfg := range d.configured() {
 		l, err := newLine(cfg, d, share.Undivided, 0)
 		if err != nil {
 			return nil, err
@@ -144,6 +146,24 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	}
 	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, cmp.Or(tables.ID, keeper.NewID()), func(err error) { d.trouble.on(d.patience, "renew leases", err) })
 	return d, nil
+}
+
+// configured are the configurations, in the order of their types.
+func (d *database) configured() []queue_job.Config {
+	if all := d.configs.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+func (d *database) configure(configs []queue_job.Config) {
+	sorted := slices.SortedFunc(slices.Values(configs), func(a, b queue_job.Config) int { return cmp.Compare(a.JobType, b.JobType) })
+	d.configs.Store(&sorted)
+}
+
+// placeOf is the place of a job type among the configured ones; false: it is none of them.
+func (d *database) placeOf(jobType int32) (int, bool) {
+	return slices.BinarySearchFunc(d.configured(), jobType, func(cfg queue_job.Config, jobType int32) int { return cmp.Compare(cfg.JobType, jobType) })
 }
 
 // start starts the loops.

@@ -21,7 +21,20 @@ var ErrStopped = errors.New("runner stopped")
 
 // Engine runs the jobs of all configured types, on as many databases as the configurations name.
 type Engine struct {
-	databases []*database
+	open    func(context.Context, queue_job.Config) (Tables, error)
+	options Options
+	log     logger.Logger
+	permit  permit
+	quota   *quota
+
+	mu   sync.Mutex
+	list []*database // never changed in place
+}
+
+func (e *Engine) databases() []*database {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.list
 }
 
 // Options are what holds for all job types of an engine.
@@ -33,38 +46,58 @@ type Options struct {
 
 // Start opens the databases and starts the loops. The configurations are complete and valid.
 func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
-	e := &Engine{}
-	permit, quota := newPermit(), newQuota(o.MaxWorkers)
+	e := &Engine{open: open, options: o, log: log, permit: newPermit(), quota: newQuota(o.MaxWorkers)}
 	var unready atomic.Int32 // databases whose leases nobody has looked at yet
 	for _, group := range ByDatabase(configs) {
-		d, err := openDatabase(ctx, open, group, log, permit, quota)
+		d, err := e.openDatabase(ctx, group)
 		if err != nil {
-			for _, opened := range e.databases {
+			for _, opened := range e.list {
 				opened.pools.release(true)
 				opened.tables.Close()
 			}
 			return nil, fmt.Errorf("start: %w", err)
 		}
-		d.retention = o.Retention
 		unready.Add(1)
 		d.looked = sync.OnceFunc(func() {
 			if unready.Add(-1) == 0 && o.Ready != nil {
 				o.Ready()
 			}
 		})
-		e.databases = append(e.databases, d)
+		e.list = append(e.list, d)
 	}
-	for _, d := range e.databases {
+	for _, d := range e.list {
 		d.start()
 	}
 	return e, nil
 }
 
+// openDatabase opens the database of configurations that belong together.
+func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*database, error) {
+	d, err := openDatabase(ctx, e.open, group, e.log, e.permit, e.quota)
+	if err == nil {
+		d.address, d.retention = addressOf(&group[0]), e.options.Retention
+	}
+	return d, err
+}
+
+// databaseOf is the database that a configuration is for; nil: it is not open.
+func (e *Engine) databaseOf(cfg *queue_job.Config) *database {
+	if at := addressOf(cfg); at != nil {
+		for _, d := range e.databases() {
+			if d.address != nil && *d.address == *at {
+				return d
+			}
+		}
+	}
+	return nil
+}
+
 // Stop ends the loops, waits for what runs until ctx ends, and gives the leases back. Nothing runs when it returns nil.
 func (e *Engine) Stop(ctx context.Context) error {
-	errs := make([]error, len(e.databases))
+	databases := e.databases()
+	errs := make([]error, len(databases))
 	var stopping sync.WaitGroup
-	for i, d := range e.databases {
+	for i, d := range databases {
 		stopping.Go(func() { errs[i] = d.stop(ctx) })
 	}
 	stopping.Wait()
@@ -73,24 +106,34 @@ func (e *Engine) Stop(ctx context.Context) error {
 
 // ByDatabase groups configurations by their database handle and the prefix of the tables in it.
 func ByDatabase(configs []queue_job.Config) (groups [][]queue_job.Config) {
-	type address struct {
-		db     queue_job.DB
-		prefix string
-	}
 	index := map[address]int{}
 	for _, cfg := range configs {
-		i, ok := -1, false
-		if reflect.ValueOf(cfg.Db).Comparable() {
-			i, ok = index[address{cfg.Db, cfg.TablePrefix}]
+		at, i, ok := addressOf(&cfg), -1, false
+		if at != nil {
+			i, ok = index[*at]
 		}
 		if !ok {
 			i = len(groups)
 			groups = append(groups, nil)
-			if reflect.ValueOf(cfg.Db).Comparable() {
-				index[address{cfg.Db, cfg.TablePrefix}] = i
+			if at != nil {
+				index[*at] = i
 			}
 		}
 		groups[i] = append(groups[i], cfg)
 	}
 	return groups
+}
+
+// address is where the tables of a configuration are.
+type address struct {
+	db     queue_job.DB
+	prefix string
+}
+
+// addressOf is nil for a handle that cannot be compared: it is taken for a database of its own.
+func addressOf(cfg *queue_job.Config) *address {
+	if !reflect.ValueOf(cfg.Db).Comparable() {
+		return nil
+	}
+	return &address{cfg.Db, cfg.TablePrefix}
 }

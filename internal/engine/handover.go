@@ -100,19 +100,24 @@ func (d *database) leaving() bool {
 type remains struct {
 	terms     []int64 // under which jobs still run, here or elsewhere
 	elsewhere []int64 // the terms among them that belong to other instances
-	running   int     // jobs of this shard that other instances still run
+	running   int     // jobs of this shard that other instances, or retired lines of this process, still run
 	earlier   int     // jobs of earlier layouts, of all shards
-	lines     []*line // those earlier lines of this process that still run something
+	lines     []*line // the retired lines of this process that still run something
 }
 
 // remainsFor picks what concerns a line. Under its own layout, no other shard has its rows. What this process runs in earlier lines
 // is known better than the table has it.
 func (l *line) remainsFor(rests []share.Rest, me string, busy []*line) (r remains) {
 	for _, other := range busy {
-		if other.cfg.JobType == l.cfg.JobType && other.layout < l.layout {
-			r.lines = append(r.lines, other)
+		switch ours := other.cfg.JobType == l.cfg.JobType && other != l && other.retired(); {
+		case !ours || other.layout == l.layout && other.shard != l.shard:
+			continue
+		case other.layout == l.layout:
+			r.running += other.workers.number()
+		default:
 			r.earlier += other.workers.number()
 		}
+		r.lines = append(r.lines, other)
 	}
 	for _, rest := range rests {
 		now := rest.Layout == l.layout
@@ -142,7 +147,7 @@ func (l *line) heedRemains(r remains) {
 }
 
 // runsElsewhere reports whether a row's mark was made under a term that was given away, and under which its job still runs, or
-// whether an earlier line of this process has the row.
+// whether a retired line of this process has the row.
 func (l *line) runsElsewhere(row *store.Row) bool {
 	r := l.remains.Load()
 	return row.Term != 0 && r != nil &&

@@ -18,7 +18,7 @@ type TypeState struct {
 
 // Types returns the state of each job type, by database and type.
 func (e *Engine) Types() (states []TypeState) {
-	for _, d := range e.databases {
+	for _, d := range e.databases() {
 		first := len(states)
 		for _, l := range d.lines.all() {
 			at := slices.IndexFunc(states[first:], func(s TypeState) bool { return s.JobType == l.cfg.JobType })
@@ -57,7 +57,7 @@ func (h *health) heed(err error) {
 // Health returns an error if a database has not answered for as long as its shortest lease lasts: then the process has no
 // leases, and starts no jobs.
 func (e *Engine) Health() error {
-	for _, d := range e.databases {
+	for _, d := range e.databases() {
 		silent := time.Since(epoch) - time.Duration(d.health.looked.Load())
 		if silent < d.shortestLock() {
 			continue

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"sync"
 	"time"
@@ -38,6 +39,18 @@ func newPools(configs []queue_job.Config) (pools, error) {
 		all[idle] = p
 	}
 	return all, nil
+}
+
+// provide makes room for the workers of one more type, or of a type that has another configuration: its earlier workers may still
+// run.
+func (all pools) provide(cfg queue_job.Config) error {
+	if p, ok := all[cfg.WorkerExpirySecond].(*ants.Pool); ok {
+		p.Tune(p.Cap() + cfg.WorkerPoolCapacity)
+		return nil
+	}
+	more, err := newPools([]queue_job.Config{cfg})
+	maps.Copy(all, more)
+	return err
 }
 
 // release ends the pools' goroutines and, if they are idle, waits for that.

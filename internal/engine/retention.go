@@ -52,11 +52,19 @@ func newRetainer(d *database) *retainer {
 			times[int32(status)] = kept
 		}
 	}
-	types := make([]int32, len(d.configs))
-	for i, cfg := range d.configs {
-		types[i] = cfg.JobType
+	return &retainer{database: d, times: times, rows: retainLeast}
+}
+
+// heedTypes notes which types are configured now. If they have changed, no row is settled. It reports whether there are any.
+func (r *retainer) heedTypes() bool {
+	var types []int32
+	for _, cfg := range r.configured() {
+		types = append(types, cfg.JobType)
 	}
-	return &retainer{database: d, times: times, types: types, rows: retainLeast}
+	if !slices.Equal(types, r.types) {
+		r.types, r.settled = types, 0
+	}
+	return len(types) > 0
 }
 
 // loop deletes until ctx ends.
@@ -66,6 +74,9 @@ func (r *retainer) loop(ctx context.Context) {
 		return
 	}
 	for wait := retainFirst; sleep(ctx, wait); wait = retainAgain {
+		if !r.heedTypes() {
+			continue
+		}
 		r.trouble.on(ctx, "delete old jobs", r.round(ctx))
 	}
 }
@@ -161,6 +172,9 @@ func (r *retainer) notOurs(rows []store.Aged) (forEver, others int) {
 func (r *retainer) tellSpan(ctx context.Context) {
 	for wait := keptFirst; sleep(ctx, wait); {
 		wait = keptFirst
+		if !r.heedTypes() {
+			continue
+		}
 		lines := r.heldLines().ofType(r.types[0])
 		if len(lines) == 0 || lines[0].shard != 0 || !r.walked.IsZero() && time.Since(r.walked) < keptEvery {
 			continue

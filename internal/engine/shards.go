@@ -21,8 +21,8 @@ type Layouts interface {
 	OpenLeases(ctx context.Context, names []string, layout, term int64) error
 }
 
-// lineList has the lines of a database, one for each shard of each job type. A line of an earlier layout stays in it until
-// everything it ran is written.
+// lineList has the lines of a database, one for each shard of each job type. A retired line stays in it until everything it ran is
+// written.
 type lineList struct {
 	mu   sync.Mutex
 	list []*line // never changed in place
@@ -78,11 +78,11 @@ func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more
 			return more, err
 		}
 	}
-	for _, cfg := range s.configs {
+	for _, cfg := range s.configured() {
 		s.relayout(cfg, v.LayoutOf(cfg.JobType), leaving)
 	}
 	for _, c := range v.Changes {
-		if !slices.ContainsFunc(s.configs, func(cfg queue_job.Config) bool { return cfg.JobType == c.JobType }) {
+		if _, ours := s.placeOf(c.JobType); !ours {
 			continue
 		}
 		more = true
@@ -96,7 +96,7 @@ func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more
 // seed writes the layout of types whose configuration asks for shards, if nobody has done that yet. If the configuration of this
 // instance allows fewer shards than the table says, it lowers the number.
 func (s *standBy) seed(ctx context.Context, v *share.View) (changed bool, err error) {
-	for _, cfg := range s.configs {
+	for _, cfg := range s.configured() {
 		layout := v.LayoutOf(cfg.JobType)
 		wanted := layout.Shards()
 		switch most := share.ShardsMax(cfg.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchSize); {
@@ -123,14 +123,11 @@ func (s *standBy) relayout(cfg queue_job.Config, layout share.Layout, leaving bo
 	there := false
 	for _, l := range s.lines.all() {
 		switch {
-		case l.cfg.JobType != cfg.JobType:
+		case l.cfg.JobType != cfg.JobType || l.recast.Load():
 		case l.layout == layout:
 			there = true
 		case l.later.CompareAndSwap(0, int64(layout)):
-			delete(s.byName, l.name)
-			if !s.giveUp(l) {
-				s.finish(l)
-			}
+			s.retire(l, "the job type is divided anew")
 		}
 	}
 	if there || leaving {
@@ -141,27 +138,42 @@ func (s *standBy) relayout(cfg queue_job.Config, layout share.Layout, leaving bo
 	} else {
 		s.log.Info(s.about, fmt.Sprintf("job type %d is not divided any more", cfg.JobType))
 	}
-	for shard := range layout.Shards() {
-		l, err := newLine(cfg, s.database, layout, shard)
-		if err != nil { // it was possible at the start
-			s.log.Error(s.about, err.Error())
-			return
-		}
-		s.lines.add(l)
-		s.begin(l)
-		s.byName[l.name] = l
+	if err := s.addLines(cfg, layout); err != nil { // it was possible at the start
+		s.log.Error(s.about, err.Error())
 	}
 }
 
-// giveUp has a line of an earlier layout start no more jobs, and close its lease. It reports whether the line has something to
-// give up.
-func (s *standBy) giveUp(l *line) bool {
+// addLines begins a line for each shard of a job type.
+func (s *standBy) addLines(cfg queue_job.Config, layout share.Layout) error {
+	var lines []*line
+	for shard := range layout.Shards() {
+		l, err := newLine(cfg, s.database, layout, shard)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, l)
+	}
+	s.lines.add(lines...)
+	for _, l := range lines {
+		s.begin(l)
+		s.byName[l.name] = l
+	}
+	return nil
+}
+
+// retire has a line start no more jobs, give its lease up, and end when it has finished what it had started.
+func (s *standBy) retire(l *line, why string) {
+	if s.byName[l.name] == l {
+		delete(s.byName, l.name)
+	}
 	serving := l.serving.Load()
 	if serving && !l.wanted.Swap(true) {
-		l.log.Info(l.about, fmt.Sprintf("lease %s is given up: the job type is divided anew", l.lease.Name))
+		l.log.Info(l.about, fmt.Sprintf("lease %s is given up: %s", l.lease.Name, why))
 		s.serving[l]()
 	}
-	return serving || len(l.leases.all()) > 0
+	if !serving && len(l.leases.all()) == 0 {
+		s.finish(l)
+	}
 }
 
 // change does the next step towards a layout.
@@ -189,7 +201,7 @@ func (d *database) begin(l *line) {
 	d.keepings.Go(func() { l.settler.loop(l.writing) })
 }
 
-// finish ends a line of an earlier layout, when everything is written.
+// finish ends a retired line, when everything is written.
 func (d *database) finish(l *line) {
 	d.keepings.Go(func() {
 		for wait := time.Millisecond; !l.quiet() || l.settler.unnoted() > 0; wait = min(2*wait, time.Second) {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -80,6 +79,8 @@ func (s *standBy) loop(ctx context.Context) {
 		timer := time.NewTimer(s.rest())
 		select {
 		case <-timer.C:
+		case r := <-s.recasts:
+			r.answer <- s.recast(r, leaving)
 		case <-leaves:
 		case <-ctx.Done():
 		}
@@ -142,7 +143,7 @@ func (s *standBy) see(ctx context.Context) (v share.View, seen []store.Seen, err
 		return v, nil, err
 	}
 	s.clock.reading(fleet.Now, sent, time.Now())
-	rows := make([]share.Row, 0, len(fleet.Leases)+len(s.configs))
+	rows := make([]share.Row, 0, len(fleet.Leases)+len(s.configured()))
 	there, layouts := map[string]bool{}, map[int32]share.Layout{}
 	for jobType, layout := range fleet.Layouts {
 		layouts[jobType] = share.Layout(layout)
@@ -152,7 +153,7 @@ func (s *standBy) see(ctx context.Context) (v share.View, seen []store.Seen, err
 		rows = append(rows, share.Row{Name: row.Name, Free: row.Free, Instance: owner.Instance, Service: owner.Service, Term: row.Term, Running: row.Running, Layout: share.Layout(row.Layout)})
 		there[row.Name] = true
 	}
-	for _, cfg := range s.configs {
+	for _, cfg := range s.configured() {
 		if name := share.TypeLease(cfg.JobType); !there[name] && layouts[cfg.JobType] == 0 {
 			rows = append(rows, share.Row{Name: name, Free: true, Layout: share.Undivided})
 		}
@@ -165,7 +166,7 @@ func (s *standBy) picture(v *share.View, leaving bool) share.Picture {
 	p := v.Picture
 	p.Leaving = leaving
 	p.Mine = func(jobType int32) bool {
-		_, found := slices.BinarySearchFunc(s.configs, jobType, func(cfg queue_job.Config, jobType int32) int { return cmp.Compare(cfg.JobType, jobType) })
+		_, found := s.placeOf(jobType)
 		return found
 	}
 	s.heedOpen(p.Leases)
@@ -328,7 +329,7 @@ func (s *standBy) serve(taken []*keeper.Lease) {
 			defer end()
 			l.serve(serving, lease)
 			s.giveAway(l, lease)
-			if l.later.Load() > 0 {
+			if l.retired() {
 				s.finish(l)
 			}
 		})
@@ -349,11 +350,13 @@ func (s *standBy) tidy(ctx context.Context) {
 
 // shortestLock is the length of the lease that says that this instance is here. It ends when the first of its other leases does.
 func (d *database) shortestLock() time.Duration {
-	shortest := d.configs[0].LockSecond
-	for _, cfg := range d.configs {
-		shortest = min(shortest, cfg.LockSecond)
+	shortest := time.Duration(queue_job.Config{}.WithDefaults().LockSecond) * time.Second
+	for i, cfg := range d.configured() {
+		if lock := time.Duration(cfg.LockSecond) * time.Second; i == 0 || lock < shortest {
+			shortest = lock
+		}
 	}
-	return time.Duration(shortest) * time.Second
+	return shortest
 }
 
 // farewell says that this instance is about to stop: leases do not fall to it any more, and others ask for what it has.

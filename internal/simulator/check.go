@@ -30,6 +30,7 @@ type judge struct {
 	heard       map[looker]*hearing // of pauses
 	handed      map[*queue_job.Job]*run
 	cameOrWent  time.Time               // when an instance last came or went, a type was divided anew, or a lease was to be handed over
+	recast      time.Time               // when an instance last got the configuration of a type anew: its lines begin as behind a start
 	moved       time.Time               // when a type was last divided anew, or a lease to be handed over
 	asked       map[leaseTerm]time.Time // when somebody asked for a lease to be handed over
 	disturbed   time.Time               // until then, some instance is struck

@@ -364,7 +364,7 @@ func (j *judge) expectProgress(lately time.Duration) {
 		if waits {
 			j.saw["flow through slow tables"]++
 		}
-		if waits && !began && time.Since(j.moved) > lately { // each step takes several statements
+		if waits && !began && time.Since(j.moved) > lately && time.Since(j.recast) > lately+5*time.Second { // each step takes several statements
 			j.accuse("jobs of type %d wait, and none has begun for %v; each statement takes %v on its way", cfg.JobType, lately, w.weather.sluggish)
 		}
 	}

@@ -412,8 +412,20 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "what earlier lines of this process run does not count",
 		File: "internal/engine/handover.go",
-		Old:  "other.cfg.JobType == l.cfg.JobType && other.layout < l.layout",
+		Old:  "other.cfg.JobType == l.cfg.JobType && other != l && other.retired()",
 		New:  "other.cfg.JobType == l.cfg.JobType && other.layout < 0",
+	},
+	{
+		Name: "what a line with an earlier configuration runs does not count",
+		File: "internal/engine/handover.go",
+		Old:  "r.running += other.workers.number()",
+		New:  "_ = other",
+	},
+	{
+		Name: "rows of a line with an earlier configuration are taken for the new line's",
+		File: "internal/engine/handover.go",
+		Old:  "r.lines = append(r.lines, other)",
+		New:  "_ = append(r.lines, other)",
 	},
 	{
 		Name: "a type is divided anew, and its old lines keep their leases",

@@ -100,6 +100,18 @@ func (p *plan) drawHandOvers(d *dice) {
 	}
 }
 
+// drawRecasts draws that instances get the configuration of a type anew, or give the type up and take it on again, from dice of its
+// own.
+func (p *plan) drawRecasts(d *dice) {
+	if d.chance(600) {
+		return
+	}
+	for range 1 + d.upTo(6) {
+		jobType, among, remove := int32(1+d.upTo(len(p.configs))), d.next(), d.chance(300)
+		p.at(d.between(200*time.Millisecond, p.calmAt), func(w *world) { w.recast(among, jobType, remove) }, "recast type %d, %v", jobType, remove)
+	}
+}
+
 func (p *plan) drawPause(d *dice, at time.Duration) {
 	jobType := int32(1 + d.upTo(len(p.configs)))
 	p.at(at, func(w *world) { w.pause(jobType, true) }, "pause type %d", jobType)

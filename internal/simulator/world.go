@@ -198,6 +198,40 @@ func (w *world) divide(jobType int32, shards int) {
 	w.judge.saw["divided anew"]++
 }
 
+// recast has an instance give a job type its configuration anew, or give the type up and take it on again.
+func (w *world) recast(among uint64, jobType int32, remove bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	up := slices.DeleteFunc(slices.Clone(w.instances), func(i *instance) bool { return i.engine == nil || i.ending.Load() })
+	if len(up) == 0 {
+		return
+	}
+	i := up[among%uint64(len(up))]
+	w.judge.hasMoved()
+	w.judge.recast = time.Now()
+	w.judge.saw["recast"]++
+	go i.recast(jobType, remove)
+}
+
+func (i *instance) recast(jobType int32, remove bool) {
+	ctx, cancel := context.WithTimeout(i.alive, 10*time.Second)
+	defer cancel()
+	all := i.configs() // the handlers have addresses of its elements
+	at := slices.IndexFunc(all, func(cfg queue_job.Config) bool { return cfg.JobType == jobType })
+	configs := all[at : at+1]
+	var err error
+	if remove {
+		if _, err = i.engine.Remove(ctx, []int32{jobType}); err == nil {
+			err = i.engine.Add(ctx, configs)
+		}
+	} else {
+		err = i.engine.Replace(ctx, configs)
+	}
+	if err != nil && !i.ending.Load() {
+		i.world.say(i.number, fmt.Sprintf("type %d keeps its configuration, or is gone: %v", jobType, err))
+	}
+}
+
 // Events that happen to jobs.
 
 type insertion struct {
@@ -287,10 +321,11 @@ type instance struct {
 	// Guarded by world.mu.
 	up         bool
 	stopped    bool
-	since      time.Time // when it came up
-	ended      time.Time // when it was killed, or Stop gave up
-	killer     *run      // the run whose handler killed it; nil: none
-	unreleased bool      // a lease could not be given back
+	since      time.Time      // when it came up
+	ended      time.Time      // when it was killed, or Stop gave up
+	killer     *run           // the run whose handler killed it; nil: none
+	unreleased bool           // a lease could not be given back
+	engine     *engine.Engine // nil: it has not started yet
 }
 
 func newInstance(w *world, place int) *instance {
@@ -351,6 +386,9 @@ func (i *instance) live() {
 	if e == nil {
 		return
 	}
+	i.world.mu.Lock()
+	i.engine = e
+	i.world.mu.Unlock()
 	var patience time.Duration
 	select {
 	case patience = <-i.orders:

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// recast is an order to change the job types of a database while it runs. Only standBy carries it out, between two looks at the
+// leases: so types, lines and leases change in one goroutine.
+//
+// A type that gets another configuration gets new lines. Its earlier lines retire: they start no more jobs, give their leases up as
+// if another instance had asked for them, and end when what they ran is written. Until then, what they run counts against the
+// limits of the new lines, and no job runs twice.
+type recast struct {
+	cast   []queue_job.Config // types that are new, or get another configuration
+	remove []int32
+	answer chan recasting
+}
+
+// recasting is what came of it.
+type recasting struct {
+	retired []*line
+	err     error
+}
+
+// order has standBy carry out a recast.
+func (d *database) order(ctx context.Context, r recast) (retired []*line, err error) {
+	r.answer = make(chan recasting, 1)
+	select {
+	case d.recasts <- r:
+		done := <-r.answer
+		return done.retired, done.err
+	case <-d.patience.Done():
+		return nil, ErrStopped
+	case <-d.keeping.Done():
+		return nil, ErrStopped
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (s *standBy) recast(r recast, leaving bool) (done recasting) {
+	if leaving {
+		return recasting{err: ErrStopped}
+	}
+	configs := slices.Clone(s.configured())
+	drop := func(jobType int32) {
+		configs = slices.DeleteFunc(configs, func(cfg queue_job.Config) bool { return cfg.JobType == jobType })
+	}
+	for _, jobType := range r.remove {
+		drop(jobType)
+		retired, _ := s.retireType(jobType, "the job type was removed here")
+		done.retired = append(done.retired, retired...)
+	}
+	s.configure(configs)
+	for _, cfg := range r.cast {
+		drop(cfg.JobType)
+		configs = append(configs, cfg)
+		s.configure(configs)
+		retired, layout := s.retireType(cfg.JobType, "the job type has another configuration")
+		done.retired = append(done.retired, retired...)
+		if done.err = s.pools.provide(cfg); done.err == nil {
+			done.err = s.addLines(cfg, layout)
+		}
+		if done.err != nil {
+			return done
+		}
+	}
+	return done
+}
+
+// retireType retires the lines of a job type, and returns them and their layout.
+func (s *standBy) retireType(jobType int32, why string) (retired []*line, layout share.Layout) {
+	layout = share.Undivided
+	for _, l := range s.lines.all() {
+		if l.cfg.JobType == jobType && !l.retired() {
+			layout = l.layout
+			l.recast.Store(true)
+			s.retire(l, why)
+			retired = append(retired, l)
+		}
+	}
+	return retired, layout
+}
+
+// Add has the engine run the jobs of more types, on databases that it has opened or opens now. Their tables are there, and none of
+// the types is configured on its database.
+func (e *Engine) Add(ctx context.Context, configs []queue_job.Config) error {
+	for _, group := range ByDatabase(configs) {
+		if d := e.databaseOf(&group[0]); d != nil {
+			if _, err := d.order(ctx, recast{cast: group}); err != nil {
+				return fmt.Errorf("add job types: %w", err)
+			}
+			continue
+		}
+		d, err := e.openDatabase(ctx, group)
+		if err != nil {
+			return fmt.Errorf("add job types: %w", err)
+		}
+		e.mu.Lock()
+		e.list = append(slices.Clone(e.list), d)
+		e.mu.Unlock()
+		d.start()
+	}
+	return nil
+}
+
+// Replace gives configured types other configurations.
+func (e *Engine) Replace(ctx context.Context, configs []queue_job.Config) error {
+	for _, group := range ByDatabase(configs) {
+		if _, err := e.databaseOf(&group[0]).order(ctx, recast{cast: group}); err != nil {
+			return fmt.Errorf("replace job types: %w", err)
+		}
+	}
+	return nil
+}
+
+// Remove has the engine start no more jobs of these types, on no database. It returns a function that waits until what runs has
+// ended and is written, or until its context ends.
+func (e *Engine) Remove(ctx context.Context, jobTypes []int32) (await func(context.Context) error, err error) {
+	var retired []*line
+	for _, d := range e.databases() {
+		some, err := d.order(ctx, recast{remove: jobTypes})
+		if retired = append(retired, some...); err != nil {
+			return nil, fmt.Errorf("remove job types: %w", err)
+		}
+	}
+	return func(ctx context.Context) error {
+		for _, l := range retired {
+			select {
+			case <-l.writing.Done():
+			case <-ctx.Done():
+				running := 0
+				for _, l := range retired {
+					running += l.workers.number()
+				}
+				return fmt.Errorf("remove job types: %w: %d handlers still run; they run on, and their outcomes will be written", context.Cause(ctx), running)
+			}
+		}
+		return nil
+	}, nil
+}

@@ -1,0 +1,290 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// typeConfig is a configuration of a type, with what every test needs.
+func typeConfig(d dbtest.Database, jobType int32, handler func(context.Context, *queue_job.Job) error) queue_job.Config {
+	return queue_job.Config{ServiceName: "test", JobType: jobType, Db: d.DB, LockSecond: 10, HandleJobFunc: handler}
+}
+
+func TestATypeThatIsAddedWhileTheRunnerRunsStartsItsJobsWithinASecond(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var first, second, prefixed runs
+		r := start(t, d.DB, typeConfig(d, 1, first.handler))
+		addType(t, d.DB, 2, 3, 0) // nobody runs them yet
+		addType(t, d.DB, 1, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded)
+		bestOfThree(t, func() error {
+			began := time.Now()
+			jobType := int32(2 + len(r.Types()) - 1)
+			addType(t, d.DB, jobType, 1, 0)
+			if err := r.Add(t.Context(), typeConfig(d, jobType, second.handler)); err != nil {
+				t.Fatal(err)
+			}
+			awaitNumber(t, d.DB, 0, fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab WHERE job_type = %d AND job_status <> 1", jobType))
+			if took := time.Since(began); took > time.Second {
+				return fmt.Errorf("the jobs of an added type were done after %v", took)
+			}
+			return nil
+		})
+		err := r.Add(t.Context(), typeConfig(d, 7, second.handler), typeConfig(d, 2, second.handler))
+		if err == nil || !strings.Contains(err.Error(), "job type 2") || !strings.Contains(err.Error(), "call Replace") || slices.ContainsFunc(r.Types(), func(s persistent_queue.TypeState) bool { return s.JobType == 7 }) {
+			t.Errorf("a type that is there was added: %v, %+v", err, r.Types())
+		}
+
+		// On other tables, which are made for it.
+		cfg := typeConfig(d, 1, prefixed.handler)
+		cfg.TablePrefix = "other_"
+		if err := r.Add(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := queue_job.Open(d.DB, queue_job.WithTablePrefix("other_"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := jobs.Add(t.Context(), d.DB, theJob); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM other_async_job_tab WHERE job_status = 1")
+
+		// And after a stop, all of them.
+		stop(t, r)
+		addType(t, d.DB, 2, 1, 0)
+		before := number(t, d.DB, succeeded)
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, before+1, succeeded)
+	})
+}
+
+// throng is a handler that says how many of it run at a time.
+type throng struct {
+	takes     time.Duration
+	now, most atomic.Int32
+	runs      sync.Map // by job id: how many
+}
+
+func (c *throng) handler(ctx context.Context, job *queue_job.Job) error {
+	n := c.now.Add(1)
+	defer c.now.Add(-1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	times, _ := c.runs.LoadOrStore(job.Id, new(atomic.Int32))
+	times.(*atomic.Int32).Add(1)
+	time.Sleep(c.takes)
+	return nil
+}
+
+// twice are the jobs that ran more than once.
+func (c *throng) twice() (ids []uint64) {
+	c.runs.Range(func(id, times any) bool {
+		if times.(*atomic.Int32).Load() > 1 {
+			ids = append(ids, id.(uint64))
+		}
+		return true
+	})
+	return ids
+}
+
+func TestANewConfigurationHoldsWithinASecondAndNoJobRunsTwice(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		c := throng{takes: 50 * time.Millisecond}
+		with := func(workers int) queue_job.Config {
+			cfg := typeConfig(d, 1, c.handler)
+			cfg.WorkerPoolCapacity = workers
+			return cfg
+		}
+		r := start(t, d.DB, with(2))
+		add(t, d.DB, 1000, 0)
+		await(t, func() string { return "no two run" }, func() bool { return c.most.Load() == 2 })
+		if err := r.Replace(t.Context(), with(8)); err != nil {
+			t.Fatal(err)
+		}
+		awaitWithin(t, time.Second, func() string { return fmt.Sprintf("%d run at a time, want 8", c.most.Load()) }, func() bool { return c.most.Load() == 8 })
+		if err := r.Replace(t.Context(), with(3)); err != nil {
+			t.Fatal(err)
+		}
+		awaitWithin(t, time.Second, func() string { return fmt.Sprintf("%d run", c.now.Load()) }, func() bool { return c.now.Load() <= 3 })
+		most := int32(0)
+		for range 100 {
+			most = max(most, c.now.Load())
+			<-time.After(2 * time.Millisecond)
+		}
+		if most > 3 {
+			t.Errorf("%d run at a time, want at most 3", most)
+		}
+		if err := r.Replace(t.Context(), with(100)); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 1000, succeeded)
+		if c.most.Load() > 100 || len(c.twice()) > 0 {
+			t.Errorf("%d ran at a time; these ran twice: %v", c.most.Load(), c.twice())
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost <> 0"); n > 0 {
+			t.Errorf("%d jobs did not run once", n)
+		}
+		if err := r.Replace(t.Context(), typeConfig(d, 9, c.handler)); err == nil || !strings.Contains(err.Error(), "no job type 9") || !strings.Contains(err.Error(), "call Add") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestARunThatIsLongOutlivesItsConfigurationAndCountsAgainstTheNewOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		end, old, young := make(chan struct{}), make(chan uint64, 9), make(chan uint64, 9)
+		cfg := typeConfig(d, 1, func(_ context.Context, job *queue_job.Job) error {
+			old <- job.Id
+			<-end
+			return nil
+		})
+		cfg.WorkerPoolCapacity, cfg.MaxPerKey = 2, 1
+		r := start(t, d.DB, cfg)
+		jobs := open(t, d.DB)
+		long := addOne(t, jobs, d.DB, queue_job.WithKey("k")).Id
+		if id := <-old; id != long {
+			t.Fatal(id)
+		}
+		cfg.HandleJobFunc = func(_ context.Context, job *queue_job.Job) error {
+			young <- job.Id
+			return nil
+		}
+		cfg.WorkerPoolCapacity = 1
+		if err := r.Replace(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		ofKey, other := addOne(t, jobs, d.DB, queue_job.WithKey("k")).Id, addOne(t, jobs, d.DB).Id
+		select {
+		case id := <-young:
+			t.Errorf("job %d runs beside the one that takes the only worker", id)
+		case <-time.After(700 * time.Millisecond):
+		}
+		close(end)
+		got := []uint64{<-young, <-young}
+		slices.Sort(got)
+		if !slices.Equal(got, []uint64{ofKey, other}) {
+			t.Error(got)
+		}
+		awaitNumber(t, d.DB, 3, succeeded)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1"); n > 0 {
+			t.Errorf("%d jobs did not run once", n)
+		}
+	})
+}
+
+func TestATypeThatIsRemovedGoesOnElsewhereOrWaits(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		end, began := make(chan struct{}), make(chan struct{}, 9)
+		r := start(t, d.DB, typeConfig(d, 1, (&runs{}).handler), typeConfig(d, 2, func(context.Context, *queue_job.Job) error {
+			began <- struct{}{}
+			<-end
+			return nil
+		}))
+		addType(t, d.DB, 2, 1, 0)
+		<-began
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if err := r.Remove(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 handlers still run") {
+			t.Error(err)
+		}
+		if err := r.Remove(t.Context(), 1, 2); err == nil || !strings.Contains(err.Error(), "no job type 2") || len(r.Types()) == 0 {
+			t.Error(err)
+		}
+		addType(t, d.DB, 2, 5, 0)
+		<-time.After(time.Second)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_type = 2 AND attempts > 0"); n != 1 {
+			t.Errorf("%d jobs of a type that was removed were started, want the one before", n)
+		}
+		var elsewhere runs
+		start(t, d.DB, typeConfig(d, 2, elsewhere.handler))
+		awaitNumber(t, d.DB, 5, "SELECT COUNT(*) FROM async_job_tab WHERE job_type = 2 AND job_status = 1")
+		close(end)
+		awaitNumber(t, d.DB, 6, "SELECT COUNT(*) FROM async_job_tab WHERE job_type = 2 AND job_status = 1 AND attempts = 1")
+		addType(t, d.DB, 1, 1, 0)
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_type = 1 AND job_status = 1")
+		if err := r.Remove(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+		await(t, func() string { return fmt.Sprintf("%+v", r.Types()) }, func() bool { return len(r.Types()) == 0 })
+		stop(t, r)
+		if err := r.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "call Add") {
+			t.Errorf("a Runner without types: %v", err)
+		}
+	})
+}
+
+func TestConfigurationsThatChangeUnderLoadOnTwoInstancesKeepTheOrderAndLoseNothing(t *testing.T) {
+	long(t)
+	t.Parallel()
+	const keys, perKey = 20, 60
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var mu sync.Mutex
+		last, at, wrong := map[string]uint64{}, map[string]int{}, []string{}
+		cfg := typeConfig(d, 1, func(_ context.Context, job *queue_job.Job) error {
+			mu.Lock()
+			if at[job.Key]++; at[job.Key] > 1 || job.Id <= last[job.Key] {
+				wrong = append(wrong, fmt.Sprintf("job %d of %s, behind %d", job.Id, job.Key, last[job.Key]))
+			}
+			last[job.Key] = job.Id
+			mu.Unlock()
+			<-time.After(3 * time.Millisecond)
+			mu.Lock()
+			at[job.Key]--
+			mu.Unlock()
+			return nil
+		})
+		cfg.OrderedByKey, cfg.WorkerPoolCapacity = true, 10
+		one, other := start(t, d.DB, cfg), start(t, d.DB, cfg)
+		var list []queue_job.AddModelJob
+		for i := range keys * perKey {
+			list = append(list, theJob.With(queue_job.WithKey(fmt.Sprint("k", i%keys))))
+		}
+		if _, err := open(t, d.DB).AddMany(t.Context(), d.DB, list); err != nil {
+			t.Fatal(err)
+		}
+		for n, done := 0, int64(0); done < keys*perKey; n++ {
+			r := []*persistent_queue.Runner{one, other}[n%2]
+			switch cfg.WorkerPoolCapacity = 3 + n%9; n % 5 {
+			case 4:
+				if err := r.Remove(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Add(t.Context(), cfg); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				if err := r.Replace(t.Context(), cfg); err != nil {
+					t.Fatal(err)
+				}
+			}
+			done = min(keys*perKey, done+keys*2)
+			awaitAtLeast(t, d.DB, done, succeeded)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(wrong) > 0 {
+			t.Errorf("%d out of order: %v", len(wrong), wrong[:min(5, len(wrong))])
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost > 0"); n > 0 {
+			t.Errorf("%d jobs did not run once", n)
+		}
+	})
+}
