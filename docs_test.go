@@ -36,7 +36,7 @@ func TestTheDocumentsSayTheDefaultOfEachOption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, err := parser.ParseFile(token.NewFileSet(), "persistent_queue.go", nil, parser.ParseComments)
+	code, err := parser.ParseFile(token.NewFileSet(), "options.go", nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}

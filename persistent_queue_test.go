@@ -106,6 +106,27 @@ func TestASettingWithoutEffectIsRefusedByNewAndIsAWarningOfInit(t *testing.T) {
 	}
 }
 
+func TestAHandlersContextHasTheValuesOfTheBaseContext(t *testing.T) {
+	type key string
+	own := context.WithValue(t.Context(), key("own"), 1)
+	base, cancel := context.WithCancel(context.WithValue(context.WithValue(context.Background(), key("tenant"), "7"), key("own"), 2))
+	cancel() // its end is not the handler's
+	handler := persistent_queue.BasedOn(func(job *queue_job.Job) context.Context {
+		if job.Id != 5 {
+			t.Error(job.Id)
+		}
+		return base
+	})(func(ctx context.Context, _ *queue_job.Job) error {
+		if ctx.Value(key("tenant")) != "7" || ctx.Value(key("own")) != 1 || ctx.Value(key("none")) != nil || ctx.Err() != nil {
+			t.Error(ctx.Value(key("tenant")), ctx.Value(key("own")), ctx.Err())
+		}
+		return nil
+	})
+	if err := handler(own, &queue_job.Job{Id: 5}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnImpossibleLimitOfWorkersIsRefused(t *testing.T) {
 	_, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, nil, persistent_queue.WithMaxWorkers(-1))
 	if err == nil || !strings.Contains(err.Error(), "WithMaxWorkers: it is -1; use 0") {

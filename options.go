@@ -1,0 +1,102 @@
+package persistent_queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Option changes what a [Runner] does, in addition to its configurations.
+type Option func(*Runner)
+
+// WithoutMigration keeps [Runner.Start] from creating or changing tables. Use it if your database administrators run
+// the DDL. Start then only checks the tables. If something is missing, the error is a [*schema.OutdatedError], which
+// says what, and the SQL to run.
+func WithoutMigration() Option {
+	return func(r *Runner) { r.withoutMigration = true }
+}
+
+// WithDB is the handle for all configurations that have none in [queue_job.Config.Db].
+func WithDB(db queue_job.DB) Option {
+	return func(r *Runner) { r.db = db }
+}
+
+// WithMiddleware wraps the handlers of all types, outside of a type's own [queue_job.Config.Middleware]. The first
+// middleware is the outermost. A HandleBatchFunc is not wrapped. [New] refuses a nil.
+func WithMiddleware(middleware ...queue_job.Middleware) Option {
+	return func(r *Runner) { r.middleware = append(r.middleware, middleware...) }
+}
+
+// WithBaseContext gives the contexts of all handlers the values of another context: of the tenant that a job belongs to, or of what the
+// application hands to its HTTP handlers too. The function gets the job that is about to run; it may be called by many goroutines at a
+// time. Deadlines and cancellations of that context have no effect: a handler's context ends as [queue_job.Config.HandleJobFunc]
+// says. The values of the Logger's context ([logger.Logger]) go before. A HandleBatchFunc, whose jobs share a context, is not affected.
+// Default none.
+func WithBaseContext(base func(job *queue_job.Job) context.Context) Option {
+	return func(r *Runner) { r.base = base }
+}
+
+// baseContext is a context with the values of another one behind its own.
+type baseContext struct {
+	context.Context
+	base context.Context
+}
+
+func (c baseContext) Value(key any) any {
+	if value := c.Context.Value(key); value != nil {
+		return value
+	}
+	return c.base.Value(key)
+}
+
+// basedOn is the middleware that puts the values behind a handler's context.
+func basedOn(base func(*queue_job.Job) context.Context) queue_job.Middleware {
+	return func(next queue_job.Handler) queue_job.Handler {
+		return func(ctx context.Context, job *queue_job.Job) error { return next(baseContext{ctx, base(job)}, job) }
+	}
+}
+
+// WithMaxWorkers limits how many handlers run at a time in this process, over all job types and databases of the [Runner]. Use it
+// if the machine, or something that all handlers need, takes fewer at a time than the types' [queue_job.Config.WorkerPoolCapacity]
+// add up to, and those should stay as high as they are for times at which few types are busy. A call of a HandleBatchFunc counts
+// once. If more jobs could run than may, the types take turns: a type with many jobs starts one, and then each of the other types
+// that wait does. Waiting jobs stay in the table, unmarked.
+//
+// The limit is for one process; WorkerPoolCapacity is for all together. Default 0: no limit. [New] refuses a negative number.
+func WithMaxWorkers(n int) Option {
+	return func(r *Runner) { r.options.MaxWorkers = n }
+}
+
+// WithRetention deletes the rows of jobs that came to their end longer ago than the times say, and what the log has of their runs.
+// Use it in all but the smallest applications: without it, rows stay for ever, and the table grows.
+//
+// The Runner deletes jobs of the types that it has a configuration for. One instance at a time does it, every ten minutes, in
+// small steps and in at most a tenth of the time, so that neither jobs nor replicas wait for it. Jobs that wait or run are never
+// deleted, and neither is the job with the largest id. [queue_job.UniqueForever] then means as long as the row is there; a time of
+// a schedule that had its job gets no second one. If several services work the same types, give all of them the same times.
+//
+// A time of zero keeps the rows for ever; the log says once a day how many there are. [New] refuses other times below a second.
+func WithRetention(times queue_job.Retention) Option {
+	return func(r *Runner) { r.options.Retention = times }
+}
+
+// WithGrace sets how long [Runner.Run] and [Runner.Close], and a [Runner.Stop] whose context is over, wait for the handlers that
+// run. Use it if the platform gives the process more or less than 30 seconds from the signal to its end: leave some seconds for the
+// rest of the application. Default 25s. [New] refuses a time that is not positive.
+func WithGrace(grace time.Duration) Option {
+	return func(r *Runner) { r.grace = grace }
+}
+
+func checkRetention(times queue_job.Retention) error {
+	for _, t := range []struct {
+		field string
+		kept  time.Duration
+	}{{"Done", times.Done}, {"Cancelled", times.Cancelled}, {"Failed", times.Failed}} {
+		if t.kept != 0 && t.kept < time.Second {
+			return fmt.Errorf("persistent_queue.WithRetention: %s is %v; use 0 to keep the rows for ever, or at least a second", t.field, t.kept)
+		}
+	}
+	return nil
+}
