@@ -40,6 +40,9 @@ type AddModelJob struct {
 	Key string
 	// Unique says whether another job of the type may have the same key. Default [NotUnique]: it may.
 	Unique Uniqueness
+	// ReplaceWaiting says that if the job is a duplicate of a job that waits, that job becomes this one, see
+	// [ReplaceWaiting]. Default: the job that waits stays as it is.
+	ReplaceWaiting bool
 	// Priority says which jobs of the type go first. Default [PriorityNormal].
 	Priority Priority
 	// MaxRetries, if not nil, is how many times this job is retried, whatever [Config.MaxRetries] and [Config.NeedRetry]
@@ -123,6 +126,14 @@ func UniqueKey(key string, unique Uniqueness) AddOption {
 	return func(j *AddModelJob) { j.Key, j.Unique = key, unique }
 }
 
+// ReplaceWaiting makes a job whose unique key another job has replace that job, if it waits: the job that waits gets the
+// parameters, the start, the priority and the retries of the new one, and keeps its id. Use it for work of which the latest state
+// counts, such as an index of a document that is being edited. A job that runs, or is about to, stays as it is, and so does one that
+// is done; [Added.Replaced] tells the cases apart.
+func ReplaceWaiting() AddOption {
+	return func(j *AddModelJob) { j.ReplaceWaiting = true }
+}
+
 // WithPriority sets the job's [Priority]: which jobs of the type go first.
 func WithPriority(p Priority) AddOption {
 	return func(j *AddModelJob) { j.Priority = p }
@@ -170,6 +181,8 @@ type Added struct {
 	Id uint64
 	// Existed: a job with the same unique key was there, and none was added.
 	Existed bool
+	// Replaced: the job that was there waited, and has become the new one, see [ReplaceWaiting].
+	Replaced bool
 }
 
 // AddUnique adds a job that has a unique key, see [UniqueKey], and also reports whether the job was there already. That
@@ -237,7 +250,13 @@ func addErr(job *AddModelJob, err error) error {
 
 func addRow(ctx context.Context, st *store.Store, job *AddModelJob, row *store.NewJob) (added Added, err error) {
 	if row.Unique {
-		added.Id, added.Existed, err = st.AddUnlessThere(ctx, row, job.Unique == UniqueWhilePending, st.Now())
+		added.Id, added.Existed, err = st.AddUnlessThere(ctx, row, st.Now())
+		if err == nil && added.Existed && job.ReplaceWaiting {
+			var replaced []bool
+			if replaced, err = st.ReplaceWaiting(ctx, []uint64{added.Id}, []store.NewJob{*row}); err == nil {
+				added.Replaced = replaced[0]
+			}
+		}
 	} else {
 		added.Id, err = st.AddJob(ctx, row, st.Now())
 	}
@@ -246,7 +265,7 @@ func addRow(ctx context.Context, st *store.Store, job *AddModelJob, row *store.N
 
 // newRow returns the row of a job, or the reason why there can be none.
 func newRow(job *AddModelJob) (row store.NewJob, err error) {
-	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Unique: job.Unique != NotUnique, Priority: int32(job.Priority), MaxRetries: store.NotSet}
+	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Unique: job.Unique != NotUnique, OrFinal: job.Unique == UniqueWhilePending, Priority: int32(job.Priority), MaxRetries: store.NotSet}
 	if job.MaxRetries != nil {
 		row.MaxRetries = *job.MaxRetries
 	}
@@ -274,6 +293,8 @@ func checkAdd(job *AddModelJob) error {
 		return fmt.Errorf("unknown uniqueness %d", job.Unique)
 	case job.Unique != NotUnique && job.Key == "":
 		return errors.New("a unique job needs a key; set Key")
+	case job.ReplaceWaiting && job.Unique == NotUnique:
+		return errors.New("ReplaceWaiting is set, and the job is not unique, so it replaces none; give it a key and a uniqueness with the option UniqueKey")
 	case job.MaxRetries != nil && (*job.MaxRetries < Unlimited || *job.MaxRetries > 1<<31-1):
 		return fmt.Errorf("%d retries; use 0 or more, or Unlimited (%d)", *job.MaxRetries, Unlimited)
 	}

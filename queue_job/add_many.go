@@ -9,7 +9,9 @@ import (
 )
 
 // AddMany adds jobs in few statements, of up to a thousand jobs and a megabyte each, and returns the result for each
-// job, in the order of the jobs. Each job with a unique key takes a statement of its own, or a few.
+// job, in the order of the jobs. Jobs with unique keys take up to five statements for each thousand, if those of one type follow each
+// other in the list and no key is twice among them; four more for each thousand jobs of which all replace others
+// ([ReplaceWaiting]).
 //
 // To add all jobs or none, pass a transaction. Through a *sql.DB, each statement is committed by itself; after an
 // error, the result has the jobs at the beginning of the list that were added before it. AddMany checks all jobs before
@@ -39,30 +41,74 @@ func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]
 	return added, nil
 }
 
-// addRows adds the jobs in their order: consecutive jobs that are not unique together, each unique job by itself.
+// addRows adds the jobs in their order, in parts.
 func addRows(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []store.NewJob) ([]Added, error) {
 	added := make([]Added, 0, len(jobs))
 	for len(added) < len(rows) {
-		first := len(added)
-		if rows[first].Unique {
-			one, err := addRow(ctx, st, &jobs[first], &rows[first])
-			if err != nil {
-				return added, err
-			}
-			added = append(added, one)
-			continue
-		}
-		end := first
-		for end < len(rows) && !rows[end].Unique {
-			end++
-		}
-		ids, err := st.AddJobs(ctx, rows[first:end], st.Now())
-		for _, id := range ids {
-			added = append(added, Added{Id: id})
-		}
-		if err != nil {
+		from := len(added)
+		to := from + partOf(rows[from:])
+		some, err := addPart(ctx, st, jobs[from:to], rows[from:to])
+		if added = append(added, some...); err != nil {
 			return added, err
 		}
 	}
 	return added, nil
+}
+
+// partOf returns how many rows at the beginning can be added together: all that are not unique, or all unique ones of a type, each
+// with another key.
+func partOf(rows []store.NewJob) (n int) {
+	keys := map[string]bool{}
+	for n < len(rows) && rows[n].Unique == rows[0].Unique {
+		if row := &rows[n]; row.Unique {
+			if row.JobType != rows[0].JobType || keys[row.Key] {
+				break
+			}
+			keys[row.Key] = true
+		}
+		n++
+	}
+	return n
+}
+
+func addPart(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []store.NewJob) (added []Added, err error) {
+	if !rows[0].Unique {
+		ids, err := st.AddJobs(ctx, rows, st.Now())
+		for _, id := range ids {
+			added = append(added, Added{Id: id})
+		}
+		return added, err
+	}
+	if len(rows) == 1 {
+		one, err := addRow(ctx, st, &jobs[0], &rows[0])
+		if err != nil {
+			return nil, err
+		}
+		return []Added{one}, nil
+	}
+	results, err := st.AddJobsUnlessThere(ctx, rows, st.Now())
+	for _, r := range results {
+		added = append(added, Added{Id: r.ID, Existed: r.There})
+	}
+	if err != nil {
+		return added, err
+	}
+	return added, replaceWaiting(ctx, st, jobs, rows, added)
+}
+
+// replaceWaiting replaces the jobs that were there and wait, as far as the new ones say so.
+func replaceWaiting(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []store.NewJob, added []Added) error {
+	var ids []uint64
+	var by []store.NewJob
+	var at []int
+	for i, a := range added {
+		if a.Existed && jobs[i].ReplaceWaiting {
+			ids, by, at = append(ids, a.Id), append(by, rows[i]), append(at, i)
+		}
+	}
+	replaced, err := st.ReplaceWaiting(ctx, ids, by)
+	for n, is := range replaced {
+		added[at[n]].Replaced = is
+	}
+	return err
 }

@@ -68,6 +68,22 @@ func ExampleWithPriority() {
 }
 
 // The job is retried however often it fails.
+// A document is edited again and again; of the jobs that bring it into the search, only the latest is of use.
+func ExampleReplaceWaiting() {
+	edited := func(document int, text string) error {
+		added, err := jobs.AddUnique(ctx, db, queue_job.AddModelJob{JobType: 9, JobParams: text}.With(
+			queue_job.UniqueKey(fmt.Sprintf("document-%d", document), queue_job.UniqueWhilePending),
+			queue_job.ReplaceWaiting(), queue_job.After(10*time.Second)))
+		if err == nil && added.Existed && !added.Replaced {
+			err = fmt.Errorf("document %d is being indexed right now; try again", document)
+		}
+		return err
+	}
+	if err := edited(4711, "the latest text"); err != nil {
+		log.Print(err)
+	}
+}
+
 func ExampleWithMaxRetries() {
 	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithMaxRetries(queue_job.Unlimited)))
 	if err != nil {

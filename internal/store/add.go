@@ -2,13 +2,15 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// NewJob is a row for [Store.AddJob], [Store.AddUnlessThere] or [Store.AddJobs].
+// NewJob is a row for [Store.AddJob] and [Store.AddJobs] or, if it is unique, for [Store.AddUnlessThere] and
+// [Store.AddJobsUnlessThere].
 type NewJob struct {
 	Params     string
 	JobType    int32
@@ -16,7 +18,8 @@ type NewJob struct {
 	Delay      int64  // milliseconds from the adding to the start, by the database's clock; 0: StartTime says when
 	Priority   int32
 	Key        string // empty: none
-	Unique     bool   // no other row of the type may have this key as its unique key
+	Unique     bool   // no other row of the type may have this key as its unique key …
+	OrFinal    bool   // … but a final row that has it is not in the way
 	MaxRetries int    // [NotSet]: as the job type says
 }
 
@@ -97,88 +100,6 @@ func setOrNull(n int) string {
 	return strconv.Itoa(n)
 }
 
-// AddUnlessThere inserts one row whose key is unique, and returns its id. If a row of the type has the key as its
-// unique key already, it inserts nothing and returns the id of that row. With replaceFinal, a final row is not in the
-// way: AddUnlessThere takes the uniqueness from it. If another transaction is about to commit a row with the key,
-// AddUnlessThere waits for the end of that transaction. For the database it is no error that the row is there, so the
-// caller's transaction goes on. Sent again, it returns the id of the row that the first sending added.
-//
-// On MySQL and MariaDB, several callers that add a key which was just taken from its row may end in a deadlock. It seems
-// that each locks the index entry that is not purged yet, and the INSERTs of the others wait for that lock. If each
-// statement is known to be a transaction of its own, a deadlock undoes the statement alone, and AddUnlessThere repeats
-// it. In a transaction of the caller, the caller has to repeat everything.
-func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {
-	err = s.inSpiteOfDeadlocks(func() (err error) {
-		id, there, err = s.addUnlessThere(ctx, job, replaceFinal, created)
-		return err
-	})
-	return id, there, err
-}
-
-func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, replaceFinal bool, created int64) (id uint64, there bool, err error) {
-	if replaceFinal {
-		// This read locks nothing. With a locking read, two callers would both lock the index entry of the key, and then
-		// neither could take the uniqueness. The read may be out of date; what follows does not rely on it.
-		if err := s.freeKey(ctx, job); err != nil {
-			return 0, false, err
-		}
-	}
-	const tries = 5 // the row in the way may go between two statements
-	for range tries {
-		id, there, err := s.insertJob(ctx, s.insertNew, s.unlessThere, job, created)
-		if err != nil || !there {
-			return id, false, err
-		}
-		found, err := s.bearerOf(ctx, job, s.lockingRead)
-		switch {
-		case err != nil:
-			return 0, false, err
-		case len(found) == 0:
-		case !replaceFinal || found[0].pending:
-			return found[0].id, true, nil
-		default:
-			if err := s.takeKey(ctx, found[0].id); err != nil {
-				return 0, false, err
-			}
-		}
-	}
-	// Something else than the key keeps the row out. An INSERT that ignores nothing returns the error.
-	id, err = s.AddJob(ctx, job, created)
-	return id, false, err
-}
-
-// freeKey takes the uniqueness of the job's key from the row that has it, if that row is final.
-func (s *Store) freeKey(ctx context.Context, job *NewJob) error {
-	found, err := s.bearerOf(ctx, job, "")
-	if err != nil || len(found) == 0 || found[0].pending {
-		return err
-	}
-	return s.takeKey(ctx, found[0].id)
-}
-
-// bearer is the row that has a key as its unique key.
-type bearer struct {
-	id      uint64
-	pending bool
-}
-
-// bearerOf finds the row that has the job's key as its unique key; none: no row has it. A locking read sees what is
-// committed, even if the transaction's own snapshot of the table is older.
-func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]bearer, error) {
-	args := s.arguments()
-	found, err := read(ctx, s, each(func(b *bearer) []any { return []any{&b.id, &b.pending} }),
-		s.fromPrimary(fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
-			pending, s.jobs, s.byKey, args.value(job.Key), args.value(job.JobType), locking)), args.list...)
-	return found, wrap("find the job of the key", err)
-}
-
-// takeKey takes the uniqueness of its key from a final row. No row: another caller took it, or the row is gone or pending
-// again.
-func (s *Store) takeKey(ctx context.Context, id uint64) error {
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET unique_in = NULL WHERE id = %d AND unique_in IS NOT NULL AND NOT %s", s.jobs, s.byPrimary, id, pending))
-	return wrap("take the key from a job that is done", err)
-}
-
 const (
 	addRowsMax  = 1000
 	addBytesMax = 1 << 20
@@ -221,6 +142,50 @@ func statementRows(jobs []NewJob) (rows int) {
 // the others lie a fixed step apart. MySQL promises that for one INSERT whose rows are counted beforehand, in every
 // innodb_autoinc_lock_mode; SQLite has one writer at a time.
 func addByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error) {
+	values, args := s.valuesOf(jobs, created)
+	result, err := s.execute(ctx, "INSERT INTO "+s.jobs+values, args...)
+	if err != nil {
+		return nil, err
+	}
+	told, step, err := s.toldID(ctx, result)
+	if err != nil {
+		return nil, err
+	}
+	if s.idStep == "" {
+		told -= uint64(len(jobs) - 1)
+	}
+	return idsFrom(told, step, len(jobs)), nil
+}
+
+// toldID is the id that the database tells of an INSERT of several rows, and how far apart their ids lie.
+func (s *Store) toldID(ctx context.Context, result sql.Result) (told, step uint64, err error) {
+	id, err := result.LastInsertId()
+	if err != nil {
+		return 0, 0, wrap("ids of the rows", err)
+	}
+	if s.idStep == "" {
+		return uint64(id), 1, nil
+	}
+	steps, err := read(ctx, s, column[uint64], s.fromPrimary(s.idStep))
+	if err == nil && len(steps) != 1 {
+		err = errors.New("no row")
+	}
+	if err != nil {
+		return 0, 0, wrap("step between ids", err)
+	}
+	return uint64(id), steps[0], nil
+}
+
+func idsFrom(first, step uint64, n int) []uint64 {
+	ids := make([]uint64, n)
+	for i := range ids {
+		ids[i] = first + uint64(i)*step
+	}
+	return ids
+}
+
+// valuesOf writes what follows the table in an INSERT of the rows.
+func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 	args := s.arguments()
 	further := false
 	for i := range jobs {
@@ -243,41 +208,24 @@ func addByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([
 		}
 		fmt.Fprintf(&rows, "%s, %d, %d", start, created, created)
 		if further {
-			fmt.Fprintf(&rows, ", %d, %s, NULL, %s", job.Priority, args.key(job.Key), setOrNull(job.MaxRetries))
+			fmt.Fprintf(&rows, ", %d, %s, %s, %s", job.Priority, args.key(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries))
 		}
 		rows.WriteByte(')')
 	}
-	result, err := s.execute(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", s.jobs, columns, rows.String()), args.list...)
-	if err != nil {
-		return nil, err
-	}
-	told, err := result.LastInsertId()
-	if err != nil {
-		return nil, wrap("ids of the rows", err)
-	}
-	first, step := uint64(told), uint64(1)
-	if s.idStep != "" {
-		steps, err := read(ctx, s, column[uint64], s.fromPrimary(s.idStep))
-		if err == nil && len(steps) != 1 {
-			err = errors.New("no row")
-		}
-		if err != nil {
-			return nil, wrap("step between ids", err)
-		}
-		step = steps[0]
-	} else {
-		first -= uint64(len(jobs) - 1)
-	}
-	ids := make([]uint64, len(jobs))
-	for i := range ids {
-		ids[i] = first + uint64(i)*step
-	}
-	return ids, nil
+	return fmt.Sprintf(" (%s) VALUES %s", columns, rows.String()), args.list
 }
 
 // addByArrays inserts the rows from one array for each column, so the text is the same for any number of rows and a
 // driver may keep it. The ids are given, and come back, in the order of the rows.
 func addByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error) {
+	ids, err := s.insertArrays(ctx, jobs, created, "NULL", "")
+	if err == nil && len(ids) != len(jobs) {
+		err = fmt.Errorf("%d ids for %d rows", len(ids), len(jobs))
+	}
+	return ids, err
+}
+
+func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, uniqueIn, unlessThere string) ([]uint64, error) {
 	columns := []struct {
 		name, kind string
 		value      func(*NewJob) string
@@ -306,13 +254,9 @@ func addByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([
 		arrays = append(arrays, fmt.Sprintf("CAST(%s AS %s[])", args.value("{"+strings.Join(values, ",")+"}"), c.kind))
 		names = append(names, c.name)
 	}
-	ids, err := read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, key, NULL, most "+
-		"FROM (SELECT CAST(%s AS bigint) AS made) AS moment, unnest(%s) WITH ORDINALITY AS job (%s, n) ORDER BY n%s",
-		s.jobs, plainColumns, furtherColumns, s.afterMillis("delay"), made, strings.Join(arrays, ", "), strings.Join(names, ", "), s.returning), args.list...)
-	if err == nil && len(ids) != len(jobs) {
-		err = fmt.Errorf("%d ids for %d rows", len(ids), len(jobs))
-	}
-	return ids, err
+	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, key, %s, most "+
+		"FROM (SELECT CAST(%s AS bigint) AS made) AS moment, unnest(%s) WITH ORDINALITY AS job (%s, n) ORDER BY n%s%s",
+		s.jobs, plainColumns, furtherColumns, s.afterMillis("delay"), uniqueIn, made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.returning), args.list...)
 }
 
 // quoted writes a text as an element of an array.

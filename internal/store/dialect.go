@@ -34,6 +34,7 @@ type dialect struct {
 	unlessThere string // … and its end
 	returning   string // end of an INSERT that returns the ids as rows; empty: the driver tells one id
 	addMany     func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error)
+	addManyNew  func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, ours, error) // leaves out rows whose key exists
 	// adds the job for a time of a schedule; the contract is that of Store.AddScheduled
 	addScheduled func(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error)
 	// reads the step between the ids of one INSERT, whose first id the driver tells; empty: the step is 1, and the driver

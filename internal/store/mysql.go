@@ -42,6 +42,7 @@ func mysqlFamily(name string) dialect {
 
 		insertNew:    "INSERT IGNORE INTO",
 		addMany:      addByValues,
+		addManyNew:   addNewByValues,
 		addScheduled: addScheduledSoon,
 		idStep:       "SELECT @@auto_increment_increment",
 

@@ -47,6 +47,7 @@ var postgres = dialect{
 	unlessThere:  " ON CONFLICT DO NOTHING",
 	returning:    " RETURNING id",
 	addMany:      addByArrays,
+	addManyNew:   addNewByArrays,
 	addScheduled: addScheduledAtOnce,
 
 	deleteFrom: "DELETE FROM %s",

@@ -27,6 +27,7 @@ var sqlite = dialect{
 
 	insertNew:    "INSERT OR IGNORE INTO",
 	addMany:      addByValues,
+	addManyNew:   addNewByValues,
 	addScheduled: addScheduledAtOnce,
 
 	byPrimary:  "NOT INDEXED",

@@ -25,12 +25,18 @@ var verbs = map[string]func(context.Context, *Store){
 	},
 	"AddJob":         func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &newJobs[0], 1_700_000_000) },
 	"AddJobs":        func(ctx context.Context, s *Store) { _, _ = s.AddJobs(ctx, newJobs, 1_700_000_000) },
-	"AddUnlessThere": func(ctx context.Context, s *Store) { _, _, _ = s.AddUnlessThere(ctx, &newJobs[1], true, 1_700_000_000) },
-	"AttemptsOf":     func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, 7) },
-	"Cancel":         func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
-	"Columns":        func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
-	"Count":          func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
-	"CountDue":       func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
+	"AddUnlessThere": func(ctx context.Context, s *Store) { _, _, _ = s.AddUnlessThere(ctx, &newJobs[1], 1_700_000_000) },
+	"AddJobsUnlessThere": func(ctx context.Context, s *Store) {
+		_, _ = s.AddJobsUnlessThere(ctx, []NewJob{newJobs[1], another}, 1_700_000_000)
+	},
+	"ReplaceWaiting": func(ctx context.Context, s *Store) {
+		_, _ = s.ReplaceWaiting(ctx, []uint64{1, 2}, []NewJob{newJobs[1], another})
+	},
+	"AttemptsOf": func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, 7) },
+	"Cancel":     func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
+	"Columns":    func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
+	"Count":      func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
+	"CountDue":   func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
 	"DeleteOld": func(ctx context.Context, s *Store) {
 		_, _ = s.DeleteOld(ctx, Old{Types: []int32{7}, Before: map[int32]int64{1: 1000, 2: 900}}, 3, 100)
 	},
@@ -119,7 +125,8 @@ func init() {
 
 var (
 	ids, leases = []uint64{1, 2}, []string{"a", "b"}
-	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, MaxRetries: 3}}
+	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, OrFinal: true, MaxRetries: 3}}
+	another     = NewJob{Params: "{}", JobType: 7, Priority: 1, Key: "b", Unique: true, OrFinal: true, MaxRetries: NotSet}
 	wanted      = []Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
 )
 
@@ -201,7 +208,7 @@ func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
 	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "Standings", "Paused", "Schedule", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
-		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "Columns", "Indexes"} {
+		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {
 				read := regexp.MustCompile(`^(SELECT|WITH)\b`).MatchString(s.text)

@@ -32,7 +32,39 @@ VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
 
 -- AddJobs
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, NULL, 3); -- with "{}", "{}", "a"
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3); -- with "{}", "{}", "a"
+
+-- AddJobsUnlessThere
+SELECT *
+FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key IN (?, ?)
+    AND unique_in = ?) AS latest
+FOR UPDATE; -- with "a", "b", 7
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL); -- with "{}", "a", "{}", "b"
+SELECT *
+FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key IN (?, ?)
+    AND unique_in = ? LOCK IN SHARE MODE) AS latest
+FOR UPDATE; -- with "a", "b", 7
+SELECT *
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND unique_in = ?) AS latest
+FOR UPDATE; -- with "a", 7
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+SELECT *
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND unique_in = ? LOCK IN SHARE MODE) AS latest
+FOR UPDATE; -- with "a", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
 
 -- AddScheduled
 SELECT *
@@ -506,6 +538,20 @@ FROM (SELECT lock_name
   WHERE lock_name = ?
     AND locked_by = ?) AS latest
 FOR UPDATE; -- with "a", "me"
+
+-- ReplaceWaiting
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0; -- with "{}", "{}"
+SELECT *
+FROM (SELECT id, params
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id IN (1,2)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0) AS latest
+FOR UPDATE;
 
 -- Reschedule
 UPDATE async_job_tab FORCE INDEX (PRIMARY)

@@ -36,6 +36,32 @@ FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), C
 ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{0,1500}", "{0,0}", "{NULL,\"a\"}", "{NULL,3}"
 
+-- AddJobsUnlessThere
+WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab
+  WHERE job_key IN ($1, $2)
+    AND unique_in = $3) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", "b", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, type, most
+FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, n)
+ORDER BY n
+ON CONFLICT DO NOTHING
+RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{1500,0}", "{0,1}", "{\"a\",\"b\"}", "{3,NULL}"
+WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab
+  WHERE job_key = $1
+    AND unique_in = $2) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3)
+ON CONFLICT DO NOTHING
+RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3)
+RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a"
+
 -- AddScheduled
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT $1, 7, 0, 1700000060, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $2, 7
 FROM async_job_type_tab
@@ -495,6 +521,20 @@ WITH latest AS (SELECT lock_name
     AND locked_by = $2) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", "me"
+
+-- ReplaceWaiting
+UPDATE async_job_tab
+SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, start_time = CASE id WHEN $5 THEN CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $6 / 1000.0) AS bigint) WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+WHERE id = ANY(CAST($12 AS bigint[]))
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0; -- with 1, "{}", 2, "{}", 1, 1500, 2, 1, 2, 1, 2, "{1,2}"
+WITH latest AS (SELECT id, params
+  FROM async_job_tab
+  WHERE id = ANY(CAST($1 AS bigint[]))
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0) SELECT *
+FROM latest
+FOR UPDATE; -- with "{1,2}"
 
 -- Reschedule
 UPDATE async_job_tab

@@ -31,7 +31,23 @@ VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
 
 -- AddJobs
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, NULL, 3); -- with "{}", "{}", "a"
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3); -- with "{}", "{}", "a"
+
+-- AddJobsUnlessThere
+SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM async_job_tab INDEXED BY async_job_key
+WHERE job_key IN (?, ?)
+  AND unique_in = ?; -- with "a", "b", 7
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL); -- with "{}", "a", "{}", "b"
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM async_job_tab INDEXED BY async_job_key
+WHERE job_key = ?
+  AND unique_in = ?; -- with "a", 7
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
 
 -- AddScheduled
 INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, 7, 0, 1700000060, unixepoch(), unixepoch(), ?, 7
@@ -462,6 +478,18 @@ SELECT lock_name
 FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
+
+-- ReplaceWaiting
+UPDATE async_job_tab NOT INDEXED
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))) WHEN 2 THEN unixepoch() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0; -- with "{}", "{}"
+SELECT id, params
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0;
 
 -- Reschedule
 UPDATE async_job_tab NOT INDEXED

@@ -1,0 +1,360 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// AddUnlessThere inserts one row whose key is unique, and returns its id. If a row of the type has the key as its
+// unique key already, it inserts nothing and returns the id of that row. If the job says so, a final row is not in the
+// way: AddUnlessThere takes the uniqueness from it. If another transaction is about to commit a row with the key,
+// AddUnlessThere waits for the end of that transaction. For the database it is no error that the row is there, so the
+// caller's transaction goes on. Sent again, it returns the id of the row that the first sending added.
+//
+// On MySQL and MariaDB, several callers that add a key which was just taken from its row may end in a deadlock. It seems
+// that each locks the index entry that is not purged yet, and the INSERTs of the others wait for that lock. If each
+// statement is known to be a transaction of its own, a deadlock undoes the statement alone, and AddUnlessThere repeats
+// it. In a transaction of the caller, the caller has to repeat everything.
+func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, created int64) (id uint64, there bool, err error) {
+	err = s.inSpiteOfDeadlocks(func() (err error) {
+		id, there, err = s.addUnlessThere(ctx, job, created)
+		return err
+	})
+	return id, there, err
+}
+
+func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, created int64) (id uint64, there bool, err error) {
+	if job.OrFinal {
+		// This read locks nothing. With a locking read, two callers would both lock the index entry of the key, and then
+		// neither could take the uniqueness. The read may be out of date; what follows does not rely on it.
+		if err := s.freeKey(ctx, job); err != nil {
+			return 0, false, err
+		}
+	}
+	const tries = 5 // the row in the way may go between two statements
+	for range tries {
+		id, there, err := s.insertJob(ctx, s.insertNew, s.unlessThere, job, created)
+		if err != nil || !there {
+			return id, false, err
+		}
+		found, err := s.bearerOf(ctx, job, s.lockingRead)
+		switch {
+		case err != nil:
+			return 0, false, err
+		case len(found) == 0:
+		case !job.OrFinal || found[0].pending:
+			return found[0].id, true, nil
+		default:
+			if err := s.takeKeys(ctx, found[0].id); err != nil {
+				return 0, false, err
+			}
+		}
+	}
+	// Something else than the key keeps the row out. An INSERT that ignores nothing returns the error.
+	id, err = s.AddJob(ctx, job, created)
+	return id, false, err
+}
+
+// freeKey takes the uniqueness of the job's key from the row that has it, if that row is final.
+func (s *Store) freeKey(ctx context.Context, job *NewJob) error {
+	found, err := s.bearerOf(ctx, job, "")
+	if err != nil || len(found) == 0 || found[0].pending {
+		return err
+	}
+	return s.takeKeys(ctx, found[0].id)
+}
+
+// bearer is the row that has a key as its unique key.
+type bearer struct {
+	id      uint64
+	pending bool
+}
+
+// bearerOf finds the row that has the job's key as its unique key; none: no row has it. A locking read sees what is
+// committed, even if the transaction's own snapshot of the table is older.
+func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]bearer, error) {
+	args := s.arguments()
+	found, err := read(ctx, s, each(func(b *bearer) []any { return []any{&b.id, &b.pending} }),
+		s.fromPrimary(fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
+			pending, s.jobs, s.byKey, args.value(job.Key), args.value(job.JobType), locking)), args.list...)
+	return found, wrap("find the job of the key", err)
+}
+
+// takeKeys takes the uniqueness of their keys from final rows. A row keeps it if another caller took it, or the row is gone or
+// pending again.
+func (s *Store) takeKeys(ctx context.Context, ids ...uint64) error {
+	args := s.arguments()
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET unique_in = NULL WHERE %s AND unique_in IS NOT NULL AND NOT %s", s.jobs, s.byPrimary, args.in(s, ids), pending), args.list...)
+	return wrap("take the key from a job that is done", err)
+}
+
+// AddedJob is what has become of a row that may have been there.
+type AddedJob struct {
+	ID    uint64
+	There bool // another row has the key, and this is its id
+}
+
+// AddJobsUnlessThere is [Store.AddUnlessThere] for many rows of one type, each with another key, in the order of the rows. It
+// sends up to five statements for each thousand rows or megabyte, and a few for each row whose key another caller takes or lets go
+// at the same moment. After an error, the result has the rows at the beginning for which it is known.
+func (s *Store) AddJobsUnlessThere(ctx context.Context, jobs []NewJob, created int64) (added []AddedJob, err error) {
+	for len(jobs) > 0 {
+		some := jobs[:statementRows(jobs)]
+		jobs = jobs[len(some):]
+		more, err := s.addSomeUnlessThere(ctx, some, created)
+		added = append(added, more...)
+		if err != nil {
+			return added, err
+		}
+	}
+	return added, nil
+}
+
+func (s *Store) addSomeUnlessThere(ctx context.Context, jobs []NewJob, created int64) (added []AddedJob, err error) {
+	if err := s.freeKeys(ctx, jobs); err != nil {
+		return nil, err
+	}
+	var ids []uint64
+	var ours ours
+	err = s.inSpiteOfDeadlocks(func() error {
+		return s.onOneSession(ctx, func(one *Store) (err error) {
+			ids, ours, err = s.addManyNew(ctx, one, jobs, created)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		added = append(added, AddedJob{ID: id})
+	}
+	if ids != nil {
+		return added, nil
+	}
+	bearers, err := s.bearersOf(ctx, jobs, s.lockingRead)
+	if err != nil {
+		return nil, err
+	}
+	bearing := make([]uint64, len(jobs))
+	for i := range jobs {
+		bearing[i] = bearers[jobs[i].Key].id
+	}
+	inserted := ours(bearing)
+	for i := range jobs {
+		job := &jobs[i]
+		one := AddedJob{ID: bearing[i], There: !inserted[i]}
+		if final := !bearers[job.Key].pending; one.There && (one.ID == 0 || final && job.OrFinal) {
+			one.ID, one.There, err = s.AddUnlessThere(ctx, job, created)
+		}
+		if err != nil {
+			return added, err
+		}
+		added = append(added, one)
+	}
+	return added, nil
+}
+
+// freeKeys takes the uniqueness of the jobs' keys from final rows, as far as the jobs say so.
+func (s *Store) freeKeys(ctx context.Context, jobs []NewJob) error {
+	var orFinal []NewJob
+	for _, job := range jobs {
+		if job.OrFinal {
+			orFinal = append(orFinal, job)
+		}
+	}
+	if len(orFinal) == 0 {
+		return nil
+	}
+	bearers, err := s.bearersOf(ctx, orFinal, "")
+	var final []uint64
+	for _, b := range bearers {
+		if !b.pending {
+			final = append(final, b.id)
+		}
+	}
+	if err != nil || len(final) == 0 {
+		return err
+	}
+	return s.inSpiteOfDeadlocks(func() error { return s.takeKeys(ctx, SortedIDs(final)...) })
+}
+
+// bearersOf is bearerOf for jobs of one type, by their keys.
+func (s *Store) bearersOf(ctx context.Context, jobs []NewJob, locking string) (map[string]bearer, error) {
+	keys := make([]string, len(jobs))
+	for i := range jobs {
+		keys[i] = jobs[i].Key
+	}
+	args := s.arguments()
+	type keyed struct {
+		key string
+		bearer
+	}
+	var found []keyed
+	query := s.fromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE %s AND unique_in = %s%s",
+		pending, s.jobs, s.byKey, args.keys(keys), args.value(jobs[0].JobType), locking))
+	err := s.inSpiteOfDeadlocks(func() (err error) {
+		found, err = read(ctx, s, each(func(k *keyed) []any { return []any{&k.key, &k.id, &k.pending} }), query, args.list...)
+		return err
+	})
+	bearers := make(map[string]bearer, len(found))
+	for _, k := range found {
+		bearers[k.key] = k.bearer
+	}
+	return bearers, wrap("find the jobs of the keys", err)
+}
+
+// ours tells which rows an INSERT has inserted that left out others. Bearing has, for each row, the id of the row that has its key
+// now; 0: none has.
+type ours func(bearing []uint64) []bool
+
+// addNewByValues inserts the rows that are not there as a list of values. If all were inserted, it returns their ids, else how to
+// tell which were.
+func addNewByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, ours, error) {
+	values, args := s.valuesOf(jobs, created)
+	result, err := s.execute(ctx, s.insertNew+" "+s.jobs+values, args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		return nil, nil, wrap("how many rows were there", err)
+	}
+	if n == 0 {
+		return nil, func(bearing []uint64) []bool { return make([]bool, len(bearing)) }, nil
+	}
+	told, step, err := s.toldID(ctx, result)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case s.idStep == "":
+		if int(n) == len(jobs) {
+			return idsFrom(told-uint64(n-1), step, len(jobs)), nil, nil
+		}
+		return nil, newest(int(n)), nil
+	case int(n) == len(jobs):
+		return idsFrom(told, step, len(jobs)), nil, nil
+	default:
+		return nil, spanOf(told, step), nil
+	}
+}
+
+// newest tells which rows are ours by their number: with one writer at a time, and ids that only grow, they have the largest ids.
+func newest(n int) ours {
+	return func(bearing []uint64) []bool {
+		sorted := slices.Sorted(slices.Values(bearing))
+		least := sorted[len(sorted)-n]
+		ours := make([]bool, len(bearing))
+		for i, id := range bearing {
+			ours[i] = id != 0 && id >= least
+		}
+		return ours
+	}
+}
+
+// spanOf tells which rows are ours by the ids that the statement had for itself, of which the database tells the first that is
+// in the table. InnoDB sets apart as many ids as the statement has rows, and a row that is left out uses its id up
+// (innodb_autoinc_lock_mode 1 and 2); or nobody else gets an id until the statement ends (0). So the span begins as many steps
+// before the first id as rows were left out before that row, and no row of others with these keys lies in it.
+func spanOf(first, step uint64) ours {
+	return func(bearing []uint64) []bool {
+		before := max(0, slices.Index(bearing, first))
+		last := first + uint64(len(bearing)-1-before)*step
+		ours := make([]bool, len(bearing))
+		for i, id := range bearing {
+			ours[i] = first <= id && id <= last
+		}
+		return ours
+	}
+}
+
+// addNewByArrays is addNewByValues from arrays; the statement returns the ids of what it has inserted.
+func addNewByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, ours, error) {
+	ids, err := s.insertArrays(ctx, jobs, created, "type", s.unlessThere)
+	if err != nil || len(ids) == len(jobs) {
+		return ids, nil, err
+	}
+	return nil, func(bearing []uint64) []bool {
+		ours := make([]bool, len(bearing))
+		for i, id := range bearing {
+			ours[i] = slices.Contains(ids, id)
+		}
+		return ours
+	}, nil
+}
+
+const replaceRowsMax = 250 // a database goes through the whole list for each row
+
+// ReplaceWaiting makes rows into these jobs, as if the jobs had just been added: their parameters, times, priorities and retries.
+// The rows keep their ids and keys. It needs rows that are pending and not in flight, and reports for each row whether it is the job
+// now. Sent again, it counts one more change, and does no more.
+func (s *Store) ReplaceWaiting(ctx context.Context, ids []uint64, jobs []NewJob) (replaced []bool, err error) {
+	for len(ids) > 0 {
+		n := min(len(ids), replaceRowsMax)
+		some, err := s.replaceSome(ctx, ids[:n], jobs[:n])
+		if replaced = append(replaced, some...); err != nil {
+			return replaced, err
+		}
+		ids, jobs = ids[n:], jobs[n:]
+	}
+	return replaced, nil
+}
+
+func (s *Store) replaceSome(ctx context.Context, ids []uint64, jobs []NewJob) (replaced []bool, err error) {
+	set := func(args *arguments) string {
+		each := func(value func(*NewJob) string) string {
+			var all strings.Builder
+			for i := range jobs {
+				fmt.Fprintf(&all, " WHEN %s THEN %s", args.id(ids[i]), value(&jobs[i]))
+			}
+			return "CASE id" + all.String() + " END"
+		}
+		start := func(job *NewJob) string {
+			switch {
+			case job.Delay > 0:
+				return s.startOf(job, args)
+			case job.StartTime > 0:
+				return strconv.FormatUint(uint64(job.StartTime), 10) // as an argument, it would make the list one of texts
+			default:
+				return s.now
+			}
+		}
+		return fmt.Sprintf("params = %s, start_time = %s, priority = %s, max_retries = NULLIF(%s, %d), job_status = 0, retries = 0, lost = 0, changes = changes + 1",
+			each(func(job *NewJob) string { return args.value(job.Params) }), each(start),
+			each(func(job *NewJob) string { return strconv.Itoa(int(job.Priority)) }), each(func(job *NewJob) string { return strconv.Itoa(job.MaxRetries) }), NotSet)
+	}
+	n, err := s.change(ctx, "replace jobs that wait", ids, waiting, set)
+	if err != nil {
+		return nil, err
+	}
+	replaced = make([]bool, len(ids))
+	var are map[uint64]string
+	if n < len(ids) {
+		if are, err = s.waitingParams(ctx, ids); err != nil {
+			return nil, err
+		}
+	}
+	for i, id := range ids {
+		params, waits := are[id]
+		replaced[i] = n == len(ids) || waits && params == jobs[i].Params
+	}
+	return replaced, nil
+}
+
+// waitingParams reads the parameters of those of the rows that are pending and not in flight.
+func (s *Store) waitingParams(ctx context.Context, ids []uint64) (map[uint64]string, error) {
+	type row struct {
+		id     uint64
+		params string
+	}
+	args := s.arguments()
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.id, &r.params} }), s.fromPrimary(fmt.Sprintf("SELECT id, params FROM %s %s WHERE %s AND %s",
+		s.jobs, s.byPrimary, args.in(s, ids), waiting)), args.list...)
+	params := make(map[uint64]string, len(rows))
+	for _, r := range rows {
+		params[r.id] = r.params
+	}
+	return params, wrap("parameters of jobs that wait", err)
+}
