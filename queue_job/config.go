@@ -32,6 +32,11 @@ type Config struct {
 	// RetryTiming sets the wait before a retry, in place of WaitTime. [Waits] and [Exponential] make one, or write your
 	// own. Default: none.
 	RetryTiming RetryTiming
+	// LostLimit is how many runs of a job may be lost, since their process died or was cut off for good, until the job has failed:
+	// it may be what kills the processes. After two losses, or one less than the limit, the job runs alone in its type or shard, so
+	// that it takes no other job with it. At most 100; default 3. -1: it never fails for that, and never runs alone; use it for
+	// handlers that cannot harm their process, such as calls of other services.
+	LostLimit int
 	// Timeout is how long a run may take. Then the handler's context ends with [ErrTimeout] as its cause. If the handler
 	// returns an error afterwards, the run has failed, and is retried as usual; if it succeeds all the same, the run has
 	// succeeded. Default 0: no limit.
@@ -195,6 +200,8 @@ func (c *Config) Validate() error {
 		return bad("MaxRetries", "is %d; use 0 or more, or Unlimited (%d)", c.MaxRetries, Unlimited)
 	case c.WaitTime < 0 || c.WaitTime > waitTimeMax:
 		return bad("WaitTime", "is %v; use 0 to %v (ten years)", c.WaitTime, waitTimeMax)
+	case c.LostLimit < -1 || c.LostLimit > lostLimitMax:
+		return bad("LostLimit", "is %d; use 1 to %d, 0 for the default of %d, or -1 for no limit", c.LostLimit, lostLimitMax, defaults.LostLimit)
 	case c.Timeout < 0:
 		return bad("Timeout", "is %v; use more than 0, or 0 for no limit", c.Timeout)
 	case c.WorkerPoolCapacity < 0:
@@ -228,6 +235,7 @@ func (c *Config) Validate() error {
 
 const (
 	scheduleCatchUpMax = 1000
+	lostLimitMax       = 100 // the column is a tinyint
 
 	lockSecondMax = 24 * 60 * 60
 	waitTimeMax   = 10 * 365 * 24 * time.Hour // start_time, an int unsigned, ends in 2106
@@ -241,6 +249,7 @@ func (c *Config) lock() time.Duration { return time.Duration(c.LockSecond) * tim
 
 // defaults are the values that zero stands for, except for RateBurst, whose default depends on the rate.
 var defaults = Config{
+	LostLimit:          3,
 	WorkerPoolCapacity: 100,
 	WorkerExpirySecond: 60,
 	FirstPullDay:       7,
@@ -254,6 +263,7 @@ var defaults = Config{
 
 // WithDefaults returns the configuration with its zero values replaced by the defaults.
 func (c Config) WithDefaults() Config {
+	setDefault(&c.LostLimit, defaults.LostLimit)
 	setDefault(&c.WorkerPoolCapacity, defaults.WorkerPoolCapacity)
 	setDefault(&c.WorkerExpirySecond, defaults.WorkerExpirySecond)
 	setDefault(&c.FirstPullDay, defaults.FirstPullDay)

@@ -33,6 +33,7 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 	bad := map[string][]func(*Config){
 		"ServiceName":        {func(c *Config) { c.ServiceName = "" }},
 		"MaxRetries":         {func(c *Config) { c.MaxRetries = -2 }},
+		"LostLimit":          {func(c *Config) { c.LostLimit = -2 }, func(c *Config) { c.LostLimit = 101 }},
 		"WaitTime":           {func(c *Config) { c.WaitTime = -1 }, func(c *Config) { c.WaitTime = waitTimeMax + 1 }},
 		"Timeout":            {func(c *Config) { c.Timeout = -1 }},
 		"Middleware":         {func(c *Config) { c.Middleware = []Middleware{nil} }},
@@ -178,7 +179,7 @@ func contents(t *testing.T, file string) string {
 
 func TestZeroMeansTheDefaultAndWhatIsSetStays(t *testing.T) {
 	got := Config{}.WithDefaults()
-	want := Config{WorkerPoolCapacity: 100, WorkerExpirySecond: 60, FirstPullDay: 7, QueueMaxSize: 50_000, LoadLimit: 10_000, Shards: 1, LockSecond: 10}
+	want := Config{LostLimit: 3, WorkerPoolCapacity: 100, WorkerExpirySecond: 60, FirstPullDay: 7, QueueMaxSize: 50_000, LoadLimit: 10_000, Shards: 1, LockSecond: 10}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -194,7 +195,7 @@ func TestZeroMeansTheDefaultAndWhatIsSetStays(t *testing.T) {
 	if got := in.WithDefaults(); got.BatchSize != 100 || got.RateBurst != 100 {
 		t.Errorf("batches of %d, a burst of %d; want 100 and 100", got.BatchSize, got.RateBurst)
 	}
-	set := Config{MaxRetries: 1, WaitTime: time.Second, WorkerPoolCapacity: 2, WorkerExpirySecond: 3, FirstPullDay: -1, QueueMaxSize: 4, LoadLimit: 5, Shards: 8, LockSecond: 6, MinLockSecond: 7}
+	set := Config{LostLimit: -1, MaxRetries: 1, WaitTime: time.Second, WorkerPoolCapacity: 2, WorkerExpirySecond: 3, FirstPullDay: -1, QueueMaxSize: 4, LoadLimit: 5, Shards: 8, LockSecond: 6, MinLockSecond: 7}
 	if got := set.WithDefaults(); !reflect.DeepEqual(got, set) {
 		t.Errorf("%+v", got)
 	}

@@ -75,6 +75,33 @@ func TestTestsThatRunSideBySideHaveTablesOfTheirOwnAndMayLoseRuns(t *testing.T) 
 	})
 }
 
+func TestAJobIsLostAsOftenAsItsTypeAllows(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		handler := func(context.Context, *queue_job.Job) error { return nil }
+		q := queuetest.Apart(t, d.DB, queue_job.Config{JobType: 1, LostLimit: 1, HandleJobFunc: handler}, queue_job.Config{JobType: 2, LostLimit: -1, HandleJobFunc: handler})
+		add := func(jobType int32) uint64 {
+			id, err := q.Jobs.Add(t.Context(), q.DB, queue_job.AddModelJob{JobType: jobType})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		once, always := add(1), add(2)
+		q.LoseOne(once)
+		execute(t, d.DB, "UPDATE "+q.TablePrefix+"async_job_tab SET lost = 126 WHERE job_type = 2") // the column ends at 127
+		for range 3 {
+			q.LoseOne(always)
+		}
+		q.RunDue()
+		for id, want := range map[uint64]queue_job.JobInfo{once: {Status: queue_job.JobStatusFailed, Lost: 1}, always: {Status: queue_job.JobStatusSuccess, Lost: 127}} {
+			if info, err := q.Jobs.Get(t.Context(), q.DB, queue_job.ID(id)); err != nil || info.Status != want.Status || info.Lost != want.Lost {
+				t.Errorf("%+v, %v; want %v, lost %d times", info, err, want.Status, want.Lost)
+			}
+		}
+	})
+}
+
 type daily struct{}
 
 func (daily) Next(after time.Time) time.Time {

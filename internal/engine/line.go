@@ -186,11 +186,11 @@ func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 		return true
 	}
 	lost := lostIfMarked(row, lease.Term)
-	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: lost >= lostBeforeAlone}
+	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: isSuspect(&l.cfg, lost)}
 	if row.Term == lease.Term {
 		t.dueMillis = max(t.dueMillis, l.clock.now()+shownAgain.Milliseconds())
 	}
-	if lost >= lostBeforeFailed && lost > row.Lost {
+	if lostTooOften(&l.cfg, lost) && lost > row.Lost {
 		if l.queue.register(t) {
 			l.settler.failLost(t, lease)
 		}

@@ -117,12 +117,16 @@ func interrupted(cause, err error) verdict {
 	return verdict{status: queue_job.JobStatusRetry, reason: fmt.Sprintf("%v: %v", cause, err)}
 }
 
-// A job whose process died while running it runs again; the second time it runs alone, so that it takes no neighbour
-// with it; the third time it has failed.
-const (
-	lostBeforeAlone  = 2
-	lostBeforeFailed = 3
-)
+// lostTooOften reports whether a job has failed that was lost so often.
+func lostTooOften(cfg *queue_job.Config, lost int32) bool {
+	return cfg.LostLimit > 0 && int(lost) >= cfg.LostLimit
+}
+
+// isSuspect reports whether a job that was lost so often runs alone, so that it takes no neighbour with it: after two losses, or before
+// the last.
+func isSuspect(cfg *queue_job.Config, lost int32) bool {
+	return cfg.LostLimit > 1 && int(lost) >= min(2, cfg.LostLimit-1)
+}
 
 // lostReason names who noticed: the row of the log names who died.
 func lostReason(noticedBy string) string {

@@ -175,3 +175,21 @@ func TestAJobsOwnNumberOfRetriesWins(t *testing.T) {
 		}
 	}
 }
+
+func TestAJobFailsAfterLostLimitLossesAndRunsAloneBeforeThat(t *testing.T) {
+	for _, c := range []struct {
+		limit  int
+		alone  int32 // from so many losses on; 99: never
+		failed int32
+	}{{3, 2, 3}, {2, 1, 2}, {1, 99, 1}, {10, 2, 10}, {-1, 99, 99}} {
+		cfg := &queue_job.Config{LostLimit: c.limit}
+		for lost := range int32(99) {
+			if lostTooOften(cfg, lost) != (lost >= c.failed) {
+				t.Errorf("limit %d: lost %d times, failed: %t", c.limit, lost, lostTooOften(cfg, lost))
+			}
+			if isSuspect(cfg, lost) != (lost >= c.alone) {
+				t.Errorf("limit %d: lost %d times, alone: %t", c.limit, lost, isSuspect(cfg, lost))
+			}
+		}
+	}
+}

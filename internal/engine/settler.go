@@ -286,7 +286,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		tasks[i] = o.task
 	}
 	statement, cancel := context.WithTimeout(ctx, statementMax)
-	written, err := l.jobs.Settle(statement, idsOf(tasks), act.outcome())
+	written, err := l.jobs.Settle(statement, idsOf(tasks), act.outcome(l.cfg.LostLimit))
 	var rows []store.Standing
 	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].sentBefore
 	if err == nil && written < len(group) && (unmarks || doubtful) {
@@ -350,12 +350,12 @@ func (s *settler) unmarkAgain(rows []store.Standing, group []*outcome) (again []
 }
 
 // outcome is the act as the table takes it.
-func (a act) outcome() store.Outcome {
+func (a act) outcome(lostLimit int) store.Outcome {
 	switch {
 	case a.kind == unmark, a.kind == handBack:
 		return store.NotStarted{Marked: a.row}
 	case a.kind == failLost:
-		return store.Died{Read: a.row, Term: a.term, LostBefore: lostBeforeFailed - 1}
+		return store.Died{Read: a.row, Term: a.term, LostBefore: int32(lostLimit) - 1}
 	case a.final():
 		return store.Final{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status)}
 	default:
@@ -389,7 +389,7 @@ func (s *settler) runAgain(act act, tasks []*task) {
 		due = l.clock.latest() + act.wait.Milliseconds()
 	}
 	for _, t := range tasks {
-		if l.held.Load() != t.lease || act.wait > horizon || t.Lost >= lostBeforeAlone {
+		if l.held.Load() != t.lease || act.wait > horizon || isSuspect(&l.cfg, t.Lost) {
 			l.queue.forget(t)
 			continue
 		}

@@ -147,7 +147,7 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) err
 	ok := true
 	for i := range rows {
 		t := &task{Row: rows[i], dueMillis: rows[i].StartTime * 1000}
-		if lost := lostIfMarked(&t.Row, lease.Term); lost >= lostBeforeFailed && lost > t.Lost {
+		if lost := lostIfMarked(&t.Row, lease.Term); lostTooOften(&l.cfg, lost) && lost > t.Lost {
 			l.settler.failLost(t, lease)
 		} else {
 			tasks = append(tasks, t)

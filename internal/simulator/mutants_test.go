@@ -304,14 +304,14 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job that kills its process does so for ever",
 		File: "internal/engine/line.go",
-		Old:  "lost >= lostBeforeFailed && lost > row.Lost",
+		Old:  "lostTooOften(&l.cfg, lost) && lost > row.Lost",
 		New:  "false",
 	},
 	{
 		Name: "a job has failed one loss too early",
 		File: "internal/engine/outcome.go",
-		Old:  "lostBeforeFailed = 3",
-		New:  "lostBeforeFailed = 2",
+		Old:  "int(lost) >= cfg.LostLimit",
+		New:  "int(lost) >= cfg.LostLimit-1",
 	},
 	{
 		Name: "jobs start early",

@@ -383,7 +383,8 @@ ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "a", "b"
 
 -- Mark
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
+SET lost = lost + (CASE WHEN term <> 0
+    AND lost < 127 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND term = 0
   AND term < 9

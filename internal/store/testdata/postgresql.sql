@@ -371,7 +371,8 @@ ON CONFLICT DO NOTHING; -- with "a", "b"
 
 -- Mark
 UPDATE async_job_tab
-SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET lost = lost + (CASE WHEN term <> 0
+    AND lost < 127 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 0
   AND term < 9

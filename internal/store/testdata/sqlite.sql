@@ -320,7 +320,8 @@ ON CONFLICT DO NOTHING; -- with "a", "b"
 
 -- Mark
 UPDATE async_job_tab NOT INDEXED
-SET lost = lost + (CASE WHEN term <> 0 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = unixepoch()
+SET lost = lost + (CASE WHEN term <> 0
+    AND lost < 127 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND term = 0
   AND term < 9
