@@ -135,3 +135,31 @@ func ExampleWithRetention() {
 	}
 	defer runner.Stop(context.Background())
 }
+
+// Each customer has a job type of its own, with a limit that a form may change, and that goes with the customer.
+func ExampleRunner_Add() {
+	runner, err := persistent_queue.New([]queue_job.Config{
+		{ServiceName: "shop", JobType: mailType, HandleJobFunc: sendMail},
+	}, nil, persistent_queue.WithDB(db))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	if err := runner.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	defer runner.Close()
+
+	callbacks := func(customer int32, perSecond float64) queue_job.Config {
+		return queue_job.Config{ServiceName: "callbacks", JobType: 1000 + customer, RatePerSecond: perSecond, HandleJobFunc: sendMail}
+	}
+	if err := runner.Add(ctx, callbacks(7, 10)); err != nil {
+		log.Print(err)
+	}
+	if err := runner.Replace(ctx, callbacks(7, 50)); err != nil {
+		log.Print(err)
+	}
+	if err := runner.Remove(ctx, 1007); err != nil {
+		log.Print(err)
+	}
+}
