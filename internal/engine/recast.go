@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -58,6 +59,7 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	}
 	s.configure(configs)
 	for _, cfg := range r.cast {
+		s.castAt = time.Now()
 		drop(cfg.JobType)
 		configs = append(configs, cfg)
 		s.configure(configs)

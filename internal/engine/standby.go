@@ -33,6 +33,7 @@ type standBy struct {
 	dividing bool                         // a type is being divided anew: the next step is near
 	asked    []keeper.Asked               // what this instance has asked for, and not got yet
 	askedAt  time.Time
+	castAt   time.Time // when a type last got another configuration: its lease is about to come free
 	expires  time.Time // when the first lease of another instance does, as it looks now
 	leftAt   time.Time // when it was first seen that Stop was called
 	said     bool      // farewell
@@ -90,7 +91,7 @@ func (s *standBy) loop(ctx context.Context) {
 
 // rest is how long until the next look. Instances that started together need not look together.
 func (s *standBy) rest() time.Duration {
-	if s.dividing || s.away || !s.leftAt.IsZero() && time.Since(s.leftAt) < leaveMax || time.Since(s.askedAt) < askLasts {
+	if s.dividing || s.away || !s.leftAt.IsZero() && time.Since(s.leftAt) < leaveMax || time.Since(s.askedAt) < askLasts || time.Since(s.castAt) < askLasts {
 		return standbySoon
 	}
 	rest := standbyEvery*3/4 + time.Duration(s.chance.Int64N(int64(standbyEvery/4)))
