@@ -105,14 +105,14 @@ func (c *throng) twice() (ids []uint64) {
 func TestANewConfigurationHoldsWithinASecondAndNoJobRunsTwice(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		c := throng{takes: 50 * time.Millisecond}
+		c := throng{takes: 200 * time.Millisecond}
 		with := func(workers int) queue_job.Config {
 			cfg := typeConfig(d, 1, c.handler)
 			cfg.WorkerPoolCapacity = workers
 			return cfg
 		}
 		r := start(t, d.DB, with(2))
-		add(t, d.DB, 1500, 0)
+		add(t, d.DB, 400, 0)
 		await(t, func() string { return "no two run" }, func() bool { return c.most.Load() == 2 })
 		bestOfThree(t, func() error { // more, and then fewer
 			for _, workers := range []int{8, 3} {
@@ -138,7 +138,7 @@ func TestANewConfigurationHoldsWithinASecondAndNoJobRunsTwice(t *testing.T) {
 		if err := r.Replace(t.Context(), with(100)); err != nil {
 			t.Fatal(err)
 		}
-		awaitNumber(t, d.DB, 1500, succeeded)
+		awaitNumber(t, d.DB, 400, succeeded)
 		if c.most.Load() > 100 || len(c.twice()) > 0 {
 			t.Errorf("%d ran at a time; these ran twice: %v", c.most.Load(), c.twice())
 		}
