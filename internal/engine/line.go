@@ -174,9 +174,10 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	}
 }
 
-// shownAgain is how long a row waits that bears the line's own term although the line does not have it. Mostly the row was settled a
-// moment ago, and is read on another node of a cluster, which does not have that yet. Then the mark finds, after the wait, that it is
-// final. Otherwise the answers to its mark were lost, and it runs.
+// shownAgain is how long a row waits, if statements have failed lately, that bears the line's own term although the line does not
+// have it. Mostly the row was settled a moment ago, and is read on another node of a cluster, which does not have that yet. Then the
+// mark finds, after the wait, that it is final. Otherwise somebody has set it back by hand, or the answers to its mark were lost, and
+// it runs.
 const shownAgain = 3 * time.Second
 
 // offer takes a pending row into the queue. It leaves a row alone that is too old, or whose job still runs under a term that was
@@ -187,7 +188,7 @@ func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 	}
 	lost := lostIfMarked(row, lease.Term)
 	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: isSuspect(&l.cfg, lost)}
-	if row.Term == lease.Term {
+	if row.Term == lease.Term && l.trouble.lately() {
 		t.dueMillis = max(t.dueMillis, l.clock.now()+shownAgain.Milliseconds())
 	}
 	if lostTooOften(&l.cfg, lost) && lost > row.Lost {

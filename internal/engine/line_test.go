@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -78,8 +79,13 @@ func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
 	}
 }
 
-func TestARowThatIsShownWithOurTermAfterItWasSettledWaitsUntilItCanBeTheTruth(t *testing.T) {
+func TestARowThatIsShownWithOurTermAfterItWasSettledWaitsIfStatementsHaveFailed(t *testing.T) {
+	calm := lineOf(9)
+	if !calm.offer(lease, &store.Row{ID: 1, Term: lease.Term, Attempts: 1}) || len(calm.queue.picked(calm.clock.now(), 9)) != 1 {
+		t.Error("a row that was set back by hand waits")
+	}
 	l := lineOf(9)
+	l.trouble.on(t.Context(), "settle", errors.New("invalid connection"))
 	if !l.offer(lease, &store.Row{ID: 1, Term: lease.Term, Attempts: 1}) || !l.offer(lease, &store.Row{ID: 2, Term: lease.Term - 1, Attempts: 1}) {
 		t.Fatal("no room")
 	}

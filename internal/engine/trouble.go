@@ -51,6 +51,9 @@ func (t *trouble) on(ctx context.Context, doing string, err error) bool {
 	return err != nil
 }
 
+// lately reports whether a statement has failed that may have brought the process to another server.
+func (t *trouble) lately() bool { return t.any.Load() }
+
 func (t *trouble) failed(doing string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
