@@ -69,15 +69,15 @@ func WithMaxWorkers(n int) Option {
 	return func(r *Runner) { r.options.MaxWorkers = n }
 }
 
-// WithRetention deletes the rows of jobs that came to their end longer ago than the times say, and what the log has of their runs.
-// Use it in all but the smallest applications: without it, rows stay for ever, and the table grows.
+// WithRetention deletes the rows of jobs that ended longer ago than the times say, and what the log has of their runs. Use it in all
+// but the smallest applications: without it, no row is ever deleted, and the table grows.
 //
 // The Runner deletes jobs of the types that it has a configuration for. One instance at a time does it, every ten minutes, in
 // small steps and in at most a tenth of the time, so that neither jobs nor replicas wait for it. Jobs that wait or run are never
 // deleted, and neither is the job with the largest id. [queue_job.UniqueForever] then means as long as the row is there; a time of
 // a schedule that had its job gets no second one. If several services work the same types, give all of them the same times.
 //
-// A time of zero keeps the rows for ever; the log says once a day how many there are. [New] refuses other times below a second.
+// If a time is zero, its rows are never deleted; the log says once a day how many there are. [New] refuses other times below a second.
 func WithRetention(times queue_job.Retention) Option {
 	return func(r *Runner) { r.options.Retention = times }
 }

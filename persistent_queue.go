@@ -30,10 +30,10 @@ import (
 
 // Init checks the configurations, starts a [Runner] for them and returns it. It takes what the original library took: a setting
 // that has no effect ([queue_job.ErrNoEffect]) is a warning in the log, and [queue_job.Config.FirstPullDay] is a week if it is not set.
-// Init panics if [New] would refuse the configurations for another reason, or if the tables are out of date and Init may not change them, because the database refuses that or
-// [WithoutMigration] was given. If the start fails for another reason, for example because the database does not answer
-// within ten seconds, Init logs that and tries again every two seconds in the background, so the host application comes
-// up.
+// Init panics if [New] would refuse the configurations for another reason. It also panics if the tables are out of date and Init may
+// not change them, because the database refuses that or [WithoutMigration] was given. If the start fails for another reason, for
+// example because the database does not answer within ten seconds, Init logs that and tries again every two seconds in the
+// background, so the host application comes up.
 //
 // Keep the Runner, and call [Runner.Stop] when the application ends. Without Stop, the jobs that are running at that
 // moment run a second time.

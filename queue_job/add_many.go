@@ -9,9 +9,9 @@ import (
 )
 
 // AddMany adds jobs in few statements, of up to a thousand jobs and a megabyte each, and returns the result for each
-// job, in the order of the jobs. Jobs with unique keys take up to five statements for each thousand, if those of one type follow each
-// other in the list and no key is twice among them; four more for each thousand jobs of which all replace others
-// ([ReplaceWaiting]).
+// job, in the order of the jobs. A thousand jobs of one type, each with another unique key, take up
+// to five statements, and four more if all of them replace jobs that wait ([ReplaceWaiting]). A list in which the types alternate or
+// a unique key comes twice takes more.
 //
 // To add all jobs or none, pass a transaction. Through a *sql.DB, each statement is committed by itself; after an
 // error, the result has the jobs at the beginning of the list that were added before it. AddMany checks all jobs before

@@ -24,7 +24,7 @@ func FinalStatuses() []JobStatus {
 	return []JobStatus{JobStatusSuccess, JobStatusFailed, JobStatusCancelled}
 }
 
-// DeleteRange says which jobs [Jobs.Delete] deletes: jobs that do not run any more, and that came to their end before a moment.
+// DeleteRange says which jobs [Jobs.Delete] deletes: jobs that ended before a moment.
 type DeleteRange struct {
 	// JobTypes are the types of the jobs; none: all types.
 	JobTypes []int32

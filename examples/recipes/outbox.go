@@ -25,8 +25,8 @@ func Rename(ctx context.Context, tx *sql.Tx, jobs *queue_job.Jobs, customer int6
 	return err
 }
 
-// HandlePublish sends the events of a customer in their order, while those of others go on beside them. It tries until the broker
-// takes an event: the next one of the same customer waits for it.
+// HandlePublish sends the events of one customer in their order. Customers do not wait for each other. If the broker is away,
+// HandlePublish tries until the broker takes the event, and the next event of this customer waits.
 func HandlePublish(send func(ctx context.Context, e Event, messageID string) error) queue_job.Config {
 	return Publish.Handle(func(ctx context.Context, job *queue_job.Job, e Event) error {
 		return send(ctx, e, job.IdempotencyKey()) // by which the receiver knows what it has already

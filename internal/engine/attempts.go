@@ -62,7 +62,7 @@ func (s *settler) logDueIn() (again, longest time.Duration) {
 	return again, longest
 }
 
-// unnoted counts the rows of the log that still wait, without those that outcomes bring along.
+// unnoted counts the rows that the log does not have yet. A row that waits with its outcome is not among them.
 func (s *settler) unnoted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,7 @@ func (d *dispatcher) besideOthers(batch []*task) (may []*task) {
 	return may
 }
 
-// runningOfKeys counts the jobs of these keys that other instances still run, by the table, and earlier lines of this process.
+// runningOfKeys counts the jobs of these keys that other instances still run, by the table, and retired lines of this process.
 func (d *dispatcher) runningOfKeys(r *remains, keys []string) (running map[string]int, err error) {
 	running = map[string]int{}
 	if len(r.elsewhere) > 0 {

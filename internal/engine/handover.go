@@ -105,8 +105,8 @@ type remains struct {
 	lines     []*line // the retired lines of this process that still run something
 }
 
-// remainsFor picks what concerns a line. Under its own layout, no other shard has its rows. What this process runs in earlier lines
-// is known better than the table has it.
+// remainsFor picks what concerns a line. Under its own layout, no other shard has its rows. What the retired
+// lines of this process run is counted here and now, and not taken from the table.
 func (l *line) remainsFor(rests []share.Rest, me string, busy []*line) (r remains) {
 	for _, other := range busy {
 		switch ours := other.cfg.JobType == l.cfg.JobType && other != l && other.retired(); {

@@ -179,7 +179,7 @@ func TestAJobsOwnNumberOfRetriesWins(t *testing.T) {
 func TestAJobFailsAfterLostLimitLossesAndRunsAloneBeforeThat(t *testing.T) {
 	for _, c := range []struct {
 		limit  int
-		alone  int32 // from so many losses on; 99: never
+		alone  int32 // a job that was lost so often runs alone; 99: no job does
 		failed int32
 	}{{3, 2, 3}, {2, 1, 2}, {1, 99, 1}, {10, 2, 10}, {-1, 99, 99}} {
 		cfg := &queue_job.Config{LostLimit: c.limit}

@@ -22,7 +22,7 @@ type recast struct {
 	answer chan recasting
 }
 
-// recasting is what came of it.
+// recasting is the answer to a recast.
 type recasting struct {
 	retired []*line
 	err     error

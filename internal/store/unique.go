@@ -343,7 +343,7 @@ func (s *Store) replaceSome(ctx context.Context, ids []uint64, jobs []NewJob) (r
 	return replaced, nil
 }
 
-// waitingParams reads the parameters of those of the rows that are pending and not in flight.
+// waitingParams reads the parameters of rows, and leaves out each row that is not pending or is in flight.
 func (s *Store) waitingParams(ctx context.Context, ids []uint64) (map[uint64]string, error) {
 	type row struct {
 		id     uint64

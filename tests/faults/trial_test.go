@@ -83,7 +83,7 @@ func eachServerInTurn(t *testing.T, test func(x *trial)) {
 		other := []string{"MariaDB", "MySQL"}[names.Sum32()%2]
 		dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
 			if d.Name == other {
-				t.Skip("left out: the short run shows MySQL or MariaDB what needs the machine to itself; make faults and make many have both")
+				t.Skip("left out: this needs the machine to itself, so the short run shows it on one server; make faults and make many show it on both")
 			}
 			test(newTrial(t, d.Name, d.DSN))
 		})
