@@ -97,9 +97,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 	err := s.line.jobs.LogAttempts(statement, attempts)
 	cancel()
 	if s.line.trouble.on(ctx, "write the log of jobs", err) {
-		s.logSize.after(false)
-		s.logWait = min(max(2*s.logWait, retryFirst), longest)
-		s.logAgain = time.Now().Add(s.logWait)
+		s.logFailed(longest)
 		if len(notes) == 1 { // the log may refuse it: the others go first
 			s.mu.Lock()
 			s.notes = append(s.notes[1:], notes[0])
@@ -122,14 +120,24 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 	}
 }
 
-// noteLogs notes the rows of the log that were not written, though their outcomes are.
-func (s *settler) noteLogs(act act, group []*outcome) {
+// logFailed puts the next try of the log off.
+func (s *settler) logFailed(longest time.Duration) {
+	s.logSize.after(false)
+	s.logWait = min(max(2*s.logWait, retryFirst), longest)
+	s.logAgain = time.Now().Add(s.logWait)
+}
+
+// noteLogs notes the rows of the log that were not written, though their outcomes are. If the statement of the outcomes has
+// written them, too, they are told only; but if an earlier sending did it, perhaps without them, they are noted all the same.
+func (s *settler) noteLogs(act act, group []*outcome, logged bool) {
 	for _, o := range group {
 		if o.log != nil {
 			if act.kind == failLost {
 				s.line.log.Error(s.line.aboutRun(o.task), fmt.Sprintf("job %v: %s", act.status, o.log.Error))
 			}
-			s.note(*o.log)
+			if !logged || o.sentBefore {
+				s.note(*o.log)
+			}
 			o.log = nil
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -116,8 +117,8 @@ func (s *settler) unmarking(kind kind, t *task, lease *keeper.Lease) *outcome {
 	return &outcome{task: t, act: act{kind: kind, row: store.Version{Term: lease.Term, Attempts: t.Attempts, Changes: t.Changes}, term: lease.Term}}
 }
 
-// failLost ends a job whose process died once too often, under a lease that has not marked it. The log hears of it when it is
-// written: the process may only have been cut off, and may come back to settle the job.
+// failLost ends a job whose process died once too often, under a lease that has not marked it. The log hears of it with the
+// status: the process may only have been cut off, and may come back to settle the job.
 func (s *settler) failLost(t *task, lease *keeper.Lease) {
 	v := verdict{status: queue_job.JobStatusFailed, doubt: t.ID}
 	s.push(&outcome{
@@ -286,7 +287,12 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		tasks[i] = o.task
 	}
 	statement, cancel := context.WithTimeout(ctx, statementMax)
-	written, err := l.jobs.Settle(statement, idsOf(tasks), act.outcome(l.cfg.LostLimit))
+	outcome, logged := act.outcome(l.cfg.LostLimit), false
+	if died, ok := outcome.(store.Died); ok && s.logWait == 0 { // otherwise the log would hold the status up
+		died.Why, logged = group[0].log, true
+		outcome = died
+	}
+	written, err := l.jobs.Settle(statement, idsOf(tasks), outcome)
 	var rows []store.Standing
 	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].sentBefore
 	if err == nil && written < len(group) && (unmarks || doubtful) {
@@ -294,6 +300,9 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	}
 	cancel()
 	if l.trouble.on(ctx, "write outcomes", err) {
+		if errors.Is(err, store.ErrNotLogged) {
+			s.logFailed(logLongest)
+		}
 		return group
 	}
 	if written < len(group) && !group[0].sentBefore && !unmarks {
@@ -303,7 +312,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		written = len(group) // when it was sent before
 	}
 	if act.doubt == 0 || written == len(group) {
-		s.noteLogs(act, group)
+		s.noteLogs(act, group, logged)
 	}
 	switch {
 	case unmarks && written < len(group):

@@ -166,10 +166,11 @@ func TestALostRunIsLoggedThoughNothingElseHappens(t *testing.T) {
 	})
 }
 
-// slowLog is a table whose log takes its time.
+// slowLog is a table whose log takes its time, and may refuse rows that come with a status.
 type slowLog struct {
 	slow
-	logged atomic.Int64
+	refuses bool
+	logged  atomic.Int64
 }
 
 func (s *slowLog) LogAttempts(_ context.Context, attempts []store.Attempt) error {
@@ -178,24 +179,41 @@ func (s *slowLog) LogAttempts(_ context.Context, attempts []store.Attempt) error
 	return nil
 }
 
+func (s *slowLog) Settle(ctx context.Context, ids []uint64, o store.Outcome) (int, error) {
+	if died, ok := o.(store.Died); ok && died.Why != nil {
+		if s.refuses {
+			return 0, store.ErrNotLogged
+		}
+		s.logged.Add(1)
+	}
+	return s.slow.Settle(ctx, ids, o)
+}
+
 // Else a suspect, which runs when all is quiet, could take the reason of another job with it.
 func TestTheLineIsNotQuietBeforeTheLogSaysWhyAJobHasFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, table := lineOf(100), &slowLog{}
-		l.jobs = table
-		ctx, stop := context.WithCancel(t.Context())
-		var loops sync.WaitGroup
-		loops.Go(func() { l.settler.loop(ctx) })
-		l.settler.failLost(&task{Row: store.Row{ID: 1, Term: 5, Lost: 2}}, lease)
-		for !l.quiet() {
-			time.Sleep(time.Millisecond)
-		}
-		if table.logged.Load() != 1 {
-			t.Error("the line is quiet, and the log does not say why the job has failed")
-		}
-		stop()
-		loops.Wait()
-	})
+	for name, table := range map[string]*slowLog{
+		"with the status": {},
+		"the status first, since the log refuses the row": {refuses: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := lineOf(100)
+				l.jobs = table
+				ctx, stop := context.WithCancel(t.Context())
+				var loops sync.WaitGroup
+				loops.Go(func() { l.settler.loop(ctx) })
+				l.settler.failLost(&task{Row: store.Row{ID: 1, Term: 5, Lost: 2}}, lease)
+				for !l.quiet() {
+					time.Sleep(time.Millisecond)
+				}
+				if n := table.logged.Load(); n != 1 {
+					t.Errorf("the line is quiet, and the log has %d rows about why the job has failed", n)
+				}
+				stop()
+				loops.Wait()
+			})
+		})
+	}
 }
 
 func TestASuspectStartsWhenTheLogSaysThatItsLastRunWasLost(t *testing.T) {

@@ -498,8 +498,12 @@ func (l *link) Settle(ctx context.Context, ids []uint64, o store.Outcome) (int, 
 	case store.Died:
 		verb, what.term = failLost, o.Term
 	}
+	apply := func(ctx context.Context) (int, error) { return l.world.table.Settle(ctx, ids, o) }
+	if died, ok := o.(store.Died); ok && died.Why != nil && l.fate(logAttempts, what).refused {
+		apply = func(context.Context) (int, error) { return 0, store.ErrNotLogged }
+	}
 	answered := l.writes(verb, ids[0])
-	n, err := send(ctx, l, verb, func(ctx context.Context) (int, error) { return l.world.table.Settle(ctx, ids, o) }, what)
+	n, err := send(ctx, l, verb, apply, what)
 	answered(err)
 	return n, err
 }

@@ -284,10 +284,10 @@ var mutants = []mutant.Mutant{
 		New:  "d.workers.start(marked...)",
 	},
 	{
-		Name: "a suspect starts before the log says why the last one failed",
-		File: "internal/engine/attempts.go",
-		Old:  "\t\t\ts.note(*o.log)\n",
-		New:  "\t\t\tlog := *o.log\n\t\t\ttime.AfterFunc(settleEvery, func() { s.note(log) })\n",
+		Name: "a lost job fails in one statement, and its reason is in the next",
+		File: "internal/engine/settler.go",
+		Old:  "died.Why, logged = group[0].log, true",
+		New:  "logged = false",
 	},
 	{
 		Name: "a suspect starts before the log says that its own last run was lost",

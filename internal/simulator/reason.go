@@ -1,8 +1,10 @@
 package simulator
 
 import (
+	"errors"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -12,6 +14,7 @@ const (
 	notedMax    = 200 * time.Millisecond // a suspect waits for the log for this long
 	notedSlack  = 20 * time.Millisecond  // a statement begins this much later than the wait: outcomes gather first
 	notedWithin = time.Second            // of the status, which is sent again first if its answer was lost
+	refusedFor  = 15 * time.Second       // a log that has refused rows is not tried again for longer
 )
 
 // failure is the failed status of a row.
@@ -19,7 +22,7 @@ type failure struct {
 	by     *instance
 	at     time.Time
 	key    attemptKey // of the log row that says why
-	first  bool       // that row is written before the status, not after it
+	first  bool       // that row is written before the status, or with it, not after it
 	heldUp bool       // the log was held up until then
 }
 
@@ -50,7 +53,8 @@ func (l *link) writes(v verb, id uint64) (answered func(error)) {
 			return
 		}
 		p.since = time.Time{}
-		if v != logAttempts {
+		notLogged := errors.Is(err, store.ErrNotLogged)
+		if v != logAttempts && !notLogged {
 			return
 		}
 		if p.refuses = err != nil; p.refuses {
@@ -83,7 +87,10 @@ func (i *instance) heldUp(jobType int32, since, now time.Time) bool {
 func (j *judge) failed(h *history, c change) {
 	if m := h.mark; m != nil && queue_job.JobStatus(c.after.Status) == queue_job.JobStatusFailed {
 		f := &failure{by: j.actor, at: time.Now(), key: attemptKey{h.id, m.attempt, m.term}}
-		if r := m.run; c.verb == finish && r != nil && !r.completes {
+		switch r := m.run; {
+		case c.verb == failLost: // with it, unless the log has refused rows lately
+			f.first, f.heldUp = true, j.actor.heldUp(h.order.row.JobType, f.at.Add(-refusedFor), f.at)
+		case c.verb == finish && r != nil && !r.completes:
 			f.first, f.heldUp = true, j.actor.heldUp(r.jobType, r.finished, f.at)
 		}
 		h.failure = f
@@ -136,9 +143,9 @@ func (j *judge) expectReason(h *history) {
 	}
 }
 
-// excused reports whether the instance that failed a job ended before it could write the reason. If the reason is
-// written before the status, the only excuse is a log that refused it: jobs are settled all the same. If the status is
-// written first, because only the table knows whether the job has failed, the reason is in the next statement. The
+// excused reports whether the instance that failed a job ended before it could write the reason. If the reason is written
+// before the status, or with it, the only excuse is a log that refused it: jobs are settled all the same. If the status is
+// written first, because the handler may have completed the job itself, the reason is in the next statement. The
 // instance may die between the two: by a kill, by a first run that kills, or by a suspect of another type, which waits
 // for the log of its own type or shard only. A suspect of the same shard is no excuse: it waits, unless the log is held up.
 func (j *judge) excused(h *history, f *failure) bool {

@@ -180,6 +180,9 @@ func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, e
 				rows = append(rows, j)
 			}
 		}
+		if o.Why != nil && len(rows) > 0 {
+			t.log(*o.Why)
+		}
 		return t.write(rows, change{verb: failLost, term: o.Term}, func(j *Job) {
 			j.Lost++
 			j.Term = o.Term
@@ -195,12 +198,16 @@ func (t *Table) LogAttempts(_ context.Context, attempts []store.Attempt) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range attempts {
-		key := attemptKey{a.JobID, a.Attempt, a.Term}
-		if _, ok := t.attempts[key]; !ok {
-			t.attempts[key] = a
-		}
+		t.log(a)
 	}
 	return nil
+}
+
+func (t *Table) log(a store.Attempt) {
+	key := attemptKey{a.JobID, a.Attempt, a.Term}
+	if _, ok := t.attempts[key]; !ok {
+		t.attempts[key] = a
+	}
 }
 
 func (t *Table) Standings(_ context.Context, ids []uint64) (rows []store.Standing, err error) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -59,8 +60,31 @@ type Outcome interface {
 // Settle writes an outcome to rows that are as the outcome says. It returns how many rows it wrote. Fewer than asked: a later
 // run has the others, they were finished or changed by other means, or an earlier sending of this statement did it.
 func (s *Store) Settle(ctx context.Context, ids []uint64, o Outcome) (written int, err error) {
+	if died, ok := o.(Died); ok && died.Why != nil {
+		return s.settleWithReason(ctx, ids, died)
+	}
 	n, err := s.exec(ctx, o.statement(s, ids))
 	return n, wrap(o.doing(), err)
+}
+
+// ErrNotLogged is among the causes of the error if a [Died] could not write its reason; then it wrote no status either.
+var ErrNotLogged = errors.New("the log cannot be written")
+
+// settleWithReason writes a status and its reason in one transaction.
+func (s *Store) settleWithReason(ctx context.Context, ids []uint64, o Died) (written int, err error) {
+	err = s.together(ctx, func(s *Store) error {
+		if written, err = s.exec(ctx, o.statement(s, ids)); err != nil || written == 0 {
+			return err
+		}
+		if err = s.LogAttempts(ctx, []Attempt{*o.Why}); err != nil {
+			return fmt.Errorf("%w: %w", ErrNotLogged, err)
+		}
+		return nil
+	})
+	if err != nil {
+		written = 0
+	}
+	return written, wrap(o.doing(), err)
 }
 
 // Final ends jobs whose run is ours: rows that are pending, have the term and are at this attempt.
@@ -108,10 +132,15 @@ func (NotStarted) doing() string { return "unmark jobs" }
 // Died ends jobs whose processes died: pending rows that still have the term and the attempts with which they were read. The
 // term is an earlier one than ours, and at least LostBefore runs were lost before. It counts one more loss, writes our term
 // and sets the status to failed.
+//
+// Only the statement tells whether the process that was cut off has settled the job after all, so the log must not say
+// before it that the job has failed. And after it, the next job may kill this process. So Died writes the reason together
+// with the status.
 type Died struct {
 	Read       Version
 	Term       int64 // ours
 	LostBefore int32
+	Why        *Attempt // for the log, if a row is written; nil: nothing
 }
 
 func (o Died) statement(s *Store, ids []uint64) string {

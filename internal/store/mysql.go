@@ -70,6 +70,7 @@ func mysqlFamily(name string) dialect {
 		patient:   "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
 
 		autocommit:    "SELECT @@autocommit",
+		begin:         "BEGIN",
 		reservesConns: true,
 	}
 }

@@ -71,6 +71,7 @@ var postgres = dialect{
 
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,
+	begin:         "BEGIN",
 	reservesConns: true,
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -177,6 +178,46 @@ func (s *Store) committed(ctx context.Context, statement func(DB) error) error {
 	}
 	_, err = sendAndCommit(conn)
 	giveBack(err)
+	return err
+}
+
+// rollbackMax is how long a rollback may take; then the connection is closed instead.
+const rollbackMax = time.Second
+
+// together passes to act a store whose statements are one transaction. If the handle lends no connections, each of them is
+// a transaction of its own.
+func (s *Store) together(ctx context.Context, act func(*Store) error) error {
+	lends, ok := s.db.(lender)
+	if conns, isPool := s.db.(connPool); isPool {
+		lends, ok = pool{s.db, conns}, true
+	}
+	if !ok {
+		return act(s)
+	}
+	leave, err := s.writing.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	conn, giveBack, err := lends.lend(ctx)
+	if err != nil {
+		return s.explain(err)
+	}
+	one := &Store{db: handle{conn}, dialect: s.dialect, tables: s.tables, advice: s.advice}
+	if _, err = one.exec(ctx, s.begin); err == nil {
+		if err = act(one); err == nil {
+			_, err = one.exec(ctx, "COMMIT")
+		}
+	}
+	if err == nil {
+		giveBack(nil)
+		return nil
+	}
+	// Closing the connection would do, but it may be the only one of a database in memory.
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
+	_, failed := conn.ExecContext(undo, "ROLLBACK")
+	cancel()
+	giveBack(failed)
 	return err
 }
 

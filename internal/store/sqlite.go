@@ -47,6 +47,7 @@ var sqlite = dialect{
 	columnsOf: "SELECT name FROM pragma_table_info('%s')",
 	indexesOf: "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '%s' COLLATE NOCASE",
 
+	begin:     "BEGIN IMMEDIATE",
 	oneWriter: true,
 }
 

@@ -114,7 +114,7 @@ var verbs = map[string]func(context.Context, *Store){
 var outcomes = map[string]Outcome{
 	"Again":      Again{9, 2, 4, 1.5, 1},
 	"NotStarted": NotStarted{Version{9, 2, 1}},
-	"Died":       Died{Version{Term: 8, Attempts: 3}, 9, 2},
+	"Died":       Died{Read: Version{Term: 8, Attempts: 3}, Term: 9, LostBefore: 2},
 }
 
 func init() {
