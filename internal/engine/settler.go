@@ -38,31 +38,6 @@ type settler struct {
 	logSize  batchSize
 }
 
-// outcome is what is to be written about one task.
-type outcome struct {
-	*task
-	act
-	log        *store.Attempt // nil: nothing, or done
-	sentBefore bool           // and that failed
-}
-
-// act is the part of an outcome that one statement can write for many tasks.
-type act struct {
-	kind kind
-	row  store.Version // of the rows, as far as the statement asks for it
-	term int64         // of the lease
-	verdict
-}
-
-type kind int
-
-const (
-	settle   kind = iota // write the verdict of a run
-	unmark               // it was marked, but not started
-	handBack             // the same, and it goes on waiting in memory
-	failLost             // its process died once too often
-)
-
 func newSettler(l *line, instance string) *settler {
 	return &settler{line: l, instance: instance, logSize: newBatchSize(), came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
 }
@@ -261,24 +236,6 @@ func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*out
 	return failed
 }
 
-// byAct groups alike outcomes, in the order of their first ones. Mostly, each is like the one before.
-func byAct(outcomes []*outcome) (groups [][]*outcome) {
-	index := map[act]int{}
-	last := 0
-	for _, o := range outcomes {
-		if len(groups) == 0 || o.act != groups[last][0].act {
-			i, ok := index[o.act]
-			if !ok {
-				i = len(groups)
-				index[o.act], groups = i, append(groups, nil)
-			}
-			last = i
-		}
-		groups[last] = append(groups[last], o)
-	}
-	return groups
-}
-
 // writeGroup writes alike outcomes in one statement. It returns those that are to be sent again.
 func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (again []*outcome) {
 	l := s.line
@@ -327,15 +284,6 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	return nil
 }
 
-// wrote reports whether a row may look as it does because this act was written before.
-func (a act) wrote(row store.Standing) bool {
-	term := a.term
-	if !a.final() {
-		term = 0 // the mark was taken off
-	}
-	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
-}
-
 // unmarkAgain returns the outcomes whose rows still bear their marks, though unmarking did not find them: somebody changed
 // their priority after the mark, which counts as a change. The others are not ours any more.
 func (s *settler) unmarkAgain(rows []store.Standing, group []*outcome) (again []*outcome) {
@@ -356,20 +304,6 @@ func (s *settler) unmarkAgain(rows []store.Standing, group []*outcome) (again []
 		again = append(again, o)
 	}
 	return again
-}
-
-// outcome is the act as the table takes it.
-func (a act) outcome(lostLimit int) store.Outcome {
-	switch {
-	case a.kind == unmark, a.kind == handBack:
-		return store.NotStarted{Marked: a.row}
-	case a.kind == failLost:
-		return store.Died{Read: a.row, Term: a.term, LostBefore: int32(lostLimit) - 1}
-	case a.final():
-		return store.Final{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status)}
-	default:
-		return store.Again{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status), Wait: a.wait.Seconds(), Retried: a.retried}
-	}
 }
 
 // waitAgain keeps tasks in memory as they were before they were marked. The next mark says whether their rows are still like
