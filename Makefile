@@ -71,7 +71,7 @@ simulate: ## Ten thousand simulated worlds in which everything goes wrong by a s
 	go test -count=1 -run '^TestASeed' ./internal/simulator
 
 # How several instances share the work: who has what, who goes on with it, what it costs.
-MANY := ^Test(JobTypesAreShared|ATypeWithLongHandlers|ABusyType|ADeployOfSix|NothingMoves|ThreeProcesses|HandlersThatCompute|ATypeInOrder|ARateHolds|HandOversInAFleet|AProcessFrozenInTheMiddle|FiftyIdle|HandOversAndDivisions)
+MANY := ^Test(JobTypesAreShared|ATypeWithLongHandlers|ABusyType|ADeployOfSix|NothingMoves|ThreeProcesses|HandlersThatCompute|ATypeInOrder|ARateHolds|HandOversInAFleet|AProcessFrozenInTheMiddle|FiftyIdle|RowsOfOthers|HandOversAndDivisions)
 
 faults: ## Kill, freeze and cut real processes and servers, for an hour and a quarter; writes tests/faults/results.
 	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -v -run KnownFailures ./internal/simulator; } | tee tests/faults/results/simulator.txt

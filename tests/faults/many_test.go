@@ -69,6 +69,50 @@ func TestABusyTypeOfFiftyInstancesStartsItsJobsSoon(t *testing.T) {
 	})
 }
 
+func TestRowsOfOthersCostTwentyInstancesLittle(t *testing.T) {
+	onServersOfMany(t, func(t *testing.T, name string) {
+		const instances, rate, eachMost, serverMost = 20, 2000, 20.0, 25.0
+		const warm, lasts = 5 * time.Second, 30 * time.Second
+		x := newMany(t, name)
+		measured := func() meter {
+			time.Sleep(warm)
+			before := x.meter()
+			time.Sleep(lasts)
+			return x.meter().since(before)
+		}
+		others := x.startLoadsOf([]int32{manyTypes + 1}, rate) // nobody works this type
+		without := measured()
+		for _, l := range others {
+			l.stop()
+		}
+		x.startMany(instances)
+		others = x.startLoadsOf([]int32{manyTypes + 1}, rate)
+		before := x.added(others)
+		m := measured()
+		inserted := float64(x.added(others)-before) / (warm + lasts).Seconds()
+		for _, l := range others {
+			l.stop()
+		}
+
+		each, _ := m.busiest()
+		if each > eachMost {
+			x.Errorf("the busiest instance sends %.1f statements a second, want at most %.0f", each, eachMost)
+		}
+		costs := m.ofCore() - without.ofCore()
+		if costs > serverMost {
+			x.Errorf("the instances cost the server %.1f %% of a core, want at most %.0f", costs, serverMost)
+		}
+		if inserted < 0.9*rate {
+			x.Errorf("%.0f rows a second were inserted, want %d", inserted, rate)
+		}
+		x.stopWorkers()
+		x.execute("DELETE FROM async_job_tab")
+		x.tell("rows of others", 1, outcome{}, 0, 0,
+			"%d instances × %d types, and %.0f rows/s of a type that nobody works: the busiest instance sends %.1f statements a second; the server uses %.0f %% of a core, for the INSERTs alone %.0f %%%s",
+			instances, manyTypes, inserted, each, m.ofCore(), without.ofCore(), disturbed(m, without))
+	})
+}
+
 // many is a trial on a server of its own, whose work is measured.
 type many struct {
 	*trial
@@ -223,9 +267,11 @@ func (m meter) busiest() (all, leases float64) {
 const loads = 10
 
 // startLoads adds so many jobs of type 1 a second, which do nothing.
-func (x many) startLoads(perSecond int) (all []*load) {
+func (x many) startLoads(perSecond int) []*load { return x.startLoadsOf([]int32{1}, perSecond) }
+
+func (x many) startLoadsOf(types []int32, perSecond int) (all []*load) {
 	for range loads {
-		all = append(all, x.startLoad(perSecond/loads, work{}, 0))
+		all = append(all, x.startLoadOf(types, perSecond/loads, work{}, 0))
 		time.Sleep(time.Second * rowsPerTransaction / time.Duration(perSecond)) // so they take turns
 	}
 	return all
