@@ -67,7 +67,8 @@ func (s *Store) Settle(ctx context.Context, ids []uint64, o Outcome) (written in
 	return n, wrap(o.doing(), err)
 }
 
-// ErrNotLogged is among the causes of the error if a [Died] could not write its reason; then it wrote no status either.
+// ErrNotLogged is among the causes of the error if a [Died] could not write its reason. It wrote no status either then, unless
+// the handle lends no connection for a transaction.
 var ErrNotLogged = errors.New("the log cannot be written")
 
 // settleWithReason writes a status and its reason in one transaction.
