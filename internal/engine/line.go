@@ -219,7 +219,7 @@ func dueSecond(row *store.Row) int64 {
 }
 
 // lostIfMarked is how many of the job's runs have been lost, seen from a term that is about to mark it.
-func lostIfMarked(row *store.Row, term int64) int32 {
+func lostIfMarked(row *store.Row, term int64) int16 {
 	if row.Term != 0 && row.Term < term {
 		return row.Lost + 1
 	}

@@ -101,10 +101,10 @@ func (c *lastCancels) one() context.CancelCauseFunc {
 func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFunc) {
 	t.job = queue_job.Job{
 		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
-		Retries: int(t.Retries), Attempt: int(t.Attempts), Lost: int(t.Lost), Term: t.Term,
+		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
 	}
-	t.job.Through(l.rows)
+	t.job.Through(l.rows, t.Attempts)
 	t.cancel, t.started, t.err = cancel, started, errGoexit // which stands if the call never returns
 	t.begun.Store(true)
 }

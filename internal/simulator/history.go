@@ -82,6 +82,9 @@ func (j *judge) expectNumber(r *run) {
 		return
 	}
 	j.saw["numbered run"]++
+	if h.deferred > 0 {
+		j.saw["run after a deferred one"]++
+	}
 	for _, other := range h.runs {
 		if other.attempt == r.attempt {
 			j.accuse("two runs of %s have the number %d, under the terms %d and %d", h.name(), r.attempt, other.term, r.term)

@@ -326,6 +326,12 @@ var mutants = []mutant.Mutant{
 		New:  "if hasWait {",
 	},
 	{
+		Name: "a deferred run counts in the next run",
+		File: "internal/engine/settler.go",
+		Old:  "again.Deferred += act.deferred",
+		New:  "",
+	},
+	{
 		Name: "an interrupted run counts as failed",
 		File: "internal/engine/run.go",
 		Old:  "return interrupted(context.Cause(ended), err)",

@@ -490,6 +490,8 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 		runtime.Goexit()
 	case endsSnoozed:
 		return queue_job.Snooze(b.snoozes)
+	case endsDeferred:
+		return queue_job.Defer(b.snoozes)
 	}
 	return nil
 }
@@ -514,6 +516,7 @@ const (
 	endsFailed
 	endsCancelled
 	endsSnoozed
+	endsDeferred
 )
 
 func (e ending) status() queue_job.JobStatus {
@@ -571,14 +574,14 @@ func behave(w *world, r *run) (b behaviour) {
 	return b
 }
 
-// steer makes most runs long, and some end with a snooze, whose wait may be far longer than any other wait, so that a
+// steer makes most runs long, and some end with a snooze or are deferred; their wait may be far longer than any other wait, so that a
 // start before its time is seen.
 func (b *behaviour) steer(w *world, d *dice, mayRunAgain bool) {
 	if w.weather.long && d.chance(600) {
 		b.takes = d.between(100*time.Millisecond, oneOf(d, 500*time.Millisecond, 1500*time.Millisecond, 3*time.Second))
 	}
 	if mayRunAgain && d.chance(150) {
-		b.ends, b.snoozes = endsSnoozed, oneOf(d, 0, 20*time.Millisecond, 2*time.Second, 10*time.Second, 10*time.Second)
+		b.ends, b.snoozes = oneOf(d, endsSnoozed, endsDeferred), oneOf(d, 0, 20*time.Millisecond, 2*time.Second, 10*time.Second, 10*time.Second)
 	}
 }
 
