@@ -107,6 +107,25 @@ func ExampleWithMiddleware() {
 	defer runner.Stop(context.Background())
 }
 
+// Jobs that have failed for good are told once, by the process that wrote it. If it dies first, the table still has them.
+func ExampleWithOnDead() {
+	alert := func(ctx context.Context, dead []queue_job.Settled) {
+		for _, d := range dead {
+			log.Printf("job %d of type %d has failed after %d retries: %v", d.Job.Id, d.Job.JobType, d.Job.Retries, d.Err)
+		}
+	}
+	runner, err := persistent_queue.New([]queue_job.Config{{
+		ServiceName: "shop", JobType: mailType, Db: db, HandleJobFunc: sendMail,
+	}}, nil, persistent_queue.WithOnDead(alert))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := runner.Start(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	defer runner.Close() // when all is told
+}
+
 // Each of ten types may have a hundred handlers at a time, over all instances, but this machine has memory for fifty.
 func ExampleWithMaxWorkers() {
 	var configs []queue_job.Config

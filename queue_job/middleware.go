@@ -25,7 +25,7 @@ func (c *Config) Handler() (Handler, error) {
 	return handler, nil
 }
 
-// Finished tells [Config.OnFinished] about a run.
+// Finished tells [Config.OnFinished] and others about a run.
 type Finished struct {
 	// Status is what the job becomes: success, failed or cancelled if that is final, continue or retry if the job runs
 	// again.
@@ -39,6 +39,14 @@ type Finished struct {
 	// Dropped: nothing is written about this run. Either the job was cancelled while it ran, and then Status says so too,
 	// or another holder has it by now.
 	Dropped bool
+}
+
+// Settled is an outcome that the table has, for [github.com/create-info/persistent-queue.WithOnSettled] and WithOnDead.
+type Settled struct {
+	// Job is the job as its run had it. If the job has failed because it was lost too often, it is the run that was lost, and Took is
+	// 0. Do not change it.
+	Job *Job
+	Finished
 }
 
 // RunsAgain reports whether another run of the job follows, after Wait.

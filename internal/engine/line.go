@@ -34,6 +34,7 @@ type line struct {
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
 	permit  permit
+	told    listeners
 	trouble *trouble
 	losses  *losses
 	reads   *reads
@@ -93,7 +94,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	}
 	cfg = ofShard(cfg, layout, shard)
 	l := &line{
-		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
+		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels,

@@ -113,6 +113,8 @@ type history struct {
 	retried   int32
 	deferred  int32
 	failure   *failure // the failed status that the row has; nil: none
+	died      *death   // nil: it was not lost too often
+	revived   bool     // somebody had it run again after it was final
 }
 
 // mark is a mark that stands on a row, or stood on it.
@@ -159,6 +161,7 @@ type run struct {
 	written   int       // how many outcomes the table took
 	wrote     queue_job.JobStatus
 	told      []told
+	hooks     hooksTold
 }
 
 // told is one call of OnFinished about a run.
@@ -272,7 +275,7 @@ func (j *judge) changed(c change) {
 		}
 		j.noteLoss(h, c)
 		j.failed(h, c)
-		h.mark, h.final = nil, true
+		h.mark, h.final, h.died = nil, true, &death{by: j.actor}
 	}
 }
 
@@ -958,5 +961,6 @@ func (j *judge) conclude() {
 		}
 	}
 	j.expectTold()
+	j.expectSettledTold()
 	j.saw["jobs"] += len(j.histories)
 }

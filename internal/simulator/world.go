@@ -411,7 +411,7 @@ func (i *instance) start() *engine.Engine {
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
 			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Layouts: i.link, Close: func() {}, ID: i.id()}, nil
 		}
-		e, err := engine.Start(ctx, opened, i.configs(), engine.Options{MaxWorkers: i.world.plan.maxWorkers}, journal{i})
+		e, err := engine.Start(ctx, opened, i.configs(), i.options(), journal{i})
 		cancel()
 		if err == nil {
 			i.world.judge.isUp(i)
@@ -427,6 +427,17 @@ func (i *instance) start() *engine.Engine {
 			return nil
 		}
 	}
+}
+
+func (i *instance) options() engine.Options {
+	hear := func(hook string) func(context.Context, []queue_job.Settled) {
+		return func(_ context.Context, settled []queue_job.Settled) {
+			if !i.link.dead() {
+				i.world.judge.settledTold(i, hook, settled)
+			}
+		}
+	}
+	return engine.Options{MaxWorkers: i.world.plan.maxWorkers, OnSettled: hear(onSettled), OnDead: hear(onDead)}
 }
 
 func (i *instance) configs() []queue_job.Config {
