@@ -58,6 +58,12 @@ func basedOn(base func(*queue_job.Job) context.Context) queue_job.Middleware {
 	}
 }
 
+// WithObserver has functions told of each run, when it starts and when it has ended, and of the leases that this process holds: for
+// metrics and traces. They are told of all types. Default none.
+func WithObserver(o queue_job.Observer) Option {
+	return func(r *Runner) { r.options.Observer = o }
+}
+
 // WithOnSettled has a function told which outcomes of runs the table has taken, after that: successes, failures, cancellations by the
 // handler, and jobs that run again. Use it to publish results or to count; [queue_job.Config.OnFinished] is called before anybody
 // knows whether the outcome counts.

@@ -207,3 +207,81 @@ func TestStopSaysThatAHookRunsOn(t *testing.T) {
 		close(goOn)
 	})
 }
+
+func TestTheObserverIsToldOfRunsTheirWaitsAndTheLeasesThatAreHeld(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		var mu sync.Mutex
+		held, running, waits := map[string]bool{}, 0, map[string]time.Duration{}
+		observer := queue_job.Observer{
+			Started: func(ctx context.Context, job *queue_job.Job, waited time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				running++
+				if waits[job.Key] = waited; ctx.Err() != nil {
+					t.Error("the handler's context has ended")
+				}
+				panic("the observer is no good")
+			},
+			Finished: func(_ context.Context, job *queue_job.Job, f queue_job.Finished) {
+				mu.Lock()
+				defer mu.Unlock()
+				if running--; f.Status != queue_job.JobStatusSuccess || waits[job.Key] == 0 {
+					t.Errorf("%s came to %v, after a wait of %v", job.Key, f.Status, waits[job.Key])
+				}
+			},
+			Lease: func(jobType int32, shard int, is bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				name := fmt.Sprintf("%d/%d", jobType, shard)
+				if held[name] == is {
+					t.Errorf("the lease %s is told to be held: %v, twice", name, is)
+				}
+				held[name] = is
+			},
+		}
+		names := func(of bool) (names []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			for name, is := range held {
+				if is == of {
+					names = append(names, name)
+				}
+			}
+			slices.Sort(names)
+			return names
+		}
+		jobs := open(t, d.DB)
+		addOne := func(key string, after time.Duration) {
+			if _, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 2, Key: key, Delay: after}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		addOne("backlog", 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET create_time = create_time - 100")
+		r := startWith(t, []persistent_queue.Option{persistent_queue.WithObserver(observer)}, d.DB,
+			queue_job.Config{JobType: 1, Shards: 2, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }},
+			queue_job.Config{JobType: 2, HandleBatchFunc: func(context.Context, []*queue_job.Job) error { return nil }})
+		all := []string{"1/0", "1/1", "2/0"}
+		await(t, func() string { return fmt.Sprintf("told of the leases %v, want %v", names(true), all) }, func() bool { return slices.Equal(names(true), all) })
+		awaitNumber(t, d.DB, 1, succeeded)
+		addOne("at once", 0)
+		addOne("at a time", time.Second)
+		awaitNumber(t, d.DB, 3, succeeded)
+		stop(t, r)
+		if got := names(false); !slices.Equal(got, all) {
+			t.Errorf("told that the leases %v are gone, want %v", got, all)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if waited := waits["backlog"]; running != 0 || len(waits) != 3 || waited < 99*time.Second || waited > 101*time.Second+patience {
+			t.Errorf("%d runs have not ended; the waits: %v", running, waits)
+		}
+		for key, waited := range waits {
+			if key != "backlog" && waited > time.Second*slack {
+				t.Errorf("%s has waited for %v", key, waited)
+			}
+		}
+	})
+}

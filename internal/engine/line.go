@@ -145,6 +145,7 @@ func (l *line) hold(lease *keeper.Lease) {
 	l.starts.forget()
 	l.backlog.begin()
 	l.held.Store(lease)
+	l.tellLease(true)
 	signal(l.wakeTail)
 	signal(l.wakePauses)
 	signal(l.wakeCancels)
@@ -166,12 +167,19 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	}
 	loops.Wait()
 	l.held.Store(nil)
+	l.tellLease(false)
 
 	l.queue.clear()
 	unstarted := l.workers.takeUnstarted()
 	l.settler.undo(lease, unstarted...)
 	if lease.Context().Err() != nil {
 		l.losses.add(fmt.Sprintf("%s (term %d)", lease.Name, lease.Term), context.Cause(lease.Context()))
+	}
+}
+
+func (l *line) tellLease(held bool) {
+	if tell := l.told.Lease; tell != nil {
+		guarded(l.about, l.log, "Observer.Lease", func() { tell(l.cfg.JobType, l.shard, held) })
 	}
 }
 

@@ -55,6 +55,7 @@ func (l *line) run(tasks []*task) {
 		}
 		clear(tasks)
 	}()
+	l.tellStarted(ctx, tasks)
 	l.call(ctx, tasks)
 }
 
@@ -112,6 +113,25 @@ func (l *line) jobOf(t *task) queue_job.Job {
 		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
 	}
+}
+
+// tellStarted tells the observer of the runs of a call.
+func (l *line) tellStarted(ctx context.Context, tasks []*task) {
+	if tell := l.told.Started; tell != nil {
+		for _, t := range tasks {
+			guarded(ctx, l.log, "Observer.Started", func() { tell(ctx, &t.job, l.waited(t)) })
+		}
+	}
+}
+
+// waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
+// of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
+func (l *line) waited(t *task) time.Duration {
+	due := (t.CreateTime + 1) * 1000
+	if t.StartTime > t.CreateTime {
+		due = min(t.StartTime*1000, t.dueMillis)
+	}
+	return max(t.started.Sub(t.since), time.Duration(l.clock.at(t.started)-due)*time.Millisecond)
 }
 
 // fellDue is the second in which a task fell due. If a job runs again, the table rounds its time up to a whole second, and a
@@ -186,6 +206,7 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	signal(l.wake)
 	f := queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written}
 	l.tellFinished(ctx, "OnFinished", l.cfg.OnFinished, t, f)
+	l.tellFinished(ctx, "Observer.Finished", l.told.Finished, t, f)
 }
 
 // judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
