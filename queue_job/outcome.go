@@ -28,7 +28,7 @@ func Snooze(wait time.Duration) error {
 // Such a run counts neither in [Job.Attempt] nor in [Job.Retries], so the next run sees the numbers that this one saw. A handler
 // that does something of its own in the first run, or more often in later ones, is not misled by it.
 //
-// The table counts all runs: [JobInfo.Attempts] grows, and [JobInfo.Deferred] says how many of them ended like this.
+// The table and the log count all runs: [JobInfo.Attempts] grows, and [JobInfo.Deferred] says how many of them ended like this.
 func Defer(wait time.Duration) error {
 	return &Outcome{Status: JobStatusContinue, Wait: wait, Deferred: true}
 }
