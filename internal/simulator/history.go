@@ -281,7 +281,7 @@ func (j *judge) wroteFor(i *instance, job *queue_job.Job) (*hooksTold, queue_job
 // expectSettledTold expects that the hooks were told of each outcome that an instance wrote and that stands, if it had time for that.
 func (j *judge) expectSettledTold() {
 	for _, h := range j.histories {
-		if h.byHand || h.revived || h.gone || j.twoHolders() {
+		if h.byHand || h.revived || h.gone || j.twoHolders() || !j.world.hooked() {
 			continue
 		}
 		for _, r := range h.runs {

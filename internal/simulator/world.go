@@ -429,7 +429,13 @@ func (i *instance) start() *engine.Engine {
 	}
 }
 
+// hooked reports whether the application has hooks: with them, the settler reads more.
+func (w *world) hooked() bool { return w.seed%2 == 0 }
+
 func (i *instance) options() engine.Options {
+	if !i.world.hooked() {
+		return engine.Options{MaxWorkers: i.world.plan.maxWorkers}
+	}
 	hear := func(hook string) func(context.Context, []queue_job.Settled) {
 		return func(_ context.Context, settled []queue_job.Settled) {
 			if !i.link.dead() {
