@@ -3,6 +3,8 @@ package persistent_queue_test
 import (
 	"context"
 	"database/sql"
+	"expvar"
+	"fmt"
 	"log"
 	"os/signal"
 	"syscall"
@@ -105,6 +107,48 @@ func ExampleWithMiddleware() {
 		log.Fatal(err)
 	}
 	defer runner.Stop(context.Background())
+}
+
+// Jobs that have failed for good are told once, by the process that wrote it. If it dies first, the table still has them.
+func ExampleWithOnDead() {
+	alert := func(ctx context.Context, dead []queue_job.Settled) {
+		for _, d := range dead {
+			log.Printf("job %d of type %d has failed after %d retries: %v", d.Job.Id, d.Job.JobType, d.Job.Retries, d.Err)
+		}
+	}
+	runner, err := persistent_queue.New([]queue_job.Config{{
+		ServiceName: "shop", JobType: mailType, Db: db, HandleJobFunc: sendMail,
+	}}, nil, persistent_queue.WithOnDead(alert))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := runner.Start(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	defer runner.Close() // when all is told
+}
+
+// Metrics of all types: how many handlers run, and how long jobs wait for their start.
+func ExampleWithObserver() {
+	var running, waitedMillis expvar.Map
+	runner, err := persistent_queue.New([]queue_job.Config{{
+		ServiceName: "shop", JobType: mailType, Db: db, HandleJobFunc: sendMail,
+	}}, nil, persistent_queue.WithObserver(queue_job.Observer{
+		Started: func(_ context.Context, job *queue_job.Job, waited time.Duration) {
+			running.Add(fmt.Sprint(job.JobType), 1)
+			waitedMillis.Add(fmt.Sprint(job.JobType), waited.Milliseconds())
+		},
+		Finished: func(_ context.Context, job *queue_job.Job, _ queue_job.Finished) {
+			running.Add(fmt.Sprint(job.JobType), -1)
+		},
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := runner.Start(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	defer runner.Close()
 }
 
 // Each of ten types may have a hundred handlers at a time, over all instances, but this machine has memory for fifty.

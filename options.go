@@ -58,6 +58,32 @@ func basedOn(base func(*queue_job.Job) context.Context) queue_job.Middleware {
 	}
 }
 
+// WithObserver has functions told of each run, when it starts and when it has ended, and of the leases that this process holds: for
+// metrics and traces. They are told of all types. Default none.
+func WithObserver(o queue_job.Observer) Option {
+	return func(r *Runner) { r.options.Observer = o }
+}
+
+// WithOnSettled has a function told which outcomes of runs the table has taken, after that: successes, failures, cancellations by the
+// handler, and jobs that run again. Use it to publish results or to count; [queue_job.Config.OnFinished] is called before anybody
+// knows whether the outcome counts.
+//
+// The function gets up to 1000 outcomes at a time, within milliseconds, in one goroutine, and holds up no job. Each outcome is told
+// at most once, and only by the process that wrote it: not if that process dies first, not if a database or a network fails and
+// another instance goes on with the job, and not while 10,000 outcomes wait because the function is too slow; the log then says
+// how many. What must not be missed stands in the table. The context ends if [Runner.Stop] no longer waits; until then, Stop waits
+// until all is told. A panic is logged. What is done by hand, as by [queue_job.Jobs.Cancel], is not told. Default none.
+func WithOnSettled(settled func(ctx context.Context, settled []queue_job.Settled)) Option {
+	return func(r *Runner) { r.options.OnSettled = settled }
+}
+
+// WithOnDead is [WithOnSettled] for dead letters: jobs that have failed for good, since they are out of retries, their handler said
+// so, or they were lost too often. Use it to alert somebody, or to undo what the job was part of. It has a goroutine and a limit
+// of its own, so many successes do not crowd failures out. [queue_job.Jobs.List] finds all jobs that have failed. Default none.
+func WithOnDead(dead func(ctx context.Context, dead []queue_job.Settled)) Option {
+	return func(r *Runner) { r.options.OnDead = dead }
+}
+
 // WithMaxWorkers limits how many handlers run at a time in this process, over all job types and databases of the [Runner]. Use it
 // if the machine, or something that all handlers need, takes fewer at a time than the types' [queue_job.Config.WorkerPoolCapacity]
 // add up to, and those should stay as high as they are for times at which few types are busy. A call of a HandleBatchFunc counts

@@ -114,8 +114,8 @@ type Config struct {
 	// Default: none.
 	Middleware []Middleware
 	// OnFinished is called after each run, by the worker that ran it: for metrics, for example. The outcome is being
-	// written at that time. Its context has the values of the handler's context, and has not ended. If it panics, that is
-	// logged and has no other effect. Default: none.
+	// written at that time; [github.com/create-info/persistent-queue.WithOnSettled] tells what was written. Its context has the
+	// values of the handler's context, and has not ended. If it panics, that is logged and has no other effect. Default: none.
 	OnFinished func(ctx context.Context, job *Job, f Finished)
 
 	// Schedule adds one job of this type for each of its times, however many instances run. Package

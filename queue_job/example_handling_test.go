@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -19,6 +20,22 @@ func ExampleSnooze() {
 			return queue_job.Snooze(time.Minute)
 		}
 		return nil
+	}}
+}
+
+// Two jobs need the same machine. A run that finds it in use has done nothing, so the next one is told the same number.
+func ExampleDefer() {
+	var machine sync.Mutex
+	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		if !machine.TryLock() {
+			return queue_job.Defer(10 * time.Second)
+		}
+		defer machine.Unlock()
+		if job.Attempt > 1 && paid(ctx, job) {
+			return nil // by an earlier run, whose outcome was lost
+		}
+		_, err := callPartner(ctx)
+		return err
 	}}
 }
 

@@ -29,7 +29,7 @@ const (
 	// JobStatusFailed is final: the job is out of retries, its handler gave it up, or its process died for the third time
 	// while running it.
 	JobStatusFailed
-	// JobStatusContinue: the job runs again after [Config.WaitTime], or after the wait of a [Snooze]. This is not a retry,
+	// JobStatusContinue: the job runs again after [Config.WaitTime], or after the wait of a [Snooze] or [Defer]. This is not a retry,
 	// and has no limit.
 	JobStatusContinue
 	// JobStatusRetry: the run failed, and the job runs again after [Config.WaitTime], or after the wait that
@@ -55,8 +55,8 @@ func (s JobStatus) String() string {
 // Job is one run of a job, as its handler sees it.
 //
 // A handler decides the outcome of the run by its error, or by setting Status. If it leaves Status alone, a nil error
-// means [JobStatusSuccess], an error or a panic means [JobStatusRetry], and an error made by [Snooze], [RetryAfter],
-// [Fail] or [Cancel] means what that function says. If it sets Status, the status wins over the error. A retry of a job
+// means [JobStatusSuccess], an error or a panic means [JobStatusRetry], and an error made by [Snooze], [Defer],
+// [RetryAfter], [Fail] or [Cancel] means what that function says. If it sets Status, the status wins over the error. A retry of a job
 // type without [Config.NeedRetry], or beyond [Config.MaxRetries], is [JobStatusFailed].
 type Job struct {
 	// Id is the row's id in async_job_tab. It stays the same over all runs of the job.
@@ -79,7 +79,7 @@ type Job struct {
 	JobParams string
 	// StartTime is the column start_time: unix seconds, or 0 for a job that was due when it was added.
 	StartTime uint32
-	// Attempt counts the runs of this job, including this one: 1 for the first.
+	// Attempt counts the runs of this job, including this one: 1 for the first. Runs that ended with [Defer] do not count.
 	Attempt int
 	// Lost counts, since the same moment as Retries, the runs that never reported back because their process died, or lost
 	// its lease for good.
@@ -89,6 +89,7 @@ type Job struct {
 	Term int64
 
 	run       Run   // nil: nobody has started it
+	number    int32 // of the run in the table, which counts deferred runs too
 	completed int32 // 1: CompleteTx was called
 }
 

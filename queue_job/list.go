@@ -30,8 +30,8 @@ type JobInfo struct {
 	// taken over.
 	InFlight bool
 	// Attempts counts the runs that were started, Retries the runs that failed and were followed by another, Lost the runs
-	// whose process died. [Jobs.Retry] sets Retries and Lost back to 0.
-	Attempts, Retries, Lost int
+	// whose process died, Deferred the runs that ended with [Defer]. [Jobs.Retry] sets Retries and Lost back to 0.
+	Attempts, Retries, Lost, Deferred int
 	// Key is the business key; empty: none. Unique: no other unique job of the type has this key.
 	Key    string
 	Unique bool
@@ -186,7 +186,7 @@ func infoOf(row *store.Listed) *JobInfo {
 	info := &JobInfo{
 		Id: row.ID, JobType: row.JobType, JobParams: row.Params, Status: JobStatus(row.Status),
 		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0),
-		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost),
+		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost), Deferred: int(row.Deferred),
 		Key: row.Key, Unique: row.Unique, Priority: Priority(row.Priority), Progress: row.Progress, Result: row.Result,
 	}
 	if row.StartTime <= 0 {
@@ -293,7 +293,7 @@ func countsOf(rows []store.Counted, paused []store.PausedType, wanted []int32) [
 
 // Attempt is a run of a job that did not succeed, from the log table.
 type Attempt struct {
-	// Attempt is the number of the run, 1 for the first.
+	// Attempt is the number of the run, 1 for the first. Runs that ended with [Defer] count here.
 	Attempt int
 	// Outcome is retry, failed, cancelled, continue (with an error), or lost.
 	Outcome string

@@ -25,7 +25,7 @@ func (c *Config) Handler() (Handler, error) {
 	return handler, nil
 }
 
-// Finished tells [Config.OnFinished] about a run.
+// Finished tells [Config.OnFinished] and others about a run.
 type Finished struct {
 	// Status is what the job becomes: success, failed or cancelled if that is final, continue or retry if the job runs
 	// again.
@@ -39,6 +39,28 @@ type Finished struct {
 	// Dropped: nothing is written about this run. Either the job was cancelled while it ran, and then Status says so too,
 	// or another holder has it by now.
 	Dropped bool
+}
+
+// Settled is an outcome that the table has, for [github.com/create-info/persistent-queue.WithOnSettled] and WithOnDead.
+type Settled struct {
+	// Job is the job as its run had it. If the job has failed because it was lost too often, it is the run that was lost, and Took is
+	// 0. Do not change it.
+	Job *Job
+	Finished
+}
+
+// Observer has functions that are told what happens in a process, for metrics and traces: pass it to
+// [github.com/create-info/persistent-queue.WithObserver]. A function that is nil costs nothing. Many goroutines call them at the same
+// time, and wait for them, so they should be quick. A panic in one is logged, and does no harm.
+type Observer struct {
+	// Started is called right before the handler, with the handler's context. Waited is how long the job has waited since it
+	// fell due. The table holds whole seconds, so if the job was due when it was added, up to a second of that may be missing.
+	Started func(ctx context.Context, job *Job, waited time.Duration)
+	// Finished is called after each run, as [Config.OnFinished] is, and after that.
+	Finished func(ctx context.Context, job *Job, f Finished)
+	// Lease is called when the process has taken the lease of a job type, or of a shard of it, and when it starts no more jobs
+	// under it, since it gives the lease away or has lost it. A type that is not divided has the shard 0.
+	Lease func(jobType int32, shard int, held bool)
 }
 
 // RunsAgain reports whether another run of the job follows, after Wait.

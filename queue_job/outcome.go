@@ -6,19 +6,31 @@ import (
 	"time"
 )
 
-// Outcome is an error by which a handler says what becomes of its job. [Snooze], [RetryAfter], [Fail] and [Cancel] make
-// one. It also works inside other errors, wrapped with %w. If the handler set [Job.Status], that wins over the Outcome.
+// Outcome is an error by which a handler says what becomes of its job. [Snooze], [Defer], [RetryAfter], [Fail] and
+// [Cancel] make one. It also works inside other errors, wrapped with %w. If the handler set [Job.Status], that wins over the Outcome.
 type Outcome struct {
 	Status JobStatus     // what the job becomes: continue, retry, failed or cancelled
 	Wait   time.Duration // until it runs again, if it does
 	Err    error         // the reason; nil: none was given
+	// Deferred: the run does not count in [Job.Attempt], if the Status is continue.
+	Deferred bool
 }
 
 // Snooze makes the job run again after a wait. Use it to look again later whether something has happened. It is no
 // retry, so [Config.MaxRetries] does not limit it: a job may snooze without end. [Job.Attempt] counts the run,
-// [Job.Retries] does not. A negative wait means at once, and a wait above ten years means ten years.
+// [Job.Retries] does not. If the run had not really begun, use [Defer]. A negative wait means at once, and a wait above ten
+// years means ten years.
 func Snooze(wait time.Duration) error {
 	return &Outcome{Status: JobStatusContinue, Wait: wait}
+}
+
+// Defer is [Snooze] for a run that found that it cannot begin yet: something that it needs is in use, or switched off for the night.
+// Such a run counts neither in [Job.Attempt] nor in [Job.Retries], so the next run sees the numbers that this one saw. A handler
+// that does something of its own in the first run, or more often in later ones, is not misled by it.
+//
+// The table and the log count all runs: [JobInfo.Attempts] grows, and [JobInfo.Deferred] says how many of them ended like this.
+func Defer(wait time.Duration) error {
+	return &Outcome{Status: JobStatusContinue, Wait: wait, Deferred: true}
 }
 
 // RetryAfter makes the job be retried after this wait. Use it if an outside system says when to come back. In all other

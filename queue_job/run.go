@@ -40,9 +40,9 @@ type Run interface {
 	FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error)
 }
 
-// Through gives the job its way to the table. The Runner calls it before it calls the handler; handlers have no use for
-// it.
-func (j *Job) Through(run Run) { j.run = run }
+// Through gives the job its way to the table, and the number that its run has there. The Runner calls it before it calls the
+// handler; handlers have no use for it.
+func (j *Job) Through(run Run, number int32) { j.run, j.number = run, number }
 
 // SetProgress stores how far the run is, in at most [ProgressMax] characters, for [Jobs.Get] to read. Each call is a
 // statement of its own, so call it now and then, not all the time. The text of an earlier run stays until it is
@@ -64,7 +64,7 @@ func (j *Job) set(ctx context.Context, what, text string, most int, write func(R
 	if n := utf8.RuneCountInString(text); n > most {
 		err = fmt.Errorf("%w: %d characters, the column holds %d", ErrTextTooLong, n, most)
 	} else if j.run != nil {
-		err = ours(write(j.run, ctx, j.Id, j.Term, int32(j.Attempt), text))
+		err = ours(write(j.run, ctx, j.Id, j.Term, j.number, text))
 	}
 	if err != nil {
 		return fmt.Errorf("set %s of job %d: %w", what, j.Id, err)
@@ -100,7 +100,7 @@ func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
 		err = errNoRunner
 	default:
 		atomic.StoreInt32(&j.completed, 1)
-		err = ours(j.run.FinishThrough(ctx, tx, j.Id, j.Term, int32(j.Attempt), int32(JobStatusSuccess)))
+		err = ours(j.run.FinishThrough(ctx, tx, j.Id, j.Term, j.number, int32(JobStatusSuccess)))
 	}
 	if err != nil {
 		return fmt.Errorf("complete job %d: %w", j.Id, err)

@@ -144,6 +144,22 @@ func TestWhatRunsAgainAtOnceOrIsAddedByAJobRunsInTheSameTurn(t *testing.T) {
 	}
 }
 
+func TestADeferredRunIsToldToTheNextAsNone(t *testing.T) {
+	var seen []int
+	q := queuetest.New(t, handled(func(job *queue_job.Job) error {
+		if seen = append(seen, job.Attempt); len(seen) < 3 {
+			return queue_job.Defer(time.Minute)
+		}
+		return nil
+	}))
+	id := add(t, q, queue_job.AddModelJob{})
+	q.RunOne(id)
+	q.RunOne(id)
+	if run := q.RunOne(id); run.Status != queue_job.JobStatusSuccess || run.Attempts != 3 || run.Deferred != 2 || !slices.Equal(seen, []int{1, 1, 1}) {
+		t.Errorf("%+v after the attempts %v", run, seen)
+	}
+}
+
 func TestRunOneRunsAJobThatIsNotDueAndNoOther(t *testing.T) {
 	q := queuetest.New(t, handled(func(job *queue_job.Job) error { panic("boom") }))
 	add(t, q, queue_job.AddModelJob{})

@@ -42,6 +42,56 @@ func TestSnoozeRunsAgainAfterItsWaitAndIsNoRetry(t *testing.T) {
 	})
 }
 
+func TestADeferredRunCountsNeitherAsARunNorAsARetry(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const wait = 300 * time.Millisecond
+		var ran runs
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 1, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			if err := job.SetProgress(ctx, fmt.Sprint("run ", len(ran.all()))); err != nil {
+				t.Error(err)
+			}
+			switch len(ran.all()) {
+			case 1:
+				return queue_job.Defer(0)
+			case 2:
+				return queue_job.Defer(wait)
+			case 3:
+				return errors.New("no luck")
+			case 4:
+				return fmt.Errorf("the lock is taken: %w", queue_job.Defer(time.Hour))
+			}
+			return nil
+		}})
+		jobs := open(t, d.DB)
+		id, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 3 AND deferred = 3")
+		if _, err := jobs.Reschedule(t.Context(), d.DB, queue_job.ID(id), time.Now()); err != nil { // it comes from the table again
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 1, succeeded)
+		list := ran.all()
+		for i, want := range []struct{ attempt, retries int }{{1, 0}, {1, 0}, {1, 0}, {2, 1}, {2, 1}} {
+			if len(list) <= i || list[i].job.Attempt != want.attempt || list[i].job.Retries != want.retries {
+				t.Fatalf("run %d was not told attempt %d and %d retries: %+v", i+1, want.attempt, want.retries, list)
+			}
+		}
+		if apart := list[2].started.Sub(list[1].started); apart < wait {
+			t.Errorf("it ran again after %v, not after %v", apart, wait)
+		}
+		if job, err := jobs.Get(t.Context(), d.DB, queue_job.ID(id)); err != nil || job.Attempts != 5 || job.Deferred != 3 || job.Retries != 1 || job.Lost != 0 || job.Progress != "run 5" {
+			t.Errorf("%+v, %v", job, err)
+		}
+		if log, err := jobs.Attempts(t.Context(), d.DB, id); err != nil || len(log) != 2 || log[0].Attempt != 3 || log[1].Attempt != 4 || log[1].Outcome != "continue" {
+			t.Errorf("the log: %+v, %v", log, err)
+		}
+	})
+}
+
 // The table rounds the time of a job that runs again up to a whole second.
 func TestNoRunIsToldThatItFallsDueLater(t *testing.T) {
 	t.Parallel()

@@ -14,11 +14,7 @@ import (
 // startLimited runs a Runner that runs at most so many handlers at a time.
 func startLimited(t *testing.T, most int, d dbtest.Database, configs ...queue_job.Config) {
 	t.Helper()
-	r := newRunnerWith(t, []persistent_queue.Option{persistent_queue.WithMaxWorkers(most)}, d.DB, configs...)
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stop(t, r) })
+	startWith(t, []persistent_queue.Option{persistent_queue.WithMaxWorkers(most)}, d.DB, configs...)
 }
 
 // crowd counts the jobs that run at a time and, by type, that have run.

@@ -111,12 +111,12 @@ func (p *pair) step() {
 			return t.Settle(p.Context(), ids, store.Final{Term: run.Term, Attempt: run.Attempts, Status: status})
 		})
 	case 9, 10:
-		status, run, wait, retried := 3+p.Int32N(2), p.someRun(ids), float64(p.IntN(3))*farAway, p.Int32N(2)
+		status, run, wait, retried, deferred := 3+p.Int32N(2), p.someRun(ids), float64(p.IntN(3))*farAway, p.Int32N(2), p.Int32N(2)
 		p.both("put back", func(t tables) (any, error) {
-			return t.Settle(p.Context(), ids, store.Again{Term: run.Term, Attempt: run.Attempts, Status: status, Wait: wait, Retried: retried})
+			return t.Settle(p.Context(), ids, store.Again{Term: run.Term, Attempt: run.Attempts, Status: status, Wait: wait, Retried: retried, Deferred: deferred})
 		})
 	case 11:
-		lost, read := p.Int32N(3), p.someVersion(ids)
+		lost, read := int16(p.IntN(3)), p.someVersion(ids)
 		p.both("fail lost", func(t tables) (any, error) {
 			return t.Settle(p.Context(), ids, store.Died{Read: read, Term: term, LostBefore: lost})
 		})
@@ -207,7 +207,7 @@ func (p *pair) insert() {
 		row.Key = someKeys[p.IntN(len(someKeys))]
 		var status, start any
 		if !row.NoStatus {
-			row.Status = []int32{0, 0, 3, 4, 1, 9}[p.IntN(6)]
+			row.Status = []int16{0, 0, 3, 4, 1, 9}[p.IntN(6)]
 			status = row.Status
 		}
 		if !row.NoStart {
@@ -385,7 +385,7 @@ func (p *pair) ownerOf(name string) string {
 // compareRows compares all rows, and then lets the simulator have the database's times, which came a moment earlier.
 func (p *pair) compareRows() {
 	p.Helper()
-	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, changes, COALESCE(job_key, '') FROM async_job_tab ORDER BY id")
+	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, deferred, priority, changes, COALESCE(job_key, '') FROM async_job_tab ORDER BY id")
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -394,10 +394,10 @@ func (p *pair) compareRows() {
 	for i := 0; rows.Next(); i++ {
 		var r store.Row
 		var status, start sql.NullInt64
-		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Priority, &r.Changes, &r.Key); err != nil {
+		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Deferred, &r.Priority, &r.Changes, &r.Key); err != nil {
 			p.Fatal(err)
 		}
-		r.Status, r.StartTime, r.MaxRetries = int32(status.Int64), start.Int64, store.NotSet
+		r.Status, r.StartTime, r.MaxRetries = int16(status.Int64), start.Int64, store.NotSet
 		if i >= len(here) {
 			p.Fatalf("row %d is missing in the simulator", r.ID)
 		}

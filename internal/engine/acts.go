@@ -51,11 +51,11 @@ func (a act) outcome(lostLimit int) store.Outcome {
 	case a.kind == unmark, a.kind == handBack:
 		return store.NotStarted{Marked: a.row}
 	case a.kind == failLost:
-		return store.Died{Read: a.row, Term: a.term, LostBefore: int32(lostLimit) - 1}
+		return store.Died{Read: a.row, Term: a.term, LostBefore: int16(lostLimit) - 1}
 	case a.final():
 		return store.Final{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status)}
 	default:
-		return store.Again{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status), Wait: a.wait.Seconds(), Retried: a.retried}
+		return store.Again{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status), Wait: a.wait.Seconds(), Retried: a.retried, Deferred: a.deferred}
 	}
 }
 

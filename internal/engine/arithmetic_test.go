@@ -130,7 +130,7 @@ func TestAMarkOfAnEarlierTermIsALostRun(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		term      int64
-		lost, now int32
+		lost, now int16
 	}{
 		{"not marked", 0, 1, 1},
 		{"marked by an earlier term", 6, 1, 2},

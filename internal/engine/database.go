@@ -27,6 +27,7 @@ type database struct {
 	instance    string
 	permit      permit
 	quota       *quota
+	told        listeners
 	clock       clock
 	reads       reads
 	tail        tail
@@ -107,13 +108,13 @@ func (h heldLines) of(row *store.Row) *held {
 	return nil
 }
 
-func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit permit, quota *quota) (_ *database, err error) {
+func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit permit, quota *quota, told listeners) (_ *database, err error) {
 	tables, err := open(ctx, configs[0])
 	if err != nil {
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, permit: permit, quota: quota, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), about: log.GetNewContext(service)}
 	d.trouble, d.losses = newTrouble(log, d.about), losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })

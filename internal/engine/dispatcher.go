@@ -350,7 +350,7 @@ func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task,
 }
 
 // nowOurs notes on a task that it bears our term. If an earlier run of it was lost, the log hears of that.
-func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts, lost int32) {
+func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts int32, lost int16) {
 	if lost > t.Lost {
 		l.settler.noteLost(t, lease)
 	}

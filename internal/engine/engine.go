@@ -26,6 +26,7 @@ type Engine struct {
 	log     logger.Logger
 	permit  permit
 	quota   *quota
+	told    listeners
 
 	mu   sync.Mutex
 	list []*database // never changed in place
@@ -41,12 +42,16 @@ func (e *Engine) databases() []*database {
 type Options struct {
 	MaxWorkers int // handlers that run at a time, at most; 0: as many as the configurations say
 	Retention  queue_job.Retention
+	Observer   queue_job.Observer
+	OnSettled  func(context.Context, []queue_job.Settled) // nil: nobody is told, as below
+	OnDead     func(context.Context, []queue_job.Settled)
 	Ready      func() // is called when each database has answered, and the leases that fall to this process are taken; nil: nobody is told
 }
 
 // Start opens the databases and starts the loops. The configurations are complete and valid.
 func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
 	e := &Engine{open: open, options: o, log: log, permit: newPermit(), quota: newQuota(o.MaxWorkers)}
+	e.told = newListeners(&o, log, log.GetNewContext(configs[0].ServiceName))
 	var unready atomic.Int32 // databases whose leases nobody has looked at yet
 	for _, group := range ByDatabase(configs) {
 		d, err := e.openDatabase(ctx, group)
@@ -65,6 +70,9 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 		})
 		e.list = append(e.list, d)
 	}
+	for _, h := range e.told.hooks {
+		go h.loop()
+	}
 	for _, d := range e.list {
 		d.start()
 	}
@@ -73,7 +81,7 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 
 // openDatabase opens the database of configurations that belong together.
 func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*database, error) {
-	d, err := openDatabase(ctx, e.open, group, e.log, e.permit, e.quota)
+	d, err := openDatabase(ctx, e.open, group, e.log, e.permit, e.quota, e.told)
 	if err == nil {
 		d.address, d.retention = addressOf(&group[0]), e.options.Retention
 	}
@@ -101,6 +109,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 		stopping.Go(func() { errs[i] = d.stop(ctx) })
 	}
 	stopping.Wait()
+	for _, h := range e.told.hooks {
+		errs = append(errs, h.stop(ctx))
+	}
 	return errors.Join(errs...)
 }
 

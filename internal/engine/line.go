@@ -34,6 +34,7 @@ type line struct {
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
 	permit  permit
+	told    listeners
 	trouble *trouble
 	losses  *losses
 	reads   *reads
@@ -93,7 +94,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	}
 	cfg = ofShard(cfg, layout, shard)
 	l := &line{
-		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
+		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels,
@@ -144,6 +145,7 @@ func (l *line) hold(lease *keeper.Lease) {
 	l.starts.forget()
 	l.backlog.begin()
 	l.held.Store(lease)
+	l.tellLease(true)
 	signal(l.wakeTail)
 	signal(l.wakePauses)
 	signal(l.wakeCancels)
@@ -165,12 +167,19 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	}
 	loops.Wait()
 	l.held.Store(nil)
+	l.tellLease(false)
 
 	l.queue.clear()
 	unstarted := l.workers.takeUnstarted()
 	l.settler.undo(lease, unstarted...)
 	if lease.Context().Err() != nil {
 		l.losses.add(fmt.Sprintf("%s (term %d)", lease.Name, lease.Term), context.Cause(lease.Context()))
+	}
+}
+
+func (l *line) tellLease(held bool) {
+	if tell := l.told.Lease; tell != nil {
+		guarded(l.about, l.log, "Observer.Lease", func() { tell(l.cfg.JobType, l.shard, held) })
 	}
 }
 
@@ -219,7 +228,7 @@ func dueSecond(row *store.Row) int64 {
 }
 
 // lostIfMarked is how many of the job's runs have been lost, seen from a term that is about to mark it.
-func lostIfMarked(row *store.Row, term int64) int32 {
+func lostIfMarked(row *store.Row, term int64) int16 {
 	if row.Term != 0 && row.Term < term {
 		return row.Lost + 1
 	}

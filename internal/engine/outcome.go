@@ -11,12 +11,13 @@ import (
 
 // verdict is what is written about a run: the job's new status and, if it runs again, after which wait.
 type verdict struct {
-	status  queue_job.JobStatus
-	wait    time.Duration
-	reason  string // why it did not succeed; empty for a plain success or continuation
-	retried int32  // 1 if the run counts as a retry
-	written bool   // by the handler, in its own transaction
-	doubt   uint64 // the job's id, if only the table knows whether to write this; 0: write it
+	status   queue_job.JobStatus
+	wait     time.Duration
+	reason   string // why it did not succeed; empty for a plain success or continuation
+	retried  int32  // 1 if the run counts as a retry
+	deferred int32  // 1 if it counts as no run
+	written  bool   // by the handler, in its own transaction
+	doubt    uint64 // the job's id, if only the table knows whether to write this; 0: write it
 }
 
 // final reports whether the job is over.
@@ -48,6 +49,9 @@ func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, e
 	case queue_job.JobStatusContinue:
 		if v.wait = cfg.WaitTime; hasWait {
 			v.wait = bounded(asked.Wait)
+			if asked.Deferred {
+				v.deferred = 1
+			}
 		}
 	case queue_job.JobStatusRetry:
 		if v.reason == "" {
@@ -118,13 +122,13 @@ func interrupted(cause, err error) verdict {
 }
 
 // lostTooOften reports whether a job has failed that was lost so often.
-func lostTooOften(cfg *queue_job.Config, lost int32) bool {
+func lostTooOften(cfg *queue_job.Config, lost int16) bool {
 	return cfg.LostLimit > 0 && int(lost) >= cfg.LostLimit
 }
 
 // isSuspect reports whether a job that was lost so often runs alone, so that it takes no neighbour with it: after two losses, or before
 // the last.
-func isSuspect(cfg *queue_job.Config, lost int32) bool {
+func isSuspect(cfg *queue_job.Config, lost int16) bool {
 	return cfg.LostLimit > 1 && int(lost) >= min(2, cfg.LostLimit-1)
 }
 

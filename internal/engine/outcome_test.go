@@ -113,6 +113,7 @@ func TestAnErrorMayAskForAnOutcome(t *testing.T) {
 		{queue_job.Snooze(time.Second), verdict{status: queue_job.JobStatusContinue, wait: time.Second}},
 		{queue_job.Snooze(-time.Second), verdict{status: queue_job.JobStatusContinue}},
 		{wrapped(queue_job.Snooze(time.Second)), verdict{status: queue_job.JobStatusContinue, wait: time.Second, reason: "order 7: the job is to run again after 1s"}},
+		{queue_job.Defer(time.Second), verdict{status: queue_job.JobStatusContinue, wait: time.Second, deferred: 1}},
 		{queue_job.RetryAfter(time.Second, boom), verdict{status: queue_job.JobStatusRetry, wait: time.Second, reason: "boom", retried: 1}},
 		{queue_job.RetryAfter(0, nil), verdict{status: queue_job.JobStatusRetry, reason: "the handler asked for a retry", retried: 1}},
 		{queue_job.Fail(boom), verdict{status: queue_job.JobStatusFailed, reason: "boom"}},
@@ -179,11 +180,11 @@ func TestAJobsOwnNumberOfRetriesWins(t *testing.T) {
 func TestAJobFailsAfterLostLimitLossesAndRunsAloneBeforeThat(t *testing.T) {
 	for _, c := range []struct {
 		limit  int
-		alone  int32 // a job that was lost so often runs alone; 99: no job does
-		failed int32
+		alone  int16 // a job that was lost so often runs alone; 99: no job does
+		failed int16
 	}{{3, 2, 3}, {2, 1, 2}, {1, 99, 1}, {10, 2, 10}, {-1, 99, 99}} {
 		cfg := &queue_job.Config{LostLimit: c.limit}
-		for lost := range int32(99) {
+		for lost := range int16(99) {
 			if lostTooOften(cfg, lost) != (lost >= c.failed) {
 				t.Errorf("limit %d: lost %d times, failed: %t", c.limit, lost, lostTooOften(cfg, lost))
 			}

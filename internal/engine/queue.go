@@ -41,7 +41,8 @@ type run struct {
 
 	parent  jobContext // of its handler's context, unless it runs in a batch
 	err     error      // that the handler ended with
-	outcome outcome    // when it has ended
+	took    time.Duration
+	outcome outcome // when it has ended
 }
 
 // timed reports whether the task waits for its time.

@@ -47,7 +47,7 @@ func workOn(t *testing.T, handler func(context.Context, *queue_job.Job) error) *
 	for jobType := range int32(4) {
 		configs = append(configs, queue_job.Config{ServiceName: "test", JobType: jobType, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100, LoadLimit: 100, HandleJobFunc: handler})
 	}
-	d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, silent{}, newPermit(), nil)
+	d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, silent{}, newPermit(), nil, listeners{})
 	if err != nil {
 		t.Fatal(err)
 	}

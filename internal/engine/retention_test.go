@@ -133,7 +133,7 @@ func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, 
 	for range instances {
 		d, err := openDatabase(ctx, func(context.Context, queue_job.Config) (Tables, error) {
 			return Tables{Jobs: g, Leases: g, Deletes: g, Close: func() {}}, nil
-		}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}, {ServiceName: "test", JobType: 2, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, log, newPermit(), nil)
+		}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}, {ServiceName: "test", JobType: 2, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, log, newPermit(), nil, listeners{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,6 +55,7 @@ func (l *line) run(tasks []*task) {
 		}
 		clear(tasks)
 	}()
+	l.tellStarted(ctx, tasks)
 	l.call(ctx, tasks)
 }
 
@@ -99,14 +100,38 @@ func (c *lastCancels) one() context.CancelCauseFunc {
 }
 
 func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFunc) {
-	t.job = queue_job.Job{
-		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
-		Retries: int(t.Retries), Attempt: int(t.Attempts), Lost: int(t.Lost), Term: t.Term,
-		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
-	}
-	t.job.Through(l.rows)
+	t.job = l.jobOf(t)
+	t.job.Through(l.rows, t.Attempts)
 	t.cancel, t.started, t.err = cancel, started, errGoexit // which stands if the call never returns
 	t.begun.Store(true)
+}
+
+// jobOf is the task's job as the application sees it.
+func (l *line) jobOf(t *task) queue_job.Job {
+	return queue_job.Job{
+		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
+		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
+		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime),
+	}
+}
+
+// tellStarted tells the observer of the runs of a call.
+func (l *line) tellStarted(ctx context.Context, tasks []*task) {
+	if tell := l.told.Started; tell != nil {
+		for _, t := range tasks {
+			guarded(ctx, l.log, "Observer.Started", func() { tell(ctx, &t.job, l.waited(t)) })
+		}
+	}
+}
+
+// waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
+// of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
+func (l *line) waited(t *task) time.Duration {
+	due := (t.CreateTime + 1) * 1000
+	if t.StartTime > t.CreateTime {
+		due = min(t.StartTime*1000, t.dueMillis)
+	}
+	return max(t.started.Sub(t.since), time.Duration(l.clock.at(t.started)-due)*time.Millisecond)
 }
 
 // fellDue is the second in which a task fell due. If a job runs again, the table rounds its time up to a whole second, and a
@@ -167,17 +192,21 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	l.yield(t)
 	ended := time.Now()
 	l.workers.ended(t, ended)
+	t.took = ended.Sub(t.started)
 	v, dropped := l.judge(t, cause)
 	if dropped {
 		l.queue.forget(t)
+		if v.written {
+			l.tellSettled(t, v)
+		}
 	} else {
 		l.settler.add(t, v, l.clock.at(t.started))
 	}
 	l.workers.handedOver()
 	signal(l.wake)
-	if l.cfg.OnFinished != nil {
-		l.tellObserver(context.WithoutCancel(ctx), &t.job, queue_job.Finished{Status: v.status, Err: t.err, Took: ended.Sub(t.started), Wait: v.wait, Dropped: dropped && !v.written})
-	}
+	f := queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written}
+	l.tellFinished(ctx, "OnFinished", l.cfg.OnFinished, t, f)
+	l.tellFinished(ctx, "Observer.Finished", l.told.Finished, t, f)
 }
 
 // judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
@@ -206,14 +235,28 @@ func (l *line) judgeReturned(t *task, cause, err error) verdict {
 	return decide(&l.cfg, &t.Row, t.job.Status, err)
 }
 
-// tellObserver calls the application's observer. A panic in it does no harm.
-func (l *line) tellObserver(ctx context.Context, job *queue_job.Job, f queue_job.Finished) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.log.Error(ctx, fmt.Sprintf("OnFinished: panic: %v\n%s", p, debug.Stack()))
+// tellSettled tells the hooks of an outcome that the table has. A task without a run was lost once too often.
+func (l *line) tellSettled(t *task, v verdict) {
+	settled := queue_job.Settled{Finished: queue_job.Finished{Status: v.status, Wait: v.wait}}
+	if t.run != nil {
+		settled.Job, settled.Err, settled.Took = &t.job, t.err, t.took
+	} else {
+		job := l.jobOf(t)
+		job.Lost++
+		settled.Job, settled.Err = &job, errors.New(lostReason(l.settler.instance))
+	}
+	for _, h := range l.told.hooks {
+		if h.wants(v.status) {
+			h.add(settled)
 		}
-	}()
-	l.cfg.OnFinished(ctx, job, f)
+	}
+}
+
+func (l *line) tellFinished(ctx context.Context, name string, tell func(context.Context, *queue_job.Job, queue_job.Finished), t *task, f queue_job.Finished) {
+	if tell != nil {
+		ctx = context.WithoutCancel(ctx)
+		guarded(ctx, l.log, name, func() { tell(ctx, &t.job, f) })
+	}
 }
 
 // contextOf is the parent of the context in which the tasks of a call run.

@@ -252,7 +252,8 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	written, err := l.jobs.Settle(statement, idsOf(tasks), outcome)
 	var rows []store.Standing
 	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].sentBefore
-	if err == nil && written < len(group) && (unmarks || doubtful) {
+	wanted := !unmarks && l.told.want(act.status)
+	if err == nil && written < len(group) && (unmarks || doubtful || wanted) {
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))
 	}
 	cancel()
@@ -271,6 +272,9 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	if act.doubt == 0 || written == len(group) {
 		s.noteLogs(act, group, logged)
 	}
+	if wanted {
+		s.tellSettled(act, group, written, rows)
+	}
 	switch {
 	case unmarks && written < len(group):
 		return s.unmarkAgain(rows, group)
@@ -282,6 +286,22 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		l.queue.forget(tasks...)
 	}
 	return nil
+}
+
+// tellSettled tells the hooks which of these outcomes the table has, now or since they were sent before.
+func (s *settler) tellSettled(act act, group []*outcome, written int, rows []store.Standing) {
+	found := map[uint64]store.Standing{}
+	for _, row := range rows {
+		found[row.ID] = row
+	}
+	for _, o := range group {
+		row, there := found[o.ID]
+		others := act.status == queue_job.JobStatusCancelled || // by Jobs.Cancel, perhaps
+			!act.final() && row.Changes != o.Changes // marked by a later holder, and unmarked
+		if written == len(group) || there && act.wrote(row) && !others {
+			s.line.tellSettled(o.task, o.verdict)
+		}
+	}
 }
 
 // unmarkAgain returns the outcomes whose rows still bear their marks, though unmarking did not find them: somebody changed
@@ -337,8 +357,9 @@ func (s *settler) runAgain(act act, tasks []*task) {
 			continue
 		}
 		again := &task{Row: t.Row, dueMillis: due, hasSlot: t.hasSlot}
-		again.Term, again.Status, again.StartTime = 0, int32(act.status), due/1000+1
+		again.Term, again.Status, again.StartTime = 0, int16(act.status), due/1000+1
 		again.Retries += act.retried
+		again.Deferred += act.deferred
 		l.queue.backIfRoom(again)
 	}
 	signal(l.wake)

@@ -61,7 +61,7 @@ func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereConfigured(t *testing.
 	open := func(context.Context, queue_job.Config) (Tables, error) {
 		return Tables{Jobs: jobs, Close: func() {}}, nil
 	}
-	d, err := openDatabase(t.Context(), open, configs, silent{}, nil, nil)
+	d, err := openDatabase(t.Context(), open, configs, silent{}, nil, nil, listeners{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,10 @@ type history struct {
 	putBacks  int
 	runs      []*run
 	retried   int32
+	deferred  int32
 	failure   *failure // the failed status that the row has; nil: none
+	died      *death   // nil: it was not lost too often
+	revived   bool     // somebody had it run again after it was final
 }
 
 // mark is a mark that stands on a row, or stood on it.
@@ -146,7 +149,7 @@ type run struct {
 	lease     taking
 	suspect   bool
 	began     time.Time
-	attempt   int
+	attempt   int   // its number in the table
 	mark      *mark // under which the run was started; nil: there is none
 	over      bool  // the run has ended, or its process has
 	ended     bool
@@ -158,6 +161,7 @@ type run struct {
 	written   int       // how many outcomes the table took
 	wrote     queue_job.JobStatus
 	told      []told
+	hooks     hooksTold
 }
 
 // told is one call of OnFinished about a run.
@@ -169,9 +173,10 @@ type told struct {
 
 // verdict is the outcome that the engine has to write about a run.
 type verdict struct {
-	status  queue_job.JobStatus
-	retried int32
-	wait    time.Duration
+	status   queue_job.JobStatus
+	retried  int32
+	wait     time.Duration
+	deferred int32
 }
 
 func newJudge(w *world) *judge {
@@ -270,7 +275,7 @@ func (j *judge) changed(c change) {
 		}
 		j.noteLoss(h, c)
 		j.failed(h, c)
-		h.mark, h.final = nil, true
+		h.mark, h.final, h.died = nil, true, &death{by: j.actor}
 	}
 }
 
@@ -376,7 +381,7 @@ func (j *judge) expectOwnMark(h *history, c change) {
 // settled expects that the outcome that is written is the run's verdict.
 func (j *judge) settled(h *history, c change) {
 	if m := h.mark; m != nil && !j.late {
-		wrote := verdict{queue_job.JobStatus(c.after.Status), c.retried, time.Duration(c.wait * float64(time.Second))}
+		wrote := verdict{queue_job.JobStatus(c.after.Status), c.retried, time.Duration(c.wait * float64(time.Second)), c.deferred}
 		switch {
 		case m.run == nil || !m.run.ended:
 			j.accuse("%s of %s, whose run has not ended", c.verb, h.name())
@@ -396,6 +401,7 @@ func (j *judge) settled(h *history, c change) {
 	}
 	h.putBacks++
 	h.retried += c.retried
+	h.deferred += c.deferred
 	h.due = c.after.Due
 }
 
@@ -518,7 +524,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 		panic("no such job")
 	}
 	h := j.histories[n]
-	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, attempt: job.Attempt, suspect: job.Lost >= 2, began: time.Now(), lease: j.takingOf(h, job.Term)}
+	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, attempt: job.Attempt + int(h.deferred), suspect: job.Lost >= 2, began: time.Now(), lease: j.takingOf(h, job.Term)}
 	r.mark = h.markOf(r)
 	j.handed[job] = r
 	w.trace.add(event{who: i.number, what: "run", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s attempt %d", job.JobParams, job.Attempt)}})
@@ -532,8 +538,8 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectPlace(r, cfg)
 	j.expectRate(r, cfg)
 	j.expectNoted(r)
-	if w.weather.gentle && !h.byHand && r.mark != nil && (job.Attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
-		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, and %d were retries", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried)
+	if w.weather.gentle && !h.byHand && r.mark != nil && (r.attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
+		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, %d were retries, and %d deferred", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried, h.deferred)
 	}
 	if r.mark != nil {
 		r.mark.run = r
@@ -719,6 +725,8 @@ func verdictOn(cfg *queue_job.Config, retries int, b *behaviour, interrupted boo
 	switch e := b.ends; e {
 	case endsSnoozed:
 		return verdict{status: queue_job.JobStatusContinue, wait: b.snoozes}
+	case endsDeferred:
+		return verdict{status: queue_job.JobStatusContinue, wait: b.snoozes, deferred: 1}
 	case endsWell:
 		return verdict{status: queue_job.JobStatusSuccess}
 	case endsFailed, endsCancelled:
@@ -731,7 +739,7 @@ func verdictOn(cfg *queue_job.Config, retries int, b *behaviour, interrupted boo
 		}
 	}
 	if cfg.NeedRetry && retries < cfg.MaxRetries {
-		return verdict{queue_job.JobStatusRetry, 1, cfg.WaitTime}
+		return verdict{status: queue_job.JobStatusRetry, retried: 1, wait: cfg.WaitTime}
 	}
 	return verdict{status: queue_job.JobStatusFailed}
 }
@@ -953,5 +961,6 @@ func (j *judge) conclude() {
 		}
 	}
 	j.expectTold()
+	j.expectSettledTold()
 	j.saw["jobs"] += len(j.histories)
 }

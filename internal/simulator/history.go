@@ -82,6 +82,9 @@ func (j *judge) expectNumber(r *run) {
 		return
 	}
 	j.saw["numbered run"]++
+	if h.deferred > 0 {
+		j.saw["run after a deferred one"]++
+	}
 	for _, other := range h.runs {
 		if other.attempt == r.attempt {
 			j.accuse("two runs of %s have the number %d, under the terms %d and %d", h.name(), r.attempt, other.term, r.term)
@@ -224,6 +227,81 @@ func (j *judge) told(i *instance, job *queue_job.Job, f queue_job.Finished) {
 	r.told = append(r.told, told{f, time.Now(), r.history.stoodAt})
 }
 
+const onSettled, onDead = "OnSettled", "OnDead"
+
+// hooksTold counts by hook how often it was told.
+type hooksTold map[string]int
+
+// death is the failure of a job that was lost too often.
+type death struct {
+	by    *instance
+	hooks hooksTold
+}
+
+// settledTold is told of each call of OnSettled and OnDead: what they are told, the table must have taken, from this instance.
+func (j *judge) settledTold(i *instance, hook string, settled []queue_job.Settled) {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range settled {
+		hooks, wrote := j.wroteFor(i, s.Job)
+		switch {
+		case hooks == nil:
+			j.accuse("%s of instance %d was told that job %d came to %v, which instance %d has not written", hook, i.number, s.Job.Id, s.Status, i.number)
+			continue
+		case wrote != s.Status:
+			j.accuse("%s was told that job %d came to %v; the table has %v", hook, s.Job.Id, s.Status, wrote)
+		case hook == onDead && s.Status != queue_job.JobStatusFailed:
+			j.accuse("%s was told that job %d came to %v", hook, s.Job.Id, s.Status)
+		}
+		if *hooks == nil {
+			*hooks = hooksTold{}
+		}
+		if (*hooks)[hook]++; (*hooks)[hook] > 1 {
+			j.accuse("%s was told twice of an outcome of job %d", hook, s.Job.Id)
+		}
+	}
+}
+
+// wroteFor is what an instance has written about a run, or about a job that was lost too often; nil: nothing.
+func (j *judge) wroteFor(i *instance, job *queue_job.Job) (*hooksTold, queue_job.JobStatus) {
+	if r := j.handed[job]; r != nil && r.by == i && !r.completed.IsZero() {
+		return &r.hooks, queue_job.JobStatusSuccess
+	} else if r != nil && r.by == i && r.written > 0 {
+		return &r.hooks, r.wrote
+	}
+	for _, h := range j.histories {
+		if h.died != nil && h.died.by == i && h.id == job.Id {
+			return &h.died.hooks, queue_job.JobStatusFailed
+		}
+	}
+	return nil, 0
+}
+
+// expectSettledTold expects that the hooks were told of each outcome that an instance wrote and that stands, if it had time for that.
+func (j *judge) expectSettledTold() {
+	for _, h := range j.histories {
+		if h.byHand || h.revived || h.gone || j.twoHolders() || !j.world.hooked() {
+			continue
+		}
+		for _, r := range h.runs {
+			if r.written > 0 && (r.wrote == queue_job.JobStatusSuccess || r.wrote == queue_job.JobStatusFailed) && r.by.hadTime() && r.completed.IsZero() {
+				j.expectHooks(h, r.hooks, r.wrote)
+			}
+		}
+		if h.died != nil && h.died.by.hadTime() {
+			j.expectHooks(h, h.died.hooks, queue_job.JobStatusFailed)
+		}
+	}
+}
+
+func (j *judge) expectHooks(h *history, told hooksTold, status queue_job.JobStatus) {
+	j.saw["hook of an outcome"]++
+	if told[onSettled] != 1 || status == queue_job.JobStatusFailed && told[onDead] != 1 {
+		j.accuse("%s came to %v, and the hooks were told %v", h.name(), status, told)
+	}
+}
+
 // expectTold expects that OnFinished was called once for each run that ended, and was told the truth.
 func (j *judge) expectTold() {
 	for _, h := range j.histories {
@@ -314,6 +392,7 @@ func (j *judge) expectEnds(r *run) {
 // retriedByHand notes that a cancelled or failed job is to run again.
 func (j *judge) retriedByHand(h *history, c change) {
 	j.saw["retried by hand"]++
+	h.revived = true
 	h.final, h.mark, h.failure, h.retried, h.due, h.since = false, nil, nil, 0, c.after.Due, time.Now()
 }
 

@@ -326,6 +326,30 @@ var mutants = []mutant.Mutant{
 		New:  "if hasWait {",
 	},
 	{
+		Name: "a deferred run counts in the next run",
+		File: "internal/engine/settler.go",
+		Old:  "again.Deferred += act.deferred",
+		New:  "",
+	},
+	{
+		Name: "hooks are told what was sent, not what was written",
+		File: "internal/engine/settler.go",
+		Old:  "if written == len(group) || there && act.wrote(row) && !others {",
+		New:  "if true {\n\t\t\t_, _ = there, others",
+	},
+	{
+		Name: "hooks are not told of what an earlier sending has written",
+		File: "internal/engine/settler.go",
+		Old:  "if written == len(group) || there && act.wrote(row) && !others {",
+		New:  "if _, _ = there, others; written == len(group) {",
+	},
+	{
+		Name: "a hook is told of cancellations by others",
+		File: "internal/engine/settler.go",
+		Old:  "others := act.status == queue_job.JobStatusCancelled ||",
+		New:  "others :=",
+	},
+	{
 		Name: "an interrupted run counts as failed",
 		File: "internal/engine/run.go",
 		Old:  "return interrupted(context.Cause(ended), err)",

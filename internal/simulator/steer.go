@@ -307,7 +307,7 @@ func (t *Table) SetPriority(id uint64, priority int32) {
 func (t *Table) Retry(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if j := t.find(id); j != nil && (j.Status == int32(queue_job.JobStatusFailed) || j.Status == int32(queue_job.JobStatusCancelled)) {
+	if j := t.find(id); j != nil && (j.Status == int16(queue_job.JobStatusFailed) || j.Status == int16(queue_job.JobStatusCancelled)) {
 		now := t.now()
 		t.write([]*Job{j}, change{verb: retryJob}, func(j *Job) {
 			j.setStatus(0)

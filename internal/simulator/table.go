@@ -61,6 +61,7 @@ type change struct {
 	term          int64 // the term in the statement
 	before, after Job   // if the row is gone, after is empty
 	retried       int32
+	deferred      int32
 	wait          float64
 }
 
@@ -167,10 +168,11 @@ func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, e
 		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: finish, term: o.Term}, func(j *Job) { j.setStatus(o.Status) }), nil
 	case store.Again:
 		due := t.nowPrecise() + o.Wait
-		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: putBack, term: o.Term, retried: o.Retried, wait: o.Wait}, func(j *Job) {
+		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: putBack, term: o.Term, retried: o.Retried, deferred: o.Deferred, wait: o.Wait}, func(j *Job) {
 			j.setStatus(o.Status)
 			j.StartTime, j.NoStart, j.Due = int64(math.Ceil(due)), false, due
 			j.Retries += o.Retried
+			j.Deferred += o.Deferred
 			j.Term = 0
 		}), nil
 	case store.Died:
@@ -192,7 +194,7 @@ func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, e
 	panic("an outcome that the table does not know")
 }
 
-func (j *Job) setStatus(status int32) { j.Status, j.NoStatus = status, false }
+func (j *Job) setStatus(status int32) { j.Status, j.NoStatus = int16(status), false }
 
 func (t *Table) LogAttempts(_ context.Context, attempts []store.Attempt) error {
 	t.mu.Lock()
@@ -215,7 +217,7 @@ func (t *Table) Standings(_ context.Context, ids []uint64) (rows []store.Standin
 	defer t.mu.Unlock()
 	for _, id := range ids {
 		if j := t.find(id); j != nil {
-			rows = append(rows, store.Standing{ID: id, Status: j.Status, Version: j.Version()})
+			rows = append(rows, store.Standing{ID: id, Status: int32(j.Status), Version: j.Version()})
 		}
 	}
 	return rows, nil
@@ -356,7 +358,7 @@ func (t *Table) RunningOfKeys(_ context.Context, jobType int32, keys []string, t
 // lane returns the rows of a lane in its order.
 func (t *Table) lane(jobType int32, lane store.Lane, where func(*Job) bool) (rows []*Job) {
 	for _, j := range t.jobs {
-		status := j.Status == lane.Status
+		status := int32(j.Status) == lane.Status
 		if j.NoStatus || lane.Status == store.NoStatus {
 			status = j.NoStatus && lane.Status == store.NoStatus
 		}

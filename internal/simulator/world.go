@@ -411,7 +411,7 @@ func (i *instance) start() *engine.Engine {
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
 			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Layouts: i.link, Close: func() {}, ID: i.id()}, nil
 		}
-		e, err := engine.Start(ctx, opened, i.configs(), engine.Options{MaxWorkers: i.world.plan.maxWorkers}, journal{i})
+		e, err := engine.Start(ctx, opened, i.configs(), i.options(), journal{i})
 		cancel()
 		if err == nil {
 			i.world.judge.isUp(i)
@@ -427,6 +427,23 @@ func (i *instance) start() *engine.Engine {
 			return nil
 		}
 	}
+}
+
+// hooked reports whether the application has hooks: with them, the settler reads more.
+func (w *world) hooked() bool { return w.seed%2 == 0 }
+
+func (i *instance) options() engine.Options {
+	if !i.world.hooked() {
+		return engine.Options{MaxWorkers: i.world.plan.maxWorkers}
+	}
+	hear := func(hook string) func(context.Context, []queue_job.Settled) {
+		return func(_ context.Context, settled []queue_job.Settled) {
+			if !i.link.dead() {
+				i.world.judge.settledTold(i, hook, settled)
+			}
+		}
+	}
+	return engine.Options{MaxWorkers: i.world.plan.maxWorkers, OnSettled: hear(onSettled), OnDead: hear(onDead)}
 }
 
 func (i *instance) configs() []queue_job.Config {
@@ -490,6 +507,8 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 		runtime.Goexit()
 	case endsSnoozed:
 		return queue_job.Snooze(b.snoozes)
+	case endsDeferred:
+		return queue_job.Defer(b.snoozes)
 	}
 	return nil
 }
@@ -514,6 +533,7 @@ const (
 	endsFailed
 	endsCancelled
 	endsSnoozed
+	endsDeferred
 )
 
 func (e ending) status() queue_job.JobStatus {
@@ -571,14 +591,14 @@ func behave(w *world, r *run) (b behaviour) {
 	return b
 }
 
-// steer makes most runs long, and some end with a snooze, whose wait may be far longer than any other wait, so that a
+// steer makes most runs long, and some end with a snooze or are deferred; their wait may be far longer than any other wait, so that a
 // start before its time is seen.
 func (b *behaviour) steer(w *world, d *dice, mayRunAgain bool) {
 	if w.weather.long && d.chance(600) {
 		b.takes = d.between(100*time.Millisecond, oneOf(d, 500*time.Millisecond, 1500*time.Millisecond, 3*time.Second))
 	}
 	if mayRunAgain && d.chance(150) {
-		b.ends, b.snoozes = endsSnoozed, oneOf(d, 0, 20*time.Millisecond, 2*time.Second, 10*time.Second, 10*time.Second)
+		b.ends, b.snoozes = oneOf(d, endsSnoozed, endsDeferred), oneOf(d, 0, 20*time.Millisecond, 2*time.Second, 10*time.Second, 10*time.Second)
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Ve
 type Marked struct {
 	ID       uint64
 	Attempts int32
-	Lost     int32
+	Lost     int16
 }
 
 // MarkedRows reads which of the rows are pending and have the term. Fewer than asked: the others are final, gone, or have
@@ -104,16 +104,17 @@ func (Final) doing() string { return "finish jobs" }
 // Again writes a pending status to rows whose run is ours, as in [Final], and takes the mark off them. They fall due again
 // after a wait.
 type Again struct {
-	Term    int64
-	Attempt int32
-	Status  int32
-	Wait    float64 // seconds
-	Retried int32   // is added to their retries
+	Term     int64
+	Attempt  int32
+	Status   int32
+	Wait     float64 // seconds
+	Retried  int32   // is added to their retries
+	Deferred int32   // is added to their deferred runs, which keep their numbers: a late statement is known by them
 }
 
 func (o Again) statement(s *Store, ids []uint64) string {
-	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, term = 0, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.once, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, o.Wait))), o.Retried, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
+	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, deferred = deferred + %d, term = 0, update_time = %s WHERE %s",
+		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.once, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, o.Wait))), o.Retried, o.Deferred, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
 }
 
 func (Again) doing() string { return "put back jobs" }
@@ -140,7 +141,7 @@ func (NotStarted) doing() string { return "unmark jobs" }
 type Died struct {
 	Read       Version
 	Term       int64 // ours
-	LostBefore int32
+	LostBefore int16
 	Why        *Attempt // for the log, if a row is written; nil: nothing
 }
 

@@ -321,7 +321,7 @@ func lanePages(jobType int32, places []Place, limit int) func(*sql.Rows) ([][]Ro
 			if err := rows.Scan(to...); err != nil {
 				return nil, err
 			}
-			r.Status, r.Priority = max(places[part].Status, 0), places[part].Priority // NoStatus reads as 0
+			r.Status, r.Priority = int16(max(places[part].Status, 0)), places[part].Priority // NoStatus reads as 0
 			pages[part] = append(pages[part], r)
 		}
 		return pages, nil

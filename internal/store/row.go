@@ -12,13 +12,14 @@ type Row struct {
 	ID         uint64
 	Params     string
 	JobType    int32
-	Status     int32
+	Status     int16
+	Lost       int16 // beside Status: a queue has room for many rows
 	StartTime  int64 // unix seconds; 0: at once
 	CreateTime int64 // unix seconds
 	Term       int64 // 0: not marked
 	Attempts   int32
 	Retries    int32
-	Lost       int32
+	Deferred   int32 // of Attempts
 	Priority   int32
 	MaxRetries int32  // [NotSet]: as the job type says
 	Changes    int32  // times it was changed while it waited, or its mark was taken back
@@ -43,7 +44,7 @@ func (s *Store) rowColumns(params string) string {
 // places are where the rowColumns are scanned to. A NULL is turned into its meaning there, not by COALESCE: for the value
 // that COALESCE makes, the driver would allocate.
 func (r *Row) places() []any {
-	return append(r.lanePlaces(), whole[int32]{&r.JobType}, whole[int32]{&r.Status}, whole[int32]{&r.Priority})
+	return append(r.lanePlaces(), whole[int32]{&r.JobType}, whole[int16]{&r.Status}, whole[int32]{&r.Priority})
 }
 
 // laneColumns are the columns of a [Row] in which the rows of a lane differ. Every column of a page costs the server, the
@@ -69,7 +70,7 @@ func (r *Row) lanePlaces() []any {
 }
 
 // tallied are the columns in which the library counts. A row is inserted with 0 in each.
-var tallied = [...]string{"term", "attempts", "retries", "lost", "changes"}
+var tallied = [...]string{"term", "attempts", "retries", "lost", "changes", "deferred"}
 
 // tally scans the tallied columns. They come as one text, or as NULL if each is 0.
 type tally struct{ row *Row }
@@ -93,7 +94,7 @@ func (t tally) Scan(value any) error {
 		}
 	}
 	r := t.row
-	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes = n[0], int32(n[1]), int32(n[2]), int32(n[3]), int32(n[4])
+	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes, r.Deferred = n[0], int32(n[1]), int32(n[2]), int16(n[3]), int32(n[4]), int32(n[5])
 	return nil
 }
 

@@ -389,7 +389,7 @@ func each[T any](places func(*T) []any) func(*sql.Rows) ([]T, error) {
 
 // whole scans a column of whole numbers; NULL stands for 0. Without it, database/sql compares the types on both sides by
 // reflection for each number of each row, and if they differ, writes the number as text and reads it again.
-type whole[T int | int32 | int64 | uint64] struct{ to *T }
+type whole[T int | int16 | int32 | int64 | uint64] struct{ to *T }
 
 func (w whole[T]) Scan(value any) error {
 	switch v := value.(type) {

@@ -112,7 +112,7 @@ var verbs = map[string]func(context.Context, *Store){
 
 // outcomes are the outcomes that Settle writes besides Final.
 var outcomes = map[string]Outcome{
-	"Again":      Again{9, 2, 4, 1.5, 1},
+	"Again":      Again{9, 2, 3, 1.5, 1, 1},
 	"NotStarted": NotStarted{Version{9, 2, 1}},
 	"Died":       Died{Read: Version{Term: 8, Attempts: 3}, Term: 9, LostBefore: 2},
 }

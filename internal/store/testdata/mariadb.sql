@@ -348,7 +348,8 @@ SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+  AND changes = 0
+  AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE id > 0
   AND id < 9
@@ -472,7 +473,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type = 7
     AND job_status = 0
@@ -490,7 +492,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type = 7
     AND job_status = 0
@@ -662,7 +665,7 @@ WHERE id IN (1,2)
 
 -- Settle Again
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET job_status = 4, start_time = CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1.500), retries = retries + 1, term = 0, update_time = UNIX_TIMESTAMP()
+SET job_status = 3, start_time = CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1.500), retries = retries + 1, deferred = deferred + 1, term = 0, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND term = 9
   AND attempts = 2
@@ -706,7 +709,8 @@ FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -719,7 +723,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -732,7 +737,8 @@ FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -745,7 +751,8 @@ FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -765,7 +772,8 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+  AND changes = 0
+  AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)

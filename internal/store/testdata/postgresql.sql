@@ -335,7 +335,8 @@ SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+  AND changes = 0
+  AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab
 WHERE id > $1
   AND id < $2
@@ -460,7 +461,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key
   FROM async_job_tab
   WHERE job_type = 7
     AND job_status = 0
@@ -476,7 +478,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key
   FROM async_job_tab
   WHERE job_type = 7
     AND job_status = 0
@@ -646,7 +649,7 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
 
 -- Settle Again
 UPDATE async_job_tab
-SET job_status = 4, start_time = (SELECT CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + 1.500) AS bigint)), retries = retries + 1, term = 0, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET job_status = 3, start_time = (SELECT CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + 1.500) AS bigint)), retries = retries + 1, deferred = deferred + 1, term = 0, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2
@@ -690,7 +693,8 @@ FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -707,7 +711,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -724,7 +729,8 @@ FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -740,7 +746,8 @@ FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -763,7 +770,8 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+  AND changes = 0
+  AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
 FROM async_job_tab
 WHERE id >= $1
   AND (id >= $2 OR id BETWEEN $3 AND $4)

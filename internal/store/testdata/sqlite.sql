@@ -287,7 +287,8 @@ SELECT id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS IN
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+  AND changes = 0
+  AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab INDEXED BY async_job_key
 WHERE id > 0
   AND id < 9
@@ -402,7 +403,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, CAST(create_time AS INTEGER), C
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type = 7
     AND job_status = 0
@@ -419,7 +421,8 @@ FROM (SELECT *
       AND attempts = 0
       AND retries = 0
       AND lost = 0
-      AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
+      AND changes = 0
+      AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
     FROM async_job_tab INDEXED BY async_job_due
     WHERE job_type = 7
       AND job_status = 0
@@ -437,7 +440,8 @@ FROM (SELECT *
       AND attempts = 0
       AND retries = 0
       AND lost = 0
-      AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
+      AND changes = 0
+      AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
     FROM async_job_tab INDEXED BY async_job_due
     WHERE job_type = 7
       AND job_status = 0
@@ -589,7 +593,7 @@ WHERE id BETWEEN 1 AND 2
 
 -- Settle Again
 UPDATE async_job_tab NOT INDEXED
-SET job_status = 4, start_time = (CAST(unixepoch('subsec') + 1.500 AS INTEGER) + (unixepoch('subsec') + 1.500 > CAST(unixepoch('subsec') + 1.500 AS INTEGER))), retries = retries + 1, term = 0, update_time = unixepoch()
+SET job_status = 3, start_time = (CAST(unixepoch('subsec') + 1.500 AS INTEGER) + (unixepoch('subsec') + 1.500 > CAST(unixepoch('subsec') + 1.500 AS INTEGER))), retries = retries + 1, deferred = deferred + 1, term = 0, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND term = 9
   AND attempts = 2
@@ -631,7 +635,8 @@ FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -644,7 +649,8 @@ FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -657,7 +663,8 @@ FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -670,7 +677,8 @@ FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND changes = 0
+    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -690,7 +698,8 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+  AND changes = 0
+  AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
 FROM async_job_tab NOT INDEXED
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)
