@@ -14,9 +14,14 @@ import (
 
 // Config says how the jobs of one type are run. The zero value of a field means its default.
 type Config struct {
-	// ServiceName appears in logs and, with host and process, in locked_by of shedlock_tab and in instance of the log
-	// table. Log messages about a database as a whole carry the ServiceName of the database's first configuration, and
-	// instances that have the same name there share the job types out among themselves. Required.
+	// ServiceName is what the job type is called: in logs, in [TypeCounts], [JobInfo] and [Lease], and, with host and process,
+	// in locked_by of shedlock_tab and in instance of the log table. Its first 255 characters stand in the column name of
+	// async_job_type_tab. Whoever runs a type first writes its name there, and that name stays: if a Runner has another name
+	// for the type, that is logged as an error, because two services seem to use one number. To rename a type, change the
+	// column too.
+	//
+	// Log messages about a database as a whole carry the ServiceName of the database's first configuration, and instances
+	// that have the same name there share the job types out among themselves. Required.
 	ServiceName string
 	// JobType is the column job_type of the rows that this configuration is for. On one database, each type has one configuration.
 	JobType int32

@@ -87,7 +87,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	if err != nil {
 		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}
-	whole, about := cfg.WorkerPoolCapacity, logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType)))
+	whole, about := cfg.WorkerPoolCapacity, d.aboutType(&cfg)
 	if layout.Shards() > 1 {
 		about = logger.With(about, slog.Int("shard", shard))
 	}
