@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/engine"
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
@@ -127,7 +128,7 @@ func (r *Runner) complete(configs []queue_job.Config) (complete []queue_job.Conf
 		if cfg.HandleJobFunc != nil {
 			cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
 		}
-		complete = append(complete, cfg.WithDefaults())
+		complete = append(complete, hidden.WithDefaults(cfg))
 	}
 	return complete, nil
 }

@@ -229,8 +229,10 @@ type CountFilter struct {
 	DueBefore time.Time
 }
 
-// PendingStatuses are the statuses of jobs that are neither done, failed nor cancelled.
-var PendingStatuses = []JobStatus{JobStatusInit, JobStatusContinue, JobStatusRetry}
+// PendingStatuses returns the statuses of jobs that are neither done, failed nor cancelled.
+func PendingStatuses() []JobStatus {
+	return []JobStatus{JobStatusInit, JobStatusContinue, JobStatusRetry}
+}
 
 // Counts returns how many jobs there are, by type and status, in the order of the types. A paused type is in the result
 // even if it has no jobs.

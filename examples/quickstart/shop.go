@@ -107,7 +107,7 @@ func (s *shop) sell(ctx context.Context, o order) error {
 // notify is the handler: the library calls it for each run of a job. An error means that the job is to run again.
 func (s *shop) notify(ctx context.Context, job *queue_job.Job) error {
 	var n notification
-	if err := json.Unmarshal([]byte(job.JobParams), &n); err != nil {
+	if err := job.Decode(&n); err != nil {
 		job.Status = queue_job.JobStatusFailed // running it again would not help
 		return err
 	}

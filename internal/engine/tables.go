@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -11,7 +12,7 @@ import (
 // Tables are the tables of one database, as the engine needs them. The simulator brings its own.
 type Tables struct {
 	Jobs      Jobs
-	Run       queue_job.Run          // what handlers write; nil: they cannot
+	Run       hidden.Run             // what handlers write; nil: they cannot
 	Leases    keeper.Leases          // on a connection that handlers cannot starve
 	Layouts   Layouts                // of the types that are divided into shards
 	Schedules Schedules              // asked for types that have a schedule
