@@ -18,7 +18,7 @@ type Lease struct {
 	Name string
 	// JobType is the type whose jobs are run under the lease.
 	JobType int32
-	// TypeName is what the type is called, see [Config.ServiceName]. Empty: nobody has run it since it can have a name.
+	// TypeName is what the type is called, see [Config.ServiceName]. Empty: only an older version has run it.
 	TypeName string
 	// Shard is the part of the type's jobs that the lease is for. A type that is not divided has shard 0 only.
 	Shard int
