@@ -107,7 +107,10 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if err := checkTypes(r.configs); err != nil {
 		return nil, err
 	}
-	return r, r.checkNames(r.configs)
+	if err := r.checkNames(r.configs); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // complete checks configurations, and gives them what the Runner's options say and the defaults.

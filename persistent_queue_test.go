@@ -111,8 +111,8 @@ func TestASecondNameForATypeIsRefusedByNewAndIsAWarningOfInit(t *testing.T) {
 	other, same := config(db, 7), config(db, 7)
 	other.ServiceName, other.TablePrefix, same.TablePrefix = "warehouse", "a_", "b_"
 	for _, part := range []string{"queue_job.Config.ServiceName", "job type 7", `"shop"`, `"warehouse"`, "a Runner of its own"} {
-		if _, err := persistent_queue.New([]queue_job.Config{config(db, 7), other}, nil); err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("%v, want %s", err, part)
+		if r, err := persistent_queue.New([]queue_job.Config{config(db, 7), other}, nil); r != nil || err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v, %v, want %s", r, err, part)
 		}
 	}
 	r, err := persistent_queue.New([]queue_job.Config{config(db, 7), same}, nil)

@@ -54,7 +54,7 @@ func (d *database) tellOtherNames(configs []queue_job.Config, others []store.Typ
 }
 
 func otherNameText(cfg *queue_job.Config, name string) string {
-	return fmt.Sprintf("job type %d is called %q here, and %[3]q by whoever ran it first: if these are two types, give one of them another JobType; if it is one, use one name, or correct %[4]sasync_job_type_tab.name",
+	return fmt.Sprintf("job type %d is called %q here, and %q by whoever ran it first: if these are two types, give one of them another JobType; if it is one, use one name, or correct %sasync_job_type_tab.name",
 		cfg.JobType, nameOf(cfg), name, cfg.TablePrefix)
 }
 
