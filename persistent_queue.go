@@ -23,17 +23,18 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/engine"
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
 )
 
 // Init checks the configurations, starts a [Runner] for them and returns it. It takes what the original library took: a setting
-// that has no effect ([queue_job.ErrNoEffect]) is a warning in the log, and [queue_job.Config.FirstPullDay] is a week if it is not set.
-// Init panics if [New] would refuse the configurations for another reason. It also panics if the tables are out of date and Init may
-// not change them, because the database refuses that or [WithoutMigration] was given. If the start fails for another reason, for
-// example because the database does not answer within ten seconds, Init logs that and tries again every two seconds in the
-// background, so the host application comes up.
+// that has no effect ([queue_job.ErrNoEffect]), or a second name for a job type, is a warning in the log, and
+// [queue_job.Config.FirstPullDay] is a week if it is not set. Init panics if [New] would refuse the configurations for another
+// reason. It also panics if the tables are out of date and Init may not change them, because the database refuses that or
+// [WithoutMigration] was given. If the start fails for another reason, for example because the database does not answer within ten
+// seconds, Init logs that and tries again every two seconds in the background, so the host application comes up.
 //
 // Keep the Runner, and call [Runner.Stop] when the application ends. Without Stop, the jobs that are running at that
 // moment run a second time.
@@ -57,8 +58,8 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 }
 
 // New checks the configurations and returns a [Runner] that is not started. There must be at least one. On one handle, with
-// one TablePrefix, there must be only one for each job type; on several databases, a type may have a configuration for each.
-// [queue_job.Config.Validate] says what else is refused. No job is left alone for its age, unless
+// one TablePrefix, there must be only one for each job type; on several databases, a type may have a configuration for each, all
+// with the same ServiceName. [queue_job.Config.Validate] says what else is refused. No job is left alone for its age, unless
 // [queue_job.Config.FirstPullDay] is set. A nil log writes to slog.Default().
 func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner, error) {
 	return newRunner(configs, log, opts, asNow)
@@ -106,6 +107,9 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if err := checkTypes(r.configs); err != nil {
 		return nil, err
 	}
+	if err := r.checkNames(r.configs); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -127,7 +131,7 @@ func (r *Runner) complete(configs []queue_job.Config) (complete []queue_job.Conf
 		if cfg.HandleJobFunc != nil {
 			cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
 		}
-		complete = append(complete, cfg.WithDefaults())
+		complete = append(complete, hidden.WithDefaults(cfg))
 	}
 	return complete, nil
 }
@@ -142,6 +146,23 @@ func checkTypes(configs []queue_job.Config) error {
 			}
 			services[cfg.JobType] = cfg.ServiceName
 		}
+	}
+	return nil
+}
+
+// checkNames refuses two names for one job type, on whatever databases.
+func (r *Runner) checkNames(configs []queue_job.Config) error {
+	names := map[int32]string{}
+	for _, cfg := range configs {
+		name, known := names[cfg.JobType]
+		if known && name != cfg.ServiceName {
+			err := fmt.Errorf("queue_job.Config.ServiceName: job type %d is %q in one configuration and %q in another; if these are two types, give one of them another JobType, or each database a Runner of its own", cfg.JobType, name, cfg.ServiceName)
+			if r.taken == asNow {
+				return err
+			}
+			r.log.Warn(r.log.GetNewContext(cfg.ServiceName), err.Error())
+		}
+		names[cfg.JobType] = cfg.ServiceName
 	}
 	return nil
 }
@@ -320,6 +341,8 @@ func (r *Runner) Health() error {
 // TypeState is what this process does with a job type at a moment.
 type TypeState struct {
 	JobType int32
+	// TypeName is the [queue_job.Config.ServiceName] of the type.
+	TypeName string
 	// Shards is into how many shards the type is divided, as far as this process knows, and Held is how many of their leases
 	// it holds.
 	Shards, Held int

@@ -106,6 +106,36 @@ func TestASettingWithoutEffectIsRefusedByNewAndIsAWarningOfInit(t *testing.T) {
 	}
 }
 
+func TestASecondNameForATypeIsRefusedByNewAndIsAWarningOfInit(t *testing.T) {
+	db := &away{}
+	other, same := config(db, 7), config(db, 7)
+	other.ServiceName, other.TablePrefix, same.TablePrefix = "warehouse", "a_", "b_"
+	for _, part := range []string{"queue_job.Config.ServiceName", "job type 7", `"shop"`, `"warehouse"`, "a Runner of its own"} {
+		if r, err := persistent_queue.New([]queue_job.Config{config(db, 7), other}, nil); r != nil || err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v, %v, want %s", r, err, part)
+		}
+	}
+	r, err := persistent_queue.New([]queue_job.Config{config(db, 7), same}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Add(t.Context(), other); err == nil || !strings.Contains(err.Error(), `"warehouse"`) {
+		t.Errorf("Add: %v", err)
+	}
+	same.ServiceName = "warehouse"
+	if err := r.Replace(t.Context(), same); err == nil || !strings.Contains(err.Error(), `"warehouse"`) {
+		t.Errorf("Replace: %v", err)
+	}
+	log := &counting{}
+	r = persistent_queue.Init([]queue_job.Config{config(db, 7), other}, log)
+	if err := r.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(log.warnings) != 1 || !strings.Contains(log.warnings[0], `"warehouse"`) {
+		t.Errorf("warnings of Init: %q", log.warnings)
+	}
+}
+
 func TestAHandlersContextHasTheValuesOfTheBaseContext(t *testing.T) {
 	type key string
 	own := context.WithValue(t.Context(), key("own"), 1)

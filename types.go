@@ -26,6 +26,9 @@ func (r *Runner) Add(ctx context.Context, configs ...queue_job.Config) error {
 	if err := checkTypes(all); err != nil {
 		return fmt.Errorf("%w; to change a type that is there, call Replace", err)
 	}
+	if err := r.checkNames(all); err != nil {
+		return err
+	}
 	if r.engine != nil {
 		if err := r.prepareTables(ctx, more); err != nil {
 			return err
@@ -62,6 +65,9 @@ func (r *Runner) Replace(ctx context.Context, configs ...queue_job.Config) error
 			return fmt.Errorf("queue_job.Config.JobType: the Runner has no job type %d on this handle, with this TablePrefix; call Add", cfg.JobType)
 		}
 		all[i] = cfg
+	}
+	if err := r.checkNames(all); err != nil {
+		return err
 	}
 	if r.engine != nil {
 		if err := r.engine.Replace(ctx, others); err != nil {

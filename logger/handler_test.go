@@ -5,6 +5,8 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+
+	"github.com/create-info/persistent-queue/internal/attributes"
 )
 
 func TestWhatAHandlerOfAJobLogsSaysWhichJobItIsAbout(t *testing.T) {
@@ -47,7 +49,7 @@ func TestLoggersOfOneParentDoNotWriteIntoEachOther(t *testing.T) {
 
 func TestARecordThatIsNotWrittenCostsNothing(t *testing.T) {
 	about := &counted{}
-	ctx := WithLater(context.Background(), about)
+	ctx := attributes.Later(context.Background(), about)
 	log := slog.New(Handler(slog.NewTextHandler(&bytes.Buffer{}, nil)))
 	if n := testing.AllocsPerRun(100, func() { log.DebugContext(ctx, "a") }); n != 0 || about.made != 0 {
 		t.Errorf("%v allocations, and the attributes were made %d times", n, about.made)

@@ -11,7 +11,8 @@ package logger
 import (
 	"context"
 	"log/slog"
-	"slices"
+
+	"github.com/create-info/persistent-queue/internal/attributes"
 )
 
 // Logger is the log that the library writes to. Its methods are called from many goroutines at once.
@@ -43,7 +44,7 @@ type serviceContext struct {
 }
 
 func (c *serviceContext) Value(key any) any {
-	if key == (attrsKey{}) {
+	if key == (attributes.Key{}) {
 		return c.attrs[:]
 	}
 	return c.Context.Value(key)
@@ -65,34 +66,11 @@ func (q QueueLog) write(ctx context.Context, level slog.Level, msg string) {
 	to.LogAttrs(written{ctx}, level, msg, Attrs(ctx)...)
 }
 
-type attrsKey struct{}
-
 // With returns a context with the attributes of ctx and these. [Attrs] returns all of them.
 func With(ctx context.Context, attrs ...slog.Attr) context.Context {
-	return context.WithValue(ctx, attrsKey{}, append(slices.Clip(Attrs(ctx)), attrs...))
+	return attributes.With(ctx, attrs...)
 }
 
-// WithLater is [With] for a context whose attributes are mostly not read: only when they are read, and each time, it
-// takes them from the group that about returns.
-func WithLater(ctx context.Context, about slog.LogValuer) context.Context {
-	return &laterContext{ctx, about}
-}
-
-type laterContext struct {
-	context.Context
-	about slog.LogValuer
-}
-
-func (c *laterContext) Value(key any) any {
-	if key == (attrsKey{}) {
-		return append(slices.Clip(Attrs(c.Context)), c.about.LogValue().Group()...)
-	}
-	return c.Context.Value(key)
-}
-
-// Attrs returns the attributes that [With] and [WithLater] have put on the context, the oldest first. Read them in a
-// [Logger] of your own to learn which job a message is about.
-func Attrs(ctx context.Context) []slog.Attr {
-	attrs, _ := ctx.Value(attrsKey{}).([]slog.Attr)
-	return attrs
-}
+// Attrs returns the attributes of the context, the oldest first: those that [With] has put on it, and those that say which
+// job it is about. Read them in a [Logger] of your own.
+func Attrs(ctx context.Context) []slog.Attr { return attributes.Of(ctx) }

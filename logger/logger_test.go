@@ -5,6 +5,8 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+
+	"github.com/create-info/persistent-queue/internal/attributes"
 )
 
 // linesOf returns a slog.Logger that writes everything but the time.
@@ -82,7 +84,7 @@ func (c *counted) LogValue() slog.Value {
 func TestAttributesForLaterAreMadeWhenSomebodyReadsThem(t *testing.T) {
 	about := &counted{}
 	ctx := With(context.Background(), slog.String("service", "shop"))
-	ctx = WithLater(ctx, about)
+	ctx = attributes.Later(ctx, about)
 	type other struct{}
 	if ctx = context.WithValue(ctx, other{}, 1); ctx.Value(other{}) != 1 || about.made > 0 {
 		t.Fatal("made, and nobody has read them")

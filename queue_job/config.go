@@ -14,9 +14,14 @@ import (
 
 // Config says how the jobs of one type are run. The zero value of a field means its default.
 type Config struct {
-	// ServiceName appears in logs and, with host and process, in locked_by of shedlock_tab and in instance of the log
-	// table. Log messages about a database as a whole carry the ServiceName of the database's first configuration, and
-	// instances that have the same name there share the job types out among themselves. Required.
+	// ServiceName is what the job type is called: in logs, in [TypeCounts], [JobInfo] and [Lease], and, with host and process,
+	// in locked_by of shedlock_tab and in instance of the log table. Its first 255 characters stand in the column name of
+	// async_job_type_tab. Whoever runs a type first writes its name there, and that name stays: if a Runner has another name
+	// for the type, that is logged as an error, because two services seem to use one number. To rename a type, change the
+	// column too.
+	//
+	// Log messages about a database as a whole carry the ServiceName of the database's first configuration, and instances
+	// that have the same name there share the job types out among themselves. Required.
 	ServiceName string
 	// JobType is the column job_type of the rows that this configuration is for. On one database, each type has one configuration.
 	JobType int32
@@ -154,7 +159,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("queue_job.Config.%s (job type %d, service %q): %w", field, c.JobType, c.ServiceName, fmt.Errorf(remedy, args...))
 	}
 	prefixErr := store.CheckPrefix(c.TablePrefix)
-	_, paramsErr := c.ScheduledParams()
+	_, paramsErr := encode(c.ScheduleParams)
 	switch {
 	case c.ServiceName == "":
 		return bad("ServiceName", "is empty; give the service a name, it shows in logs and in locked_by")
@@ -182,14 +187,14 @@ func (c *Config) Validate() error {
 		return bad("RateBurst", "is %d; use 1 or more, or 0 for the default", c.RateBurst)
 	case c.RateBurst > 0 && c.RatePerSecond == 0:
 		return bad("RateBurst", "is %d without a rate; use 0, or give RatePerSecond a value too", c.RateBurst)
-	case c.RateBurst > 0 && c.HandleBatchFunc != nil && c.RateBurst < c.WithDefaults().BatchSize:
-		return bad("RateBurst", "is %d, less than a batch of %d; use BatchSize or more, or 0 for the default", c.RateBurst, c.WithDefaults().BatchSize)
+	case c.RateBurst > 0 && c.HandleBatchFunc != nil && c.RateBurst < c.withDefaults().BatchSize:
+		return bad("RateBurst", "is %d, less than a batch of %d; use BatchSize or more, or 0 for the default", c.RateBurst, c.withDefaults().BatchSize)
 	case c.Shards < 0 || c.Shards > share.MostShards:
 		return bad("Shards", "is %d; use 1 to %d, or 0 for the default of %d", c.Shards, share.MostShards, defaults.Shards)
-	case c.WorkerPoolCapacity >= 0 && c.Shards > c.WithDefaults().WorkerPoolCapacity:
-		return bad("Shards", "is %d, and WorkerPoolCapacity is %d: each shard needs a worker; use fewer shards, or more workers", c.Shards, c.WithDefaults().WorkerPoolCapacity)
-	case c.RatePerSecond > 0 && c.Shards*max(1, c.WithDefaults().BatchSize) > c.WithDefaults().RateBurst:
-		return bad("Shards", "is %d, and RateBurst is %d: each shard needs a burst of %d, for one call; use fewer shards, or a larger burst", c.Shards, c.RateBurst, max(1, c.WithDefaults().BatchSize))
+	case c.WorkerPoolCapacity >= 0 && c.Shards > c.withDefaults().WorkerPoolCapacity:
+		return bad("Shards", "is %d, and WorkerPoolCapacity is %d: each shard needs a worker; use fewer shards, or more workers", c.Shards, c.withDefaults().WorkerPoolCapacity)
+	case c.RatePerSecond > 0 && c.Shards*max(1, c.withDefaults().BatchSize) > c.withDefaults().RateBurst:
+		return bad("Shards", "is %d, and RateBurst is %d: each shard needs a burst of %d, for one call; use fewer shards, or a larger burst", c.Shards, c.RateBurst, max(1, c.withDefaults().BatchSize))
 	case c.MaxPerKey < 0:
 		return bad("MaxPerKey", "is %d; use 1 or more, or 0 for no limit", c.MaxPerKey)
 	case c.OrderedByKey && c.MaxPerKey > 1:
@@ -261,8 +266,8 @@ var defaults = Config{
 	LockSecond:         uint32(lease.DefaultLock / time.Second),
 }
 
-// WithDefaults returns the configuration with its zero values replaced by the defaults.
-func (c Config) WithDefaults() Config {
+// withDefaults returns the configuration with its zero values replaced by the defaults.
+func (c Config) withDefaults() Config {
 	setDefault(&c.LostLimit, defaults.LostLimit)
 	setDefault(&c.WorkerPoolCapacity, defaults.WorkerPoolCapacity)
 	setDefault(&c.WorkerExpirySecond, defaults.WorkerExpirySecond)

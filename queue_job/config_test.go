@@ -178,25 +178,25 @@ func contents(t *testing.T, file string) string {
 }
 
 func TestZeroMeansTheDefaultAndWhatIsSetStays(t *testing.T) {
-	got := Config{}.WithDefaults()
+	got := Config{}.withDefaults()
 	want := Config{LostLimit: 3, WorkerPoolCapacity: 100, WorkerExpirySecond: 60, FirstPullDay: 7, QueueMaxSize: 50_000, LoadLimit: 10_000, Shards: 1, LockSecond: 10}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
-	if got := (Config{RatePerSecond: 200}).WithDefaults().RateBurst; got != 20 {
+	if got := (Config{RatePerSecond: 200}).withDefaults().RateBurst; got != 20 {
 		t.Errorf("a rate of 200 has a burst of %d by default, want 20", got)
 	}
-	if got := (Config{RatePerSecond: 0.1}).WithDefaults().RateBurst; got != 1 {
+	if got := (Config{RatePerSecond: 0.1}).withDefaults().RateBurst; got != 1 {
 		t.Errorf("a rate of 0.1 has a burst of %d by default, want 1", got)
 	}
 	in := valid()
 	batched(&in)
 	in.RatePerSecond = 50
-	if got := in.WithDefaults(); got.BatchSize != 100 || got.RateBurst != 100 {
+	if got := in.withDefaults(); got.BatchSize != 100 || got.RateBurst != 100 {
 		t.Errorf("batches of %d, a burst of %d; want 100 and 100", got.BatchSize, got.RateBurst)
 	}
 	set := Config{LostLimit: -1, MaxRetries: 1, WaitTime: time.Second, WorkerPoolCapacity: 2, WorkerExpirySecond: 3, FirstPullDay: -1, QueueMaxSize: 4, LoadLimit: 5, Shards: 8, LockSecond: 6, MinLockSecond: 7}
-	if got := set.WithDefaults(); !reflect.DeepEqual(got, set) {
+	if got := set.withDefaults(); !reflect.DeepEqual(got, set) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -32,7 +32,7 @@ func TestADefinedTypeRetriesWithGrowingWaitsUnlessItIsToldOtherwise(t *testing.T
 		if err := cfg.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		cfg = cfg.WithDefaults()
+		cfg = cfg.withDefaults()
 		wait := func(retries int) time.Duration {
 			if cfg.RetryTiming == nil {
 				return cfg.WaitTime

@@ -53,8 +53,8 @@
 //
 // # Looking and steering
 //
-// [Jobs.Get] reads one job, [Jobs.List] reads jobs page by page, [Jobs.Counts] counts them, and [Jobs.Attempts] tells
-// why runs did not succeed.
+// [Jobs.Get] reads one job, [Jobs.List] a page of jobs, [Jobs.All] any number of them; [Jobs.Counts] counts jobs, and
+// [Jobs.Attempts] tells why runs did not succeed.
 //
 // [Jobs.Cancel], [Jobs.Reschedule], [Jobs.SetParams], [Jobs.SetPriority] and [Jobs.Retry] change the jobs that [ID] or
 // [Key] selects. [Jobs.RetryAll] retries all failed jobs of a type. [Jobs.Pause] and [Jobs.Resume] stop and continue a

@@ -144,14 +144,10 @@ func ExampleMiddleware() {
 			}
 		}
 	}
-	cfg := queue_job.Config{
-		HandleJobFunc: func(context.Context, *queue_job.Job) error { return errExpired },
-		Middleware:    []queue_job.Middleware{logged, noCards},
-	}
-	handler, err := cfg.Handler() // what the runner calls
-	if err != nil {
-		log.Fatal(err)
-	}
+	charge := func(context.Context, *queue_job.Job) error { return errExpired }
+	_ = queue_job.Config{HandleJobFunc: charge, Middleware: []queue_job.Middleware{logged, noCards}}
+
+	handler := logged(noCards(charge)) // what the runner calls
 	_ = handler(context.Background(), &queue_job.Job{Id: 17, Attempt: 1})
 	// Output: job 17, attempt 1: card expired
 }

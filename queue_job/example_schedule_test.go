@@ -43,8 +43,8 @@ func ExampleSchedule() {
 	// 2027-03-31 18:00:00
 }
 
-// report learns the month from the job: job.StartTime is the time of the schedule.
+// report learns the month from the job, even if a retry runs in the next one.
 func report(_ context.Context, job *queue_job.Job) error {
-	_ = time.Unix(int64(job.StartTime), 0).Month()
+	_ = job.ScheduledFor().Month()
 	return nil
 }

@@ -153,7 +153,7 @@ func ExampleJobs_All() {
 
 // How long the queues are.
 func ExampleJobs_Counts() {
-	counts, err := jobs.Counts(ctx, db, queue_job.CountFilter{Statuses: queue_job.PendingStatuses})
+	counts, err := jobs.Counts(ctx, db, queue_job.CountFilter{Statuses: queue_job.PendingStatuses()})
 	if err != nil {
 		log.Print(err)
 	}

@@ -18,6 +18,8 @@ type Lease struct {
 	Name string
 	// JobType is the type whose jobs are run under the lease.
 	JobType int32
+	// TypeName is what the type is called, see [Config.ServiceName]. Empty: only an older version has run it.
+	TypeName string
 	// Shard is the part of the type's jobs that the lease is for. A type that is not divided has shard 0 only.
 	Shard int
 	// Instance is the [Instance.Id] of the holder. Empty: nobody holds the lease, or its holder is of an older version.
@@ -76,13 +78,25 @@ type Instance struct {
 
 // Leases returns the leases of all job types that ever had a holder, in the order of the types: which instance runs the jobs of a
 // type, since when, and how many at this moment. Use it to see where a type runs, and whether its handlers still run on an instance
-// that has given it away. It reads the lease table once, which has a few rows for each type and instance.
+// that has given it away. It reads the lease table once, which has a few rows for each type and instance, and the types' names.
 func (j *Jobs) Leases(ctx context.Context, ex Executor) ([]Lease, error) {
 	rows, err := j.holdings(ctx, ex, "leases")
 	if err != nil {
 		return nil, err
 	}
-	return leasesOf(rows), nil
+	leases := leasesOf(rows)
+	types := make([]int32, len(leases))
+	for i, l := range leases {
+		types[i] = l.JobType
+	}
+	names, err := j.store.Through(ex).TypeNames(ctx, slices.Compact(types))
+	if err != nil {
+		return nil, err
+	}
+	for i := range leases {
+		leases[i].TypeName = names[leases[i].JobType]
+	}
+	return leases, nil
 }
 
 // Instances returns the instances that are there, in the order of service, host and process, and what each of them has: its leases

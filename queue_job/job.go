@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/hidden"
 )
 
 // DB is the database handle that the library is given: a *sql.DB, anything that embeds one (sqlx), or a wrapper of your
@@ -88,9 +90,9 @@ type Job struct {
 	// system that remembers the largest Term it saw can refuse the requests of an earlier holder.
 	Term int64
 
-	run       Run   // nil: nobody has started it
-	number    int32 // of the run in the table, which counts deferred runs too
-	completed int32 // 1: CompleteTx was called
+	run       hidden.Run // nil: nobody has started it
+	number    int32      // of the run in the table, which counts deferred runs too
+	completed int32      // 1: CompleteTx was called
 }
 
 // Decode reads JobParams, which is JSON if the job was added by this package, into the value that the pointer points to. If it
@@ -107,8 +109,7 @@ func decode(id uint64, jobType int32, params string, into any) error {
 // Created is CreateTime: when the job was added.
 func (j *Job) Created() time.Time { return time.Unix(int64(j.CreateTime), 0) }
 
-// Due is NextExecuteTime: when this run fell due. The run of a [Config.Schedule] falls due at a time of the schedule, unless it is
-// a retry.
+// Due is NextExecuteTime: when this run fell due. See [Job.ScheduledFor] for a [Config.Schedule].
 func (j *Job) Due() time.Time { return time.Unix(int64(j.NextExecuteTime), 0) }
 
 // IdempotencyKey names the job to outside systems that recognise a repeated request. All runs of the job have the same

@@ -16,8 +16,10 @@ import (
 
 // JobInfo is a job as it stands in the table.
 type JobInfo struct {
-	Id        uint64
-	JobType   int32
+	Id      uint64
+	JobType int32
+	// TypeName is what the job's type is called, see [Config.ServiceName]. Empty: nobody has run the type yet.
+	TypeName  string
 	JobParams string
 	Status    JobStatus
 	// Due is when the job falls due, or fell due; for a job that was due at once, that is when it was added. The table
@@ -184,7 +186,7 @@ func secondOf(t time.Time) int64 {
 
 func infoOf(row *store.Listed) *JobInfo {
 	info := &JobInfo{
-		Id: row.ID, JobType: row.JobType, JobParams: row.Params, Status: JobStatus(row.Status),
+		Id: row.ID, JobType: row.JobType, TypeName: row.TypeName, JobParams: row.Params, Status: JobStatus(row.Status),
 		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0),
 		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost), Deferred: int(row.Deferred),
 		Key: row.Key, Unique: row.Unique, Priority: Priority(row.Priority), Progress: row.Progress, Result: row.Result,
@@ -203,6 +205,8 @@ func infoOf(row *store.Listed) *JobInfo {
 // TypeCounts says how many jobs of a type there are, and whether an instance runs them.
 type TypeCounts struct {
 	JobType int32
+	// TypeName is what the type is called, see [Config.ServiceName]. Empty: nobody has run it yet.
+	TypeName string
 	// ByStatus has no entry for a status that no job has.
 	ByStatus map[JobStatus]int64
 	// Paused is when the type was paused. Zero: it is not paused.
@@ -225,8 +229,10 @@ type CountFilter struct {
 	DueBefore time.Time
 }
 
-// PendingStatuses are the statuses of jobs that are neither done, failed nor cancelled.
-var PendingStatuses = []JobStatus{JobStatusInit, JobStatusContinue, JobStatusRetry}
+// PendingStatuses returns the statuses of jobs that are neither done, failed nor cancelled.
+func PendingStatuses() []JobStatus {
+	return []JobStatus{JobStatusInit, JobStatusContinue, JobStatusRetry}
+}
 
 // Counts returns how many jobs there are, by type and status, in the order of the types. A paused type is in the result
 // even if it has no jobs.
@@ -253,6 +259,17 @@ func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]T
 	}
 	counts := countsOf(rows, paused, filter.JobTypes)
 	noteLeases(counts, leases)
+	types := make([]int32, len(counts))
+	for i, c := range counts {
+		types[i] = c.JobType
+	}
+	names, err := st.TypeNames(ctx, types)
+	if err != nil {
+		return nil, err
+	}
+	for i := range counts {
+		counts[i].TypeName = names[counts[i].JobType]
+	}
 	return counts, nil
 }
 

@@ -2,7 +2,6 @@ package queue_job
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -12,18 +11,6 @@ type Handler func(ctx context.Context, job *Job) error
 // Middleware wraps a handler in another, in the shape of net/http middleware: it returns a handler that does something
 // before it calls next, after it, or instead of it.
 type Middleware func(next Handler) Handler
-
-// Handler returns HandleJobFunc inside its Middleware, of which the first is the outermost. The Runner calls this
-// handler; a test can call it to try both together. It is an error if a middleware returns no handler.
-func (c *Config) Handler() (Handler, error) {
-	handler := Handler(c.HandleJobFunc)
-	for i := len(c.Middleware) - 1; i >= 0; i-- {
-		if handler = c.Middleware[i](handler); handler == nil {
-			return nil, fmt.Errorf("queue_job.Config.Middleware (job type %d, service %q): number %d made no handler; return one from it", c.JobType, c.ServiceName, i)
-		}
-	}
-	return handler, nil
-}
 
 // Finished tells [Config.OnFinished] and others about a run.
 type Finished struct {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -32,34 +33,22 @@ var (
 	errNoRunner = errors.New("no runner has started this job, so there is no row to write to")
 )
 
-// Run lets a job write to its row while it runs. Runners provide it; handlers and other callers have no use for it. The
-// contracts stand at the methods of the store that implements it.
-type Run interface {
-	SetProgress(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
-	SetResult(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
-	FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error)
-}
-
-// Through gives the job its way to the table, and the number that its run has there. The Runner calls it before it calls the
-// handler; handlers have no use for it.
-func (j *Job) Through(run Run, number int32) { j.run, j.number = run, number }
-
 // SetProgress stores how far the run is, in at most [ProgressMax] characters, for [Jobs.Get] to read. Each call is a
 // statement of its own, so call it now and then, not all the time. The text of an earlier run stays until it is
 // overwritten. The cause of an error is [ErrTextTooLong] if the text does not fit, and [ErrNotOurs] if the job is not
 // this run's any more.
 func (j *Job) SetProgress(ctx context.Context, text string) error {
-	return j.set(ctx, "progress", text, ProgressMax, Run.SetProgress)
+	return j.set(ctx, "progress", text, ProgressMax, hidden.Run.SetProgress)
 }
 
 // SetResult stores the result of the job, in at most [ResultMax] characters, for [Jobs.Get] to read. It is a statement
 // of its own, which has taken effect when SetResult returns; its errors are those of [Job.SetProgress]. If you use
 // [Job.CompleteTx], call SetResult before the transaction begins: afterwards it would wait for that transaction.
 func (j *Job) SetResult(ctx context.Context, text string) error {
-	return j.set(ctx, "result", text, ResultMax, Run.SetResult)
+	return j.set(ctx, "result", text, ResultMax, hidden.Run.SetResult)
 }
 
-func (j *Job) set(ctx context.Context, what, text string, most int, write func(Run, context.Context, uint64, int64, int32, string) (bool, error)) error {
+func (j *Job) set(ctx context.Context, what, text string, most int, write func(hidden.Run, context.Context, uint64, int64, int32, string) (bool, error)) error {
 	err := errNoRunner
 	if n := utf8.RuneCountInString(text); n > most {
 		err = fmt.Errorf("%w: %d characters, the column holds %d", ErrTextTooLong, n, most)
@@ -131,6 +120,3 @@ func checkTx(tx Executor) error {
 	}
 	return fmt.Errorf("%T is no transaction: it has no Commit and Rollback, so what it executes is committed by itself; pass the transaction of the handler, with GORM tx.Statement.ConnPool inside of db.Transaction", tx)
 }
-
-// Completed reports whether [Job.CompleteTx] was called, whatever came of it.
-func (j *Job) Completed() bool { return atomic.LoadInt32(&j.completed) != 0 }

@@ -2,6 +2,8 @@ package queue_job
 
 import (
 	"reflect"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -9,7 +11,7 @@ import (
 // [github.com/create-info/persistent-queue/cron], a module of its own, makes a Schedule of a text like "30 4 * * *".
 // Most schedules of other libraries have the method Next too.
 //
-// For each time one job is added, a little before it is due; the time is its StartTime. All instances must agree on the
+// For each time one job is added, a little before it is due; [Job.ScheduledFor] returns the time. All instances must agree on the
 // times, so Next must depend on nothing but the time that it is given. The job's key is "cron-" and the unix seconds of
 // its time, unique within its type for as long as the row exists.
 //
@@ -27,8 +29,19 @@ type Schedule interface {
 	Next(after time.Time) time.Time
 }
 
-// ScheduledParams returns the parameters of the jobs that the schedule adds, as they are stored.
-func (c *Config) ScheduledParams() (string, error) { return encode(c.ScheduleParams) }
+// ScheduledFor is the time of the [Config.Schedule] that the job is for: the same in all its runs, however late or often it
+// is retried. It is zero for a job that was added by other means.
+func (j *Job) ScheduledFor() time.Time {
+	second, scheduled := strings.CutPrefix(j.Key, scheduledKey)
+	at, err := strconv.ParseInt(second, 10, 64)
+	if !scheduled || err != nil {
+		return time.Time{}
+	}
+	return time.Unix(at, 0)
+}
+
+// scheduledKey stands before the unix seconds in the key of a job that a schedule has added.
+const scheduledKey = "cron-"
 
 func isNilPointer(s Schedule) bool {
 	v := reflect.ValueOf(s)

@@ -42,7 +42,7 @@ func decoded(text string) (value any) {
 func ParamsThat[P any](condition func(P) bool) Matcher {
 	return func(_ *Queue, job *queue_job.JobInfo) string {
 		var params P
-		if err := json.Unmarshal([]byte(job.JobParams), &params); err != nil {
+		if err := job.Decode(&params); err != nil {
 			return fmt.Sprintf("its parameters are no %T: %v", params, err)
 		}
 		if !condition(params) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/engine"
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -120,7 +121,7 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 		if slices.ContainsFunc(q.configs, func(other queue_job.Config) bool { return other.JobType == cfg.JobType }) {
 			q.t.Fatalf("queuetest: job type %d has a configuration already; give each type one", cfg.JobType)
 		}
-		q.configs = append(q.configs, forSteps(cfg).WithDefaults())
+		q.configs = append(q.configs, hidden.WithDefaults(forSteps(cfg)))
 	}
 	if q.stepper != nil {
 		q.stepper.Close()

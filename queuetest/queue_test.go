@@ -362,7 +362,7 @@ func (sixHourly) Next(after time.Time) time.Time {
 func TestAScheduleRunsOnceForEachTimeThatIsAdvancedOver(t *testing.T) {
 	var times []string
 	cfg := handled(func(job *queue_job.Job) error {
-		times = append(times, time.Unix(int64(job.StartTime), 0).UTC().Format("15:04:05"))
+		times = append(times, job.ScheduledFor().UTC().Format("15:04:05"))
 		return nil
 	})
 	cfg.Schedule = sixHourly{}

@@ -55,12 +55,13 @@ CREATE TABLE IF NOT EXISTS async_job_log_tab (
   PRIMARY KEY (job_id, attempt, term)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- One row per job type that was paused, or has a schedule or shards.
+-- One row per job type that was run or paused.
 CREATE TABLE IF NOT EXISTS async_job_type_tab (
   job_type  int NOT NULL,
   paused_at int unsigned DEFAULT NULL COMMENT 'unix seconds; NULL: it runs',
   cron_at   int unsigned DEFAULT NULL COMMENT 'up to when the times of its schedule have their jobs, unix seconds',
   cron_spec varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the schedule, in its own words',
   layout    bigint DEFAULT NULL COMMENT 'generation * 1024 + shards; NULL: one shard',
+  name      varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what those who run the type call it',
   PRIMARY KEY (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

@@ -54,5 +54,6 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   paused_at int DEFAULT NULL,
   cron_at   int DEFAULT NULL,
   cron_spec varchar(255) DEFAULT NULL,
-  layout    bigint DEFAULT NULL
+  layout    bigint DEFAULT NULL,
+  name      varchar(255) DEFAULT NULL
 );

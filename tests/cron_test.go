@@ -84,7 +84,7 @@ func TestAScheduleHasOneRunForEachOfItsTimesHoweverManyInstancesRun(t *testing.T
 			if run.job.Attempt != 1 || len(ran.of(run.id)) != 1 || run.job.JobParams != `{"report":"daily"}` {
 				t.Errorf("job %d ran %d times: %+v", run.id, len(ran.of(run.id)), run.job)
 			}
-			due := time.Unix(int64(run.job.StartTime), 0)
+			due := run.job.ScheduledFor()
 			if run.started.Before(due) {
 				t.Errorf("the run of %v started %v early", due, due.Sub(run.started))
 			}

@@ -42,7 +42,7 @@ func TestARunnerSaysWhetherItIsReadyAndWellAndWhatItDoes(t *testing.T) {
 			types := r.Types()
 			return len(waiting.all()) == capacity && types[len(types)-1].Held == 3
 		})
-		want := []persistent_queue.TypeState{{JobType: 1, Shards: 1, Held: 1, Running: capacity, Waiting: 3}, {JobType: 7, Shards: 3, Held: 3}}
+		want := []persistent_queue.TypeState{{JobType: 1, TypeName: "test", Shards: 1, Held: 1, Running: capacity, Waiting: 3}, {JobType: 7, TypeName: "test", Shards: 3, Held: 3}}
 		if types := r.Types(); len(types) != len(want) || types[0] != want[0] || types[1] != want[1] {
 			t.Errorf("%+v, want %+v", types, want)
 		}

@@ -97,10 +97,13 @@ var sentBy = map[string]*regexp.Regexp{
 	"Tail":               regexp.MustCompile(`^SELECT CASE .* FROM async_job_tab .* ORDER BY id LIMIT`),
 	"TakeLeases":         regexp.MustCompile(`UPDATE .* shedlock_tab .* SET term = GREATEST`),
 	"TamePriorities":     regexp.MustCompile(`SELECT id FROM async_job_tab .* priority < -\? .* priority > \? `),
+	"TypeNames":          regexp.MustCompile(`^SELECT job_type, name FROM async_job_type_tab`),
+	"NameTypes":          regexp.MustCompile(`^UPDATE async_job_type_tab SET name = CASE`),
 	"Settle NotStarted":  regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
 	// What a verb sends besides, and what the schema sends.
 	"old attempts":    regexp.MustCompile(`^DELETE doomed FROM async_job_log_tab AS doomed`),
 	"a wild priority": regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = CASE .* WHERE id IN`),
+	"a new name":      regexp.MustCompile(`^INSERT IGNORE INTO async_job_type_tab \(job_type, name\)`),
 	"what runs":       regexp.MustCompile(`UPDATE .* shedlock_tab .* SET running = CASE lock_name`),
 	"a new table":     regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS async_job_log_tab`),
 	"a new column":    regexp.MustCompile(`^ALTER TABLE async_job_tab ADD COLUMN`),

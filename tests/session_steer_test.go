@@ -71,7 +71,7 @@ func steerThrough(t *testing.T, s *stage, jobs *queue_job.Jobs, ex queue_job.Exe
 	list[3] = list[3].With(queue_job.After(time.Hour), queue_job.WithKey(key))
 	added, err := jobs.AddMany(ctx, ex, list)
 	must(err)
-	page, err := jobs.List(ctx, ex, queue_job.Filter{JobTypes: []int32{5}, Statuses: queue_job.PendingStatuses, Key: key})
+	page, err := jobs.List(ctx, ex, queue_job.Filter{JobTypes: []int32{5}, Statuses: queue_job.PendingStatuses(), Key: key})
 	must(err)
 	if len(page) != 1 || page[0].Id != added[3].Id || page[0].JobParams != "3" {
 		t.Errorf("%+v, want job %d", page, added[3].Id)

@@ -406,7 +406,7 @@ func TestJobsAreListedInPagesBothWays(t *testing.T) {
 			"all":                   {queue_job.Filter{}, func(uint64) bool { return true }},
 			"type":                  {queue_job.Filter{JobTypes: []int32{2}}, func(id uint64) bool { return id > 25 }},
 			"failed":                {queue_job.Filter{Statuses: []queue_job.JobStatus{queue_job.JobStatusFailed}}, func(id uint64) bool { return id%5 == 0 }},
-			"pending":               {queue_job.Filter{Statuses: queue_job.PendingStatuses, JobTypes: []int32{1, 2}}, func(id uint64) bool { return id%5 != 0 }},
+			"pending":               {queue_job.Filter{Statuses: queue_job.PendingStatuses(), JobTypes: []int32{1, 2}}, func(id uint64) bool { return id%5 != 0 }},
 			"key":                   {queue_job.Filter{Key: "k"}, func(id uint64) bool { return id%10 == 1 }},
 			"key and type":          {queue_job.Filter{Key: "k", JobTypes: []int32{1}}, func(id uint64) bool { return id%10 == 1 && id <= 25 }},
 			"created":               {queue_job.Filter{CreatedTo: time.Unix(2001, 0)}, func(id uint64) bool { return id%10 == 1 }},
@@ -469,7 +469,7 @@ func TestJobsAreCountedByTypeAndStatusAndPausedTypesShow(t *testing.T) {
 		if want := "-2 map[init:5] false; 1 map[init:12 success:7 retry:1] true; 4 map[] true; "; text != want {
 			t.Errorf("%s, want %s", text, want)
 		}
-		counts, err = jobs.Counts(t.Context(), d.DB, queue_job.CountFilter{JobTypes: []int32{1}, Statuses: queue_job.PendingStatuses})
+		counts, err = jobs.Counts(t.Context(), d.DB, queue_job.CountFilter{JobTypes: []int32{1}, Statuses: queue_job.PendingStatuses()})
 		if err != nil || len(counts) != 1 || len(counts[0].ByStatus) != 2 || counts[0].ByStatus[queue_job.JobStatusInit] != 12 {
 			t.Errorf("%+v, %v", counts, err)
 		}

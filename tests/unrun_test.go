@@ -68,7 +68,7 @@ func TestWorkThatNobodyWillDoIsSaidAndCounted(t *testing.T) {
 			t.Errorf("%d types are said to be run by nobody:\n%s", n, &log)
 		}
 
-		counts, err := open(t, d.DB).Counts(t.Context(), d.DB, queue_job.CountFilter{Statuses: queue_job.PendingStatuses})
+		counts, err := open(t, d.DB).Counts(t.Context(), d.DB, queue_job.CountFilter{Statuses: queue_job.PendingStatuses()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestWorkThatNobodyWillDoIsSaidAndCounted(t *testing.T) {
 		if want := []int32{low, 0, 9, future, young}; !slices.Equal(never, want) {
 			t.Errorf("counted as never run: %v, want %v", never, want)
 		}
-		counts, err = open(t, d.DB).Counts(t.Context(), d.DB, queue_job.CountFilter{Statuses: queue_job.PendingStatuses, JobTypes: []int32{ours}, DueBefore: now.AddDate(0, 0, -7)})
+		counts, err = open(t, d.DB).Counts(t.Context(), d.DB, queue_job.CountFilter{Statuses: queue_job.PendingStatuses(), JobTypes: []int32{ours}, DueBefore: now.AddDate(0, 0, -7)})
 		if err != nil || len(counts) != 1 || counts[0].ByStatus[queue_job.JobStatusInit] != 1 || counts[0].ByStatus[queue_job.JobStatusContinue] != 1 {
 			t.Errorf("%+v, %v; want the two that are left alone", counts, err)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -45,7 +44,7 @@ type want struct {
 
 // notification is what a job's parameters say, as JSON.
 type notification struct {
-	Visit      int64 `json:"visit"` // first: look finds the jobs by it
+	Visit      int64 `json:"visit"`
 	Order      int   `json:"order"`
 	TakesMS    int64 `json:"takes_ms"`
 	FailsFirst int   `json:"fails_first"`
@@ -107,7 +106,7 @@ func (s *shop) sell(ctx context.Context, o order) error {
 // notify is the handler: the library calls it for each run of a job. An error means that the job is to run again.
 func (s *shop) notify(ctx context.Context, job *queue_job.Job) error {
 	var n notification
-	if err := json.Unmarshal([]byte(job.JobParams), &n); err != nil {
+	if err := job.Decode(&n); err != nil {
 		job.Status = queue_job.JobStatusFailed // running it again would not help
 		return err
 	}
@@ -186,25 +185,20 @@ func (s *shop) look(ctx context.Context) ([]end, error) {
 		ends[i].order = o
 		byNumber[o.Number] = &ends[i]
 	}
-	err := s.each(ctx, func(rows *sql.Rows) error {
-		var params string
-		var read end
-		if err := rows.Scan(&params, &read.Status, &read.Attempts, &read.Retries); err != nil {
-			return err
-		}
+	for job, err := range s.jobs.All(ctx, s.db, queue_job.Filter{JobTypes: []int32{notifyCustomer}}) {
 		var n notification
-		if err := json.Unmarshal([]byte(params), &n); err != nil {
-			return err
+		if err == nil {
+			err = job.Decode(&n)
 		}
-		e := byNumber[n.Order]
-		e.Jobs, e.Status, e.Attempts, e.Retries = e.Jobs+1, read.Status, read.Attempts, read.Retries
-		return nil
-	}, "SELECT params, COALESCE(job_status, 0), attempts, retries FROM async_job_tab WHERE job_type = ? AND params LIKE ?",
-		notifyCustomer, fmt.Sprintf(`{"visit":%d,%%`, s.visit))
-	if err != nil {
-		return nil, fmt.Errorf("look at the jobs: %w", err)
+		if err != nil {
+			return nil, fmt.Errorf("look at the jobs: %w", err)
+		}
+		if n.Visit == s.visit {
+			e := byNumber[n.Order]
+			e.Jobs, e.Status, e.Attempts, e.Retries = e.Jobs+1, job.Status, job.Attempts, job.Retries
+		}
 	}
-	err = s.each(ctx, func(rows *sql.Rows) error {
+	err := s.each(ctx, func(rows *sql.Rows) error {
 		var number int
 		var read end
 		err := rows.Scan(&number, &read.Runs, &read.Ended, &read.Due, &read.Paid, &read.FirstStart, &read.LastStart, &read.RunMS)

@@ -186,6 +186,7 @@ func (d *database) start() {
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
 	d.loops.Go(func() { d.tellUnrun(working) })
+	d.loops.Go(func() { d.nameTypes(working, d.configured()) })
 	if d.tables.Deletes != nil {
 		d.loops.Go(func() { newRetainer(d).loop(working) })
 	}

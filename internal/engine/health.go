@@ -11,6 +11,7 @@ import (
 // TypeState is what this process does with a job type on one database.
 type TypeState struct {
 	JobType      int32
+	TypeName     string
 	Shards, Held int // into which the type is divided, as far as this process knows; whose leases this process holds
 	Running      int // workers that run a handler, or are about to
 	Waiting      int // rows in memory that are not marked
@@ -24,7 +25,7 @@ func (e *Engine) Types() (states []TypeState) {
 			at := slices.IndexFunc(states[first:], func(s TypeState) bool { return s.JobType == l.cfg.JobType })
 			if at < 0 {
 				at = len(states) - first
-				states = append(states, TypeState{JobType: l.cfg.JobType})
+				states = append(states, TypeState{JobType: l.cfg.JobType, TypeName: l.cfg.ServiceName})
 			}
 			s := &states[first+at]
 			s.Shards = max(s.Shards, l.layout.Shards())

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -29,7 +30,7 @@ type line struct {
 	cfg     queue_job.Config  // what the part may use of it
 	handler queue_job.Handler // with its middleware
 	jobs    Jobs
-	rows    queue_job.Run // what handlers write through
+	rows    hidden.Run // what handlers write through
 	clock   *clock
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
@@ -80,15 +81,15 @@ type tenure struct {
 }
 
 func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) (*line, error) {
-	handler, err := cfg.Handler()
+	handler, err := handlerOf(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	scheduledParams, err := cfg.ScheduledParams()
+	scheduledParams, err := hidden.ScheduledParams(&cfg)
 	if err != nil {
 		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}
-	whole, about := cfg.WorkerPoolCapacity, logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType)))
+	whole, about := cfg.WorkerPoolCapacity, d.aboutType(&cfg)
 	if layout.Shards() > 1 {
 		about = logger.With(about, slog.Int("shard", shard))
 	}
@@ -108,6 +109,17 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
 	l.queue.overflow = l.backlog.fell
 	return l, nil
+}
+
+// handlerOf is HandleJobFunc inside its middleware, of which the first is the outermost.
+func handlerOf(cfg *queue_job.Config) (queue_job.Handler, error) {
+	handler := queue_job.Handler(cfg.HandleJobFunc)
+	for i := len(cfg.Middleware) - 1; i >= 0; i-- {
+		if handler = cfg.Middleware[i](handler); handler == nil {
+			return nil, fmt.Errorf("queue_job.Config.Middleware (job type %d, service %q): number %d made no handler; return one from it", cfg.JobType, cfg.ServiceName, i)
+		}
+	}
+	return handler, nil
 }
 
 // abandonedBefore is the unix second before which due jobs are left alone; 0: no job is.

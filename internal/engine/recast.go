@@ -72,6 +72,11 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 			return done
 		}
 	}
+	s.draining.Lock()
+	defer s.draining.Unlock()
+	if s.working.Err() == nil {
+		s.loops.Go(func() { s.nameTypes(s.working, r.cast) })
+	}
 	return done
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/attributes"
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -101,7 +103,7 @@ func (c *lastCancels) one() context.CancelCauseFunc {
 
 func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFunc) {
 	t.job = l.jobOf(t)
-	t.job.Through(l.rows, t.Attempts)
+	hidden.Through(&t.job, l.rows, t.Attempts)
 	t.cancel, t.started, t.err = cancel, started, errGoexit // which stands if the call never returns
 	t.begun.Store(true)
 }
@@ -217,7 +219,7 @@ func (l *line) judge(t *task, cause error) (v verdict, dropped bool) {
 		return verdict{status: queue_job.JobStatusRetry}, true
 	case t.gone.Load():
 		return verdict{status: queue_job.JobStatusCancelled}, true
-	case t.job.Completed():
+	case hidden.Completed(&t.job):
 		return l.judgeCompleted(t, cause)
 	default:
 		return l.judgeReturned(t, cause, t.err), false
@@ -285,7 +287,7 @@ func (c *jobContext) Value(key any) any {
 
 // aboutRun is the context of log lines about a run.
 func (l *line) aboutRun(t *task) context.Context {
-	return logger.WithLater(l.log.GetNewContext(l.cfg.ServiceName), t)
+	return attributes.Later(l.log.GetNewContext(l.cfg.ServiceName), t)
 }
 
 // LogValue says which run it is.

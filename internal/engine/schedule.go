@@ -118,6 +118,11 @@ func inWords(s queue_job.Schedule) string {
 	if s, ok := s.(fmt.Stringer); ok {
 		text = s.String()
 	}
+	return cut(text, most)
+}
+
+// cut returns at most so many characters of a text.
+func cut(text string, most int) string {
 	return string([]rune(text)[:min(most, len([]rune(text)))])
 }
 

@@ -103,8 +103,8 @@ func (s *standBy) seed(ctx context.Context, v *share.View) (changed bool, err er
 		case v.Layouts[cfg.JobType] == 0 && cfg.Shards > 1:
 			wanted = cfg.Shards
 		case wanted > most:
-			s.log.Error(s.about, fmt.Sprintf("job type %d has %d shards, and the configuration allows %d (WorkerPoolCapacity %d, RateBurst %d): the number is lowered; raise them, and then call SetShards",
-				cfg.JobType, wanted, most, cfg.WorkerPoolCapacity, cfg.RateBurst))
+			s.log.Error(s.about, fmt.Sprintf("job %s has %d shards, and the configuration allows %d (WorkerPoolCapacity %d, RateBurst %d): the number is lowered; raise them, and then call SetShards",
+				typeText(cfg.JobType, cfg.ServiceName), wanted, most, cfg.WorkerPoolCapacity, cfg.RateBurst))
 			wanted = most
 		}
 		if wanted == layout.Shards() {
@@ -134,9 +134,9 @@ func (s *standBy) relayout(cfg queue_job.Config, layout share.Layout, leaving bo
 		return
 	}
 	if layout.Shards() > 1 {
-		s.log.Info(s.about, fmt.Sprintf("job type %d is divided into %d shards", cfg.JobType, layout.Shards()))
+		s.log.Info(s.about, fmt.Sprintf("job %s is divided into %d shards", typeText(cfg.JobType, cfg.ServiceName), layout.Shards()))
 	} else {
-		s.log.Info(s.about, fmt.Sprintf("job type %d is not divided any more", cfg.JobType))
+		s.log.Info(s.about, fmt.Sprintf("job %s is not divided any more", typeText(cfg.JobType, cfg.ServiceName)))
 	}
 	if err := s.addLines(cfg, layout); err != nil { // it was possible at the start
 		s.log.Error(s.about, err.Error())

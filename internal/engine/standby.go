@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -351,7 +352,7 @@ func (s *standBy) tidy(ctx context.Context) {
 
 // shortestLock is the length of the lease that says that this instance is here. It ends when the first of its other leases does.
 func (d *database) shortestLock() time.Duration {
-	shortest := time.Duration(queue_job.Config{}.WithDefaults().LockSecond) * time.Second
+	shortest := time.Duration(hidden.WithDefaults(queue_job.Config{}).LockSecond) * time.Second
 	for i, cfg := range d.configured() {
 		if lock := time.Duration(cfg.LockSecond) * time.Second; i == 0 || lock < shortest {
 			shortest = lock

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -11,10 +12,11 @@ import (
 // Tables are the tables of one database, as the engine needs them. The simulator brings its own.
 type Tables struct {
 	Jobs      Jobs
-	Run       queue_job.Run          // what handlers write; nil: they cannot
+	Run       hidden.Run             // what handlers write; nil: they cannot
 	Leases    keeper.Leases          // on a connection that handlers cannot starve
 	Layouts   Layouts                // of the types that are divided into shards
 	Schedules Schedules              // asked for types that have a schedule
+	Names     Names                  // nil: nobody writes what the types are called
 	Unrun     Unrun                  // nil: nobody asks which jobs wait for nobody
 	Deletes   Deletes                // nil: nothing is deleted
 	Advise    func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
@@ -48,5 +50,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Unrun: jobs, Deletes: jobs, Advise: jobs.Advise, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Names: jobs, Unrun: jobs, Deletes: jobs, Advise: jobs.Advise, Close: release}, nil
 }

@@ -53,6 +53,7 @@ func (d *database) tellUnrun(ctx context.Context) {
 func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLines) error {
 	var leases []store.TypeLease
 	var others []int32
+	var names map[int32]string
 	err := looks.look(d.holding(lines), func(ctx context.Context) (err error) {
 		leases, err = d.tables.Unrun.TypeLeases(ctx, int64(store.UnrunAfter/time.Second))
 		return err
@@ -62,6 +63,9 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 	}
 	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
 		others, err = d.tables.Unrun.OtherTypes(ctx, d.workedTypes(leases), unrunTypesMax)
+		if err == nil {
+			names, err = d.tables.Names.TypeNames(ctx, others)
+		}
 		return err
 	})
 	if err != nil {
@@ -82,7 +86,7 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 		}
 		switch {
 		case n > 0 && told < unrunTypesTold:
-			d.log.Error(logger.With(d.about, slog.Int("job_type", int(jobType))), unrunText(jobType, n))
+			d.log.Error(logger.With(d.about, slog.Int("job_type", int(jobType))), unrunText(jobType, names[jobType], n))
 			told++
 		case n > 0:
 			untold++
@@ -119,7 +123,7 @@ func (d *database) workedTypes(leases []store.TypeLease) (types []int32) {
 	return types
 }
 
-func unrunText(jobType int32, n int) string {
+func unrunText(jobType int32, name string, n int) string {
 	wait, hint := "wait", ""
 	if n == 1 {
 		wait = "waits"
@@ -127,8 +131,8 @@ func unrunText(jobType int32, n int) string {
 	if jobType == 0 {
 		hint = " (0 is that of a job that was added without a JobType)"
 	}
-	return fmt.Sprintf("%s of type %d %s in vain: no instance has run this type%s in the last %d hours; give a Runner a configuration for it, or cancel them",
-		jobs(n), jobType, wait, hint, store.UnrunAfter/time.Hour)
+	return fmt.Sprintf("%s of %s %s in vain: no instance has run this type%s in the last %d hours; give a Runner a configuration for it, or cancel them",
+		jobs(n), typeText(jobType, name), wait, hint, store.UnrunAfter/time.Hour)
 }
 
 func leftAloneText(n, days int) string {

@@ -35,6 +35,14 @@ func (u *unrun) CountDue(_ context.Context, jobType int32, _ int64, _ uint64, _ 
 	return u.jobs, nil
 }
 
+func (u *unrun) TypeNames(_ context.Context, types []int32) (map[int32]string, error) {
+	return map[int32]string{31: "export"}, nil
+}
+
+func (u *unrun) NameTypes(context.Context, []store.TypeName) ([]store.TypeName, error) {
+	return nil, nil
+}
+
 // unrunLog is what a look at the table says, line by line.
 func unrunLog(t *testing.T, u *unrun, leftAlone int64) []string {
 	t.Helper()
@@ -45,7 +53,7 @@ func unrunLog(t *testing.T, u *unrun, leftAlone int64) []string {
 	l.backlog.leftAlone.Store(leftAlone)
 	lease := leaseIn(t)
 	l.held.Store(lease)
-	d := &database{tables: Tables{Unrun: u}, log: log, about: context.Background(), lines: linesOf(l)}
+	d := &database{tables: Tables{Unrun: u, Names: u}, log: log, about: context.Background(), lines: linesOf(l)}
 	if err := d.lookForUnrun(t.Context(), &looks{}, d.heldLines()); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +73,7 @@ func TestOfManyTypesThatNobodyRunsTheLogHasTheFirstAndTheNumberOfTheOthers(t *te
 		u.others = append(u.others, 30+jobType)
 	}
 	lines := unrunLog(t, u, 0)
-	if len(lines) != unrunTypesTold+1 || !strings.Contains(lines[0], "at least 10000 jobs of type 30 wait in vain") || !strings.Contains(lines[unrunTypesTold], "the jobs of 5 further types") {
+	if len(lines) != unrunTypesTold+1 || !strings.Contains(lines[0], "at least 10000 jobs of type 30 wait in vain") || !strings.Contains(lines[1], "jobs of type 31 (export) wait in vain") || !strings.Contains(lines[unrunTypesTold], "the jobs of 5 further types") {
 		t.Errorf("%d lines: %q", len(lines), lines)
 	}
 	for _, line := range lines {

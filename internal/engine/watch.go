@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -226,7 +227,7 @@ func (d *database) endCancelled(tasks []*task) error {
 	for _, t := range tasks {
 		row, there := standing[t.ID]
 		t.seen.Store(&sent)
-		if there && t.ours(row) || t.begun.Load() && t.job.Completed() {
+		if there && t.ours(row) || t.begun.Load() && hidden.Completed(&t.job) {
 			continue
 		}
 		cause := queue_job.ErrCancelled

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -111,7 +112,7 @@ func (p *plan) drawConfigs(d *dice) {
 		if d.chance(100) {
 			cfg.MinLockSecond = uint32(1 + d.upTo(3))
 		}
-		p.configs = append(p.configs, cfg.WithDefaults())
+		p.configs = append(p.configs, hidden.WithDefaults(cfg))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 type Listed struct {
 	Row
 	UpdateTime int64 // unix seconds
+	TypeName   string
 	Unique     bool
 	Progress   string
 	Result     string
@@ -74,13 +75,18 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 			and("%s < %s", r.what, args.number(r.to))
 		}
 	}
-	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '') FROM %s %s WHERE %s ORDER BY %s LIMIT %s",
-		s.rowColumns("params"), fmt.Sprintf(s.integer, "update_time"), s.jobs, index, strings.Join(where, " AND "), order, args.number(int64(limit))), args.list...)
+	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '') FROM %s %s WHERE %s ORDER BY %s LIMIT %s",
+		s.rowColumns("params"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), s.jobs, index, strings.Join(where, " AND "), order, args.number(int64(limit))), args.list...)
 	return rows, wrap("list jobs", err)
 }
 
 func listedPlaces(l *Listed) []any {
-	return append(l.places(), &l.UpdateTime, &l.Unique, &l.Progress, &l.Result)
+	return append(l.places(), &l.UpdateTime, &l.TypeName, &l.Unique, &l.Progress, &l.Result)
+}
+
+// typeName writes the name of the type of a row of jobs.
+func (s *Store) typeName() string {
+	return fmt.Sprintf("COALESCE((SELECT name FROM %s AS named WHERE named.job_type = %s.job_type), '')", s.types, s.jobs)
 }
 
 // anyStatus writes the condition that the status is one of these; a NULL counts as 0.

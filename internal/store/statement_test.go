@@ -45,7 +45,11 @@ var verbs = map[string]func(context.Context, *Store){
 	"DeleteOld, attempts": func(ctx context.Context, s *Store) { _ = s.deleteAttempts(ctx, ids) },
 	"Span":                func(ctx context.Context, s *Store) { _, _, _ = s.Span(ctx) },
 	"OtherTypes":          func(ctx context.Context, s *Store) { _, _ = s.OtherTypes(ctx, []int32{7, -8, 8}, 100) },
-	"TypeLeases":          func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
+	"NameTypes": func(ctx context.Context, s *Store) {
+		_, _ = s.NameTypes(ctx, []TypeName{{7, "mail"}, {8, "export"}})
+	},
+	"TypeNames":  func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
+	"TypeLeases": func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
 	"FinishThrough": func(ctx context.Context, s *Store) {
 		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 2, 1)
 	},
@@ -207,7 +211,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "Standings", "Paused", "Schedule", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "Standings", "Paused", "Schedule", "NameTypes", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {

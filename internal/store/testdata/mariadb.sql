@@ -349,7 +349,9 @@ SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
   AND retries = 0
   AND lost = 0
   AND changes = 0
-  AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+  AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, COALESCE((SELECT name
+    FROM async_job_type_tab AS named
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE id > 0
   AND id < 9
@@ -416,6 +418,20 @@ FROM (SELECT lock_name, term
     AND locked_by = ?
     AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
 FOR UPDATE; -- with "a", "me"
+
+-- NameTypes
+SELECT *
+FROM (SELECT job_type, name
+  FROM async_job_type_tab
+  WHERE job_type IN (7,8)
+    AND name IS NOT NULL) AS latest
+FOR UPDATE;
+INSERT IGNORE INTO async_job_type_tab (job_type, name)
+VALUES (7, ?), (8, ?); -- with "mail", "export"
+UPDATE async_job_type_tab
+SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
+WHERE job_type IN (7,8)
+  AND name IS NULL; -- with "mail", "export"
 
 -- Newest
 SELECT (SELECT COALESCE(MAX(id), 0)
@@ -842,3 +858,9 @@ SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%'
   AND layout > 0;
+
+-- TypeNames
+SELECT job_type, name
+FROM async_job_type_tab
+WHERE job_type IN (7,8)
+  AND name IS NOT NULL;

@@ -336,7 +336,9 @@ SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
   AND retries = 0
   AND lost = 0
   AND changes = 0
-  AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+  AND deferred = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, COALESCE((SELECT name
+    FROM async_job_type_tab AS named
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab
 WHERE id > $1
   AND id < $2
@@ -403,6 +405,21 @@ WITH latest AS (SELECT lock_name, term
     AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", "me"
+
+-- NameTypes
+WITH latest AS (SELECT job_type, name
+  FROM async_job_type_tab
+  WHERE job_type IN (7,8)
+    AND name IS NOT NULL) SELECT *
+FROM latest
+FOR UPDATE;
+INSERT INTO async_job_type_tab (job_type, name)
+VALUES (7, $1), (8, $2)
+ON CONFLICT DO NOTHING; -- with "mail", "export"
+UPDATE async_job_type_tab
+SET name = CASE job_type WHEN 7 THEN $1 WHEN 8 THEN $2 END
+WHERE job_type IN (7,8)
+  AND name IS NULL; -- with "mail", "export"
 
 -- Newest
 SELECT (SELECT COALESCE(MAX(id), 0)
@@ -839,3 +856,9 @@ SELECT lock_name, EXTRACT(EPOCH FROM lock_until) AS held_until, EXTRACT(EPOCH FR
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%'
   AND layout > 0;
+
+-- TypeNames
+SELECT job_type, name
+FROM async_job_type_tab
+WHERE job_type IN (7,8)
+  AND name IS NOT NULL;

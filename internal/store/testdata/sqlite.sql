@@ -288,7 +288,9 @@ SELECT id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS IN
   AND retries = 0
   AND lost = 0
   AND changes = 0
-  AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+  AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), COALESCE((SELECT name
+    FROM async_job_type_tab AS named
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab INDEXED BY async_job_key
 WHERE id > 0
   AND id < 9
@@ -348,6 +350,18 @@ FROM shedlock_tab
 WHERE lock_name IN (?)
   AND locked_by = ?
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "me"
+
+-- NameTypes
+SELECT job_type, name
+FROM async_job_type_tab
+WHERE job_type IN (7,8)
+  AND name IS NOT NULL;
+INSERT OR IGNORE INTO async_job_type_tab (job_type, name)
+VALUES (7, ?), (8, ?); -- with "mail", "export"
+UPDATE async_job_type_tab
+SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
+WHERE job_type IN (7,8)
+  AND name IS NULL; -- with "mail", "export"
 
 -- Newest
 SELECT (SELECT COALESCE(MAX(id), 0)
@@ -765,3 +779,9 @@ SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > u
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%'
   AND layout > 0;
+
+-- TypeNames
+SELECT job_type, name
+FROM async_job_type_tab
+WHERE job_type IN (7,8)
+  AND name IS NOT NULL;

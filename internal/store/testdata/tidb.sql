@@ -202,6 +202,18 @@ WHERE lock_name IN (?)
   AND locked_by = ?
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "me"
 
+-- NameTypes
+SELECT job_type, name
+FROM async_job_type_tab
+WHERE job_type IN (7,8)
+  AND name IS NOT NULL;
+INSERT IGNORE INTO async_job_type_tab (job_type, name)
+VALUES (7, ?), (8, ?); -- with "mail", "export"
+UPDATE async_job_type_tab
+SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
+WHERE job_type IN (7,8)
+  AND name IS NULL; -- with "mail", "export"
+
 -- NoteRunning
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET running = ?, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)

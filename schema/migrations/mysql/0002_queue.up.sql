@@ -37,5 +37,6 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   cron_at   int unsigned DEFAULT NULL COMMENT 'up to when the times of its schedule have their jobs, unix seconds',
   cron_spec varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the schedule, in its own words',
   layout    bigint DEFAULT NULL COMMENT 'generation * 1024 + shards; NULL: one shard',
+  name      varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what those who run the type call it',
   PRIMARY KEY (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// nameless are tables that do not answer at first.
+type nameless struct {
+	Names
+	silent int
+	given  []store.TypeName
+}
+
+func (n *nameless) NameTypes(_ context.Context, given []store.TypeName) (others []store.TypeName, err error) {
+	if n.silent > 0 {
+		n.silent--
+		return nil, errors.New("no answer")
+	}
+	n.given = append(n.given, given...)
+	return []store.TypeName{{JobType: 2, Name: "export"}}, nil
+}
+
+func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}
+		names := &nameless{silent: 9}
+		d := &database{tables: Tables{Names: names}, log: log, patience: context.Background(), trouble: newTrouble(log, context.Background())}
+		d.nameTypes(t.Context(), []queue_job.Config{{JobType: 1, ServiceName: "mail"}, {JobType: 2, ServiceName: "index", TablePrefix: "shop_"}})
+		if want := []store.TypeName{{JobType: 1, Name: "mail"}, {JobType: 2, Name: "index"}}; !slices.Equal(names.given, want) {
+			t.Errorf("named %v, want %v", names.given, want)
+		}
+		const want = `level=ERROR msg="job type 2 is called \"index\" here, and \"export\" by whoever ran it first: ` +
+			`if these are two types, give one of them another JobType; if it is one, use one name, or correct shop_async_job_type_tab.name" service=index job_type=2`
+		if strings.Count(text.String(), "level=ERROR") != 1 || !strings.Contains(text.String(), want) {
+			t.Errorf("%s\nwant\n%s", &text, want)
+		}
+	})
+}

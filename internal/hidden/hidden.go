@@ -1,0 +1,34 @@
+// Package hidden is how a Runner gets at what package queue_job hides from its users: what a job and a configuration have
+// for the Runner alone. Package queue_job sets the functions. It stands above this package, so they take its types as any,
+// and a value of another type is a panic.
+package hidden
+
+import (
+	"context"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Run lets a job write to its row while it runs. The contracts stand at the methods of the store that implements it.
+type Run interface {
+	SetProgress(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
+	SetResult(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
+	FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error)
+}
+
+var (
+	// Through gives a *queue_job.Job its way to the table, and the number that its run has there, before its handler is called.
+	Through func(job any, run Run, number int32)
+	// Completed reports whether CompleteTx of a *queue_job.Job was called, whatever came of it.
+	Completed func(job any) bool
+	// SetDefaults replaces the zero values of a *queue_job.Config by the defaults.
+	SetDefaults func(cfg any)
+	// ScheduledParams returns the parameters of the jobs that the schedule of a *queue_job.Config adds, as they are stored.
+	ScheduledParams func(cfg any) (string, error)
+)
+
+// WithDefaults returns a queue_job.Config with its zero values replaced by the defaults.
+func WithDefaults[Config any](cfg Config) Config {
+	SetDefaults(&cfg)
+	return cfg
+}

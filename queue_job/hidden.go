@@ -1,0 +1,21 @@
+package queue_job
+
+import (
+	"sync/atomic"
+
+	"github.com/create-info/persistent-queue/internal/hidden"
+)
+
+// What Runners need of jobs and configurations, and users do not.
+func init() {
+	hidden.Through = func(job any, run hidden.Run, number int32) {
+		j := job.(*Job)
+		j.run, j.number = run, number
+	}
+	hidden.Completed = func(job any) bool { return atomic.LoadInt32(&job.(*Job).completed) != 0 }
+	hidden.SetDefaults = func(cfg any) {
+		c := cfg.(*Config)
+		*c = c.withDefaults()
+	}
+	hidden.ScheduledParams = func(cfg any) (string, error) { return encode(cfg.(*Config).ScheduleParams) }
+}

@@ -1,0 +1,197 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+const namedTypes = "SELECT COUNT(*) FROM async_job_type_tab WHERE name IS NOT NULL"
+
+// named is a configuration of a type with this name.
+func named(d dbtest.Database, jobType int32, name string) queue_job.Config {
+	cfg := typeConfig(d, jobType, (&runs{}).handler)
+	cfg.ServiceName = name
+	return cfg
+}
+
+func TestATypeIsShownWithItsName(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		if _, err := jobs.Pause(t.Context(), d.DB, 1); err != nil { // there is a row, and it has no name
+			t.Fatal(err)
+		}
+		id, err := jobs.Add(t.Context(), d.DB, theJob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := jobs.Get(t.Context(), d.DB, queue_job.ID(id)); err != nil || info.TypeName != "" {
+			t.Errorf("before somebody ran the type: %+v, %v", info, err)
+		}
+		r := start(t, d.DB, named(d, 1, "send-mail"), named(d, 2, "Ausfuhr-é"))
+		if err := r.Add(t.Context(), named(d, 3, strings.Repeat("é", 300))); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 3, namedTypes)
+		awaitNumber(t, d.DB, 3, "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name LIKE 'job-%' AND locked_by <> ''")
+
+		names := map[int32]string{1: "send-mail", 2: "Ausfuhr-é", 3: strings.Repeat("é", store.NameMax)}
+		if info, err := jobs.Get(t.Context(), d.DB, queue_job.ID(id)); err != nil || info.TypeName != names[1] {
+			t.Errorf("Get: %+v, %v", info, err)
+		}
+		addType(t, d.DB, 9, 1, 0) // nobody has run it
+		for info, err := range jobs.All(t.Context(), d.DB, queue_job.Filter{}) {
+			if err != nil || info.TypeName != names[info.JobType] {
+				t.Errorf("All: %+v, %v", info, err)
+			}
+		}
+		counts, err := jobs.Counts(t.Context(), d.DB, queue_job.CountFilter{})
+		if err != nil || len(counts) != 2 || counts[0].TypeName != names[1] || counts[1].TypeName != "" {
+			t.Errorf("Counts: %+v, %v", counts, err)
+		}
+		leases, err := jobs.Leases(t.Context(), d.DB)
+		if err != nil || len(leases) != 3 {
+			t.Fatalf("Leases: %+v, %v", leases, err)
+		}
+		for _, l := range leases {
+			if l.TypeName != names[l.JobType] {
+				t.Errorf("Leases: %+v", l)
+			}
+		}
+		if types := r.Types(); len(types) != 3 || types[0].TypeName != names[1] {
+			t.Errorf("Types: %+v", types)
+		}
+	})
+}
+
+func TestAnotherNameForATypeIsSaidOnceAndTheFirstStays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		first := start(t, d.DB, named(d, 1, "send-mail"))
+		awaitNumber(t, d.DB, 1, namedTypes)
+		var log lines
+		other, err := persistent_queue.New([]queue_job.Config{named(d, 1, "index"), named(d, 2, "export")}, log.log())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 2, namedTypes)
+		const said = `level=ERROR msg="job type 1 is called \"index\" here, and \"send-mail\" by whoever ran it first`
+		await(t, func() string { return "the log does not say it: " + log.String() }, func() bool { return strings.Contains(log.String(), said) })
+		stop(t, first)
+		stop(t, other)
+		if strings.Count(log.String(), "is called") != 1 || !strings.Contains(log.String(), "service=index job_type=1") {
+			t.Error(log.String())
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_type_tab WHERE job_type = 1 AND name = 'send-mail'"); n != 1 {
+			t.Error("the first name is gone")
+		}
+	})
+}
+
+func TestNamesAreWrittenOnceInFewStatements(t *testing.T) {
+	t.Parallel()
+	const n = 1200
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type, paused_at) VALUES (5, 1), (7, 1)")
+		given := make([]store.TypeName, n)
+		for i := range given {
+			given[i] = store.TypeName{JobType: int32(i), Name: fmt.Sprint("type ", i)}
+		}
+		name := func() (statements int64) {
+			counter := new(atomic.Int64)
+			if others, err := st.Through(counted{d.DB, counter}).NameTypes(t.Context(), given); err != nil || len(others) > 0 {
+				t.Fatal(others, err)
+			}
+			return counter.Load()
+		}
+		if first, later := name(), name(); first > 12 || later > 3 {
+			t.Errorf("%d types are named in %d statements, and the next start sends %d", n, first, later)
+		}
+		if got := number(t, d.DB, namedTypes); got != n {
+			t.Errorf("%d of %d types have a name", got, n)
+		}
+		if paused := number(t, d.DB, "SELECT COUNT(*) FROM async_job_type_tab WHERE paused_at = 1 AND name IS NOT NULL"); paused != 2 {
+			t.Errorf("%d of the 2 rows that were there have a name", paused)
+		}
+	})
+}
+
+func TestOfServicesThatStartTogetherEachLearnsWhichNameIsAnother(t *testing.T) {
+	t.Parallel()
+	const n, services = 40, 4
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		given, others := make([][]store.TypeName, services), make([][]store.TypeName, services)
+		var naming sync.WaitGroup
+		for service := range services {
+			for jobType := range int32(n) {
+				given[service] = append(given[service], store.TypeName{JobType: jobType, Name: fmt.Sprint(service)})
+			}
+			naming.Go(func() {
+				err := errors.New("not tried")
+				for err != nil && t.Context().Err() == nil { // as the engine does
+					others[service], err = st.NameTypes(t.Context(), given[service])
+				}
+			})
+		}
+		naming.Wait()
+		types := make([]int32, n)
+		for i := range types {
+			types[i] = int32(i)
+		}
+		names, err := st.TypeNames(t.Context(), types)
+		if err != nil || len(names) != n {
+			t.Fatalf("%d of %d types have a name: %v", len(names), n, err)
+		}
+		for service := range services {
+			learned := map[int32]string{}
+			for _, o := range others[service] {
+				learned[o.JobType] = o.Name
+			}
+			for jobType, name := range names {
+				if own := name == fmt.Sprint(service); own && learned[jobType] != "" || !own && learned[jobType] != name {
+					t.Errorf("type %d is called %s, and service %d has learned %q", jobType, name, service, learned[jobType])
+				}
+			}
+		}
+	})
+}
+
+func TestTypesOfAnOlderVersionGetTheirNamesWithTheUpgrade(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		execute(t, d.DB, "ALTER TABLE async_job_type_tab DROP COLUMN name")
+		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type, layout) VALUES (1, 1026)")
+		r, err := persistent_queue.New([]queue_job.Config{named(d, 1, "send-mail")}, logOf(t), persistent_queue.WithoutMigration())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var outdated *schema.OutdatedError
+		if err := r.Start(context.WithoutCancel(t.Context())); !errors.As(err, &outdated) || len(outdated.SQL) != 1 || !strings.HasPrefix(outdated.SQL[0], "ALTER TABLE async_job_type_tab ADD COLUMN name ") {
+			t.Errorf("the tables lack a column: %v", err)
+		}
+		start(t, d.DB, named(d, 1, "send-mail"))
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_type_tab WHERE job_type = 1 AND layout = 1026 AND name = 'send-mail'")
+	})
+}
