@@ -11,7 +11,8 @@
 // the job was there already. [AddAsyncJob] adds one job without Jobs and without a transaction.
 //
 // [At] and [After] say when a job falls due, [WithKey] and [UniqueKey] give it a business key, [WithPriority] sets its
-// [Priority], and [WithMaxRetries] gives it a number of retries of its own. [Define] ties a job type to the Go type of
+// [Priority], [WithMaxRetries] gives it a number of retries of its own, and [WithMeta] metadata beside its parameters. [OnAdd] is
+// called for each job that is added, to give it a trace or a tenant for example. [Define] ties a job type to the Go type of
 // its parameters: [Definition.New] makes such a job, and [Definition.Handle] the Config that runs it. [Config.Schedule]
 // adds jobs by the clock.
 //

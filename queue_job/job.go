@@ -77,6 +77,9 @@ type Job struct {
 	JobType         int32
 	// JobParams is the column params: JSON if the job was added by this package, else whatever the INSERT wrote.
 	JobParams string
+	// Meta is the metadata that the job was added with, see [AddModelJob.Meta]. Nil: none, or a plain INSERT wrote something else
+	// into the column meta than a JSON object of texts.
+	Meta map[string]string
 	// StartTime is the column start_time: unix seconds, or 0 for a job that was due when it was added.
 	StartTime uint32
 	// Attempt counts the runs of this job, including this one: 1 for the first.

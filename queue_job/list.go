@@ -39,6 +39,8 @@ type JobInfo struct {
 	Priority Priority
 	// MaxRetries is the job's own number of retries, -1 for no limit; nil: as the [Config] of its type says.
 	MaxRetries *int
+	// Meta is the job's metadata, see [AddModelJob.Meta]; nil: none.
+	Meta map[string]string
 	// Progress and Result are the texts that the handler wrote last, with [Job.SetProgress] and [Job.SetResult].
 	Progress, Result string
 }
@@ -187,7 +189,7 @@ func infoOf(row *store.Listed) *JobInfo {
 		Id: row.ID, JobType: row.JobType, JobParams: row.Params, Status: JobStatus(row.Status),
 		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0),
 		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost),
-		Key: row.Key, Unique: row.Unique, Priority: Priority(row.Priority), Progress: row.Progress, Result: row.Result,
+		Key: row.Key, Unique: row.Unique, Priority: Priority(row.Priority), Meta: row.Metadata(), Progress: row.Progress, Result: row.Result,
 	}
 	if row.StartTime <= 0 {
 		info.Due = info.Created

@@ -293,6 +293,36 @@ func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
 	}
 }
 
+func TestMetadataIsMatchedToldAndHandled(t *testing.T) {
+	var handled map[string]string
+	test := func(t2 queuetest.T) *queuetest.Queue {
+		q := queuetest.New(t2, queue_job.Config{JobType: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			handled = job.Meta
+			return nil
+		}})
+		jobs, err := queue_job.Open(q.DB, queue_job.WithClock(q.Now), queue_job.OnAdd(func(_ context.Context, job *queue_job.AddModelJob) error {
+			job.Meta["tenant"] = "7"
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Jobs = jobs
+		add(t, q, queue_job.AddModelJob{})
+		return q
+	}
+	q := test(t)
+	q.RequireAdded(1, queuetest.Meta("tenant", "7"))
+	q.RequireNotAdded(1, queuetest.Meta("tenant", ""))
+	q.RequireNotAdded(1, queuetest.Meta("trace", ""))
+	if q.RunDue(); handled["tenant"] != "7" {
+		t.Errorf("the handler gets %v", handled)
+	}
+	if message := failure(t, func(ft queuetest.T) { test(ft).RequireAdded(1, queuetest.Meta("tenant", "8")) }); !strings.Contains(message, `its metadata has no tenant="8"`) || !strings.Contains(message, "map[tenant:7]") {
+		t.Error(message)
+	}
+}
+
 func TestAJobOfADefinedTypeIsFoundByItsParameters(t *testing.T) {
 	type mail struct{ To string }
 	mails := queue_job.Define[mail](7, "mails")

@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited, or was unmarked',
   progress    varchar(255) DEFAULT NULL COMMENT 'how far the handler is, in its own words',
   result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about',
+  meta        varchar(1024) COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant',
   PRIMARY KEY (id),
   KEY async_job_due (job_type, job_status, priority, start_time, id),
   UNIQUE KEY async_job_key (job_key, unique_in)

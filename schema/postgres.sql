@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   max_retries int DEFAULT NULL,
   changes     int NOT NULL DEFAULT 0,
   progress    varchar(255) DEFAULT NULL,
-  result      varchar(1024) DEFAULT NULL
+  result      varchar(1024) DEFAULT NULL,
+  meta        varchar(1024) DEFAULT NULL
 ) WITH (fillfactor = 50);
 
 -- This index has pending rows only, so an outcome is written without an entry here. With free room in each page

@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   max_retries int DEFAULT NULL,
   changes     int NOT NULL DEFAULT 0,
   progress    varchar(255) DEFAULT NULL,
-  result      varchar(1024) DEFAULT NULL
+  result      varchar(1024) DEFAULT NULL,
+  meta        varchar(1024) DEFAULT NULL
 );
 
 CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id);

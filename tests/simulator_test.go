@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,11 @@ func (p *pair) insert() {
 		row.Params = fmt.Sprintf("row %d", p.IntN(farAway))
 		row.Priority, row.MaxRetries, row.Changes = []int32{0, 0, 0, 2, 1, -1, -9, 100}[p.IntN(8)], store.NotSet, p.Int32N(8)/7
 		row.Key = someKeys[p.IntN(len(someKeys))]
+		var meta any
+		if p.IntN(3) == 0 {
+			row.Extra = &store.Extra{Meta: `{"a":"1,2"}`}
+			meta = row.Extra.Meta
+		}
 		var status, start any
 		if !row.NoStatus {
 			row.Status = []int32{0, 0, 3, 4, 1, 9}[p.IntN(6)]
@@ -214,8 +220,8 @@ func (p *pair) insert() {
 			row.StartTime = []int64{0, 0, p.now.Unix() - farAway, p.now.Unix() + farAway}[p.IntN(4)]
 			start = row.StartTime
 		}
-		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, changes, job_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-			row.Params, row.JobType, status, start, created, created, row.Priority, row.Changes, sql.NullString{String: row.Key, Valid: row.Key != ""})
+		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, changes, job_key, meta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+			row.Params, row.JobType, status, start, created, created, row.Priority, row.Changes, sql.NullString{String: row.Key, Valid: row.Key != ""}, meta)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -385,7 +391,7 @@ func (p *pair) ownerOf(name string) string {
 // compareRows compares all rows, and then lets the simulator have the database's times, which came a moment earlier.
 func (p *pair) compareRows() {
 	p.Helper()
-	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, changes, COALESCE(job_key, '') FROM async_job_tab ORDER BY id")
+	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, priority, changes, COALESCE(job_key, ''), COALESCE(meta, '') FROM async_job_tab ORDER BY id")
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -394,10 +400,14 @@ func (p *pair) compareRows() {
 	for i := 0; rows.Next(); i++ {
 		var r store.Row
 		var status, start sql.NullInt64
-		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Priority, &r.Changes, &r.Key); err != nil {
+		var extra store.Extra
+		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Priority, &r.Changes, &r.Key, &extra.Meta); err != nil {
 			p.Fatal(err)
 		}
 		r.Status, r.StartTime, r.MaxRetries = int32(status.Int64), start.Int64, store.NotSet
+		if extra != (store.Extra{}) {
+			r.Extra = &extra
+		}
 		if i >= len(here) {
 			p.Fatalf("row %d is missing in the simulator", r.ID)
 		}
@@ -406,7 +416,7 @@ func (p *pair) compareRows() {
 			got.StartTime = r.StartTime
 			p.table.Change(r.ID, func(j *simulator.Job) { j.StartTime = r.StartTime })
 		}
-		if got.Row != r || got.NoStatus == status.Valid || got.NoStart == start.Valid {
+		if !reflect.DeepEqual(got.Row, r) || got.NoStatus == status.Valid || got.NoStart == start.Valid {
 			p.Errorf("the simulator has %+v (NULL status %v, NULL start %v)\nthe database   %+v (%v, %v)", got.Row, got.NoStatus, got.NoStart, r, !status.Valid, !start.Valid)
 		}
 	}

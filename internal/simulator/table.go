@@ -247,7 +247,7 @@ func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, wanted []
 			}
 			row := store.TailRow{Row: j.Row, Whole: j.wanted(wanted) && j.pending() && j.dueBy(t.now()+horizon)}
 			if !row.Whole {
-				row.Params = ""
+				row.Params, row.Extra = "", nil
 			}
 			rows = append(rows, row)
 		}

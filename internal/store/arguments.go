@@ -39,12 +39,12 @@ func (a *arguments) value(v any) string {
 	return "?"
 }
 
-// key writes a business key; an empty one means none.
-func (a *arguments) key(key string) string {
-	if key == "" {
+// orNull writes a text; an empty one is NULL.
+func (a *arguments) orNull(text string) string {
+	if text == "" {
 		return "NULL"
 	}
-	return a.value(key)
+	return a.value(text)
 }
 
 // evened repeats the last gap until there are 1, 2, 4, 8 … of them. With bound arguments, each number of gaps would be

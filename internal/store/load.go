@@ -95,7 +95,7 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 	}
 	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.nowOnce(), horizon)
 	rows, err := read(ctx, s, partRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
-		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
+		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END", "CASE WHEN "+whole+" THEN meta END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
 		tailed[i] = TailRow{rows[i].Row, rows[i].part == 1}
@@ -172,7 +172,7 @@ func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arg
 	if len(k.statuses) > 0 {
 		status = fmt.Sprintf("job_status IN (%s)", numbers(k.statuses))
 	}
-	return s.selectDue(part, s.rowColumns("params"), fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
+	return s.selectDue(part, s.rowColumns("params", "meta"), fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
 }
 
 // Lane is a stretch of the due index of one job type: the pending rows of one priority and one status that start at once,
@@ -296,7 +296,7 @@ func (s *Store) Page(ctx context.Context, jobType int32, shard Shard, places []P
 		}
 		var stretches []string
 		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args) {
-			stretches = append(stretches, s.selectDue(i, s.laneColumns("params", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
+			stretches = append(stretches, s.selectDue(i, s.laneColumns("params", "meta", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
 		}
 		parts[i] = unionAll(stretches)
 		if len(stretches) > 1 {

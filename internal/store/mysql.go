@@ -56,13 +56,15 @@ func mysqlFamily(name string) dialect {
 		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
 		idIn:        inRanges,
 		integer:     "%s",
-		commas:      func(numbers []string) string { return "CONCAT_WS(',', " + strings.Join(numbers, ", ") + ")" },
-		atOnce:      "start_time = 0",
-		keyHash:     "CRC32(TRIM(TRAILING ' ' FROM job_key))",
-		unforeseen:  "%s",
-		anyType:     " ORDER BY job_type",
-		sweep:       sweepRanges,
-		later:       laterOr,
+		commas: func(numbers []string, text string) string {
+			return "CONCAT_WS(',', " + strings.Join(numbers, ", ") + ", " + text + ")"
+		},
+		atOnce:     "start_time = 0",
+		keyHash:    "CRC32(TRIM(TRAILING ' ' FROM job_key))",
+		unforeseen: "%s",
+		anyType:    " ORDER BY job_type",
+		sweep:      sweepRanges,
+		later:      laterOr,
 
 		columnsOf: "SELECT column_name AS name FROM information_schema.columns WHERE " + thatTable,
 		indexesOf: "SELECT DISTINCT index_name AS name FROM information_schema.statistics WHERE " + thatTable,

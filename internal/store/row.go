@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,17 +24,34 @@ type Row struct {
 	MaxRetries int32  // [NotSet]: as the job type says
 	Changes    int32  // times it was changed while it waited, or its mark was taken back
 	Key        string // the business key; empty: none
+	Extra      *Extra // nil: it has none of that
 }
+
+// Extra is what few rows have. It is apart, since a queue has room for many rows.
+type Extra struct {
+	Meta string // the metadata, as JSON; empty: none
+}
+
+// String shows it where a row is printed.
+func (e *Extra) String() string { return fmt.Sprintf("%+v", *e) }
 
 // Version returns the version in which the row was read.
 func (r *Row) Version() Version { return Version{r.Term, r.Attempts, r.Changes} }
+
+// Metadata reads the row's metadata. Nil: there is none, or it is no JSON object of texts, which only an INSERT by others can have written.
+func (r *Row) Metadata() (meta map[string]string) {
+	if r.Extra == nil || json.Unmarshal([]byte(r.Extra.Meta), &meta) != nil {
+		return nil
+	}
+	return meta
+}
 
 // NotSet stands for NULL in max_retries.
 const NotSet = -2
 
 // rowColumns are the columns of a [Row].
-func (s *Store) rowColumns(params string) string {
-	columns := s.laneColumns(params, fmt.Sprintf(s.integer, "start_time"))
+func (s *Store) rowColumns(params, meta string) string {
+	columns := s.laneColumns(params, meta, fmt.Sprintf(s.integer, "start_time"))
 	for _, number := range []string{"job_type", "job_status", "priority"} {
 		columns += ", " + fmt.Sprintf(s.integer, number)
 	}
@@ -47,18 +65,19 @@ func (r *Row) places() []any {
 }
 
 // laneColumns are the columns of a [Row] in which the rows of a lane differ. Every column of a page costs the server, the
-// driver and database/sql something for every row. Most rows are as they were inserted: then the tally is a single NULL.
+// driver and database/sql something for every row. Most rows are as they were inserted, without metadata: then the tally is a
+// single NULL.
 //
 // SQLite keeps whatever was inserted, even text in a column of numbers, and such a row must not make the whole result
 // unreadable.
-func (s *Store) laneColumns(params, startTime string) string {
+func (s *Store) laneColumns(params, meta, startTime string) string {
 	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
 	texts := make([]string, len(tallied))
 	for i, column := range tallied {
 		texts[i] = integer(column)
 	}
-	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN %s = 0 THEN NULL ELSE %s END AS tally, %s, job_key",
-		params, startTime, integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts), integer("max_retries"))
+	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN %s = 0 AND meta IS NULL THEN NULL ELSE %s END AS tally, %s, job_key",
+		params, startTime, integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts, meta), integer("max_retries"))
 }
 
 func (r *Row) lanePlaces() []any {
@@ -71,20 +90,26 @@ func (r *Row) lanePlaces() []any {
 // tallied are the columns in which the library counts. A row is inserted with 0 in each.
 var tallied = [...]string{"term", "attempts", "retries", "lost", "changes"}
 
-// tally scans the tallied columns. They come as one text, or as NULL if each is 0.
+// tally scans the tallied columns, and the metadata behind them. They come as one text, or as NULL if each is 0 and there is no
+// metadata.
 type tally struct{ row *Row }
 
 func (t tally) Scan(value any) error {
 	var texts []string
 	switch v := value.(type) {
 	case string:
-		texts = strings.Split(v, ",")
+		texts = strings.SplitN(v, ",", len(tallied)+1)
 	case []byte:
-		texts = strings.Split(string(v), ",")
+		texts = strings.SplitN(string(v), ",", len(tallied)+1)
 	}
 	var n [len(tallied)]int64
-	if value != nil && len(texts) != len(n) {
+	if value != nil && len(texts) < len(n) {
 		return fmt.Errorf("%d numbers are wanted, not %q", len(n), value)
+	}
+	r := t.row
+	r.Extra = nil
+	if len(texts) > len(n) {
+		r.Extra, texts = &Extra{Meta: texts[len(n)]}, texts[:len(n)]
 	}
 	for i, text := range texts {
 		var err error
@@ -92,7 +117,6 @@ func (t tally) Scan(value any) error {
 			return err
 		}
 	}
-	r := t.row
 	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes = n[0], int32(n[1]), int32(n[2]), int32(n[3]), int32(n[4])
 	return nil
 }

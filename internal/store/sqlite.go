@@ -37,7 +37,9 @@ var sqlite = dialect{
 	latest:     "%s",
 	idIn:       inSpan,
 	integer:    "CAST(%s AS INTEGER)",
-	commas:     func(numbers []string) string { return strings.Join(numbers, " || ',' || ") },
+	commas: func(numbers []string, text string) string {
+		return strings.Join(numbers, " || ',' || ") + " || COALESCE(',' || " + text + ", '')"
+	},
 	atOnce:     "start_time = 0",
 	unforeseen: "%s",
 	anyType:    " ORDER BY job_type",

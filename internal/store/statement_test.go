@@ -125,7 +125,7 @@ func init() {
 
 var (
 	ids, leases = []uint64{1, 2}, []string{"a", "b"}
-	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, OrFinal: true, MaxRetries: 3}}
+	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, OrFinal: true, MaxRetries: 3, Meta: `{"a":"b"}`}}
 	another     = NewJob{Params: "{}", JobType: 7, Priority: 1, Key: "b", Unique: true, OrFinal: true, MaxRetries: NotSet}
 	wanted      = []Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
 )

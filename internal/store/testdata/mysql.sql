@@ -31,8 +31,8 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
 
 -- AddJobs
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3); -- with "{}", "{}", "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL), (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}"
 
 -- AddJobsUnlessThere
 SELECT *
@@ -41,8 +41,8 @@ FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status I
   WHERE job_key IN (?, ?)
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", "b", 7
-INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL); -- with "{}", "a", "{}", "b"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "{}", "b"
 SELECT *
 FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
@@ -55,16 +55,16 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   WHERE job_key = ?
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", 7
-INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
 SELECT *
 FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
 
 -- AddScheduled
 SELECT *
@@ -86,16 +86,16 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   WHERE job_key = ?
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", 7
-INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
 SELECT *
 FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
 
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
@@ -348,7 +348,8 @@ SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+  AND changes = 0
+  AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, meta) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE id > 0
   AND id < 9
@@ -472,7 +473,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, meta) END AS tally, max_retries, job_key
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type = 7
     AND job_status = 0
@@ -490,7 +492,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, meta) END AS tally, max_retries, job_key
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type = 7
     AND job_status = 0
@@ -542,10 +545,10 @@ FOR UPDATE; -- with "a", "me"
 
 -- ReplaceWaiting
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND term = 0; -- with "{}", "{}"
+  AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
 SELECT *
 FROM (SELECT id, params
   FROM async_job_tab FORCE INDEX (PRIMARY)
@@ -706,7 +709,8 @@ FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, meta) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -719,7 +723,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, meta) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -732,7 +737,8 @@ FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, meta) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -745,7 +751,8 @@ FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, meta) END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -765,7 +772,11 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes) END AS tally, max_retries, job_key, job_type, job_status, priority
+  AND changes = 0
+  AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+      AND priority >= 1)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN meta END) END AS tally, max_retries, job_key, job_type, job_status, priority
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)

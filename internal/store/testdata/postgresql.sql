@@ -31,10 +31,10 @@ VALUES ($1, $2, 0, $3, $4, $5)
 RETURNING id; -- with "{}", 7, 0, 1700000000, 1700000000
 
 -- AddJobs
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, NULL, most
-FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, n)
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, NULL, most, meta
+FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, n)
 ORDER BY n
-RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{0,1500}", "{0,0}", "{NULL,\"a\"}", "{NULL,3}"
+RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{0,1500}", "{0,0}", "{NULL,\"a\"}", "{NULL,3}", "{NULL,\"{\\\"a\\\":\\\"b\\\"}\"}"
 
 -- AddJobsUnlessThere
 WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
@@ -43,24 +43,24 @@ WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR jo
     AND unique_in = $3) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", "b", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, type, most
-FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, n)
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, type, most, meta
+FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, n)
 ORDER BY n
 ON CONFLICT DO NOTHING
-RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{1500,0}", "{0,1}", "{\"a\",\"b\"}", "{3,NULL}"
+RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{1500,0}", "{0,1}", "{\"a\",\"b\"}", "{3,NULL}", "{\"{\\\"a\\\":\\\"b\\\"}\",NULL}"
 WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab
   WHERE job_key = $1
     AND unique_in = $2) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3)
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3, $7)
 ON CONFLICT DO NOTHING
-RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a"
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3)
-RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a"
+RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3, $7)
+RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
 
 -- AddScheduled
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT $1, 7, 0, 1700000060, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $2, 7
@@ -77,13 +77,13 @@ WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status 
     AND unique_in = $2) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3)
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3, $7)
 ON CONFLICT DO NOTHING
-RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a"
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3)
-RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a"
+RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3, $7)
+RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
 
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
@@ -335,7 +335,8 @@ SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+  AND changes = 0
+  AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || COALESCE(',' || meta, '') END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab
 WHERE id > $1
   AND id < $2
@@ -460,7 +461,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || COALESCE(',' || meta, '') END AS tally, max_retries, job_key
   FROM async_job_tab
   WHERE job_type = 7
     AND job_status = 0
@@ -476,7 +478,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || COALESCE(',' || meta, '') END AS tally, max_retries, job_key
   FROM async_job_tab
   WHERE job_type = 7
     AND job_status = 0
@@ -525,10 +528,10 @@ FOR UPDATE; -- with "a", "me"
 
 -- ReplaceWaiting
 UPDATE async_job_tab
-SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, start_time = CASE id WHEN $5 THEN CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $6 / 1000.0) AS bigint) WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
-WHERE id = ANY(CAST($12 AS bigint[]))
+SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, start_time = CASE id WHEN $5 THEN CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $6 / 1000.0) AS bigint) WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), meta = CASE id WHEN $12 THEN $13 WHEN $14 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+WHERE id = ANY(CAST($15 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND term = 0; -- with 1, "{}", 2, "{}", 1, 1500, 2, 1, 2, 1, 2, "{1,2}"
+  AND term = 0; -- with 1, "{}", 2, "{}", 1, 1500, 2, 1, 2, 1, 2, 1, "{\"a\":\"b\"}", 2, "{1,2}"
 WITH latest AS (SELECT id, params
   FROM async_job_tab
   WHERE id = ANY(CAST($1 AS bigint[]))
@@ -690,7 +693,8 @@ FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || COALESCE(',' || meta, '') END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -707,7 +711,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || COALESCE(',' || meta, '') END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -724,7 +729,8 @@ FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || COALESCE(',' || meta, '') END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -740,7 +746,8 @@ FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || COALESCE(',' || meta, '') END AS tally, max_retries, job_key, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
     FROM async_job_tab
     WHERE job_type = type
@@ -763,7 +770,11 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) END AS tally, max_retries, job_key, job_type, job_status, priority
+  AND changes = 0
+  AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || COALESCE(',' || CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+      AND priority >= 1)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN meta END, '') END AS tally, max_retries, job_key, job_type, job_status, priority
 FROM async_job_tab
 WHERE id >= $1
   AND (id >= $2 OR id BETWEEN $3 AND $4)

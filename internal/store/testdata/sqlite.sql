@@ -30,24 +30,24 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
 
 -- AddJobs
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3); -- with "{}", "{}", "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}"
 
 -- AddJobsUnlessThere
 SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key IN (?, ?)
   AND unique_in = ?; -- with "a", "b", 7
-INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL); -- with "{}", "a", "{}", "b"
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "{}", "b"
 SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
-INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
 
 -- AddScheduled
 INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, 7, 0, 1700000060, unixepoch(), unixepoch(), ?, 7
@@ -61,10 +61,10 @@ SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
-INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}"
 
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
@@ -287,7 +287,8 @@ SELECT id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS IN
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+  AND changes = 0
+  AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || COALESCE(',' || meta, '') END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab INDEXED BY async_job_key
 WHERE id > 0
   AND id < 9
@@ -402,7 +403,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, CAST(create_time AS INTEGER), C
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || COALESCE(',' || meta, '') END AS tally, CAST(max_retries AS INTEGER), job_key
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type = 7
     AND job_status = 0
@@ -419,7 +421,8 @@ FROM (SELECT *
       AND attempts = 0
       AND retries = 0
       AND lost = 0
-      AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
+      AND changes = 0
+      AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || COALESCE(',' || meta, '') END AS tally, CAST(max_retries AS INTEGER), job_key
     FROM async_job_tab INDEXED BY async_job_due
     WHERE job_type = 7
       AND job_status = 0
@@ -437,7 +440,8 @@ FROM (SELECT *
       AND attempts = 0
       AND retries = 0
       AND lost = 0
-      AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
+      AND changes = 0
+      AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || COALESCE(',' || meta, '') END AS tally, CAST(max_retries AS INTEGER), job_key
     FROM async_job_tab INDEXED BY async_job_due
     WHERE job_type = 7
       AND job_status = 0
@@ -482,10 +486,10 @@ WHERE lock_name = ?
 
 -- ReplaceWaiting
 UPDATE async_job_tab NOT INDEXED
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))) WHEN 2 THEN unixepoch() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = unixepoch()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))) WHEN 2 THEN unixepoch() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND term = 0; -- with "{}", "{}"
+  AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
 SELECT id, params
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2
@@ -631,7 +635,8 @@ FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || COALESCE(',' || meta, '') END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -644,7 +649,8 @@ FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || COALESCE(',' || meta, '') END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -657,7 +663,8 @@ FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || COALESCE(',' || meta, '') END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -670,7 +677,8 @@ FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND attempts = 0
     AND retries = 0
     AND lost = 0
-    AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND changes = 0
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || COALESCE(',' || meta, '') END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -690,7 +698,11 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND attempts = 0
   AND retries = 0
   AND lost = 0
-  AND changes = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+  AND changes = 0
+  AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || COALESCE(',' || CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+      AND priority >= 1)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN meta END, '') END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
 FROM async_job_tab NOT INDEXED
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)

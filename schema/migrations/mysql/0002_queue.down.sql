@@ -20,4 +20,5 @@ ALTER TABLE async_job_tab
   DROP COLUMN max_retries,
   DROP COLUMN changes,
   DROP COLUMN progress,
-  DROP COLUMN result;
+  DROP COLUMN result,
+  DROP COLUMN meta;

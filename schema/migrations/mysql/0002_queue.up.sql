@@ -8,7 +8,8 @@ ALTER TABLE async_job_tab ADD COLUMN term        bigint NOT NULL DEFAULT 0 COMME
   ADD COLUMN max_retries int DEFAULT NULL COMMENT 'NULL: as the job type says; -1: without limit',
   ADD COLUMN changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited, or was unmarked',
   ADD COLUMN progress    varchar(255) DEFAULT NULL COMMENT 'how far the handler is, in its own words',
-  ADD COLUMN result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about';
+  ADD COLUMN result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about',
+  ADD COLUMN meta        varchar(1024) COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant';
 
 ALTER TABLE async_job_tab ADD KEY async_job_due (job_type, job_status, priority, start_time, id);
 
