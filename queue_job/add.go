@@ -41,6 +41,10 @@ type AddModelJob struct {
 	// Key is the job's business key, an order number for example. Jobs are found, cancelled and changed by it, see [Key].
 	// At most [KeyMax] characters, without white space at either end. Default: none.
 	Key string
+	// Group is what [Config.OrderedByKey], [Config.MaxPerKey] and [Config.Shards] go by, if that is not the key: a customer, while
+	// the key is an order of theirs. It has the form of a key. Default: the key, so a job with the key "7" and a job of the group
+	// "7" go by the same.
+	Group string
 	// Unique says whether another job of the type may have the same key. Default [NotUnique]: it may.
 	Unique Uniqueness
 	// ReplaceWaiting says that if the job is a duplicate of a job that waits, that job becomes this one, see
@@ -126,6 +130,12 @@ func WithKey(key string) AddOption {
 	return func(j *AddModelJob) { j.Key, j.Unique = key, NotUnique }
 }
 
+// WithGroup makes order, limits and shards go by a group instead of the key, see [AddModelJob.Group]. A job of a group may have a key
+// of its own, by which it is found, cancelled and kept unique.
+func WithGroup(group string) AddOption {
+	return func(j *AddModelJob) { j.Group = group }
+}
+
 // UniqueKey gives the job a business key that no other unique job of its type has. If there is such a job, the new job
 // is not added; [Uniqueness] says how long the other job counts.
 func UniqueKey(key string, unique Uniqueness) AddOption {
@@ -133,7 +143,7 @@ func UniqueKey(key string, unique Uniqueness) AddOption {
 }
 
 // ReplaceWaiting makes a job whose unique key another job has replace that job, if it waits: the job that waits gets the
-// parameters, the start, the priority, the retries and the metadata of the new one, and keeps its id. Use it for work of which the latest state
+// parameters, the start, the priority, the retries and the metadata of the new one, and keeps its id and its group. Use it for work of which the latest state
 // counts, such as an index of a document that is being edited. A job that runs, or is about to, stays as it is, and so does one that
 // is done; [Added.Replaced] tells the cases apart.
 func ReplaceWaiting() AddOption {
@@ -294,7 +304,7 @@ func addRow(ctx context.Context, st *store.Store, job *AddModelJob, row *store.N
 
 // newRow returns the row of a job, or the reason why there can be none.
 func newRow(job *AddModelJob) (row store.NewJob, err error) {
-	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Unique: job.Unique != NotUnique, OrFinal: job.Unique == UniqueWhilePending, Priority: int32(job.Priority), MaxRetries: store.NotSet}
+	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Group: job.Group, Unique: job.Unique != NotUnique, OrFinal: job.Unique == UniqueWhilePending, Priority: int32(job.Priority), MaxRetries: store.NotSet}
 	if job.MaxRetries != nil {
 		row.MaxRetries = *job.MaxRetries
 	}
@@ -333,11 +343,17 @@ func checkAdd(job *AddModelJob) error {
 	if err := checkPriority(job.Priority); err != nil {
 		return err
 	}
-	return checkKey(job.Key)
+	if err := checkKey(job.Key); err != nil {
+		return err
+	}
+	if err := checkKey(job.Group); err != nil {
+		return fmt.Errorf("group: %w", err)
+	}
+	return nil
 }
 
 // ErrBadKey is the cause of an error if a business key is empty although one is needed, or if one of the databases
-// could not store it unchanged and find it again.
+// could not store a key or a group unchanged and find it again.
 var ErrBadKey = errors.New("bad business key")
 
 func checkKey(key string) error {

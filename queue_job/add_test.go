@@ -311,6 +311,16 @@ func TestAJobWhoseTypeWasForgottenIsRefusedButNotByAddAsyncJob(t *testing.T) {
 	}
 }
 
+func TestAGroupHasTheFormOfAKey(t *testing.T) {
+	for group, wrong := range map[string]string{"7": "", "": "", " 7": "white space", strings.Repeat("x", KeyMax+1): "129 characters"} {
+		db := &inserts{id: 1}
+		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7}.With(WithKey("k"), WithGroup(group)))
+		if wrong == "" && err != nil || wrong != "" && (!errors.Is(err, ErrBadKey) || !strings.Contains(err.Error(), "group: ") || !strings.Contains(err.Error(), wrong) || db.query != "") {
+			t.Errorf("%q: %v", group, err)
+		}
+	}
+}
+
 func TestMetadataIsStoredAsJSONAndAJobWithoutItIsAPlainRow(t *testing.T) {
 	db := &inserts{id: 1}
 	jobs, job := jobsOfMySQL(t), AddModelJob{JobType: 7}

@@ -49,8 +49,9 @@
 // second.
 //
 // A business key, an order number for example, says what a job is about. [Config.MaxPerKey] limits how many jobs of one
-// key run at the same time, and [Config.OrderedByKey] runs them one after the other. [Uniqueness] says whether a second
-// job of the key is added at all. [Priority] says which jobs go first.
+// key run at the same time, and [Config.OrderedByKey] runs them one after the other. If a job has a group ([WithGroup]), both go
+// by that, and the key is the job's own. [Uniqueness] says whether a second job of the key is added at all. [Priority] says
+// which jobs go first.
 //
 // # Looking and steering
 //

@@ -83,6 +83,17 @@ func ExampleReplaceWaiting() {
 	}
 }
 
+// The mails of a customer go out in order (Config.OrderedByKey), and the mail about one order can be cancelled by its own key.
+func ExampleWithGroup() {
+	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithGroup("customer-17"), queue_job.WithKey("order-4711")))
+	if err == nil {
+		_, err = jobs.Cancel(ctx, db, queue_job.Key(mailType, "order-4711"))
+	}
+	if err != nil {
+		log.Print(err)
+	}
+}
+
 // Every job that is added through these jobs says for which tenant: handlers read job.Meta.
 func ExampleOnAdd() {
 	type tenant struct{}

@@ -68,6 +68,8 @@ type Job struct {
 	Retries int
 	// Key is the business key that the job was added with; empty: none.
 	Key string
+	// Group is what order, limits and shards go by, see [AddModelJob.Group]: the job's own group or, without one, its key.
+	Group string
 	// Priority is the priority that the job was added with, unless it was changed since.
 	Priority Priority
 	// CreateTime is when the job was added, in unix seconds.

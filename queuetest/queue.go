@@ -182,6 +182,9 @@ func told(job *queue_job.JobInfo) string {
 	if job.Key != "" {
 		key = fmt.Sprintf(" key %q,", job.Key)
 	}
+	if job.Group != job.Key {
+		key += fmt.Sprintf(" group %q,", job.Group)
+	}
 	meta := ""
 	if len(job.Meta) > 0 {
 		meta = fmt.Sprintf(" with %v", job.Meta)

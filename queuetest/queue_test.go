@@ -254,7 +254,7 @@ func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
 	add(t, q, queue_job.AddModelJob{JobParams: json.RawMessage(`{"id": 12345678901234567890}`)})
 	matching := []queuetest.Matcher{
 		queuetest.Params(mail{"anna", "hello"}), queuetest.Params(json.RawMessage(`{"Subject": "hello", "To": "anna"}`)),
-		queuetest.ParamsThat(func(m mail) bool { return m.To == "anna" }), queuetest.DueAt(due), queuetest.DueIn(time.Hour), queuetest.Key(""), queuetest.Priority(queue_job.PriorityNormal),
+		queuetest.ParamsThat(func(m mail) bool { return m.To == "anna" }), queuetest.DueAt(due), queuetest.DueIn(time.Hour), queuetest.Key(""), queuetest.Group(""), queuetest.Priority(queue_job.PriorityNormal),
 		queuetest.Status(queue_job.JobStatusInit),
 	}
 	if job := q.RequireAdded(1, matching...); job.Id != id || len(q.Added(1)) != 2 {
@@ -268,6 +268,7 @@ func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
 		"off":                                       queuetest.DueAt(due.Add(2 * time.Second)),
 		"not 2h0m0s":                                queuetest.DueIn(2 * time.Hour),
 		`not "order-1"`:                             queuetest.Key("order-1"),
+		`group is not "7"`:                          queuetest.Group("7"),
 		"not high":                                  queuetest.Priority(queue_job.PriorityHigh),
 		"not success":                               queuetest.Status(queue_job.JobStatusSuccess),
 	} {

@@ -102,7 +102,7 @@ func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFu
 	t.job = queue_job.Job{
 		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
 		Retries: int(t.Retries), Attempt: int(t.Attempts), Lost: int(t.Lost), Term: t.Term,
-		Key: t.Key, Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
+		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
 	}
 	t.job.Through(l.rows)
 	t.cancel, t.started, t.err = cancel, started, errGoexit // which stands if the call never returns

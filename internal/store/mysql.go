@@ -50,6 +50,7 @@ func mysqlFamily(name string) dialect {
 		byPrimary:   "FORCE INDEX (PRIMARY)",
 		byDue:       "FORCE INDEX (async_job_due)",
 		byKey:       "FORCE INDEX (async_job_key)",
+		byGroup:     "FORCE INDEX (async_job_group)",
 		deleteFrom:  "DELETE doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
@@ -60,7 +61,7 @@ func mysqlFamily(name string) dialect {
 			return "CONCAT_WS(',', " + strings.Join(numbers, ", ") + ", " + text + ")"
 		},
 		atOnce:     "start_time = 0",
-		keyHash:    "CRC32(TRIM(TRAILING ' ' FROM job_key))",
+		keyHash:    "CRC32(TRIM(TRAILING ' ' FROM " + groupOf + "))",
 		unforeseen: "%s",
 		anyType:    " ORDER BY job_type",
 		sweep:      sweepRanges,

@@ -29,7 +29,8 @@ type Row struct {
 
 // Extra is what few rows have. It is apart, since a queue has room for many rows.
 type Extra struct {
-	Meta string // the metadata, as JSON; empty: none
+	Meta  string // the metadata, as JSON; empty: none
+	Group string // the group of its own; empty: none
 }
 
 // String shows it where a row is printed.
@@ -37,6 +38,14 @@ func (e *Extra) String() string { return fmt.Sprintf("%+v", *e) }
 
 // Version returns the version in which the row was read.
 func (r *Row) Version() Version { return Version{r.Term, r.Attempts, r.Changes} }
+
+// Group is what the order and the limits of keys, and shards, go by: the row's own group or, if it has none, its key. Empty: none.
+func (r *Row) Group() string {
+	if r.Extra != nil && r.Extra.Group != "" {
+		return r.Extra.Group
+	}
+	return r.Key
+}
 
 // Metadata reads the row's metadata. Nil: there is none, or it is no JSON object of texts, which only an INSERT by others can have written.
 func (r *Row) Metadata() (meta map[string]string) {
@@ -65,44 +74,69 @@ func (r *Row) places() []any {
 }
 
 // laneColumns are the columns of a [Row] in which the rows of a lane differ. Every column of a page costs the server, the
-// driver and database/sql something for every row. Most rows are as they were inserted, without metadata: then the tally is a
-// single NULL.
+// driver and database/sql something for every row. Most rows are as they were inserted, with neither retries of their own nor
+// metadata: then the tally is a single NULL.
 //
 // SQLite keeps whatever was inserted, even text in a column of numbers, and such a row must not make the whole result
 // unreadable.
 func (s *Store) laneColumns(params, meta, startTime string) string {
 	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
-	texts := make([]string, len(tallied))
-	for i, column := range tallied {
-		texts[i] = integer(column)
+	var texts []string
+	for _, column := range tallied {
+		texts = append(texts, integer(column))
 	}
-	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN %s = 0 AND meta IS NULL THEN NULL ELSE %s END AS tally, %s, job_key",
-		params, startTime, integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts, meta), integer("max_retries"))
+	texts = append(texts, integer(fmt.Sprintf("COALESCE(max_retries, %d)", NotSet)))
+	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN %s = 0 AND max_retries IS NULL AND meta IS NULL THEN NULL ELSE %s END AS tally, job_key, job_group",
+		params, startTime, integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts, meta))
 }
 
 func (r *Row) lanePlaces() []any {
 	return []any{
 		whole[uint64]{&r.ID}, &r.Params, whole[int64]{&r.StartTime}, whole[int64]{&r.CreateTime},
-		tally{r}, wholeOr[int32]{&r.MaxRetries, NotSet}, text{&r.Key},
+		tally{r}, text{&r.Key}, ownGroup{r},
 	}
+}
+
+// What job_group and job_key come to, in SQL: see [Row.Group].
+const (
+	groupOfOwn = "NULLIF(RTRIM(job_group), '')"
+	groupOf    = "COALESCE(" + groupOfOwn + ", job_key)"
+)
+
+// ownGroup scans job_group, behind the tally. Blanks are none.
+type ownGroup struct{ row *Row }
+
+func (g ownGroup) Scan(value any) error {
+	if value == nil {
+		return nil
+	}
+	var own string
+	if err := (text{&own}).Scan(value); err != nil || strings.TrimRight(own, " ") == "" {
+		return err
+	}
+	if g.row.Extra == nil {
+		g.row.Extra = &Extra{}
+	}
+	g.row.Extra.Group = own
+	return nil
 }
 
 // tallied are the columns in which the library counts. A row is inserted with 0 in each.
 var tallied = [...]string{"term", "attempts", "retries", "lost", "changes"}
 
-// tally scans the tallied columns, and the metadata behind them. They come as one text, or as NULL if each is 0 and there is no
-// metadata.
+// tally scans the tallied columns, the row's own number of retries, and the metadata behind them. They come as one text, or as
+// NULL if the row has none of that.
 type tally struct{ row *Row }
 
 func (t tally) Scan(value any) error {
+	n := [len(tallied) + 1]int64{len(tallied): NotSet}
 	var texts []string
 	switch v := value.(type) {
 	case string:
-		texts = strings.SplitN(v, ",", len(tallied)+1)
+		texts = strings.SplitN(v, ",", len(n)+1)
 	case []byte:
-		texts = strings.SplitN(string(v), ",", len(tallied)+1)
+		texts = strings.SplitN(string(v), ",", len(n)+1)
 	}
-	var n [len(tallied)]int64
 	if value != nil && len(texts) < len(n) {
 		return fmt.Errorf("%d numbers are wanted, not %q", len(n), value)
 	}
@@ -117,7 +151,7 @@ func (t tally) Scan(value any) error {
 			return err
 		}
 	}
-	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes = n[0], int32(n[1]), int32(n[2]), int32(n[3]), int32(n[4])
+	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes, r.MaxRetries = n[0], int32(n[1]), int32(n[2]), int32(n[3]), int32(n[4]), int32(n[5])
 	return nil
 }
 

@@ -6,12 +6,12 @@ import (
 )
 
 func TestATallyIsReadAsItIsWritten(t *testing.T) {
-	for _, value := range []any{"1,-2,3,4,5", []byte("1,-2,3,4,5")} {
+	for _, value := range []any{"1,-2,3,4,5,6", []byte("1,-2,3,4,5,6")} {
 		var r Row
-		if err := (tally{&r}).Scan(value); err != nil || r.Version() != (Version{1, -2, 5}) || r.Retries != 3 || r.Lost != 4 {
+		if err := (tally{&r}).Scan(value); err != nil || r.Version() != (Version{1, -2, 5}) || r.Retries != 3 || r.Lost != 4 || r.MaxRetries != 6 {
 			t.Errorf("%T is read as %+v, %v", value, r, err)
 		}
-		if err := (tally{&r}).Scan(nil); err != nil || r != (Row{}) {
+		if err := (tally{&r}).Scan(nil); err != nil || r != (Row{MaxRetries: NotSet}) {
 			t.Errorf("NULL after that is read as %+v, %v", r, err)
 		}
 	}
@@ -20,11 +20,11 @@ func TestATallyIsReadAsItIsWritten(t *testing.T) {
 func TestMetadataStandsBehindTheTally(t *testing.T) {
 	var r Row
 	const meta = `{"a":"1,2","b":""}`
-	for _, value := range []any{"0,0,0,0,0," + meta, []byte("0,0,0,0,0," + meta)} {
+	for _, value := range []any{"0,0,0,0,0,-2," + meta, []byte("0,0,0,0,0,-2," + meta)} {
 		if err := (tally{&r}).Scan(value); err != nil || r.Extra == nil || *r.Extra != (Extra{Meta: meta}) || !maps.Equal(r.Metadata(), map[string]string{"a": "1,2", "b": ""}) {
 			t.Errorf("%T is read as %+v, %v, %v", value, r, r.Metadata(), err)
 		}
-		if err := (tally{&r}).Scan(nil); err != nil || r != (Row{}) || r.Metadata() != nil {
+		if err := (tally{&r}).Scan(nil); err != nil || r != (Row{MaxRetries: NotSet}) || r.Metadata() != nil {
 			t.Errorf("NULL after that is read as %+v, %v", r, err)
 		}
 	}
@@ -36,7 +36,7 @@ func TestMetadataStandsBehindTheTally(t *testing.T) {
 }
 
 func TestWhatIsNoTallyIsAnError(t *testing.T) {
-	for _, value := range []any{"", "1,2,3,4", "1,2,3,4,x", "1,2,3,4,x,6", int64(5)} {
+	for _, value := range []any{"", "1,2,3,4,5", "1,2,3,4,5,x", "1,2,3,4,x,6,7", int64(5)} {
 		if err := (tally{new(Row)}).Scan(value); err == nil {
 			t.Errorf("%q is read", value)
 		}

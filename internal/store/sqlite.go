@@ -33,6 +33,7 @@ var sqlite = dialect{
 	byPrimary:  "NOT INDEXED",
 	byDue:      "INDEXED BY async_job_due",
 	byKey:      "INDEXED BY async_job_key",
+	byGroup:    "INDEXED BY async_job_group",
 	deleteFrom: "DELETE FROM %s",
 	latest:     "%s",
 	idIn:       inSpan,

@@ -194,7 +194,7 @@ func (s *Store) bearersOf(ctx context.Context, jobs []NewJob, locking string) (m
 	}
 	var found []keyed
 	query := s.fromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE %s AND unique_in = %s%s",
-		pending, s.jobs, s.byKey, args.keys(keys), args.value(jobs[0].JobType), locking))
+		pending, s.jobs, s.byKey, args.among("job_key", keys), args.value(jobs[0].JobType), locking))
 	err := s.inSpiteOfDeadlocks(func() (err error) {
 		found, err = read(ctx, s, each(func(k *keyed) []any { return []any{&k.key, &k.id, &k.pending} }), query, args.list...)
 		return err
@@ -288,7 +288,7 @@ func addNewByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64)
 const replaceRowsMax = 250 // a database goes through the whole list for each row
 
 // ReplaceWaiting makes rows into these jobs, as if the jobs had just been added: their parameters, times, priorities, retries and metadata.
-// The rows keep their ids and keys. It needs rows that are pending and not in flight, and reports for each row whether it is the job
+// The rows keep their ids, keys and groups. It needs rows that are pending and not in flight, and reports for each row whether it is the job
 // now. Sent again, it counts one more change, and does no more.
 func (s *Store) ReplaceWaiting(ctx context.Context, ids []uint64, jobs []NewJob) (replaced []bool, err error) {
 	for len(ids) > 0 {
