@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,6 +20,8 @@ const (
 	ParamsMax = 4096
 	// KeyMax is how many characters a business key may have.
 	KeyMax = 128
+	// MetaMax is how many characters the column meta holds.
+	MetaMax = 1024
 )
 
 // AddModelJob is a job to be added, with [Jobs.Add] for example. The first three fields are all that most jobs need. The
@@ -38,6 +41,10 @@ type AddModelJob struct {
 	// Key is the job's business key, an order number for example. Jobs are found, cancelled and changed by it, see [Key].
 	// At most [KeyMax] characters, without white space at either end. Default: none.
 	Key string
+	// Group is what [Config.OrderedByKey], [Config.MaxPerKey] and [Config.Shards] go by, if that is not the key: a customer, while
+	// the key is an order of theirs. It has the form of a key. Default: the key, so a job with the key "7" and a job of the group
+	// "7" go by the same.
+	Group string
 	// Unique says whether another job of the type may have the same key. Default [NotUnique]: it may.
 	Unique Uniqueness
 	// ReplaceWaiting says that if the job is a duplicate of a job that waits, that job becomes this one, see
@@ -48,6 +55,9 @@ type AddModelJob struct {
 	// MaxRetries, if not nil, is how many times this job is retried, whatever [Config.MaxRetries] and [Config.NeedRetry]
 	// say. [Unlimited] sets no limit. Default nil: the Config decides.
 	MaxRetries *int
+	// Meta is the job's metadata: texts that go with it from whoever adds it to its handler, beside the parameters, such as a
+	// trace id, a tenant or a language. [Job.Meta] and [JobInfo.Meta] have them. At most [MetaMax] characters as JSON. Default: none.
+	Meta map[string]string
 
 	err error // why an option could not be applied
 }
@@ -120,6 +130,12 @@ func WithKey(key string) AddOption {
 	return func(j *AddModelJob) { j.Key, j.Unique = key, NotUnique }
 }
 
+// WithGroup makes order, limits and shards go by a group instead of the key, see [AddModelJob.Group]. A job of a group may have a key
+// of its own, by which it is found, cancelled and kept unique.
+func WithGroup(group string) AddOption {
+	return func(j *AddModelJob) { j.Group = group }
+}
+
 // UniqueKey gives the job a business key that no other unique job of its type has. If there is such a job, the new job
 // is not added; [Uniqueness] says how long the other job counts.
 func UniqueKey(key string, unique Uniqueness) AddOption {
@@ -127,7 +143,7 @@ func UniqueKey(key string, unique Uniqueness) AddOption {
 }
 
 // ReplaceWaiting makes a job whose unique key another job has replace that job, if it waits: the job that waits gets the
-// parameters, the start, the priority and the retries of the new one, and keeps its id. Use it for work of which the latest state
+// parameters, the start, the priority, the retries and the metadata of the new one, and keeps its id and its group. Use it for work of which the latest state
 // counts, such as an index of a document that is being edited. A job that runs, or is about to, stays as it is, and so does one that
 // is done; [Added.Replaced] tells the cases apart.
 func ReplaceWaiting() AddOption {
@@ -145,6 +161,22 @@ func WithMaxRetries(n int) AddOption {
 	return func(j *AddModelJob) { j.MaxRetries = &n }
 }
 
+// WithMeta adds one text to the job's metadata, see [AddModelJob.Meta]. What every job should have, such as a trace id, is set in
+// one place with [OnAdd].
+func WithMeta(key, value string) AddOption {
+	return func(j *AddModelJob) {
+		j.Meta = ownMeta(j.Meta)
+		j.Meta[key] = value
+	}
+}
+
+// ownMeta is a copy, since copies of a job share their map.
+func ownMeta(meta map[string]string) map[string]string {
+	own := make(map[string]string, len(meta)+1)
+	maps.Copy(own, meta)
+	return own
+}
+
 // Add adds a job through a handle that leads to the database, and returns the job's id. Inside a transaction, the job
 // exists if and only if the transaction commits: use that to tie a job to the business change that asks for it.
 //
@@ -154,9 +186,13 @@ func WithMaxRetries(n int) AddOption {
 // to you.
 //
 // If the job is a duplicate by its unique key, Add returns the existing job's id; [Jobs.AddUnique] tells the two cases
-// apart. [ErrParamsTooLong], [ErrBadKey] and [ErrNoTables] are among the causes of an error.
+// apart. [ErrParamsTooLong], [ErrBadKey], [ErrTextTooLong] (for the metadata) and [ErrNoTables] are among the causes of an
+// error.
 func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64, err error) {
 	st, err := j.through(ex)
+	if err == nil {
+		err = j.callOnAdd(ctx, &job)
+	}
 	if err == nil {
 		err = hasType(&job)
 	}
@@ -194,6 +230,9 @@ type Added struct {
 // that for you.
 func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Added, error) {
 	st, err := j.through(ex)
+	if err == nil {
+		err = j.callOnAdd(ctx, &job)
+	}
 	if err != nil {
 		return Added{}, addErr(&job, err)
 	}
@@ -214,7 +253,7 @@ func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Add
 var errNotUnique = errors.New("AddUnique was called with a job that is not unique; give it a key and a uniqueness with the option UniqueKey, or call Add")
 
 // AddAsyncJob adds a job in a statement of its own, to the tables without a prefix. The job is committed when
-// AddAsyncJob returns. To add a job inside a transaction, use [Jobs.Add].
+// AddAsyncJob returns. To add a job inside a transaction, use [Jobs.Add]. No [OnAdd] is called.
 func AddAsyncJob(session DB, modelJob AddModelJob) error {
 	ctx := context.Background()
 	st, err := remembered.open(ctx, session)
@@ -265,7 +304,7 @@ func addRow(ctx context.Context, st *store.Store, job *AddModelJob, row *store.N
 
 // newRow returns the row of a job, or the reason why there can be none.
 func newRow(job *AddModelJob) (row store.NewJob, err error) {
-	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Unique: job.Unique != NotUnique, OrFinal: job.Unique == UniqueWhilePending, Priority: int32(job.Priority), MaxRetries: store.NotSet}
+	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Group: job.Group, Unique: job.Unique != NotUnique, OrFinal: job.Unique == UniqueWhilePending, Priority: int32(job.Priority), MaxRetries: store.NotSet}
 	if job.MaxRetries != nil {
 		row.MaxRetries = *job.MaxRetries
 	}
@@ -274,6 +313,9 @@ func newRow(job *AddModelJob) (row store.NewJob, err error) {
 	}
 	if err = checkAdd(job); err == nil {
 		row.Params, err = encode(job.JobParams)
+	}
+	if err == nil && len(job.Meta) > 0 {
+		row.Meta, err = encodeMeta(job.Meta)
 	}
 	if err == nil && row.Unique && !utf8.ValidString(row.Params) { // MySQL's INSERT IGNORE would cut it
 		err = errors.New("job parameters are not UTF-8")
@@ -301,11 +343,17 @@ func checkAdd(job *AddModelJob) error {
 	if err := checkPriority(job.Priority); err != nil {
 		return err
 	}
-	return checkKey(job.Key)
+	if err := checkKey(job.Key); err != nil {
+		return err
+	}
+	if err := checkKey(job.Group); err != nil {
+		return fmt.Errorf("group: %w", err)
+	}
+	return nil
 }
 
 // ErrBadKey is the cause of an error if a business key is empty although one is needed, or if one of the databases
-// could not store it unchanged and find it again.
+// could not store a key or a group unchanged and find it again.
 var ErrBadKey = errors.New("bad business key")
 
 func checkKey(key string) error {
@@ -326,15 +374,36 @@ func checkKey(key string) error {
 var ErrParamsTooLong = errors.New("job parameters too long")
 
 func encode(params any) (string, error) {
-	var text bytes.Buffer
-	to := json.NewEncoder(&text)
-	to.SetEscapeHTML(false) // it would make six characters of each &, < and >
-	if err := to.Encode(params); err != nil {
+	encoded, err := encodeJSON(params)
+	if err != nil {
 		return "", fmt.Errorf("job parameters as JSON: %w", err)
 	}
-	encoded := bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 	if n := utf8.RuneCount(encoded); n > ParamsMax {
 		return "", fmt.Errorf("%w: %d characters of JSON, the column holds %d; store the large part elsewhere and pass its key", ErrParamsTooLong, n, ParamsMax)
 	}
 	return string(encoded), nil
+}
+
+func encodeMeta(meta map[string]string) (string, error) {
+	for key, value := range meta {
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return "", fmt.Errorf("metadata %q: %q is not UTF-8", key, value)
+		}
+	}
+	encoded, err := encodeJSON(meta)
+	if err != nil {
+		return "", fmt.Errorf("metadata as JSON: %w", err)
+	}
+	if n := utf8.RuneCount(encoded); n > MetaMax {
+		return "", fmt.Errorf("%w: metadata of %d characters as JSON, the column holds %d; pass what is large in the parameters", ErrTextTooLong, n, MetaMax)
+	}
+	return string(encoded), nil
+}
+
+func encodeJSON(value any) ([]byte, error) {
+	var text bytes.Buffer
+	to := json.NewEncoder(&text)
+	to.SetEscapeHTML(false) // it would make six characters of each &, < and >
+	err := to.Encode(value)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }

@@ -3,6 +3,7 @@ package queue_job
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
@@ -15,16 +16,22 @@ import (
 //
 // To add all jobs or none, pass a transaction. Through a *sql.DB, each statement is committed by itself; after an
 // error, the result has the jobs at the beginning of the list that were added before it. AddMany checks all jobs before
-// it sends the first statement: if one of them can never be added, because its parameters are too long for example,
-// none is added.
+// it sends the first statement: if one of them can never be added, because its parameters are too long or [OnAdd]
+// returned an error, none is added.
 func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]Added, error) {
 	st, err := j.through(ex)
 	if err != nil {
 		return nil, fmt.Errorf("add %d jobs: %w", len(jobs), err)
 	}
+	if len(j.onAdd) > 0 {
+		jobs = slices.Clone(jobs) // which are the caller's
+	}
 	rows := make([]store.NewJob, len(jobs))
 	for i := range jobs {
-		if rows[i], err = newRow(&jobs[i]); err == nil {
+		if err = j.callOnAdd(ctx, &jobs[i]); err == nil {
+			rows[i], err = newRow(&jobs[i])
+		}
+		if err == nil {
 			err = hasType(&jobs[i])
 		}
 		if err != nil {

@@ -311,6 +311,77 @@ func TestAJobWhoseTypeWasForgottenIsRefusedButNotByAddAsyncJob(t *testing.T) {
 	}
 }
 
+func TestAGroupHasTheFormOfAKey(t *testing.T) {
+	for group, wrong := range map[string]string{"7": "", "": "", " 7": "white space", strings.Repeat("x", KeyMax+1): "129 characters"} {
+		db := &inserts{id: 1}
+		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7}.With(WithKey("k"), WithGroup(group)))
+		if wrong == "" && err != nil || wrong != "" && (!errors.Is(err, ErrBadKey) || !strings.Contains(err.Error(), "group: ") || !strings.Contains(err.Error(), wrong) || db.query != "") {
+			t.Errorf("%q: %v", group, err)
+		}
+	}
+}
+
+func TestMetadataIsStoredAsJSONAndAJobWithoutItIsAPlainRow(t *testing.T) {
+	db := &inserts{id: 1}
+	jobs, job := jobsOfMySQL(t), AddModelJob{JobType: 7}
+	shared := job.With(WithMeta("tenant", "7"))
+	other := shared.With(WithMeta("trace", "a<b>"))
+	if _, err := jobs.Add(t.Context(), db, other); err != nil || db.args[len(db.args)-1] != `{"tenant":"7","trace":"a<b>"}` {
+		t.Error(err, db.args)
+	}
+	if len(shared.Meta) != 1 {
+		t.Errorf("an option has changed the job that it was not applied to: %v", shared.Meta)
+	}
+	job.Meta = map[string]string{}
+	if _, err := jobs.Add(t.Context(), db, job); err != nil || strings.Contains(db.query, "meta") {
+		t.Error(err, db.query)
+	}
+}
+
+func TestMetadataUpToTheColumnsLengthPassesAndMoreIsRefusedWithBothLengths(t *testing.T) {
+	full := strings.Repeat("𝔘", MetaMax-len(`{"k":""}`))
+	for value, wrong := range map[string]string{full: "", full + "x": "1025 characters as JSON, the column holds 1024", "a\xff": "not UTF-8"} {
+		db := &inserts{id: 1}
+		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7}.With(WithMeta("k", value)))
+		if wrong == "" && err != nil || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong) || db.query != "") {
+			t.Errorf("%v, want %q", err, wrong)
+		}
+		if tooLong := value == full+"x"; errors.Is(err, ErrTextTooLong) != tooLong {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAnErrorOfOnAddIsReturnedAndNothingIsAdded(t *testing.T) {
+	refused := errors.New("no tenant")
+	var db inserts
+	jobs := jobsOfMySQL(t, OnAdd(func(_ context.Context, job *AddModelJob) error { return refused }))
+	job := AddModelJob{JobType: 7}
+	for name, add := range map[string]func() error{
+		"Add":     func() error { _, err := jobs.Add(t.Context(), &db, job); return err },
+		"AddMany": func() error { _, err := jobs.AddMany(t.Context(), &db, []AddModelJob{job}); return err },
+		"AddUnique": func() error {
+			_, err := jobs.AddUnique(t.Context(), &db, job.With(UniqueKey("k", UniqueForever)))
+			return err
+		},
+		"Definition.Add": func() error { _, err := Define[string](7, "test").Add(t.Context(), jobs, &db, "x"); return err },
+	} {
+		if err := add(); !errors.Is(err, refused) || !strings.Contains(err.Error(), "add job of type 7: OnAdd: no tenant") || db.query != "" {
+			t.Errorf("%s: %v, %q", name, err, db.query)
+		}
+	}
+	second := 0
+	jobs = jobsOfMySQL(t, OnAdd(func(context.Context, *AddModelJob) error {
+		if second++; second == 2 {
+			return refused
+		}
+		return nil
+	}))
+	if _, err := jobs.AddMany(t.Context(), &db, []AddModelJob{job, job, job}); !errors.Is(err, refused) || db.query != "" {
+		t.Errorf("AddMany: %v, %q", err, db.query)
+	}
+}
+
 func TestTextThatIsJSONIsStoredAsItStands(t *testing.T) {
 	if got := added(t, JSON(`{"a": [1, 2.50], "b": "<&>"}`)); got != `{"a":[1,2.50],"b":"<&>"}` {
 		t.Error(got)

@@ -62,7 +62,8 @@ type Config struct {
 	RateBurst int
 	// MaxPerKey is how many jobs with the same key run at the same time, over all instances. Set it to 1 to run at most one
 	// job of a customer, or of an account, at a time. Jobs with other keys do not wait for them, and jobs without a key are
-	// not limited. Default 0: no limit.
+	// not limited. If a job has a group ([WithGroup]), that counts here as its key, and so it does for OrderedByKey and Shards.
+	// Default 0: no limit.
 	MaxPerKey int
 	// OrderedByKey runs the jobs with the same key one after the other, in the order of their ids. If a job is to run again
 	// (a retry, a continuation), or is due later, it holds back the later jobs of its key, also while another instance

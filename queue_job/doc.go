@@ -11,7 +11,8 @@
 // the job was there already. [AddAsyncJob] adds one job without Jobs and without a transaction.
 //
 // [At] and [After] say when a job falls due, [WithKey] and [UniqueKey] give it a business key, [WithPriority] sets its
-// [Priority], and [WithMaxRetries] gives it a number of retries of its own. [Define] ties a job type to the Go type of
+// [Priority], [WithMaxRetries] gives it a number of retries of its own, and [WithMeta] metadata beside its parameters. [OnAdd] is
+// called for each job that is added, to give it a trace or a tenant for example. [Define] ties a job type to the Go type of
 // its parameters: [Definition.New] makes such a job, and [Definition.Handle] the Config that runs it. [Config.Schedule]
 // adds jobs by the clock.
 //
@@ -48,8 +49,9 @@
 // second.
 //
 // A business key, an order number for example, says what a job is about. [Config.MaxPerKey] limits how many jobs of one
-// key run at the same time, and [Config.OrderedByKey] runs them one after the other. [Uniqueness] says whether a second
-// job of the key is added at all. [Priority] says which jobs go first.
+// key run at the same time, and [Config.OrderedByKey] runs them one after the other. If a job has a group ([WithGroup]), both go
+// by that, and the key is the job's own. [Uniqueness] says whether a second job of the key is added at all. [Priority] says
+// which jobs go first.
 //
 // # Looking and steering
 //

@@ -67,7 +67,6 @@ func ExampleWithPriority() {
 	}
 }
 
-// The job is retried however often it fails.
 // A document is edited again and again; of the jobs that bring it into the search, only the latest is of use.
 func ExampleReplaceWaiting() {
 	edited := func(document int, text string) error {
@@ -84,6 +83,37 @@ func ExampleReplaceWaiting() {
 	}
 }
 
+// The mails of a customer go out in order (Config.OrderedByKey), and the mail about one order can be cancelled by its own key.
+func ExampleWithGroup() {
+	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithGroup("customer-17"), queue_job.WithKey("order-4711")))
+	if err == nil {
+		_, err = jobs.Cancel(ctx, db, queue_job.Key(mailType, "order-4711"))
+	}
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// Every job that is added through these jobs says for which tenant: handlers read job.Meta.
+func ExampleOnAdd() {
+	type tenant struct{}
+	jobs, err := queue_job.Open(db, queue_job.OnAdd(func(ctx context.Context, job *queue_job.AddModelJob) error {
+		name, ok := ctx.Value(tenant{}).(string)
+		if !ok {
+			return errors.New("the context has no tenant")
+		}
+		job.Meta["tenant"] = name
+		return nil
+	}))
+	if err == nil {
+		_, err = jobs.Add(context.WithValue(ctx, tenant{}, "north"), db, reminder)
+	}
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// The job is retried however often it fails.
 func ExampleWithMaxRetries() {
 	_, err := jobs.Add(ctx, db, reminder.With(queue_job.WithMaxRetries(queue_job.Unlimited)))
 	if err != nil {

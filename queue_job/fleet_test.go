@@ -105,7 +105,7 @@ func TestALeaseThatNobodyElseCouldHaveIsNotHandedOver(t *testing.T) {
 
 func TestHandOverWantsTheNameOfALease(t *testing.T) {
 	for _, name := range []string{"", "7", "job-cleanup", "at-" + a, "want-7"} {
-		err := (&Jobs{&store.Store{}}).HandOver(t.Context(), untouched{}, name)
+		err := (&Jobs{store: &store.Store{}}).HandOver(t.Context(), untouched{}, name)
 		if err == nil || !strings.Contains(err.Error(), `use a name that Leases returns, such as "job-7"`) || !strings.Contains(err.Error(), fmt.Sprintf("hand over %q", name)) {
 			t.Errorf("%q: %v", name, err)
 		}

@@ -70,6 +70,8 @@ type Job struct {
 	Retries int
 	// Key is the business key that the job was added with; empty: none.
 	Key string
+	// Group is what order, limits and shards go by, see [AddModelJob.Group]: the job's own group or, without one, its key.
+	Group string
 	// Priority is the priority that the job was added with, unless it was changed since.
 	Priority Priority
 	// CreateTime is when the job was added, in unix seconds.
@@ -79,6 +81,9 @@ type Job struct {
 	JobType         int32
 	// JobParams is the column params: JSON if the job was added by this package, else whatever the INSERT wrote.
 	JobParams string
+	// Meta is the metadata that the job was added with, see [AddModelJob.Meta]. Nil: none, or a plain INSERT wrote something else
+	// into the column meta than a JSON object of texts.
+	Meta map[string]string
 	// StartTime is the column start_time: unix seconds, or 0 for a job that was due when it was added.
 	StartTime uint32
 	// Attempt counts the runs of this job, including this one: 1 for the first. Runs that ended with [Defer] do not count.

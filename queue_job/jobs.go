@@ -14,7 +14,10 @@ import (
 
 // Jobs lets business code add, look at and steer the jobs in one database. Call [Open] once to make it, and use it from
 // any number of goroutines.
-type Jobs struct{ store *store.Store }
+type Jobs struct {
+	store *store.Store
+	onAdd []func(context.Context, *AddModelJob) error
+}
 
 // Executor runs a statement. A *sql.DB, a *sql.Tx, a *sql.Conn and the transactions of sqlx and ent are executors. With
 // GORM, pass tx.Statement.ConnPool of the transaction tx: tx.DB() leads out of the transaction, and so does the
@@ -52,7 +55,7 @@ func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	if o.clock != nil {
 		st = st.ByClock(o.clock)
 	}
-	return &Jobs{st}, nil
+	return &Jobs{st, o.onAdd}, nil
 }
 
 // ErrNoTables is the cause of an error if the tables are not there, or lack something.
@@ -75,6 +78,7 @@ type OpenOption func(*openOptions)
 type openOptions struct {
 	tablePrefix string
 	clock       func() time.Time
+	onAdd       []func(context.Context, *AddModelJob) error
 }
 
 // WithTablePrefix opens the tables whose names begin with the prefix, like [Config.TablePrefix].
@@ -86,6 +90,30 @@ func WithTablePrefix(prefix string) OpenOption {
 // [github.com/create-info/persistent-queue/queuetest] has a clock that a test moves.
 func WithClock(now func() time.Time) OpenOption {
 	return func(o *openOptions) { o.clock = now }
+}
+
+// OnAdd makes every verb that adds jobs ([Jobs.Add], [Jobs.AddMany], [Jobs.AddUnique], [Definition.Add]) call a function for each
+// job first, with the context that the verb got. The function may change the job: it sets a trace id or a tenant in job.Meta,
+// which is never nil there, or refuses a job that lacks something. If it returns an error, the verb returns that error, and nothing
+// is added. Of several functions, the first is called first.
+//
+// Code that adds many jobs at the same time calls the function at the same time. Jobs that come by a plain INSERT, by
+// [AddAsyncJob] or by a [Config.Schedule] do not pass here, so they have no metadata of it.
+func OnAdd(do func(ctx context.Context, job *AddModelJob) error) OpenOption {
+	return func(o *openOptions) { o.onAdd = append(o.onAdd, do) }
+}
+
+// callOnAdd hands a job, which is the verb's own copy, to what [OnAdd] was given.
+func (j *Jobs) callOnAdd(ctx context.Context, job *AddModelJob) error {
+	if len(j.onAdd) > 0 {
+		job.Meta = ownMeta(job.Meta)
+	}
+	for _, do := range j.onAdd {
+		if err := do(ctx, job); err != nil {
+			return fmt.Errorf("OnAdd: %w", err)
+		}
+	}
+	return nil
 }
 
 // remembered has the stores of handles that were used lately, so that not every job asks which database it is.

@@ -37,10 +37,14 @@ type JobInfo struct {
 	// Key is the business key; empty: none. Unique: no other unique job of the type has this key.
 	Key    string
 	Unique bool
+	// Group is what order, limits and shards go by, see [AddModelJob.Group]: the job's own group or, without one, its key.
+	Group string
 	// Priority is the job's priority.
 	Priority Priority
 	// MaxRetries is the job's own number of retries, -1 for no limit; nil: as the [Config] of its type says.
 	MaxRetries *int
+	// Meta is the job's metadata, see [AddModelJob.Meta]; nil: none.
+	Meta map[string]string
 	// Progress and Result are the texts that the handler wrote last, with [Job.SetProgress] and [Job.SetResult].
 	Progress, Result string
 }
@@ -189,7 +193,7 @@ func infoOf(row *store.Listed) *JobInfo {
 		Id: row.ID, JobType: row.JobType, TypeName: row.TypeName, JobParams: row.Params, Status: JobStatus(row.Status),
 		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0),
 		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost), Deferred: int(row.Deferred),
-		Key: row.Key, Unique: row.Unique, Priority: Priority(row.Priority), Progress: row.Progress, Result: row.Result,
+		Key: row.Key, Group: row.Group(), Unique: row.Unique, Priority: Priority(row.Priority), Meta: row.Metadata(), Progress: row.Progress, Result: row.Result,
 	}
 	if row.StartTime <= 0 {
 		info.Due = info.Created

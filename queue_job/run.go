@@ -27,7 +27,8 @@ var (
 	// ErrCancelled is the cause in a handler's context if its job was cancelled, or finished by other means. Whatever the
 	// handler returns is dropped.
 	ErrCancelled = errors.New("job cancelled")
-	// ErrTextTooLong is the cause of an error if a progress or a result does not fit its column. They are never cut.
+	// ErrTextTooLong is the cause of an error if a progress, a result or the metadata does not fit its column. They are never
+	// cut.
 	ErrTextTooLong = errors.New("text too long")
 	// errNoRunner is for jobs that a test made, to call a handler with them.
 	errNoRunner = errors.New("no runner has started this job, so there is no row to write to")

@@ -62,6 +62,26 @@ func Key(key string) Matcher {
 	}
 }
 
+// Group matches a job that goes by this group; a job without a group goes by its key.
+func Group(group string) Matcher {
+	return func(_ *Queue, job *queue_job.JobInfo) string {
+		if job.Group != group {
+			return fmt.Sprintf("its group is not %q", group)
+		}
+		return ""
+	}
+}
+
+// Meta matches a job whose metadata has this text under the key.
+func Meta(key, value string) Matcher {
+	return func(_ *Queue, job *queue_job.JobInfo) string {
+		if got, there := job.Meta[key]; !there || got != value {
+			return fmt.Sprintf("its metadata has no %s=%q", key, value)
+		}
+		return ""
+	}
+}
+
 // Priority matches a job with this priority.
 func Priority(priority queue_job.Priority) Matcher {
 	return func(_ *Queue, job *queue_job.JobInfo) string {

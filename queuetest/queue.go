@@ -35,7 +35,8 @@ type T interface {
 type Queue struct {
 	// DB is the database. Your own tables go in here too.
 	DB *sql.DB
-	// Jobs adds jobs, looks at them and steers them, by the test's clock.
+	// Jobs adds jobs, looks at them and steers them, by the test's clock. If the application opens its own with
+	// [queue_job.OnAdd], open them with that and with queue_job.WithClock(q.Now).
 	Jobs *queue_job.Jobs
 	// TablePrefix stands before the names of the tables. It is empty, unless [Apart] has made the queue.
 	TablePrefix string
@@ -182,5 +183,12 @@ func told(job *queue_job.JobInfo) string {
 	if job.Key != "" {
 		key = fmt.Sprintf(" key %q,", job.Key)
 	}
-	return fmt.Sprintf("job %d of type %d, %v,%s due %s: %s", job.Id, job.JobType, job.Status, key, job.Due.Format(time.DateTime), job.JobParams)
+	if job.Group != job.Key {
+		key += fmt.Sprintf(" group %q,", job.Group)
+	}
+	meta := ""
+	if len(job.Meta) > 0 {
+		meta = fmt.Sprintf(" with %v", job.Meta)
+	}
+	return fmt.Sprintf("job %d of type %d, %v,%s due %s: %s%s", job.Id, job.JobType, job.Status, key, job.Due.Format(time.DateTime), job.JobParams, meta)
 }

@@ -270,7 +270,7 @@ func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
 	add(t, q, queue_job.AddModelJob{JobParams: json.RawMessage(`{"id": 12345678901234567890}`)})
 	matching := []queuetest.Matcher{
 		queuetest.Params(mail{"anna", "hello"}), queuetest.Params(json.RawMessage(`{"Subject": "hello", "To": "anna"}`)),
-		queuetest.ParamsThat(func(m mail) bool { return m.To == "anna" }), queuetest.DueAt(due), queuetest.DueIn(time.Hour), queuetest.Key(""), queuetest.Priority(queue_job.PriorityNormal),
+		queuetest.ParamsThat(func(m mail) bool { return m.To == "anna" }), queuetest.DueAt(due), queuetest.DueIn(time.Hour), queuetest.Key(""), queuetest.Group(""), queuetest.Priority(queue_job.PriorityNormal),
 		queuetest.Status(queue_job.JobStatusInit),
 	}
 	if job := q.RequireAdded(1, matching...); job.Id != id || len(q.Added(1)) != 2 {
@@ -284,6 +284,7 @@ func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
 		"off":                                       queuetest.DueAt(due.Add(2 * time.Second)),
 		"not 2h0m0s":                                queuetest.DueIn(2 * time.Hour),
 		`not "order-1"`:                             queuetest.Key("order-1"),
+		`group is not "7"`:                          queuetest.Group("7"),
 		"not high":                                  queuetest.Priority(queue_job.PriorityHigh),
 		"not success":                               queuetest.Status(queue_job.JobStatusSuccess),
 	} {
@@ -305,6 +306,36 @@ func TestAddedJobsAreFoundByWhatTheyAreAndTheOthersAreTold(t *testing.T) {
 		add(t, f, queue_job.AddModelJob{})
 		f.RequireNotAdded(1)
 	}); !strings.Contains(message, "1 jobs of type 1 were added") {
+		t.Error(message)
+	}
+}
+
+func TestMetadataIsMatchedToldAndHandled(t *testing.T) {
+	var handled map[string]string
+	test := func(t2 queuetest.T) *queuetest.Queue {
+		q := queuetest.New(t2, queue_job.Config{JobType: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			handled = job.Meta
+			return nil
+		}})
+		jobs, err := queue_job.Open(q.DB, queue_job.WithClock(q.Now), queue_job.OnAdd(func(_ context.Context, job *queue_job.AddModelJob) error {
+			job.Meta["tenant"] = "7"
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Jobs = jobs
+		add(t, q, queue_job.AddModelJob{})
+		return q
+	}
+	q := test(t)
+	q.RequireAdded(1, queuetest.Meta("tenant", "7"))
+	q.RequireNotAdded(1, queuetest.Meta("tenant", ""))
+	q.RequireNotAdded(1, queuetest.Meta("trace", ""))
+	if q.RunDue(); handled["tenant"] != "7" {
+		t.Errorf("the handler gets %v", handled)
+	}
+	if message := failure(t, func(ft queuetest.T) { test(ft).RequireAdded(1, queuetest.Meta("tenant", "8")) }); !strings.Contains(message, `its metadata has no tenant="8"`) || !strings.Contains(message, "map[tenant:7]") {
 		t.Error(message)
 	}
 }

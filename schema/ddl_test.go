@@ -10,7 +10,7 @@ import (
 // contract are the tables with their columns and, behind the bar, their indexes. The first columns are the columns of
 // tables that existed before, in their order.
 const contract = `
-async_job_tab: id params job_type job_status start_time create_time update_time term attempts retries lost job_key unique_in priority max_retries changes progress result deferred | async_job_due async_job_key
+async_job_tab: id params job_type job_status start_time create_time update_time term attempts retries lost job_key unique_in priority max_retries changes progress result deferred meta job_group | async_job_due async_job_key async_job_group
 shedlock_tab: lock_name lock_until locked_at locked_by term running layout |
 async_job_log_tab: job_id attempt term outcome error started finished instance |
 async_job_type_tab: job_type paused_at cron_at cron_spec layout name |
@@ -64,10 +64,10 @@ func TestWhatAnOlderTableLacksIsReadOffTheFilesLine(t *testing.T) {
 		"sqlite.sql":   "CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id)",
 	} {
 		jobs := tablesOf(t, file)[0]
-		if got := absent(jobs.indexes, []string{"PRIMARY", "async_job_key"}); len(got) != 1 || got[0].add != want {
+		if got := absent(jobs.indexes, []string{"PRIMARY", "async_job_key", "async_job_group"}); len(got) != 1 || got[0].add != want {
 			t.Errorf("%s: %v", file, got)
 		}
-		missing := absent(jobs.columns, []string{"ID", "Params", "job_type", "job_status", "start_time", "create_time", "update_time", "term", "attempts", "lost", "job_key", "unique_in", "priority", "max_retries", "changes", "progress", "result", "deferred"})
+		missing := absent(jobs.columns, []string{"ID", "Params", "job_type", "job_status", "start_time", "create_time", "update_time", "term", "attempts", "lost", "job_key", "unique_in", "priority", "max_retries", "changes", "progress", "result", "deferred", "meta", "job_group"})
 		if len(missing) != 1 || missing[0].name != "retries" || !strings.HasPrefix(missing[0].add, "ALTER TABLE async_job_tab ADD COLUMN retries     int NOT NULL DEFAULT 0") {
 			t.Errorf("%s: %v", file, missing)
 		}
@@ -105,7 +105,7 @@ func TestAPrefixStandsBeforeEveryNameAndTheIndexHasNoSchema(t *testing.T) {
 			if jobs.name != c.table || !strings.HasPrefix(jobs.create, "CREATE TABLE IF NOT EXISTS "+c.table+" (") || jobs.indexes[0].name != c.index {
 				t.Errorf("%s with %q: %s, %s, %s", file, c.prefix, jobs.name, jobs.indexes[0].name, jobs.create[:60])
 			}
-			if missing := absent(jobs.indexes, []string{strings.ToLower(c.index), strings.ToLower(jobs.indexes[1].name)}); len(missing) > 0 {
+			if missing := absent(jobs.indexes, []string{strings.ToLower(c.index), strings.ToLower(jobs.indexes[1].name), strings.ToLower(jobs.indexes[2].name)}); len(missing) > 0 {
 				t.Errorf("%s with %q: an index that the database writes in lower case is missed", file, c.prefix)
 			}
 		}

@@ -25,9 +25,12 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   progress    varchar(255) DEFAULT NULL COMMENT 'how far the handler is, in its own words',
   result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about',
   deferred    int NOT NULL DEFAULT 0 COMMENT 'of attempts: runs that ended with Defer, and do not count',
+  meta        varchar(1024) COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant',
+  job_group   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what order, limits and shards go by; NULL: job_key',
   PRIMARY KEY (id),
   KEY async_job_due (job_type, job_status, priority, start_time, id),
-  UNIQUE KEY async_job_key (job_key, unique_in)
+  UNIQUE KEY async_job_key (job_key, unique_in),
+  KEY async_job_group (job_group)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci /*T![auto_id_cache] AUTO_ID_CACHE=1 */;
 
 -- One row per lease: who works a job type (job-<type>) or a shard of it (job-<type>/<shard>), or holds a named lock.

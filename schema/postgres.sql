@@ -20,7 +20,9 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   changes     int NOT NULL DEFAULT 0,
   progress    varchar(255) DEFAULT NULL,
   result      varchar(1024) DEFAULT NULL,
-  deferred    int NOT NULL DEFAULT 0
+  deferred    int NOT NULL DEFAULT 0,
+  meta        varchar(1024) DEFAULT NULL,
+  job_group   varchar(128) DEFAULT NULL
 ) WITH (fillfactor = 50);
 
 -- This index has pending rows only, so an outcome is written without an entry here. With free room in each page
@@ -28,8 +30,10 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
 CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id)
   WHERE job_status IN (0, 3, 4) OR job_status IS NULL;
 
--- Jobs without a key cost nothing here.
+-- Jobs without a key, or without a group, cost nothing here.
 CREATE UNIQUE INDEX IF NOT EXISTS async_job_key ON async_job_tab (job_key, unique_in) WHERE job_key IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS async_job_group ON async_job_tab (job_group) WHERE job_group IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS shedlock_tab (
   lock_name  varchar(64) PRIMARY KEY,

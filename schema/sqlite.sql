@@ -20,12 +20,16 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   changes     int NOT NULL DEFAULT 0,
   progress    varchar(255) DEFAULT NULL,
   result      varchar(1024) DEFAULT NULL,
-  deferred    int NOT NULL DEFAULT 0
+  deferred    int NOT NULL DEFAULT 0,
+  meta        varchar(1024) DEFAULT NULL,
+  job_group   varchar(128) DEFAULT NULL
 );
 
 CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id);
 
 CREATE UNIQUE INDEX IF NOT EXISTS async_job_key ON async_job_tab (job_key, unique_in) WHERE job_key IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS async_job_group ON async_job_tab (job_group) WHERE job_group IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS shedlock_tab (
   lock_name  varchar(64) PRIMARY KEY NOT NULL,

@@ -65,18 +65,18 @@ type keysInOrder struct {
 func (o *keysInOrder) begin(job *queue_job.Job) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.runs[job.Key] || o.last[job.Key] >= job.Id {
-		o.broken = append(o.broken, fmt.Sprintf("job %d of key %s begins after %d; another one runs: %v", job.Id, job.Key, o.last[job.Key], o.runs[job.Key]))
+	if o.runs[job.Group] || o.last[job.Group] >= job.Id {
+		o.broken = append(o.broken, fmt.Sprintf("job %d of key %s begins after %d; another one runs: %v", job.Id, job.Group, o.last[job.Group], o.runs[job.Group]))
 	}
-	o.runs[job.Key] = true
+	o.runs[job.Group] = true
 }
 
 func (o *keysInOrder) end(job *queue_job.Job, done bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.runs[job.Key] = false
+	o.runs[job.Group] = false
 	if done {
-		o.last[job.Key] = job.Id
+		o.last[job.Group] = job.Id
 	}
 }
 
@@ -109,7 +109,11 @@ func TestATypeIsDividedAnewWhileItsJobsRunInOrder(t *testing.T) {
 			jobs := open(t, d.DB)
 			var list []queue_job.AddModelJob
 			for n := range keys * perKey {
-				list = append(list, queue_job.AddModelJob{JobType: 1, Key: fmt.Sprintf("key %d", n%keys)})
+				job := queue_job.AddModelJob{JobType: 1, Key: fmt.Sprintf("key %d", n%keys)}
+				if n/keys%2 > 0 { // half of them have a key of their own, and the other's as their group
+					job.Key, job.Group = fmt.Sprintf("own %d", n), job.Key
+				}
+				list = append(list, job)
 			}
 			if _, err := jobs.AddMany(t.Context(), d.DB, list); err != nil {
 				t.Fatal(err)
@@ -201,7 +205,8 @@ func TestPagesOfShardsHaveEachRowOnce(t *testing.T) {
 			if n%7 > 2 {
 				key = fmt.Sprintf("%v%d%s", key, n, strings.Repeat(" ", n%3))
 			}
-			execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, create_time, update_time, job_key) VALUES ('{}', 1, 0, 1, 1, ?)", key)
+			group := []any{nil, nil, "", " ", "a", "Ä", fmt.Sprint("g ", n), fmt.Sprintf("g %d ", n)}[n%8]
+			execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, create_time, update_time, job_key, job_group) VALUES ('{}', 1, 0, 1, 1, ?, ?)", key, group)
 		}
 		st, seen := storeOf(t, d.DB), map[uint64]int{}
 		for shard := range shards {
@@ -212,10 +217,10 @@ func TestPagesOfShardsHaveEachRowOnce(t *testing.T) {
 			others := 0
 			for _, row := range pages[0] {
 				switch {
-				case share.ShardOf(row.ID, row.Key, shards) == shard:
+				case share.ShardOf(row.ID, row.Group(), shards) == shard:
 					seen[row.ID]++
-				case row.Key == "":
-					t.Errorf("row %d without a key comes to shard %d", row.ID, shard)
+				case row.Group() == "":
+					t.Errorf("row %d without a group comes to shard %d", row.ID, shard)
 				default:
 					others++
 				}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,10 @@ func (p *pair) insert() {
 		row.Params = fmt.Sprintf("row %d", p.IntN(farAway))
 		row.Priority, row.MaxRetries, row.Changes = []int32{0, 0, 0, 2, 1, -1, -9, 100}[p.IntN(8)], store.NotSet, p.Int32N(8)/7
 		row.Key = someKeys[p.IntN(len(someKeys))]
+		extra := store.Extra{Meta: []string{"", "", `{"a":"1,2"}`}[p.IntN(3)], Group: []string{"", "", "a", "b"}[p.IntN(4)]}
+		if extra != (store.Extra{}) {
+			row.Extra = &extra
+		}
 		var status, start any
 		if !row.NoStatus {
 			row.Status = []int16{0, 0, 3, 4, 1, 9}[p.IntN(6)]
@@ -214,8 +219,8 @@ func (p *pair) insert() {
 			row.StartTime = []int64{0, 0, p.now.Unix() - farAway, p.now.Unix() + farAway}[p.IntN(4)]
 			start = row.StartTime
 		}
-		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, changes, job_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-			row.Params, row.JobType, status, start, created, created, row.Priority, row.Changes, sql.NullString{String: row.Key, Valid: row.Key != ""})
+		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, changes, job_key, meta, job_group) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+			row.Params, row.JobType, status, start, created, created, row.Priority, row.Changes, orNull(row.Key), orNull(extra.Meta), orNull(extra.Group))
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -234,6 +239,8 @@ func (p *pair) insert() {
 	}
 	here.Commit()
 }
+
+func orNull(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
 
 func (p *pair) byHand() {
 	id := p.someID()
@@ -385,7 +392,7 @@ func (p *pair) ownerOf(name string) string {
 // compareRows compares all rows, and then lets the simulator have the database's times, which came a moment earlier.
 func (p *pair) compareRows() {
 	p.Helper()
-	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, deferred, priority, changes, COALESCE(job_key, '') FROM async_job_tab ORDER BY id")
+	rows, err := p.db.QueryContext(p.Context(), "SELECT id, params, job_type, job_status, start_time, create_time, term, attempts, retries, lost, deferred, priority, changes, COALESCE(job_key, ''), COALESCE(meta, ''), COALESCE(job_group, '') FROM async_job_tab ORDER BY id")
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -394,10 +401,14 @@ func (p *pair) compareRows() {
 	for i := 0; rows.Next(); i++ {
 		var r store.Row
 		var status, start sql.NullInt64
-		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Deferred, &r.Priority, &r.Changes, &r.Key); err != nil {
+		var extra store.Extra
+		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Deferred, &r.Priority, &r.Changes, &r.Key, &extra.Meta, &extra.Group); err != nil {
 			p.Fatal(err)
 		}
 		r.Status, r.StartTime, r.MaxRetries = int16(status.Int64), start.Int64, store.NotSet
+		if extra != (store.Extra{}) {
+			r.Extra = &extra
+		}
 		if i >= len(here) {
 			p.Fatalf("row %d is missing in the simulator", r.ID)
 		}
@@ -406,7 +417,7 @@ func (p *pair) compareRows() {
 			got.StartTime = r.StartTime
 			p.table.Change(r.ID, func(j *simulator.Job) { j.StartTime = r.StartTime })
 		}
-		if got.Row != r || got.NoStatus == status.Valid || got.NoStart == start.Valid {
+		if !reflect.DeepEqual(got.Row, r) || got.NoStatus == status.Valid || got.NoStart == start.Valid {
 			p.Errorf("the simulator has %+v (NULL status %v, NULL start %v)\nthe database   %+v (%v, %v)", got.Row, got.NoStatus, got.NoStart, r, !status.Valid, !start.Valid)
 		}
 	}

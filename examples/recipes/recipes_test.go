@@ -244,6 +244,33 @@ func TestAReportIsPutTogetherWhenItsLastPartIsDone(t *testing.T) {
 	}
 }
 
+func TestATraceTravelsFromARequestThroughTheJobsThatComeOfIt(t *testing.T) {
+	var seen []string
+	q := queuetest.New(t)
+	jobs, err := queue_job.Open(q.DB, queue_job.WithClock(q.Now), queue_job.OnAdd(StampTrace))
+	must(t, err)
+	second := queue_job.Define[int](12, "second")
+	first := queue_job.Define[int](11, "first")
+	note := func(ctx context.Context, _ *queue_job.Job, _ int) error {
+		seen = append(seen, traceOf(ctx))
+		return nil
+	}
+	resumed := func(c *queue_job.Config) { c.Middleware = []queue_job.Middleware{ResumeTrace} }
+	q.Handle(first.Handle(func(ctx context.Context, job *queue_job.Job, n int) error {
+		_, err := second.Add(ctx, jobs, q.DB, n)
+		return errors.Join(err, note(ctx, job, n))
+	}, resumed), second.Handle(note, resumed))
+	_, err = first.Add(context.WithValue(t.Context(), traceKey{}, "4bf92f"), jobs, q.DB, 1)
+	must(t, err)
+	_, err = second.Add(t.Context(), jobs, q.DB, 2) // outside of any request
+	must(t, err)
+	q.RequireAdded(first.JobType, queuetest.Meta("trace", "4bf92f"))
+	q.RunDue()
+	if slices.Sort(seen); !slices.Equal(seen, []string{"", "4bf92f", "4bf92f"}) {
+		t.Errorf("%q", seen)
+	}
+}
+
 func TestThePageOfRecipesShowsThisCode(t *testing.T) {
 	page, err := os.ReadFile("../../docs/recipes.md")
 	must(t, err)

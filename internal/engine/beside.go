@@ -16,7 +16,7 @@ func (d *dispatcher) besideOthers(batch []*task) (may []*task) {
 	}
 	inBatch := map[string]int{}
 	for _, t := range batch {
-		if t.Key != "" {
+		if t.Group() != "" {
 			inBatch[keyOf(t)]++
 		}
 	}
@@ -25,7 +25,7 @@ func (d *dispatcher) besideOthers(batch []*task) (may []*task) {
 	}
 	running, err := d.runningOfKeys(r, slices.Sorted(maps.Keys(inBatch)))
 	if d.trouble.on(d.lease.Context(), "look for running jobs of keys", err) {
-		keyed, keyless := divide(batch, func(t *task) bool { return t.Key != "" })
+		keyed, keyless := divide(batch, func(t *task) bool { return t.Group() != "" })
 		d.refuse(keyed, retryLongest)
 		return keyless
 	}
@@ -36,7 +36,7 @@ func (d *dispatcher) besideOthers(batch []*task) (may []*task) {
 	may, mayNot := divide(batch, func(t *task) bool {
 		key := keyOf(t)
 		slots[key]--
-		return t.Key == "" || slots[key] >= 0
+		return t.Group() == "" || slots[key] >= 0
 	})
 	d.refuse(mayNot, retryLongest)
 	return may

@@ -101,7 +101,7 @@ func (h heldLines) of(row *store.Row) *held {
 	if lines[0].layout.Shards() == 1 {
 		return &lines[0]
 	}
-	shard := share.ShardOf(row.ID, row.Key, lines[0].layout.Shards())
+	shard := share.ShardOf(row.ID, row.Group(), lines[0].layout.Shards())
 	if i := slices.IndexFunc(lines, func(h held) bool { return h.shard == shard }); i >= 0 {
 		return &lines[i]
 	}

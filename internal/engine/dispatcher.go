@@ -281,7 +281,6 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 		ours = l.markedFor(ctx, lease, batch, err)
 	}
 	for _, t := range ours {
-		t.run = &run{}
 		t.seen.Store(&sent)
 	}
 	if ctx.Err() != nil {
@@ -354,7 +353,8 @@ func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts int32, lost int16)
 	if lost > t.Lost {
 		l.settler.noteLost(t, lease)
 	}
-	t.lease, t.Term, t.Attempts, t.Lost = lease, lease.Term, attempts, lost
+	t.run = &run{lease: lease}
+	t.Term, t.Attempts, t.Lost = lease.Term, attempts, lost
 	if l.cfg.OrderedByKey {
 		l.queue.remember(t)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// keys limits how many jobs of one business key are in flight. If a row's key has no slot left, the row is parked apart,
+// keys limits how many jobs of one key are in flight; keyOf says which key a row has. If a row's key has no slot left, the row is parked apart,
 // within bounds, where it is in nobody's way. A slot of a key is taken when a row is picked, and given back when it is
 // settled, forgotten or put back; then the key's first parked row gets it.
 //
@@ -37,12 +37,13 @@ func newKeys(most int, ordered bool, limit int) keys {
 	return keys{most: most, ordered: ordered, limit: max(1, limit/2), perKey: max(1, limit/8), taken: map[string]int{}, parked: map[string][]*task{}, from: map[string]uint64{}}
 }
 
-// keyOf is the key as it is compared here. Databases do not agree on blanks at its end.
-func keyOf(t *task) string { return strings.TrimRight(t.Key, " ") }
+// keyOf is what is called a key here: the row's group, which is its business key unless the job was added with a group. Databases do
+// not agree on blanks at its end.
+func keyOf(t *task) string { return strings.TrimRight(t.Group(), " ") }
 
 // take takes a slot for the row if its key has one and no parked row of the key goes first.
 func (k *keys) take(t *task) bool {
-	if k.most == 0 || t.Key == "" || t.hasSlot {
+	if k.most == 0 || t.Group() == "" || t.hasSlot {
 		return true
 	}
 	key := keyOf(t)
@@ -199,7 +200,7 @@ func (k *keys) remembered(keys []string) (known []string, from uint64, unknown [
 // remember notes that a marked row was the first of its key, so all rows before it are done. If a row before it is committed
 // later, nobody waits for that row until it is in memory.
 func (k *keys) remember(t *task) {
-	if !k.ordered || t.Key == "" {
+	if !k.ordered || t.Group() == "" {
 		return
 	}
 	if len(k.from) > fromMax {

@@ -269,7 +269,7 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 			case 0, 1:
 				flying = append(flying, q.picked(now, r.IntN(5))...)
 			case 2:
-				later, others := divide(q.picked(now, r.IntN(5)), func(t *task) bool { return ordered && t.Key != "" })
+				later, others := divide(q.picked(now, r.IntN(5)), func(t *task) bool { return ordered && t.Group() != "" })
 				q.parkPicked(now, later, map[string]uint64{})
 				q.refused(now, others, retryFirst)
 			case 3:
@@ -294,13 +294,13 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 			}
 			running := map[string]int{}
 			for _, t := range flying {
-				if t.Key != "" {
-					running[t.Key]++
+				if t.Group() != "" {
+					running[t.Group()]++
 				}
 			}
 			for i := range q.levels {
 				for _, t := range q.levels[i].unparked {
-					running[t.Key]++
+					running[t.Group()]++
 				}
 			}
 			parked := 0

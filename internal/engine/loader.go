@@ -96,7 +96,7 @@ func (l *loader) loadFew(ctx context.Context) (all bool) {
 // others reports whether a row belongs to another shard.
 func (l *line) others(row *store.Row) bool {
 	n := l.layout.Shards()
-	return n > 1 && share.ShardOf(row.ID, row.Key, n) != l.shard
+	return n > 1 && share.ShardOf(row.ID, row.Group(), n) != l.shard
 }
 
 // loadPages loads everything page by page, as there is room. It goes through each lane from head to end, and again a second

@@ -19,7 +19,7 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 	}
 	keys := map[string]bool{}
 	for _, t := range batch {
-		if t.Key != "" {
+		if t.Group() != "" {
 			keys[keyOf(t)] = true
 		}
 	}
@@ -28,14 +28,14 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 	}
 	firsts, err := d.firstOfKeys(slices.Sorted(maps.Keys(keys)))
 	if d.trouble.on(d.lease.Context(), "look for the first jobs of keys", err) {
-		keyed, keyless := divide(batch, func(t *task) bool { return t.Key != "" })
+		keyed, keyless := divide(batch, func(t *task) bool { return t.Group() != "" })
 		d.refuse(keyed, retryLongest)
 		return keyless
 	}
 	// A key without a first row has no pending row, or the table spells it otherwise: the mark will tell.
 	first, later := divide(batch, func(t *task) bool {
 		id, there := firsts[keyOf(t)]
-		return t.Key == "" || !there || id >= t.ID
+		return t.Group() == "" || !there || id >= t.ID
 	})
 	if len(later) > 0 {
 		d.queue.parkPicked(d.clock.now(), later, firsts)

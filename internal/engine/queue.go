@@ -17,19 +17,19 @@ import (
 // task is a row in memory, from loading to settling.
 type task struct {
 	store.Row
-	dueMillis int64         // database time in milliseconds from which it may start; 0: at once
-	refused   int16         // marks that failed, as far as they lengthen its wait
-	suspect   bool          // it was lost so often that it runs alone
-	alone     bool          // it runs as a suspect
-	permit    bool          // it has the engine's permit to do that
-	hasSlot   bool          // it has a slot of its key (keys)
-	left      bool          // the queue does not know it any more
-	lease     *keeper.Lease // under which it is marked; nil before
-	*run                    // nil while it waits: a queue has room for many rows
+	dueMillis int64 // database time in milliseconds from which it may start; 0: at once
+	refused   int16 // marks that failed, as far as they lengthen its wait
+	suspect   bool  // it was lost so often that it runs alone
+	alone     bool  // it runs as a suspect
+	permit    bool  // it has the engine's permit to do that
+	hasSlot   bool  // it has a slot of its key (keys)
+	left      bool  // the queue does not know it any more
+	*run            // nil while it waits: a queue has room for many rows
 }
 
 // run is what a task has only once it is marked.
 type run struct {
+	lease   *keeper.Lease             // under which it is marked
 	seen    atomic.Pointer[time.Time] // when the last statement that found the row ours was sent: the mark, or a look of the watch
 	since   time.Time                 // when it became ready
 	index   int                       // in workers.atWork

@@ -63,7 +63,7 @@ func (f *floor) line(jobType int32, takes time.Duration) *line {
 // marked makes tasks that are marked.
 func (f *floor) marked(n int) (tasks []*task) {
 	for range n {
-		t := &task{Row: store.Row{ID: 1, Term: 7}, lease: leaseIn(f.T), run: seenNow()}
+		t := &task{Row: store.Row{ID: 1, Term: 7}, run: seenNow(leaseIn(f.T))}
 		later := time.Now().Add(time.Hour)
 		t.seen.Store(&later)
 		tasks = append(tasks, t)

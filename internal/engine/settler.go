@@ -199,7 +199,7 @@ func (s *settler) gathered(rows int) bool {
 // isAwaited reports whether something waits for the outcome to be written: the next job of its key, its own next run, or,
 // after a suspect, the line.
 func (s *settler) isAwaited(o *outcome) bool {
-	return s.line.queue.keys.most > 0 && o.Key != "" || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
+	return s.line.queue.keys.most > 0 && o.Group() != "" || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
 }
 
 // take takes the outcomes that have gathered, up to a number.

@@ -44,7 +44,7 @@ func (l *line) succeed(jobs int) {
 
 func (l *line) end(row store.Row, v verdict, alone bool) {
 	row.Term = 7
-	l.settler.add(&task{Row: row, lease: lease, run: &run{}, alone: alone}, v, 0)
+	l.settler.add(&task{Row: row, run: &run{lease: lease}, alone: alone}, v, 0)
 }
 
 func TestOutcomesThatFollowEachOtherShareAStatementAndTheFirstDoesNotWait(t *testing.T) {

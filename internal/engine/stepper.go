@@ -67,8 +67,8 @@ func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
 func (s *Stepper) first(ctx context.Context, rows []store.Row) (first []store.Row, err error) {
 	keys := map[int32][]string{}
 	for i := range rows {
-		if row := &rows[i]; row.Key != "" && s.lines[row.JobType].cfg.OrderedByKey {
-			keys[row.JobType] = append(keys[row.JobType], row.Key)
+		if row := &rows[i]; row.Group() != "" && s.lines[row.JobType].cfg.OrderedByKey {
+			keys[row.JobType] = append(keys[row.JobType], row.Group())
 		}
 	}
 	firsts := map[int32]map[string]uint64{}
@@ -78,7 +78,7 @@ func (s *Stepper) first(ctx context.Context, rows []store.Row) (first []store.Ro
 		}
 	}
 	return slices.DeleteFunc(rows, func(row store.Row) bool {
-		id, there := firsts[row.JobType][row.Key]
+		id, there := firsts[row.JobType][row.Group()]
 		return there && id < row.ID
 	}), nil
 }
@@ -89,7 +89,7 @@ func (s *Stepper) calls(rows []store.Row) (calls [][]store.Row) {
 	for _, row := range rows {
 		cfg := &s.lines[row.JobType].cfg
 		i, ok := filling[row.JobType]
-		if !ok || len(calls[i]) >= cfg.BatchSize || cfg.MaxPerKey > 0 && row.Key != "" && ofKey(calls[i], row.Key) >= cfg.MaxPerKey {
+		if !ok || len(calls[i]) >= cfg.BatchSize || cfg.MaxPerKey > 0 && row.Group() != "" && ofKey(calls[i], row.Group()) >= cfg.MaxPerKey {
 			i = len(calls)
 			calls = append(calls, nil)
 		}
@@ -102,7 +102,7 @@ func (s *Stepper) calls(rows []store.Row) (calls [][]store.Row) {
 
 func ofKey(rows []store.Row, key string) (n int) {
 	for i := range rows {
-		if rows[i].Key == key {
+		if rows[i].Group() == key {
 			n++
 		}
 	}

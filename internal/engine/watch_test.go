@@ -75,7 +75,7 @@ func atWork(t *testing.T, jobs stood, since time.Duration) (l *line, ctx context
 	l.jobs = jobs
 	ctx, cancel := context.WithCancelCause(t.Context())
 	sent := time.Now().Add(-since)
-	one := &task{Row: store.Row{ID: 1, Term: 7, Attempts: 2}, lease: leaseIn(t), run: &run{cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
+	one := &task{Row: store.Row{ID: 1, Term: 7, Attempts: 2}, run: &run{lease: leaseIn(t), cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
 	hidden.Through(&one.job, jobs, 2)
 	one.seen.Store(&sent)
 	l.workers.ready = []*task{one}
@@ -134,7 +134,7 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 	l := lineOf(10)
 	var tasks []*task
 	for i := range 5 {
-		tasks = append(tasks, &task{Row: store.Row{ID: uint64(i)}, run: seenNow()})
+		tasks = append(tasks, &task{Row: store.Row{ID: uint64(i)}, run: seenNow(nil)})
 	}
 	l.workers.makeReady(tasks)
 	for range tasks {

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -28,8 +29,8 @@ func (p *later) come() {
 }
 
 // seenNow is what a task has that was marked at this moment.
-func seenNow() *run {
-	r, now := &run{}, time.Now()
+func seenNow(lease *keeper.Lease) *run {
+	r, now := &run{lease: lease}, time.Now()
 	r.seen.Store(&now)
 	return r
 }
@@ -42,7 +43,7 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 	l.heedPause(false, time.Now())
 	marked := func(from, to uint64) (tasks []*task) {
 		for id := from; id <= to; id++ {
-			tasks = append(tasks, &task{Row: store.Row{ID: id, Term: 7}, lease: leaseIn(t), run: seenNow()})
+			tasks = append(tasks, &task{Row: store.Row{ID: id, Term: 7}, run: seenNow(leaseIn(t))})
 		}
 		return tasks
 	}

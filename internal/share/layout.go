@@ -42,16 +42,16 @@ func (l Layout) Leases(jobType int32) []string {
 }
 
 // ShardOf returns the shard of a row. It depends on the row and the number of shards alone, so all readers get the same
-// result: rows with the same business key belong to the same shard, and the others take turns by their ids, so a few jobs that
-// are added together spread at once. Databases do not agree on blanks at the end of a key.
+// result: rows of the same group belong to the same shard, and the others take turns by their ids, so a few jobs that
+// are added together spread at once. Databases do not agree on blanks at the end of a group.
 //
 // An id's turn is the fraction of id × 0.618…, the golden section: whatever stretch of ids one takes, and however many steps they are
 // apart (auto_increment_increment on a cluster), these fractions lie evenly between 0 and 1.
-func ShardOf(id uint64, key string, shards int) int {
-	if key = strings.TrimRight(key, " "); key == "" {
+func ShardOf(id uint64, group string, shards int) int {
+	if group = strings.TrimRight(group, " "); group == "" {
 		return int(id % turns * golden % turns * uint64(shards) / turns)
 	}
-	return int(crc32.ChecksumIEEE([]byte(key)) % uint32(shards))
+	return int(crc32.ChecksumIEEE([]byte(group)) % uint32(shards))
 }
 
 // Part is a shard's part of a number that is divided as evenly as possible.

@@ -82,7 +82,7 @@ func (j *judge) takingUnder(l leaseTerm) taking {
 
 // covers reports whether a row belongs to the shard.
 func (t taking) covers(h *history) bool {
-	return t.by != nil && t.layout.Leases(h.order.row.JobType)[share.ShardOf(h.id, h.order.row.Key, t.layout.Shards())] == t.lease
+	return t.by != nil && t.layout.Leases(h.order.row.JobType)[share.ShardOf(h.id, h.order.row.Group(), t.layout.Shards())] == t.lease
 }
 
 // looker is an instance that looks for the first jobs of a type's keys.
@@ -344,19 +344,19 @@ func (j *judge) expectFirst(h *history) {
 func (j *judge) tooLate(h *history) bool {
 	return slices.ContainsFunc(j.histories, func(later *history) bool {
 		a, b := h.order.row, later.order.row
-		return !later.looked.IsZero() && later.id > h.id && a.JobType == b.JobType && a.Key == b.Key && !h.since.Before(later.looked)
+		return !later.looked.IsZero() && later.id > h.id && a.JobType == b.JobType && a.Group() == b.Group() && !h.since.Before(later.looked)
 	})
 }
 
 func (j *judge) ordered(h *history) bool {
 	o := h.order
-	return !o.ignored && o.row.Key != "" && j.configOf(o.row.JobType).OrderedByKey
+	return !o.ignored && o.row.Group() != "" && j.configOf(o.row.JobType).OrderedByKey
 }
 
 // before reports whether one job is pending and holds the other job back, if their type is in order.
 func (j *judge) before(one, other *history) bool {
 	a, b := one.order, other.order
-	return one.committed && one.id < other.id && !a.ignored && a.row.JobType == b.row.JobType && a.row.Key == b.row.Key && !one.final && !one.gone && !j.tooOld(one)
+	return one.committed && one.id < other.id && !a.ignored && a.row.JobType == b.row.JobType && a.row.Group() == b.row.Group() && !one.final && !one.gone && !j.tooOld(one)
 }
 
 // expectHit expects that the instance that marked the row was struck, because nothing else may lose a run.
@@ -671,7 +671,7 @@ func (j *judge) expectPlace(r *run, cfg *queue_job.Config) {
 	if cfg.OrderedByKey {
 		most = 1
 	}
-	key := r.history.order.row.Key
+	key := r.history.order.row.Group()
 	if most == 0 || key == "" {
 		return
 	}
@@ -680,7 +680,7 @@ func (j *judge) expectPlace(r *run, cfg *queue_job.Config) {
 		if other.by != r.by && other.mark != nil && other.mark.cancelled {
 			continue // its row is free again, and a later holder cannot know of it
 		}
-		if other.jobType == r.jobType && other.history.order.row.Key == key && (other.by == r.by || j.world.weather.gentle) {
+		if other.jobType == r.jobType && other.history.order.row.Group() == key && (other.by == r.by || j.world.weather.gentle) {
 			beside++
 		}
 	}

@@ -128,6 +128,18 @@ var mutants = []mutant.Mutant{
 		New:  "!there || id > 0",
 	},
 	{
+		Name: "a job that has a group goes by its key",
+		File: "internal/engine/keys.go",
+		Old:  "strings.TrimRight(t.Group(), \" \")",
+		New:  "strings.TrimRight(t.Key, \" \")",
+	},
+	{
+		Name: "the first job of a group is looked for among the keys",
+		File: "internal/simulator/table.go",
+		Old:  "if _, found := firsts[j.Group()]; ",
+		New:  "if _, found := firsts[j.Group()]; j.Group() == j.Key && ",
+	},
+	{
 		Name: "in order, a job that runs again lets the others of its key pass",
 		File: "internal/engine/ordered.go",
 		Old:  "if !d.cfg.OrderedByKey {",
@@ -412,8 +424,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a page brings the rows of all shards, and the loader takes them",
 		File: "internal/engine/loader.go",
-		Old:  "return n > 1 && share.ShardOf(row.ID, row.Key, n) != l.shard",
-		New:  "return n > share.MostShards && share.ShardOf(row.ID, row.Key, n) != l.shard",
+		Old:  "return n > 1 && share.ShardOf(row.ID, row.Group(), n) != l.shard",
+		New:  "return n > share.MostShards && share.ShardOf(row.ID, row.Group(), n) != l.shard",
 	},
 	{
 		Name: "the parts of the shards are more than the whole",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -231,6 +232,9 @@ func (p *plan) drawOrder(d *dice, backlog bool) *order {
 	o.row.JobType = int32(1 + d.upTo(len(p.configs)))
 	o.row.NoStatus = d.chance(150)
 	o.row.Key = p.keys[hash(o.label)%uint64(len(p.keys))]
+	if o.row.Key != "" && hash(o.label)/8%3 == 0 {
+		o.row.Key, o.row.Extra = o.label, &store.Extra{Group: o.row.Key}
+	}
 	switch {
 	case d.chance(100):
 		o.row.NoStart = true

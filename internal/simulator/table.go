@@ -251,12 +251,15 @@ func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, wanted []
 				continue
 			}
 			if len(wanted) == 0 {
-				rows = append(rows, store.TailRow{Row: store.Row{ID: j.ID, JobType: j.JobType, Key: j.Key, CreateTime: j.CreateTime}})
+				rows = append(rows, store.TailRow{Row: store.Row{ID: j.ID, JobType: j.JobType, Key: j.Group(), CreateTime: j.CreateTime}})
 				continue
 			}
 			row := store.TailRow{Row: j.Row, Whole: j.wanted(wanted) && j.pending() && j.dueBy(t.now()+horizon)}
 			if !row.Whole {
-				row.Params = ""
+				row.Params, row.Extra = "", nil
+				if j.Extra != nil && j.Extra.Group != "" {
+					row.Extra = &store.Extra{Group: j.Extra.Group}
+				}
 			}
 			rows = append(rows, row)
 		}
@@ -298,7 +301,7 @@ func (t *Table) Page(_ context.Context, jobType int32, shard store.Shard, places
 	pages := make([][]store.Row, len(places))
 	for i, place := range places {
 		lane := t.lane(jobType, place.Lane, func(j *Job) bool {
-			if shard.Of > 1 && share.ShardOf(j.ID, j.Key, shard.Of) != shard.Number {
+			if shard.Of > 1 && share.ShardOf(j.ID, j.Group(), shard.Of) != shard.Number {
 				return false
 			}
 			if place.Start != store.AtATime {
@@ -336,8 +339,8 @@ func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string, fro
 			due = j.CreateTime
 		}
 		leftAlone := j.ID <= upTo && due < before
-		if _, found := firsts[j.Key]; !found && !leftAlone && j.ID >= from && j.committed && j.pending() && j.JobType == jobType && j.Key != "" && slices.Contains(keys, j.Key) {
-			firsts[j.Key] = j.ID
+		if _, found := firsts[j.Group()]; !found && !leftAlone && j.ID >= from && j.committed && j.pending() && j.JobType == jobType && j.Group() != "" && slices.Contains(keys, j.Group()) {
+			firsts[j.Group()] = j.ID
 		}
 	}
 	return firsts, nil
@@ -348,8 +351,8 @@ func (t *Table) RunningOfKeys(_ context.Context, jobType int32, keys []string, t
 	defer t.mu.Unlock()
 	running := map[string]int{}
 	for _, j := range t.jobs {
-		if j.committed && j.pending() && j.JobType == jobType && j.Key != "" && slices.Contains(keys, j.Key) && slices.Contains(terms, j.Term) {
-			running[j.Key]++
+		if j.committed && j.pending() && j.JobType == jobType && j.Group() != "" && slices.Contains(keys, j.Group()) && slices.Contains(terms, j.Term) {
+			running[j.Group()]++
 		}
 	}
 	return running, nil

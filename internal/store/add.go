@@ -21,10 +21,14 @@ type NewJob struct {
 	Unique     bool   // no other row of the type may have this key as its unique key …
 	OrFinal    bool   // … but a final row that has it is not in the way
 	MaxRetries int    // [NotSet]: as the job type says
+	Meta       string // JSON; empty: none
+	Group      string // empty: the key
 }
 
 // plain reports whether plainColumns are all that the row needs.
-func (j *NewJob) plain() bool { return j.Priority == 0 && j.Key == "" && j.MaxRetries == NotSet }
+func (j *NewJob) plain() bool {
+	return j.Priority == 0 && j.Key == "" && j.MaxRetries == NotSet && j.Meta == "" && j.Group == ""
+}
 
 // uniqueIn writes the job type within which no other row may have the key as its unique key.
 func (j *NewJob) uniqueIn() string {
@@ -36,7 +40,7 @@ func (j *NewJob) uniqueIn() string {
 
 const (
 	plainColumns   = "params, job_type, job_status, start_time, create_time, update_time"
-	furtherColumns = ", priority, job_key, unique_in, max_retries"
+	furtherColumns = ", priority, job_key, unique_in, max_retries, meta, job_group"
 )
 
 // AddJob inserts one row with status 0 and returns its id. Created is in unix seconds. Sent again, it adds a second row.
@@ -53,7 +57,7 @@ func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *
 	row := fmt.Sprintf("(%s, %s, 0, %s, %s, %s", args.value(job.Params), args.value(job.JobType), s.startOf(job, args), args.value(created), args.value(created))
 	if !job.plain() {
 		columns += furtherColumns
-		row += fmt.Sprintf(", %d, %s, %s, %s", job.Priority, args.key(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries))
+		row += fmt.Sprintf(", %d, %s, %s, %s, %s, %s", job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
 	}
 	query := fmt.Sprintf("%s %s (%s) VALUES %s)%s%s", insert, s.jobs, columns, row, unlessThere, s.returning)
 	if s.returning != "" {
@@ -130,7 +134,7 @@ func (s *Store) AddJobs(ctx context.Context, jobs []NewJob, created int64) (ids 
 // statementRows returns how many of the jobs one statement inserts: at least one.
 func statementRows(jobs []NewJob) (rows int) {
 	for bytes := 0; rows < min(len(jobs), addRowsMax); rows++ {
-		bytes += addRowBytes + len(jobs[rows].Params) + len(jobs[rows].Key)
+		bytes += addRowBytes + len(jobs[rows].Params) + len(jobs[rows].Key) + len(jobs[rows].Meta) + len(jobs[rows].Group)
 		if bytes > addBytesMax && rows > 0 {
 			break
 		}
@@ -208,7 +212,7 @@ func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 		}
 		fmt.Fprintf(&rows, "%s, %d, %d", start, created, created)
 		if further {
-			fmt.Fprintf(&rows, ", %d, %s, %s, %s", job.Priority, args.key(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries))
+			fmt.Fprintf(&rows, ", %d, %s, %s, %s, %s, %s", job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
 		}
 		rows.WriteByte(')')
 	}
@@ -235,13 +239,10 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 		{"start", "bigint", func(j *NewJob) string { return strconv.FormatUint(uint64(j.StartTime), 10) }},
 		{"delay", "bigint", func(j *NewJob) string { return strconv.FormatInt(j.Delay, 10) }},
 		{"priority", "smallint", func(j *NewJob) string { return strconv.Itoa(int(j.Priority)) }},
-		{"key", "text", func(j *NewJob) string {
-			if j.Key == "" {
-				return "NULL"
-			}
-			return quoted(j.Key)
-		}},
+		{"key", "text", func(j *NewJob) string { return quotedOrNull(j.Key) }},
 		{"most", "int", func(j *NewJob) string { return setOrNull(j.MaxRetries) }},
+		{"meta", "text", func(j *NewJob) string { return quotedOrNull(j.Meta) }},
+		{"grouping", "text", func(j *NewJob) string { return quotedOrNull(j.Group) }},
 	}
 	args := s.arguments()
 	made := args.value(created)
@@ -254,9 +255,16 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 		arrays = append(arrays, fmt.Sprintf("CAST(%s AS %s[])", args.value("{"+strings.Join(values, ",")+"}"), c.kind))
 		names = append(names, c.name)
 	}
-	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, key, %s, most "+
+	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, key, %s, most, meta, grouping "+
 		"FROM (SELECT CAST(%s AS bigint) AS made) AS moment, unnest(%s) WITH ORDINALITY AS job (%s, n) ORDER BY n%s%s",
 		s.jobs, plainColumns, furtherColumns, s.afterMillis("delay"), uniqueIn, made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.returning), args.list...)
+}
+
+func quotedOrNull(text string) string {
+	if text == "" {
+		return "NULL"
+	}
+	return quoted(text)
 }
 
 // quoted writes a text as an element of an array.

@@ -39,12 +39,12 @@ func (a *arguments) value(v any) string {
 	return "?"
 }
 
-// key writes a business key; an empty one means none.
-func (a *arguments) key(key string) string {
-	if key == "" {
+// orNull writes a text; an empty one is NULL.
+func (a *arguments) orNull(text string) string {
+	if text == "" {
 		return "NULL"
 	}
-	return a.value(key)
+	return a.value(text)
 }
 
 // evened repeats the last gap until there are 1, 2, 4, 8 … of them. With bound arguments, each number of gaps would be
@@ -69,17 +69,17 @@ func (a *arguments) in(s *Store, ids []uint64) string {
 	return "id = ANY(CAST(? AS bigint[]))"
 }
 
-// keys writes the condition that the key is one of these. With bound arguments, each number of keys would be another text to
+// among writes the condition that the column has one of these texts. With bound arguments, each number of them would be another text to
 // prepare, so there are 1, 2, 4, 8 … of them.
-func (a *arguments) keys(keys []string) string {
-	keys = slices.Clone(keys)
-	for a.bound && len(keys)&(len(keys)-1) != 0 {
-		keys = append(keys, keys[len(keys)-1])
+func (a *arguments) among(column string, texts []string) string {
+	texts = slices.Clone(texts)
+	for a.bound && len(texts)&(len(texts)-1) != 0 {
+		texts = append(texts, texts[len(texts)-1])
 	}
-	for _, key := range keys {
-		a.list = append(a.list, key)
+	for _, text := range texts {
+		a.list = append(a.list, text)
 	}
-	return "job_key IN (?" + strings.Repeat(", ?", len(keys)-1) + ")"
+	return column + " IN (?" + strings.Repeat(", ?", len(texts)-1) + ")"
 }
 
 // numbers writes a list of numbers, with commas between them.

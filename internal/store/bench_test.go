@@ -85,6 +85,6 @@ func (r *sameRows) Next(row []driver.Value) error {
 		row[i] = int64(0)
 	}
 	row[1], row[2], row[4] = uint64(1_000_000), r.params, int64(1_700_000_000)
-	row[5], row[6], row[7] = nil, nil, nil // the row is as it was inserted, and has no key
+	row[5], row[6], row[7] = nil, nil, nil // the row is as it was inserted, and has neither key nor group
 	return nil
 }

@@ -45,18 +45,19 @@ type dialect struct {
 	byPrimary   string // index hint: by id
 	byDue       string // index hint: by job_type, job_status, priority, start_time, id
 	byKey       string // index hint: by job_key, unique_in
+	byGroup     string // index hint: by job_group
 	deleteFrom  string // format: start of a DELETE that finds its rows by the primary key
 	lockingRead string // end of a SELECT that sees what is committed, not the transaction's snapshot
 	forUpdate   string // end of a SELECT that locks its rows until the end of the transaction
 	latest      string // format: a read that goes to the primary, see fromPrimary
 	idIn        func(ids []uint64) string
-	integer     string                        // format: a column as a whole number, whatever was inserted there
-	commas      func(numbers []string) string // one text of whole numbers
-	atOnce      string                        // the condition that start_time is 0
-	keyHash     string                        // what share.ShardOf makes of job_key; empty: the database cannot compute that
-	unforeseen  string                        // format: a number that the planner does not see
-	anyType     string                        // end of a SELECT that finds the first job type in a range along the due index
-	lanesInFull bool                          // ORDER BY of a lane also names columns that are constant in it, see postgres.go
+	integer     string                                     // format: a column as a whole number, whatever was inserted there
+	commas      func(numbers []string, text string) string // one text of whole numbers and, unless it is NULL, a text behind them
+	atOnce      string                                     // the condition that start_time is 0
+	keyHash     string                                     // what share.ShardOf makes of a row's group; empty: the database cannot compute that
+	unforeseen  string                                     // format: a number that the planner does not see
+	anyType     string                                     // end of a SELECT that finds the first job type in a range along the due index
+	lanesInFull bool                                       // ORDER BY of a lane also names columns that are constant in it, see postgres.go
 	sweep       func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
 	// one or more conditions for what lies behind a start time and an id, written so that the index is entered there
 	later func(startTime, id string) []string
@@ -111,5 +112,6 @@ func (d dialect) named(prefix string) dialect {
 	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)
 	d.byDue = WithPrefix(d.byDue, prefix)
 	d.byKey = WithPrefix(d.byKey, prefix)
+	d.byGroup = WithPrefix(d.byGroup, prefix)
 	return d
 }

@@ -28,7 +28,7 @@ const turns, golden = 1_000_003, 618_035
 // Shard is one of several shards of a job type. If Of is 0 or 1, it is the whole type.
 type Shard struct{ Of, Number int }
 
-// inShard writes a condition for rows of a shard. Package share says which these are; rows without a key take turns by their ids.
+// inShard writes a condition for rows of a shard. Package share says which these are; rows without a group take turns by their ids.
 func (d dialect) inShard(shard Shard) string {
 	if shard.Of <= 1 {
 		return ""
@@ -38,8 +38,8 @@ func (d dialect) inShard(shard Shard) string {
 		keyed = fmt.Sprintf(" AND %s %% %d = %d", d.keyHash, shard.Of, shard.Number)
 	}
 	first := func(shard, of int) int { return (shard*turns + of - 1) / of } // turn of a shard
-	return fmt.Sprintf(" AND (COALESCE(job_key, '') = '' AND id %% %[1]d * %[2]d %% %[1]d BETWEEN %[3]d AND %[4]d OR COALESCE(job_key, '') <> ''%[5]s)",
-		turns, golden, first(shard.Number, shard.Of), first(shard.Number+1, shard.Of)-1, keyed)
+	return fmt.Sprintf(" AND (COALESCE(%[6]s, '') = '' AND id %% %[1]d * %[2]d %% %[1]d BETWEEN %[3]d AND %[4]d OR COALESCE(%[6]s, '') <> ''%[5]s)",
+		turns, golden, first(shard.Number, shard.Of), first(shard.Number+1, shard.Of)-1, keyed, groupOf)
 }
 
 // Layout reads the layout of a job type; 0: it has none.

@@ -76,7 +76,7 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 		}
 	}
 	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '') FROM %s %s WHERE %s ORDER BY %s LIMIT %s",
-		s.rowColumns("params"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), s.jobs, index, strings.Join(where, " AND "), order, args.number(int64(limit))), args.list...)
+		s.rowColumns("params", "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), s.jobs, index, strings.Join(where, " AND "), order, args.number(int64(limit))), args.list...)
 	return rows, wrap("list jobs", err)
 }
 

@@ -59,7 +59,7 @@ func isNoTable(err error) bool {
 type Gap struct{ From, To uint64 }
 
 // TailRow is a row that [Store.Tail] read. If it is not whole, it only shows that its id is taken, when its row was created,
-// and to which type and key it belongs.
+// and to which type and group it belongs.
 type TailRow struct {
 	Row
 	Whole bool
@@ -89,13 +89,13 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 	}
 	where.WriteByte(')')
 	if len(wanted) == 0 {
-		rows, err := read(ctx, s, takenRows, fmt.Sprintf("SELECT id, %s, job_key, %s FROM %s %s WHERE %s ORDER BY id LIMIT %s",
+		rows, err := read(ctx, s, takenRows, fmt.Sprintf("SELECT id, %s, "+groupOf+", %s FROM %s %s WHERE %s ORDER BY id LIMIT %s",
 			fmt.Sprintf(s.integer, "job_type"), fmt.Sprintf(s.integer, "create_time"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
 		return rows, wrap("look which ids are taken", err)
 	}
 	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.nowOnce(), horizon)
 	rows, err := read(ctx, s, partRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
-		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
+		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END", "CASE WHEN "+whole+" THEN meta END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
 		tailed[i] = TailRow{rows[i].Row, rows[i].part == 1}
@@ -103,7 +103,7 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 	return tailed, wrap("tail jobs", err)
 }
 
-// takenRows scans rows of which nothing is wanted.
+// takenRows scans rows of which nothing is wanted. The key of such a row is its group.
 func takenRows(rows *sql.Rows) (list []TailRow, err error) {
 	var r TailRow
 	places := []any{whole[uint64]{&r.ID}, whole[int32]{&r.JobType}, text{&r.Key}, whole[int64]{&r.CreateTime}}
@@ -172,7 +172,7 @@ func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arg
 	if len(k.statuses) > 0 {
 		status = fmt.Sprintf("job_status IN (%s)", numbers(k.statuses))
 	}
-	return s.selectDue(part, s.rowColumns("params"), fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
+	return s.selectDue(part, s.rowColumns("params", "meta"), fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
 }
 
 // Lane is a stretch of the due index of one job type: the pending rows of one priority and one status that start at once,
@@ -283,8 +283,8 @@ func (d dialect) behind(p Place, jobType int32, until string, args *arguments) (
 }
 
 // Page reads the rows of a shard behind each place that are due within horizon seconds, in the order of the place's lane, at most
-// limit rows for each place. Fewer: the lane has no more at this moment. Only MySQL and MariaDB can tell which rows with a key
-// belong to the shard: on other databases, rows of other shards that have a key come, too. The result has a list for each place. Rows with
+// limit rows for each place. Fewer: the lane has no more at this moment. Only MySQL and MariaDB can tell which rows with a group
+// belong to the shard: on other databases, rows of other shards that have a group come, too. The result has a list for each place. Rows with
 // a priority that is not one of the [Priorities] are in no lane, see [Store.TamePriorities].
 func (s *Store) Page(ctx context.Context, jobType int32, shard Shard, places []Place, horizon int64, limit int) ([][]Row, error) {
 	args := s.arguments()
@@ -296,7 +296,7 @@ func (s *Store) Page(ctx context.Context, jobType int32, shard Shard, places []P
 		}
 		var stretches []string
 		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args) {
-			stretches = append(stretches, s.selectDue(i, s.laneColumns("params", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
+			stretches = append(stretches, s.selectDue(i, s.laneColumns("params", "meta", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
 		}
 		parts[i] = unionAll(stretches)
 		if len(stretches) > 1 {
@@ -362,56 +362,54 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 	return Place{Lane: lane, ID: old[0].last}, old[0].n, nil
 }
 
-// FirstOfKeys returns, for each key, the smallest id of its pending rows, from an id on. If a key is missing, it has no
-// such row. A transaction that is still open may add a row with a smaller id. Rows up to upTo that fell due before the
-// moment, in unix seconds, do not count, since they are left alone. The read goes along the key index, through the
-// finished rows of the keys too.
+// FirstOfKeys returns, for each key, the smallest id of the pending rows that have it as their group, from an id on. If a key is
+// missing, there is no such row. A transaction that is still open may add a row with a smaller id. Rows up to upTo that fell due
+// before the moment, in unix seconds, do not count, since they are left alone. The read goes along the key index and the group
+// index, through the finished rows of the keys too.
 func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
-	args := s.arguments()
-	jobTypeIs := args.number(int64(jobType))
-	keyIn := args.keys(keys)
 	due := fmt.Sprintf("CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END", fmt.Sprintf(s.integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.integer, "create_time"))
-	type first struct {
-		key string
-		id  uint64
-	}
 	// With MIN(id), a planner may read along the ids instead, and look at each row's key.
-	rows, err := read(ctx, s, each(func(f *first) []any { return []any{&f.key, &f.id} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT job_key, MIN(id + 0) AS first FROM %s %s WHERE job_type = %s AND %s AND id + 0 >= %s AND %s AND (id > %s OR %s >= %s) GROUP BY job_key",
-		s.jobs, s.byKey, jobTypeIs, keyIn, args.id(from), pending, args.id(upTo), due, args.number(before))), args.list...)
-	if err != nil {
-		return nil, wrap("first jobs of keys", err)
-	}
-	firsts := make(map[string]uint64, len(rows))
-	for _, f := range rows {
-		firsts[f.key] = f.id
-	}
-	return firsts, nil
+	firsts, err := ofGroups(ctx, s, "MIN(id + 0) AS first", jobType, keys, func(args *arguments) string {
+		return fmt.Sprintf("id + 0 >= %s AND (id > %s OR %s >= %s)", args.id(from), args.id(upTo), due, args.number(before))
+	}, func(a, b uint64) uint64 { return min(a, b) })
+	return firsts, wrap("first jobs of keys", err)
 }
 
-// RunningOfKeys counts, for each key, its pending rows that are marked with one of the terms. If a key is missing, it has none.
+// RunningOfKeys counts, for each key, the pending rows that have it as their group and are marked with one of the terms. If a key
+// is missing, there is none.
 func (s *Store) RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error) {
+	running, err := ofGroups(ctx, s, "COUNT(*) AS running", jobType, keys, func(args *arguments) string {
+		termIn := make([]string, len(terms))
+		for i, term := range terms {
+			termIn[i] = args.number(term)
+		}
+		return fmt.Sprintf("term IN (%s)", strings.Join(termIn, ", "))
+	}, func(a, b int) int { return a + b })
+	return running, wrap("running jobs of keys", err)
+}
+
+// ofGroups reads a number for each of some groups, from the pending rows of a type for which the condition holds. Rows with a group
+// of their own stand in one index, and rows whose key is their group in another; join makes one number of both.
+func ofGroups[N int | uint64](ctx context.Context, s *Store, number string, jobType int32, groups []string, where func(*arguments) string, join func(a, b N) N) (map[string]N, error) {
 	args := s.arguments()
-	jobTypeIs, keyIn := args.number(int64(jobType)), args.keys(keys)
-	termIn := make([]string, len(terms))
-	for i, term := range terms {
-		termIn[i] = args.number(term)
+	part := func(column, index, further string) string {
+		return fmt.Sprintf("SELECT %s, %s FROM %s %s WHERE job_type = %s AND %s%s AND %s AND %s GROUP BY %[1]s",
+			column, number, s.jobs, index, args.number(int64(jobType)), args.among(column, groups), further, pending, where(args))
 	}
-	type count struct {
-		key string
-		n   int
+	type found struct {
+		group string
+		n     N
 	}
-	rows, err := read(ctx, s, each(func(c *count) []any { return []any{&c.key, &c.n} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT job_key, COUNT(*) AS running FROM %s %s WHERE job_type = %s AND %s AND term IN (%s) AND %s GROUP BY job_key",
-		s.jobs, s.byKey, jobTypeIs, keyIn, strings.Join(termIn, ", "), pending)), args.list...)
-	if err != nil {
-		return nil, wrap("running jobs of keys", err)
+	rows, err := read(ctx, s, each(func(f *found) []any { return []any{&f.group, &f.n} }),
+		s.fromPrimary(part("job_key", s.byKey, " AND "+groupOfOwn+" IS NULL")+" UNION ALL "+part("job_group", s.byGroup, "")), args.list...)
+	numbers := make(map[string]N, len(rows))
+	for _, f := range rows {
+		if n, twice := numbers[f.group]; twice {
+			f.n = join(n, f.n)
+		}
+		numbers[f.group] = f.n
 	}
-	running := make(map[string]int, len(rows))
-	for _, c := range rows {
-		running[c.key] = c.n
-	}
-	return running, nil
+	return numbers, err
 }
 
 // selectDue writes a SELECT of rows along the due index; part is its number in the result.

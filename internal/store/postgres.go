@@ -55,8 +55,8 @@ var postgres = dialect{
 	latest:     "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
 	idIn:       func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
 	integer:    "%s",
-	commas: func(numbers []string) string {
-		return "CAST(" + strings.Join(numbers, " AS text) || ',' || CAST(") + " AS text)"
+	commas: func(numbers []string, text string) string {
+		return "CAST(" + strings.Join(numbers, " AS text) || ',' || CAST(") + " AS text) || COALESCE(',' || " + text + ", '')"
 	},
 	atOnce:      "start_time BETWEEN 0 AND 0",
 	unforeseen:  "(SELECT CAST(%s AS bigint))",
@@ -88,7 +88,7 @@ func sweepEach(s *Store, part int, k kind, types []int32, limit int, args *argum
 	}
 	return fmt.Sprintf("SELECT %d AS part, %s FROM (VALUES %s) AS types (type) CROSS JOIN (VALUES %s) AS statuses (status) CROSS JOIN (VALUES %s) AS levels (level) CROSS JOIN LATERAL "+
 		"(SELECT * FROM %s WHERE job_type = type AND %s AND priority = level AND %s ORDER BY job_status, start_time, id LIMIT %s) AS due LIMIT %s",
-		part, s.rowColumns("params"), values(types), statuses, values(Priorities), s.jobs, status, k.start(), args.number(int64(limit)), args.number(int64(limit)))
+		part, s.rowColumns("params", "meta"), values(types), statuses, values(Priorities), s.jobs, status, k.start(), args.number(int64(limit)), args.number(int64(limit)))
 }
 
 // values writes numbers as rows of one column.

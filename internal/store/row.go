@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,17 +25,43 @@ type Row struct {
 	MaxRetries int32  // [NotSet]: as the job type says
 	Changes    int32  // times it was changed while it waited, or its mark was taken back
 	Key        string // the business key; empty: none
+	Extra      *Extra // nil: it has none of that
 }
+
+// Extra is what few rows have. It is apart, since a queue has room for many rows.
+type Extra struct {
+	Meta  string // the metadata, as JSON; empty: none
+	Group string // the group of its own; empty: none
+}
+
+// String shows it where a row is printed.
+func (e *Extra) String() string { return fmt.Sprintf("%+v", *e) }
 
 // Version returns the version in which the row was read.
 func (r *Row) Version() Version { return Version{r.Term, r.Attempts, r.Changes} }
+
+// Group is what the order and the limits of keys, and shards, go by: the row's own group or, if it has none, its key. Empty: none.
+func (r *Row) Group() string {
+	if r.Extra != nil && r.Extra.Group != "" {
+		return r.Extra.Group
+	}
+	return r.Key
+}
+
+// Metadata reads the row's metadata. Nil: there is none, or it is no JSON object of texts, which only an INSERT by others can have written.
+func (r *Row) Metadata() (meta map[string]string) {
+	if r.Extra == nil || json.Unmarshal([]byte(r.Extra.Meta), &meta) != nil {
+		return nil
+	}
+	return meta
+}
 
 // NotSet stands for NULL in max_retries.
 const NotSet = -2
 
 // rowColumns are the columns of a [Row].
-func (s *Store) rowColumns(params string) string {
-	columns := s.laneColumns(params, fmt.Sprintf(s.integer, "start_time"))
+func (s *Store) rowColumns(params, meta string) string {
+	columns := s.laneColumns(params, meta, fmt.Sprintf(s.integer, "start_time"))
 	for _, number := range []string{"job_type", "job_status", "priority"} {
 		columns += ", " + fmt.Sprintf(s.integer, number)
 	}
@@ -48,44 +75,76 @@ func (r *Row) places() []any {
 }
 
 // laneColumns are the columns of a [Row] in which the rows of a lane differ. Every column of a page costs the server, the
-// driver and database/sql something for every row. Most rows are as they were inserted: then the tally is a single NULL.
+// driver and database/sql something for every row. Most rows are as they were inserted, with neither retries of their own nor
+// metadata: then the tally is a single NULL.
 //
 // SQLite keeps whatever was inserted, even text in a column of numbers, and such a row must not make the whole result
 // unreadable.
-func (s *Store) laneColumns(params, startTime string) string {
+func (s *Store) laneColumns(params, meta, startTime string) string {
 	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
-	texts := make([]string, len(tallied))
-	for i, column := range tallied {
-		texts[i] = integer(column)
+	var texts []string
+	for _, column := range tallied {
+		texts = append(texts, integer(column))
 	}
-	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN %s = 0 THEN NULL ELSE %s END AS tally, %s, job_key",
-		params, startTime, integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts), integer("max_retries"))
+	texts = append(texts, integer(fmt.Sprintf("COALESCE(max_retries, %d)", NotSet)))
+	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN %s = 0 AND max_retries IS NULL AND meta IS NULL THEN NULL ELSE %s END AS tally, job_key, job_group",
+		params, startTime, integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts, meta))
 }
 
 func (r *Row) lanePlaces() []any {
 	return []any{
 		whole[uint64]{&r.ID}, &r.Params, whole[int64]{&r.StartTime}, whole[int64]{&r.CreateTime},
-		tally{r}, wholeOr[int32]{&r.MaxRetries, NotSet}, text{&r.Key},
+		tally{r}, text{&r.Key}, ownGroup{r},
 	}
+}
+
+// What job_group and job_key come to, in SQL: see [Row.Group].
+const (
+	groupOfOwn = "NULLIF(RTRIM(job_group), '')"
+	groupOf    = "COALESCE(" + groupOfOwn + ", job_key)"
+)
+
+// ownGroup scans job_group, behind the tally. Blanks are none.
+type ownGroup struct{ row *Row }
+
+func (g ownGroup) Scan(value any) error {
+	if value == nil {
+		return nil
+	}
+	var own string
+	if err := (text{&own}).Scan(value); err != nil || strings.TrimRight(own, " ") == "" {
+		return err
+	}
+	if g.row.Extra == nil {
+		g.row.Extra = &Extra{}
+	}
+	g.row.Extra.Group = own
+	return nil
 }
 
 // tallied are the columns in which the library counts. A row is inserted with 0 in each.
 var tallied = [...]string{"term", "attempts", "retries", "lost", "changes", "deferred"}
 
-// tally scans the tallied columns. They come as one text, or as NULL if each is 0.
+// tally scans the tallied columns, the row's own number of retries, and the metadata behind them. They come as one text, or as
+// NULL if the row has none of that.
 type tally struct{ row *Row }
 
 func (t tally) Scan(value any) error {
+	n := [len(tallied) + 1]int64{len(tallied): NotSet}
 	var texts []string
 	switch v := value.(type) {
 	case string:
-		texts = strings.Split(v, ",")
+		texts = strings.SplitN(v, ",", len(n)+1)
 	case []byte:
-		texts = strings.Split(string(v), ",")
+		texts = strings.SplitN(string(v), ",", len(n)+1)
 	}
-	var n [len(tallied)]int64
-	if value != nil && len(texts) != len(n) {
+	if value != nil && len(texts) < len(n) {
 		return fmt.Errorf("%d numbers are wanted, not %q", len(n), value)
+	}
+	r := t.row
+	r.Extra = nil
+	if len(texts) > len(n) {
+		r.Extra, texts = &Extra{Meta: texts[len(n)]}, texts[:len(n)]
 	}
 	for i, text := range texts {
 		var err error
@@ -93,8 +152,7 @@ func (t tally) Scan(value any) error {
 			return err
 		}
 	}
-	r := t.row
-	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes, r.Deferred = n[0], int32(n[1]), int32(n[2]), int16(n[3]), int32(n[4]), int32(n[5])
+	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes, r.Deferred, r.MaxRetries = n[0], int32(n[1]), int32(n[2]), int16(n[3]), int32(n[4]), int32(n[5]), int32(n[6])
 	return nil
 }
 

@@ -409,20 +409,6 @@ func (w whole[T]) Scan(value any) error {
 	return nil
 }
 
-// wholeOr is whole with another number for NULL.
-type wholeOr[T int | int32 | int64 | uint64] struct {
-	to   *T
-	null T
-}
-
-func (w wholeOr[T]) Scan(value any) error {
-	if value == nil {
-		*w.to = w.null
-		return nil
-	}
-	return whole[T]{w.to}.Scan(value)
-}
-
 // text scans a column of text; NULL stands for an empty one.
 type text struct{ to *string }
 

@@ -33,11 +33,14 @@ var sqlite = dialect{
 	byPrimary:  "NOT INDEXED",
 	byDue:      "INDEXED BY async_job_due",
 	byKey:      "INDEXED BY async_job_key",
+	byGroup:    "INDEXED BY async_job_group",
 	deleteFrom: "DELETE FROM %s",
 	latest:     "%s",
 	idIn:       inSpan,
 	integer:    "CAST(%s AS INTEGER)",
-	commas:     func(numbers []string) string { return strings.Join(numbers, " || ',' || ") },
+	commas: func(numbers []string, text string) string {
+		return strings.Join(numbers, " || ',' || ") + " || COALESCE(',' || " + text + ", '')"
+	},
 	atOnce:     "start_time = 0",
 	unforeseen: "%s",
 	anyType:    " ORDER BY job_type",

@@ -129,7 +129,7 @@ func init() {
 
 var (
 	ids, leases = []uint64{1, 2}, []string{"a", "b"}
-	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, OrFinal: true, MaxRetries: 3}}
+	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, OrFinal: true, MaxRetries: 3, Meta: `{"a":"b"}`, Group: "g"}}
 	another     = NewJob{Params: "{}", JobType: 7, Priority: 1, Key: "b", Unique: true, OrFinal: true, MaxRetries: NotSet}
 	wanted      = []Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
 )
@@ -312,7 +312,7 @@ func TestEveryStatementNamesTheTablesByTheirPrefix(t *testing.T) {
 			r := &recorder{DB: poolOf(t)}
 			verb(t.Context(), &Store{db: r, dialect: d.named("shop_"), tables: named("shop_")})
 			for _, s := range r.sent {
-				if bare := regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_(due|key))\b`).FindString(s.text); bare != "" && name != "Columns" && name != "Indexes" {
+				if bare := regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_(due|key|group))\b`).FindString(s.text); bare != "" && name != "Columns" && name != "Indexes" {
 					t.Errorf("%s to %s says %s: %s", name, d.name, bare, s.text)
 				}
 			}

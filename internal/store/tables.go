@@ -16,7 +16,7 @@ func named(prefix string) tables {
 
 var (
 	tableName = regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab)\b`)
-	indexName = regexp.MustCompile(`\basync_job_(due|key)\b`)
+	indexName = regexp.MustCompile(`\basync_job_(due|key|group)\b`)
 	goodName  = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
 )
 

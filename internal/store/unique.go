@@ -194,7 +194,7 @@ func (s *Store) bearersOf(ctx context.Context, jobs []NewJob, locking string) (m
 	}
 	var found []keyed
 	query := s.fromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE %s AND unique_in = %s%s",
-		pending, s.jobs, s.byKey, args.keys(keys), args.value(jobs[0].JobType), locking))
+		pending, s.jobs, s.byKey, args.among("job_key", keys), args.value(jobs[0].JobType), locking))
 	err := s.inSpiteOfDeadlocks(func() (err error) {
 		found, err = read(ctx, s, each(func(k *keyed) []any { return []any{&k.key, &k.id, &k.pending} }), query, args.list...)
 		return err
@@ -287,8 +287,8 @@ func addNewByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64)
 
 const replaceRowsMax = 250 // a database goes through the whole list for each row
 
-// ReplaceWaiting makes rows into these jobs, as if the jobs had just been added: their parameters, times, priorities and retries.
-// The rows keep their ids and keys. It needs rows that are pending and not in flight, and reports for each row whether it is the job
+// ReplaceWaiting makes rows into these jobs, as if the jobs had just been added: their parameters, times, priorities, retries and metadata.
+// The rows keep their ids, keys and groups. It needs rows that are pending and not in flight, and reports for each row whether it is the job
 // now. Sent again, it counts one more change, and does no more.
 func (s *Store) ReplaceWaiting(ctx context.Context, ids []uint64, jobs []NewJob) (replaced []bool, err error) {
 	for len(ids) > 0 {
@@ -321,9 +321,10 @@ func (s *Store) replaceSome(ctx context.Context, ids []uint64, jobs []NewJob) (r
 				return s.now
 			}
 		}
-		return fmt.Sprintf("params = %s, start_time = %s, priority = %s, max_retries = NULLIF(%s, %d), job_status = 0, retries = 0, lost = 0, changes = changes + 1",
+		return fmt.Sprintf("params = %s, start_time = %s, priority = %s, max_retries = NULLIF(%s, %d), meta = %s, job_status = 0, retries = 0, lost = 0, changes = changes + 1",
 			each(func(job *NewJob) string { return args.value(job.Params) }), each(start),
-			each(func(job *NewJob) string { return strconv.Itoa(int(job.Priority)) }), each(func(job *NewJob) string { return strconv.Itoa(job.MaxRetries) }), NotSet)
+			each(func(job *NewJob) string { return strconv.Itoa(int(job.Priority)) }), each(func(job *NewJob) string { return strconv.Itoa(job.MaxRetries) }), NotSet,
+			each(func(job *NewJob) string { return args.orNull(job.Meta) }))
 	}
 	n, err := s.change(ctx, "replace jobs that wait", ids, waiting, set)
 	if err != nil {

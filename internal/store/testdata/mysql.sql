@@ -31,8 +31,8 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
 
 -- AddJobs
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3); -- with "{}", "{}", "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
 
 -- AddJobsUnlessThere
 SELECT *
@@ -41,8 +41,8 @@ FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status I
   WHERE job_key IN (?, ?)
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", "b", 7
-INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL); -- with "{}", "a", "{}", "b"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
 SELECT *
 FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
@@ -55,16 +55,16 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   WHERE job_key = ?
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", 7
-INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT *
 FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
 SELECT *
@@ -86,16 +86,16 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   WHERE job_key = ?
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", 7
-INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT *
 FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
@@ -240,11 +240,20 @@ FROM (SELECT job_key, MIN(id + 0) AS first
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_type = 7
     AND job_key IN (?, ?, ?, ?)
-    AND id + 0 >= 3
+    AND NULLIF(RTRIM(job_group), '') IS NULL
     AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND id + 0 >= 3
     AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
-  GROUP BY job_key) AS latest
-FOR UPDATE; -- with "a", "b", "c", "d"
+  GROUP BY job_key
+  UNION ALL SELECT job_group, MIN(id + 0) AS first
+  FROM async_job_tab FORCE INDEX (async_job_group)
+  WHERE job_type = 7
+    AND job_group IN (?, ?, ?, ?)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND id + 0 >= 3
+    AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
+  GROUP BY job_group) AS latest
+FOR UPDATE; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 
 -- Fleet
 SELECT *
@@ -349,7 +358,9 @@ SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
   AND retries = 0
   AND lost = 0
   AND changes = 0
-  AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority, update_time, COALESCE((SELECT name
+  AND deferred = 0
+  AND max_retries IS NULL
+  AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
     FROM async_job_type_tab AS named
     WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab FORCE INDEX (async_job_key)
@@ -490,17 +501,19 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type = 7
     AND job_status = 0
     AND priority = 2
     AND start_time = 0
     AND id > 0
-    AND (COALESCE(job_key, '') = ''
-      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> ''
+    AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
+      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> ''
       AND CRC32(TRIM(TRAILING ' '
-        FROM job_key)) % 4 = 2)
+        FROM COALESCE(NULLIF(RTRIM(job_group), ''), job_key))) % 4 = 2)
   ORDER BY id
   LIMIT 100) AS part0
 UNION ALL SELECT *
@@ -509,7 +522,9 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type = 7
     AND job_status = 0
@@ -518,10 +533,10 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
       AND id > 0 OR start_time > 0)
     AND start_time <= UNIX_TIMESTAMP() + 3
     AND id > 0
-    AND (COALESCE(job_key, '') = ''
-      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> ''
+    AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
+      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> ''
       AND CRC32(TRIM(TRAILING ' '
-        FROM job_key)) % 4 = 2)
+        FROM COALESCE(NULLIF(RTRIM(job_group), ''), job_key))) % 4 = 2)
   ORDER BY start_time, id
   LIMIT 100) AS part1;
 
@@ -561,10 +576,10 @@ FOR UPDATE; -- with "a", "me"
 
 -- ReplaceWaiting
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND term = 0; -- with "{}", "{}"
+  AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
 SELECT *
 FROM (SELECT id, params
   FROM async_job_tab FORCE INDEX (PRIMARY)
@@ -600,10 +615,18 @@ FROM (SELECT job_key, COUNT(*) AS running
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_type = 7
     AND job_key IN (?, ?, ?)
-    AND term IN (8, 9)
+    AND NULLIF(RTRIM(job_group), '') IS NULL
     AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  GROUP BY job_key) AS latest
-FOR UPDATE; -- with "a", "b", "c"
+    AND term IN (8, 9)
+  GROUP BY job_key
+  UNION ALL SELECT job_group, COUNT(*) AS running
+  FROM async_job_tab FORCE INDEX (async_job_group)
+  WHERE job_type = 7
+    AND job_group IN (?, ?, ?)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term IN (8, 9)
+  GROUP BY job_group) AS latest
+FOR UPDATE; -- with "a", "b", "c", "a", "b", "c"
 
 -- Schedule
 SELECT *
@@ -726,7 +749,9 @@ FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -740,7 +765,9 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -754,7 +781,9 @@ FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -768,7 +797,9 @@ FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -789,7 +820,12 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND retries = 0
   AND lost = 0
   AND changes = 0
-  AND deferred = 0 THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred) END AS tally, max_retries, job_key, job_type, job_status, priority
+  AND deferred = 0
+  AND max_retries IS NULL
+  AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+      AND priority >= 1)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN meta END) END AS tally, job_key, job_group, job_type, job_status, priority
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)
@@ -797,7 +833,7 @@ ORDER BY id
 LIMIT 100;
 
 -- Tail Taken
-SELECT id, job_type, job_key, create_time
+SELECT id, job_type, COALESCE(NULLIF(RTRIM(job_group), ''), job_key), create_time
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)

@@ -30,24 +30,24 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
 
 -- AddJobs
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3); -- with "{}", "{}", "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
 
 -- AddJobsUnlessThere
 SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key IN (?, ?)
   AND unique_in = ?; -- with "a", "b", 7
-INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL); -- with "{}", "a", "{}", "b"
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
 SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
-INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
 INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, 7, 0, 1700000060, unixepoch(), unixepoch(), ?, 7
@@ -61,10 +61,10 @@ SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
-INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
@@ -198,10 +198,19 @@ SELECT job_key, MIN(id + 0) AS first
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_type = 7
   AND job_key IN (?, ?, ?, ?)
-  AND id + 0 >= 3
+  AND NULLIF(RTRIM(job_group), '') IS NULL
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND id + 0 >= 3
   AND (id > 5 OR CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END >= 1000)
-GROUP BY job_key; -- with "a", "b", "c", "d"
+GROUP BY job_key
+UNION ALL SELECT job_group, MIN(id + 0) AS first
+FROM async_job_tab INDEXED BY async_job_group
+WHERE job_type = 7
+  AND job_group IN (?, ?, ?, ?)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND id + 0 >= 3
+  AND (id > 5 OR CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END >= 1000)
+GROUP BY job_group; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 
 -- Fleet
 SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, layout, unixepoch(lock_until) - unixepoch('subsec') AS time_left
@@ -288,7 +297,9 @@ SELECT id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS IN
   AND retries = 0
   AND lost = 0
   AND changes = 0
-  AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), COALESCE((SELECT name
+  AND deferred = 0
+  AND max_retries IS NULL
+  AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), COALESCE((SELECT name
     FROM async_job_type_tab AS named
     WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM async_job_tab INDEXED BY async_job_key
@@ -418,15 +429,17 @@ FROM (SELECT 0 AS part, id, params AS params, 0, CAST(create_time AS INTEGER), C
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type = 7
     AND job_status = 0
     AND priority = 2
     AND start_time = 0
     AND id > 0
-    AND (COALESCE(job_key, '') = ''
-      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> '')
+    AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
+      AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> '')
   ORDER BY id
   LIMIT 100) AS part0
 UNION ALL SELECT *
@@ -436,7 +449,9 @@ FROM (SELECT *
       AND retries = 0
       AND lost = 0
       AND changes = 0
-      AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
+      AND deferred = 0
+      AND max_retries IS NULL
+      AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group
     FROM async_job_tab INDEXED BY async_job_due
     WHERE job_type = 7
       AND job_status = 0
@@ -445,8 +460,8 @@ FROM (SELECT *
       AND id > 0
       AND start_time <= unixepoch() + 3
       AND id > 0
-      AND (COALESCE(job_key, '') = ''
-        AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> '')
+      AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
+        AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> '')
     ORDER BY start_time, id
     LIMIT 100) AS part0
   UNION ALL SELECT *
@@ -455,7 +470,9 @@ FROM (SELECT *
       AND retries = 0
       AND lost = 0
       AND changes = 0
-      AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key
+      AND deferred = 0
+      AND max_retries IS NULL
+      AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group
     FROM async_job_tab INDEXED BY async_job_due
     WHERE job_type = 7
       AND job_status = 0
@@ -463,8 +480,8 @@ FROM (SELECT *
       AND start_time > 0
       AND start_time <= unixepoch() + 3
       AND id > 0
-      AND (COALESCE(job_key, '') = ''
-        AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(job_key, '') <> '')
+      AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
+        AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> '')
     ORDER BY start_time, id
     LIMIT 100) AS part1
   LIMIT 100) AS part1;
@@ -500,10 +517,10 @@ WHERE lock_name = ?
 
 -- ReplaceWaiting
 UPDATE async_job_tab NOT INDEXED
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))) WHEN 2 THEN unixepoch() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = unixepoch()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))) WHEN 2 THEN unixepoch() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND term = 0; -- with "{}", "{}"
+  AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
 SELECT id, params
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2
@@ -535,9 +552,17 @@ SELECT job_key, COUNT(*) AS running
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_type = 7
   AND job_key IN (?, ?, ?)
-  AND term IN (8, 9)
+  AND NULLIF(RTRIM(job_group), '') IS NULL
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-GROUP BY job_key; -- with "a", "b", "c"
+  AND term IN (8, 9)
+GROUP BY job_key
+UNION ALL SELECT job_group, COUNT(*) AS running
+FROM async_job_tab INDEXED BY async_job_group
+WHERE job_type = 7
+  AND job_group IN (?, ?, ?)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term IN (8, 9)
+GROUP BY job_group; -- with "a", "b", "c", "a", "b", "c"
 
 -- Schedule
 SELECT cron_at IS NOT NULL
@@ -650,7 +675,9 @@ FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -664,7 +691,9 @@ FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
@@ -678,7 +707,9 @@ FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -692,7 +723,9 @@ FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND retries = 0
     AND lost = 0
     AND changes = 0
-    AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+    AND deferred = 0
+    AND max_retries IS NULL
+    AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type IN (7,-8)
     AND job_status IS NULL
@@ -713,7 +746,12 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND retries = 0
   AND lost = 0
   AND changes = 0
-  AND deferred = 0 THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) END AS tally, CAST(max_retries AS INTEGER), job_key, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+  AND deferred = 0
+  AND max_retries IS NULL
+  AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+      AND priority >= 1)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN meta END, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
 FROM async_job_tab NOT INDEXED
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)
@@ -721,7 +759,7 @@ ORDER BY id
 LIMIT 100;
 
 -- Tail Taken
-SELECT id, CAST(job_type AS INTEGER), job_key, CAST(create_time AS INTEGER)
+SELECT id, CAST(job_type AS INTEGER), COALESCE(NULLIF(RTRIM(job_group), ''), job_key), CAST(create_time AS INTEGER)
 FROM async_job_tab NOT INDEXED
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)

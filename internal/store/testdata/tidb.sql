@@ -12,8 +12,8 @@ SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key IN (?, ?)
   AND unique_in = ?; -- with "a", "b", 7
-INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL); -- with "{}", "a", "{}", "b"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
 SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key IN (?, ?)
@@ -23,15 +23,15 @@ SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
-INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?
 FOR UPDATE; -- with "a", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
 SELECT (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS now
@@ -49,15 +49,15 @@ SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
-INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?
 FOR UPDATE; -- with "a", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3); -- with "{}", 7, 1700000000, 1700000000, "a"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- CloseLease
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
@@ -103,10 +103,19 @@ SELECT job_key, MIN(id + 0) AS first
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_type = 7
   AND job_key IN (?, ?, ?, ?)
-  AND id + 0 >= 3
+  AND NULLIF(RTRIM(job_group), '') IS NULL
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND id + 0 >= 3
   AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
-GROUP BY job_key; -- with "a", "b", "c", "d"
+GROUP BY job_key
+UNION ALL SELECT job_group, MIN(id + 0) AS first
+FROM async_job_tab FORCE INDEX (async_job_group)
+WHERE job_type = 7
+  AND job_group IN (?, ?, ?, ?)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND id + 0 >= 3
+  AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
+GROUP BY job_group; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 
 -- Fleet
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_until) - (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS time_left
@@ -244,10 +253,10 @@ WHERE lock_name = ?
 
 -- ReplaceWaiting
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND term = 0; -- with "{}", "{}"
+  AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
 SELECT id, params
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
@@ -259,9 +268,17 @@ SELECT job_key, COUNT(*) AS running
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_type = 7
   AND job_key IN (?, ?, ?)
-  AND term IN (8, 9)
+  AND NULLIF(RTRIM(job_group), '') IS NULL
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-GROUP BY job_key; -- with "a", "b", "c"
+  AND term IN (8, 9)
+GROUP BY job_key
+UNION ALL SELECT job_group, COUNT(*) AS running
+FROM async_job_tab FORCE INDEX (async_job_group)
+WHERE job_type = 7
+  AND job_group IN (?, ?, ?)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term IN (8, 9)
+GROUP BY job_group; -- with "a", "b", "c", "a", "b", "c"
 
 -- Schedule
 SELECT cron_at IS NOT NULL

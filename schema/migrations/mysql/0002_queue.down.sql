@@ -10,6 +10,7 @@ ALTER TABLE shedlock_tab
 ALTER TABLE async_job_tab
   DROP INDEX async_job_due,
   DROP INDEX async_job_key,
+  DROP INDEX async_job_group,
   DROP COLUMN term,
   DROP COLUMN attempts,
   DROP COLUMN retries,
@@ -21,4 +22,6 @@ ALTER TABLE async_job_tab
   DROP COLUMN changes,
   DROP COLUMN progress,
   DROP COLUMN result,
-  DROP COLUMN deferred;
+  DROP COLUMN deferred,
+  DROP COLUMN meta,
+  DROP COLUMN job_group;
