@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"time"
 
@@ -25,9 +26,18 @@ func (t turn) enter(ctx context.Context) (leave func(), err error) {
 	}
 	select {
 	case t <- struct{}{}:
-		return func() { <-t }, nil
+		return t.leave, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// leave passes the turn on. If a statement waits for it, that one goes now: otherwise its goroutine might not run before this
+// one waits for something, and the database would be idle until then.
+func (t turn) leave() {
+	<-t
+	if len(t) > 0 {
+		runtime.Gosched()
 	}
 }
 
