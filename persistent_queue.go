@@ -46,13 +46,17 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err = r.Start(ctx)
+	err = r.startOnce(ctx)
 	var outdated *schema.OutdatedError
 	switch {
 	case errors.As(err, &outdated):
 		panic(err)
 	case err != nil:
-		r.startLater(err)
+		trying, done := r.mayGiveUp(context.Background())
+		r.starting.Go(func() {
+			defer done()
+			r.startLater(trying, err, func(err error) bool { return !errors.Is(err, ErrRunning) }) // nobody else hears of an error
+		})
 	}
 	return r
 }
@@ -107,6 +111,7 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if err := checkTypes(r.configs); err != nil {
 		return nil, err
 	}
+	r.about = log.GetNewContext(r.configs[0].ServiceName)
 	if err := r.checkNames(r.configs); err != nil {
 		return nil, err
 	}
@@ -178,6 +183,7 @@ type Runner struct {
 	options          engine.Options
 	db               queue_job.DB // nil: each configuration has its own
 	grace            time.Duration
+	about            context.Context // of its own lines in the log
 
 	changing sync.Mutex                    // held while the Runner starts or stops
 	engine   *engine.Engine                // nil: not running
@@ -201,16 +207,56 @@ var (
 // Start brings the tables up to date and starts working. It returns once the pollers run. The context covers the start
 // only; to end what was started, call [Runner.Stop]. A stopped Runner can be started again.
 //
-// The error is [ErrRunning] if the Runner runs already, and a [*schema.OutdatedError] if the tables lack something that
-// Start may not add.
+// If a database is away, Start waits for it: it tries again every two seconds, and each time, the log says why no jobs run yet. It
+// waits until ctx ends or Stop is called; then the error has that and the last error of the database as its causes. A wrong password
+// or a missing database counts as away, too. If the application has more to do than jobs, call Start in a goroutine, so that it comes
+// up all the same.
+//
+// Start does not wait if that cannot help. The error is [ErrRunning] if the Runner runs already, a [*schema.OutdatedError] if the
+// tables lack something that Start may not add, and [queue_job.ErrUnusable] is its cause if the handle cannot be used.
 func (r *Runner) Start(ctx context.Context) error {
+	ctx, done := r.mayGiveUp(ctx)
+	defer done()
+	return r.startLater(ctx, r.startOnce(ctx), mayPass)
+}
+
+// mayPass reports whether a start that ended with an error may succeed later.
+func mayPass(err error) bool {
+	var outdated *schema.OutdatedError
+	return !errors.As(err, &outdated) && !errors.Is(err, ErrRunning) && !errors.Is(err, errNoTypes) && !errors.Is(err, queue_job.ErrUnusable)
+}
+
+// startLater goes on with a start that ended with an error. It tries again and again, until that succeeds, ends with an error after
+// which it is not to try again, or ctx ends.
+func (r *Runner) startLater(ctx context.Context, err error, again func(error) bool) error {
+	const tryEvery = 2 * time.Second
+	waited := false
+	for ; err != nil && again(err); waited = true {
+		if ctx.Err() == nil {
+			r.log.Error(r.about, fmt.Sprintf("no jobs run yet: %v; trying again every %v", err, tryEvery))
+		}
+		select {
+		case <-time.After(tryEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("start: %w; the database is away: %w", context.Cause(ctx), err)
+		}
+		if errNow := r.startOnce(ctx); errNow == nil || ctx.Err() == nil { // otherwise it says no more than ctx does
+			err = errNow
+		}
+	}
+	if waited && err == nil {
+		r.log.Info(r.about, "started; jobs run")
+	}
+	return err
+}
+
+// startOnce is Start in one try.
+func (r *Runner) startOnce(ctx context.Context) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	if r.engine != nil {
 		return ErrRunning
 	}
-	ctx, done := r.mayGiveUp(ctx)
-	defer done()
 	if len(r.configs) == 0 {
 		return errNoTypes
 	}
@@ -251,28 +297,6 @@ func (r *Runner) mayGiveUp(ctx context.Context) (_ context.Context, done func())
 		defer r.mu.Unlock()
 		delete(r.giveUps, id)
 	}
-}
-
-// startLater tries to start again and again, until that succeeds or Stop is called.
-func (r *Runner) startLater(err error) {
-	const tryEvery, patience = 2 * time.Second, 10 * time.Second
-	trying, done := r.mayGiveUp(context.Background())
-	about := r.log.GetNewContext(r.configs[0].ServiceName)
-	r.starting.Go(func() {
-		defer done()
-		for err != nil {
-			r.log.Error(about, fmt.Sprintf("no jobs run yet: %v; trying again every %v", err, tryEvery))
-			select {
-			case <-time.After(tryEvery):
-			case <-trying.Done():
-				return
-			}
-			ctx, cancel := context.WithTimeout(trying, patience)
-			err = r.Start(ctx)
-			cancel()
-		}
-		r.log.Info(about, "started; jobs run")
-	})
 }
 
 // usualGrace is how long a clean stop may take: within the 30 seconds that Kubernetes gives by default.
@@ -365,8 +389,8 @@ func (r *Runner) Types() (states []TypeState) {
 }
 
 // Run starts the Runner, waits until ctx ends, and stops it with a grace period of 25 seconds, which is within the 30
-// that Kubernetes gives by default; [WithGrace] sets another. It returns nil after a clean stop. It is for main functions, with
-// signal.NotifyContext.
+// that Kubernetes gives by default; [WithGrace] sets another. It returns nil after a clean stop. While a database is away, Run waits
+// for it, as [Runner.Start] does. It is for main functions, with signal.NotifyContext.
 func (r *Runner) Run(ctx context.Context) error {
 	if err := r.Start(ctx); err != nil {
 		return err

@@ -176,7 +176,7 @@ func TestWithDBIsForConfigurationsThatHaveNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		if err := r.Start(ctx); err == nil {
 			t.Error("it starts on a database that is away")
@@ -211,17 +211,49 @@ func TestStopIsSafeTwiceAndBeforeStart(t *testing.T) {
 	}
 }
 
-func TestStartAndRunReportADatabaseThatIsAway(t *testing.T) {
-	r, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, &counting{})
-	if err != nil {
-		t.Fatal(err)
+func TestStartAndRunWaitForADatabaseThatIsAwayUntilTheirContextEnds(t *testing.T) {
+	for name, start := range map[string]func(*persistent_queue.Runner, context.Context) error{
+		"Start": (*persistent_queue.Runner).Start, "Run": (*persistent_queue.Runner).Run,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			db, log := &away{}, &counting{}
+			r, err := persistent_queue.New([]queue_job.Config{config(db, 7)}, log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const wait, tries = time.Minute + time.Second, 31 // it ends between two tries
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			began := time.Now()
+			err = start(r, ctx)
+			if !errors.Is(err, errAway) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != wait {
+				t.Errorf("%s ended after %v: %v", name, time.Since(began), err)
+			}
+			if asked, logged := db.asked.Load(), log.errors.Load(); asked < tries || logged != tries {
+				t.Errorf("%s asked %d times, logged %d times", name, asked, logged)
+			}
+		})
 	}
-	if err := r.Start(t.Context()); !errors.Is(err, errAway) {
-		t.Errorf("Start: %v", err)
-	}
-	if err := r.Run(t.Context()); !errors.Is(err, errAway) {
-		t.Errorf("Run: %v", err)
-	}
+}
+
+func TestWhatNoWaitMendsIsReturnedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, mock, err := sqlmock.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		mock.ExpectQuery("SELECT VERSION").WillReturnRows(sqlmock.NewRows([]string{"version"}).AddRow("8.4.3"))
+		mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(sqlmock.NewRows([]string{"autocommit"}).AddRow("0"))
+		r, err := persistent_queue.New([]queue_job.Config{config(struct{ queue_job.DB }{db}, 7)}, &counting{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := r.Start(t.Context()); !errors.Is(err, queue_job.ErrUnusable) || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
 }
 
 func TestInitReturnsWithoutItsDatabaseAndTriesUntilItIsStopped(t *testing.T) {
@@ -272,7 +304,7 @@ func TestStopEndsAStartThatHangs(t *testing.T) {
 		go func() { started <- r.Start(context.Background()) }()
 		synctest.Wait()
 		go r.Stop(context.Background())
-		if err := <-started; !errors.Is(err, context.Canceled) {
+		if err := <-started; !errors.Is(err, persistent_queue.ErrStopped) {
 			t.Error(err)
 		}
 		close(db.answers)

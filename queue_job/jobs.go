@@ -28,11 +28,22 @@ type Executor interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Open finds out which database the handle leads to, and uses the handle for nothing else. A database that does not
-// answer within ten seconds is an error. If the tables are not there, the cause is [ErrNoTables]: call Open after the
-// Runner was started, or after [github.com/create-info/persistent-queue/schema.Migrate].
+// Open finds out which database the handle leads to, and uses the handle for nothing else. If the tables are not there, the
+// cause of the error is [ErrNoTables]: call Open after the Runner was started, or after
+// [github.com/create-info/persistent-queue/schema.Migrate]. If the database is away, Open tries again for ten seconds;
+// [OpenContext] does as long as you like.
 func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return OpenContext(ctx, db, options...)
+}
+
+// OpenContext is [Open] for a program that may be up before its database. If the database is away, OpenContext tries again twice a
+// second, until it succeeds or ctx ends; then the error has the end of ctx and the last error of the database as its causes. There
+// is no log that it could write to. It does not wait after [ErrNoTables] and [ErrUnusable].
+func OpenContext(ctx context.Context, db DB, options ...OpenOption) (*Jobs, error) {
+	const tryEvery = 500 * time.Millisecond
 	var o openOptions
 	for _, set := range options {
 		set(&o)
@@ -40,13 +51,16 @@ func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	if err := store.CheckPrefix(o.tablePrefix); err != nil {
 		return nil, fmt.Errorf("queue_job.Open: table prefix %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	st, err := store.Open(ctx, db, o.tablePrefix)
-	if err == nil {
-		// A user who may only insert cannot look, and need not. Other verbs return an error of their own.
-		if errLook := st.Look(ctx); errors.Is(errLook, ErrNoTables) {
-			err = errLook
+	st, err := openStore(ctx, db, o.tablePrefix)
+	for err != nil && !errors.Is(err, ErrNoTables) && !errors.Is(err, ErrUnusable) {
+		select {
+		case <-time.After(tryEvery):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("queue_job.Open: %w; the database is away: %w", context.Cause(ctx), err)
+		}
+		var errNow error
+		if st, errNow = openStore(ctx, db, o.tablePrefix); errNow == nil || ctx.Err() == nil { // otherwise it says no more than ctx does
+			err = errNow
 		}
 	}
 	if err != nil {
@@ -57,6 +71,23 @@ func Open(db DB, options ...OpenOption) (*Jobs, error) {
 	}
 	return &Jobs{st, o.onAdd}, nil
 }
+
+// openStore is [OpenContext] in one try.
+func openStore(ctx context.Context, db DB, prefix string) (*store.Store, error) {
+	st, err := store.Open(ctx, db, prefix)
+	if err != nil {
+		return nil, err
+	}
+	// A user who may only insert cannot look, and need not. Other verbs return an error of their own.
+	if err := st.Look(ctx); errors.Is(err, ErrNoTables) {
+		return nil, err
+	}
+	return st, nil
+}
+
+// ErrUnusable is the cause of an error if the handle, or the table prefix, cannot be used with this database. The error names the
+// remedy. Nobody waits after it: neither [OpenContext] nor the start of a Runner.
+var ErrUnusable = store.ErrUnusable
 
 // ErrNoTables is the cause of an error if the tables are not there, or lack something.
 var ErrNoTables = store.ErrNoTables

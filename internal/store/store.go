@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // DB is what the store needs of a database handle; every queue_job.DB has it. If a handle also has ExecContext or
@@ -59,12 +60,25 @@ func NoHandle(handle any) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
+// ErrUnusable is the cause of an error about a handle, or a prefix, that cannot be used. Trying again does not help.
+var ErrUnusable = errors.New("the handle or the table prefix cannot be used")
+
+// unusable is an error with the cause [ErrUnusable].
+type unusable string
+
+func (u unusable) Error() string      { return string(u) }
+func (unusable) Is(target error) bool { return target == ErrUnusable }
+
 // Open finds out which database the handle leads to, and returns the store of the tables whose names begin with the
-// prefix. It sends reads only.
+// prefix. It sends reads only, to a database that has ten seconds to answer. After any error but [ErrUnusable], another try may
+// succeed.
 func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
+	const patience = 10 * time.Second
 	if NoHandle(db) {
-		return nil, errors.New("the handle is nil; pass your *sql.DB")
+		return nil, unusable("the handle is nil; pass your *sql.DB")
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	db = Primary(db)
 	d, err := dialectOf(ctx, db)
 	if err != nil {
@@ -72,7 +86,7 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 		return nil, fmt.Errorf("database version: %w", err)
 	}
 	if d.oneWriter && strings.Contains(prefix, ".") {
-		return nil, fmt.Errorf("table prefix %q: %s has no schemas; use a prefix without a dot", prefix, d.name)
+		return nil, unusable(fmt.Sprintf("table prefix %q: %s has no schemas; use a prefix without a dot", prefix, d.name))
 	}
 	s := &Store{db: db, dialect: d.named(prefix), tables: named(prefix), advice: &advice{}}
 	if d.oneWriter {
@@ -90,7 +104,7 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	if on == "0" {
 		conns, ok := db.(connPool)
 		if !ok {
-			return nil, errors.New("the sessions of this database run with autocommit off, and the handle is no *sql.DB: what is written through it would never be committed; turn autocommit on, or pass the *sql.DB")
+			return nil, unusable("the sessions of this database run with autocommit off, and the handle is no *sql.DB: what is written through it would never be committed; turn autocommit on, or pass the *sql.DB")
 		}
 		s.db, s.commits = pool{db, conns}, true
 	}
