@@ -8,6 +8,7 @@ exclude gitee.com/travelliu/dm v1.8.11192
 require (
 	entgo.io/ent v0.14.5
 	github.com/create-info/persistent-queue v0.0.0
+	github.com/create-info/persistent-queue/cron v0.0.0
 	github.com/create-info/persistent-queue/queuetest v0.0.0
 	github.com/glebarez/sqlite v1.11.0
 	github.com/go-sql-driver/mysql v1.10.1
@@ -49,6 +50,7 @@ require (
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/mitchellh/go-wordwrap v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/netresearch/go-cron v0.9.1 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
 	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect

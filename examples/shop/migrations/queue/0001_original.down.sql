@@ -1,0 +1,3 @@
+DROP TABLE shedlock_tab;
+
+DROP TABLE async_job_tab;

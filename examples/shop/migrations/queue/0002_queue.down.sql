@@ -1,0 +1,23 @@
+DROP TABLE async_job_type_tab;
+
+DROP TABLE async_job_log_tab;
+
+ALTER TABLE shedlock_tab
+  DROP COLUMN term,
+  DROP COLUMN running,
+  DROP COLUMN layout;
+
+ALTER TABLE async_job_tab
+  DROP INDEX async_job_due,
+  DROP INDEX async_job_key,
+  DROP COLUMN term,
+  DROP COLUMN attempts,
+  DROP COLUMN retries,
+  DROP COLUMN lost,
+  DROP COLUMN job_key,
+  DROP COLUMN unique_in,
+  DROP COLUMN priority,
+  DROP COLUMN max_retries,
+  DROP COLUMN changes,
+  DROP COLUMN progress,
+  DROP COLUMN result;

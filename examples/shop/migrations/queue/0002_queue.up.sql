@@ -1,0 +1,40 @@
+ALTER TABLE async_job_tab ADD COLUMN term        bigint NOT NULL DEFAULT 0 COMMENT 'lease under which the job is in flight or was finished; 0: not marked',
+  ADD COLUMN attempts    int NOT NULL DEFAULT 0 COMMENT 'runs started',
+  ADD COLUMN retries     int NOT NULL DEFAULT 0 COMMENT 'runs that failed and were followed by another',
+  ADD COLUMN lost        tinyint NOT NULL DEFAULT 0 COMMENT 'runs whose process died',
+  ADD COLUMN job_key     varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'business key',
+  ADD COLUMN unique_in   int DEFAULT NULL COMMENT 'the job type, if no other such job of it has this key; NULL: others may',
+  ADD COLUMN priority    tinyint NOT NULL DEFAULT 0 COMMENT '2: urgent, 1: high, 0: normal, -1: low',
+  ADD COLUMN max_retries int DEFAULT NULL COMMENT 'NULL: as the job type says; -1: without limit',
+  ADD COLUMN changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited, or was unmarked',
+  ADD COLUMN progress    varchar(255) DEFAULT NULL COMMENT 'how far the handler is, in its own words',
+  ADD COLUMN result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about';
+
+ALTER TABLE async_job_tab ADD KEY async_job_due (job_type, job_status, priority, start_time, id);
+
+ALTER TABLE async_job_tab ADD UNIQUE KEY async_job_key (job_key, unique_in);
+
+ALTER TABLE shedlock_tab ADD COLUMN term       bigint NOT NULL DEFAULT 0 COMMENT 'grows with every holder',
+  ADD COLUMN running    int NOT NULL DEFAULT 0 COMMENT 'handlers that run under the lease; -1: an instance is about to stop',
+  ADD COLUMN layout     bigint NOT NULL DEFAULT 1 COMMENT 'of a job type: generation * 1024 + shards; negative: closed until that layout opens';
+
+CREATE TABLE IF NOT EXISTS async_job_log_tab (
+  job_id   bigint unsigned NOT NULL,
+  attempt  int NOT NULL,
+  term     bigint NOT NULL,
+  outcome  varchar(16) NOT NULL COMMENT 'retry, failed, cancelled, continue (with an error), lost',
+  error    varchar(1024) NOT NULL,
+  started  bigint NOT NULL COMMENT 'unix milliseconds; 0: unknown',
+  finished bigint NOT NULL COMMENT 'unix milliseconds',
+  instance varchar(255) NOT NULL COMMENT 'service, host, process',
+  PRIMARY KEY (job_id, attempt, term)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+CREATE TABLE IF NOT EXISTS async_job_type_tab (
+  job_type  int NOT NULL,
+  paused_at int unsigned DEFAULT NULL COMMENT 'unix seconds; NULL: it runs',
+  cron_at   int unsigned DEFAULT NULL COMMENT 'up to when the times of its schedule have their jobs, unix seconds',
+  cron_spec varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the schedule, in its own words',
+  layout    bigint DEFAULT NULL COMMENT 'generation * 1024 + shards; NULL: one shard',
+  PRIMARY KEY (job_type)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

@@ -1,0 +1,5 @@
+DROP TABLE accounts;
+
+DROP TABLE ledger_lines;
+
+DROP TABLE orders;
