@@ -10,6 +10,7 @@ ALTER TABLE shedlock_tab
 ALTER TABLE async_job_tab
   DROP INDEX async_job_due,
   DROP INDEX async_job_key,
+  DROP INDEX async_job_group,
   DROP COLUMN term,
   DROP COLUMN attempts,
   DROP COLUMN retries,
@@ -20,4 +21,7 @@ ALTER TABLE async_job_tab
   DROP COLUMN max_retries,
   DROP COLUMN changes,
   DROP COLUMN progress,
-  DROP COLUMN result;
+  DROP COLUMN result,
+  DROP COLUMN deferred,
+  DROP COLUMN meta,
+  DROP COLUMN job_group;

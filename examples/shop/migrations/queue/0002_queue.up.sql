@@ -8,11 +8,16 @@ ALTER TABLE async_job_tab ADD COLUMN term        bigint NOT NULL DEFAULT 0 COMME
   ADD COLUMN max_retries int DEFAULT NULL COMMENT 'NULL: as the job type says; -1: without limit',
   ADD COLUMN changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited, or was unmarked',
   ADD COLUMN progress    varchar(255) DEFAULT NULL COMMENT 'how far the handler is, in its own words',
-  ADD COLUMN result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about';
+  ADD COLUMN result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about',
+  ADD COLUMN deferred    int NOT NULL DEFAULT 0 COMMENT 'of attempts: runs that ended with Defer, and do not count',
+  ADD COLUMN meta        varchar(1024) COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant',
+  ADD COLUMN job_group   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what order, limits and shards go by; NULL: job_key';
 
 ALTER TABLE async_job_tab ADD KEY async_job_due (job_type, job_status, priority, start_time, id);
 
 ALTER TABLE async_job_tab ADD UNIQUE KEY async_job_key (job_key, unique_in);
+
+ALTER TABLE async_job_tab ADD KEY async_job_group (job_group);
 
 ALTER TABLE shedlock_tab ADD COLUMN term       bigint NOT NULL DEFAULT 0 COMMENT 'grows with every holder',
   ADD COLUMN running    int NOT NULL DEFAULT 0 COMMENT 'handlers that run under the lease; -1: an instance is about to stop',
@@ -36,5 +41,6 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   cron_at   int unsigned DEFAULT NULL COMMENT 'up to when the times of its schedule have their jobs, unix seconds',
   cron_spec varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the schedule, in its own words',
   layout    bigint DEFAULT NULL COMMENT 'generation * 1024 + shards; NULL: one shard',
+  name      varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what those who run the type call it',
   PRIMARY KEY (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
