@@ -11,6 +11,7 @@ import (
 )
 
 func TestOnPostgreSQLFinishedRowsAreNotReadWhateverTheStatisticsSay(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const finished, added = 50_000, 200
 	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) { // the others take an index hint
@@ -53,6 +54,7 @@ func TestOnPostgreSQLFinishedRowsAreNotReadWhateverTheStatisticsSay(t *testing.T
 // With statistics of this moment, the planner knows how few rows lie behind an id. It shall not take that for a reason to
 // read all of them by their ids and sort them, for each page anew.
 func TestOnPostgreSQLAPageOfABacklogReadsNoMoreThanItsRows(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const finished, waiting, page = 50_000, 25_000, 500
 	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
