@@ -48,9 +48,14 @@ func (r *Row) Group() string {
 	return r.Key
 }
 
-// Metadata reads the row's metadata. Nil: there is none, or it is no JSON object of texts, which only an INSERT by others can have written.
-func (r *Row) Metadata() (meta map[string]string) {
-	if r.Extra == nil || json.Unmarshal([]byte(r.Extra.Meta), &meta) != nil {
+// Metadata reads the row's metadata. Nil: there is none, or it is no JSON object of texts, which only an INSERT by others can have
+// written.
+func (r *Row) Metadata() map[string]string {
+	if r.Extra == nil || r.Extra.Meta == "" {
+		return nil // apart from what follows, which allocates: nearly every row
+	}
+	var meta map[string]string
+	if json.Unmarshal([]byte(r.Extra.Meta), &meta) != nil {
 		return nil
 	}
 	return meta
