@@ -79,7 +79,7 @@ func WithOnSettled(settled func(ctx context.Context, settled []queue_job.Settled
 
 // WithOnDead is [WithOnSettled] for dead letters: jobs that have failed for good, since they are out of retries, their handler said
 // so, or they were lost too often. Use it to alert somebody, or to undo what the job was part of. It has a goroutine and a limit
-// of its own, so many successes do not crowd failures out. [queue_job.Jobs.List] finds all jobs that have failed. Default none.
+// of its own, so failures are told even if there are too many successes to tell. [queue_job.Jobs.List] finds all failed jobs. Default none.
 func WithOnDead(dead func(ctx context.Context, dead []queue_job.Settled)) Option {
 	return func(r *Runner) { r.options.OnDead = dead }
 }

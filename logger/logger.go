@@ -71,6 +71,6 @@ func With(ctx context.Context, attrs ...slog.Attr) context.Context {
 	return attributes.With(ctx, attrs...)
 }
 
-// Attrs returns the attributes of the context, the oldest first: those that [With] has put on it, and those that say which
-// job it is about. Read them in a [Logger] of your own.
+// Attrs returns the attributes of the context, the oldest first. [With] puts some there, and the context of a handler also has the
+// job's. Read them in a [Logger] of your own.
 func Attrs(ctx context.Context) []slog.Attr { return attributes.Of(ctx) }

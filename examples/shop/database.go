@@ -31,7 +31,7 @@ func openDB(ctx context.Context, dsn, file string) (*gorm.DB, *sql.DB, error) {
 	return db, sqlDB, err
 }
 
-// makeTables makes the shop's own tables: those of migrations/shop.
+// makeTables makes the shop's own tables, as migrations/shop does for a DBA.
 func makeTables(db *gorm.DB) error {
 	return db.AutoMigrate(&Order{}, &LedgerLine{}, &Account{})
 }

@@ -2,8 +2,8 @@
 //
 //	go run ./examples/shop
 //
-// It runs on SQLite, in the file shop.db. DSN names a MariaDB or MySQL instead, whose tables are those of the folder
-// migrations. BANK_URL names a bank; without it, the shop plays the bank itself. Ctrl-C ends it.
+// The shop keeps its data in the SQLite file shop.db. If DSN is set, it uses that MariaDB or MySQL, where a DBA has run the files in
+// migrations. If BANK_URL is not set, the shop plays the bank, too. Ctrl-C ends it.
 package main
 
 import (

@@ -62,7 +62,7 @@ func killAmidPayments(t *testing.T, dsn, file string) {
 		must(t, db.Model(&LedgerLine{}).Count(&lines).Error)
 		return lines >= paid
 	})
-	must(t, other.Process.Signal(syscall.SIGTERM)) // which lets everything that runs come to its end
+	must(t, other.Process.Signal(syscall.SIGTERM)) // its handlers run to their end
 	<-other.done
 	if code := other.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("after SIGTERM, the process ended with %d", code)

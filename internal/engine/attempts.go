@@ -127,8 +127,8 @@ func (s *settler) logFailed(longest time.Duration) {
 	s.logAgain = time.Now().Add(s.logWait)
 }
 
-// noteLogs notes the rows of the log that were not written, though their outcomes are. If the statement of the outcomes has
-// written them, too, they are told only; but if an earlier sending did it, perhaps without them, they are noted all the same.
+// noteLogs notes the rows of the log for outcomes that are written. Rows that were written together with their outcomes are not
+// noted, unless the outcomes were sent before: the earlier sending may have written them without the rows.
 func (s *settler) noteLogs(act act, group []*outcome, logged bool) {
 	for _, o := range group {
 		if o.log != nil {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// keys limits how many jobs of one key are in flight; keyOf says which key a row has. If a row's key has no slot left, the row is parked apart,
-// within bounds, where it is in nobody's way. A slot of a key is taken when a row is picked, and given back when it is
-// settled, forgotten or put back; then the key's first parked row gets it.
+// keys limits how many jobs of one key are in flight; keyOf says which key a row has. If a row's key has no slot left, the
+// row is parked apart, within bounds, where it is in nobody's way. A slot of a key is taken when a row is picked, and given
+// back when it is settled, forgotten or put back; then the key's first parked row gets it.
 //
 // If the type is ordered, a key has one slot, and its rows get it by their ids. The table says whether a row is the first of
 // its key, just before the mark: an earlier row may wait there for its time. A row that is not the first is parked until the

@@ -121,7 +121,7 @@ func inWords(s queue_job.Schedule) string {
 	return cut(text, most)
 }
 
-// cut returns at most so many characters of a text.
+// cut shortens a text to at most this many characters.
 func cut(text string, most int) string {
 	return string([]rune(text)[:min(most, len([]rune(text)))])
 }

@@ -247,12 +247,12 @@ func (j *judge) settledTold(i *instance, hook string, settled []queue_job.Settle
 		hooks, wrote := j.wroteFor(i, s.Job)
 		switch {
 		case hooks == nil:
-			j.accuse("%s of instance %d was told that job %d came to %v, which instance %d has not written", hook, i.number, s.Job.Id, s.Status, i.number)
+			j.accuse("%s of instance %d was told that job %d is %v; instance %d has not written that", hook, i.number, s.Job.Id, s.Status, i.number)
 			continue
 		case wrote != s.Status:
-			j.accuse("%s was told that job %d came to %v; the table has %v", hook, s.Job.Id, s.Status, wrote)
+			j.accuse("%s was told that job %d is %v; the table has %v", hook, s.Job.Id, s.Status, wrote)
 		case hook == onDead && s.Status != queue_job.JobStatusFailed:
-			j.accuse("%s was told that job %d came to %v", hook, s.Job.Id, s.Status)
+			j.accuse("%s was told that job %d is %v", hook, s.Job.Id, s.Status)
 		}
 		if *hooks == nil {
 			*hooks = hooksTold{}
@@ -298,7 +298,7 @@ func (j *judge) expectSettledTold() {
 func (j *judge) expectHooks(h *history, told hooksTold, status queue_job.JobStatus) {
 	j.saw["hook of an outcome"]++
 	if told[onSettled] != 1 || status == queue_job.JobStatusFailed && told[onDead] != 1 {
-		j.accuse("%s came to %v, and the hooks were told %v", h.name(), status, told)
+		j.accuse("%s is %v, and the hooks were told %v", h.name(), status, told)
 	}
 }
 

@@ -69,8 +69,8 @@ func (a *arguments) in(s *Store, ids []uint64) string {
 	return "id = ANY(CAST(? AS bigint[]))"
 }
 
-// among writes the condition that the column has one of these texts. With bound arguments, each number of them would be another text to
-// prepare, so there are 1, 2, 4, 8 … of them.
+// among writes the condition that the column has one of these texts. With bound arguments, each number of texts would be
+// another statement to prepare, so there are 1, 2, 4, 8 … of them.
 func (a *arguments) among(column string, texts []string) string {
 	texts = slices.Clone(texts)
 	for a.bound && len(texts)&(len(texts)-1) != 0 {

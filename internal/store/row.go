@@ -103,7 +103,7 @@ func (r *Row) lanePlaces() []any {
 	}
 }
 
-// What job_group and job_key come to, in SQL: see [Row.Group].
+// [Row.Group] in SQL: the row's own group, and the group that counts.
 const (
 	groupOfOwn = "NULLIF(RTRIM(job_group), '')"
 	groupOf    = "COALESCE(" + groupOfOwn + ", job_key)"
