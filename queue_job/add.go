@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// ParamsMax is how many characters the column params holds.
-	ParamsMax = 4096
+	// ParamsMax is how many bytes of JSON the parameters of a job may have: a mebibyte.
+	ParamsMax = 1 << 20
 	// KeyMax is how many characters a business key may have.
 	KeyMax = 128
 	// MetaMax is how many characters the column meta holds.
@@ -29,7 +29,7 @@ const (
 type AddModelJob struct {
 	// JobType is the column job_type. It says which [Config] runs the job.
 	JobType int32
-	// JobParams is stored as JSON, in at most [ParamsMax] characters; nil is stored as null. Text that is JSON already is
+	// JobParams is stored as JSON, in at most [ParamsMax] bytes; nil is stored as null. Text that is JSON already is
 	// passed as [JSON].
 	JobParams any
 	// StartTime is when the job falls due, in unix seconds. Default 0: at once.
@@ -370,7 +370,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// ErrParamsTooLong is the cause of an error if a job's parameters do not fit the column. They are never cut.
+// ErrParamsTooLong is the cause of an error if a job's parameters are longer than [ParamsMax]. They are never cut.
 var ErrParamsTooLong = errors.New("job parameters too long")
 
 func encode(params any) (string, error) {
@@ -378,8 +378,8 @@ func encode(params any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("job parameters as JSON: %w", err)
 	}
-	if n := utf8.RuneCount(encoded); n > ParamsMax {
-		return "", fmt.Errorf("%w: %d characters of JSON, the column holds %d; store the large part elsewhere and pass its key", ErrParamsTooLong, n, ParamsMax)
+	if n := len(encoded); n > ParamsMax {
+		return "", fmt.Errorf("%w: %d bytes of JSON, and the most is %d; store the large part elsewhere and pass its key", ErrParamsTooLong, n, ParamsMax)
 	}
 	return string(encoded), nil
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -87,6 +88,9 @@ func added(t *testing.T, params any) string {
 	if one.args[0] != other.args[0] {
 		t.Fatalf("Add writes %q, AddAsyncJob %q", one.args[0], other.args[0])
 	}
+	if long := one.args[len(one.args)-1]; one.args[0] == "see long_params" {
+		return long.(string)
+	}
 	return one.args[0].(string)
 }
 
@@ -129,14 +133,18 @@ func TestParametersThatAreNoJSONAreRefusedAndNothingIsInserted(t *testing.T) {
 	}
 }
 
-func TestParametersUpToTheColumnsLengthPassAndLongerOnesAreRefusedWithBothLengths(t *testing.T) {
-	for _, character := range []string{"a", "é", "世", "😀", "<"} {
-		if got := added(t, strings.Repeat(character, ParamsMax-2)); len([]rune(got)) != ParamsMax {
+func TestParametersUpToTheMostBytesPassAndLongerOnesAreRefusedWithBothLengths(t *testing.T) {
+	for _, character := range []string{"a", "é", "😀", "<"} {
+		if got := added(t, strings.Repeat(character, 4094)); len([]rune(got)) != 4096 {
 			t.Errorf("%s: %d characters", character, len([]rune(got)))
 		}
+		most := (ParamsMax - 2) / len(character)
+		if got := added(t, strings.Repeat(character, most)); len(got) != most*len(character)+2 {
+			t.Errorf("%s: %d bytes", character, len(got))
+		}
 		db := &inserts{}
-		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7, JobParams: strings.Repeat(character, ParamsMax-1)})
-		if !errors.Is(err, ErrParamsTooLong) || !strings.Contains(err.Error(), "4097") || !strings.Contains(err.Error(), "4096") {
+		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7, JobParams: strings.Repeat(character, most+1)})
+		if !errors.Is(err, ErrParamsTooLong) || !strings.Contains(err.Error(), fmt.Sprint((most+1)*len(character)+2)) || !strings.Contains(err.Error(), "1048576") {
 			t.Errorf("%s: %v", character, err)
 		}
 		if db.query != "" {

@@ -90,7 +90,8 @@ type Config struct {
 	// QueueMaxSize is how many waiting rows are kept in memory, including those that fall due within the next three
 	// seconds; the rest wait in the table. Each priority has room for another sixteenth of that number reserved, so a
 	// backlog of one priority cannot crowd out the others. With a queue of only a few rows, a job may start three seconds
-	// late. A row takes as much memory as its parameters, at most 16 kB, and a little more. Default 50000.
+	// late. A row takes as much memory as its parameters, at most 16 kB, and a little more; longer parameters are read when
+	// the job starts. Default 50000.
 	QueueMaxSize int
 	// LoadLimit is how many rows of a backlog one statement loads. Default 10000.
 	LoadLimit int

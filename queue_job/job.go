@@ -79,7 +79,8 @@ type Job struct {
 	// NextExecuteTime is the unix second in which this run fell due.
 	NextExecuteTime uint32
 	JobType         int32
-	// JobParams is the column params: JSON if the job was added by this package, else whatever the INSERT wrote.
+	// JobParams is the column params, or long_params: JSON if the job was added by this package, else whatever the INSERT
+	// wrote.
 	JobParams string
 	// Meta is the metadata that the job was added with, see [AddModelJob.Meta]. Nil: none, or a plain INSERT wrote something else
 	// into the column meta than a JSON object of texts.

@@ -21,7 +21,9 @@ type JobInfo struct {
 	// TypeName is what the job's type is called, see [Config.ServiceName]. Empty: nobody has run the type yet.
 	TypeName  string
 	JobParams string
-	Status    JobStatus
+	// LongParams: the parameters are longer than 4,096 characters, so [Filter.OmitLongParams] leaves them out.
+	LongParams bool
+	Status     JobStatus
 	// Due is when the job falls due, or fell due; for a job that was due at once, that is when it was added. The table
 	// holds whole seconds: if a job runs again after a wait, Due is the end of the second in which it starts.
 	Due     time.Time
@@ -103,6 +105,9 @@ type Filter struct {
 	// Limit is how many jobs are returned at most. Default 100; more than 10000 means 10000.
 	// For [Jobs.All], 0 means all jobs.
 	Limit int
+	// OmitLongParams leaves JobParams empty if it has more than 4,096 characters; [JobInfo.LongParams] tells. Each may take a
+	// megabyte of memory, so set it to show many jobs. Default: JobParams is whole. [Jobs.Get] reads one job whole.
+	OmitLongParams bool
 }
 
 const (
@@ -118,7 +123,7 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 		CreatedFrom: secondOf(filter.CreatedFrom), CreatedTo: secondOf(filter.CreatedTo),
 		UpdatedFrom: secondOf(filter.UpdatedFrom), UpdatedTo: secondOf(filter.UpdatedTo),
 		DueFrom: secondOf(filter.DueFrom), DueTo: secondOf(filter.DueTo),
-		After: filter.After, Before: filter.Before, Descending: filter.NewestFirst,
+		After: filter.After, Before: filter.Before, Descending: filter.NewestFirst, OmitLong: filter.OmitLongParams,
 	}
 	limit := filter.Limit
 	if limit <= 0 {
@@ -140,10 +145,13 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 }
 
 // All returns an iterator over jobs, in the order and of the kinds that the filter says. It reads them page by page, so any number
-// of them takes little memory, and jobs that are added meanwhile may be among them. After an error, it yields that error and ends.
+// of them takes little memory, and jobs that are added meanwhile may be among them. Long parameters take a statement for each job,
+// unless [Filter.OmitLongParams] is set. After an error, it yields that error and ends.
 // [Filter.Limit] is how many jobs it yields at most; 0: all.
 func (j *Jobs) All(ctx context.Context, ex Executor, filter Filter) iter.Seq2[JobInfo, error] {
 	const together = 1000
+	omit := filter.OmitLongParams
+	filter.OmitLongParams = true
 	return func(yield func(JobInfo, error) bool) {
 		left := filter.Limit
 		if left <= 0 {
@@ -157,6 +165,16 @@ func (j *Jobs) All(ctx context.Context, ex Executor, filter Filter) iter.Seq2[Jo
 				return
 			}
 			for _, info := range page {
+				if info.LongParams && !omit {
+					whole, err := j.Get(ctx, ex, ID(info.Id))
+					if errors.Is(err, ErrNoJob) {
+						continue // deleted meanwhile
+					} else if err != nil {
+						yield(JobInfo{}, err)
+						return
+					}
+					info.JobParams = whole.JobParams
+				}
 				if !yield(info, nil) {
 					return
 				}
@@ -190,7 +208,7 @@ func secondOf(t time.Time) int64 {
 
 func infoOf(row *store.Listed) *JobInfo {
 	info := &JobInfo{
-		Id: row.ID, JobType: row.JobType, TypeName: row.TypeName, JobParams: row.Params, Status: JobStatus(row.Status),
+		Id: row.ID, JobType: row.JobType, TypeName: row.TypeName, JobParams: row.Params, LongParams: row.Long, Status: JobStatus(row.Status),
 		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0),
 		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost), Deferred: int(row.Deferred),
 		Key: row.Key, Group: row.Group(), Unique: row.Unique, Priority: Priority(row.Priority), Meta: row.Metadata(), Progress: row.Progress, Result: row.Result,

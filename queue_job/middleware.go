@@ -30,8 +30,8 @@ type Finished struct {
 
 // Settled is an outcome that the table has, for [github.com/create-info/persistent-queue.WithOnSettled] and WithOnDead.
 type Settled struct {
-	// Job is the job as its run had it. If the job has failed because it was lost too often, it is the run that was lost, and Took is
-	// 0. Do not change it.
+	// Job is the job as its run had it, but without parameters of more than 4,096 characters: [Jobs.Get] reads them. If the job has
+	// failed because it was lost too often, it is the run that was lost, and Took is 0. Do not change it.
 	Job *Job
 	Finished
 }

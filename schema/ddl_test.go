@@ -10,7 +10,7 @@ import (
 // contract are the tables with their columns and, behind the bar, their indexes. The first columns are the columns of
 // tables that existed before, in their order.
 const contract = `
-async_job_tab: id params job_type job_status start_time create_time update_time term attempts retries lost job_key unique_in priority max_retries changes progress result deferred meta job_group | async_job_due async_job_key async_job_group
+async_job_tab: id params job_type job_status start_time create_time update_time term attempts retries lost job_key unique_in priority max_retries changes progress result deferred meta job_group long_params | async_job_due async_job_key async_job_group
 shedlock_tab: lock_name lock_until locked_at locked_by term running layout |
 async_job_log_tab: job_id attempt term outcome error started finished instance |
 async_job_type_tab: job_type paused_at cron_at cron_spec layout name |
@@ -67,7 +67,7 @@ func TestWhatAnOlderTableLacksIsReadOffTheFilesLine(t *testing.T) {
 		if got := absent(jobs.indexes, []string{"PRIMARY", "async_job_key", "async_job_group"}); len(got) != 1 || got[0].add != want {
 			t.Errorf("%s: %v", file, got)
 		}
-		missing := absent(jobs.columns, []string{"ID", "Params", "job_type", "job_status", "start_time", "create_time", "update_time", "term", "attempts", "lost", "job_key", "unique_in", "priority", "max_retries", "changes", "progress", "result", "deferred", "meta", "job_group"})
+		missing := absent(jobs.columns, []string{"ID", "Params", "job_type", "job_status", "start_time", "create_time", "update_time", "term", "attempts", "lost", "job_key", "unique_in", "priority", "max_retries", "changes", "progress", "result", "deferred", "meta", "job_group", "long_params"})
 		if len(missing) != 1 || missing[0].name != "retries" || !strings.HasPrefix(missing[0].add, "ALTER TABLE async_job_tab ADD COLUMN retries     int NOT NULL DEFAULT 0") {
 			t.Errorf("%s: %v", file, missing)
 		}

@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   deferred    int NOT NULL DEFAULT 0 COMMENT 'of attempts: runs that ended with Defer, and do not count',
   meta        varchar(1024) COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant',
   job_group   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what order, limits and shards go by; NULL: job_key',
+  long_params mediumtext COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'the parameters, if params has no room for them and says: see long_params',
   PRIMARY KEY (id),
   KEY async_job_due (job_type, job_status, priority, start_time, id),
   UNIQUE KEY async_job_key (job_key, unique_in),

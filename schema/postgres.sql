@@ -22,7 +22,8 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   result      varchar(1024) DEFAULT NULL,
   deferred    int NOT NULL DEFAULT 0,
   meta        varchar(1024) DEFAULT NULL,
-  job_group   varchar(128) DEFAULT NULL
+  job_group   varchar(128) DEFAULT NULL,
+  long_params text DEFAULT NULL
 ) WITH (fillfactor = 50);
 
 -- This index has pending rows only, so an outcome is written without an entry here. With free room in each page

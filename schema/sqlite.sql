@@ -1,5 +1,5 @@
 -- The tables of persistent-queue on SQLite; mysql.sql says what the columns mean. One column per line: schema.Migrate
--- adds the lines that an existing table lacks.
+-- adds the lines that an existing table lacks. SQLite reads a row from its front, so long_params stands last.
 
 CREATE TABLE IF NOT EXISTS async_job_tab (
   id          integer PRIMARY KEY AUTOINCREMENT,
@@ -22,7 +22,8 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   result      varchar(1024) DEFAULT NULL,
   deferred    int NOT NULL DEFAULT 0,
   meta        varchar(1024) DEFAULT NULL,
-  job_group   varchar(128) DEFAULT NULL
+  job_group   varchar(128) DEFAULT NULL,
+  long_params text DEFAULT NULL
 );
 
 CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id);

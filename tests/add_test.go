@@ -112,18 +112,18 @@ func TestAddReturnsTheIDOfTheRow(t *testing.T) {
 	})
 }
 
-func TestParametersThatFillTheColumnArriveUnchangedAndOneMoreIsRefused(t *testing.T) {
+func TestParametersOfTheMostBytesArriveUnchangedAndOneMoreIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var ran runs
-		full := `"` + strings.Repeat("𝔘", queue_job.ParamsMax-2) + `"`
+		full := `"` + strings.Repeat("𝔘", queue_job.ParamsMax/4-1) + `.."`
 		addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, JobParams: json.RawMessage(full)})
 		plain := strings.Repeat("🐘", 4096)
 		execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, create_time, update_time) VALUES (?, 1, ?, ?)", plain, time.Now().Unix(), time.Now().Unix())
 
-		err := queue_job.AddAsyncJob(d.DB, queue_job.AddModelJob{JobType: 1, JobParams: strings.Repeat("𝔘", queue_job.ParamsMax-1)})
-		if !errors.Is(err, queue_job.ErrParamsTooLong) || !strings.Contains(err.Error(), "4097") || !strings.Contains(err.Error(), "4096") {
-			t.Errorf("4097 characters: %v, want both lengths", err)
+		err := queue_job.AddAsyncJob(d.DB, queue_job.AddModelJob{JobType: 1, JobParams: strings.Repeat("x", queue_job.ParamsMax-1)})
+		if !errors.Is(err, queue_job.ErrParamsTooLong) || !strings.Contains(err.Error(), "1048577") || !strings.Contains(err.Error(), "1048576") {
+			t.Errorf("1048577 bytes: %v, want both lengths", err)
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != 2 {
 			t.Fatalf("%d rows, want 2", n)

@@ -98,6 +98,11 @@ func (p *pair) step() {
 		createdBy := p.now.Unix() - int64(p.IntN(4)/3)*farAway/2
 		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, createdBy, read, term) })
 	case 6:
+		p.both("long parameters", func(t tables) (any, error) {
+			rows, err := t.LongParams(p.Context(), ids, term)
+			slices.SortFunc(rows, func(a, b store.RunParams) int { return int(a.ID) - int(b.ID) })
+			return slices.Compact(rows), err
+		})
 		p.both("read back", func(t tables) (any, error) {
 			rows, err := t.MarkedRows(p.Context(), ids, term)
 			slices.SortFunc(rows, func(a, b store.Marked) int { return int(a.ID) - int(b.ID) })
@@ -204,6 +209,9 @@ func (p *pair) insert() {
 		row := simulator.Job{NoStatus: p.IntN(4) == 0, NoStart: p.IntN(4) == 0}
 		row.JobType, row.CreateTime = 1+p.Int32N(3), created
 		row.Params = fmt.Sprintf("row %d", p.IntN(farAway))
+		if p.IntN(4) == 0 {
+			row.Params, row.LongParams = store.SeeLongParams, row.Params
+		}
 		row.Priority, row.MaxRetries, row.Changes = []int32{0, 0, 0, 2, 1, -1, -9, 100}[p.IntN(8)], store.NotSet, p.Int32N(8)/7
 		row.Key = someKeys[p.IntN(len(someKeys))]
 		extra := store.Extra{Meta: []string{"", "", `{"a":"1,2"}`}[p.IntN(3)], Group: []string{"", "", "a", "b"}[p.IntN(4)]}
@@ -219,8 +227,8 @@ func (p *pair) insert() {
 			row.StartTime = []int64{0, 0, p.now.Unix() - farAway, p.now.Unix() + farAway}[p.IntN(4)]
 			start = row.StartTime
 		}
-		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, changes, job_key, meta, job_group) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-			row.Params, row.JobType, status, start, created, created, row.Priority, row.Changes, orNull(row.Key), orNull(extra.Meta), orNull(extra.Group))
+		_, err := tx.Exec(dbtest.Rebind(p.db, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, changes, job_key, meta, job_group, long_params) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+			row.Params, row.JobType, status, start, created, created, row.Priority, row.Changes, orNull(row.Key), orNull(extra.Meta), orNull(extra.Group), orNull(row.LongParams))
 		if err != nil {
 			p.Fatal(err)
 		}

@@ -51,7 +51,8 @@ type database struct {
 	trouble *trouble
 	losses  losses
 
-	pauseLooks looks // belong to the watch of pauses
+	pauseLooks looks         // belong to the watch of pauses
+	longReads  chan struct{} // has a place for each read of long parameters that is under way
 
 	patience  context.Context // handlers and looks at the table end with it
 	impatient context.CancelCauseFunc
@@ -114,7 +115,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: log.GetNewContext(service)}
 	d.trouble, d.losses = newTrouble(log, d.about), losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })

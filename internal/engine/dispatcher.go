@@ -151,7 +151,7 @@ func (d *dispatcher) roomForEarly() int {
 func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	sent, any, ok := time.Now(), false, true
 	var marked []*task
-	groups := alike(batch)
+	groups := fewLong(alike(batch))
 	for i, tasks := range groups {
 		sent := time.Now()
 		some, fine := d.mark(ctx, d.lease, tasks)

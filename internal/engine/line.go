@@ -56,6 +56,7 @@ type line struct {
 	roomCame chan struct{} // the loader: rows have left the queue
 	// Of the database: a type was taken, or has a job again.
 	wakeTail, wakePauses, wakeCancels chan struct{}
+	longReads                         chan struct{}
 }
 
 // part is the part of a job type that a line serves: all of it, or a shard.
@@ -98,7 +99,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
-		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels,
+		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
 	}
 	place, _ := d.placeOf(cfg.JobType)
 	l.turn = time.Duration(place)*20*time.Microsecond + time.Duration(shard)*300*time.Nanosecond

@@ -36,8 +36,9 @@ type run struct {
 	job     queue_job.Job             // as its handler has it
 	cancel  context.CancelCauseFunc
 	started time.Time
-	begun   atomic.Bool // the handler is about to be called, and the three above are set
-	gone    atomic.Bool // its row was found to be no longer ours: cancelled, mostly
+	begun   atomic.Bool   // the handler is about to be called, and the three above are set
+	gone    atomic.Bool   // its row was found to be no longer ours: cancelled, mostly
+	read    time.Duration // how long its long parameters took to be read
 
 	parent  jobContext // of its handler's context, unless it runs in a batch
 	err     error      // that the handler ended with
@@ -212,14 +213,14 @@ func (q *queue) inMemory() int {
 	return len(q.known)
 }
 
-// pick takes at most n rows that are due and have a slot of their key; the others are parked, or go back to the table. Idle is
-// how many of the n start at once. A row that was in flight when a process died is taken only if it starts at once: it fails
-// after a few such losses, so it must not be lost again while it waits for a worker. If the next row is one of these and no
-// worker is idle, the pick is blocked.
+// pick takes at most n rows that are due and have a slot of their key, few of them long; the others are parked, or go back to
+// the table. Idle is how many of the n start at once. A row that was in flight when a process died is taken only if it starts at
+// once: it fails after a few such losses, so it must not be lost again while it waits for a worker. If the next row is one of
+// these and no worker is idle, the pick is blocked.
 func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(picked) < n {
+	for long := 0; len(picked) < n && long < longRowsMax; {
 		v := q.next(now)
 		if v == nil {
 			break
@@ -234,6 +235,7 @@ func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 		}
 		if q.keys.take(t) {
 			picked = append(picked, t)
+			long += t.long()
 		} else {
 			q.park(t)
 		}
@@ -241,13 +243,16 @@ func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 	return picked, false
 }
 
-// pickEarly takes at most n rows that fall due by a moment and may be marked early, the most urgent first.
+// pickEarly takes at most n rows, few of them long, that fall due by a moment and may be marked early, the most urgent first.
 func (q *queue) pickEarly(until int64, n int) (picked []*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	long := 0
 	for i := range q.levels {
-		for v := &q.levels[i]; len(picked) < n && v.dueEarly(until); {
-			picked = append(picked, heap.Pop(&v.timed).(*task))
+		for v := &q.levels[i]; len(picked) < n && long < longRowsMax && v.dueEarly(until); {
+			t := heap.Pop(&v.timed).(*task)
+			picked = append(picked, t)
+			long += t.long()
 		}
 	}
 	return picked

@@ -63,6 +63,7 @@ func (l *line) run(tasks []*task) {
 
 // begin makes the tasks' jobs as the handler sees them, and returns the tasks that may start.
 func (l *line) begin(tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
+	params := l.longParams(tasks)
 	started, cancelOne := time.Now(), cancel
 	var others *lastCancels
 	if len(tasks) > 1 {
@@ -75,7 +76,7 @@ func (l *line) begin(tasks []*task, cancel context.CancelCauseFunc) (may []*task
 			cancelOne = others.one()
 		}
 		l.beginOne(t, started, cancelOne)
-		if l.mayStart(t) {
+		if l.mayStart(t) && t.takeLong(params) { // a task that does not start keeps no long parameters
 			may = append(may, t)
 		} else {
 			cancelOne(nil)
@@ -202,7 +203,7 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 			l.tellSettled(t, v)
 		}
 	} else {
-		l.settler.add(t, v, l.clock.at(t.started))
+		l.settler.add(l.lighten(t), v, l.clock.at(t.started))
 	}
 	l.workers.handedOver()
 	signal(l.wake)

@@ -230,7 +230,7 @@ func (s *settler) sendAgain(failed []*outcome) {
 // write writes the outcomes and returns those whose writing failed.
 func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*outcome) {
 	s.writeLog(ctx, outcomes)
-	for _, group := range byAct(outcomes) {
+	for _, group := range fewLong(byAct(outcomes)) {
 		failed = append(failed, s.writeGroup(ctx, group[0].act, group)...)
 	}
 	return failed
@@ -335,7 +335,7 @@ func (s *settler) waitAgain(tasks []*task) {
 			l.queue.forget(t)
 			continue
 		}
-		again := &task{Row: t.Row, dueMillis: t.dueMillis, hasSlot: t.hasSlot}
+		again := &task{Row: t.Row, dueMillis: t.dueMillis, refused: t.refused, hasSlot: t.hasSlot}
 		again.Term = 0
 		again.Attempts--
 		again.Changes++

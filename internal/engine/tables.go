@@ -37,6 +37,7 @@ type Jobs interface {
 
 	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (marked int, err error)
 	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)
+	LongParams(ctx context.Context, ids []uint64, term int64) ([]store.RunParams, error)
 	Settle(ctx context.Context, ids []uint64, o store.Outcome) (written int, err error)
 	LogAttempts(ctx context.Context, attempts []store.Attempt) error
 	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)

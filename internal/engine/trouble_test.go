@@ -63,6 +63,9 @@ func (v *vanishing) Mark(_ context.Context, ids []uint64, _ int64, _ store.Versi
 func (v *vanishing) MarkedRows(context.Context, []uint64, int64) ([]store.Marked, error) {
 	return nil, v.err()
 }
+func (v *vanishing) LongParams(context.Context, []uint64, int64) ([]store.RunParams, error) {
+	return nil, v.err()
+}
 func (v *vanishing) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int, error) {
 	return len(ids), v.err()
 }

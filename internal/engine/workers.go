@@ -145,7 +145,7 @@ func (w *workers) vanished() {
 func (w *workers) ended(t *task, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	smooth(&w.runTakes, at.Sub(t.started))
+	smooth(&w.runTakes, t.read+at.Sub(t.started))
 	w.ranLast = at
 	w.leave(t)
 	w.ending++

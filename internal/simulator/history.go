@@ -244,7 +244,7 @@ func (j *judge) settledTold(i *instance, hook string, settled []queue_job.Settle
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range settled {
-		hooks, wrote := j.wroteFor(i, s.Job)
+		hooks, wrote := j.wroteFor(i, hook, s)
 		switch {
 		case hooks == nil:
 			j.accuse("%s of instance %d was told that job %d is %v; instance %d has not written that", hook, i.number, s.Job.Id, s.Status, i.number)
@@ -264,8 +264,13 @@ func (j *judge) settledTold(i *instance, hook string, settled []queue_job.Settle
 }
 
 // wroteFor is what an instance has written about a run, or about a job that was lost too often; nil: nothing.
-func (j *judge) wroteFor(i *instance, job *queue_job.Job) (*hooksTold, queue_job.JobStatus) {
-	if r := j.handed[job]; r != nil && r.by == i && !r.completed.IsZero() {
+func (j *judge) wroteFor(i *instance, hook string, settled queue_job.Settled) (*hooksTold, queue_job.JobStatus) {
+	job := settled.Job
+	r := j.handed[job]
+	if r == nil {
+		r = j.runLike(i, hook, settled)
+	}
+	if r != nil && r.by == i && !r.completed.IsZero() {
 		return &r.hooks, queue_job.JobStatusSuccess
 	} else if r != nil && r.by == i && r.written > 0 {
 		return &r.hooks, r.wrote
@@ -276,6 +281,18 @@ func (j *judge) wroteFor(i *instance, job *queue_job.Job) (*hooksTold, queue_job
 		}
 	}
 	return nil, 0
+}
+
+// runLike is the run of a job with long parameters, of which hooks have a copy without them.
+func (j *judge) runLike(i *instance, hook string, settled queue_job.Settled) *run {
+	for _, h := range j.histories {
+		for _, r := range h.runs {
+			if h.id == settled.Job.Id && r.by == i && r.term == settled.Job.Term && r.written > 0 && r.wrote == settled.Status && r.hooks[hook] == 0 {
+				return r
+			}
+		}
+	}
+	return nil
 }
 
 // expectSettledTold expects that the hooks were told of each outcome that an instance wrote and that stands, if it had time for that.

@@ -24,6 +24,7 @@ const (
 	countOld       verb = "abandoned"
 	markJobs       verb = "mark"
 	readMarked     verb = "read back"
+	readLong       verb = "read long parameters"
 	unmarkJobs     verb = "unmark"
 	finish         verb = "finish"
 	putBack        verb = "put back"
@@ -275,7 +276,7 @@ func (l *link) strike(f fate) {
 
 func (v verb) writes() bool {
 	switch v {
-	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, runningOfKeys, countOld, readMarked, readStandings, readPaused, seeLeases, lookAtFleet, seeEnded:
+	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, runningOfKeys, countOld, readMarked, readLong, readStandings, readPaused, seeLeases, lookAtFleet, seeEnded:
 		return false
 	}
 	return true
@@ -483,6 +484,12 @@ func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, read sto
 func (l *link) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error) {
 	return send(ctx, l, readMarked, func(ctx context.Context) ([]store.Marked, error) {
 		return l.world.table.MarkedRows(ctx, ids, term)
+	}, about{ids: ids, term: term})
+}
+
+func (l *link) LongParams(ctx context.Context, ids []uint64, term int64) ([]store.RunParams, error) {
+	return send(ctx, l, readLong, func(ctx context.Context) ([]store.RunParams, error) {
+		return l.world.table.LongParams(ctx, ids, term)
 	}, about{ids: ids, term: term})
 }
 

@@ -218,6 +218,18 @@ var mutants = []mutant.Mutant{
 		New:  "",
 	},
 	{
+		Name: "a job starts although its long parameters could not be read",
+		File: "internal/engine/long_params.go",
+		Old:  "\treturn ok\n",
+		New:  "\treturn ok || true\n",
+	},
+	{
+		Name: "a job whose long parameters could not be read keeps its mark",
+		File: "internal/engine/long_params.go",
+		Old:  "t.refuse(l.clock.now(), lockedLongest)",
+		New:  "t.gone.Store(true)",
+	},
+	{
 		Name: "an unknown mark is taken for failed",
 		File: "internal/engine/dispatcher.go",
 		Old:  "ours, rest, errBack := l.readBack(lease, batch)",

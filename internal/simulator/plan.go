@@ -229,6 +229,9 @@ func (p *plan) drawOrder(d *dice, backlog bool) *order {
 	o := &order{label: fmt.Sprintf("j%d", len(p.orders))}
 	p.orders = append(p.orders, o)
 	o.row.Params = o.label
+	if hash("long "+o.label)%4 == 0 {
+		o.row.Params, o.row.LongParams = store.SeeLongParams, o.label
+	}
 	o.row.JobType = int32(1 + d.upTo(len(p.configs)))
 	o.row.NoStatus = d.chance(150)
 	o.row.Key = p.keys[hash(o.label)%uint64(len(p.keys))]

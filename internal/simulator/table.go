@@ -31,10 +31,11 @@ type Table struct {
 
 // Job is a row of async_job_tab.
 type Job struct {
-	store.Row         // Status and StartTime are 0 where the column is NULL
-	NoStatus  bool    // job_status is NULL
-	NoStart   bool    // start_time is NULL
-	Due       float64 // start_time before it was rounded to whole seconds
+	store.Row          // Status and StartTime are 0 where the column is NULL
+	NoStatus   bool    // job_status is NULL
+	NoStart    bool    // start_time is NULL
+	Due        float64 // start_time before it was rounded to whole seconds
+	LongParams string
 
 	committed bool
 	history   *history // for the judge
@@ -151,6 +152,19 @@ func (t *Table) MarkedRows(_ context.Context, ids []uint64, term int64) (marked 
 		marked = append(marked, store.Marked{ID: j.ID, Attempts: j.Attempts, Lost: j.Lost})
 	}
 	return marked, nil
+}
+
+func (t *Table) LongParams(_ context.Context, ids []uint64, term int64) (params []store.RunParams, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, j := range t.bearing(ids, term) {
+		whole := j.Params
+		if j.HasLong() {
+			whole = j.LongParams
+		}
+		params = append(params, store.RunParams{ID: j.ID, Attempts: j.Attempts, Params: whole})
+	}
+	return params, nil
 }
 
 func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, error) {

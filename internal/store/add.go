@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,7 +26,7 @@ type NewJob struct {
 	Group      string // empty: the key
 }
 
-// plain reports whether plainColumns are all that the row needs.
+// plain reports whether the row needs none of the furtherColumns.
 func (j *NewJob) plain() bool {
 	return j.Priority == 0 && j.Key == "" && j.MaxRetries == NotSet && j.Meta == "" && j.Group == ""
 }
@@ -41,6 +42,7 @@ func (j *NewJob) uniqueIn() string {
 const (
 	plainColumns   = "params, job_type, job_status, start_time, create_time, update_time"
 	furtherColumns = ", priority, job_key, unique_in, max_retries, meta, job_group"
+	longColumn     = ", long_params"
 )
 
 // AddJob inserts one row with status 0 and returns its id. Created is in unix seconds. Sent again, it adds a second row.
@@ -54,10 +56,15 @@ func (s *Store) AddJob(ctx context.Context, job *NewJob, created int64) (id uint
 func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *NewJob, created int64) (id uint64, there bool, err error) {
 	args := s.arguments()
 	columns := plainColumns
-	row := fmt.Sprintf("(%s, %s, 0, %s, %s, %s", args.value(job.Params), args.value(job.JobType), s.startOf(job, args), args.value(created), args.value(created))
+	params, long := inColumns(job.Params)
+	row := fmt.Sprintf("(%s, %s, 0, %s, %s, %s", args.value(params), args.value(job.JobType), s.startOf(job, args), args.value(created), args.value(created))
 	if !job.plain() {
 		columns += furtherColumns
 		row += fmt.Sprintf(", %d, %s, %s, %s, %s, %s", job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
+	}
+	if long != "" {
+		columns += longColumn
+		row += ", " + args.value(long)
 	}
 	query := fmt.Sprintf("%s %s (%s) VALUES %s)%s%s", insert, s.jobs, columns, row, unlessThere, s.returning)
 	if s.returning != "" {
@@ -191,13 +198,16 @@ func idsFrom(first, step uint64, n int) []uint64 {
 // valuesOf writes what follows the table in an INSERT of the rows.
 func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 	args := s.arguments()
-	further := false
+	further, anyLong := false, anyLong(jobs)
 	for i := range jobs {
 		further = further || !jobs[i].plain()
 	}
 	columns := plainColumns
 	if further {
 		columns += furtherColumns
+	}
+	if anyLong {
+		columns += longColumn
 	}
 	var rows strings.Builder
 	for i := range jobs {
@@ -206,7 +216,8 @@ func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 		if i > 0 {
 			rows.WriteString(", ")
 		}
-		fmt.Fprintf(&rows, "(%s, %d, 0, ", args.value(job.Params), job.JobType)
+		params, long := inColumns(job.Params)
+		fmt.Fprintf(&rows, "(%s, %d, 0, ", args.value(params), job.JobType)
 		if job.Delay != 0 {
 			start = s.afterMillis(args.number(job.Delay))
 		}
@@ -214,9 +225,16 @@ func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 		if further {
 			fmt.Fprintf(&rows, ", %d, %s, %s, %s, %s, %s", job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
 		}
+		if anyLong {
+			rows.WriteString(", " + args.orNull(long))
+		}
 		rows.WriteByte(')')
 	}
 	return fmt.Sprintf(" (%s) VALUES %s", columns, rows.String()), args.list
+}
+
+func anyLong(jobs []NewJob) bool {
+	return slices.ContainsFunc(jobs, func(job NewJob) bool { return isLong(job.Params) })
 }
 
 // addByArrays inserts the rows from one array for each column, so the text is the same for any number of rows and a
@@ -230,11 +248,12 @@ func addByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([
 }
 
 func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, uniqueIn, unlessThere string) ([]uint64, error) {
-	columns := []struct {
+	type array struct {
 		name, kind string
 		value      func(*NewJob) string
-	}{
-		{"params", "text", func(j *NewJob) string { return quoted(j.Params) }},
+	}
+	columns := []array{
+		{"params", "text", func(j *NewJob) string { params, _ := inColumns(j.Params); return quoted(params) }},
 		{"type", "int", func(j *NewJob) string { return strconv.Itoa(int(j.JobType)) }},
 		{"start", "bigint", func(j *NewJob) string { return strconv.FormatUint(uint64(j.StartTime), 10) }},
 		{"delay", "bigint", func(j *NewJob) string { return strconv.FormatInt(j.Delay, 10) }},
@@ -243,6 +262,11 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 		{"most", "int", func(j *NewJob) string { return setOrNull(j.MaxRetries) }},
 		{"meta", "text", func(j *NewJob) string { return quotedOrNull(j.Meta) }},
 		{"grouping", "text", func(j *NewJob) string { return quotedOrNull(j.Group) }},
+	}
+	further, long := furtherColumns, ""
+	if anyLong(jobs) {
+		columns = append(columns, array{"long", "text", func(j *NewJob) string { _, long := inColumns(j.Params); return quotedOrNull(long) }})
+		further, long = further+longColumn, ", long"
 	}
 	args := s.arguments()
 	made := args.value(created)
@@ -255,9 +279,9 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 		arrays = append(arrays, fmt.Sprintf("CAST(%s AS %s[])", args.value("{"+strings.Join(values, ",")+"}"), c.kind))
 		names = append(names, c.name)
 	}
-	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, key, %s, most, meta, grouping "+
+	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, key, %s, most, meta, grouping%s "+
 		"FROM (SELECT CAST(%s AS bigint) AS made) AS moment, unnest(%s) WITH ORDINALITY AS job (%s, n) ORDER BY n%s%s",
-		s.jobs, plainColumns, furtherColumns, s.afterMillis("delay"), uniqueIn, made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.returning), args.list...)
+		s.jobs, plainColumns, further, s.afterMillis("delay"), uniqueIn, long, made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.returning), args.list...)
 }
 
 func quotedOrNull(text string) string {

@@ -12,6 +12,7 @@ type Listed struct {
 	Row
 	UpdateTime int64 // unix seconds
 	TypeName   string
+	Long       bool // the parameters are long
 	Unique     bool
 	Progress   string
 	Result     string
@@ -31,6 +32,7 @@ type Filter struct {
 
 	After, Before uint64 // these ids are left out themselves
 	Descending    bool
+	OmitLong      bool // leaves long parameters empty
 }
 
 // List reads at most limit rows, in the order of their ids or, if Descending, from the last to the first. Fewer: there
@@ -75,8 +77,18 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 			and("%s < %s", r.what, args.number(r.to))
 		}
 	}
+	params := wholeParams
+	if f.OmitLong {
+		params = "params"
+	}
 	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '') FROM %s %s WHERE %s ORDER BY %s LIMIT %s",
-		s.rowColumns("params", "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), s.jobs, index, strings.Join(where, " AND "), order, args.number(int64(limit))), args.list...)
+		s.rowColumns(params, "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), s.jobs, index, strings.Join(where, " AND "), order, args.number(int64(limit))), args.list...)
+	for i := range rows {
+		row := &rows[i]
+		if row.Long = isLong(row.Params) || row.HasLong(); row.Long && f.OmitLong {
+			row.Params = ""
+		}
+	}
 	return rows, wrap("list jobs", err)
 }
 

@@ -45,12 +45,16 @@ func (s *Store) AddScheduled(ctx context.Context, jobType int32, at int64, key, 
 	return added, wrap("add scheduled job", err)
 }
 
-// scheduledColumns and scheduledRow are the columns and the values of the job. The row has two arguments: parameters and
-// key.
-const scheduledColumns = "(params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in)"
+// scheduledColumns and scheduledRow are the columns and the values of the job. The row's arguments are scheduledArgs.
+const scheduledColumns = "(params, long_params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in)"
 
 func (s *Store) scheduledRow(jobType int32, at int64) string {
-	return fmt.Sprintf("SELECT ?, %[1]d, 0, %[2]d, %[3]s, %[3]s, ?, %[1]d", jobType, at, s.now)
+	return fmt.Sprintf("SELECT ?, NULLIF(?, ''), %[1]d, 0, %[2]d, %[3]s, %[3]s, ?, %[1]d", jobType, at, s.now)
+}
+
+func scheduledArgs(key, params string) []any {
+	short, long := inColumns(params)
+	return []any{short, long, key}
 }
 
 // mayBeAdded writes the condition on the type's row under which the time has no job yet and may get one.
@@ -61,7 +65,7 @@ func mayBeAdded(jobType int32, at int64) string {
 // addScheduledAtOnce is [Store.AddScheduled] in one statement.
 func addScheduledAtOnce(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("%s %s %s %s FROM %s WHERE %s%s",
-		s.insertNew, s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.types, mayBeAdded(jobType, at), s.unlessThere), params, key)
+		s.insertNew, s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.types, mayBeAdded(jobType, at), s.unlessThere), scheduledArgs(key, params)...)
 	return n > 0, err
 }
 
@@ -85,7 +89,7 @@ func addScheduledSoon(ctx context.Context, s *Store, jobType int32, at int64, ke
 		return false, err
 	}
 	n, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s %s %s FROM DUAL WHERE %s < %f",
-		s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.nowPrecise, now[0]+within), params, key)
+		s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.nowPrecise, now[0]+within), scheduledArgs(key, params)...)
 	switch {
 	case err != nil:
 		if there, errRead := s.bearerOf(ctx, &NewJob{JobType: jobType, Key: key}, ""); errRead == nil && len(there) > 0 {

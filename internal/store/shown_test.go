@@ -71,7 +71,11 @@ func bound(args []any) string {
 	}
 	var texts []string
 	for _, arg := range args {
-		texts = append(texts, strings.TrimPrefix(fmt.Sprintf("%#v", arg), "0x"))
+		text := strings.TrimPrefix(fmt.Sprintf("%#v", arg), "0x")
+		if len(text) > paramsMax {
+			text = text[:20] + "…"
+		}
+		texts = append(texts, text)
 	}
 	return " -- with " + strings.Join(texts, ", ")
 }

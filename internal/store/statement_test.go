@@ -32,11 +32,13 @@ var verbs = map[string]func(context.Context, *Store){
 	"ReplaceWaiting": func(ctx context.Context, s *Store) {
 		_, _ = s.ReplaceWaiting(ctx, []uint64{1, 2}, []NewJob{newJobs[1], another})
 	},
-	"AttemptsOf": func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, 7) },
-	"Cancel":     func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
-	"Columns":    func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
-	"Count":      func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
-	"CountDue":   func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
+	"AddJob, long":  func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &long, 1_700_000_000) },
+	"AddJobs, long": func(ctx context.Context, s *Store) { _, _ = s.AddJobs(ctx, []NewJob{newJobs[0], long}, 1_700_000_000) },
+	"AttemptsOf":    func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, 7) },
+	"Cancel":        func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
+	"Columns":       func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
+	"Count":         func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
+	"CountDue":      func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
 	"DeleteOld": func(ctx context.Context, s *Store) {
 		_, _ = s.DeleteOld(ctx, Old{Types: []int32{7}, Before: map[int32]int64{1: 1000, 2: 900}}, 3, 100)
 	},
@@ -95,6 +97,7 @@ var verbs = map[string]func(context.Context, *Store){
 		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Attempts: 1, Changes: 1}, 9)
 	},
 	"MarkedRows":     func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
+	"LongParams":     func(ctx context.Context, s *Store) { _, _ = s.LongParams(ctx, ids, 9) },
 	"Newest":         func(ctx context.Context, s *Store) { _, _, _ = s.Newest(ctx) },
 	"Page":           func(ctx context.Context, s *Store) { _, _ = s.Page(ctx, 7, Shard{}, places(), 3, 100) },
 	"Pause":          func(ctx context.Context, s *Store) { _, _ = s.Pause(ctx, 7) },
@@ -131,6 +134,7 @@ var (
 	ids, leases = []uint64{1, 2}, []string{"a", "b"}
 	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, OrFinal: true, MaxRetries: 3, Meta: `{"a":"b"}`, Group: "g"}}
 	another     = NewJob{Params: "{}", JobType: 7, Priority: 1, Key: "b", Unique: true, OrFinal: true, MaxRetries: NotSet}
+	long        = NewJob{Params: strings.Repeat("x", paramsMax+1), JobType: 7, MaxRetries: NotSet}
 	wanted      = []Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
 )
 
@@ -200,7 +204,7 @@ func TestTheStatementsRunOnMySQL57(t *testing.T) {
 }
 
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
-	for _, name := range []string{"Mark", "MarkedRows", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
+	for _, name := range []string{"Mark", "MarkedRows", "LongParams", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
 		sent := sentBy(t, mysql, verbs[name])
 		if len(sent) != 1 || len(sent[0].args) != 0 {
 			t.Errorf("%s sends %d statements; arguments %v cost it two round trips more", name, len(sent), sent[0].args)
@@ -211,7 +215,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "Standings", "Paused", "Schedule", "NameTypes", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {
@@ -263,6 +267,7 @@ func TestALongLogIsWrittenInPieces(t *testing.T) {
 func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
 	other := map[string]func(context.Context, *Store){
 		"MarkedRows": func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, []uint64{7}, 10) },
+		"LongParams": func(ctx context.Context, s *Store) { _, _ = s.LongParams(ctx, []uint64{7}, 10) },
 		"Newest":     verbs["Newest"],
 		"Standings":  func(ctx context.Context, s *Store) { _, _ = s.Standings(ctx, []uint64{7}) },
 		"SweepAll":   func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 99) },

@@ -66,7 +66,8 @@ func (s *Store) Reschedule(ctx context.Context, ids []uint64, at int64) (int, er
 // same.
 func (s *Store) SetParams(ctx context.Context, ids []uint64, params string) (int, error) {
 	return s.change(ctx, "set parameters of jobs", ids, waiting, func(args *arguments) string {
-		return fmt.Sprintf("params = %s, changes = changes + 1", args.value(params))
+		short, long := inColumns(params)
+		return fmt.Sprintf("params = %s, long_params = %s, changes = changes + 1", args.value(short), args.orNull(long))
 	})
 }
 

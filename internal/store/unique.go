@@ -292,7 +292,7 @@ const replaceRowsMax = 250 // a database goes through the whole list for each ro
 // now. Sent again, it counts one more change, and does no more.
 func (s *Store) ReplaceWaiting(ctx context.Context, ids []uint64, jobs []NewJob) (replaced []bool, err error) {
 	for len(ids) > 0 {
-		n := min(len(ids), replaceRowsMax)
+		n := min(statementRows(jobs), replaceRowsMax)
 		some, err := s.replaceSome(ctx, ids[:n], jobs[:n])
 		if replaced = append(replaced, some...); err != nil {
 			return replaced, err
@@ -321,8 +321,13 @@ func (s *Store) replaceSome(ctx context.Context, ids []uint64, jobs []NewJob) (r
 				return s.now
 			}
 		}
-		return fmt.Sprintf("params = %s, start_time = %s, priority = %s, max_retries = NULLIF(%s, %d), meta = %s, job_status = 0, retries = 0, lost = 0, changes = changes + 1",
-			each(func(job *NewJob) string { return args.value(job.Params) }), each(start),
+		long := "NULL"
+		params := each(func(job *NewJob) string { short, _ := inColumns(job.Params); return args.value(short) })
+		if anyLong(jobs) {
+			long = each(func(job *NewJob) string { _, long := inColumns(job.Params); return args.orNull(long) })
+		}
+		return fmt.Sprintf("params = %s, long_params = %s, start_time = %s, priority = %s, max_retries = NULLIF(%s, %d), meta = %s, job_status = 0, retries = 0, lost = 0, changes = changes + 1",
+			params, long, each(start),
 			each(func(job *NewJob) string { return strconv.Itoa(int(job.Priority)) }), each(func(job *NewJob) string { return strconv.Itoa(job.MaxRetries) }), NotSet,
 			each(func(job *NewJob) string { return args.orNull(job.Meta) }))
 	}
@@ -351,8 +356,8 @@ func (s *Store) waitingParams(ctx context.Context, ids []uint64) (map[uint64]str
 		params string
 	}
 	args := s.arguments()
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.id, &r.params} }), s.fromPrimary(fmt.Sprintf("SELECT id, params FROM %s %s WHERE %s AND %s",
-		s.jobs, s.byPrimary, args.in(s, ids), waiting)), args.list...)
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.id, &r.params} }), s.fromPrimary(fmt.Sprintf("SELECT id, %s AS params FROM %s %s WHERE %s AND %s",
+		wholeParams, s.jobs, s.byPrimary, args.in(s, ids), waiting)), args.list...)
 	params := make(map[uint64]string, len(rows))
 	for _, r := range rows {
 		params[r.id] = r.params

@@ -30,9 +30,17 @@ WHERE job_type = 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
 
+-- AddJob, long
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, long_params)
+VALUES (?, ?, 0, ?, ?, ?, ?); -- with "see long_params", 7, 0, 1700000000, 1700000000, "xxxxxxxxxxxxxxxxxxx…
+
 -- AddJobs
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
+
+-- AddJobs, long
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, long_params)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, NULL), (?, 7, 0, 0, 1700000000, 1700000000, ?); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…
 
 -- AddJobsUnlessThere
 SELECT *
@@ -353,7 +361,7 @@ FROM (SELECT layout
 FOR UPDATE;
 
 -- List
-SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
+SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0
   AND lost = 0
@@ -377,6 +385,15 @@ LIMIT 10; -- with "a"
 -- LogAttempts
 INSERT IGNORE INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?); -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
+
+-- LongParams
+SELECT *
+FROM (SELECT id, attempts, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id IN (1,2)
+    AND term = 9
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) AS latest
+FOR UPDATE;
 
 -- Look
 SELECT *
@@ -576,12 +593,12 @@ FOR UPDATE; -- with "a", "me"
 
 -- ReplaceWaiting
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
 SELECT *
-FROM (SELECT id, params
+FROM (SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
   FROM async_job_tab FORCE INDEX (PRIMARY)
   WHERE id IN (1,2)
     AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
@@ -653,7 +670,7 @@ WHERE job_type = 7
 
 -- SetParams
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET params = ?, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+SET params = ?, long_params = NULL, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}"

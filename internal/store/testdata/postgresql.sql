@@ -30,11 +30,22 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES ($1, $2, 0, $3, $4, $5)
 RETURNING id; -- with "{}", 7, 0, 1700000000, 1700000000
 
+-- AddJob, long
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, long_params)
+VALUES ($1, $2, 0, $3, $4, $5, $6)
+RETURNING id; -- with "see long_params", 7, 0, 1700000000, 1700000000, "xxxxxxxxxxxxxxxxxxx…
+
 -- AddJobs
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, NULL, most, meta, grouping
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, n)
 ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{0,1500}", "{0,0}", "{NULL,\"a\"}", "{NULL,3}", "{NULL,\"{\\\"a\\\":\\\"b\\\"}\"}", "{NULL,\"g\"}"
+
+-- AddJobs, long
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group, long_params) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, NULL, most, meta, grouping, long
+FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[]), CAST($11 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, long, n)
+ORDER BY n
+RETURNING id; -- with 1700000000, "{\"{}\",\"see long_params\"}", "{7,7}", "{0,0}", "{0,0}", "{0,0}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,\"xxxxxxxxxxx…
 
 -- AddJobsUnlessThere
 WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
@@ -63,12 +74,12 @@ VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 /
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT $1, 7, 0, 1700000060, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $2, 7
+INSERT INTO async_job_tab (params, long_params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT $1, NULLIF($2, ''), 7, 0, 1700000060, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3, 7
 FROM async_job_type_tab
 WHERE job_type = 7
   AND cron_at < 1700000060
   AND paused_at IS NULL
-ON CONFLICT DO NOTHING; -- with "{}", "cron-1"
+ON CONFLICT DO NOTHING; -- with "{}", "", "cron-1"
 
 -- AddUnlessThere
 WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
@@ -340,7 +351,7 @@ FROM latest
 FOR UPDATE;
 
 -- List
-SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
+SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0
   AND lost = 0
@@ -365,6 +376,15 @@ LIMIT $6; -- with 0, 9, "{1,2}", "a", 9, 10
 INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8), ($9, $10, $11, $12, $13, $14, $15, $16), ($17, $18, $19, $20, $21, $22, $23, $24)
 ON CONFLICT DO NOTHING; -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
+
+-- LongParams
+WITH latest AS (SELECT id, attempts, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
+  FROM async_job_tab
+  WHERE id = ANY(CAST($1 AS bigint[]))
+    AND term = $2
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) SELECT *
+FROM latest
+FOR UPDATE; -- with "{1,2}", 9
 
 -- Look
 WITH latest AS (SELECT id
@@ -560,11 +580,11 @@ FOR UPDATE; -- with "a", "me"
 
 -- ReplaceWaiting
 UPDATE async_job_tab
-SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, start_time = CASE id WHEN $5 THEN CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $6 / 1000.0) AS bigint) WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), meta = CASE id WHEN $12 THEN $13 WHEN $14 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, long_params = NULL, start_time = CASE id WHEN $5 THEN CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $6 / 1000.0) AS bigint) WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), meta = CASE id WHEN $12 THEN $13 WHEN $14 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($15 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with 1, "{}", 2, "{}", 1, 1500, 2, 1, 2, 1, 2, 1, "{\"a\":\"b\"}", 2, "{1,2}"
-WITH latest AS (SELECT id, params
+WITH latest AS (SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
   FROM async_job_tab
   WHERE id = ANY(CAST($1 AS bigint[]))
     AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
@@ -638,7 +658,7 @@ WHERE job_type = 7
 
 -- SetParams
 UPDATE async_job_tab
-SET params = $1, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET params = $1, long_params = NULL, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($2 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}", "{1,2}"

@@ -29,9 +29,17 @@ WHERE job_type = 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
 
+-- AddJob, long
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, long_params)
+VALUES (?, ?, 0, ?, ?, ?, ?); -- with "see long_params", 7, 0, 1700000000, 1700000000, "xxxxxxxxxxxxxxxxxxx…
+
 -- AddJobs
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
+
+-- AddJobs, long
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, long_params)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, NULL), (?, 7, 0, 0, 1700000000, 1700000000, ?); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…
 
 -- AddJobsUnlessThere
 SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
@@ -50,11 +58,11 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
-INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, 7, 0, 1700000060, unixepoch(), unixepoch(), ?, 7
+INSERT OR IGNORE INTO async_job_tab (params, long_params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, NULLIF(?, ''), 7, 0, 1700000060, unixepoch(), unixepoch(), ?, 7
 FROM async_job_type_tab
 WHERE job_type = 7
   AND cron_at < 1700000060
-  AND paused_at IS NULL; -- with "{}", "cron-1"
+  AND paused_at IS NULL; -- with "{}", "", "cron-1"
 
 -- AddUnlessThere
 SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
@@ -292,7 +300,7 @@ WHERE job_type = 7
   AND layout IS NOT NULL;
 
 -- List
-SELECT id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
   AND attempts = 0
   AND retries = 0
   AND lost = 0
@@ -316,6 +324,13 @@ LIMIT 10; -- with "a"
 -- LogAttempts
 INSERT OR IGNORE INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?); -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
+
+-- LongParams
+SELECT id, attempts, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2
+  AND term = 9
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Look
 SELECT id
@@ -517,11 +532,11 @@ WHERE lock_name = ?
 
 -- ReplaceWaiting
 UPDATE async_job_tab NOT INDEXED
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, start_time = CASE id WHEN 1 THEN (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))) WHEN 2 THEN unixepoch() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = unixepoch()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))) WHEN 2 THEN unixepoch() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
-SELECT id, params
+SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
@@ -585,7 +600,7 @@ WHERE job_type = 7
 
 -- SetParams
 UPDATE async_job_tab NOT INDEXED
-SET params = ?, changes = changes + 1, update_time = unixepoch()
+SET params = ?, long_params = NULL, changes = changes + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}"

@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   result      varchar(1024) DEFAULT NULL,
   deferred    int NOT NULL DEFAULT 0,
   meta        varchar(1024) DEFAULT NULL,
-  job_group   varchar(128) DEFAULT NULL
+  job_group   varchar(128) DEFAULT NULL,
+  long_params text DEFAULT NULL
 );
 
 CREATE INDEX IF NOT EXISTS async_job_due ON async_job_tab (job_type, job_status, priority, start_time, id);

@@ -24,4 +24,5 @@ ALTER TABLE async_job_tab
   DROP COLUMN result,
   DROP COLUMN deferred,
   DROP COLUMN meta,
-  DROP COLUMN job_group;
+  DROP COLUMN job_group,
+  DROP COLUMN long_params;

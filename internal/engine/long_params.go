@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Long parameters are not in memory while a job waits, nor when its run has ended: the worker reads them right before it calls the
+// handler. So they take as much memory as the runs need, whatever waits.
+
+// longReadsMax is how many reads of long parameters a database is sent at a time: there are many workers, and perhaps few
+// connections.
+const longReadsMax = 8
+
+// runParams are the long parameters of runs.
+type runParams map[runID]string
+
+type runID struct {
+	job     uint64
+	attempt int32
+}
+
+// longParams reads the long parameters of tasks that are about to start; mostly there are none, and no statement is sent.
+// Tasks whose parameters it does not bring wait, longer each time.
+func (l *line) longParams(tasks []*task) runParams {
+	var long []*task
+	for _, t := range tasks {
+		if t.HasLong() && !t.gone.Load() {
+			long = append(long, t)
+		}
+	}
+	if len(long) == 0 {
+		return nil
+	}
+	began, params := time.Now(), runParams{}
+	for some := range slices.Chunk(long, longRowsMax) {
+		for _, row := range l.readLong(some) {
+			params[runID{row.ID, row.Attempts}] = row.Params
+		}
+	}
+	for _, t := range long {
+		t.read = time.Since(began)
+		if _, ok := params[t.runID()]; !ok {
+			t.refuse(l.clock.now(), lockedLongest)
+		}
+	}
+	return params
+}
+
+func (t *task) runID() runID { return runID{t.ID, t.Attempts} }
+
+// readLong returns nothing if the read fails.
+func (l *line) readLong(tasks []*task) []store.RunParams {
+	lease := tasks[0].lease
+	statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+	defer cancel()
+	select {
+	case l.longReads <- struct{}{}:
+		defer func() { <-l.longReads }()
+	case <-statement.Done():
+		return nil
+	}
+	rows, err := l.jobs.LongParams(statement, idsOf(tasks), lease.Term)
+	l.trouble.on(lease.Context(), "read long parameters", err)
+	return rows
+}
+
+// takeLong gives a task's job its long parameters, if it has any. It reports whether the job has its parameters.
+func (t *task) takeLong(params runParams) bool {
+	if !t.HasLong() {
+		return true
+	}
+	whole, ok := params[t.runID()]
+	t.job.JobParams = whole
+	return ok
+}
+
+// lighten lets the long parameters of a task go whose run has ended. The task that it returns stands for it from now on: the
+// handler may have kept the job.
+func (l *line) lighten(t *task) *task {
+	if !t.HasLong() {
+		return t
+	}
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	light := *t
+	light.run = &run{lease: t.lease, job: l.jobOf(t), err: t.err, took: t.took}
+	light.job.JobParams = ""
+	t.left = true
+	return &light
+}
+
+// longRowsMax is how many rows with long parameters one statement reads, marks or settles: what is read has to come in time, and a
+// binary log or a write set may have the rows whole, as they were and as they are.
+const longRowsMax = 32
+
+// long is how many rows with long parameters the task is: one or none.
+func (t *task) long() int {
+	if t.HasLong() {
+		return 1
+	}
+	return 0
+}
+
+// fewLong divides groups of rows that are written together so that none has too many with long parameters.
+func fewLong[T interface{ HasLong() bool }](groups [][]T) (few [][]T) {
+	for _, group := range groups {
+		from, long := 0, 0
+		for i, row := range group {
+			if !row.HasLong() {
+				continue
+			}
+			if long++; long > longRowsMax {
+				few = append(few, group[from:i:i])
+				from, long = i, 1
+			}
+		}
+		few = append(few, group[from:])
+	}
+	return few
+}
