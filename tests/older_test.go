@@ -68,7 +68,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"LongParams":         regexp.MustCompile(`^SELECT \* FROM \(SELECT id, attempts, CASE WHEN params`),
 	"LogAttempts":        regexp.MustCompile(`^INSERT IGNORE INTO async_job_log_tab`),
 	"MakeLeases":         regexp.MustCompile(`^INSERT INTO shedlock_tab`),
-	"Mark":               regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = .*, attempts = attempts \+ \?`),
+	"Mark":               regexp.MustCompile(`^UPDATE async_job_tab .* SET .*attempts = attempts \+ \?`),
 	"MarkedRows":         regexp.MustCompile(`^SELECT \* FROM \(SELECT id, attempts, lost FROM async_job_tab`),
 	"Newest":             regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
 	"NoteScheduled":      regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = \? WHERE`),

@@ -28,10 +28,13 @@ type Version struct {
 // read, or marked by this term already; [Store.MarkedRows] tells which rows are ours. Sent again, Mark leaves rows with
 // its own term as they are.
 func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Version, term int64) (int, error) {
-	// MySQL evaluates SET from left to right, so lost must look at term before term is set. It is a tinyint.
+	lost := ""
+	if read.Term != 0 {
+		lost = "lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, " // it is a tinyint
+	}
 	n, err := s.exec(ctx, fmt.Sprintf(
-		"UPDATE %s %s SET lost = lost + (CASE WHEN term <> 0 AND lost < 127 THEN 1 ELSE 0 END), term = %d, attempts = attempts + 1, update_time = %s WHERE %s AND term = %d AND term < %d AND attempts = %d AND changes = %d AND %s <= %d AND %s",
-		s.jobs, s.byPrimary, term, s.nowOnce(), s.idIn(ids), read.Term, term, read.Attempts, read.Changes, fmt.Sprintf(s.integer, "create_time"), createdBy, pending))
+		"UPDATE %s %s SET %sterm = %d, attempts = attempts + 1, update_time = %s WHERE %s AND term = %d AND term < %d AND attempts = %d AND changes = %d AND %s <= %d AND %s",
+		s.jobs, s.byPrimary, lost, term, s.nowOnce(), s.idIn(ids), read.Term, term, read.Attempts, read.Changes, fmt.Sprintf(s.integer, "create_time"), createdBy, pending))
 	return n, wrap("mark jobs", err)
 }
 

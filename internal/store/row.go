@@ -80,8 +80,9 @@ func (r *Row) places() []any {
 }
 
 // laneColumns are the columns of a [Row] in which the rows of a lane differ. Every column of a page costs the server, the
-// driver and database/sql something for every row. Most rows are as they were inserted, with neither retries of their own nor
-// metadata: then the tally is a single NULL.
+// driver and database/sql something for every row, and every comparison costs the server. Most rows are as they were inserted,
+// with neither retries of their own nor metadata: then the tally is a single NULL. A row that was neither marked nor changed has
+// 0 in the other columns that are tallied.
 //
 // SQLite keeps whatever was inserted, even text in a column of numbers, and such a row must not make the whole result
 // unreadable.
@@ -92,8 +93,8 @@ func (s *Store) laneColumns(params, meta, startTime string) string {
 		texts = append(texts, integer(column))
 	}
 	texts = append(texts, integer(fmt.Sprintf("COALESCE(max_retries, %d)", NotSet)))
-	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN %s = 0 AND max_retries IS NULL AND meta IS NULL THEN NULL ELSE %s END AS tally, job_key, job_group",
-		params, startTime, integer("create_time"), strings.Join(tallied[:], " = 0 AND "), s.commas(texts, meta))
+	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN term = 0 AND attempts = 0 AND changes = 0 AND max_retries IS NULL AND meta IS NULL THEN NULL ELSE %s END AS tally, job_key, job_group",
+		params, startTime, integer("create_time"), s.commas(texts, meta))
 }
 
 func (r *Row) lanePlaces() []any {

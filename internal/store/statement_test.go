@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
@@ -95,6 +96,9 @@ var verbs = map[string]func(context.Context, *Store){
 	"MakeLeases":  func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
 	"Mark": func(ctx context.Context, s *Store) {
 		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Attempts: 1, Changes: 1}, 9)
+	},
+	"Mark Lost": func(ctx context.Context, s *Store) {
+		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Term: 8, Attempts: 1, Changes: 1}, 9)
 	},
 	"MarkedRows":     func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
 	"LongParams":     func(ctx context.Context, s *Store) { _, _ = s.LongParams(ctx, ids, 9) },
@@ -204,7 +208,7 @@ func TestTheStatementsRunOnMySQL57(t *testing.T) {
 }
 
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
-	for _, name := range []string{"Mark", "MarkedRows", "LongParams", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
+	for _, name := range []string{"Mark", "Mark Lost", "MarkedRows", "LongParams", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
 		sent := sentBy(t, mysql, verbs[name])
 		if len(sent) != 1 || len(sent[0].args) != 0 {
 			t.Errorf("%s sends %d statements; arguments %v cost it two round trips more", name, len(sent), sent[0].args)
@@ -228,11 +232,13 @@ func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	}
 }
 
-func TestTheMarkLooksAtTheOldTermBeforeItSetsItsOwn(t *testing.T) {
-	for _, verb := range []string{"Mark", "Settle Died"} {
-		text := sentBy(t, mysql, verbs[verb])[0].text
-		if lost, term := strings.Index(text, "SET lost ="), strings.Index(text, ", term ="); lost < 0 || term < lost {
-			t.Errorf("MySQL sets from left to right, and %s says: %s", verb, text)
+func TestAMarkCountsALossOnlyWhereAnEarlierTermStood(t *testing.T) {
+	for earlier, counts := range map[int64]bool{0: false, 8: true} {
+		text := sentBy(t, mysql, func(ctx context.Context, s *Store) {
+			_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Term: earlier, Attempts: 1, Changes: 1}, 9)
+		})[0].text
+		if got := strings.Contains(text, "lost"); got != counts || !strings.Contains(text, fmt.Sprintf("AND term = %d AND", earlier)) {
+			t.Errorf("rows with term %d: %s", earlier, text)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (x *trial) startOnly(p *proxy) *worker {
 }
 
 // isMark and isSettle know the statements by their text.
-func isMark(c command) bool { return strings.Contains(c.text, "SET lost = lost + (CASE") }
+func isMark(c command) bool { return strings.Contains(c.text, "attempts = attempts + 1") }
 func isSettle(c command) bool {
 	return strings.Contains(c.text, " SET job_status = 1, update_time")
 }

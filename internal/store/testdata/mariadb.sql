@@ -363,10 +363,7 @@ FOR UPDATE;
 -- List
 SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
-  AND retries = 0
-  AND lost = 0
   AND changes = 0
-  AND deferred = 0
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
     FROM async_job_type_tab AS named
@@ -414,10 +411,20 @@ ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "a", "b"
 
 -- Mark
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET lost = lost + (CASE WHEN term <> 0
-    AND lost < 127 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
+SET term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND term = 0
+  AND term < 9
+  AND attempts = 1
+  AND changes = 1
+  AND create_time <= 1700000000
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- Mark Lost
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 8
   AND term < 9
   AND attempts = 1
   AND changes = 1
@@ -515,10 +522,7 @@ FROM (SELECT job_type
 SELECT *
 FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group
   FROM async_job_tab FORCE INDEX (async_job_due)
@@ -536,10 +540,7 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
 UNION ALL SELECT *
 FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group
   FROM async_job_tab FORCE INDEX (async_job_due)
@@ -763,10 +764,7 @@ FOR UPDATE;
 SELECT *
 FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
@@ -779,10 +777,7 @@ FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN
 UNION ALL SELECT *
 FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
@@ -795,10 +790,7 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
 UNION ALL SELECT *
 FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
@@ -811,10 +803,7 @@ FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN
 UNION ALL SELECT *
 FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority
   FROM async_job_tab FORCE INDEX (async_job_due)
@@ -834,10 +823,7 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (start_time <= UNIX_TIMESTAMP() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
-  AND retries = 0
-  AND lost = 0
   AND changes = 0
-  AND deferred = 0
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
       AND priority >= 1)

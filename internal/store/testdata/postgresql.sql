@@ -353,10 +353,7 @@ FOR UPDATE;
 -- List
 SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
-  AND retries = 0
-  AND lost = 0
   AND changes = 0
-  AND deferred = 0
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
     FROM async_job_type_tab AS named
@@ -405,10 +402,20 @@ ON CONFLICT DO NOTHING; -- with "a", "b"
 
 -- Mark
 UPDATE async_job_tab
-SET lost = lost + (CASE WHEN term <> 0
-    AND lost < 127 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET term = 9, attempts = attempts + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 0
+  AND term < 9
+  AND attempts = 1
+  AND changes = 1
+  AND create_time <= 1700000000
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- Mark Lost
+UPDATE async_job_tab
+SET lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, term = 9, attempts = attempts + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 8
   AND term < 9
   AND attempts = 1
   AND changes = 1
@@ -507,10 +514,7 @@ FROM (SELECT job_type
 SELECT *
 FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group
   FROM async_job_tab
@@ -526,10 +530,7 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
 UNION ALL SELECT *
 FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group
   FROM async_job_tab
@@ -751,10 +752,7 @@ FOR UPDATE; -- with "{1,2}"
 SELECT *
 FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
@@ -771,10 +769,7 @@ FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN
 UNION ALL SELECT *
 FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0), (3), (4)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
@@ -791,10 +786,7 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
 UNION ALL SELECT *
 FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
@@ -810,10 +802,7 @@ FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN
 UNION ALL SELECT *
 FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority
   FROM (VALUES (7), (-8)) AS types (type) CROSS JOIN (VALUES (0)) AS statuses (status) CROSS JOIN (VALUES (2), (1), (0), (-1)) AS levels (level) CROSS JOIN LATERAL (SELECT *
@@ -836,10 +825,7 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
-  AND retries = 0
-  AND lost = 0
   AND changes = 0
-  AND deferred = 0
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
       AND priority >= 1)

@@ -302,10 +302,7 @@ WHERE job_type = 7
 -- List
 SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
   AND attempts = 0
-  AND retries = 0
-  AND lost = 0
   AND changes = 0
-  AND deferred = 0
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), COALESCE((SELECT name
     FROM async_job_type_tab AS named
@@ -349,10 +346,20 @@ ON CONFLICT DO NOTHING; -- with "a", "b"
 
 -- Mark
 UPDATE async_job_tab NOT INDEXED
-SET lost = lost + (CASE WHEN term <> 0
-    AND lost < 127 THEN 1 ELSE 0 END), term = 9, attempts = attempts + 1, update_time = unixepoch()
+SET term = 9, attempts = attempts + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND term = 0
+  AND term < 9
+  AND attempts = 1
+  AND changes = 1
+  AND CAST(create_time AS INTEGER) <= 1700000000
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- Mark Lost
+UPDATE async_job_tab NOT INDEXED
+SET lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, term = 9, attempts = attempts + 1, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 8
   AND term < 9
   AND attempts = 1
   AND changes = 1
@@ -441,10 +448,7 @@ FROM (SELECT job_type
 SELECT *
 FROM (SELECT 0 AS part, id, params AS params, 0, CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group
   FROM async_job_tab INDEXED BY async_job_due
@@ -461,10 +465,7 @@ UNION ALL SELECT *
 FROM (SELECT *
   FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
       AND attempts = 0
-      AND retries = 0
-      AND lost = 0
       AND changes = 0
-      AND deferred = 0
       AND max_retries IS NULL
       AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group
     FROM async_job_tab INDEXED BY async_job_due
@@ -482,10 +483,7 @@ FROM (SELECT *
   UNION ALL SELECT *
   FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
       AND attempts = 0
-      AND retries = 0
-      AND lost = 0
       AND changes = 0
-      AND deferred = 0
       AND max_retries IS NULL
       AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group
     FROM async_job_tab INDEXED BY async_job_due
@@ -687,10 +685,7 @@ WHERE id BETWEEN 1 AND 2;
 SELECT *
 FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
@@ -703,10 +698,7 @@ FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
 UNION ALL SELECT *
 FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
@@ -719,10 +711,7 @@ FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
 UNION ALL SELECT *
 FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
@@ -735,10 +724,7 @@ FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
 UNION ALL SELECT *
 FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
-    AND retries = 0
-    AND lost = 0
     AND changes = 0
-    AND deferred = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
@@ -758,10 +744,7 @@ SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
   AND attempts = 0
-  AND retries = 0
-  AND lost = 0
   AND changes = 0
-  AND deferred = 0
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
       AND priority >= 1)
