@@ -50,6 +50,7 @@ type dialect struct {
 	lockingRead string // end of a SELECT that sees what is committed, not the transaction's snapshot
 	forUpdate   string // end of a SELECT that locks its rows until the end of the transaction
 	latest      string // format: a read that goes to the primary, see fromPrimary
+	unionPart   string // format: a SELECT with a limit, as a part of a UNION
 	idIn        func(ids []uint64) string
 	integer     string                                     // format: a column as a whole number, whatever was inserted there
 	commas      func(numbers []string, text string) string // one text of whole numbers and, unless it is NULL, a text behind them

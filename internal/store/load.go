@@ -138,7 +138,7 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 		k.until = fmt.Sprintf("%s + %d", s.now, horizon)
 		parts = append(parts, s.sweep(s, len(parts), k, types, limit, args))
 	}
-	got, err := read(ctx, s, partRows, unionAll(parts), args.list...)
+	got, err := read(ctx, s, partRows, s.unionAll(parts), args.list...)
 	count := make([]int, len(parts))
 	for _, row := range got {
 		count[row.part]++
@@ -224,7 +224,7 @@ func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
 		}
 	}
 	for {
-		ids, err := read(ctx, s, column[uint64], unionAll(parts))
+		ids, err := read(ctx, s, column[uint64], s.unionAll(parts))
 		changed := 0
 		if err == nil && len(ids) > 0 {
 			args := s.arguments()
@@ -298,12 +298,12 @@ func (s *Store) Page(ctx context.Context, jobType int32, shard Shard, places []P
 		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args) {
 			stretches = append(stretches, s.selectDue(i, s.laneColumns("params", "meta", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
 		}
-		parts[i] = unionAll(stretches)
+		parts[i] = s.unionAll(stretches)
 		if len(stretches) > 1 {
 			parts[i] += " LIMIT " + args.number(int64(limit))
 		}
 	}
-	pages, err := read(ctx, s, lanePages(jobType, places, limit), unionAll(parts), args.list...)
+	pages, err := read(ctx, s, lanePages(jobType, places, limit), s.unionAll(parts), args.list...)
 	return pages, wrap("page jobs", err)
 }
 
@@ -417,17 +417,14 @@ func (s *Store) selectDue(part int, columns, where string, limit int, args *argu
 	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s LIMIT %s", part, columns, s.jobs, s.byDue, where, args.number(int64(limit)))
 }
 
-// unionAll joins SELECTs that have a limit each. Such a SELECT must be a derived table, unless it is alone.
-func unionAll(selects []string) string {
+// unionAll joins SELECTs that have a limit each.
+func (s *Store) unionAll(selects []string) string {
 	if len(selects) == 1 {
 		return selects[0]
 	}
-	var all strings.Builder
+	parts := make([]string, len(selects))
 	for i, one := range selects {
-		if i > 0 {
-			all.WriteString(" UNION ALL ")
-		}
-		fmt.Fprintf(&all, "SELECT * FROM (%s) AS part%d", one, i)
+		parts[i] = fmt.Sprintf(s.unionPart, one)
 	}
-	return all.String()
+	return strings.Join(parts, " UNION ALL ")
 }

@@ -55,6 +55,7 @@ func mysqlFamily(name string) dialect {
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
 		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
+		unionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length
 		idIn:        inRanges,
 		integer:     "%s",
 		commas: func(numbers []string, text string) string {

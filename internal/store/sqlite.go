@@ -36,6 +36,7 @@ var sqlite = dialect{
 	byGroup:    "INDEXED BY async_job_group",
 	deleteFrom: "DELETE FROM %s",
 	latest:     "%s",
+	unionPart:  "SELECT * FROM (%s)", // it knows no SELECT in brackets
 	idIn:       inSpan,
 	integer:    "CAST(%s AS INTEGER)",
 	commas: func(numbers []string, text string) string {

@@ -70,7 +70,7 @@ func (s *Store) OtherTypes(ctx context.Context, known []int32, limit int) (found
 		for i, gap := range some {
 			parts[i] = fmt.Sprintf("SELECT job_type FROM %s %s WHERE job_type >= %d AND job_type <= %d%s LIMIT 1", s.jobs, s.byDue, gap.from, gap.to, s.anyType)
 		}
-		types, err := read(ctx, s, column[int32], unionAll(parts))
+		types, err := read(ctx, s, column[int32], s.unionAll(parts))
 		if err != nil {
 			return nil, wrap("types of jobs", err)
 		}
@@ -116,7 +116,7 @@ func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo 
 		parts = append(parts, fmt.Sprintf("SELECT id FROM %s %s WHERE job_type = %d AND %s AND id > 0 AND id <= %d AND %s < %d%s LIMIT %d",
 			s.jobs, s.byDue, jobType, status, upTo, s.dueSecond(), before, order, limit))
 	}
-	n, err := read(ctx, s, column[int], "SELECT COUNT(*) FROM ("+unionAll(parts)+") AS due")
+	n, err := read(ctx, s, column[int], "SELECT COUNT(*) FROM ("+s.unionAll(parts)+") AS due")
 	if err != nil {
 		return 0, wrap("count due jobs", err)
 	}

@@ -164,24 +164,22 @@ ORDER BY job_type, job_status;
 
 -- CountDue
 SELECT COUNT(*)
-FROM (SELECT *
-  FROM (SELECT id
+FROM ((SELECT id
     FROM async_job_tab FORCE INDEX (async_job_due)
     WHERE job_type = 7
       AND job_status IN (0, 3, 4)
       AND id > 0
       AND id <= 500
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
-    LIMIT 100) AS part0
-  UNION ALL SELECT *
-  FROM (SELECT id
+    LIMIT 100)
+  UNION ALL (SELECT id
     FROM async_job_tab FORCE INDEX (async_job_due)
     WHERE job_type = 7
       AND job_status IS NULL
       AND id > 0
       AND id <= 500
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
-    LIMIT 100) AS part1) AS due;
+    LIMIT 100)) AS due;
 
 -- DeleteOld
 SELECT id, job_type, job_status, create_time, update_time
@@ -496,31 +494,27 @@ WHERE lock_name IN (?, ?)
   AND layout = -1028; -- with "a", "b"
 
 -- OtherTypes
-SELECT *
-FROM (SELECT job_type
+(SELECT job_type
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type >= -2147483648
     AND job_type <= -9
   ORDER BY job_type
-  LIMIT 1) AS part0
-UNION ALL SELECT *
-FROM (SELECT job_type
+  LIMIT 1)
+UNION ALL (SELECT job_type
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type >= -7
     AND job_type <= 6
   ORDER BY job_type
-  LIMIT 1) AS part1
-UNION ALL SELECT *
-FROM (SELECT job_type
+  LIMIT 1)
+UNION ALL (SELECT job_type
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type >= 9
     AND job_type <= 2147483647
   ORDER BY job_type
-  LIMIT 1) AS part2;
+  LIMIT 1);
 
 -- Page
-SELECT *
-FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
+(SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -536,9 +530,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
       AND CRC32(TRIM(TRAILING ' '
         FROM COALESCE(NULLIF(RTRIM(job_group), ''), job_key))) % 4 = 2)
   ORDER BY id
-  LIMIT 100) AS part0
-UNION ALL SELECT *
-FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+  LIMIT 100)
+UNION ALL (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -556,7 +549,7 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
       AND CRC32(TRIM(TRAILING ' '
         FROM COALESCE(NULLIF(RTRIM(job_group), ''), job_key))) % 4 = 2)
   ORDER BY start_time, id
-  LIMIT 100) AS part1;
+  LIMIT 100);
 
 -- Pause
 INSERT IGNORE INTO async_job_type_tab (job_type, paused_at)
@@ -761,8 +754,7 @@ FROM (SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
 FOR UPDATE;
 
 -- SweepAll
-SELECT *
-FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+(SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -773,9 +765,8 @@ FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND priority IN (2,1,0,-1)
     AND start_time <= UNIX_TIMESTAMP() + 3
     AND id > 0
-  LIMIT 100) AS part0
-UNION ALL SELECT *
-FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+  LIMIT 100)
+UNION ALL (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -786,9 +777,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND priority IN (2,1,0,-1)
     AND start_time IS NULL
     AND id > 0
-  LIMIT 100) AS part1
-UNION ALL SELECT *
-FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+  LIMIT 100)
+UNION ALL (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -799,9 +789,8 @@ FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND priority IN (2,1,0,-1)
     AND start_time <= UNIX_TIMESTAMP() + 3
     AND id > 0
-  LIMIT 100) AS part2
-UNION ALL SELECT *
-FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+  LIMIT 100)
+UNION ALL (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -812,7 +801,7 @@ FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND priority IN (2,1,0,-1)
     AND start_time IS NULL
     AND id > 0
-  LIMIT 100) AS part3;
+  LIMIT 100);
 
 -- Tail
 SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
@@ -859,38 +848,34 @@ FROM (SELECT lock_name, term
 FOR UPDATE; -- with "a", "b", "me"
 
 -- TamePriorities
-SELECT *
-FROM (SELECT id
+(SELECT id
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7)
     AND job_status IN (0, 3, 4)
     AND priority < -1
     AND id > 0
-  LIMIT 250) AS part0
-UNION ALL SELECT *
-FROM (SELECT id
+  LIMIT 250)
+UNION ALL (SELECT id
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7)
     AND job_status IN (0, 3, 4)
     AND priority > 2
     AND id > 0
-  LIMIT 250) AS part1
-UNION ALL SELECT *
-FROM (SELECT id
+  LIMIT 250)
+UNION ALL (SELECT id
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7)
     AND job_status IS NULL
     AND priority < -1
     AND id > 0
-  LIMIT 250) AS part2
-UNION ALL SELECT *
-FROM (SELECT id
+  LIMIT 250)
+UNION ALL (SELECT id
   FROM async_job_tab FORCE INDEX (async_job_due)
   WHERE job_type IN (7)
     AND job_status IS NULL
     AND priority > 2
     AND id > 0
-  LIMIT 250) AS part3;
+  LIMIT 250);
 
 -- TypeLeases
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() - 3600 AS lately

@@ -155,8 +155,7 @@ ORDER BY job_type, job_status;
 
 -- CountDue
 SELECT COUNT(*)
-FROM (SELECT *
-  FROM (SELECT id
+FROM ((SELECT id
     FROM async_job_tab
     WHERE job_type = 7
       AND job_status IN (0, 3, 4)
@@ -164,9 +163,8 @@ FROM (SELECT *
       AND id <= 500
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     ORDER BY job_status, priority, start_time, id
-    LIMIT 100) AS part0
-  UNION ALL SELECT *
-  FROM (SELECT id
+    LIMIT 100)
+  UNION ALL (SELECT id
     FROM async_job_tab
     WHERE job_type = 7
       AND job_status IS NULL
@@ -174,7 +172,7 @@ FROM (SELECT *
       AND id <= 500
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     ORDER BY job_status, priority, start_time, id
-    LIMIT 100) AS part1) AS due;
+    LIMIT 100)) AS due;
 
 -- DeleteOld
 SELECT id, job_type, job_status, create_time, update_time
@@ -485,34 +483,30 @@ WHERE lock_name IN ($1, $2)
   AND layout = -1028; -- with "a", "b"
 
 -- OtherTypes
-SELECT *
-FROM (SELECT job_type
+(SELECT job_type
   FROM async_job_tab
   WHERE job_type >= -2147483648
     AND job_type <= -9
     AND (job_status IN (0, 3, 4) OR job_status IS NULL)
   ORDER BY job_type, job_status, priority, start_time, id
-  LIMIT 1) AS part0
-UNION ALL SELECT *
-FROM (SELECT job_type
+  LIMIT 1)
+UNION ALL (SELECT job_type
   FROM async_job_tab
   WHERE job_type >= -7
     AND job_type <= 6
     AND (job_status IN (0, 3, 4) OR job_status IS NULL)
   ORDER BY job_type, job_status, priority, start_time, id
-  LIMIT 1) AS part1
-UNION ALL SELECT *
-FROM (SELECT job_type
+  LIMIT 1)
+UNION ALL (SELECT job_type
   FROM async_job_tab
   WHERE job_type >= 9
     AND job_type <= 2147483647
     AND (job_status IN (0, 3, 4) OR job_status IS NULL)
   ORDER BY job_type, job_status, priority, start_time, id
-  LIMIT 1) AS part2;
+  LIMIT 1);
 
 -- Page
-SELECT *
-FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
+(SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -526,9 +520,8 @@ FROM (SELECT 0 AS part, id, params AS params, 0, create_time, CASE WHEN term = 0
     AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
       AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> '')
   ORDER BY job_status, start_time, id
-  LIMIT $2) AS part0
-UNION ALL SELECT *
-FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+  LIMIT $2)
+UNION ALL (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -543,7 +536,7 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
     AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
       AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> '')
   ORDER BY job_status, start_time, id
-  LIMIT $5) AS part1; -- with 0, 100, 0, 0, 100
+  LIMIT $5); -- with 0, 100, 0, 0, 100
 
 -- Pause
 INSERT INTO async_job_type_tab (job_type, paused_at)
@@ -749,8 +742,7 @@ FROM latest
 FOR UPDATE; -- with "{1,2}"
 
 -- SweepAll
-SELECT *
-FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+(SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -765,9 +757,8 @@ FROM (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN
       AND id > 0
     ORDER BY job_status, start_time, id
     LIMIT $1) AS due
-  LIMIT $2) AS part0
-UNION ALL SELECT *
-FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+  LIMIT $2)
+UNION ALL (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -782,9 +773,8 @@ FROM (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE WHEN
       AND id > 0
     ORDER BY job_status, start_time, id
     LIMIT $3) AS due
-  LIMIT $4) AS part1
-UNION ALL SELECT *
-FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+  LIMIT $4)
+UNION ALL (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -798,9 +788,8 @@ FROM (SELECT 2 AS part, id, params AS params, start_time, create_time, CASE WHEN
       AND id > 0
     ORDER BY job_status, start_time, id
     LIMIT $5) AS due
-  LIMIT $6) AS part2
-UNION ALL SELECT *
-FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
+  LIMIT $6)
+UNION ALL (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
@@ -814,7 +803,7 @@ FROM (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE WHEN
       AND id > 0
     ORDER BY job_status, start_time, id
     LIMIT $7) AS due
-  LIMIT $8) AS part3; -- with 100, 100, 100, 100, 100, 100, 100, 100
+  LIMIT $8); -- with 100, 100, 100, 100, 100, 100, 100, 100
 
 -- Tail
 SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
@@ -860,38 +849,34 @@ FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
 -- TamePriorities
-SELECT *
-FROM (SELECT id
+(SELECT id
   FROM async_job_tab
   WHERE job_type IN (7)
     AND job_status IN (0, 3, 4)
     AND priority < -1
     AND id > 0
-  LIMIT 250) AS part0
-UNION ALL SELECT *
-FROM (SELECT id
+  LIMIT 250)
+UNION ALL (SELECT id
   FROM async_job_tab
   WHERE job_type IN (7)
     AND job_status IN (0, 3, 4)
     AND priority > 2
     AND id > 0
-  LIMIT 250) AS part1
-UNION ALL SELECT *
-FROM (SELECT id
+  LIMIT 250)
+UNION ALL (SELECT id
   FROM async_job_tab
   WHERE job_type IN (7)
     AND job_status IS NULL
     AND priority < -1
     AND id > 0
-  LIMIT 250) AS part2
-UNION ALL SELECT *
-FROM (SELECT id
+  LIMIT 250)
+UNION ALL (SELECT id
   FROM async_job_tab
   WHERE job_type IN (7)
     AND job_status IS NULL
     AND priority > 2
     AND id > 0
-  LIMIT 250) AS part3;
+  LIMIT 250);
 
 -- TypeLeases
 SELECT lock_name, EXTRACT(EPOCH FROM lock_until) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately

@@ -135,7 +135,7 @@ FROM (SELECT *
       AND id > 0
       AND id <= 500
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
-    LIMIT 100) AS part0
+    LIMIT 100)
   UNION ALL SELECT *
   FROM (SELECT id
     FROM async_job_tab INDEXED BY async_job_due
@@ -144,7 +144,7 @@ FROM (SELECT *
       AND id > 0
       AND id <= 500
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
-    LIMIT 100) AS part1) AS due;
+    LIMIT 100)) AS due;
 
 -- DeleteOld
 SELECT id, job_type, job_status, CAST(create_time AS INTEGER), CAST(update_time AS INTEGER)
@@ -428,21 +428,21 @@ FROM (SELECT job_type
   WHERE job_type >= -2147483648
     AND job_type <= -9
   ORDER BY job_type
-  LIMIT 1) AS part0
+  LIMIT 1)
 UNION ALL SELECT *
 FROM (SELECT job_type
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type >= -7
     AND job_type <= 6
   ORDER BY job_type
-  LIMIT 1) AS part1
+  LIMIT 1)
 UNION ALL SELECT *
 FROM (SELECT job_type
   FROM async_job_tab INDEXED BY async_job_due
   WHERE job_type >= 9
     AND job_type <= 2147483647
   ORDER BY job_type
-  LIMIT 1) AS part2;
+  LIMIT 1);
 
 -- Page
 SELECT *
@@ -460,7 +460,7 @@ FROM (SELECT 0 AS part, id, params AS params, 0, CAST(create_time AS INTEGER), C
     AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
       AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> '')
   ORDER BY id
-  LIMIT 100) AS part0
+  LIMIT 100)
 UNION ALL SELECT *
 FROM (SELECT *
   FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
@@ -479,7 +479,7 @@ FROM (SELECT *
       AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
         AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> '')
     ORDER BY start_time, id
-    LIMIT 100) AS part0
+    LIMIT 100)
   UNION ALL SELECT *
   FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
       AND attempts = 0
@@ -496,8 +496,8 @@ FROM (SELECT *
       AND (COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') = ''
         AND id % 1000003 * 618035 % 1000003 BETWEEN 500002 AND 750002 OR COALESCE(COALESCE(NULLIF(RTRIM(job_group), ''), job_key), '') <> '')
     ORDER BY start_time, id
-    LIMIT 100) AS part1
-  LIMIT 100) AS part1;
+    LIMIT 100)
+  LIMIT 100);
 
 -- Pause
 INSERT OR IGNORE INTO async_job_type_tab (job_type, paused_at)
@@ -694,7 +694,7 @@ FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND priority IN (2,1,0,-1)
     AND start_time <= unixepoch() + 3
     AND id > 0
-  LIMIT 100) AS part0
+  LIMIT 100)
 UNION ALL SELECT *
 FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
@@ -707,7 +707,7 @@ FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND priority IN (2,1,0,-1)
     AND start_time IS NULL
     AND id > 0
-  LIMIT 100) AS part1
+  LIMIT 100)
 UNION ALL SELECT *
 FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
@@ -720,7 +720,7 @@ FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND priority IN (2,1,0,-1)
     AND start_time <= unixepoch() + 3
     AND id > 0
-  LIMIT 100) AS part2
+  LIMIT 100)
 UNION ALL SELECT *
 FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
@@ -733,7 +733,7 @@ FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND priority IN (2,1,0,-1)
     AND start_time IS NULL
     AND id > 0
-  LIMIT 100) AS part3;
+  LIMIT 100);
 
 -- Tail
 SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
@@ -784,7 +784,7 @@ FROM (SELECT id
     AND job_status IN (0, 3, 4)
     AND priority < -1
     AND id > 0
-  LIMIT 250) AS part0
+  LIMIT 250)
 UNION ALL SELECT *
 FROM (SELECT id
   FROM async_job_tab INDEXED BY async_job_due
@@ -792,7 +792,7 @@ FROM (SELECT id
     AND job_status IN (0, 3, 4)
     AND priority > 2
     AND id > 0
-  LIMIT 250) AS part1
+  LIMIT 250)
 UNION ALL SELECT *
 FROM (SELECT id
   FROM async_job_tab INDEXED BY async_job_due
@@ -800,7 +800,7 @@ FROM (SELECT id
     AND job_status IS NULL
     AND priority < -1
     AND id > 0
-  LIMIT 250) AS part2
+  LIMIT 250)
 UNION ALL SELECT *
 FROM (SELECT id
   FROM async_job_tab INDEXED BY async_job_due
@@ -808,7 +808,7 @@ FROM (SELECT id
     AND job_status IS NULL
     AND priority > 2
     AND id > 0
-  LIMIT 250) AS part3;
+  LIMIT 250);
 
 -- TypeLeases
 SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > unixepoch() - 3600 AS lately
