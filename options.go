@@ -24,9 +24,15 @@ func WithDB(db queue_job.DB) Option {
 }
 
 // WithMiddleware wraps the handlers of all types, outside of a type's own [queue_job.Config.Middleware]. The first
-// middleware is the outermost. A HandleBatchFunc is not wrapped. [New] refuses a nil.
+// middleware is the outermost. Types with a HandleBatchFunc have [WithBatchMiddleware]. [New] refuses a nil.
 func WithMiddleware(middleware ...queue_job.Middleware) Option {
 	return func(r *Runner) { r.middleware = append(r.middleware, middleware...) }
+}
+
+// WithBatchMiddleware wraps the handlers of all types that have a HandleBatchFunc, outside of a type's own
+// [queue_job.Config.BatchMiddleware]. The first middleware is the outermost. [New] refuses a nil.
+func WithBatchMiddleware(middleware ...queue_job.BatchMiddleware) Option {
+	return func(r *Runner) { r.batchMiddleware = append(r.batchMiddleware, middleware...) }
 }
 
 // WithBaseContext gives the contexts of all handlers the values of another context: of the tenant that a job belongs to, or of what the

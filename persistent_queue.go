@@ -95,6 +95,9 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if slices.ContainsFunc(r.middleware, func(m queue_job.Middleware) bool { return m == nil }) {
 		return nil, errors.New("persistent_queue.WithMiddleware: one is nil; use functions only")
 	}
+	if slices.ContainsFunc(r.batchMiddleware, func(m queue_job.BatchMiddleware) bool { return m == nil }) {
+		return nil, errors.New("persistent_queue.WithBatchMiddleware: one is nil; use functions only")
+	}
 	if r.options.MaxWorkers < 0 {
 		return nil, fmt.Errorf("persistent_queue.WithMaxWorkers: it is %d; use 0 for no limit, or a positive number", r.options.MaxWorkers)
 	}
@@ -133,7 +136,9 @@ func (r *Runner) complete(configs []queue_job.Config) (complete []queue_job.Conf
 		if r.taken == asNow && cfg.FirstPullDay == 0 {
 			cfg.FirstPullDay = -1
 		}
-		if cfg.HandleJobFunc != nil {
+		if cfg.HandleBatchFunc != nil {
+			cfg.BatchMiddleware = slices.Concat(r.batchMiddleware, cfg.BatchMiddleware)
+		} else {
 			cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
 		}
 		complete = append(complete, hidden.WithDefaults(cfg))
@@ -179,6 +184,7 @@ type Runner struct {
 	log              logger.Logger
 	withoutMigration bool
 	middleware       []queue_job.Middleware
+	batchMiddleware  []queue_job.BatchMiddleware
 	base             func(*queue_job.Job) context.Context // nil: none
 	options          engine.Options
 	db               queue_job.DB // nil: each configuration has its own

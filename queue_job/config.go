@@ -116,10 +116,12 @@ type Config struct {
 	// BatchWait is how long the first job of a batch waits for others, at most a minute. Default 0: a call gets the jobs
 	// that are there; if there is a backlog, that is a full batch.
 	BatchWait time.Duration
-	// Middleware wraps HandleJobFunc; the first middleware is the outermost. A HandleBatchFunc has no middleware. The
-	// middleware that [github.com/create-info/persistent-queue.WithMiddleware] gives to all types lies outside of this.
-	// Default: none.
+	// Middleware wraps HandleJobFunc; the first middleware is the outermost. The middleware that
+	// [github.com/create-info/persistent-queue.WithMiddleware] gives to all types lies outside of this. Default: none.
 	Middleware []Middleware
+	// BatchMiddleware wraps HandleBatchFunc in the same way, inside that of
+	// [github.com/create-info/persistent-queue.WithBatchMiddleware]. Default: none.
+	BatchMiddleware []BatchMiddleware
 	// OnFinished is called after each run, by the worker that ran it: for metrics, for example. The outcome is being
 	// written at that time; [github.com/create-info/persistent-queue.WithOnSettled] tells what was written. Its context has the
 	// values of the handler's context, and has not ended. If it panics, that is logged and has no other effect. Default: none.
@@ -174,7 +176,9 @@ func (c *Config) Validate() error {
 	case c.HandleJobFunc != nil && c.HandleBatchFunc != nil:
 		return bad("HandleBatchFunc", "is set, and HandleJobFunc too; use one of them")
 	case c.HandleBatchFunc != nil && len(c.Middleware) > 0:
-		return bad("Middleware", "wraps HandleJobFunc, and there is a HandleBatchFunc; use none, and wrap the function yourself")
+		return bad("Middleware", "wraps HandleJobFunc, and there is a HandleBatchFunc; use BatchMiddleware")
+	case c.HandleBatchFunc == nil && len(c.BatchMiddleware) > 0:
+		return bad("BatchMiddleware", "wraps HandleBatchFunc, and there is none; use Middleware")
 	case c.BatchSize < 0 || c.BatchSize > batchSizeMax:
 		return bad("BatchSize", "is %d; use 1 to %d, or 0 for the default of %d", c.BatchSize, batchSizeMax, defaults.BatchSize)
 	case c.BatchSize > 0 && c.HandleBatchFunc == nil:
@@ -203,6 +207,8 @@ func (c *Config) Validate() error {
 		return bad("MaxPerKey", "is %d, and OrderedByKey runs one job of a key at a time; use 0 or 1", c.MaxPerKey)
 	case slices.ContainsFunc(c.Middleware, func(m Middleware) bool { return m == nil }):
 		return bad("Middleware", "has a nil in it; use functions only")
+	case slices.ContainsFunc(c.BatchMiddleware, func(m BatchMiddleware) bool { return m == nil }):
+		return bad("BatchMiddleware", "has a nil in it; use functions only")
 	case c.MaxRetries < Unlimited:
 		return bad("MaxRetries", "is %d; use 0 or more, or Unlimited (%d)", c.MaxRetries, Unlimited)
 	case c.WaitTime < 0 || c.WaitTime > waitTimeMax:

@@ -31,12 +31,16 @@ func batched(c *Config) {
 func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 	remedy := regexp.MustCompile(`; (use|set|give) `)
 	bad := map[string][]func(*Config){
-		"ServiceName":        {func(c *Config) { c.ServiceName = "" }},
-		"MaxRetries":         {func(c *Config) { c.MaxRetries = -2 }},
-		"LostLimit":          {func(c *Config) { c.LostLimit = -2 }, func(c *Config) { c.LostLimit = 101 }},
-		"WaitTime":           {func(c *Config) { c.WaitTime = -1 }, func(c *Config) { c.WaitTime = waitTimeMax + 1 }},
-		"Timeout":            {func(c *Config) { c.Timeout = -1 }},
-		"Middleware":         {func(c *Config) { c.Middleware = []Middleware{nil} }},
+		"ServiceName": {func(c *Config) { c.ServiceName = "" }},
+		"MaxRetries":  {func(c *Config) { c.MaxRetries = -2 }},
+		"LostLimit":   {func(c *Config) { c.LostLimit = -2 }, func(c *Config) { c.LostLimit = 101 }},
+		"WaitTime":    {func(c *Config) { c.WaitTime = -1 }, func(c *Config) { c.WaitTime = waitTimeMax + 1 }},
+		"Timeout":     {func(c *Config) { c.Timeout = -1 }},
+		"Middleware":  {func(c *Config) { c.Middleware = []Middleware{nil} }},
+		"BatchMiddleware": {func(c *Config) { batched(c); c.BatchMiddleware = []BatchMiddleware{nil} },
+			func(c *Config) {
+				c.BatchMiddleware = []BatchMiddleware{func(next BatchHandler) BatchHandler { return next }}
+			}},
 		"WorkerPoolCapacity": {func(c *Config) { c.WorkerPoolCapacity = -1 }},
 		"WorkerExpirySecond": {func(c *Config) { c.WorkerExpirySecond = -1 }},
 		"Db":                 {func(c *Config) { c.Db = nil }, func(c *Config) { c.Db = (*sql.DB)(nil) }},

@@ -22,8 +22,8 @@
 // a run may take. The handler's context ends when that time is over ([ErrTimeout]), when the job is cancelled
 // ([ErrCancelled]), when the lease of the job type is lost, and when the Runner no longer waits for the handler to end.
 //
-// [Config.Middleware] wraps the handler, and [Config.OnFinished] is called after each run. With [Job.SetProgress] and
-// [Job.SetResult], a handler stores texts that [Jobs.Get] reads.
+// [Config.Middleware] or [Config.BatchMiddleware] wraps the handler, and [Config.OnFinished] is called after each run.
+// With [Job.SetProgress] and [Job.SetResult], a handler stores texts that [Jobs.Get] reads.
 //
 // # Outcomes
 //

@@ -82,3 +82,20 @@ func ExampleBatchErrors() {
 	fmt.Println(err)
 	// Output: 1 of 3 jobs ended with an error; the first: no document
 }
+
+// Middleware of batches gets all jobs of a call.
+func ExampleBatchMiddleware() {
+	counted := func(next queue_job.BatchHandler) queue_job.BatchHandler {
+		return func(ctx context.Context, jobs []*queue_job.Job) error {
+			err := next(ctx, jobs)
+			fmt.Printf("%d jobs: %v\n", len(jobs), err)
+			return err
+		}
+	}
+	index := func(context.Context, []*queue_job.Job) error { return nil }
+	_ = queue_job.Config{HandleBatchFunc: index, BatchMiddleware: []queue_job.BatchMiddleware{counted}}
+
+	handler := counted(index) // what the runner calls
+	_ = handler(context.Background(), []*queue_job.Job{{Id: 1}, {Id: 2}})
+	// Output: 2 jobs: <nil>
+}

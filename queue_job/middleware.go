@@ -12,6 +12,13 @@ type Handler func(ctx context.Context, job *Job) error
 // before it calls next, after it, or instead of it.
 type Middleware func(next Handler) Handler
 
+// BatchHandler runs several jobs in one call. [Config.HandleBatchFunc] is one.
+type BatchHandler func(ctx context.Context, jobs []*Job) error
+
+// BatchMiddleware is [Middleware] for a handler of batches. What it returns is the outcome of the jobs that it was called with: if it
+// gives next only some of them, it returns [BatchErrors] of its own, with an entry for each job.
+type BatchMiddleware func(next BatchHandler) BatchHandler
+
 // Finished tells [Config.OnFinished] and others about a run.
 type Finished struct {
 	// Status is what the job becomes: success, failed or cancelled if that is final, continue or retry if the job runs

@@ -16,7 +16,7 @@
 //
 // There is no lease, no worker pool and no waiting. So rates, WorkerPoolCapacity, BatchWait, FirstPullDay and
 // ScheduleCatchUp have no effect here. There is no [github.com/create-info/persistent-queue.WithMiddleware] either: put
-// its middleware into [queue_job.Config.Middleware].
+// its middleware into [queue_job.Config.Middleware], and that of WithBatchMiddleware into BatchMiddleware.
 //
 // Jobs fall due by the real time, in whole seconds, plus the time that the test has added: [Queue.Advance] moves it on
 // without waiting. If code under test asks time.Now, it still sees the real time.

@@ -227,11 +227,21 @@ func TestMiddlewareForAllTypesLiesOutsideThatOfOne(t *testing.T) {
 		handler := func(ctx context.Context, job *queue_job.Job) error {
 			return job.SetResult(ctx, ctx.Value(key{}).(string))
 		}
+		noteBatch := func(name string) queue_job.BatchMiddleware {
+			return func(next queue_job.BatchHandler) queue_job.BatchHandler {
+				return func(ctx context.Context, jobs []*queue_job.Job) error {
+					outer, _ := ctx.Value(key{}).(string)
+					return next(context.WithValue(ctx, key{}, outer+name+" "), jobs)
+				}
+			}
+		}
+		batch := func(ctx context.Context, jobs []*queue_job.Job) error { return handler(ctx, jobs[0]) }
 		configs := []queue_job.Config{
 			{ServiceName: "test", JobType: 1, Db: d.DB, HandleJobFunc: handler, Middleware: []queue_job.Middleware{note("one"), note("two")}},
 			{ServiceName: "test", JobType: 2, Db: d.DB, HandleJobFunc: handler},
+			{ServiceName: "test", JobType: 3, Db: d.DB, HandleBatchFunc: batch, BatchMiddleware: []queue_job.BatchMiddleware{noteBatch("one")}},
 		}
-		r, err := persistent_queue.New(configs, logOf(t), persistent_queue.WithMiddleware(note("all"), note("every")))
+		r, err := persistent_queue.New(configs, logOf(t), persistent_queue.WithMiddleware(note("all"), note("every")), persistent_queue.WithBatchMiddleware(noteBatch("batches")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,6 +251,8 @@ func TestMiddlewareForAllTypesLiesOutsideThatOfOne(t *testing.T) {
 		t.Cleanup(func() { stop(t, r) })
 		addType(t, d.DB, 1, 1, 0)
 		addType(t, d.DB, 2, 1, 0)
+		addType(t, d.DB, 3, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded+" AND job_type = 3 AND result = 'batches one '")
 		awaitNumber(t, d.DB, 1, succeeded+" AND job_type = 1 AND result = 'all every one two '")
 		awaitNumber(t, d.DB, 1, succeeded+" AND job_type = 2 AND result = 'all every '")
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +28,9 @@ import (
 // Dispatcher, loader and scheduler work for one lease, the others for all.
 type line struct {
 	part
-	cfg     queue_job.Config  // what the part may use of it
-	handler queue_job.Handler // with its middleware
+	cfg     queue_job.Config       // what the part may use of it
+	handler queue_job.Handler      // with its middleware; nil: the type has batches
+	batch   queue_job.BatchHandler // with its middleware; nil: it has none
 	jobs    Jobs
 	rows    hidden.Run // what handlers write through
 	clock   *clock
@@ -82,7 +84,7 @@ type tenure struct {
 }
 
 func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) (*line, error) {
-	handler, err := handlerOf(&cfg)
+	handler, batch, err := handlersOf(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +98,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	}
 	cfg = ofShard(cfg, layout, shard)
 	l := &line{
-		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
+		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
@@ -112,12 +114,21 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	return l, nil
 }
 
-// handlerOf is HandleJobFunc inside its middleware, of which the first is the outermost.
-func handlerOf(cfg *queue_job.Config) (queue_job.Handler, error) {
-	handler := queue_job.Handler(cfg.HandleJobFunc)
-	for i := len(cfg.Middleware) - 1; i >= 0; i-- {
-		if handler = cfg.Middleware[i](handler); handler == nil {
-			return nil, fmt.Errorf("queue_job.Config.Middleware (job type %d, service %q): number %d made no handler; return one from it", cfg.JobType, cfg.ServiceName, i)
+// handlersOf are HandleJobFunc and HandleBatchFunc inside their middleware. A type has one of them, and the other is nil.
+func handlersOf(cfg *queue_job.Config) (one queue_job.Handler, batch queue_job.BatchHandler, err error) {
+	if cfg.HandleBatchFunc != nil {
+		batch, err = within(cfg, "BatchMiddleware", cfg.BatchMiddleware, cfg.HandleBatchFunc)
+	} else {
+		one, err = within(cfg, "Middleware", cfg.Middleware, cfg.HandleJobFunc)
+	}
+	return one, batch, err
+}
+
+// within puts a handler into middleware, of which the first is the outermost.
+func within[H queue_job.Handler | queue_job.BatchHandler, M ~func(H) H](cfg *queue_job.Config, field string, middleware []M, handler H) (H, error) {
+	for i, around := range slices.Backward(middleware) {
+		if handler = around(handler); handler == nil {
+			return nil, fmt.Errorf("queue_job.Config.%s (job type %d, service %q): number %d made no handler; return one from it", field, cfg.JobType, cfg.ServiceName, i)
 		}
 	}
 	return handler, nil

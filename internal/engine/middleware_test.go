@@ -23,7 +23,7 @@ func TestTheFirstMiddlewareIsTheOutermost(t *testing.T) {
 	cfg := queue_job.Config{JobType: 7, ServiceName: "shop"}
 	cfg.HandleJobFunc = func(context.Context, *queue_job.Job) error { calls = append(calls, "handler"); return nil }
 	cfg.Middleware = []queue_job.Middleware{note("first"), note("second")}
-	handler, err := handlerOf(&cfg)
+	handler, _, err := handlersOf(&cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,12 @@ func TestTheFirstMiddlewareIsTheOutermost(t *testing.T) {
 func TestAMiddlewareThatMakesNoHandlerIsRefused(t *testing.T) {
 	cfg := queue_job.Config{JobType: 7, ServiceName: "shop"}
 	cfg.Middleware = []queue_job.Middleware{func(next queue_job.Handler) queue_job.Handler { return next }, func(queue_job.Handler) queue_job.Handler { return nil }}
-	if _, err := handlerOf(&cfg); err == nil || !strings.Contains(err.Error(), "Middleware (job type 7, service \"shop\"): number 1 ") {
+	if _, _, err := handlersOf(&cfg); err == nil || !strings.Contains(err.Error(), "Middleware (job type 7, service \"shop\"): number 1 ") {
+		t.Errorf("%v", err)
+	}
+	cfg.HandleBatchFunc = func(context.Context, []*queue_job.Job) error { return nil }
+	cfg.BatchMiddleware = []queue_job.BatchMiddleware{func(queue_job.BatchHandler) queue_job.BatchHandler { return nil }}
+	if _, _, err := handlersOf(&cfg); err == nil || !strings.Contains(err.Error(), "BatchMiddleware (job type 7, service \"shop\"): number 0 ") {
 		t.Errorf("%v", err)
 	}
 }

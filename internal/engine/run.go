@@ -159,14 +159,14 @@ func (l *line) call(ctx context.Context, tasks []*task) {
 			}
 		}
 	}()
-	if l.cfg.HandleBatchFunc == nil {
+	if l.batch == nil {
 		tasks[0].err = l.handler(ctx, &tasks[0].job)
 	} else {
 		jobs := make([]*queue_job.Job, len(tasks)) // the handler's own, to sort as it likes
 		for i, t := range tasks {
 			jobs[i] = &t.job
 		}
-		for i, err := range eachOf(l.cfg.HandleBatchFunc(ctx, jobs), len(tasks)) {
+		for i, err := range eachOf(l.batch(ctx, jobs), len(tasks)) {
 			tasks[i].err = err
 		}
 	}
