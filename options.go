@@ -65,9 +65,10 @@ func basedOn(base func(*queue_job.Job) context.Context) queue_job.Middleware {
 }
 
 // WithObserver has functions told of each run, when it starts and when it has ended, and of the leases that this process holds: for
-// metrics and traces. They are told of all types. Default none.
+// metrics and traces. They are told of all types. With several observers, each is told, in the order in which they were given; module
+// [github.com/create-info/persistent-queue/metrics] is one. Default none.
 func WithObserver(o queue_job.Observer) Option {
-	return func(r *Runner) { r.options.Observer = o }
+	return func(r *Runner) { r.options.Observers = append(r.options.Observers, o) }
 }
 
 // WithOnSettled has a function told which outcomes of runs the table has taken, after that: successes, failures, cancellations by the

@@ -376,11 +376,21 @@ type TypeState struct {
 	// Shards is into how many shards the type is divided, as far as this process knows, and Held is how many of their leases
 	// it holds.
 	Shards, Held int
+	// Paused: the type is paused, see [queue_job.Jobs.Pause], and this process holds a lease of it.
+	Paused bool
 	// Running counts the workers that run a handler, or are about to. After a lease was given away, they may run on.
 	Running int
+	// Capacity is how many there may be for what this process holds: the [queue_job.Config.WorkerPoolCapacity], or the part of it that
+	// falls to the shards.
+	Capacity int
 	// Waiting counts the rows in memory that wait for a worker or for their time. A row in the table that is not in memory yet
-	// is not counted.
-	Waiting int
+	// is not counted. Parked counts those among them that wait until another job of their key has ended.
+	Waiting, Parked int
+	// Marked counts the rows, besides, that are about to start.
+	Marked int
+	// Overdue is for how long the row in memory has been due that waits longest; 0: none is due. Of jobs that are due when they are
+	// added, the table knows the second only, so a second of that may be too much.
+	Overdue time.Duration
 }
 
 // Types returns what this process does with each job type that it has a configuration for, by database and type; nil if the Runner

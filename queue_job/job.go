@@ -79,6 +79,8 @@ type Job struct {
 	// NextExecuteTime is the unix second in which this run fell due.
 	NextExecuteTime uint32
 	JobType         int32
+	// TypeName is what the job's type is called, see [Config.ServiceName].
+	TypeName string
 	// JobParams is the column params, or long_params: JSON if the job was added by this package, else whatever the INSERT
 	// wrote.
 	JobParams string

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -260,7 +261,9 @@ func TestTheObserverIsToldOfRunsTheirWaitsAndTheLeasesThatAreHeld(t *testing.T) 
 		}
 		addOne("backlog", 0)
 		execute(t, d.DB, "UPDATE async_job_tab SET create_time = create_time - 100")
-		r := startWith(t, []persistent_queue.Option{persistent_queue.WithObserver(observer)}, d.DB,
+		var others atomic.Int32
+		another := queue_job.Observer{Started: func(context.Context, *queue_job.Job, time.Duration) { others.Add(1) }}
+		r := startWith(t, []persistent_queue.Option{persistent_queue.WithObserver(observer), persistent_queue.WithObserver(another)}, d.DB,
 			queue_job.Config{JobType: 1, Shards: 2, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }},
 			queue_job.Config{JobType: 2, HandleBatchFunc: func(context.Context, []*queue_job.Job) error { return nil }})
 		all := []string{"1/0", "1/1", "2/0"}
@@ -272,6 +275,9 @@ func TestTheObserverIsToldOfRunsTheirWaitsAndTheLeasesThatAreHeld(t *testing.T) 
 		stop(t, r)
 		if got := names(false); !slices.Equal(got, all) {
 			t.Errorf("told that the leases %v are gone, want %v", got, all)
+		}
+		if n := others.Load(); n != 3 {
+			t.Errorf("the observer after one that panics was told of %d runs of 3", n)
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -42,7 +42,7 @@ func (e *Engine) databases() []*database {
 type Options struct {
 	MaxWorkers int // handlers that run at a time, at most; 0: as many as the configurations say
 	Retention  queue_job.Retention
-	Observer   queue_job.Observer
+	Observers  []queue_job.Observer
 	OnSettled  func(context.Context, []queue_job.Settled) // nil: nobody is told, as below
 	OnDead     func(context.Context, []queue_job.Settled)
 	Ready      func() // is called when each database has answered, and the leases that fall to this process are taken; nil: nobody is told

@@ -13,8 +13,13 @@ type TypeState struct {
 	JobType      int32
 	TypeName     string
 	Shards, Held int // into which the type is divided, as far as this process knows; whose leases this process holds
-	Running      int // workers that run a handler, or are about to
-	Waiting      int // rows in memory that are not marked
+	Paused       bool
+	Running      int           // workers that run a handler, or are about to
+	Capacity     int           // workers that there may be for what this process holds
+	Waiting      int           // rows in memory that are not marked
+	Parked       int           // of these, rows that wait for a slot of their key
+	Marked       int           // rows that are marked and wait for a worker
+	Overdue      time.Duration // since the row fell due that waits longest, of those in memory
 }
 
 // Types returns the state of each job type, by database and type.
@@ -29,10 +34,14 @@ func (e *Engine) Types() (states []TypeState) {
 			}
 			s := &states[first+at]
 			s.Shards = max(s.Shards, l.layout.Shards())
-			s.Running += l.workers.number()
-			s.Waiting += l.queue.waiting()
+			running, marked := l.workers.numbers()
+			waiting, parked, overdue := l.queue.numbers(d.clock.now())
+			s.Running, s.Marked = s.Running+running, s.Marked+marked
+			s.Waiting, s.Parked, s.Overdue = s.Waiting+waiting, s.Parked+parked, max(s.Overdue, overdue)
 			if lease := l.held.Load(); lease != nil && lease.Trusted() {
 				s.Held++
+				s.Capacity += l.cfg.WorkerPoolCapacity
+				s.Paused = s.Paused || l.starts.paused()
 			}
 		}
 		slices.SortFunc(states[first:], func(a, b TypeState) int { return cmp.Compare(a.JobType, b.JobType) })

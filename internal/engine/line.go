@@ -202,8 +202,10 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 }
 
 func (l *line) tellLease(held bool) {
-	if tell := l.told.Lease; tell != nil {
-		guarded(l.about, l.log, "Observer.Lease", func() { tell(l.cfg.JobType, l.shard, held) })
+	for _, o := range l.told.observers {
+		if o.Lease != nil {
+			guarded(l.about, l.log, "Observer.Lease", func() { o.Lease(l.cfg.JobType, l.shard, held) })
+		}
 	}
 }
 

@@ -13,12 +13,12 @@ import (
 
 // listeners are the functions of the application that are told what happens, for all job types.
 type listeners struct {
-	queue_job.Observer
-	hooks []*hook
+	observers []queue_job.Observer
+	hooks     []*hook
 }
 
 func newListeners(o *Options, log logger.Logger, about context.Context) (l listeners) {
-	l.Observer = o.Observer
+	l.observers = o.Observers
 	for _, h := range []*hook{{name: "OnSettled", call: o.OnSettled}, {name: "OnDead", call: o.OnDead, onlyFailed: true}} {
 		if h.call != nil {
 			h.log, h.about = log, about

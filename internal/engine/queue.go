@@ -206,6 +206,30 @@ func (q *queue) waiting() int {
 	return q.waitingRows()
 }
 
+// numbers are how many rows wait, how many of them are parked, and for how long the row has been due that waits longest. The rows of
+// a list stand in the order in which they fell due, or nearly so.
+func (q *queue) numbers(now int64) (waiting, parked int, overdue time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	oldest := now
+	look := func(tasks []*task) {
+		if len(tasks) > 0 {
+			oldest = min(oldest, max(tasks[0].dueMillis, dueSecond(&tasks[0].Row)*1000))
+		}
+	}
+	look(q.suspects)
+	for i := range q.levels {
+		v := &q.levels[i]
+		look(v.fresh)
+		look(v.timed)
+		look(v.unparked)
+	}
+	for _, tasks := range q.keys.parked {
+		look(tasks)
+	}
+	return q.waitingRows(), q.keys.rows, time.Duration(now-oldest) * time.Millisecond
+}
+
 // inMemory is how many rows are in memory, in whatever state.
 func (q *queue) inMemory() int {
 	q.mu.Lock()

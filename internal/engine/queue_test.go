@@ -229,6 +229,33 @@ func TestClearForgetsWhatWaitsAndNotWhatRuns(t *testing.T) {
 	expectIDs(t, q.picked(9, 9), 2, 3, 4)
 }
 
+func TestNumbersSayWhatWaitsAndForHowLongTheOldestHasBeenDue(t *testing.T) {
+	added := func(id uint64, second int64, key string) *task {
+		return &task{Row: store.Row{ID: id, CreateTime: second, Key: key}}
+	}
+	q := keyedQueue(t, 10, 1, false)
+	expect := func(waiting, parked int, overdue time.Duration) {
+		t.Helper()
+		if w, p, o := q.numbers(100_500); w != waiting || p != parked || o != overdue {
+			t.Errorf("%d rows wait, %d of them parked, and one has been due for %v; want %d, %d, %v", w, p, o, waiting, parked, overdue)
+		}
+	}
+	expect(0, 0, 0)
+	q.offer(timed(1, 200_000))
+	expect(1, 0, 0)
+	q.offer(timed(2, 99_000))
+	expect(2, 0, 1500*time.Millisecond)
+	q.offer(added(3, 98, ""))
+	expect(3, 0, 2500*time.Millisecond)
+	q.offer(added(4, 50, "a"))
+	q.offer(added(5, 60, "a"))
+	picked := q.picked(100_500, 4)
+	if len(picked) != 3 {
+		t.Fatalf("%d rows were picked", len(picked))
+	}
+	expect(2, 1, 40500*time.Millisecond) // the parked one
+}
+
 // refused takes rows back whose marks failed.
 func (q *queue) refused(now int64, tasks []*task, longest time.Duration) {
 	for _, t := range tasks {

@@ -112,7 +112,7 @@ func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFu
 // jobOf is the task's job as the application sees it.
 func (l *line) jobOf(t *task) queue_job.Job {
 	return queue_job.Job{
-		Id: t.ID, JobType: t.JobType, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
+		Id: t.ID, JobType: t.JobType, TypeName: l.cfg.ServiceName, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
 		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
 	}
@@ -120,9 +120,12 @@ func (l *line) jobOf(t *task) queue_job.Job {
 
 // tellStarted tells the observer of the runs of a call.
 func (l *line) tellStarted(ctx context.Context, tasks []*task) {
-	if tell := l.told.Started; tell != nil {
+	for _, o := range l.told.observers {
+		if o.Started == nil {
+			continue
+		}
 		for _, t := range tasks {
-			guarded(ctx, l.log, "Observer.Started", func() { tell(ctx, &t.job, l.waited(t)) })
+			guarded(ctx, l.log, "Observer.Started", func() { o.Started(ctx, &t.job, l.waited(t)) })
 		}
 	}
 }
@@ -209,7 +212,9 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	signal(l.wake)
 	f := queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written}
 	l.tellFinished(ctx, "OnFinished", l.cfg.OnFinished, t, f)
-	l.tellFinished(ctx, "Observer.Finished", l.told.Finished, t, f)
+	for _, o := range l.told.observers {
+		l.tellFinished(ctx, "Observer.Finished", o.Finished, t, f)
+	}
 }
 
 // judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled

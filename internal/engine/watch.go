@@ -123,6 +123,9 @@ func (s *starts) heed(paused bool, sent time.Time) (news bool) {
 	return s.till.Swap(&till) == nil
 }
 
+// paused reports whether the last answer was that the type is paused.
+func (s *starts) paused() bool { return s.sent.Load() != nil && s.till.Load() == nil }
+
 func (s *starts) allowed() bool { return s.allowedAt(time.Now()) }
 
 func (s *starts) allowedAt(now time.Time) bool {

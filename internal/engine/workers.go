@@ -431,7 +431,13 @@ func (w *workers) busy() bool {
 
 // number is how many workers there are.
 func (w *workers) number() int {
+	alive, _ := w.numbers()
+	return alive
+}
+
+// numbers are how many workers there are, and how many marked tasks wait for one.
+func (w *workers) numbers() (alive, marked int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.alive
+	return w.alive, len(w.early) + len(w.ready)
 }

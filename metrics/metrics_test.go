@@ -1,0 +1,186 @@
+package metrics_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/metrics"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/metrics.md anew")
+
+// described is a metric as it describes itself.
+type described struct{ name, help, labels string }
+
+func (d described) kind() string {
+	switch {
+	case strings.HasSuffix(d.name, "_total"):
+		return "counter"
+	case d.name == "persistent_queue_start_delay_seconds", d.name == "persistent_queue_run_duration_seconds":
+		return "histogram"
+	default:
+		return "gauge"
+	}
+}
+
+func describe(t *testing.T) (all []described) {
+	t.Helper()
+	to := make(chan *prometheus.Desc, 100)
+	metrics.New().Describe(to)
+	close(to)
+	form := regexp.MustCompile(`^Desc\{fqName: "(.*)", help: "(.*)", unit: ".*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
+	for desc := range to {
+		parts := form.FindStringSubmatch(desc.String())
+		if parts == nil {
+			t.Fatalf("a metric describes itself in another form: %v", desc)
+		}
+		all = append(all, described{parts[1], parts[2], parts[3]})
+	}
+	return all
+}
+
+func TestTheDocumentListsTheMetricsThatThereAre(t *testing.T) {
+	const file, head = "../docs/metrics.md", "| metric | kind | labels | |\n|---|---|---|---|\n"
+	table := head
+	for _, d := range describe(t) {
+		table += fmt.Sprintf("| `%s` | %s | %s | %s |\n", d.name, d.kind(), strings.ReplaceAll(d.labels, ",", ", "), d.help)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), head)
+	_, after, _ := strings.Cut(rest, "\n\n")
+	if !found {
+		t.Fatalf("%s has no table of metrics", file)
+	}
+	want := before + table + "\n" + after
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(text) != want {
+		t.Errorf("%s has another table; run: go -C metrics test -update", file)
+	}
+}
+
+func TestAlertsAndDashboardAskForMetricsThatThereAre(t *testing.T) {
+	labels := map[string][]string{}
+	for _, d := range describe(t) {
+		labels[d.name] = strings.Split(d.labels, ",")
+		if d.kind() == "histogram" {
+			labels[d.name+"_bucket"] = append(strings.Split(d.labels, ","), "le")
+		}
+	}
+	asked := regexp.MustCompile(`(persistent_queue_[a-z_]+)(?:\{([a-z_]+)=)?`)
+	for file, least := range map[string]int{"alerts.yml": 8, "dashboard.json": 10} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, ".json") && !json.Valid(text) {
+			t.Errorf("%s is no JSON", file)
+		}
+		found := asked.FindAllStringSubmatch(string(text), -1)
+		if len(found) < least {
+			t.Errorf("%s asks for %d metrics only", file, len(found))
+		}
+		for _, f := range found {
+			if has, ok := labels[f[1]]; !ok || f[2] != "" && !slices.Contains(has, f[2]) {
+				t.Errorf("%s asks for %s, which is not there", file, f[0])
+			}
+		}
+	}
+}
+
+// runner returns a Runner that is never started, so it needs no database, and what its observer is told by.
+func runner(t *testing.T, m *metrics.Metrics) *persistent_queue.Runner {
+	t.Helper()
+	r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "mail", JobType: 7, Db: &sql.DB{},
+		HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}}, nil, m.Option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestAPrometheusTakesThem(t *testing.T) {
+	m := metrics.New()
+	runner(t, m)
+	if problems, err := testutil.CollectAndLint(m); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	if err := testutil.CollectAndCompare(m, strings.NewReader(`
+# HELP persistent_queue_healthy 1 if the databases of all Runners of this process answer, else 0.
+# TYPE persistent_queue_healthy gauge
+persistent_queue_healthy 0
+`)); err != nil {
+		t.Error("a Runner that does not run: ", err)
+	}
+}
+
+var errReceiver = errors.New("the receiver is down")
+
+func TestRunsAreCountedByWhatBecameOfThem(t *testing.T) {
+	m := metrics.New()
+	tell := m.Observer()
+	job := &queue_job.Job{Id: 1, JobType: 7, TypeName: "mail"}
+	for _, f := range []queue_job.Finished{
+		{Status: queue_job.JobStatusSuccess, Took: 20 * time.Millisecond},
+		{Status: queue_job.JobStatusSuccess, Took: 30 * time.Millisecond},
+		{Status: queue_job.JobStatusRetry, Err: errReceiver},
+		{Status: queue_job.JobStatusFailed, Err: errReceiver},
+		{Status: queue_job.JobStatusCancelled, Dropped: true},
+	} {
+		tell.Started(t.Context(), job, 3*time.Millisecond)
+		tell.Finished(t.Context(), job, f)
+	}
+	if err := testutil.CollectAndCompare(m, strings.NewReader(`
+# HELP persistent_queue_runs_total Runs that have ended, by what the job became: success, failed, cancelled, retry, continue; dropped if nothing is written about the run, since it was cancelled meanwhile or another process has the job.
+# TYPE persistent_queue_runs_total counter
+persistent_queue_runs_total{job_type="7",outcome="dropped",type_name="mail"} 1
+persistent_queue_runs_total{job_type="7",outcome="failed",type_name="mail"} 1
+persistent_queue_runs_total{job_type="7",outcome="retry",type_name="mail"} 1
+persistent_queue_runs_total{job_type="7",outcome="success",type_name="mail"} 2
+`), "persistent_queue_runs_total"); err != nil {
+		t.Error(err)
+	}
+	families := gathered(t, m)
+	for name, want := range map[string]string{"persistent_queue_start_delay_seconds": "5 times 0.015", "persistent_queue_run_duration_seconds": "5 times 0.050"} {
+		if families[name] != want {
+			t.Errorf("%s: %q, want %q", name, families[name], want)
+		}
+	}
+}
+
+// gathered are the histograms of one type, with their number and sum.
+func gathered(t *testing.T, m *metrics.Metrics) map[string]string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]string{}
+	for _, family := range families {
+		if h := family.GetMetric()[0].GetHistogram(); h != nil {
+			sums[family.GetName()] = fmt.Sprintf("%d times %.3f", h.GetSampleCount(), h.GetSampleSum())
+		}
+	}
+	return sums
+}
