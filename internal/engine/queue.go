@@ -199,13 +199,6 @@ func (q *queue) waitingRows() int {
 	return n
 }
 
-// waiting is how many rows are in memory and not picked.
-func (q *queue) waiting() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.waitingRows()
-}
-
 // numbers are how many rows wait, how many of them are parked, and for how long the row has been due that waits longest. The rows of
 // a list stand in the order in which they fell due, or nearly so.
 func (q *queue) numbers(now int64) (waiting, parked int, overdue time.Duration) {
