@@ -191,6 +191,7 @@ func dispatching(t *testing.T, table *slow, handler func(id uint64), configure .
 		set(&l.cfg)
 		l.workers.gate = newGate(&l.cfg, time.Now())
 	}
+	l.batch = l.cfg.HandleBatchFunc
 	ctx, cancel := context.WithCancel(t.Context())
 	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 	l.held.Store(held)
