@@ -39,14 +39,14 @@ func scrape(t *testing.T, m *metrics.Metrics) map[string]float64 {
 	return values
 }
 
-// 7 has one worker, which is busy, and one slot for each key: a job runs, one is parked, one waits.
+// Type 7 has two workers and one slot for each key: of three jobs, two run, and one is parked.
 func TestMetricsSayWhatRunsWhatWaitsAndWhatCameOfIt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		m, goOn := metrics.New(), make(chan struct{})
 		r := startWith(t, []persistent_queue.Option{m.Option()}, d.DB,
-			queue_job.Config{ServiceName: "mail", JobType: 7, WorkerPoolCapacity: 1, MaxPerKey: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error {
+			queue_job.Config{ServiceName: "mail", JobType: 7, WorkerPoolCapacity: 2, MaxPerKey: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error {
 				<-goOn
 				return nil
 			}},
@@ -66,8 +66,8 @@ func TestMetricsSayWhatRunsWhatWaitsAndWhatCameOfIt(t *testing.T) {
 				return len(wrong) == 0
 			})
 		}
-		become(map[string]float64{"healthy{}": 1, "leases_held{7 mail}": 1, "shards{7 mail}": 1, "leases_held{8 export}": 2, "shards{8 export}": 2, "lease_changes_total{taken 8 export}": 2,
-			"workers_limit{7 mail}": 1, "workers_busy{7 mail}": 0, "memory_jobs{7 waiting mail}": 0, "overdue_seconds{7 mail}": 0, "paused{7 mail}": 0})
+		become(map[string]float64{"healthy{}": 1, "leases_held{7 mail}": 1, "shards{7 mail}": 1, "leases_held{8 export}": 2, "shards{8 export}": 2, "lease_changes_total{taken 7 mail}": 1,
+			"workers_limit{7 mail}": 2, "workers_busy{7 mail}": 0, "memory_jobs{7 waiting mail}": 0, "overdue_seconds{7 mail}": 0, "paused{7 mail}": 0})
 
 		jobs := open(t, d.DB)
 		for _, key := range []string{"a", "a", "b"} {
@@ -76,7 +76,7 @@ func TestMetricsSayWhatRunsWhatWaitsAndWhatCameOfIt(t *testing.T) {
 			}
 		}
 		addType(t, d.DB, 8, 2, 0)
-		become(map[string]float64{"workers_busy{7 mail}": 1, "memory_jobs{7 parked mail}": 1, "start_delay_seconds{7 mail}": 1, "runs_total{8 failed export}": 2, "run_duration_seconds{8 export}": 2})
+		become(map[string]float64{"workers_busy{7 mail}": 2, "memory_jobs{7 parked mail}": 1, "start_delay_seconds{7 mail}": 2, "runs_total{8 failed export}": 2, "run_duration_seconds{8 export}": 2})
 		await(t, func() string { return fmt.Sprint(scrape(t, m)) }, func() bool { return scrape(t, m)["overdue_seconds{7 mail}"] >= 1 })
 
 		if _, err := jobs.Pause(t.Context(), d.DB, 7); err != nil {
@@ -98,19 +98,18 @@ func TestMetricsSayWhatRunsWhatWaitsAndWhatCameOfIt(t *testing.T) {
 
 // So Prometheus may ask as often as it likes.
 func TestAScrapeOf200TypesTakesFewMilliseconds(t *testing.T) {
-	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		const types, limit = 200, 5 * time.Millisecond * slack
 		migrate(t, d)
 		m := metrics.New()
 		var configs []queue_job.Config
 		for jobType := range int32(types) {
-			configs = append(configs, queue_job.Config{ServiceName: fmt.Sprintf("type %d", jobType), JobType: jobType,
+			configs = append(configs, queue_job.Config{ServiceName: fmt.Sprintf("type %d", jobType), JobType: jobType + 1,
 				HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 		}
 		startWith(t, []persistent_queue.Option{m.Option()}, d.DB, configs...)
 		for jobType := range int32(types) {
-			addType(t, d.DB, jobType, 1, 0)
+			addType(t, d.DB, jobType+1, 1, 0)
 		}
 		awaitNumber(t, d.DB, types, succeeded)
 		registry := prometheus.NewRegistry()
@@ -123,7 +122,7 @@ func TestAScrapeOf200TypesTakesFewMilliseconds(t *testing.T) {
 			}
 			took = min(took, time.Since(began))
 		}
-		if values := scrape(t, m); len(values) != 1+13*types {
+		if values := scrape(t, m); len(values) != 1+14*types {
 			t.Errorf("%d metrics of %d types that run", len(values), types)
 		}
 		if t.Logf("a scrape takes %v", took); took > limit {
