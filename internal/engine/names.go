@@ -59,7 +59,7 @@ func otherNameText(cfg *queue_job.Config, name string) string {
 }
 
 // nameOf is what a type is called, as it stands in the table.
-func nameOf(cfg *queue_job.Config) string { return store.Fit(cfg.ServiceName, store.NameMax) }
+func nameOf(cfg *queue_job.Config) string { return cut(cfg.ServiceName, store.NameMax) }
 
 func (d *database) aboutType(cfg *queue_job.Config) context.Context {
 	return logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType)))

@@ -113,11 +113,17 @@ func missedText(missed, caughtUp int) string {
 
 // inWords is the text by which a change of the schedule is noticed.
 func inWords(s queue_job.Schedule) string {
+	const most = 255 // characters, in cron_spec
 	text := ""
 	if s, ok := s.(fmt.Stringer); ok {
 		text = s.String()
 	}
-	return store.Fit(text, 255) // cron_spec
+	return cut(text, most)
+}
+
+// cut shortens a text to at most this many characters.
+func cut(text string, most int) string {
+	return string([]rune(text)[:min(most, len([]rune(text)))])
 }
 
 // schedulePlan is what is to be done about a schedule, in unix seconds.

@@ -189,7 +189,7 @@ func (s *Store) LogAttempts(ctx context.Context, attempts []Attempt) error {
 		attempts = attempts[len(some):]
 		var args []any
 		for _, a := range some {
-			args = append(args, a.JobID, a.Attempt, a.Term, a.Outcome, Fit(a.Error, attemptErrorMax), a.Started, a.Finished, Fit(a.Instance, 255))
+			args = append(args, a.JobID, a.Attempt, a.Term, a.Outcome, cut(a.Error, attemptErrorMax), a.Started, a.Finished, cut(a.Instance, 255))
 		}
 		const values = "(?, ?, ?, ?, ?, ?, ?, ?)"
 		if _, err := s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s%s", s.insertNew, s.attempts, attemptColumns, values,
@@ -200,9 +200,9 @@ func (s *Store) LogAttempts(ctx context.Context, attempts []Attempt) error {
 	return nil
 }
 
-// Fit makes text fit its column: it shortens it to max characters, and replaces bytes that are not UTF-8, and zeros,
+// cut makes text fit its column: it shortens it to max characters, and replaces bytes that are not UTF-8, and zeros,
 // which PostgreSQL accepts in no text.
-func Fit(text string, max int) string {
+func cut(text string, max int) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	if runes := []rune(text); len(runes) > max {
 		return string(runes[:max-1]) + "…"

@@ -273,9 +273,9 @@ func TestCutMakesTextFitItsColumn(t *testing.T) {
 		"a\xff\xfeb":                     "a\uFFFDb",
 		strings.Repeat("\xff", 3) + long: "\uFFFD" + strings.Repeat("é", 8) + "…",
 	} {
-		got := Fit(text, 10)
+		got := cut(text, 10)
 		if got != want || !utf8.ValidString(got) || utf8.RuneCountInString(got) > 10 {
-			t.Errorf("Fit(%q) = %q, want %q", text, got, want)
+			t.Errorf("cut(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
