@@ -65,8 +65,8 @@ func basedOn(base func(*queue_job.Job) context.Context) queue_job.Middleware {
 }
 
 // WithObserver has functions told of each run, when it starts and when it has ended, and of the leases that this process holds: for
-// metrics and traces. They are told of all types. With several observers, each is told, in the order in which they were given; module
-// [github.com/create-info/persistent-queue/metrics] is one. Default none.
+// metrics and traces. They are told of all types. If the option is given several times, each observer is told, in that order. Module
+// [github.com/create-info/persistent-queue/metrics] brings one for Prometheus. Default none.
 func WithObserver(o queue_job.Observer) Option {
 	return func(r *Runner) { r.options.Observers = append(r.options.Observers, o) }
 }

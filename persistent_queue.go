@@ -380,16 +380,16 @@ type TypeState struct {
 	Paused bool
 	// Running counts the workers that run a handler, or are about to. After a lease was given away, they may run on.
 	Running int
-	// Capacity is how many there may be for what this process holds: the [queue_job.Config.WorkerPoolCapacity], or the part of it that
-	// falls to the shards.
+	// Capacity is how many workers there may be under the leases that this process holds: the
+	// [queue_job.Config.WorkerPoolCapacity] of the type, or its shards' part of it.
 	Capacity int
 	// Waiting counts the rows in memory that wait for a worker or for their time. A row in the table that is not in memory yet
-	// is not counted. Parked counts those among them that wait until another job of their key has ended.
+	// is not counted. Parked is how many of them wait until another job of their key has ended.
 	Waiting, Parked int
-	// Marked counts the rows, besides, that are about to start.
+	// Marked counts the rows that are about to start. Waiting does not include them.
 	Marked int
-	// Overdue is for how long the row in memory has been due that waits longest; 0: none is due. Of jobs that are due when they are
-	// added, the table knows the second only, so a second of that may be too much.
+	// Overdue is how long the longest-waiting row in memory has been due; 0: none is due. If a job was due when it was added, the
+	// table knows only the second, so Overdue may be up to a second too long.
 	Overdue time.Duration
 }
 

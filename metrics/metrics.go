@@ -35,12 +35,12 @@ type leaseChange struct {
 // New returns metrics without a Runner: [Metrics.Option] gives them to it.
 func New() *Metrics {
 	return &Metrics{
-		delay: prometheus.NewHistogramVec(histogram("start_delay_seconds", "From the moment a job fell due until its handler was called. Of a job that was due when it was added, the table knows the second only, so up to a second may be missing.",
+		delay: prometheus.NewHistogramVec(histogram("start_delay_seconds", "The time from when a job fell due until its handler was called. If the job was due when it was added, the table knows only the second, so up to a second may be missing.",
 			.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400), ofType),
 		took: prometheus.NewHistogramVec(histogram("run_duration_seconds", "How long handlers ran.",
 			.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600), ofType),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "runs_total",
-			Help: "Runs that have ended, by what the job became: success, failed, cancelled, retry, continue; dropped if nothing is written about the run, since it was cancelled meanwhile or another process has the job."},
+			Help: "Finished runs, by outcome: success, failed, cancelled, retry (after an error) or continue (as the handler asked). If the outcome is dropped, nothing was written: the job was cancelled during the run, or another process has it."},
 			append(slices.Clone(ofType), "outcome")),
 		leases: map[leaseChange]uint64{},
 	}
@@ -58,16 +58,14 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 // same Metrics, if no two of them have a job type of the same number.
 func (m *Metrics) Option() persistent_queue.Option {
 	return func(r *persistent_queue.Runner) {
-		persistent_queue.WithObserver(m.Observer())(r)
+		persistent_queue.WithObserver(m.observer())(r)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.runners = append(m.runners, r)
 	}
 }
 
-// Observer tells the metrics of runs and leases; [Metrics.Option] uses it. By itself, it is for handlers that run without a Runner, as
-// in tests. What waits in memory, only a Runner knows.
-func (m *Metrics) Observer() queue_job.Observer {
+func (m *Metrics) observer() queue_job.Observer {
 	return queue_job.Observer{Started: m.started, Finished: m.finished, Lease: m.leaseChanged}
 }
 
@@ -98,12 +96,12 @@ var (
 	healthy      = desc("healthy", "1 if the databases of all Runners of this process answer, else 0.")
 	shards       = desc("shards", "Into how many shards the type is divided, as far as this process knows.", ofType...)
 	leasesHeld   = desc("leases_held", "How many leases of the type this process holds: of its shards, or of the type as a whole.", ofType...)
-	leaseChanges = desc("lease_changes_total", "Leases of the type that this process has taken (how: taken), and that have ended (how: ended).", append(slices.Clone(ofType), "how")...)
+	leaseChanges = desc("lease_changes_total", "How many leases of the type this process has taken (how: taken) and no longer has (how: ended).", append(slices.Clone(ofType), "how")...)
 	paused       = desc("paused", "1 if the type is paused, else 0. Only where a lease of the type is held.", ofType...)
 	busy         = desc("workers_busy", "Workers that run a handler.", ofType...)
 	limit        = desc("workers_limit", "Workers that there may be for what this process holds.", ofType...)
 	rows         = desc("memory_jobs", "Jobs in memory that have not started, by state: waiting for a worker or for their time; parked until another job of their key has ended; marked, about to start.", append(slices.Clone(ofType), "state")...)
-	overdue      = desc("overdue_seconds", "For how long the job in memory has been due that waits longest; 0 if none is due.", ofType...)
+	overdue      = desc("overdue_seconds", "How long the longest-waiting job in memory has been due; 0 if none is due.", ofType...)
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

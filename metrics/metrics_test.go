@@ -150,7 +150,7 @@ func TestRunsAreCountedByWhatBecameOfThem(t *testing.T) {
 		tell.Finished(t.Context(), job, f)
 	}
 	if err := testutil.CollectAndCompare(m, strings.NewReader(`
-# HELP persistent_queue_runs_total Runs that have ended, by what the job became: success, failed, cancelled, retry, continue; dropped if nothing is written about the run, since it was cancelled meanwhile or another process has the job.
+# HELP persistent_queue_runs_total Finished runs, by outcome: success, failed, cancelled, retry (after an error) or continue (as the handler asked). If the outcome is dropped, nothing was written: the job was cancelled during the run, or another process has it.
 # TYPE persistent_queue_runs_total counter
 persistent_queue_runs_total{job_type="7",outcome="dropped",type_name="mail"} 1
 persistent_queue_runs_total{job_type="7",outcome="failed",type_name="mail"} 1

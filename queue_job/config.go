@@ -119,8 +119,8 @@ type Config struct {
 	// Middleware wraps HandleJobFunc; the first middleware is the outermost. The middleware that
 	// [github.com/create-info/persistent-queue.WithMiddleware] gives to all types lies outside of this. Default: none.
 	Middleware []Middleware
-	// BatchMiddleware wraps HandleBatchFunc in the same way, inside that of
-	// [github.com/create-info/persistent-queue.WithBatchMiddleware]. Default: none.
+	// BatchMiddleware wraps HandleBatchFunc; the first middleware is the outermost. The middleware that
+	// [github.com/create-info/persistent-queue.WithBatchMiddleware] gives to all types lies outside of this. Default: none.
 	BatchMiddleware []BatchMiddleware
 	// OnFinished is called after each run, by the worker that ran it: for metrics, for example. The outcome is being
 	// written at that time; [github.com/create-info/persistent-queue.WithOnSettled] tells what was written. Its context has the

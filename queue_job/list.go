@@ -145,8 +145,8 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 }
 
 // All returns an iterator over jobs, in the order and of the kinds that the filter says. It reads them page by page, so any number
-// of them takes little memory, and jobs that are added meanwhile may be among them. Long parameters take a statement for each job,
-// unless [Filter.OmitLongParams] is set. After an error, it yields that error and ends.
+// of them takes little memory, and jobs that are added meanwhile may be among them. For each job with long parameters, All sends one
+// more statement, unless [Filter.OmitLongParams] is set. After an error, it yields that error and ends.
 // [Filter.Limit] is how many jobs it yields at most; 0: all.
 func (j *Jobs) All(ctx context.Context, ex Executor, filter Filter) iter.Seq2[JobInfo, error] {
 	const together = 1000
@@ -168,7 +168,7 @@ func (j *Jobs) All(ctx context.Context, ex Executor, filter Filter) iter.Seq2[Jo
 				if info.LongParams && !omit {
 					whole, err := j.Get(ctx, ex, ID(info.Id))
 					if errors.Is(err, ErrNoJob) {
-						continue // deleted meanwhile
+						continue // it was deleted since its page was read
 					} else if err != nil {
 						yield(JobInfo{}, err)
 						return

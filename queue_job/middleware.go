@@ -15,8 +15,8 @@ type Middleware func(next Handler) Handler
 // BatchHandler runs several jobs in one call. [Config.HandleBatchFunc] is one.
 type BatchHandler func(ctx context.Context, jobs []*Job) error
 
-// BatchMiddleware is [Middleware] for a handler of batches. What it returns is the outcome of the jobs that it was called with: if it
-// gives next only some of them, it returns [BatchErrors] of its own, with an entry for each job.
+// BatchMiddleware is [Middleware] for a handler of batches. Its error is the outcome of all jobs that it was called with: if it passes
+// only some of them to next, it must return [BatchErrors] with an entry for each job that it got.
 type BatchMiddleware func(next BatchHandler) BatchHandler
 
 // Finished tells [Config.OnFinished] and others about a run.

@@ -15,8 +15,8 @@
 // gets them in one call.
 //
 // There is no lease, no worker pool and no waiting. So rates, WorkerPoolCapacity, BatchWait, FirstPullDay and
-// ScheduleCatchUp have no effect here. There is no [github.com/create-info/persistent-queue.WithMiddleware] either: put
-// its middleware into [queue_job.Config.Middleware], and that of WithBatchMiddleware into BatchMiddleware.
+// ScheduleCatchUp have no effect here. There is no [github.com/create-info/persistent-queue.WithMiddleware] and no
+// WithBatchMiddleware: set [queue_job.Config.Middleware] and [queue_job.Config.BatchMiddleware] instead.
 //
 // Jobs fall due by the real time, in whole seconds, plus the time that the test has added: [Queue.Advance] moves it on
 // without waiting. If code under test asks time.Now, it still sees the real time.

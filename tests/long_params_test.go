@@ -15,7 +15,7 @@ import (
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
-// longText is JSON of so many bytes, no two alike.
+// longText returns JSON of the given length in bytes. Texts with different numbers differ.
 func longText(n, bytes int) queue_job.JSON {
 	text := fmt.Sprintf(`"%d é漢🐘 `, n)
 	return queue_job.JSON(text + strings.Repeat("x", bytes-len(text)-1) + `"`)

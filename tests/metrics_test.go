@@ -97,7 +97,7 @@ func TestMetricsSayWhatRunsWhatWaitsAndWhatCameOfIt(t *testing.T) {
 }
 
 // So Prometheus may ask as often as it likes.
-func TestAScrapeOf200TypesTakesFewMilliseconds(t *testing.T) {
+func TestAScrapeOf200TypesTakesFewMillisecondsAndNoStatement(t *testing.T) {
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		const types, limit = 200, 5 * time.Millisecond * slack
 		migrate(t, d)
@@ -112,6 +112,12 @@ func TestAScrapeOf200TypesTakesFewMilliseconds(t *testing.T) {
 			addType(t, d.DB, jobType+1, 1, 0)
 		}
 		awaitNumber(t, d.DB, types, succeeded)
+		d.DB.SetMaxOpenConns(1)
+		only, err := d.DB.Conn(t.Context()) // so a statement would wait
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer only.Close()
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(m)
 		took := time.Hour

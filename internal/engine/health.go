@@ -19,7 +19,7 @@ type TypeState struct {
 	Waiting      int           // rows in memory that are not marked
 	Parked       int           // of these, rows that wait for a slot of their key
 	Marked       int           // rows that are marked and wait for a worker
-	Overdue      time.Duration // since the row fell due that waits longest, of those in memory
+	Overdue      time.Duration // how long the longest-waiting row in memory has been due
 }
 
 // Types returns the state of each job type, by database and type.

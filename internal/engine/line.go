@@ -29,8 +29,8 @@ import (
 type line struct {
 	part
 	cfg     queue_job.Config       // what the part may use of it
-	handler queue_job.Handler      // with its middleware; nil: the type has batches
-	batch   queue_job.BatchHandler // with its middleware; nil: it has none
+	handler queue_job.Handler      // with its middleware; nil: batch is the handler
+	batch   queue_job.BatchHandler // with its middleware; nil: handler is
 	jobs    Jobs
 	rows    hidden.Run // what handlers write through
 	clock   *clock

@@ -199,8 +199,8 @@ func (q *queue) waitingRows() int {
 	return n
 }
 
-// numbers are how many rows wait, how many of them are parked, and for how long the row has been due that waits longest. The rows of
-// a list stand in the order in which they fell due, or nearly so.
+// numbers are how many rows wait, how many of them are parked, and how long the longest-waiting row has been due. It looks at the
+// first row of each list, since the rows of a list stand in the order in which they fell due, or nearly so.
 func (q *queue) numbers(now int64) (waiting, parked int, overdue time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
