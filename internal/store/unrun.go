@@ -111,12 +111,12 @@ func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo 
 	if s.lanesInFull {
 		order = " ORDER BY job_status, priority, start_time, id"
 	}
-	var parts []string
+	var parts []string // derived tables: MySQL 5.7 takes no SELECT in brackets at the beginning of another
 	for _, status := range []string{"job_status IN (" + pendingStatuses + ")", "job_status IS NULL"} {
-		parts = append(parts, fmt.Sprintf("SELECT id FROM %s %s WHERE job_type = %d AND %s AND id > 0 AND id <= %d AND %s < %d%s LIMIT %d",
+		parts = append(parts, fmt.Sprintf("SELECT * FROM (SELECT id FROM %s %s WHERE job_type = %d AND %s AND id > 0 AND id <= %d AND %s < %d%s LIMIT %d) AS part",
 			s.jobs, s.byDue, jobType, status, upTo, s.dueSecond(), before, order, limit))
 	}
-	n, err := read(ctx, s, column[int], "SELECT COUNT(*) FROM ("+s.unionAll(parts)+") AS due")
+	n, err := read(ctx, s, column[int], "SELECT COUNT(*) FROM ("+strings.Join(parts, " UNION ALL ")+") AS due")
 	if err != nil {
 		return 0, wrap("count due jobs", err)
 	}

@@ -164,22 +164,24 @@ ORDER BY job_type, job_status;
 
 -- CountDue
 SELECT COUNT(*)
-FROM ((SELECT id
+FROM (SELECT *
+  FROM (SELECT id
     FROM async_job_tab FORCE INDEX (async_job_due)
     WHERE job_type = 7
       AND job_status IN (0, 3, 4)
       AND id > 0
       AND id <= 500
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
-    LIMIT 100)
-  UNION ALL (SELECT id
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT id
     FROM async_job_tab FORCE INDEX (async_job_due)
     WHERE job_type = 7
       AND job_status IS NULL
       AND id > 0
       AND id <= 500
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
-    LIMIT 100)) AS due;
+    LIMIT 100) AS part) AS due;
 
 -- DeleteOld
 SELECT id, job_type, job_status, create_time, update_time

@@ -155,7 +155,8 @@ ORDER BY job_type, job_status;
 
 -- CountDue
 SELECT COUNT(*)
-FROM ((SELECT id
+FROM (SELECT *
+  FROM (SELECT id
     FROM async_job_tab
     WHERE job_type = 7
       AND job_status IN (0, 3, 4)
@@ -163,8 +164,9 @@ FROM ((SELECT id
       AND id <= 500
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     ORDER BY job_status, priority, start_time, id
-    LIMIT 100)
-  UNION ALL (SELECT id
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT id
     FROM async_job_tab
     WHERE job_type = 7
       AND job_status IS NULL
@@ -172,7 +174,7 @@ FROM ((SELECT id
       AND id <= 500
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     ORDER BY job_status, priority, start_time, id
-    LIMIT 100)) AS due;
+    LIMIT 100) AS part) AS due;
 
 -- DeleteOld
 SELECT id, job_type, job_status, create_time, update_time

@@ -135,7 +135,7 @@ FROM (SELECT *
       AND id > 0
       AND id <= 500
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
-    LIMIT 100)
+    LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT id
     FROM async_job_tab INDEXED BY async_job_due
@@ -144,7 +144,7 @@ FROM (SELECT *
       AND id > 0
       AND id <= 500
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
-    LIMIT 100)) AS due;
+    LIMIT 100) AS part) AS due;
 
 -- DeleteOld
 SELECT id, job_type, job_status, CAST(create_time AS INTEGER), CAST(update_time AS INTEGER)
