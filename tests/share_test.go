@@ -161,14 +161,17 @@ func flow(t *testing.T, db *sql.DB, jobType int32, every time.Duration) (end fun
 func TestATypeWhoseHolderStopsGoesOnElsewhereWhileLongHandlersEnd(t *testing.T) {
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		const long, capacity = 15, 20
-		lasts := unlessShort(3*time.Second, time.Second)
+		afterStop := unlessShort(3*time.Second, time.Second)
 		bestOfThree(t, func() error {
 			execute(t, d.DB, "DELETE FROM async_job_tab")
 			var s ledger
+			goOn := make(chan struct{})
+			letGo := sync.OnceFunc(func() { close(goOn) })
+			defer letGo()
 			cfg := queue_job.Config{LockSecond: 3, WorkerPoolCapacity: capacity, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
 				defer s.begin(job)()
 				if job.Priority > 0 {
-					time.Sleep(lasts)
+					<-goOn
 				}
 				return nil
 			}}
@@ -177,14 +180,18 @@ func TestATypeWhoseHolderStopsGoesOnElsewhereWhileLongHandlersEnd(t *testing.T) 
 			for range long {
 				execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, create_time, update_time, priority) VALUES ('{}', 1, ?, ?, 1)", now, now)
 			}
-			await(t, func() string { return "they do not start" }, func() bool { return s.running.Load() == long })
+			await(t, func() string { return fmt.Sprintf("%d of %d run", s.running.Load(), long) }, func() bool { return s.running.Load() == long })
 			heir := start(t, dbtest.Open(t, d.Driver, d.DSN), cfg)
 			awaitNumber(t, d.DB, 2, "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name LIKE 'at-%'")
 			end := flow(t, d.DB, 1, 10*time.Millisecond)
 			s.awaitStart(t)
 			stopped := time.Now()
+			time.AfterFunc(afterStop, letGo)
 			stop(t, holder)
 			took := time.Since(stopped)
+			if took < afterStop {
+				t.Errorf("Stop took %v, and did not wait for the handlers", took)
+			}
 			pause := s.longestPause(stopped)
 			end()
 			awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status <> 1")
