@@ -432,6 +432,30 @@ func TestABusyPoolOfOneKeepsItsLock(t *testing.T) {
 	})
 }
 
+// The other leaves the file free for a millisecond at a time. After a while, SQLite's own waiting looks ten times a second.
+func TestALockIsKeptWhileAnotherWritesAllTheTime(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		lock := newLock(t, dbtest.Open(t, d.Driver, d.DSN), shedlock.Config{LockSecond: 2})
+		wantTryLock(t, lock, true)
+		for until := time.Now().Add(8 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+			tx, err := d.DB.Begin() // it takes the write lock
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(15 * time.Millisecond)
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Context().Err(); err != nil {
+				t.Fatal(context.Cause(lock.Context()))
+			}
+		}
+		unlock(t, lock)
+	})
+}
+
 func TestALockLeavesThePoolAsItWas(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -59,9 +59,7 @@ func (s *Store) execute(ctx context.Context, query string, args ...any) (result 
 	defer leave()
 	query = sqlx.Rebind(s.bind, s.timed(query))
 	err = s.committed(ctx, func(db DB) error {
-		if result, err = execOn(ctx, db, query, args...); err == nil {
-			result = said(result)
-		}
+		result, err = s.write(ctx, db, query, args...)
 		return err
 	})
 	return result, s.explain(remedied(err))
@@ -85,11 +83,34 @@ func said(by sql.Result) sql.Result {
 func (r result) RowsAffected() (int64, error) { return r.rows, r.errRows }
 func (r result) LastInsertId() (int64, error) { return r.id, r.errID }
 
-func execOn(ctx context.Context, db DB, query string, args ...any) (sql.Result, error) {
-	if with, ok := db.(execer); ok {
-		return with.ExecContext(ctx, query, args...)
+// write runs a statement on a handle. On SQLite, a pool lends a connection for it, for [Store.awaitWriter].
+func (s *Store) write(ctx context.Context, db DB, query string, args ...any) (result sql.Result, err error) {
+	conns, ok := db.(connPool)
+	if !s.oneWriter || !ok {
+		return execOn(ctx, db, query, args...)
 	}
-	return within(ctx, func() (sql.Result, error) { return db.Exec(query, args...) })
+	conn, err := conns.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	err = s.awaitWriter(ctx, conn, func() (err error) {
+		result, err = execOn(ctx, handle{conn}, query, args...)
+		return err
+	})
+	return result, err
+}
+
+func execOn(ctx context.Context, db DB, query string, args ...any) (result sql.Result, err error) {
+	if with, ok := db.(execer); ok {
+		result, err = with.ExecContext(ctx, query, args...)
+	} else {
+		result, err = within(ctx, func() (sql.Result, error) { return db.Exec(query, args...) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return said(result), nil
 }
 
 // read runs a query and passes all its rows to collect.
@@ -214,7 +235,11 @@ func (s *Store) together(ctx context.Context, act func(*Store) error) error {
 		return s.explain(err)
 	}
 	one := &Store{db: handle{conn}, dialect: s.dialect, tables: s.tables, advice: s.advice}
-	if _, err = one.exec(ctx, s.begin); err == nil {
+	err = s.awaitWriter(ctx, conn, func() error {
+		_, err := one.exec(ctx, s.begin)
+		return err
+	})
+	if err == nil {
 		if err = act(one); err == nil {
 			_, err = one.exec(ctx, "COMMIT")
 		}

@@ -154,10 +154,16 @@ type statement struct {
 	args []any
 }
 
-// recorder notes every statement, and answers that nothing was changed or found.
+// recorder notes every statement, and answers that nothing was changed or found. It lends no connections.
 type recorder struct {
-	*sql.DB
+	DB
+	pool *sql.DB
 	sent []statement
+}
+
+func recording(t *testing.T) *recorder {
+	pool := poolOf(t)
+	return &recorder{DB: fourMethods{pool}, pool: pool}
 }
 
 func (r *recorder) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
@@ -167,13 +173,12 @@ func (r *recorder) ExecContext(_ context.Context, query string, args ...any) (sq
 
 func (r *recorder) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	r.sent = append(r.sent, statement{query, args})
-	return r.DB.QueryContext(ctx, query)
+	return r.pool.QueryContext(ctx, query)
 }
 
 func sentBy(t *testing.T, d dialect, verb func(context.Context, *Store)) []statement {
 	t.Helper()
-	db := poolOf(t)
-	r := &recorder{DB: db}
+	r := recording(t)
 	verb(t.Context(), &Store{db: r, dialect: d, tables: named("")})
 	return r.sent
 }
@@ -320,7 +325,7 @@ func TestEveryPlaceHasItsArgumentAndOnlyPostgreSQLNumbersThem(t *testing.T) {
 func TestEveryStatementNamesTheTablesByTheirPrefix(t *testing.T) {
 	for name, verb := range verbs {
 		for _, d := range []dialect{mysql, mariadb, tidb, postgres, sqlite} {
-			r := &recorder{DB: poolOf(t)}
+			r := recording(t)
 			verb(t.Context(), &Store{db: r, dialect: d.named("shop_"), tables: named("shop_")})
 			for _, s := range r.sent {
 				if bare := regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_(due|key|group))\b`).FindString(s.text); bare != "" && name != "Columns" && name != "Indexes" {
