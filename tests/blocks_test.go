@@ -13,7 +13,7 @@ import (
 // A sequence of PostgreSQL with a cache gives each session a block of ids, and TiDB each server. So the rows of one block are
 // always below the newest row of the other. Only a sweep found them before, after half a second in the middle.
 func TestJobsWhoseIDsComeFromTwoBlocksInTurnsStartSoon(t *testing.T) {
-	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		started := make(chan time.Time, 1)
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error {
 			started <- time.Now()

@@ -219,6 +219,7 @@ func TestARunnerDeletesWhatHasOutlivedItsRetention(t *testing.T) {
 
 // The time of a schedule is noted beside the jobs, so a deleted job does not come a second time.
 func TestAScheduledJobThatWasDeletedDoesNotComeAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var r runs
 		cfg := queue_job.Config{HandleJobFunc: r.handler, Schedule: cron.MustParse("@every 1s")}

@@ -25,7 +25,7 @@ func (f fleet) holderOf(jobType int32) string {
 }
 
 func TestABusyTypeIsHandedOverWithinASecondIfSomebodyAsksForThat(t *testing.T) {
-	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		jobs := open(t, d.DB)
 		bestOfThree(t, func() error {

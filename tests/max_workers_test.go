@@ -50,7 +50,7 @@ func (c *crowd) count(jobType int32) int {
 
 // Two of the types have tables of their own, so that to the Runner they are on another database.
 func TestAProcessRunsNoMoreHandlersThanItsLimitAndAllTypesHaveTheirTurns(t *testing.T) {
-	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const most, many, few = 3, 1500, 20
 		var c crowd
 		configs := typesOf(4, queue_job.Config{WorkerPoolCapacity: 10, LockSecond: 3, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {

@@ -21,7 +21,7 @@ func TestJobsDueInOneSecondStartOnTimeAndNoneEarly(t *testing.T) {
 		const jobs = 1000
 		bestOfThree(t, func() error {
 			var ran runs
-			due := time.Now().Add(5 * time.Second).Truncate(time.Second)
+			due := time.Now().Add(3 * time.Second).Truncate(time.Second)
 			add(t, d.DB, jobs/2, uint32(due.Unix()))
 			r := start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 			add(t, d.DB, jobs/2, uint32(due.Unix()))
