@@ -5,6 +5,7 @@
 -- columns of the unique key are NULL: with one NULL alone, Galera would take two such jobs for equal, and refuse one of
 -- them if they are committed on two nodes at the same moment, as it does with two jobs of the same key. The comment at the
 -- end is for TiDB: without it, each of its servers takes ids from a block of its own, so ids do not tell what is new.
+-- What few jobs have is text: each time a server changes a row, it copies a varchar at its full width, be it NULL or not.
 CREATE TABLE IF NOT EXISTS async_job_tab (
   id          bigint unsigned NOT NULL AUTO_INCREMENT,
   params      varchar(4096) COLLATE utf8mb4_unicode_ci NOT NULL DEFAULT '',
@@ -23,9 +24,9 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   max_retries int DEFAULT NULL COMMENT 'NULL: as the job type says; -1: without limit',
   changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited, or was unmarked',
   progress    varchar(255) DEFAULT NULL COMMENT 'how far the handler is, in its own words',
-  result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about',
+  result      text DEFAULT NULL COMMENT 'what the handler brought about',
   deferred    int NOT NULL DEFAULT 0 COMMENT 'of attempts: runs that ended with Defer, and do not count',
-  meta        varchar(1024) COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant',
+  meta        text COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant',
   job_group   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what order, limits and shards go by; NULL: job_key',
   long_params mediumtext COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'the parameters, if params has no room for them and says: see long_params',
   PRIMARY KEY (id),

@@ -8,9 +8,9 @@ ALTER TABLE async_job_tab ADD COLUMN term        bigint NOT NULL DEFAULT 0 COMME
   ADD COLUMN max_retries int DEFAULT NULL COMMENT 'NULL: as the job type says; -1: without limit',
   ADD COLUMN changes     int NOT NULL DEFAULT 0 COMMENT 'times it was changed while it waited, or was unmarked',
   ADD COLUMN progress    varchar(255) DEFAULT NULL COMMENT 'how far the handler is, in its own words',
-  ADD COLUMN result      varchar(1024) DEFAULT NULL COMMENT 'what the handler brought about',
+  ADD COLUMN result      text DEFAULT NULL COMMENT 'what the handler brought about',
   ADD COLUMN deferred    int NOT NULL DEFAULT 0 COMMENT 'of attempts: runs that ended with Defer, and do not count',
-  ADD COLUMN meta        varchar(1024) COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant',
+  ADD COLUMN meta        text COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant',
   ADD COLUMN job_group   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what order, limits and shards go by; NULL: job_key',
   ADD COLUMN long_params mediumtext COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'the parameters, if params has no room for them and says: see long_params';
 
