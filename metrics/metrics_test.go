@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,6 +104,39 @@ func TestAlertsAndDashboardAskForMetricsThatThereAre(t *testing.T) {
 			if has, ok := labels[f[1]]; !ok || f[2] != "" && !slices.Contains(has, f[2]) {
 				t.Errorf("%s asks for %s, which is not there", file, f[0])
 			}
+		}
+	}
+}
+
+func TestTheAlertsFireAfterTheirFaultsAndNotWhenAllIsWell(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("left out: there is no promtool here; Debian has it in the package prometheus")
+	}
+	if said, err := exec.CommandContext(t.Context(), promtool, "test", "rules", "alerts_test.yml").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+func TestEachAlertHasItsFaultAndItsRowInTheDocuments(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	operations, faults := read("../docs/operations.md"), read("alerts_test.yml")
+	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(read("alerts.yml"), -1)
+	if len(alerts) < 8 {
+		t.Fatal(alerts)
+	}
+	for _, alert := range alerts {
+		if !strings.Contains(operations, "\n| "+alert[1]+" | ") {
+			t.Errorf("docs/operations.md does not say what to do after %s", alert[1])
+		}
+		if !strings.Contains(faults, `alertname="`+alert[1]+`"`) {
+			t.Errorf("alerts_test.yml has no fault after which %s fires", alert[1])
 		}
 	}
 }
