@@ -1,0 +1,178 @@
+// Package cli is the command line of persistent-queue: a tree of commands over the verbs of queue_job. It has no SQL of its own.
+//
+// Each command is in the file of its noun (job.go, steer.go, types.go, fleet.go, keep.go, schema.go, check.go, top.go). Below them are
+// connect.go, which makes a database handle of a DSN, query.go, which reads "type:7 status:failed", and output.go, which
+// writes a list as a table, JSON, CSV or ids.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
+)
+
+// What the process exits with. A script can tell from it what to do next.
+const (
+	exitDone        = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitNothing     = 3 // nothing matched, or nothing was left to do
+	exitPartly      = 4 // some jobs were changed, and others were not
+	exitRefused     = 5 // not confirmed, or more jobs than --limit
+	exitUnreachable = 6 // the database does not answer
+	exitOutdated    = 7 // the tables are missing or not up to date
+	exitInterrupted = 130
+)
+
+// Streams are what a command reads from and writes to: data goes to Out, everything else to Err.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// exit is an error that says what the process exits with.
+type exit struct {
+	code int
+	err  error // nil: everything was said already
+}
+
+func (e *exit) Error() string { return fmt.Sprint(e.err) }
+func (e *exit) Unwrap() error { return e.err }
+
+func exitf(code int, format string, args ...any) error {
+	return &exit{code, fmt.Errorf(format, args...)}
+}
+
+// Run runs the command that the arguments name, and returns what the process is to exit with.
+func Run(ctx context.Context, args []string, streams Streams) int {
+	root := newRoot(streams)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	code := codeOf(ctx, err)
+	if said := (*exit)(nil); err != nil && !(errors.As(err, &said) && said.err == nil) {
+		fmt.Fprintf(streams.Err, "pqueue: %v\n", err)
+	}
+	return code
+}
+
+func codeOf(ctx context.Context, err error) int {
+	var said *exit
+	var outdated *schema.OutdatedError
+	switch {
+	case err == nil:
+		return exitDone
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.As(err, &said):
+		return said.code
+	case errors.Is(err, queue_job.ErrNoTables), errors.As(err, &outdated):
+		return exitOutdated
+	case errors.Is(err, queue_job.ErrNoJob):
+		return exitNothing
+	}
+	return exitError
+}
+
+// app is what the commands share: the flags that all of them have.
+type app struct {
+	Streams
+	dsn, driver, prefix string
+	timeout             time.Duration
+	output              string
+	noHeaders           bool
+}
+
+func newRoot(streams Streams) *cobra.Command {
+	a := &app{Streams: streams}
+	root := &cobra.Command{
+		Use:   "pqueue",
+		Short: "See and steer the jobs of persistent-queue",
+		Long: `pqueue shows and steers the jobs that persistent-queue keeps in a database.
+
+It reads the database's address from --dsn, from PQUEUE_DSN, or from the file that PQUEUE_DSN_FILE names:
+
+  mysql://user:password@host:3306/database        MySQL, MariaDB, TiDB
+  postgres://user:password@host:5432/database     PostgreSQL
+  sqlite:///var/lib/app/jobs.db                   a file of SQLite
+
+A password in --dsn can be seen in the machine's list of processes; the other two ways hide it.
+
+Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not changed, 5 refused, 6 the database does not answer,
+7 the tables are missing or not up to date, 130 interrupted.`,
+		Example: `  pqueue type list
+  pqueue job list type:7 status:failed since:2h
+  pqueue job get 4711
+  pqueue job retry type:7 status:failed since:2h --dry-run`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if !slices.Contains(outputs, a.output) {
+				return badOutput(a.output)
+			}
+			return nil
+		},
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return exitf(exitUsage, "%w; see %s --help", err, cmd.CommandPath())
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.dsn, "dsn", "", "address of the database (default: PQUEUE_DSN, or the file that PQUEUE_DSN_FILE names)")
+	flags.StringVar(&a.driver, "driver", "", "mysql, pgx or sqlite: the DSN is in this driver's own form, and no URL")
+	flags.StringVar(&a.prefix, "prefix", os.Getenv("PQUEUE_PREFIX"), "prefix of the tables' names (default: PQUEUE_PREFIX)")
+	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long a statement may take")
+	flags.StringVarP(&a.output, "output", "o", "table", "table, json, jsonl, csv or id")
+	flags.BoolVar(&a.noHeaders, "no-headers", false, "leave out the line with the columns' names")
+	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(), a.hostCommand(), a.keepCommand(), a.schemaCommand(),
+		a.checkCommand(), a.topCommand(), a.versionCommand())
+	refuseBadArguments(root)
+	return root
+}
+
+// refuseBadArguments makes an error about a command's arguments an error of usage, and a noun without its verb show the noun's help.
+func refuseBadArguments(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return exitf(exitUsage, "%w; see %s --help", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		refuseBadArguments(sub)
+	}
+}
+
+// noun is a command that only has others below it.
+func noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
+// each gives one call its time.
+func (a *app) each(ctx context.Context, call func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	err := call(within)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return fmt.Errorf("no answer within %v (--timeout): %w", a.timeout, err)
+	}
+	return err
+}
+
+func (a *app) sayf(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }

@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	neturl "net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func TestADayAtTheShell(t *testing.T) {
+	sh, _ := newShell(t)
+	sh.want("job list", exitOutdated, "schema.Migrate")
+	sh.want("schema check", exitOutdated, "CREATE TABLE", "pqueue schema migrate")
+	sh.want("schema migrate", exitDone, "up to date")
+	sh.want("schema check", exitDone, "up to date")
+
+	if out := sh.want(`job add 7 {"order":47} --key order-47 --after 1h --meta tenant=a`, exitDone); out != "1\n" {
+		t.Fatalf("the id is %q", out)
+	}
+	sh.want(`job add 7 {"order":48} --key order-48 --unique pending --priority high`, exitDone, "2")
+	sh.want(`job add 7 {"order":49} --key order-48 --unique pending`, exitDone, "job 2 has this key; none was added")
+	sh.want("job list", exitDone, "order-47", "order-48", "init")
+	sh.want("job list type:7 key:order-47 -o id", exitDone, "1\n")
+	sh.want("job get 1", exitDone, "order-47", "meta tenant", `{"order":47}`)
+	sh.want("job set-params 1 {}", exitDone, `{"order":47}`)
+	sh.want("job reschedule +2h 1", exitDone, "rescheduled 1 job")
+	sh.want("job set-priority urgent type:7 key:order-47", exitDone, "changed 1 job")
+	sh.want("job run-now 1", exitDone, "made due 1 job")
+	sh.want("job cancel type:7 --dry-run", exitDone, "would cancel 2 jobs", "order-47")
+	sh.want("job cancel type:7", exitRefused, "cancel 2 jobs?", "--yes")
+	sh.want("job cancel type:7 --limit 1", exitRefused, "more than 1 job match")
+	sh.want("job cancel 1", exitDone, "cancelled 1 job")
+	sh.want("job cancel 1", exitNothing, "job 1 is cancelled since", "nothing to cancel")
+	sh.want("job cancel type:7 -y", exitDone, "cancelled 1 job")
+	sh.want("job cancel 1 2", exitNothing, "cancelled 0 of 2 jobs")
+	sh.want("job retry type:7", exitNothing, "no job matches")
+	sh.want("job retry type:7 status:cancelled -y", exitDone, "retried 2 jobs")
+	sh.want("job cancel 1", exitDone)
+	sh.want("job cancel 1 2 3", exitPartly, "cancelled 1 of 3 jobs")
+	sh.want("keep run 0s -y", exitDone, "deleted")
+	sh.want("job get 4711", exitNothing, "no such job")
+}
+
+func TestWhatIsWrittenWrongIsSaidBeforeAnythingIsAsked(t *testing.T) {
+	sh := &shell{T: t, dsn: "mysql://nobody@127.0.0.1:1/none"}
+	for line, part := range map[string]string{
+		"job list typ:7":                         "there are type, status, key",
+		"job list status:done":                   `no status "done"`,
+		"job list type:7 type:8":                 "type:a,b",
+		"job list created:2h":                    "write 2h.. for what came after it",
+		"job list since:yesterday":               `"yesterday" is no moment`,
+		"job list updated:2h.. since:2h":         "use one of them",
+		"job list oops":                          "write field:value",
+		"job list --output xml":                  "table, json, jsonl, csv or id",
+		"job list --limt 7":                      "unknown flag: --limt",
+		"job cancel":                             "say which jobs",
+		"job cancel 7 eight":                     `"eight" is no id`,
+		"job reschedule 2h 7":                    "write +2h",
+		"job set-priority highest 7":             "low, normal, high and urgent",
+		"job add 7 {} --unique always":           "pending or forever",
+		"job get":                                "accepts 1 arg(s)",
+		"job get seven":                          `"seven" is no id`,
+		"jobs":                                   "unknown command",
+		"type pause":                             "accepts 1 arg(s)",
+		"type set-shards 7 two":                  "no number of shards",
+		"keep run tomorrow":                      "is no moment",
+		"schema print oracle":                    "oracle",
+		"top --every 1ms":                        "100ms or more",
+		"job list --driver oracle":               "mysql, pgx or sqlite",
+		"job list type:7 status:failed,finished": "there are init",
+	} {
+		if code, _, said := sh.run(strings.Fields(line)...); code != exitUsage || !strings.Contains(said, part) {
+			t.Errorf("pqueue %s: exit code %d, %q; want %d, and %q", line, code, said, exitUsage, part)
+		}
+	}
+}
+
+func TestADatabaseThatIsAway(t *testing.T) {
+	for _, dsn := range []string{
+		"mysql://app:secret@127.0.0.1:1/shop", "postgres://app:secret@127.0.0.1:1/shop", "sqlite:///nowhere/jobs.db",
+	} {
+		sh := &shell{T: t, dsn: dsn}
+		code, _, said := sh.run("job", "list", "--timeout", "5s")
+		if code != exitUnreachable || strings.Contains(said, "secret") {
+			t.Errorf("%s: exit code %d, %s", dsn, code, said)
+		}
+		if code, out, _ := sh.run("check", "--nagios"); code != int(critical) || !strings.HasPrefix(out, "PQUEUE CRITICAL - the database does not answer") {
+			t.Errorf("%s: exit code %d, %s", dsn, code, out)
+		}
+	}
+}
+
+func TestNoDatabaseIsNamed(t *testing.T) {
+	t.Setenv("PQUEUE_DSN", "")
+	sh := &shell{T: t}
+	sh.want("job list", exitUsage, "set PQUEUE_DSN")
+	t.Setenv("PQUEUE_DSN_FILE", "/nowhere")
+	sh.want("job list", exitUsage, "PQUEUE_DSN_FILE")
+}
+
+func TestURLsAreTheDriversDSNs(t *testing.T) {
+	for url, want := range map[string]string{
+		"mysql://app:a%40b%2F@db.example/shop":        "mysql app:a@b/@tcp(db.example:3306)/shop",
+		"mysql://app@[::1]:3307/shop?tls=skip-verify": "mysql app@tcp([::1]:3307)/shop?tls=skip-verify",
+		"postgres://app@db/shop?sslmode=disable":      "pgx postgres://app@db/shop?sslmode=disable",
+		"sqlite:///var/lib/a b.db":                    "sqlite file:/var/lib/a%20b.db?mode=rw&_pragma=busy_timeout(5000)&_txlock=immediate",
+		"sqlite://jobs.db?_pragma=query_only(1)":      "sqlite file:jobs.db?mode=rw&_pragma=busy_timeout(5000)&_txlock=immediate&_pragma=query_only(1)",
+	} {
+		driver, dsn, err := fromURL(url)
+		if got := driver + " " + dsn; err != nil || got != want {
+			t.Errorf("%s\nis   %s, %v\nwant %s", url, got, err, want)
+		}
+	}
+	for url, want := range map[string]string{
+		"app:secret@tcp(db)/shop": "--driver", "oracle://db/shop": "no database that pqueue knows", "mysql://db": "names no database",
+		"mysql://app:se%zz@db/shop": "%40", "sqlite://": "no file",
+	} {
+		if _, _, err := fromURL(url); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %s", url, err, want)
+		}
+	}
+}
+
+// The servers are those of make test.
+func TestServersAreReachedByTheirURLs(t *testing.T) {
+	for _, server := range []struct{ name, driver string }{{"MARIADB", "mysql"}, {"MYSQL", "mysql"}, {"POSTGRES", "pgx"}} {
+		t.Run(server.name, func(t *testing.T) {
+			dsn := os.Getenv("PQ_TEST_" + server.name + "_DSN")
+			if dsn == "" {
+				t.Skipf("left out: PQ_TEST_%s_DSN is not set; \"make test\" provides the server", server.name)
+			}
+			sh := &shell{T: t, dsn: ownDatabase(t, server.driver, dsn)}
+			sh.want("job list", exitOutdated)
+			sh.want("schema migrate", exitDone)
+			sh.want(`job add 7 {"a":1} --key k`, exitDone)
+			sh.want("job cancel type:7 key:k", exitDone, "cancelled 1 job")
+			sh.want("job list status:cancelled since:1h", exitDone, `{"a":1}`)
+			sh.want("type list --count", exitDone, "nobody runs it")
+			sh.want("check", exitError, "no instance is there")
+		})
+	}
+}
+
+// ownDatabase makes a database on a server, until the test ends, and returns its URL.
+func ownDatabase(t *testing.T, driver, dsn string) (url string) {
+	t.Helper()
+	admin, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("pq_cli_%d", os.Getpid())
+	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := admin.Exec("DROP DATABASE " + name); err != nil {
+			t.Error(err)
+		}
+		admin.Close()
+	})
+	if driver == "mysql" {
+		cfg, err := mysql.ParseDSN(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return (&neturl.URL{Scheme: "mysql", User: neturl.UserPassword(cfg.User, cfg.Passwd), Host: cfg.Addr, Path: name}).String()
+	}
+	at, err := neturl.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Path = name
+	return at.String()
+}
+
+func TestListsInEachForm(t *testing.T) {
+	sh, db, jobs := newTables(t)
+	for _, j := range []queue_job.AddModelJob{
+		{JobType: 7, JobParams: "a,\"b\"", Key: "k1"},
+		{JobType: 8, JobParams: strings.Repeat("x", 100)},
+	} {
+		if _, err := jobs.Add(t.Context(), db, j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.Exec("UPDATE async_job_tab SET result = '\x1b[31mred\r\n' WHERE id = 1"); err != nil {
+		t.Fatal(err)
+	}
+	sh.want("job list", exitDone, "ID  TYPE", "…")
+	sh.want("job list -o csv --no-headers --oldest", exitDone, `"""a,\""b\"""""`)
+	if out := sh.want("job list -o id", exitDone); out != "2\n1\n" {
+		t.Errorf("%q", out)
+	}
+	if out := sh.want("job get 1", exitDone, `\x1b[31mred\r\n`); strings.Contains(out, "\x1b") {
+		t.Errorf("a result moves the cursor: %q", out)
+	}
+	var whole struct {
+		Schema int
+		Jobs   []job
+	}
+	if err := json.Unmarshal([]byte(sh.want("job list -o json", exitDone)), &whole); err != nil || whole.Schema != 1 || len(whole.Jobs) != 2 || whole.Jobs[1].Id != "1" || whole.Jobs[0].Params != fmt.Sprintf("%q", strings.Repeat("x", 100)) {
+		t.Errorf("%v: %+v", err, whole)
+	}
+	if lines := strings.Split(strings.TrimSpace(sh.want("job list -o jsonl -n 1", exitDone)), "\n"); len(lines) != 1 || !json.Valid([]byte(lines[0])) {
+		t.Error(lines)
+	}
+	if out := sh.want("job list type:9 -o json", exitDone); !strings.Contains(out, `"jobs": []`) {
+		t.Errorf("no job is %s", out)
+	}
+}
+
+func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
+	sh, db, jobs := newTables(t)
+	started, goOn := make(chan struct{}), make(chan struct{})
+	start(t, db, queue_job.Config{JobType: 7, ServiceName: "billing", HandleJobFunc: func(context.Context, *queue_job.Job) error {
+		close(started)
+		<-goOn
+		return nil
+	}})
+	await(t, "the type is held", func() bool { return strings.Contains(sh.want("type list", exitDone), "runs") })
+	id, err := jobs.Add(t.Context(), db, queue_job.AddModelJob{JobType: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	sh.want("job list type:billing", exitDone, "7 billing", "in flight")
+	sh.want(fmt.Sprintf("job set-params %d {}", id), exitError, "in flight")
+	await(t, "the handler is seen", func() bool { return strings.Contains(sh.want("top", exitDone), "1 handler running") })
+	sh.want("host list", exitDone, "billing", "there")
+	sh.want("lease list -o json", exitDone, `"lease": "job-7"`)
+	sh.want("type pause billing", exitDone, "type 7 is paused")
+	sh.want("type pause 7", exitDone, "type 7 was paused already")
+	sh.want("type list -o json", exitDone, `"state": "paused"`)
+	sh.want("type resume billing", exitDone, "type 7 goes on")
+	sh.want("type pause shipping", exitNothing, `no job type is called "shipping"`)
+	sh.want("type list --count", exitDone, "NOT DONE")
+	close(goOn)
+	sh.want(fmt.Sprint("job watch ", id), exitDone, "success")
+	sh.want("check", exitDone, "OK")
+	sh.want("lease yield job-8", exitNothing, "there is no lease")
+	sh.want("lease yield job-7", exitError, "no other instance")
+	sh.want("type set-shards 7 2", exitDone, "2 shards")
+}
+
+func TestACheckFindsWhatIsLateAndWhatWasForgotten(t *testing.T) {
+	sh, db, jobs := newTables(t)
+	sh.want("check --nagios", int(fine), "PQUEUE OK - all jobs run as they should | types=0 instances=0 findings=0")
+	if _, err := jobs.Add(t.Context(), db, queue_job.AddModelJob{JobType: 7, StartTime: uint32(time.Now().Add(-2 * time.Minute).Unix())}); err != nil {
+		t.Fatal(err)
+	}
+	sh.want("check", exitError, "CRITICAL  type 7: nobody runs it, and 1 job fell due more than 1m0s ago")
+	sh.want("check --nagios", int(critical), "PQUEUE CRITICAL - type 7")
+	sh.want("check --late 5m", exitDone, "OK")
+	if _, err := jobs.Pause(t.Context(), db, 7); err != nil {
+		t.Fatal(err)
+	}
+	sh.want("check --nagios", int(warning), "PQUEUE WARNING - no instance is there")
+	if _, err := db.Exec("UPDATE async_job_type_tab SET paused_at = paused_at - 7200"); err != nil {
+		t.Fatal(err)
+	}
+	sh.want("check --nagios", int(warning), "PQUEUE WARNING - type 7 has been paused for 2h")
+}
+
+func TestManyJobsAreChangedInChunksAndCtrlCEndsBetweenTwo(t *testing.T) {
+	sh, db, jobs := newTables(t)
+	list := make([]queue_job.AddModelJob, 3*chunk)
+	for i := range list {
+		list[i] = queue_job.AddModelJob{JobType: 7}
+	}
+	if _, err := jobs.AddMany(t.Context(), db, list); err != nil {
+		t.Fatal(err)
+	}
+	sh.want("job cancel type:7", exitRefused, "more than 1000 jobs match")
+	ctx, cancel := context.WithCancel(t.Context())
+	var said interrupter
+	said.cancel = cancel
+	code := Run(ctx, []string{"job", "cancel", "type:7", "--limit", "9999", "-y", "--dsn", sh.dsn}, Streams{strings.NewReader(""), &said, &said})
+	if code != exitInterrupted || !strings.Contains(said.text.String(), "interrupted: cancelled 500 of 1500 jobs") {
+		t.Errorf("exit code %d, %s", code, said.text.String())
+	}
+	sh.want("job cancel type:7 --limit 9999 -y", exitDone, "cancelled 1000 jobs", "500 of 1000 …")
+}
+
+// interrupter is Ctrl-C as soon as something was said.
+type interrupter struct {
+	text   strings.Builder
+	cancel func()
+}
+
+func (i *interrupter) Write(p []byte) (int, error) {
+	i.cancel()
+	return i.text.Write(p)
+}
+
+func TestMomentsAndRanges(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.Local)
+	for text, want := range map[string]time.Time{
+		"2h": now.Add(-2 * time.Hour), "7d": now.Add(-7 * 24 * time.Hour), "2026-11-01": time.Date(2026, 11, 1, 0, 0, 0, 0, time.Local),
+		"2026-11-24T10:30": time.Date(2026, 11, 24, 10, 30, 0, 0, time.Local), "2026-11-24T10:30:00Z": time.Date(2026, 11, 24, 10, 30, 0, 0, time.UTC), "": {},
+	} {
+		if got, err := momentOf(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	q, err := parseQuery([]string{"type:7,billing", "status:pending,failed", "due:..5m", "created:2d..1d"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := q.filter
+	if !slices.Equal(f.JobTypes, []int32{7}) || !slices.Equal(q.names, []string{"billing"}) || len(f.Statuses) != len(queue_job.PendingStatuses())+1 ||
+		!f.DueFrom.IsZero() || !f.DueTo.Equal(now.Add(-5*time.Minute)) || !f.CreatedFrom.Equal(now.AddDate(0, 0, -2)) || !f.CreatedTo.Equal(now.AddDate(0, 0, -1)) {
+		t.Errorf("%+v, %v", f, q.names)
+	}
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
+)
+
+// database is an open handle, with the jobs in it.
+type database struct {
+	*sql.DB
+	jobs *queue_job.Jobs
+}
+
+// open opens the database and its jobs. The tables may be missing: the first verb that needs them says so.
+func (a *app) open(ctx context.Context) (*database, error) {
+	db, err := a.handle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var jobs *queue_job.Jobs
+	err = a.each(ctx, func(ctx context.Context) (err error) {
+		jobs, err = queue_job.OpenContext(ctx, db, queue_job.WithTablePrefix(a.prefix))
+		return err
+	})
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return &database{db, jobs}, nil
+}
+
+// handle opens the database, and sees that it answers.
+func (a *app) handle(ctx context.Context) (*sql.DB, error) {
+	driver, dsn, err := a.address()
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	if err := a.each(ctx, db.PingContext); err != nil {
+		db.Close()
+		return nil, &exit{exitUnreachable, fmt.Errorf("the database does not answer: %w", err)}
+	}
+	return db, nil
+}
+
+// address returns the driver and its DSN, from the flags or the environment.
+func (a *app) address() (driver, dsn string, err error) {
+	dsn = cmp.Or(a.dsn, os.Getenv("PQUEUE_DSN"))
+	if file := os.Getenv("PQUEUE_DSN_FILE"); dsn == "" && file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", "", exitf(exitUsage, "PQUEUE_DSN_FILE: %w", err)
+		}
+		dsn = strings.TrimSpace(string(text))
+	}
+	switch {
+	case dsn == "":
+		return "", "", exitf(exitUsage, "no database is named: set PQUEUE_DSN, or --dsn, to mysql://user:password@host:3306/database, postgres://… or sqlite://file")
+	case a.driver == "":
+		driver, dsn, err = fromURL(dsn)
+	case a.driver == "mysql" || a.driver == "pgx" || a.driver == "sqlite":
+		driver = a.driver
+	default:
+		err = fmt.Errorf("--driver %s: it is mysql, pgx or sqlite", a.driver)
+	}
+	if err != nil {
+		return "", "", &exit{exitUsage, err}
+	}
+	return driver, dsn, nil
+}
+
+// fromURL makes a driver's DSN of a URL. Errors do not repeat the URL, which may have a password.
+func fromURL(text string) (driver, dsn string, err error) {
+	scheme, rest, isURL := strings.Cut(text, "://")
+	if !isURL {
+		return "", "", fmt.Errorf("the DSN is no URL; begin it with mysql://, postgres:// or sqlite://, or name its --driver")
+	}
+	switch scheme {
+	case "mysql", "mariadb":
+		dsn, err = mysqlDSN(text)
+		return "mysql", dsn, err
+	case "postgres", "postgresql":
+		return "pgx", text, nil
+	case "sqlite", "file":
+		file, query, _ := strings.Cut(rest, "?")
+		if file == "" {
+			return "", "", fmt.Errorf("sqlite:// names no file")
+		}
+		options := "mode=rw&_pragma=busy_timeout(5000)&_txlock=immediate" // a file that is not there is not made
+		if query != "" {
+			options += "&" + query
+		}
+		return "sqlite", "file:" + (&url.URL{Path: filepath.ToSlash(file)}).EscapedPath() + "?" + options, nil
+	}
+	return "", "", fmt.Errorf("%s:// is no database that pqueue knows; it is mysql://, postgres:// or sqlite://", scheme)
+}
+
+func mysqlDSN(text string) (string, error) {
+	at, err := url.Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("the DSN is no URL: write @ : / ? # %% in a password as %%40 %%3A %%2F %%3F %%23 %%25")
+	}
+	name := strings.TrimPrefix(at.Path, "/")
+	if name == "" {
+		return "", fmt.Errorf("the DSN names no database: mysql://user:password@host:3306/database")
+	}
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.DBName = at.User.Username(), "tcp", name
+	cfg.Passwd, _ = at.User.Password()
+	cfg.Addr = at.Host
+	if at.Port() == "" {
+		cfg.Addr += ":3306"
+	}
+	dsn := cfg.FormatDSN()
+	if at.RawQuery != "" {
+		joint := "?"
+		if strings.Contains(dsn, "?") {
+			joint = "&"
+		}
+		dsn += joint + at.RawQuery
+	}
+	_, err = mysql.ParseDSN(dsn)
+	return dsn, err
+}
+
+// schemaOptions are those of the tables' prefix.
+func (a *app) schemaOptions() []schema.Option {
+	if a.prefix == "" {
+		return nil
+	}
+	return []schema.Option{schema.WithTablePrefix(a.prefix)}
+}

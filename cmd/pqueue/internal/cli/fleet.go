@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func (a *app) leaseCommand() *cobra.Command {
+	return noun("lease", "See and move the leases: which instance runs which job type", a.leaseList(), a.leaseYield())
+}
+
+func (a *app) leaseList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the leases of the job types and their shards, with their holders",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return fleetList(cmd.Context(), a, "leases", (*queue_job.Jobs).Leases, []column[queue_job.Lease]{
+				{"lease", func(l queue_job.Lease) string { return l.Name }},
+				{"name", func(l queue_job.Lease) string { return l.TypeName }},
+				{"holder", func(l queue_job.Lease) string { return l.Holder }},
+				{"term", func(l queue_job.Lease) string { return strconv.FormatInt(l.Term, 10) }},
+				{"since", func(l queue_job.Lease) string { return clock(l.Since) }},
+				{"until", func(l queue_job.Lease) string { return clock(l.Until) }},
+				{"running", func(l queue_job.Lease) string { return strconv.Itoa(l.Running) }},
+				{"still running at", func(l queue_job.Lease) string { return remainsText(l.Remains) }},
+			}, leaseJSON)
+		},
+	}
+}
+
+func remainsText(remains []queue_job.Remains) string {
+	var texts []string
+	for _, r := range remains {
+		texts = append(texts, fmt.Sprintf("%s (%d)", r.Holder, r.Running))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func leaseJSON(l queue_job.Lease) any {
+	type remains struct {
+		Holder  string  `json:"holder"`
+		Term    string  `json:"term"`
+		Since   *string `json:"since"`
+		Until   *string `json:"until"`
+		Running int     `json:"running"`
+	}
+	still := []remains{}
+	for _, r := range l.Remains {
+		still = append(still, remains{r.Holder, strconv.FormatInt(r.Term, 10), stamp(r.Since), stamp(r.Until), r.Running})
+	}
+	return map[string]any{
+		"lease": l.Name, "type": l.JobType, "name": l.TypeName, "shard": l.Shard, "instance": l.Instance, "holder": l.Holder,
+		"term": strconv.FormatInt(l.Term, 10), "since": stamp(l.Since), "until": stamp(l.Until), "running": l.Running,
+		"remains": still, "asked_by": l.AskedBy,
+	}
+}
+
+// fleetList shows what a verb reads of the leases.
+func fleetList[T any](ctx context.Context, a *app, what string, read func(*queue_job.Jobs, context.Context, queue_job.Executor) ([]T, error), columns []column[T], asJSON func(T) any) error {
+	db, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var items []T
+	err = a.each(ctx, func(ctx context.Context) (err error) {
+		items, err = read(db.jobs, ctx, db)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = list(a, all(items), what, columns, asJSON)
+	return err
+}
+
+// yieldWithin is how long lease yield waits to see the new holder. The lease moves within a second, mostly.
+const yieldWithin = 5 * time.Second
+
+func (a *app) leaseYield() *cobra.Command {
+	return &cobra.Command{
+		Use:   "yield <lease>",
+		Short: "Ask the holder of a lease to give it to another instance",
+		Long: `Ask the holder of a lease to give it to another instance: a job type leaves a machine so. Handlers that run, run on where they are;
+other jobs start at the next holder. It waits until there is another holder, for 5 seconds at most.`,
+		Example: "  pqueue lease yield job-7\n  pqueue lease yield job-7/2    # the third shard",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			db, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			return a.yield(cmd.Context(), db, args[0])
+		},
+	}
+}
+
+func (a *app) yield(ctx context.Context, db *database, name string) error {
+	before, err := a.lease(ctx, db, name)
+	if err != nil {
+		return err
+	}
+	if before.Holder == "" {
+		return exitf(exitNothing, "nobody holds %s", name)
+	}
+	if err := a.each(ctx, func(ctx context.Context) error { return db.jobs.HandOver(ctx, db, name) }); err != nil {
+		return err
+	}
+	for end := time.Now().Add(yieldWithin); time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+		now, err := a.lease(ctx, db, name)
+		if err != nil {
+			return err
+		}
+		if now.Holder != "" && now.Term != before.Term {
+			if now.Instance == before.Instance {
+				return exitf(exitNothing, "%s is back at %s: no other instance took it", name, now.Holder)
+			}
+			a.sayf("%s: %s -> %s", name, before.Holder, now.Holder)
+			return nil
+		}
+	}
+	return exitf(exitNothing, "%s has the same holder after %v, %s: no other instance runs the type, or the holder does not answer", name, yieldWithin, before.Holder)
+}
+
+func (a *app) lease(ctx context.Context, db *database, name string) (found queue_job.Lease, err error) {
+	err = a.each(ctx, func(ctx context.Context) error {
+		leases, err := db.jobs.Leases(ctx, db)
+		if err != nil {
+			return err
+		}
+		for _, l := range leases {
+			if l.Name == name {
+				found = l
+				return nil
+			}
+		}
+		return exitf(exitNothing, "there is no lease %q; pqueue lease list has their names", name)
+	})
+	return found, err
+}
+
+func (a *app) hostCommand() *cobra.Command {
+	return noun("host", "See the instances", a.hostList())
+}
+
+func (a *app) hostList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the instances that are there, and what each of them has",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return fleetList(cmd.Context(), a, "instances", (*queue_job.Jobs).Instances, instanceColumns(), func(i queue_job.Instance) any {
+				return map[string]any{
+					"instance": i.Id, "service": i.Service, "host": i.Host, "process": i.Process, "since": stamp(i.Since), "until": stamp(i.Until),
+					"leases": append([]string{}, i.Leases...), "running": i.Running, "leaving": i.Leaving,
+				}
+			})
+		},
+	}
+}
+
+func instanceColumns() []column[queue_job.Instance] {
+	return []column[queue_job.Instance]{
+		{"instance", func(i queue_job.Instance) string { return i.Id }},
+		{"service", func(i queue_job.Instance) string { return i.Service }},
+		{"host", func(i queue_job.Instance) string { return i.Host }},
+		{"process", func(i queue_job.Instance) string { return strconv.Itoa(i.Process) }},
+		{"since", func(i queue_job.Instance) string { return clock(i.Since) }},
+		{"leases", func(i queue_job.Instance) string { return strconv.Itoa(len(i.Leases)) }},
+		{"running", func(i queue_job.Instance) string { return strconv.Itoa(i.Running) }},
+		{"state", func(i queue_job.Instance) string { return said(i.Leaving, "leaves", "there") }},
+	}
+}

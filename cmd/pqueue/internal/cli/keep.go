@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func (a *app) keepCommand() *cobra.Command {
+	return noun("keep", "Delete the rows of jobs that are done", a.keepRun())
+}
+
+func (a *app) keepRun() *cobra.Command {
+	var types, statuses []string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "run <time>",
+		Short: "Delete the jobs that ended before a time, with what the log has of their runs",
+		Long: `Delete the jobs that ended before a time, with what the log has of their runs: 30d is thirty days ago, 2026-11-01 a day. It deletes 1,000 at a
+time, each time in a transaction of its own, with a rest of nine times as long after it, so that others hardly notice. Ctrl-C
+ends it between two. Runners do the same by themselves, if they have WithRetention.`,
+		Example: "  pqueue keep run 30d\n  pqueue keep run 7d --status success --type 7",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			before, err := momentOf(args[0], time.Now())
+			if err != nil {
+				return &exit{exitUsage, err}
+			}
+			which := queue_job.DeleteRange{Before: before}
+			for _, status := range statuses {
+				list, err := statusesOf(status)
+				if err != nil {
+					return &exit{exitUsage, err}
+				}
+				which.Statuses = append(which.Statuses, list...)
+			}
+			db, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			for _, name := range types {
+				number, err := a.typeOf(cmd.Context(), db, name)
+				if err != nil {
+					return err
+				}
+				which.JobTypes = append(which.JobTypes, number)
+			}
+			if !yes {
+				if err := a.confirm("delete the jobs that ended before " + clock(before) + "?"); err != nil {
+					return err
+				}
+			}
+			return a.delete(cmd.Context(), db, which)
+		},
+	}
+	cmd.Flags().StringSliceVar(&types, "type", nil, "only jobs of these types")
+	cmd.Flags().StringSliceVar(&statuses, "status", nil, "only jobs with these statuses: success, failed, cancelled")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// restPerWork is how many times as long as a chunk took the next one is waited for.
+const restPerWork = 9
+
+func (a *app) delete(ctx context.Context, db *database, which queue_job.DeleteRange) error {
+	deleted, shown := 0, time.Now()
+	for {
+		began := time.Now()
+		n := 0
+		err := a.each(ctx, func(ctx context.Context) (err error) {
+			n, err = db.jobs.Delete(ctx, db, which)
+			return err
+		})
+		deleted += n
+		if err != nil {
+			a.sayf("deleted %s, then:", plural(deleted, "job"))
+			return err
+		}
+		if n == 0 {
+			a.sayf("deleted %s", plural(deleted, "job"))
+			return nil
+		}
+		if time.Since(shown) > 5*time.Second {
+			a.sayf("%d …", deleted)
+			shown = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			a.sayf("interrupted: deleted %s", plural(deleted, "job"))
+			return ctx.Err()
+		case <-time.After(restPerWork * time.Since(began)):
+		}
+	}
+}

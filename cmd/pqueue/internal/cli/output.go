@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// column is a column of a list: its name, and what it shows of an item.
+type column[T any] struct {
+	name string
+	show func(T) string
+}
+
+// list writes items as --output says. In JSON, an item is what asJSON makes of it. The first column is its id. An item is written as
+// soon as it is there, unless it stands in a table, whose columns are as wide as the widest of all.
+func list[T any](a *app, items iter.Seq2[T, error], what string, columns []column[T], asJSON func(T) any) (n int, err error) {
+	var write func(T) error
+	end := func() error { return nil }
+	head := make([]string, len(columns))
+	for i, c := range columns {
+		head[i] = c.name
+	}
+	cells := func(item T) []string {
+		row := make([]string, len(columns))
+		for i, c := range columns {
+			row[i] = c.show(item)
+		}
+		return row
+	}
+	switch a.output {
+	case "table":
+		out := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+		line := func(row []string) error {
+			_, err := fmt.Fprintln(out, strings.Join(row, "\t"))
+			return err
+		}
+		if !a.noHeaders {
+			upper := make([]string, len(head))
+			for i := range head {
+				upper[i] = strings.ToUpper(head[i])
+			}
+			line(upper)
+		}
+		write = func(item T) error {
+			row := cells(item)
+			for i := range row {
+				row[i] = oneLine(row[i])
+			}
+			return line(row)
+		}
+		end = out.Flush
+	case "csv":
+		out := csv.NewWriter(a.Out)
+		if !a.noHeaders {
+			out.Write(head)
+		}
+		write = func(item T) error { return out.Write(cells(item)) }
+		end = func() error { out.Flush(); return out.Error() }
+	case "id":
+		write = func(item T) error {
+			_, err := fmt.Fprintln(a.Out, columns[0].show(item))
+			return err
+		}
+	case "jsonl":
+		out := encoder(a.Out)
+		write = func(item T) error { return out.Encode(asJSON(item)) }
+	case "json":
+		all := []any{}
+		write = func(item T) error { all = append(all, asJSON(item)); return nil }
+		end = func() error { return indented(a.Out, map[string]any{"schema": 1, what: all}) }
+	default:
+		return 0, badOutput(a.output)
+	}
+	for item, err := range items {
+		if err != nil {
+			end()
+			return n, err
+		}
+		if err := write(item); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, end()
+}
+
+// outputs are the values of --output.
+var outputs = []string{"table", "json", "jsonl", "csv", "id"}
+
+func badOutput(output string) error {
+	return exitf(exitUsage, "--output %s: it is table, json, jsonl, csv or id", output)
+}
+
+// all yields the items of a list.
+func all[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// encoder writes text as it is: <, > and & are no danger in a shell.
+func encoder(to io.Writer) *json.Encoder {
+	out := json.NewEncoder(to)
+	out.SetEscapeHTML(false)
+	return out
+}
+
+func indented(to io.Writer, value any) error {
+	out := encoder(to)
+	out.SetIndent("", "  ")
+	return out.Encode(value)
+}
+
+// oneLine makes a text fit to stand in a line of a terminal: what would move the cursor or break the line is written as Go writes
+// it in a string.
+func oneLine(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return text
+	}
+	var line strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) {
+			line.WriteRune(r)
+			continue
+		}
+		quoted := fmt.Sprintf("%q", r)
+		line.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return line.String()
+}
+
+// shortened cuts a text to a width, and shows that it did.
+func shortened(text string, width int) string {
+	if runes := []rune(text); len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return text
+}
+
+// clock shows a time where the reader is; zero is shown as nothing.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// stamp is a time in JSON; zero is null.
+func stamp(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := t.UTC().Format(time.RFC3339)
+	return &text
+}
+
+// span shows a time that has passed, as somebody would say it: 42s, 5m, 3h, 12d.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(0, int(d/time.Second)))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d/time.Minute))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d/time.Hour))
+	}
+	return fmt.Sprintf("%dd", int(d/(24*time.Hour)))
+}
+
+// plural is "1 job" or "7 jobs".
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// isTerminal reports whether somebody may be sitting there.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// steering is a command that changes jobs, which are given by ids or by a query.
+type steering struct {
+	use, short, long, example string
+	verb, done                string // "cancel", "cancelled"
+	// statuses are the jobs that a query without status: is for.
+	statuses []queue_job.JobStatus
+	// prepare reads what the command needs beside the jobs, which are the other arguments.
+	prepare func(args []string) (jobs []string, err error)
+	// act changes jobs, and returns how many.
+	act func(ctx context.Context, db *database, which queue_job.Which) (int, error)
+}
+
+// selection is how a steering command finds its jobs, and how careful it is.
+type selection struct {
+	limit       int
+	dryRun, yes bool
+}
+
+const selectionHelp = `The jobs are given by their ids, or by a query.
+
+A query's jobs are looked up first, then shown with --dry-run, or changed after you said yes. Without a terminal, more than one job is only
+changed with --yes. They are changed 500 at a time, each time in a transaction of its own; Ctrl-C ends it between two.`
+
+func (a *app) steer(s steering) *cobra.Command {
+	var sel selection
+	cmd := &cobra.Command{
+		Use: s.use, Short: s.short, Example: s.example,
+		Long: strings.TrimSpace(s.short + ".\n\n" + s.long + "\n\n" + selectionHelp + "\n\n" + queryHelp),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if s.prepare != nil {
+				if args, err = s.prepare(args); err != nil {
+					return err
+				}
+			}
+			if len(args) == 0 {
+				return exitf(exitUsage, "say which jobs: by id, or by a query such as type:7 key:order-47; see %s --help", cmd.CommandPath())
+			}
+			ids, isList, err := idsOf(args)
+			if err != nil {
+				return err
+			}
+			var q *query
+			if !isList {
+				if q, err = parseQuery(args, time.Now()); err != nil {
+					return &exit{exitUsage, err}
+				}
+				if !q.has("status") {
+					q.filter.Statuses = s.statuses
+				}
+			}
+			db, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			if q != nil {
+				if ids, err = a.find(cmd.Context(), db, q, sel.limit); err != nil {
+					return err
+				}
+			}
+			if sel.dryRun {
+				return a.sample(cmd.Context(), db, s, ids)
+			}
+			if len(ids) > 1 && q != nil && !sel.yes {
+				if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, plural(len(ids), "job"))); err != nil {
+					return err
+				}
+			}
+			return a.change(cmd.Context(), db, s, ids)
+		},
+	}
+	cmd.Flags().IntVar(&sel.limit, "limit", 1000, "refuse to change more jobs than that")
+	cmd.Flags().BoolVar(&sel.dryRun, "dry-run", false, "change nothing: show how many jobs it would be, and ten of them")
+	cmd.Flags().BoolVarP(&sel.yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// idsOf reads a list of ids; isList is false if the first argument is a term of a query.
+func idsOf(args []string) (ids []uint64, isList bool, err error) {
+	if strings.Contains(args[0], ":") {
+		return nil, false, nil
+	}
+	for _, arg := range args {
+		id, err := idOf(arg)
+		if err != nil {
+			return nil, true, err
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), true, nil
+}
+
+// find looks up the jobs of a query. The set is fixed by that: jobs that come to fit later are not changed.
+func (a *app) find(ctx context.Context, db *database, q *query, limit int) (ids []uint64, err error) {
+	if err := q.resolve(ctx, a, db); err != nil {
+		return nil, err
+	}
+	f := q.filter
+	f.OmitLongParams, f.Limit = true, limit+1
+	for info, err := range db.jobs.All(ctx, db, f) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, info.Id)
+	}
+	switch {
+	case len(ids) == 0:
+		return nil, exitf(exitNothing, "no job matches")
+	case len(ids) > limit:
+		return nil, exitf(exitRefused, "more than %s match; narrow the query, or raise --limit", plural(limit, "job"))
+	}
+	return ids, nil
+}
+
+func (a *app) sample(ctx context.Context, db *database, s steering, ids []uint64) error {
+	a.sayf("would %s %s; the first:", s.verb, plural(len(ids), "job"))
+	var shown []queue_job.JobInfo
+	for _, id := range ids[:min(10, len(ids))] {
+		info, _, err := a.get(ctx, db, id)
+		if err != nil && !errors.Is(err, queue_job.ErrNoJob) {
+			return err
+		}
+		if err == nil {
+			shown = append(shown, *info)
+		}
+	}
+	_, err := list(a, all(shown), "jobs", jobColumns(a.output), func(j queue_job.JobInfo) any { return jobJSON(&j) })
+	return err
+}
+
+// confirm asks somebody at the terminal.
+func (a *app) confirm(question string) error {
+	if !isTerminal(a.In) {
+		return exitf(exitRefused, "%s Nobody can be asked here: look with --dry-run, then pass --yes", question)
+	}
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(a.In).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return exitf(exitRefused, "nothing was changed")
+	}
+	return nil
+}
+
+// chunk is how many jobs are changed in a statement.
+const chunk = 500
+
+func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64) error {
+	changed, seen := 0, 0
+	var refused []error
+	for part := range slices.Chunk(ids, chunk) {
+		if ctx.Err() != nil {
+			a.sayf("interrupted: %s %d of %s", s.done, changed, plural(len(ids), "job"))
+			return ctx.Err()
+		}
+		err := a.each(ctx, func(ctx context.Context) error {
+			n, err := s.act(ctx, db, queue_job.ID(part...))
+			changed += n
+			return err
+		})
+		if errors.Is(err, queue_job.ErrInFlight) {
+			refused = append(refused, err)
+		} else if err != nil {
+			a.sayf("%s %d of %s, then:", s.done, changed, plural(len(ids), "job"))
+			return err
+		}
+		if seen += len(part); len(ids) > chunk {
+			a.sayf("%d of %d …", seen, len(ids))
+		}
+	}
+	if changed == len(ids) {
+		a.sayf("%s %s", s.done, plural(changed, "job"))
+		return nil
+	}
+	code := exitPartly
+	if changed == 0 {
+		code = exitNothing
+	}
+	if len(ids) == 1 {
+		return a.whyNot(ctx, db, s, ids[0])
+	}
+	a.sayf("%s %d of %s; the others are in a state in which that does nothing, or are gone", s.done, changed, plural(len(ids), "job"))
+	for _, err := range refused {
+		a.sayf("%v", err)
+	}
+	return &exit{code, nil}
+}
+
+// whyNot says of the one job that was asked for why it is as it was.
+func (a *app) whyNot(ctx context.Context, db *database, s steering, id uint64) error {
+	info, _, err := a.get(ctx, db, id)
+	if err != nil {
+		return err
+	}
+	return exitf(exitNothing, "job %d is %s since %s: nothing to %s", id, stateOf(info), clock(info.Updated), s.verb)
+}
+
+func (a *app) jobCancel() *cobra.Command {
+	return a.steer(steering{
+		use: "cancel <id>... | <term>...", short: "Take back jobs that are not done",
+		long: `The handler of a job that runs is told: its context ends within a second. A query without status: is for the jobs that are not done.`,
+		example: `  pqueue job cancel 4711
+  pqueue job cancel type:7 key:order-47
+  pqueue job cancel type:7 created:2026-11-24.. --dry-run`,
+		verb: "cancel", done: "cancelled", statuses: queue_job.PendingStatuses(),
+		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+			return db.jobs.Cancel(ctx, db, which)
+		},
+	})
+}
+
+func (a *app) jobRetry() *cobra.Command {
+	return a.steer(steering{
+		use: "retry <id>... | <term>...", short: "Run failed and cancelled jobs again",
+		long:    `They run at once, with all their retries. A query without status: is for failed jobs; name status:failed,cancelled for both.`,
+		example: "  pqueue job retry 4711\n  pqueue job retry type:7 since:2h --yes",
+		verb:    "retry", done: "retried", statuses: []queue_job.JobStatus{queue_job.JobStatusFailed},
+		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+			retried, err := db.jobs.Retry(ctx, db, which)
+			if len(retried.Taken) > 0 {
+				a.sayf("not run again, because another job has their unique key by now: %v", retried.Taken)
+			}
+			return retried.Jobs, err
+		},
+	})
+}
+
+func (a *app) jobRunNow() *cobra.Command {
+	return a.steer(steering{
+		use: "run-now <id>... | <term>...", short: "Make waiting jobs due at once",
+		long: `A query without status: is for the jobs that are not done.`, example: "  pqueue job run-now 4711",
+		verb: "run now", done: "made due", statuses: queue_job.PendingStatuses(),
+		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+			return db.jobs.Reschedule(ctx, db, which, time.Unix(0, 0))
+		},
+	})
+}
+
+func (a *app) jobReschedule() *cobra.Command {
+	var at time.Time
+	return a.steer(steering{
+		use: "reschedule <time> <id>... | <term>...", short: "Make waiting jobs due at another time",
+		long:    `The time is +10m, +2h or +7d from now, or a time such as 2026-11-24T10:30. A query without status: is for the jobs that are not done.`,
+		example: "  pqueue job reschedule +2h 4711\n  pqueue job reschedule 2026-11-25T06:00 type:7 key:order-47",
+		verb:    "reschedule", done: "rescheduled", statuses: queue_job.PendingStatuses(),
+		prepare: func(args []string) (jobs []string, err error) {
+			if len(args) == 0 {
+				return nil, exitf(exitUsage, "say when, and which jobs: pqueue job reschedule +2h 4711")
+			}
+			at, err = futureOf(args[0], time.Now())
+			return args[1:], err
+		},
+		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+			return db.jobs.Reschedule(ctx, db, which, at)
+		},
+	})
+}
+
+func (a *app) jobSetPriority() *cobra.Command {
+	var priority queue_job.Priority
+	return a.steer(steering{
+		use: "set-priority <priority> <id>... | <term>...", short: "Give jobs that are not done another priority",
+		long:    `It is low, normal, high or urgent. A query without status: is for the jobs that are not done.`,
+		example: "  pqueue job set-priority urgent 4711",
+		verb:    "change", done: "changed", statuses: queue_job.PendingStatuses(),
+		prepare: func(args []string) (jobs []string, err error) {
+			if len(args) == 0 {
+				return nil, exitf(exitUsage, "say which priority, and which jobs: pqueue job set-priority urgent 4711")
+			}
+			if priority, err = priorityOf(args[0]); err != nil {
+				return nil, &exit{exitUsage, err}
+			}
+			return args[1:], nil
+		},
+		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+			return db.jobs.SetPriority(ctx, db, which, priority)
+		},
+	})
+}
+
+func (a *app) jobSetParams() *cobra.Command {
+	return &cobra.Command{
+		Use:   "set-params <id> <params>",
+		Short: "Give a waiting job other parameters",
+		Long: `Give a waiting job other parameters, as JSON; "-" reads them from standard input. The old ones are printed. A job that is in flight is
+refused: its handler has the old parameters, and a retry would have others.`,
+		Example: `  pqueue job set-params 4711 '{"order": 48}'`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := idOf(args[0])
+			if err != nil {
+				return err
+			}
+			text, err := a.params(args[1])
+			if err != nil {
+				return err
+			}
+			db, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			return a.setParams(cmd.Context(), db, id, text)
+		},
+	}
+}
+
+func (a *app) setParams(ctx context.Context, db *database, id uint64, text string) error {
+	old, _, err := a.get(ctx, db, id)
+	if err != nil {
+		return err
+	}
+	changed := 0
+	err = a.each(ctx, func(ctx context.Context) error {
+		changed, err = db.jobs.SetParams(ctx, db, queue_job.ID(id), queue_job.JSON(text))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if changed == 0 {
+		return a.whyNot(ctx, db, steering{verb: "change"}, id)
+	}
+	a.sayf("job %s had:", strconv.FormatUint(id, 10))
+	fmt.Fprintln(a.Out, old.JobParams)
+	return nil
+}

@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func (a *app) typeCommand() *cobra.Command {
+	return noun("type", "See, pause and divide job types", a.typeList(),
+		a.typeSwitch("pause", "Stop a job type on all instances", "From within a second on, no job of the type starts. Jobs that run go on to their end. It lasts until pqueue type resume.",
+			func(ctx context.Context, db *database, jobType int32) (string, error) {
+				changed, err := db.jobs.Pause(ctx, db, jobType)
+				return said(changed, "type %d is paused", "type %d was paused already"), err
+			}),
+		a.typeSwitch("resume", "Let a paused job type go on", "Its jobs start again within a second.",
+			func(ctx context.Context, db *database, jobType int32) (string, error) {
+				changed, err := db.jobs.Resume(ctx, db, jobType)
+				return said(changed, "type %d goes on", "type %d was not paused"), err
+			}),
+		a.typeShards())
+}
+
+func said(changed bool, yes, no string) string {
+	if changed {
+		return yes
+	}
+	return no
+}
+
+// jobType is what the leases and the pauses say of a job type, and what its jobs come to if they were counted.
+type jobType struct {
+	number            int32
+	name              string
+	paused            time.Time
+	shards, held      int
+	running, leaving  int // handlers under the leases, and those that still run where the leases were
+	holders           []string
+	waiting, inFinal  int64
+	counted, orphaned bool
+}
+
+// typesOf puts leases, pauses and counts together, in the order of the types.
+func typesOf(leases []queue_job.Lease, paused map[int32]time.Time, counts []queue_job.TypeCounts) (types []*jobType) {
+	byNumber := map[int32]*jobType{}
+	of := func(number int32, name string) *jobType {
+		t := byNumber[number]
+		if t == nil {
+			t = &jobType{number: number}
+			byNumber[number] = t
+			types = append(types, t)
+		}
+		t.name = cmp.Or(t.name, name)
+		return t
+	}
+	for _, l := range leases {
+		t := of(l.JobType, l.TypeName)
+		t.shards++
+		t.running += l.Running
+		for _, r := range l.Remains {
+			t.leaving += r.Running
+		}
+		if l.Holder == "" {
+			continue
+		}
+		t.held++
+		if !slices.Contains(t.holders, l.Holder) {
+			t.holders = append(t.holders, l.Holder)
+		}
+	}
+	for number, since := range paused {
+		of(number, "").paused = since
+	}
+	for _, c := range counts {
+		t := of(c.JobType, c.TypeName)
+		t.counted, t.orphaned = true, c.Unrun
+		for status, n := range c.ByStatus {
+			if status.Pending() {
+				t.waiting += n
+			} else {
+				t.inFinal += n
+			}
+		}
+	}
+	slices.SortFunc(types, func(a, b *jobType) int { return cmp.Compare(a.number, b.number) })
+	return types
+}
+
+// state says in a word whether the type's jobs run.
+func (t *jobType) state() string {
+	switch {
+	case !t.paused.IsZero():
+		return "paused"
+	case t.held == 0:
+		return "nobody runs it"
+	case t.held < t.shards:
+		return fmt.Sprintf("%d of %d shards run", t.held, t.shards)
+	}
+	return "runs"
+}
+
+func (a *app) typeList() *cobra.Command {
+	var count bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the job types: who runs them, and how many handlers run",
+		Long: `List the job types: who runs them, and how many handlers run. That reads the leases, which are few rows. With --count, the jobs are
+counted too, which reads the index of all jobs: some seconds for millions.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			db, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			types, err := a.types(cmd.Context(), db, count)
+			if err != nil {
+				return err
+			}
+			_, err = list(a, all(types), "types", typeColumns(count), typeJSON)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&count, "count", false, "count the jobs, too")
+	return cmd
+}
+
+func (a *app) types(ctx context.Context, db *database, count bool) (types []*jobType, err error) {
+	err = a.each(ctx, func(ctx context.Context) error {
+		leases, err := db.jobs.Leases(ctx, db)
+		if err != nil {
+			return err
+		}
+		paused, err := db.jobs.Paused(ctx, db)
+		if err != nil {
+			return err
+		}
+		var counts []queue_job.TypeCounts
+		if count {
+			counts, err = db.jobs.Counts(ctx, db, queue_job.CountFilter{})
+		}
+		types = typesOf(leases, paused, counts)
+		return err
+	})
+	return types, err
+}
+
+func typeColumns(count bool) []column[*jobType] {
+	columns := []column[*jobType]{
+		{"type", func(t *jobType) string { return strconv.Itoa(int(t.number)) }},
+		{"name", func(t *jobType) string { return t.name }},
+		{"state", func(t *jobType) string { return t.state() }},
+		{"shards", func(t *jobType) string { return strconv.Itoa(t.shards) }},
+		{"running", func(t *jobType) string { return strconv.Itoa(t.running + t.leaving) }},
+		{"paused", func(t *jobType) string { return clock(t.paused) }},
+		{"holders", func(t *jobType) string { return strings.Join(t.holders, ", ") }},
+	}
+	if count {
+		columns = slices.Insert(columns, 5,
+			column[*jobType]{"not done", func(t *jobType) string { return strconv.FormatInt(t.waiting, 10) }},
+			column[*jobType]{"done", func(t *jobType) string { return strconv.FormatInt(t.inFinal, 10) }})
+	}
+	return columns
+}
+
+func typeJSON(t *jobType) any {
+	j := map[string]any{
+		"type": t.number, "name": t.name, "state": t.state(), "paused": stamp(t.paused), "shards": t.shards, "shards_held": t.held,
+		"running": t.running + t.leaving, "holders": append([]string{}, t.holders...),
+	}
+	if t.counted {
+		j["not_done"], j["done"], j["nobody_runs_it"] = t.waiting, t.inFinal, t.orphaned
+	}
+	return j
+}
+
+// typeSwitch is a command that does one thing to a job type. What act says has room for the type's number.
+func (a *app) typeSwitch(verb, short, long string, act func(context.Context, *database, int32) (string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " <type>", Short: short, Long: short + ". " + long, Example: fmt.Sprintf("  pqueue type %s 7\n  pqueue type %[1]s billing", verb),
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.onType(cmd.Context(), args[0], act) },
+	}
+}
+
+func (a *app) onType(ctx context.Context, name string, act func(context.Context, *database, int32) (string, error)) error {
+	db, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	number, err := a.typeOf(ctx, db, name)
+	if err != nil {
+		return err
+	}
+	return a.each(ctx, func(ctx context.Context) error {
+		text, err := act(ctx, db, number)
+		if err == nil {
+			a.sayf(text, number)
+		}
+		return err
+	})
+}
+
+func (a *app) typeShards() *cobra.Command {
+	return &cobra.Command{
+		Use:   "set-shards <type> <n>",
+		Short: "Divide a job type into shards, so that several instances work on it",
+		Long: `Divide a job type into shards, 1 to 64, so that up to that many instances work on it at a time. The number stands in the database: from then
+on, Config.Shards of the programs is not looked at. Jobs go on meanwhile.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.Atoi(args[1])
+			if err != nil {
+				return exitf(exitUsage, "%q is no number of shards", args[1])
+			}
+			return a.onType(cmd.Context(), args[0], func(ctx context.Context, db *database, number int32) (string, error) {
+				return fmt.Sprintf("type %%d has %s from now on", plural(n, "shard")), db.jobs.SetShards(ctx, db, number, n)
+			})
+		},
+	}
+}
