@@ -117,14 +117,14 @@ func (a *app) look(ctx context.Context, h *health) ([]finding, error) {
 		return nil, err
 	}
 	defer db.Close()
-	if err := a.each(ctx, func(ctx context.Context) error { return schema.Check(ctx, db.DB, a.schemaOptions()...) }); err != nil {
+	if err := a.within(ctx, func(ctx context.Context) error { return schema.Check(ctx, db.DB, a.schemaOptions()...) }); err != nil {
 		return nil, err
 	}
 	if h.types, err = a.types(ctx, db, false); err != nil {
 		return nil, err
 	}
 	h.now = time.Now()
-	err = a.each(ctx, func(ctx context.Context) (err error) {
+	err = a.within(ctx, func(ctx context.Context) (err error) {
 		if h.instances, err = db.jobs.Instances(ctx, db); err != nil {
 			return err
 		}

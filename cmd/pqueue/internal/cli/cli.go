@@ -136,6 +136,8 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long a statement may take")
 	flags.StringVarP(&a.output, "output", "o", "table", "table, json, jsonl, csv or id")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "leave out the line with the columns' names")
+	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
+	root.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(), a.hostCommand(), a.keepCommand(), a.schemaCommand(),
 		a.checkCommand(), a.topCommand(), a.versionCommand())
 	refuseBadArguments(root)
@@ -164,12 +166,12 @@ func noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// each gives one call its time.
-func (a *app) each(ctx context.Context, call func(context.Context) error) error {
-	within, cancel := context.WithTimeout(ctx, a.timeout)
+// within gives one call its time.
+func (a *app) within(ctx context.Context, call func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	err := call(within)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
+	err := call(limited)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		return fmt.Errorf("no answer within %v (--timeout): %w", a.timeout, err)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"io"
 	neturl "net/url"
 	"os"
 	"slices"
@@ -133,11 +134,13 @@ func TestURLsAreTheDriversDSNs(t *testing.T) {
 
 // The servers are those of make test.
 func TestServersAreReachedByTheirURLs(t *testing.T) {
-	for _, server := range []struct{ name, driver string }{{"MARIADB", "mysql"}, {"MYSQL", "mysql"}, {"POSTGRES", "pgx"}} {
+	for _, server := range []struct{ name, variable, driver string }{
+		{"MariaDB", "PQ_TEST_MARIADB_DSN", "mysql"}, {"MySQL", "PQ_TEST_MYSQL_DSN", "mysql"}, {"PostgreSQL", "PQ_TEST_POSTGRES_DSN", "pgx"},
+	} {
 		t.Run(server.name, func(t *testing.T) {
-			dsn := os.Getenv("PQ_TEST_" + server.name + "_DSN")
+			dsn := os.Getenv(server.variable)
 			if dsn == "" {
-				t.Skipf("left out: PQ_TEST_%s_DSN is not set; \"make test\" provides the server", server.name)
+				t.Skipf("left out: %s is not set; \"make test\" provides the server", server.variable)
 			}
 			sh := &shell{T: t, dsn: ownDatabase(t, server.driver, dsn)}
 			sh.want("job list", exitOutdated)
@@ -146,7 +149,12 @@ func TestServersAreReachedByTheirURLs(t *testing.T) {
 			sh.want("job cancel type:7 key:k", exitDone, "cancelled 1 job")
 			sh.want("job list status:cancelled since:1h", exitDone, `{"a":1}`)
 			sh.want("type list --count", exitDone, "nobody runs it")
-			sh.want("check", exitError, "no instance is there")
+			sh.want("check --late 0s", exitDone, "OK")
+			sh.want("job add 7", exitDone)
+			await(t, "the job is late", func() bool {
+				code, out, _ := sh.run("check", "--late", "0s")
+				return code == exitError && strings.Contains(out, "nobody runs it, and 1 job fell due")
+			})
 		})
 	}
 }
@@ -238,6 +246,14 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	await(t, "the handler is seen", func() bool { return strings.Contains(sh.want("top", exitDone), "1 handler running") })
 	sh.want("host list", exitDone, "billing", "there")
 	sh.want("lease list -o json", exitDone, `"lease": "job-7"`)
+	t.Setenv("PQUEUE_DSN", sh.dsn)
+	for line, want := range map[string]string{"type pause": "7\tbilling\n", "lease yield": "job-7\tbilling\n"} {
+		var out strings.Builder
+		args := append([]string{"__complete"}, append(strings.Fields(line), "")...)
+		if code := Run(t.Context(), args, Streams{strings.NewReader(""), &out, io.Discard}); code != exitDone || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("pqueue %s <Tab>: exit code %d, %q", line, code, out.String())
+		}
+	}
 	sh.want("type pause billing", exitDone, "type 7 is paused")
 	sh.want("type pause 7", exitDone, "type 7 was paused already")
 	sh.want("type list -o json", exitDone, `"state": "paused"`)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -17,6 +18,9 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
 )
+
+// drivers are the values of --driver.
+var drivers = []string{"mysql", "pgx", "sqlite"}
 
 // database is an open handle, with the jobs in it.
 type database struct {
@@ -31,7 +35,7 @@ func (a *app) open(ctx context.Context) (*database, error) {
 		return nil, err
 	}
 	var jobs *queue_job.Jobs
-	err = a.each(ctx, func(ctx context.Context) (err error) {
+	err = a.within(ctx, func(ctx context.Context) (err error) {
 		jobs, err = queue_job.OpenContext(ctx, db, queue_job.WithTablePrefix(a.prefix))
 		return err
 	})
@@ -52,7 +56,7 @@ func (a *app) handle(ctx context.Context) (*sql.DB, error) {
 	if err != nil {
 		return nil, &exit{exitUsage, err}
 	}
-	if err := a.each(ctx, db.PingContext); err != nil {
+	if err := a.within(ctx, db.PingContext); err != nil {
 		db.Close()
 		return nil, &exit{exitUnreachable, fmt.Errorf("the database does not answer: %w", err)}
 	}
@@ -74,7 +78,7 @@ func (a *app) address() (driver, dsn string, err error) {
 		return "", "", exitf(exitUsage, "no database is named: set PQUEUE_DSN, or --dsn, to mysql://user:password@host:3306/database, postgres://… or sqlite://file")
 	case a.driver == "":
 		driver, dsn, err = fromURL(dsn)
-	case a.driver == "mysql" || a.driver == "pgx" || a.driver == "sqlite":
+	case slices.Contains(drivers, a.driver):
 		driver = a.driver
 	default:
 		err = fmt.Errorf("--driver %s: it is mysql, pgx or sqlite", a.driver)

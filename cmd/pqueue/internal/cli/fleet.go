@@ -71,7 +71,7 @@ func fleetList[T any](ctx context.Context, a *app, what string, read func(*queue
 	}
 	defer db.Close()
 	var items []T
-	err = a.each(ctx, func(ctx context.Context) (err error) {
+	err = a.within(ctx, func(ctx context.Context) (err error) {
 		items, err = read(db.jobs, ctx, db)
 		return err
 	})
@@ -92,7 +92,7 @@ func (a *app) leaseYield() *cobra.Command {
 		Long: `Ask the holder of a lease to give it to another instance: a job type leaves a machine so. Handlers that run, run on where they are;
 other jobs start at the next holder. It waits until there is another holder, for 5 seconds at most.`,
 		Example: "  pqueue lease yield job-7\n  pqueue lease yield job-7/2    # the third shard",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.leasesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			db, err := a.open(cmd.Context())
 			if err != nil {
@@ -112,7 +112,7 @@ func (a *app) yield(ctx context.Context, db *database, name string) error {
 	if before.Holder == "" {
 		return exitf(exitNothing, "nobody holds %s", name)
 	}
-	if err := a.each(ctx, func(ctx context.Context) error { return db.jobs.HandOver(ctx, db, name) }); err != nil {
+	if err := a.within(ctx, func(ctx context.Context) error { return db.jobs.HandOver(ctx, db, name) }); err != nil {
 		return err
 	}
 	for end := time.Now().Add(yieldWithin); time.Now().Before(end); {
@@ -137,7 +137,7 @@ func (a *app) yield(ctx context.Context, db *database, name string) error {
 }
 
 func (a *app) lease(ctx context.Context, db *database, name string) (found queue_job.Lease, err error) {
-	err = a.each(ctx, func(ctx context.Context) error {
+	err = a.within(ctx, func(ctx context.Context) error {
 		leases, err := db.jobs.Leases(ctx, db)
 		if err != nil {
 			return err

@@ -189,7 +189,7 @@ func (a *app) jobGet() *cobra.Command {
 }
 
 func (a *app) get(ctx context.Context, db *database, id uint64) (info *queue_job.JobInfo, runs []queue_job.Attempt, err error) {
-	err = a.each(ctx, func(ctx context.Context) error {
+	err = a.within(ctx, func(ctx context.Context) error {
 		if info, err = db.jobs.Get(ctx, db, queue_job.ID(id)); err == nil {
 			runs, err = db.jobs.Attempts(ctx, db, id)
 		}
@@ -402,7 +402,7 @@ they are left out, they are null.`,
 
 func (a *app) add(ctx context.Context, db *database, j queue_job.AddModelJob) error {
 	var added queue_job.Added
-	err := a.each(ctx, func(ctx context.Context) (err error) {
+	err := a.within(ctx, func(ctx context.Context) (err error) {
 		if j.Unique == queue_job.NotUnique {
 			added.Id, err = db.jobs.Add(ctx, db, j)
 		} else {

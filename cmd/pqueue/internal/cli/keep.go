@@ -71,7 +71,7 @@ func (a *app) delete(ctx context.Context, db *database, which queue_job.DeleteRa
 	for {
 		began := time.Now()
 		n := 0
-		err := a.each(ctx, func(ctx context.Context) (err error) {
+		err := a.within(ctx, func(ctx context.Context) (err error) {
 			n, err = db.jobs.Delete(ctx, db, which)
 			return err
 		})

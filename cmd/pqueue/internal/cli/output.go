@@ -19,14 +19,13 @@ type column[T any] struct {
 	show func(T) string
 }
 
-// list writes items as --output says. In JSON, an item is what asJSON makes of it. The first column is its id. An item is written as
-// soon as it is there, unless it stands in a table, whose columns are as wide as the widest of all.
+// list writes items as --output says, and returns how many. In JSON, an item is what asJSON makes of it. The first column is its id. An
+// item is written as soon as it is there, unless it stands in a table, whose columns are as wide as the widest of all, or in
+// a JSON object, which is written if all items could be read.
 func list[T any](a *app, items iter.Seq2[T, error], what string, columns []column[T], asJSON func(T) any) (n int, err error) {
-	var write func(T) error
-	end := func() error { return nil }
-	head := make([]string, len(columns))
+	names := make([]string, len(columns))
 	for i, c := range columns {
-		head[i] = c.name
+		names[i] = c.name
 	}
 	cells := func(item T) []string {
 		row := make([]string, len(columns))
@@ -36,60 +35,64 @@ func list[T any](a *app, items iter.Seq2[T, error], what string, columns []colum
 		return row
 	}
 	switch a.output {
-	case "table":
-		out := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-		line := func(row []string) error {
-			_, err := fmt.Fprintln(out, strings.Join(row, "\t"))
+	case "json":
+		all := []any{}
+		if n, err = each(items, func(item T) error { all = append(all, asJSON(item)); return nil }); err == nil {
+			err = indented(a.Out, map[string]any{"schema": 1, what: all})
+		}
+		return n, err
+	case "jsonl":
+		out := encoder(a.Out)
+		return each(items, func(item T) error { return out.Encode(asJSON(item)) })
+	case "id":
+		return each(items, func(item T) error {
+			_, err := fmt.Fprintln(a.Out, columns[0].show(item))
 			return err
-		}
-		if !a.noHeaders {
-			upper := make([]string, len(head))
-			for i := range head {
-				upper[i] = strings.ToUpper(head[i])
-			}
-			line(upper)
-		}
-		write = func(item T) error {
-			row := cells(item)
-			for i := range row {
-				row[i] = oneLine(row[i])
-			}
-			return line(row)
-		}
-		end = out.Flush
+		})
 	case "csv":
 		out := csv.NewWriter(a.Out)
 		if !a.noHeaders {
-			out.Write(head)
+			out.Write(names) // an error comes again, from Error
 		}
-		write = func(item T) error { return out.Write(cells(item)) }
-		end = func() error { out.Flush(); return out.Error() }
-	case "id":
-		write = func(item T) error {
-			_, err := fmt.Fprintln(a.Out, columns[0].show(item))
-			return err
+		n, err = each(items, func(item T) error { return out.Write(cells(item)) })
+		if out.Flush(); err == nil {
+			err = out.Error()
 		}
-	case "jsonl":
-		out := encoder(a.Out)
-		write = func(item T) error { return out.Encode(asJSON(item)) }
-	case "json":
-		all := []any{}
-		write = func(item T) error { all = append(all, asJSON(item)); return nil }
-		end = func() error { return indented(a.Out, map[string]any{"schema": 1, what: all}) }
-	default:
-		return 0, badOutput(a.output)
+		return n, err
 	}
-	for item, err := range items {
-		if err != nil {
-			end()
-			return n, err
+	out := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	line := func(row []string) error {
+		_, err := fmt.Fprintln(out, strings.Join(row, "\t"))
+		return err
+	}
+	if !a.noHeaders {
+		line([]string{strings.ToUpper(strings.Join(names, "\t"))}) // an error comes again, from Flush
+	}
+	n, err = each(items, func(item T) error {
+		row := cells(item)
+		for i := range row {
+			row[i] = oneLine(row[i])
 		}
-		if err := write(item); err != nil {
+		return line(row)
+	})
+	if flushed := out.Flush(); err == nil {
+		err = flushed
+	}
+	return n, err
+}
+
+// each passes items on until there is an error, and returns how many it has passed on.
+func each[T any](items iter.Seq2[T, error], to func(T) error) (n int, err error) {
+	for item, err := range items {
+		if err == nil {
+			err = to(item)
+		}
+		if err != nil {
 			return n, err
 		}
 		n++
 	}
-	return n, end()
+	return n, nil
 }
 
 // outputs are the values of --output.

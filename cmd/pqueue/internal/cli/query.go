@@ -166,7 +166,7 @@ func (a *app) typeOf(ctx context.Context, db *database, text string) (int32, err
 
 func (a *app) typeCalled(ctx context.Context, db *database, name string) (int32, error) {
 	var leases []queue_job.Lease
-	err := a.each(ctx, func(ctx context.Context) (err error) {
+	err := a.within(ctx, func(ctx context.Context) (err error) {
 		leases, err = db.jobs.Leases(ctx, db)
 		return err
 	})

@@ -28,7 +28,7 @@ func (a *app) schemaCheck() *cobra.Command {
 				return err
 			}
 			defer db.Close()
-			err = a.each(cmd.Context(), func(ctx context.Context) error { return schema.Check(ctx, db, a.schemaOptions()...) })
+			err = a.within(cmd.Context(), func(ctx context.Context) error { return schema.Check(ctx, db, a.schemaOptions()...) })
 			var outdated *schema.OutdatedError
 			if errors.As(err, &outdated) {
 				for _, statement := range outdated.SQL {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -170,7 +169,7 @@ func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64
 			a.sayf("interrupted: %s %d of %s", s.done, changed, plural(len(ids), "job"))
 			return ctx.Err()
 		}
-		err := a.each(ctx, func(ctx context.Context) error {
+		err := a.within(ctx, func(ctx context.Context) error {
 			n, err := s.act(ctx, db, queue_job.ID(part...))
 			changed += n
 			return err
@@ -189,12 +188,12 @@ func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64
 		a.sayf("%s %s", s.done, plural(changed, "job"))
 		return nil
 	}
+	if len(ids) == 1 {
+		return a.whyNot(ctx, db, s.verb, ids[0])
+	}
 	code := exitPartly
 	if changed == 0 {
 		code = exitNothing
-	}
-	if len(ids) == 1 {
-		return a.whyNot(ctx, db, s, ids[0])
 	}
 	a.sayf("%s %d of %s; the others are in a state in which that does nothing, or are gone", s.done, changed, plural(len(ids), "job"))
 	for _, err := range refused {
@@ -204,12 +203,12 @@ func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64
 }
 
 // whyNot says of the one job that was asked for why it is as it was.
-func (a *app) whyNot(ctx context.Context, db *database, s steering, id uint64) error {
+func (a *app) whyNot(ctx context.Context, db *database, verb string, id uint64) error {
 	info, _, err := a.get(ctx, db, id)
 	if err != nil {
 		return err
 	}
-	return exitf(exitNothing, "job %d is %s since %s: nothing to %s", id, stateOf(info), clock(info.Updated), s.verb)
+	return exitf(exitNothing, "job %d is %s since %s: nothing to %s", id, stateOf(info), clock(info.Updated), verb)
 }
 
 func (a *app) jobCancel() *cobra.Command {
@@ -328,7 +327,7 @@ func (a *app) setParams(ctx context.Context, db *database, id uint64, text strin
 		return err
 	}
 	changed := 0
-	err = a.each(ctx, func(ctx context.Context) error {
+	err = a.within(ctx, func(ctx context.Context) error {
 		changed, err = db.jobs.SetParams(ctx, db, queue_job.ID(id), queue_job.JSON(text))
 		return err
 	})
@@ -336,9 +335,9 @@ func (a *app) setParams(ctx context.Context, db *database, id uint64, text strin
 		return err
 	}
 	if changed == 0 {
-		return a.whyNot(ctx, db, steering{verb: "change"}, id)
+		return a.whyNot(ctx, db, "change", id)
 	}
-	a.sayf("job %s had:", strconv.FormatUint(id, 10))
+	a.sayf("job %d had:", id)
 	fmt.Fprintln(a.Out, old.JobParams)
 	return nil
 }

@@ -77,7 +77,7 @@ func (a *app) picture(ctx context.Context, db *database) ([]byte, error) {
 		return nil, err
 	}
 	var instances []queue_job.Instance
-	err = a.each(ctx, func(ctx context.Context) (err error) {
+	err = a.within(ctx, func(ctx context.Context) (err error) {
 		instances, err = db.jobs.Instances(ctx, db)
 		return err
 	})

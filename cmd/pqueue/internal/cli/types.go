@@ -134,7 +134,7 @@ counted too, which reads the index of all jobs: some seconds for millions.`,
 }
 
 func (a *app) types(ctx context.Context, db *database, count bool) (types []*jobType, err error) {
-	err = a.each(ctx, func(ctx context.Context) error {
+	err = a.within(ctx, func(ctx context.Context) error {
 		leases, err := db.jobs.Leases(ctx, db)
 		if err != nil {
 			return err
@@ -186,7 +186,7 @@ func typeJSON(t *jobType) any {
 func (a *app) typeSwitch(verb, short, long string, act func(context.Context, *database, int32) (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " <type>", Short: short, Long: short + ". " + long, Example: fmt.Sprintf("  pqueue type %s 7\n  pqueue type %[1]s billing", verb),
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.onType(cmd.Context(), args[0], act) },
 	}
 }
@@ -201,7 +201,7 @@ func (a *app) onType(ctx context.Context, name string, act func(context.Context,
 	if err != nil {
 		return err
 	}
-	return a.each(ctx, func(ctx context.Context) error {
+	return a.within(ctx, func(ctx context.Context) error {
 		text, err := act(ctx, db, number)
 		if err == nil {
 			a.sayf(text, number)
@@ -216,7 +216,7 @@ func (a *app) typeShards() *cobra.Command {
 		Short: "Divide a job type into shards, so that several instances work on it",
 		Long: `Divide a job type into shards, 1 to 64, so that up to that many instances work on it at a time. The number stands in the database: from then
 on, Config.Shards of the programs is not looked at. Jobs go on meanwhile.`,
-		Args: cobra.ExactArgs(2),
+		Args: cobra.ExactArgs(2), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[1])
 			if err != nil {

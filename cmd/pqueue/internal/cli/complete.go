@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// completeWithin is how long somebody who presses Tab waits at most.
+const completeWithin = 500 * time.Millisecond
+
+// completed makes what the shell completes a command's first argument by: words from the database, each with a tab and what it is. If
+// the database does not answer in time, there are none.
+func (a *app) completed(words func(context.Context, *database) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+		defer cancel()
+		db, err := a.open(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer db.Close()
+		return words(ctx, db), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (a *app) typesToComplete(ctx context.Context, db *database) (words []string) {
+	types, _ := a.types(ctx, db, false)
+	for _, t := range types {
+		words = append(words, fmt.Sprintf("%d\t%s", t.number, t.name))
+	}
+	return words
+}
+
+func (a *app) leasesToComplete(ctx context.Context, db *database) (words []string) {
+	var leases []queue_job.Lease
+	a.within(ctx, func(ctx context.Context) (err error) {
+		leases, err = db.jobs.Leases(ctx, db)
+		return err
+	})
+	for _, l := range leases {
+		words = append(words, l.Name+"\t"+l.TypeName)
+	}
+	return words
+}
