@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,10 +105,12 @@ func (s *stage) query(text string) string {
 	return dbtest.Rebind(s.DB, tableNames.ReplaceAllString(text, s.prefix+"$0"))
 }
 
-// schema makes another place for tables, and returns its name.
+var schemas atomic.Int64
+
+// schema makes another place for tables, and returns its name. Tests side by side have one each.
 func (s *stage) schema(t *testing.T) string {
 	t.Helper()
-	name := fmt.Sprintf("pq_test_%d_other", os.Getpid())
+	name := fmt.Sprintf("pq_test_%d_other_%d", os.Getpid(), schemas.Add(1))
 	execute(t, s.DB, "CREATE SCHEMA "+name)
 	if s.Name != "PostgreSQL" { // where a schema is a database, which nobody else drops
 		t.Cleanup(func() { execute(t, s.DB, "DROP SCHEMA "+name) })
