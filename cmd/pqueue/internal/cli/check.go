@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +84,7 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: `Say whether jobs run as they should: the database answers, its tables are up to date, instances are there, no job is late, no type has been
 paused for more than an hour. It counts the jobs that are not done, so it takes longer the more of them there are.
 
-It exits with 0 if all is well, and with 1 if not. With --nagios, output and exit code are those of a plugin of Nagios: 0 OK, 1 WARNING,
+It exits with 0 if all is well, and with 1 if not. With --nagios, it writes and exits as Nagios expects of a plugin: 0 OK, 1 WARNING,
 2 CRITICAL, 3 UNKNOWN.`,
 		Example: "  pqueue check\n  pqueue check --nagios --late 5m",
 		Args:    cobra.NoArgs,
@@ -136,36 +138,28 @@ func (a *app) look(ctx context.Context, h *health) ([]finding, error) {
 
 // nagios writes what a plugin of Nagios writes: a line with the worst, what follows the bar is for graphs, then the rest.
 func (a *app) nagios(h *health, list []finding, err error) error {
-	worst := fine
-	for _, f := range list {
-		worst = max(worst, f.severity)
-	}
 	var outdated *schema.OutdatedError
 	var said *exit
 	switch {
 	case err == nil:
 	case errors.As(err, &outdated), errors.Is(err, queue_job.ErrNoTables):
-		worst, list = critical, []finding{{critical, "the tables are missing or not up to date: pqueue schema check"}}
+		list = []finding{{critical, "the tables are missing or not up to date: pqueue schema check"}}
 	case errors.As(err, &said) && said.code == exitUnreachable:
-		worst, list = critical, []finding{{critical, err.Error()}}
+		list = []finding{{critical, err.Error()}}
 	default:
-		worst, list = unknown, []finding{{unknown, err.Error()}}
+		list = []finding{{unknown, err.Error()}}
 	}
-	text := "all jobs run as they should"
-	var others []string
-	for _, f := range list {
-		if f.severity == worst && text == "all jobs run as they should" {
-			text = f.text
-		} else {
-			others = append(others, fmt.Sprintf("%v: %s", f.severity, f.text))
-		}
+	slices.SortStableFunc(list, func(a, b finding) int { return cmp.Compare(b.severity, a.severity) })
+	worst := finding{fine, "all jobs run as they should"}
+	if len(list) > 0 {
+		worst = list[0]
 	}
-	fmt.Fprintf(a.Out, "PQUEUE %v - %s | types=%d instances=%d findings=%d\n", worst, strings.ReplaceAll(oneLine(text), "|", "/"), len(h.types), len(h.instances), len(list))
-	for _, other := range others {
-		fmt.Fprintln(a.Out, oneLine(other))
+	fmt.Fprintf(a.Out, "PQUEUE %v - %s | types=%d instances=%d findings=%d\n", worst.severity, strings.ReplaceAll(oneLine(worst.text), "|", "/"), len(h.types), len(h.instances), len(list))
+	for _, f := range list[min(1, len(list)):] {
+		fmt.Fprintf(a.Out, "%v: %s\n", f.severity, oneLine(f.text))
 	}
-	if worst == fine {
+	if worst.severity == fine {
 		return nil
 	}
-	return &exit{int(worst), nil}
+	return &exit{int(worst.severity), nil}
 }

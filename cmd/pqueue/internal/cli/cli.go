@@ -133,7 +133,7 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 	flags.StringVar(&a.dsn, "dsn", "", "address of the database (default: PQUEUE_DSN, or the file that PQUEUE_DSN_FILE names)")
 	flags.StringVar(&a.driver, "driver", "", "mysql, pgx or sqlite: the DSN is in this driver's own form, and no URL")
 	flags.StringVar(&a.prefix, "prefix", os.Getenv("PQUEUE_PREFIX"), "prefix of the tables' names (default: PQUEUE_PREFIX)")
-	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long a statement may take")
+	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long the database may take to answer; listing jobs may take longer")
 	flags.StringVarP(&a.output, "output", "o", "table", "table, json, jsonl, csv or id")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "leave out the line with the columns' names")
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))

@@ -132,7 +132,7 @@ func TestURLsAreTheDriversDSNs(t *testing.T) {
 	}
 }
 
-// The servers are those of make test.
+// "make test" provides the servers.
 func TestServersAreReachedByTheirURLs(t *testing.T) {
 	for _, server := range []struct{ name, variable, driver string }{
 		{"MariaDB", "PQ_TEST_MARIADB_DSN", "mysql"}, {"MySQL", "PQ_TEST_MYSQL_DSN", "mysql"}, {"PostgreSQL", "PQ_TEST_POSTGRES_DSN", "pgx"},

@@ -22,12 +22,9 @@ func (a *app) completed(words func(context.Context, *database) []string) cobra.C
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 		defer cancel()
-		db, err := a.open(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer db.Close()
-		return words(ctx, db), cobra.ShellCompDirectiveNoFileComp
+		var found []string
+		a.with(ctx, func(db *database) error { found = words(ctx, db); return nil })
+		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

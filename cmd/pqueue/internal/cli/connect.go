@@ -22,7 +22,7 @@ import (
 // drivers are the values of --driver.
 var drivers = []string{"mysql", "pgx", "sqlite"}
 
-// database is an open handle, with the jobs in it.
+// database is an open handle, with its jobs.
 type database struct {
 	*sql.DB
 	jobs *queue_job.Jobs
@@ -44,6 +44,16 @@ func (a *app) open(ctx context.Context) (*database, error) {
 		return nil, err
 	}
 	return &database{db, jobs}, nil
+}
+
+// with opens the database for as long as an act takes.
+func (a *app) with(ctx context.Context, act func(*database) error) error {
+	db, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return act(db)
 }
 
 // handle opens the database, and sees that it answers.
@@ -143,7 +153,7 @@ func mysqlDSN(text string) (string, error) {
 	return dsn, err
 }
 
-// schemaOptions are those of the tables' prefix.
+// schemaOptions tells package schema the prefix of the tables' names.
 func (a *app) schemaOptions() []schema.Option {
 	if a.prefix == "" {
 		return nil

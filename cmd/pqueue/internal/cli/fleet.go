@@ -65,21 +65,17 @@ func leaseJSON(l queue_job.Lease) any {
 
 // fleetList shows what a verb reads of the leases.
 func fleetList[T any](ctx context.Context, a *app, what string, read func(*queue_job.Jobs, context.Context, queue_job.Executor) ([]T, error), columns []column[T], asJSON func(T) any) error {
-	db, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	var items []T
-	err = a.within(ctx, func(ctx context.Context) (err error) {
-		items, err = read(db.jobs, ctx, db)
+	return a.with(ctx, func(db *database) error {
+		var items []T
+		err := a.within(ctx, func(ctx context.Context) (err error) {
+			items, err = read(db.jobs, ctx, db)
+			return err
+		})
+		if err == nil {
+			_, err = list(a, all(items), what, columns, asJSON)
+		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	_, err = list(a, all(items), what, columns, asJSON)
-	return err
 }
 
 // yieldWithin is how long lease yield waits to see the new holder. The lease moves within a second, mostly.
@@ -94,12 +90,7 @@ other jobs start at the next holder. It waits until there is another holder, for
 		Example: "  pqueue lease yield job-7\n  pqueue lease yield job-7/2    # the third shard",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.leasesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			db, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			return a.yield(cmd.Context(), db, args[0])
+			return a.with(cmd.Context(), func(db *database) error { return a.yield(cmd.Context(), db, args[0]) })
 		},
 	}
 }
@@ -182,6 +173,6 @@ func instanceColumns() []column[queue_job.Instance] {
 		{"since", func(i queue_job.Instance) string { return clock(i.Since) }},
 		{"leases", func(i queue_job.Instance) string { return strconv.Itoa(len(i.Leases)) }},
 		{"running", func(i queue_job.Instance) string { return strconv.Itoa(i.Running) }},
-		{"state", func(i queue_job.Instance) string { return said(i.Leaving, "leaves", "there") }},
+		{"state", func(i queue_job.Instance) string { return either(i.Leaving, "leaves", "there") }},
 	}
 }

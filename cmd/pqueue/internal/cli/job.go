@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -30,7 +29,10 @@ func (a *app) jobList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [term]...",
 		Short: "List jobs, the newest first",
-		Long:  "List jobs, the newest first.\n\n" + queryHelp,
+		Long: `List jobs, the newest first. With a key, it reads the rows of the key. Otherwise it goes along the ids, and reads many rows if few of
+them match.
+
+` + queryHelp,
 		Example: `  pqueue job list status:failed since:2h
   pqueue job list type:7 key:order-47 -o json
   pqueue job list status:pending due:..5m --limit 1000 -o csv`,
@@ -39,22 +41,10 @@ func (a *app) jobList() *cobra.Command {
 			if err != nil {
 				return &exit{exitUsage, err}
 			}
-			db, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			if err := q.resolve(cmd.Context(), a, db); err != nil {
-				return err
-			}
-			f := q.filter
+			f := &q.filter
 			f.Limit, f.NewestFirst, f.Before, f.After = limit, !oldest, before, after
 			f.OmitLongParams = a.output == "table" || a.output == "id"
-			n, err := list(a, db.jobs.All(cmd.Context(), db, f), "jobs", jobColumns(a.output), func(j queue_job.JobInfo) any { return jobJSON(&j) })
-			if err == nil && n == limit && a.output == "table" {
-				a.sayf("there may be more: --limit says how many, --before (or --after, with --oldest) where to go on")
-			}
-			return err
+			return a.with(cmd.Context(), func(db *database) error { return a.list(cmd.Context(), db, q) })
 		},
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many at most; 0: all")
@@ -62,6 +52,28 @@ func (a *app) jobList() *cobra.Command {
 	cmd.Flags().Uint64Var(&before, "before", 0, "only jobs with smaller ids")
 	cmd.Flags().Uint64Var(&after, "after", 0, "only jobs with larger ids")
 	return cmd
+}
+
+func (a *app) list(ctx context.Context, db *database, q *query) error {
+	if err := q.resolve(ctx, a, db); err != nil {
+		return err
+	}
+	n, err := list(a, db.jobs.All(ctx, db, q.filter), "jobs", jobColumns(a.output), func(j queue_job.JobInfo) any { return jobJSON(&j) })
+	if err == nil && n > 0 && n == q.filter.Limit && a.output == "table" {
+		a.sayf("there may be more: --limit says how many, --before (or --after, with --oldest) where to go on")
+	}
+	return err
+}
+
+// onJob runs an act on the job whose id is the argument.
+func (a *app) onJob(act func(ctx context.Context, db *database, id uint64) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		id, err := idOf(args[0])
+		if err != nil {
+			return err
+		}
+		return a.with(cmd.Context(), func(db *database) error { return act(cmd.Context(), db, id) })
+	}
 }
 
 // jobColumns are the columns of a list of jobs. A table has room for the start of the parameters only.
@@ -155,37 +167,28 @@ func (a *app) jobGet() *cobra.Command {
 		Short:   "Show a job, and its runs that did not succeed",
 		Example: "  pqueue job get 4711\n  pqueue job get 4711 -o json | jq -r .params",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := idOf(args[0])
-			if err != nil {
-				return err
-			}
-			db, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			info, runs, err := a.get(cmd.Context(), db, id)
-			if err != nil {
-				return err
-			}
-			switch a.output {
-			case "table":
-				return showJob(a.Out, info, runs)
-			case "json", "jsonl":
-				whole := jobJSON(info)
-				for _, r := range runs {
-					whole.Runs = append(whole.Runs, run{r.Attempt, r.Outcome, r.Error, stamp(r.Started), stamp(r.Finished), r.Instance, r.Term})
-				}
-				if a.output == "jsonl" {
-					return encoder(a.Out).Encode(whole)
-				}
-				return indented(a.Out, whole)
-			}
-			_, err = list(a, all([]queue_job.JobInfo{*info}), "jobs", jobColumns(a.output), nil)
-			return err
-		},
+		RunE:    a.onJob(a.show),
 	}
+}
+
+// show writes a job as --output says.
+func (a *app) show(ctx context.Context, db *database, id uint64) error {
+	info, runs, err := a.get(ctx, db, id)
+	if err != nil {
+		return err
+	}
+	whole := jobJSON(info)
+	for _, r := range runs {
+		whole.Runs = append(whole.Runs, run{r.Attempt, r.Outcome, r.Error, stamp(r.Started), stamp(r.Finished), r.Instance, r.Term})
+	}
+	switch a.output {
+	case "table":
+		return showJob(a.Out, info, runs)
+	case "json":
+		return indented(a.Out, whole)
+	}
+	_, err = list(a, all([]queue_job.JobInfo{*info}), "jobs", jobColumns(a.output), func(queue_job.JobInfo) any { return whole })
+	return err
 }
 
 func (a *app) get(ctx context.Context, db *database, id uint64) (info *queue_job.JobInfo, runs []queue_job.Attempt, err error) {
@@ -278,18 +281,7 @@ func (a *app) jobWatch() *cobra.Command {
 		Long: `Show what a job does, until it is done: a line for each change that is seen, twice a second. It exits with 0 if the job succeeds, and with 4
 if it fails or is cancelled.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := idOf(args[0])
-			if err != nil {
-				return err
-			}
-			db, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			return a.watch(cmd.Context(), db, id)
-		},
+		RunE: a.onJob(a.watch),
 	}
 }
 
@@ -325,140 +317,4 @@ func (a *app) watch(ctx context.Context, db *database, id uint64) error {
 		case <-tick.C:
 		}
 	}
-}
-
-func (a *app) jobAdd() *cobra.Command {
-	var j queue_job.AddModelJob
-	var at, key, group, priority, unique string
-	var after time.Duration
-	var maxRetries int
-	var meta map[string]string
-	cmd := &cobra.Command{
-		Use:   "add <type> [params]",
-		Short: "Add a job, and print its id",
-		Long: `Add a job, and print its id. The parameters are JSON, as the type's handler wants them; "-" reads them from standard input. If
-they are left out, they are null.`,
-		Example: `  pqueue job add 7 '{"order": 47}' --key order-47 --after 10m
-  pqueue job add billing - < order.json`,
-		Args: cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				text, err := a.params(args[1])
-				if err != nil {
-					return err
-				}
-				j.JobParams = queue_job.JSON(text)
-			}
-			var err error
-			if j.Priority, err = priorityOf(priority); err != nil {
-				return &exit{exitUsage, err}
-			}
-			switch unique {
-			case "":
-			case "pending":
-				j.Unique = queue_job.UniqueWhilePending
-			case "forever":
-				j.Unique = queue_job.UniqueForever
-			default:
-				return exitf(exitUsage, "--unique %s: it is pending or forever", unique)
-			}
-			if at != "" {
-				if after != 0 {
-					return exitf(exitUsage, "--at and --after both say when it falls due; use one of them")
-				}
-				moment, err := futureOf(at, time.Now())
-				if err != nil {
-					return err
-				}
-				j.StartTime = uint32(moment.Unix())
-			}
-			j.Delay, j.Key, j.Group, j.Meta = after, key, group, meta
-			if cmd.Flags().Changed("max-retries") {
-				j.MaxRetries = &maxRetries
-			}
-			db, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			if j.JobType, err = a.typeOf(cmd.Context(), db, args[0]); err != nil {
-				return err
-			}
-			return a.add(cmd.Context(), db, j)
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&at, "at", "", "when it falls due: a time (2026-11-24T10:30), or a time from now (+2h)")
-	flags.DurationVar(&after, "after", 0, "how long after now it falls due, by the database's clock")
-	flags.StringVar(&key, "key", "", "its business key")
-	flags.StringVar(&group, "group", "", "what order and limits go by (default: the key)")
-	flags.StringVar(&unique, "unique", "", "pending or forever: how long no other job may have its key")
-	flags.BoolVar(&j.ReplaceWaiting, "replace", false, "if a job with its unique key waits, that job becomes this one")
-	flags.StringVar(&priority, "priority", "normal", "low, normal, high or urgent")
-	flags.IntVar(&maxRetries, "max-retries", 0, "how often it is retried; -1: without limit (default: as its type says)")
-	flags.StringToStringVar(&meta, "meta", nil, "metadata, as name=text")
-	return cmd
-}
-
-func (a *app) add(ctx context.Context, db *database, j queue_job.AddModelJob) error {
-	var added queue_job.Added
-	err := a.within(ctx, func(ctx context.Context) (err error) {
-		if j.Unique == queue_job.NotUnique {
-			added.Id, err = db.jobs.Add(ctx, db, j)
-		} else {
-			added, err = db.jobs.AddUnique(ctx, db, j)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	switch {
-	case added.Replaced:
-		a.sayf("job %d waited with this key, and has become this one", added.Id)
-	case added.Existed:
-		a.sayf("job %d has this key; none was added", added.Id)
-	}
-	fmt.Fprintln(a.Out, added.Id)
-	return nil
-}
-
-// params reads parameters from an argument or, if it is "-", from standard input.
-func (a *app) params(text string) (string, error) {
-	if text != "-" {
-		return text, nil
-	}
-	read, err := io.ReadAll(io.LimitReader(a.In, queue_job.ParamsMax+1))
-	return strings.TrimSpace(string(read)), err
-}
-
-func priorityOf(name string) (queue_job.Priority, error) {
-	for p := queue_job.PriorityLow; p <= queue_job.PriorityUrgent; p++ {
-		if p.String() == name {
-			return p, nil
-		}
-	}
-	return 0, fmt.Errorf("no priority %q; there are low, normal, high and urgent", name)
-}
-
-// futureOf reads a time that is to come: a time from now with a plus, or a time of day.
-func futureOf(text string, now time.Time) (time.Time, error) {
-	if from, ok := strings.CutPrefix(text, "+"); ok {
-		d, err := durationOf(from)
-		if err != nil {
-			return now, exitf(exitUsage, "%q is no time from now; write +10m, +2h or +7d", text)
-		}
-		return now.Add(d), nil
-	}
-	if _, err := durationOf(text); err == nil {
-		return now, exitf(exitUsage, "%q: write +%[1]s for that time from now", text)
-	}
-	at, err := momentOf(text, now)
-	if err == nil && at.IsZero() {
-		err = errors.New("no time is given")
-	}
-	if err != nil {
-		return now, &exit{exitUsage, err}
-	}
-	return at, nil
 }

@@ -37,24 +37,21 @@ ends it between two. Runners do the same by themselves, if they have WithRetenti
 				}
 				which.Statuses = append(which.Statuses, list...)
 			}
-			db, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			for _, name := range types {
-				number, err := a.typeOf(cmd.Context(), db, name)
-				if err != nil {
-					return err
+			return a.with(cmd.Context(), func(db *database) error {
+				for _, name := range types {
+					number, err := a.typeOf(cmd.Context(), db, name)
+					if err != nil {
+						return err
+					}
+					which.JobTypes = append(which.JobTypes, number)
 				}
-				which.JobTypes = append(which.JobTypes, number)
-			}
-			if !yes {
-				if err := a.confirm("delete the jobs that ended before " + clock(before) + "?"); err != nil {
-					return err
+				if !yes {
+					if err := a.confirm("delete the jobs that ended before " + clock(before) + "?"); err != nil {
+						return err
+					}
 				}
-			}
-			return a.delete(cmd.Context(), db, which)
+				return a.delete(cmd.Context(), db, which)
+			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&types, "type", nil, "only jobs of these types")

@@ -64,25 +64,22 @@ func (a *app) steer(s steering) *cobra.Command {
 					q.filter.Statuses = s.statuses
 				}
 			}
-			db, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			if q != nil {
-				if ids, err = a.find(cmd.Context(), db, q, sel.limit); err != nil {
-					return err
+			return a.with(cmd.Context(), func(db *database) (err error) {
+				if q != nil {
+					if ids, err = a.find(cmd.Context(), db, q, sel.limit); err != nil {
+						return err
+					}
 				}
-			}
-			if sel.dryRun {
-				return a.sample(cmd.Context(), db, s, ids)
-			}
-			if len(ids) > 1 && q != nil && !sel.yes {
-				if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, plural(len(ids), "job"))); err != nil {
-					return err
+				if sel.dryRun {
+					return a.sample(cmd.Context(), db, s, ids)
 				}
-			}
-			return a.change(cmd.Context(), db, s, ids)
+				if len(ids) > 1 && q != nil && !sel.yes {
+					if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, plural(len(ids), "job"))); err != nil {
+						return err
+					}
+				}
+				return a.change(cmd.Context(), db, s, ids)
+			})
 		},
 	}
 	cmd.Flags().IntVar(&sel.limit, "limit", 1000, "refuse to change more jobs than that")
@@ -107,7 +104,7 @@ func idsOf(args []string) (ids []uint64, isList bool, err error) {
 	return slices.Compact(ids), true, nil
 }
 
-// find looks up the jobs of a query. The set is fixed by that: jobs that come to fit later are not changed.
+// find looks up the jobs of a query. Jobs that match only later are not changed.
 func (a *app) find(ctx context.Context, db *database, q *query, limit int) (ids []uint64, err error) {
 	if err := q.resolve(ctx, a, db); err != nil {
 		return nil, err
@@ -311,12 +308,7 @@ refused: its handler has the old parameters, and a retry would have others.`,
 			if err != nil {
 				return err
 			}
-			db, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			return a.setParams(cmd.Context(), db, id, text)
+			return a.with(cmd.Context(), func(db *database) error { return a.setParams(cmd.Context(), db, id, text) })
 		},
 	}
 }

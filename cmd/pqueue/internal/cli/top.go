@@ -23,12 +23,7 @@ last renewal of a lease, a third of LockSecond at most. If the output is no term
 			if every < 100*time.Millisecond {
 				return exitf(exitUsage, "--every %v: it is 100ms or more", every)
 			}
-			db, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			return a.top(cmd.Context(), db, every)
+			return a.with(cmd.Context(), func(db *database) error { return a.top(cmd.Context(), db, every) })
 		},
 	}
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "how often it looks")

@@ -19,33 +19,35 @@ func (a *app) typeCommand() *cobra.Command {
 		a.typeSwitch("pause", "Stop a job type on all instances", "From within a second on, no job of the type starts. Jobs that run go on to their end. It lasts until pqueue type resume.",
 			func(ctx context.Context, db *database, jobType int32) (string, error) {
 				changed, err := db.jobs.Pause(ctx, db, jobType)
-				return said(changed, "type %d is paused", "type %d was paused already"), err
+				return either(changed, "type %d is paused", "type %d was paused already"), err
 			}),
 		a.typeSwitch("resume", "Let a paused job type go on", "Its jobs start again within a second.",
 			func(ctx context.Context, db *database, jobType int32) (string, error) {
 				changed, err := db.jobs.Resume(ctx, db, jobType)
-				return said(changed, "type %d goes on", "type %d was not paused"), err
+				return either(changed, "type %d goes on", "type %d was not paused"), err
 			}),
 		a.typeShards())
 }
 
-func said(changed bool, yes, no string) string {
-	if changed {
+func either(which bool, yes, no string) string {
+	if which {
 		return yes
 	}
 	return no
 }
 
-// jobType is what the leases and the pauses say of a job type, and what its jobs come to if they were counted.
+// jobType is what the leases and the pauses say about a job type.
 type jobType struct {
-	number            int32
-	name              string
-	paused            time.Time
-	shards, held      int
-	running, leaving  int // handlers under the leases, and those that still run where the leases were
-	holders           []string
-	waiting, inFinal  int64
-	counted, orphaned bool
+	number       int32
+	name         string
+	paused       time.Time
+	shards, held int
+	running      int // handlers, also where earlier holders let them end
+	holders      []string
+
+	// The rest is known if the jobs were counted.
+	counted, unrun bool
+	waiting, done  int64
 }
 
 // typesOf puts leases, pauses and counts together, in the order of the types.
@@ -66,7 +68,7 @@ func typesOf(leases []queue_job.Lease, paused map[int32]time.Time, counts []queu
 		t.shards++
 		t.running += l.Running
 		for _, r := range l.Remains {
-			t.leaving += r.Running
+			t.running += r.Running
 		}
 		if l.Holder == "" {
 			continue
@@ -81,12 +83,12 @@ func typesOf(leases []queue_job.Lease, paused map[int32]time.Time, counts []queu
 	}
 	for _, c := range counts {
 		t := of(c.JobType, c.TypeName)
-		t.counted, t.orphaned = true, c.Unrun
+		t.counted, t.unrun = true, c.Unrun
 		for status, n := range c.ByStatus {
 			if status.Pending() {
 				t.waiting += n
 			} else {
-				t.inFinal += n
+				t.done += n
 			}
 		}
 	}
@@ -116,17 +118,13 @@ func (a *app) typeList() *cobra.Command {
 counted too, which reads the index of all jobs: some seconds for millions.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := a.open(cmd.Context())
-			if err != nil {
+			return a.with(cmd.Context(), func(db *database) error {
+				types, err := a.types(cmd.Context(), db, count)
+				if err == nil {
+					_, err = list(a, all(types), "types", typeColumns(count), typeJSON)
+				}
 				return err
-			}
-			defer db.Close()
-			types, err := a.types(cmd.Context(), db, count)
-			if err != nil {
-				return err
-			}
-			_, err = list(a, all(types), "types", typeColumns(count), typeJSON)
-			return err
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&count, "count", false, "count the jobs, too")
@@ -159,14 +157,14 @@ func typeColumns(count bool) []column[*jobType] {
 		{"name", func(t *jobType) string { return t.name }},
 		{"state", func(t *jobType) string { return t.state() }},
 		{"shards", func(t *jobType) string { return strconv.Itoa(t.shards) }},
-		{"running", func(t *jobType) string { return strconv.Itoa(t.running + t.leaving) }},
+		{"running", func(t *jobType) string { return strconv.Itoa(t.running) }},
 		{"paused", func(t *jobType) string { return clock(t.paused) }},
 		{"holders", func(t *jobType) string { return strings.Join(t.holders, ", ") }},
 	}
 	if count {
 		columns = slices.Insert(columns, 5,
 			column[*jobType]{"not done", func(t *jobType) string { return strconv.FormatInt(t.waiting, 10) }},
-			column[*jobType]{"done", func(t *jobType) string { return strconv.FormatInt(t.inFinal, 10) }})
+			column[*jobType]{"done", func(t *jobType) string { return strconv.FormatInt(t.done, 10) }})
 	}
 	return columns
 }
@@ -174,10 +172,10 @@ func typeColumns(count bool) []column[*jobType] {
 func typeJSON(t *jobType) any {
 	j := map[string]any{
 		"type": t.number, "name": t.name, "state": t.state(), "paused": stamp(t.paused), "shards": t.shards, "shards_held": t.held,
-		"running": t.running + t.leaving, "holders": append([]string{}, t.holders...),
+		"running": t.running, "holders": append([]string{}, t.holders...),
 	}
 	if t.counted {
-		j["not_done"], j["done"], j["nobody_runs_it"] = t.waiting, t.inFinal, t.orphaned
+		j["not_done"], j["done"], j["nobody_runs_it"] = t.waiting, t.done, t.unrun
 	}
 	return j
 }
@@ -192,21 +190,18 @@ func (a *app) typeSwitch(verb, short, long string, act func(context.Context, *da
 }
 
 func (a *app) onType(ctx context.Context, name string, act func(context.Context, *database, int32) (string, error)) error {
-	db, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	number, err := a.typeOf(ctx, db, name)
-	if err != nil {
-		return err
-	}
-	return a.within(ctx, func(ctx context.Context) error {
-		text, err := act(ctx, db, number)
-		if err == nil {
-			a.sayf(text, number)
+	return a.with(ctx, func(db *database) error {
+		number, err := a.typeOf(ctx, db, name)
+		if err != nil {
+			return err
 		}
-		return err
+		return a.within(ctx, func(ctx context.Context) error {
+			text, err := act(ctx, db, number)
+			if err == nil {
+				a.sayf(text, number)
+			}
+			return err
+		})
 	})
 }
 
@@ -214,8 +209,8 @@ func (a *app) typeShards() *cobra.Command {
 	return &cobra.Command{
 		Use:   "set-shards <type> <n>",
 		Short: "Divide a job type into shards, so that several instances work on it",
-		Long: `Divide a job type into shards, 1 to 64, so that up to that many instances work on it at a time. The number stands in the database: from then
-on, Config.Shards of the programs is not looked at. Jobs go on meanwhile.`,
+		Long: `Divide a job type into shards, 1 to 64, so that up to that many instances work on it at a time. Its jobs go on meanwhile. The number is kept
+in the database, and from then on the programs' Config.Shards has no effect.`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[1])

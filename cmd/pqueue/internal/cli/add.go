@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func (a *app) jobAdd() *cobra.Command {
+	var j queue_job.AddModelJob
+	var at, key, group, priority, unique string
+	var after time.Duration
+	var maxRetries int
+	var meta map[string]string
+	cmd := &cobra.Command{
+		Use:   "add <type> [params]",
+		Short: "Add a job, and print its id",
+		Long: `Add a job, and print its id. The parameters are JSON, as the type's handler wants them; "-" reads them from standard input. If
+they are left out, they are null.`,
+		Example: `  pqueue job add 7 '{"order": 47}' --key order-47 --after 10m
+  pqueue job add billing - < order.json`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				text, err := a.params(args[1])
+				if err != nil {
+					return err
+				}
+				j.JobParams = queue_job.JSON(text)
+			}
+			var err error
+			if j.Priority, err = priorityOf(priority); err != nil {
+				return &exit{exitUsage, err}
+			}
+			switch unique {
+			case "":
+			case "pending":
+				j.Unique = queue_job.UniqueWhilePending
+			case "forever":
+				j.Unique = queue_job.UniqueForever
+			default:
+				return exitf(exitUsage, "--unique %s: it is pending or forever", unique)
+			}
+			if at != "" {
+				if after != 0 {
+					return exitf(exitUsage, "--at and --after both say when it falls due; use one of them")
+				}
+				moment, err := futureOf(at, time.Now())
+				if err != nil {
+					return err
+				}
+				j.StartTime = uint32(moment.Unix())
+			}
+			j.Delay, j.Key, j.Group, j.Meta = after, key, group, meta
+			if cmd.Flags().Changed("max-retries") {
+				j.MaxRetries = &maxRetries
+			}
+			return a.with(cmd.Context(), func(db *database) error {
+				if j.JobType, err = a.typeOf(cmd.Context(), db, args[0]); err != nil {
+					return err
+				}
+				return a.add(cmd.Context(), db, j)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&at, "at", "", "when it falls due: a time (2026-11-24T10:30), or a time from now (+2h)")
+	flags.DurationVar(&after, "after", 0, "how long after now it falls due, by the database's clock")
+	flags.StringVar(&key, "key", "", "its business key")
+	flags.StringVar(&group, "group", "", "what order and limits go by (default: the key)")
+	flags.StringVar(&unique, "unique", "", "pending or forever: how long no other job may have its key")
+	flags.BoolVar(&j.ReplaceWaiting, "replace", false, "if a job with its unique key waits, that job becomes this one")
+	flags.StringVar(&priority, "priority", "normal", "low, normal, high or urgent")
+	flags.IntVar(&maxRetries, "max-retries", 0, "how often it is retried; -1: without limit (default: as its type says)")
+	flags.StringToStringVar(&meta, "meta", nil, "metadata, as name=text")
+	return cmd
+}
+
+func (a *app) add(ctx context.Context, db *database, j queue_job.AddModelJob) error {
+	var added queue_job.Added
+	err := a.within(ctx, func(ctx context.Context) (err error) {
+		if j.Unique == queue_job.NotUnique {
+			added.Id, err = db.jobs.Add(ctx, db, j)
+		} else {
+			added, err = db.jobs.AddUnique(ctx, db, j)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case added.Replaced:
+		a.sayf("job %d waited with this key, and has become this one", added.Id)
+	case added.Existed:
+		a.sayf("job %d has this key; none was added", added.Id)
+	}
+	fmt.Fprintln(a.Out, added.Id)
+	return nil
+}
+
+// params reads parameters from an argument or, if it is "-", from standard input.
+func (a *app) params(text string) (string, error) {
+	if text != "-" {
+		return text, nil
+	}
+	read, err := io.ReadAll(io.LimitReader(a.In, queue_job.ParamsMax+1))
+	return strings.TrimSpace(string(read)), err
+}
+
+func priorityOf(name string) (queue_job.Priority, error) {
+	for p := queue_job.PriorityLow; p <= queue_job.PriorityUrgent; p++ {
+		if p.String() == name {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("no priority %q; there are low, normal, high and urgent", name)
+}
+
+// futureOf reads a time that is to come: a time from now with a plus, or a time of day.
+func futureOf(text string, now time.Time) (time.Time, error) {
+	if from, ok := strings.CutPrefix(text, "+"); ok {
+		d, err := durationOf(from)
+		if err != nil {
+			return now, exitf(exitUsage, "%q is no time from now; write +10m, +2h or +7d", text)
+		}
+		return now.Add(d), nil
+	}
+	if _, err := durationOf(text); err == nil {
+		return now, exitf(exitUsage, "%q: write +%[1]s for that time from now", text)
+	}
+	at, err := momentOf(text, now)
+	if err == nil && at.IsZero() {
+		err = errors.New("no time is given")
+	}
+	if err != nil {
+		return now, &exit{exitUsage, err}
+	}
+	return at, nil
+}
