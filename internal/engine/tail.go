@@ -17,8 +17,7 @@ const (
 	tailFast    = 2 * time.Millisecond   // between polls while there is traffic
 	tailQuiet   = 25 * time.Millisecond  // when there has been none for a while, so that most polls find nothing
 	tailSlow    = 100 * time.Millisecond // when there has been none for a second
-	tailAtRest  = 250 * time.Millisecond // when there has been no job for tailRests
-	tailRests   = time.Minute
+	tailAtRest  = 250 * time.Millisecond // when there has been no job for a while, which tail.rests knows
 )
 
 // tail finds new rows of all held types by their ids, with one query by primary key. It is the fast path: milliseconds
@@ -63,7 +62,7 @@ func (d *database) follow(ctx context.Context) {
 		case found:
 			d.hasJob()
 			delay = tailFast
-		case delay >= tailSlow && d.jobless(tailRests):
+		case delay >= tailSlow && d.jobless(d.tail.rests()):
 			delay = tailAtRest
 		default:
 			delay = min(delay*9/8, tailSlow)
@@ -77,6 +76,15 @@ func (d *database) follow(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+}
+
+// rests is for how long there must have been no job before the tail looks for new ones at rest. In a crowd, each look costs the
+// server more.
+func (t *tail) rests() time.Duration {
+	if t.crowd > tailCrowd {
+		return 10 * time.Second
+	}
+	return time.Minute
 }
 
 // beginAtTheEnd lets the tail follow what comes from now on: the backlog is the loaders'.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -200,7 +201,13 @@ func TestATailAmongManyForeignRowsReadsItsOwnOnly(t *testing.T) {
 	add(1, own) // 106
 	add(1, foreign)
 	poll("taken from 68, in []", "rows from 106, in [{74 75}]")
+	if rests := d.tail.rests(); rests != 10*time.Second {
+		t.Errorf("among many foreign rows, it rests after %v", rests)
+	}
 	poll("taken from 107, in []") // many were foreign; none came
+	if rests := d.tail.rests(); rests != time.Minute {
+		t.Errorf("among few, it rests after %v", rests)
+	}
 	poll("rows from 107, in []")
 	if n := l.queue.inMemory(); n != 6 {
 		t.Errorf("%d rows are in the queue, want 6", n)

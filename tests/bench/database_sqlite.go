@@ -6,12 +6,14 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	modernc "modernc.org/sqlite"
 )
 
-// sqlite counts statements on their way into the driver: there is no server to ask.
+// sqlite counts statements on their way into the driver: there is no server to ask. A PRAGMA is none of them: those of the library
+// only set for how long a connection waits, and touch no table and no file.
 var sqlite = dialect{
 	name: "SQLite", driver: "sqlite",
 	within: func(_, folder string) (string, error) {
@@ -72,13 +74,19 @@ type countingConn struct {
 	sent *atomic.Int64
 }
 
+func (c countingConn) count(query string) {
+	if !strings.HasPrefix(query, "PRAGMA ") {
+		c.sent.Add(1)
+	}
+}
+
 func (c countingConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	c.sent.Add(1)
+	c.count(query)
 	return c.sqliteConn.ExecContext(ctx, query, args)
 }
 
 func (c countingConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	c.sent.Add(1)
+	c.count(query)
 	return c.sqliteConn.QueryContext(ctx, query, args)
 }
 
