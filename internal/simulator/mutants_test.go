@@ -528,7 +528,7 @@ func TestEveryMutantFindsItsLine(t *testing.T) {
 	}
 }
 
-// Can the simulator fail? Each mutant is compiled and simulated until a world shows it. That takes three minutes, so it
+// Can the simulator fail? Each mutant is compiled and simulated until a world shows it. That takes five to ten minutes, so it
 // is done on demand.
 func TestTheSimulatorFindsKnownFailures(t *testing.T) {
 	wanted := os.Getenv(mutantsVariable)
