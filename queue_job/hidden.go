@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // What Runners need of jobs and configurations, and users do not.
@@ -13,6 +14,10 @@ func init() {
 		j.run, j.number = run, number
 	}
 	hidden.Completed = func(job any) bool { return atomic.LoadInt32(&job.(*Job).completed) != 0 }
+	hidden.StoreOf = func(jobs, ex any) (*store.Store, error) {
+		through, _ := ex.(Executor) // nil: no executor was passed
+		return jobs.(*Jobs).through(through)
+	}
 	hidden.SetDefaults = func(cfg any) {
 		c := cfg.(*Config)
 		*c = c.withDefaults()

@@ -33,6 +33,8 @@ type JobInfo struct {
 	// InFlight: a handler has the job, or is about to get it. If its process dies, that stays so until another instance has
 	// taken over.
 	InFlight bool
+	// Term is the number of the lease ([Lease.Term]) under which the job is in flight, or was settled last. 0: neither.
+	Term int64
 	// Attempts counts the runs that were started, Retries the runs that failed and were followed by another, Lost the runs
 	// whose process died, Deferred the runs that ended with [Defer]. [Jobs.Retry] sets Retries and Lost back to 0.
 	Attempts, Retries, Lost, Deferred int
@@ -209,7 +211,7 @@ func secondOf(t time.Time) int64 {
 func infoOf(row *store.Listed) *JobInfo {
 	info := &JobInfo{
 		Id: row.ID, JobType: row.JobType, TypeName: row.TypeName, JobParams: row.Params, LongParams: row.Long, Status: JobStatus(row.Status),
-		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0),
+		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0), Term: row.Term,
 		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost), Deferred: int(row.Deferred),
 		Key: row.Key, Group: row.Group(), Unique: row.Unique, Priority: Priority(row.Priority), Meta: row.Metadata(), Progress: row.Progress, Result: row.Result,
 	}

@@ -1,6 +1,6 @@
-// Package hidden is how a Runner gets at what package queue_job hides from its users: what a job and a configuration have
-// for the Runner alone. Package queue_job sets the functions. It stands above this package, so they take its types as any,
-// and a value of another type is a panic.
+// Package hidden is how a Runner and package operate get at what package queue_job hides from its users: what a job and a
+// configuration have for the Runner alone, and the tables. Package queue_job sets the functions. It stands above this package, so
+// they take its types as any, and a value of another type is a panic.
 package hidden
 
 import (
@@ -21,6 +21,8 @@ var (
 	Through func(job any, run Run, number int32)
 	// Completed reports whether CompleteTx of a *queue_job.Job was called, whatever came of it.
 	Completed func(job any) bool
+	// StoreOf returns the tables of a *queue_job.Jobs, reached through a queue_job.Executor.
+	StoreOf func(jobs, ex any) (*store.Store, error)
 	// SetDefaults replaces the zero values of a *queue_job.Config by the defaults.
 	SetDefaults func(cfg any)
 	// ScheduledParams returns the parameters of the jobs that the schedule of a *queue_job.Config adds, as they are stored.

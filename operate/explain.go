@@ -1,0 +1,281 @@
+// Package operate is for those who keep a queue in production, and for the programs that they look through. [Explain] says why a job
+// has not started.
+package operate
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Explanation says why a job does not start at this moment.
+type Explanation struct {
+	// Id is the id that was asked for, and Job the job as it stands in the table. Nil: there is none.
+	Id  uint64
+	Job *queue_job.JobInfo
+	// At is the moment of which all that is true, by the database's clock.
+	At time.Time
+	// Reasons are what keeps the job from starting. There is at least one; if there are several, each must end before the job can
+	// start.
+	Reasons []Reason
+	// Perhaps are reasons of which the tables do not tell whether they apply: the limits of a job type are known to its holder
+	// alone. It is empty unless the only reason is [InLine].
+	Perhaps []Reason
+}
+
+// Reason is something that keeps a job from starting.
+type Reason struct {
+	// Kind is what sort of reason it is, for programs.
+	Kind Kind
+	// Text says it to people: a sentence or two, without the times.
+	Text string
+	// Since is when it began, and Until when it will end. Zero: not known.
+	Since, Until time.Time
+	// Remedy is what can be done about it. Empty: nothing, or it ends by itself.
+	Remedy string
+	// Job is the id of another job that the reason is about; 0: none.
+	Job uint64
+}
+
+// Kind is a sort of [Reason].
+type Kind string
+
+// In the order in which a job meets them.
+const (
+	// NoJob: no row has the id.
+	NoJob Kind = "no job"
+	// Final: the job is done, failed or cancelled.
+	Final Kind = "final"
+	// InFlight: an instance has the job; its handler runs, or is about to.
+	InFlight Kind = "in flight"
+	// Died: the instance that had the job has died or has lost its lease, and the next one has not found the job yet.
+	Died Kind = "died"
+	// NotDue: the time of the job has not come.
+	NotDue Kind = "not due"
+	// NoInstance: no instance holds the lease of the job's type.
+	NoInstance Kind = "no instance"
+	// Divided: the type is being divided into another number of shards.
+	Divided Kind = "divided"
+	// Paused: the type is paused.
+	Paused Kind = "paused"
+	// InLine: nothing else keeps it. It waits for its turn in the instance that holds its type.
+	InLine Kind = "in line"
+
+	// EarlierJob, Limits, Suspect and LeftAlone are in [Explanation.Perhaps] only. EarlierJob: a job of the same group comes first.
+	EarlierJob Kind = "earlier job"
+	// Limits: all workers are busy, the rate is used up, or a batch is not full.
+	Limits Kind = "limits"
+	// Suspect: the job's process died twice, so the job waits until it can run alone.
+	Suspect Kind = "suspect"
+	// LeftAlone: it was due too long before its holder started.
+	LeftAlone Kind = "left alone"
+)
+
+// facts are what one look at the database has shown.
+type facts struct {
+	id      uint64
+	now     time.Time
+	job     *queue_job.JobInfo // nil: there is none
+	lastRun *queue_job.Attempt // the last one that did not succeed; nil: none
+	first   uint64             // the first pending job of the same type and group; 0: the job has no group
+	paused  time.Time          // zero: it is not
+	fleet   store.Fleet
+}
+
+// explain draws the conclusions.
+func explain(f *facts) *Explanation {
+	e := &Explanation{Id: f.id, Job: f.job, At: f.now}
+	add := func(r Reason) { e.Reasons = append(e.Reasons, r) }
+	switch {
+	case f.job == nil:
+		add(Reason{Kind: NoJob, Text: "There is no such job: the transaction that adds it has not committed, it was deleted, or it is in another database or under another table prefix."})
+		return e
+	case !f.job.Pending():
+		add(f.final())
+		return e
+	}
+	if f.job.InFlight {
+		if holder, moved, found := f.holderOf(f.job.Term); found {
+			add(f.inFlight(holder, moved))
+			return e
+		}
+		add(Reason{Kind: Died, Since: f.job.Updated,
+			Text: "The process that had the job has died, or was cut off for longer than its lease. The next holder of the job type runs it again, and counts this run as lost."})
+	}
+	if f.job.Due.After(f.now) {
+		add(f.notDue())
+	}
+	held, missing := f.lease()
+	if missing != nil {
+		add(*missing)
+	}
+	if !f.paused.IsZero() {
+		add(Reason{Kind: Paused, Text: fmt.Sprintf("Job type %d is paused.", f.job.JobType), Since: f.paused, Remedy: "Resume the type."})
+	}
+	if len(e.Reasons) == 0 {
+		add(Reason{Kind: InLine, Since: f.job.Due,
+			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"))})
+		e.Perhaps = f.perhaps()
+	}
+	return e
+}
+
+func (f *facts) final() Reason {
+	r := Reason{Kind: Final, Since: f.job.Updated, Text: fmt.Sprintf("Its status is %s, so it does not run any more.", f.job.Status)}
+	if f.job.Status != queue_job.JobStatusSuccess {
+		r.Remedy = "Retry the job."
+		r.Text += f.lastError()
+	}
+	return r
+}
+
+func (f *facts) inFlight(holder string, moved bool) Reason {
+	r := Reason{Kind: InFlight, Since: f.job.Updated, Remedy: "If it takes too long, cancel the job. Config.Timeout ends such runs by itself.",
+		Text: fmt.Sprintf("%s has it: its handler runs, or is about to.", holder)}
+	if moved {
+		r.Text += " The lease of the type has gone to another instance since; what runs, runs on there."
+	}
+	return r
+}
+
+func (f *facts) notDue() Reason {
+	r := Reason{Kind: NotDue, Until: f.job.Due, Remedy: "Reschedule the job to now."}
+	switch {
+	case f.job.Status == queue_job.JobStatusRetry:
+		r.Text = "Its last run failed, and the next one has to wait." + f.lastError()
+	case f.job.Status == queue_job.JobStatusContinue:
+		r.Text = "Its handler has put it off, or somebody has rescheduled it since."
+	default:
+		r.Text = "It was added, or put off, for a later time."
+	}
+	return r
+}
+
+func (f *facts) lastError() string {
+	if f.lastRun == nil {
+		return ""
+	}
+	return fmt.Sprintf(" Run %d: %s (%s).", f.lastRun.Attempt, f.lastRun.Error, f.lastRun.Outcome)
+}
+
+// holderOf returns the instance that runs jobs of the type under a term, if there is one, and whether it has given the lease away.
+// After the type was divided anew, that may be an instance that had another shard of it.
+func (f *facts) holderOf(term int64) (holder string, moved, found bool) {
+	for _, l := range f.fleet.Leases {
+		if l.Free || l.Layout < 0 {
+			continue
+		}
+		lease, of, moved := share.ParseRemains(l.Name)
+		if !moved {
+			lease, of = l.Name, l.Term
+		}
+		if jobType, _, ok := share.ParseType(lease); ok && jobType == f.job.JobType && of == term {
+			return share.Readable(l.Owner), moved, true
+		}
+	}
+	return "", false, false
+}
+
+// lease returns the lease under which the job would run. If nobody holds it, it says why.
+func (f *facts) lease() (held *store.Seen, missing *Reason) {
+	jobType := f.job.JobType
+	layout := cmp.Or(share.Layout(f.fleet.Layouts[jobType]), share.Undivided)
+	name := layout.Leases(jobType)[share.ShardOf(f.job.Id, f.job.Group, layout.Shards())]
+	ever := false
+	for i := range f.fleet.Leases {
+		l := &f.fleet.Leases[i]
+		if of, _, ok := share.ParseType(l.Name); !ok || of != jobType {
+			continue
+		}
+		ever = true
+		switch {
+		case l.Name != name:
+		case share.Layout(l.Layout) != layout:
+			return nil, f.divided()
+		case !l.Free:
+			return l, nil
+		default:
+			return nil, f.free(l)
+		}
+	}
+	if ever {
+		return nil, f.divided()
+	}
+	return nil, &Reason{Kind: NoInstance, Remedy: f.startOne(), Text: fmt.Sprintf("No instance has ever run job type %d.%s", jobType, zeroType(jobType))}
+}
+
+// takenWithin is how long a free lease may stay free while there is an instance that wants it.
+const takenWithin = 3 * time.Second
+
+func (f *facts) free(l *store.Seen) *Reason {
+	freeFor := time.Duration(-l.Left * float64(time.Second))
+	r := &Reason{Kind: NoInstance, Since: f.now.Add(-freeFor)}
+	if freeFor < takenWithin {
+		r.Text = fmt.Sprintf("Nobody holds %s, the lease of its job type, at this moment. An instance that has a configuration for the type takes it within a second.", l.Name)
+	} else {
+		r.Text = fmt.Sprintf("No instance runs job type %d: nobody holds its lease, %s.", f.job.JobType, l.Name)
+		r.Remedy = f.startOne()
+	}
+	return r
+}
+
+func (f *facts) divided() *Reason {
+	return &Reason{Kind: Divided, Text: fmt.Sprintf("Job type %d is being divided into another number of shards. Its leases open as soon as every instance has given up those of the earlier shards.", f.job.JobType)}
+}
+
+// startOne says what to do if nobody runs the type, and how many instances there are.
+func (f *facts) startOne() string {
+	present := 0
+	for _, l := range f.fleet.Leases {
+		if _, ok := share.ParsePresence(l.Name); ok && !l.Free && l.Running != share.Leaves {
+			present++
+		}
+	}
+	remedy := fmt.Sprintf("Start an instance that has a configuration for job type %d.", f.job.JobType)
+	switch present {
+	case 0:
+		return remedy + " No instance is there at all."
+	case 1:
+		return remedy + " One instance is there, without it."
+	}
+	return fmt.Sprintf("%s %d instances are there, without it.", remedy, present)
+}
+
+func zeroType(jobType int32) string {
+	if jobType != 0 {
+		return ""
+	}
+	return " A job that was added without a JobType has type 0."
+}
+
+// lostToSuspect is how many losses make a job a suspect.
+const lostToSuspect = 2
+
+// perhaps lists what may keep a job that nothing else keeps.
+func (f *facts) perhaps() (list []Reason) {
+	if f.first != 0 && f.first < f.job.Id {
+		list = append(list, Reason{Kind: EarlierJob, Job: f.first,
+			Text: fmt.Sprintf("Job %d has the same group, %q, and comes first: if the type goes in the order of its groups (OrderedByKey), this job waits until that one has ended; with MaxPerKey, until one of the group has.", f.first, f.job.Group)})
+	}
+	if f.job.Lost >= lostToSuspect {
+		list = append(list, Reason{Kind: Suspect,
+			Text: fmt.Sprintf("It was lost with its process %d times. Such a job runs alone, so that no other is lost with it: it waits until nothing else of its type runs.", f.job.Lost)})
+	}
+	if late := f.now.Sub(f.job.Due); late > 24*time.Hour {
+		list = append(list, Reason{Kind: LeftAlone, Remedy: "Set FirstPullDay to -1, or reschedule the job to now.",
+			Text: fmt.Sprintf("It was due %d days ago. A holder leaves alone what was due more than FirstPullDay days before its start.", int(late.Hours()/24))})
+	}
+	return append(list, Reason{Kind: Limits,
+		Text: "All workers are busy (WorkerPoolCapacity, WithMaxWorkers), the rate is used up (RatePerSecond), or a batch is not full yet (BatchWait). The log of the holder says if its statements fail."})
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

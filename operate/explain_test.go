@@ -1,0 +1,138 @@
+package operate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+var now = time.Unix(1_800_000_000, 0)
+
+// waiting is a job of type 7 that is due, and whose type web-1 holds; the functions change what is seen.
+func waiting(changes ...func(*facts)) *facts {
+	f := &facts{id: 40, now: now,
+		job: &queue_job.JobInfo{Id: 40, JobType: 7, Due: now.Add(-time.Minute), Updated: now.Add(-time.Minute)},
+		fleet: store.Fleet{Leases: []store.Seen{
+			{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1", Layout: 1},
+			{Name: "job-7", Owner: "shop@web-1/17#0123456789ab.2", Term: 41, Running: 3, Layout: 1, Left: 9},
+		}},
+	}
+	for _, change := range changes {
+		change(f)
+	}
+	return f
+}
+
+func inFlightUnder(term int64) func(*facts) {
+	return func(f *facts) { f.job.InFlight, f.job.Term, f.job.Attempts = true, term, 1 }
+}
+
+func leases(list ...store.Seen) func(*facts) {
+	return func(f *facts) { f.fleet.Leases = list }
+}
+
+func withStatus(status queue_job.JobStatus) func(*facts) {
+	return func(f *facts) { f.job.Status = status }
+}
+
+func dueIn(d time.Duration) func(*facts) {
+	return func(f *facts) { f.job.Due = now.Add(d) }
+}
+
+func paused(f *facts) { f.paused = now.Add(-time.Hour) }
+
+func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
+	freeFor := func(seconds float64) store.Seen {
+		return store.Seen{Name: "job-7", Free: true, Owner: "shop@web-1/17#0123456789ab.2", Term: 41, Layout: 1, Left: -seconds}
+	}
+	const closed = -2050
+	divided := func(f *facts) { f.fleet.Layouts = map[int32]int64{7: 2050} } // two shards; job 40 belongs to the second
+	second := share.ShardLease(7, share.ShardOf(40, "", 2))
+	for _, c := range []struct {
+		what  string
+		facts *facts
+		kinds []Kind
+		says  string // of the first reason
+	}{
+		{"no row", &facts{id: 40, now: now}, []Kind{NoJob}, "no such job"},
+		{"done", waiting(withStatus(queue_job.JobStatusSuccess), paused), []Kind{Final}, "success"},
+		{"failed", waiting(withStatus(queue_job.JobStatusFailed), func(f *facts) {
+			f.lastRun = &queue_job.Attempt{Attempt: 3, Outcome: "failed", Error: "no route"}
+		}), []Kind{Final}, "Run 3: no route (failed)"},
+		{"it runs", waiting(inFlightUnder(41), paused), []Kind{InFlight}, "shop@web-1/17 has it"},
+		{"it runs on where the lease was", waiting(inFlightUnder(40), leases(
+			store.Seen{Name: "job-7", Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 41, Layout: 1},
+			store.Seen{Name: "rest-7-40", Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 1},
+		)), []Kind{InFlight}, "shop@web-1/17 has it: its handler runs, or is about to. The lease of the type has gone"},
+		{"it ran on another shard, which is its own no more", waiting(inFlightUnder(40), leases(
+			store.Seen{Name: "job-7", Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 41, Layout: 1},
+			store.Seen{Name: "rest-7/3-40", Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 1},
+		)), []Kind{InFlight}, "shop@web-1/17"},
+		{"the term is another type's", waiting(inFlightUnder(40), func(f *facts) {
+			f.fleet.Leases = append(f.fleet.Leases, store.Seen{Name: "job-70", Owner: "x@y/1#0123456789ab.2", Term: 40, Layout: 1},
+				store.Seen{Name: "rest-70-40", Owner: "x@y/1#0123456789ab.2", Layout: 1})
+		}), []Kind{Died}, "has died"},
+		{"its holder died, and the next one has the lease", waiting(inFlightUnder(40)), []Kind{Died}, "has died, or was cut off"},
+		{"its holder died, and nobody has the lease", waiting(inFlightUnder(41), leases(freeFor(20))), []Kind{Died, NoInstance}, "has died"},
+		{"what remained has ended with its process", waiting(inFlightUnder(40), func(f *facts) {
+			f.fleet.Leases = append(f.fleet.Leases, store.Seen{Name: "rest-7-40", Free: true, Owner: "shop@web-3/1#0123456789ab.2"})
+		}), []Kind{Died}, ""},
+		{"added for later", waiting(dueIn(time.Hour)), []Kind{NotDue}, "added, or put off"},
+		{"it has failed and waits", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), func(f *facts) {
+			f.lastRun = &queue_job.Attempt{Attempt: 2, Outcome: "retry", Error: "timeout"}
+		}), []Kind{NotDue}, "Its last run failed, and the next one has to wait. Run 2: timeout (retry)."},
+		{"snoozed", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue)), []Kind{NotDue}, "handler has put it off"},
+		{"all at once", waiting(dueIn(time.Hour), paused, leases()), []Kind{NotDue, NoInstance, Paused}, ""},
+		{"nobody ever ran the type", waiting(leases(store.Seen{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1"})), []Kind{NoInstance}, "No instance has ever run job type 7."},
+		{"no type was given", waiting(leases(), func(f *facts) { f.job.JobType = 0 }), []Kind{NoInstance}, "without a JobType has type 0"},
+		{"the lease is between two holders", waiting(leases(freeFor(0.1))), []Kind{NoInstance}, "takes it within a second"},
+		{"nobody has the lease", waiting(leases(freeFor(60))), []Kind{NoInstance}, "nobody holds its lease, job-7"},
+		{"paused", waiting(paused), []Kind{Paused}, "Job type 7 is paused."},
+		{"its lease is closed", waiting(divided, leases(store.Seen{Name: second, Layout: closed, Left: 1e8})), []Kind{Divided}, "being divided"},
+		{"its lease is not there yet", waiting(divided), []Kind{Divided}, ""},
+		{"it is in a shard", waiting(divided, leases(store.Seen{Name: second, Owner: "shop@web-4/2#0123456789ab.2", Term: 41, Running: 1, Layout: 2050})),
+			[]Kind{InLine}, "in the line of shop@web-4/2, which holds " + second + " and runs 1 handler."},
+		{"it waits for its turn", waiting(), []Kind{InLine}, "in the line of shop@web-1/17, which holds job-7 and runs 3 handlers."},
+	} {
+		e := explain(c.facts)
+		var kinds []Kind
+		for _, r := range e.Reasons {
+			kinds = append(kinds, r.Kind)
+		}
+		if !slices.Equal(kinds, c.kinds) || !strings.Contains(e.Reasons[0].Text, c.says) {
+			t.Errorf("%s: %+v, want %q and the text %q", c.what, e.Reasons, c.kinds, c.says)
+		}
+		if inLine := kinds[0] == InLine; inLine != (len(e.Perhaps) > 0) {
+			t.Errorf("%s: perhaps %+v", c.what, e.Perhaps)
+		}
+	}
+}
+
+func TestWhatTheTablesDoNotTellIsOnlyPerhapsSo(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		facts *facts
+		kinds []Kind
+	}{
+		{"nothing is known", waiting(), []Kind{Limits}},
+		{"it is the first of its group", waiting(func(f *facts) { f.first, f.job.Group = 40, "a" }), []Kind{Limits}},
+		{"another one is", waiting(func(f *facts) { f.first, f.job.Group = 39, "a" }), []Kind{EarlierJob, Limits}},
+		{"lost once", waiting(func(f *facts) { f.job.Lost = 1 }), []Kind{Limits}},
+		{"lost twice", waiting(func(f *facts) { f.job.Lost = 2 }), []Kind{Suspect, Limits}},
+		{"long overdue", waiting(dueIn(-50 * time.Hour)), []Kind{LeftAlone, Limits}},
+	} {
+		e := explain(c.facts)
+		var kinds []Kind
+		for _, r := range e.Perhaps {
+			kinds = append(kinds, r.Kind)
+		}
+		if !slices.Equal(kinds, c.kinds) || e.Reasons[0].Kind != InLine {
+			t.Errorf("%s: %+v", c.what, e)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Explain says why a job has not started: what keeps it, since when, and what can be done about it. It reads the job, its log, the
+// leases and the pauses, all by an index or from small tables, in at most seven statements.
+//
+// What only the holder of a job's type knows, the tables do not say: how many workers are busy, how much of the rate is used up.
+// Then Explain says that the job waits in the holder's line, and lists what it may wait for.
+//
+// If the job changes while Explain looks, Explain looks again. A job that changes at each of three looks is an error.
+func Explain(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*Explanation, error) {
+	st, err := hidden.StoreOf(jobs, ex)
+	if err != nil {
+		return nil, fmt.Errorf("explain job %d: %w", id, err)
+	}
+	for range 3 {
+		f, steady, err := look(ctx, st, jobs, ex, id)
+		if err != nil {
+			return nil, fmt.Errorf("explain job %d: %w", id, err)
+		}
+		if steady {
+			return explain(f), nil
+		}
+	}
+	return nil, fmt.Errorf("explain job %d: it changes all the time; ask again", id)
+}
+
+// look reads the facts between two readings of the job. They are steady if it is the same in both.
+func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (f *facts, steady bool, err error) {
+	f = &facts{id: id}
+	if f.job, err = get(ctx, jobs, ex, id); err != nil {
+		return nil, false, err
+	}
+	if f.fleet, err = st.Fleet(ctx, share.Prefixes); err != nil {
+		return nil, false, err
+	}
+	f.now = time.UnixMilli(int64(math.Round(f.fleet.Now * 1000)))
+	if f.job == nil {
+		return f, true, nil
+	}
+	paused, err := jobs.Paused(ctx, ex)
+	if err != nil {
+		return nil, false, err
+	}
+	f.paused = paused[f.job.JobType]
+	runs, err := jobs.Attempts(ctx, ex, id)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(runs) > 0 {
+		f.lastRun = &runs[len(runs)-1]
+	}
+	if f.job.Group != "" && f.job.Pending() {
+		firsts, err := st.FirstOfKeys(ctx, f.job.JobType, []string{f.job.Group}, 0, 0, 0)
+		if err != nil {
+			return nil, false, err
+		}
+		f.first = firsts[f.job.Group]
+	}
+	again, err := get(ctx, jobs, ex, id)
+	if err != nil {
+		return nil, false, err
+	}
+	return f, again != nil && same(again, f.job), nil
+}
+
+func get(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*queue_job.JobInfo, error) {
+	job, err := jobs.Get(ctx, ex, queue_job.ID(id))
+	if errors.Is(err, queue_job.ErrNoJob) {
+		return nil, nil
+	}
+	return job, err
+}
+
+// same reports whether a job has neither been marked nor settled nor steered between two readings.
+func same(a, b *queue_job.JobInfo) bool {
+	return a.Status == b.Status && a.Term == b.Term && a.Attempts == b.Attempts && a.Deferred == b.Deferred && a.Due.Equal(b.Due)
+}
