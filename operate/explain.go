@@ -82,9 +82,12 @@ type facts struct {
 	job     *queue_job.JobInfo // nil: there is none
 	lastRun *queue_job.Attempt // the last one that did not succeed; nil: none
 	first   uint64             // the first pending job of the same type and group; 0: the job has no group
-	paused  time.Time          // zero: it is not
+	kind    queue_job.Type     // of the job; without settings, if no instance has told any
 	fleet   store.Fleet
 }
+
+// told reports whether the settings of the job's type are known. They are those of the instance that started last.
+func (f *facts) told() bool { return !f.kind.Told.IsZero() }
 
 // explain draws the conclusions.
 func explain(f *facts) *Explanation {
@@ -113,8 +116,11 @@ func explain(f *facts) *Explanation {
 	if missing != nil {
 		add(*missing)
 	}
-	if !f.paused.IsZero() {
-		add(Reason{Kind: Paused, Text: fmt.Sprintf("Job type %d is paused.", f.job.JobType), Since: f.paused, Remedy: "Resume the type."})
+	if since := f.kind.Paused; !since.IsZero() {
+		add(Reason{Kind: Paused, Text: fmt.Sprintf("Job type %d is paused.", f.job.JobType), Since: since, Remedy: "Resume the type."})
+	}
+	if earlier, certain := f.earlier(); certain {
+		add(*earlier)
 	}
 	if len(e.Reasons) == 0 {
 		add(Reason{Kind: InLine, Since: f.job.Due,
@@ -136,6 +142,10 @@ func (f *facts) final() Reason {
 func (f *facts) inFlight(holder string, moved bool) Reason {
 	r := Reason{Kind: InFlight, Since: f.job.Updated, Remedy: "If it takes too long, cancel the job. Config.Timeout ends such runs by itself.",
 		Text: fmt.Sprintf("%s has it: its handler runs, or is about to.", holder)}
+	if timeout := f.kind.Config.Timeout; timeout > 0 {
+		r.Text += fmt.Sprintf(" It may take %v.", timeout)
+		r.Remedy = "If it takes too long, cancel the job."
+	}
 	if moved {
 		r.Text += " The lease of the type has gone to another instance since; what runs, runs on there."
 	}
@@ -146,13 +156,25 @@ func (f *facts) notDue() Reason {
 	r := Reason{Kind: NotDue, Until: f.job.Due, Remedy: "Reschedule the job to now."}
 	switch {
 	case f.job.Status == queue_job.JobStatusRetry:
-		r.Text = "Its last run failed, and the next one has to wait." + f.lastError()
+		r.Text = "Its last run failed, and the next one has to wait." + f.retries() + f.lastError()
 	case f.job.Status == queue_job.JobStatusContinue:
 		r.Text = "Its handler has put it off, or somebody has rescheduled it since."
 	default:
 		r.Text = "It was added, or put off, for a later time."
 	}
 	return r
+}
+
+// retries says how many of its retries the job has used.
+func (f *facts) retries() string {
+	most := f.job.MaxRetries
+	if most == nil && f.told() {
+		most = &f.kind.Config.MaxRetries
+	}
+	if most == nil || *most == queue_job.Unlimited {
+		return fmt.Sprintf(" That will be retry %d.", f.job.Retries)
+	}
+	return fmt.Sprintf(" That will be retry %d of %d.", f.job.Retries, *most)
 }
 
 func (f *facts) lastError() string {
@@ -255,22 +277,59 @@ func zeroType(jobType int32) string {
 // lostToSuspect is how many losses make a job a suspect.
 const lostToSuspect = 2
 
+// earlier is the job of the same group that comes first, if there is one, and whether this job certainly waits for it.
+func (f *facts) earlier() (r *Reason, certain bool) {
+	c := &f.kind.Config
+	if f.first == 0 || f.first >= f.job.Id || f.told() && !c.OrderedByKey && c.MaxPerKey == 0 {
+		return nil, false
+	}
+	r = &Reason{Kind: EarlierJob, Job: f.first, Text: fmt.Sprintf("Job %d has the same group, %q, and comes first. ", f.first, f.job.Group)}
+	switch {
+	case !f.told():
+		r.Text += "If the type goes in the order of its groups (OrderedByKey), this job waits for that one; with MaxPerKey, it may."
+	case !c.OrderedByKey:
+		r.Text += fmt.Sprintf("At most %s of a group may run at a time (MaxPerKey).", counted(c.MaxPerKey, "job"))
+	case c.FirstPullDay > 0:
+		r.Text += "The type goes in the order of its groups (OrderedByKey), so this job waits for that one, unless that one is older than FirstPullDay allows."
+	default:
+		r.Text += "The type goes in the order of its groups (OrderedByKey), so this job waits for that one."
+		certain = true
+	}
+	return r, certain
+}
+
 // perhaps lists what may keep a job that nothing else keeps.
 func (f *facts) perhaps() (list []Reason) {
-	if f.first != 0 && f.first < f.job.Id {
-		list = append(list, Reason{Kind: EarlierJob, Job: f.first,
-			Text: fmt.Sprintf("Job %d has the same group, %q, and comes first: if the type goes in the order of its groups (OrderedByKey), this job waits until that one has ended; with MaxPerKey, until one of the group has.", f.first, f.job.Group)})
+	if earlier, _ := f.earlier(); earlier != nil {
+		list = append(list, *earlier)
 	}
-	if f.job.Lost >= lostToSuspect {
+	if f.job.Lost >= lostToSuspect && f.kind.Config.LostLimit >= 0 {
 		list = append(list, Reason{Kind: Suspect,
 			Text: fmt.Sprintf("It was lost with its process %d times. Such a job runs alone, so that no other is lost with it: it waits until nothing else of its type runs.", f.job.Lost)})
 	}
-	if late := f.now.Sub(f.job.Due); late > 24*time.Hour {
+	days := int(f.now.Sub(f.job.Due).Hours() / 24)
+	if pull := f.kind.Config.FirstPullDay; days >= max(1, pull) && pull >= 0 {
 		list = append(list, Reason{Kind: LeftAlone, Remedy: "Set FirstPullDay to -1, or reschedule the job to now.",
-			Text: fmt.Sprintf("It was due %d days ago. A holder leaves alone what was due more than FirstPullDay days before its start.", int(late.Hours()/24))})
+			Text: fmt.Sprintf("It was due %s ago. A holder leaves alone what was due more than FirstPullDay days before its start.", counted(days, "day"))})
 	}
-	return append(list, Reason{Kind: Limits,
-		Text: "All workers are busy (WorkerPoolCapacity, WithMaxWorkers), the rate is used up (RatePerSecond), or a batch is not full yet (BatchWait). The log of the holder says if its statements fail."})
+	return append(list, f.limits())
+}
+
+// limits says what the holder alone knows to be used up.
+func (f *facts) limits() Reason {
+	r := Reason{Kind: Limits, Text: "All workers are busy (WorkerPoolCapacity, WithMaxWorkers), the rate is used up (RatePerSecond), or a batch is not full yet (BatchWait)."}
+	if f.told() {
+		c := &f.kind.Config
+		r.Text = fmt.Sprintf("All workers are busy: at most %s of the type at a time (WorkerPoolCapacity), or fewer in this process (WithMaxWorkers).", counted(c.WorkerPoolCapacity, "handler"))
+		if c.RatePerSecond > 0 {
+			r.Text += fmt.Sprintf(" The rate is used up: at most %v starts a second (RatePerSecond).", c.RatePerSecond)
+		}
+		if c.BatchWait > 0 {
+			r.Text += fmt.Sprintf(" A batch of %d is not full yet, and waits for %v (BatchWait).", c.BatchSize, c.BatchWait)
+		}
+	}
+	r.Text += " The log of the holder says if its statements fail."
+	return r
 }
 
 func counted(n int, what string) string {

@@ -44,7 +44,14 @@ func dueIn(d time.Duration) func(*facts) {
 	return func(f *facts) { f.job.Due = now.Add(d) }
 }
 
-func paused(f *facts) { f.paused = now.Add(-time.Hour) }
+func paused(f *facts) { f.kind.Paused = now.Add(-time.Hour) }
+
+func told(cfg queue_job.Config) func(*facts) {
+	return func(f *facts) { f.kind.Told, f.kind.Config = now.Add(-24*time.Hour), cfg }
+}
+
+// second is what a job of a group is, whose first one is 39.
+func second(f *facts) { f.first, f.job.Group = 39, "a" }
 
 func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 	freeFor := func(seconds float64) store.Seen {
@@ -52,7 +59,7 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 	}
 	const closed = -2050
 	divided := func(f *facts) { f.fleet.Layouts = map[int32]int64{7: 2050} } // two shards; job 40 belongs to the second
-	second := share.ShardLease(7, share.ShardOf(40, "", 2))
+	itsShard := share.ShardLease(7, share.ShardOf(40, "", 2))
 	for _, c := range []struct {
 		what  string
 		facts *facts
@@ -84,8 +91,11 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		}), []Kind{Died}, ""},
 		{"added for later", waiting(dueIn(time.Hour)), []Kind{NotDue}, "added, or put off"},
 		{"it has failed and waits", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), func(f *facts) {
-			f.lastRun = &queue_job.Attempt{Attempt: 2, Outcome: "retry", Error: "timeout"}
-		}), []Kind{NotDue}, "Its last run failed, and the next one has to wait. Run 2: timeout (retry)."},
+			f.lastRun, f.job.Retries = &queue_job.Attempt{Attempt: 2, Outcome: "retry", Error: "timeout"}, 2
+		}), []Kind{NotDue}, "Its last run failed, and the next one has to wait. That will be retry 2. Run 2: timeout (retry)."},
+		{"it has failed, and may so often", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), told(queue_job.Config{MaxRetries: 5})), []Kind{NotDue}, "retry 0 of 5."},
+		{"it runs, and may for so long", waiting(inFlightUnder(41), told(queue_job.Config{Timeout: time.Minute})), []Kind{InFlight}, "It may take 1m0s."},
+		{"another job of its group comes first", waiting(second, told(queue_job.Config{OrderedByKey: true, FirstPullDay: -1})), []Kind{EarlierJob}, `Job 39 has the same group, "a", and comes first.`},
 		{"snoozed", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue)), []Kind{NotDue}, "handler has put it off"},
 		{"all at once", waiting(dueIn(time.Hour), paused, leases()), []Kind{NotDue, NoInstance, Paused}, ""},
 		{"nobody ever ran the type", waiting(leases(store.Seen{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1"})), []Kind{NoInstance}, "No instance has ever run job type 7."},
@@ -93,10 +103,10 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		{"the lease is between two holders", waiting(leases(freeFor(0.1))), []Kind{NoInstance}, "takes it within a second"},
 		{"nobody has the lease", waiting(leases(freeFor(60))), []Kind{NoInstance}, "nobody holds its lease, job-7"},
 		{"paused", waiting(paused), []Kind{Paused}, "Job type 7 is paused."},
-		{"its lease is closed", waiting(divided, leases(store.Seen{Name: second, Layout: closed, Left: 1e8})), []Kind{Divided}, "being divided"},
+		{"its lease is closed", waiting(divided, leases(store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []Kind{Divided}, "being divided"},
 		{"its lease is not there yet", waiting(divided), []Kind{Divided}, ""},
-		{"it is in a shard", waiting(divided, leases(store.Seen{Name: second, Owner: "shop@web-4/2#0123456789ab.2", Term: 41, Running: 1, Layout: 2050})),
-			[]Kind{InLine}, "in the line of shop@web-4/2, which holds " + second + " and runs 1 handler."},
+		{"it is in a shard", waiting(divided, leases(store.Seen{Name: itsShard, Owner: "shop@web-4/2#0123456789ab.2", Term: 41, Running: 1, Layout: 2050})),
+			[]Kind{InLine}, "in the line of shop@web-4/2, which holds " + itsShard + " and runs 1 handler."},
 		{"it waits for its turn", waiting(), []Kind{InLine}, "in the line of shop@web-1/17, which holds job-7 and runs 3 handlers."},
 	} {
 		e := explain(c.facts)
@@ -121,10 +131,17 @@ func TestWhatTheTablesDoNotTellIsOnlyPerhapsSo(t *testing.T) {
 	}{
 		{"nothing is known", waiting(), []Kind{Limits}},
 		{"it is the first of its group", waiting(func(f *facts) { f.first, f.job.Group = 40, "a" }), []Kind{Limits}},
-		{"another one is", waiting(func(f *facts) { f.first, f.job.Group = 39, "a" }), []Kind{EarlierJob, Limits}},
+		{"another one is", waiting(second), []Kind{EarlierJob, Limits}},
+		{"another one is, and groups do not count", waiting(second, told(queue_job.Config{FirstPullDay: -1})), []Kind{Limits}},
+		{"another one is, and two may run", waiting(second, told(queue_job.Config{MaxPerKey: 2})), []Kind{EarlierJob, Limits}},
+		{"another one is, which may be left alone", waiting(second, told(queue_job.Config{OrderedByKey: true, FirstPullDay: 7})), []Kind{EarlierJob, Limits}},
 		{"lost once", waiting(func(f *facts) { f.job.Lost = 1 }), []Kind{Limits}},
 		{"lost twice", waiting(func(f *facts) { f.job.Lost = 2 }), []Kind{Suspect, Limits}},
+		{"lost twice, of a type that does not mind", waiting(func(f *facts) { f.job.Lost = 2 }, told(queue_job.Config{LostLimit: -1})), []Kind{Limits}},
 		{"long overdue", waiting(dueIn(-50 * time.Hour)), []Kind{LeftAlone, Limits}},
+		{"not long enough", waiting(dueIn(-50*time.Hour), told(queue_job.Config{FirstPullDay: 7})), []Kind{Limits}},
+		{"long enough", waiting(dueIn(-200*time.Hour), told(queue_job.Config{FirstPullDay: 7})), []Kind{LeftAlone, Limits}},
+		{"no age is too long", waiting(dueIn(-200*time.Hour), told(queue_job.Config{FirstPullDay: -1})), []Kind{Limits}},
 	} {
 		e := explain(c.facts)
 		var kinds []Kind

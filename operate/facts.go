@@ -17,7 +17,8 @@ import (
 // leases and the pauses, all by an index or from small tables, in at most seven statements.
 //
 // What only the holder of a job's type knows, the tables do not say: how many workers are busy, how much of the rate is used up.
-// Then Explain says that the job waits in the holder's line, and lists what it may wait for.
+// Then Explain says that the job waits in the holder's line, and lists what it may wait for. The settings of the type are those of
+// the instance that started last ([queue_job.Type]); while a new version is rolled out, the holder may have others.
 //
 // If the job changes while Explain looks, Explain looks again. A job that changes at each of three looks is an error.
 func Explain(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*Explanation, error) {
@@ -50,11 +51,15 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 	if f.job == nil {
 		return f, true, nil
 	}
-	paused, err := jobs.Paused(ctx, ex)
+	types, err := jobs.Types(ctx, ex)
 	if err != nil {
 		return nil, false, err
 	}
-	f.paused = paused[f.job.JobType]
+	for _, kind := range types {
+		if kind.JobType == f.job.JobType {
+			f.kind = kind
+		}
+	}
 	runs, err := jobs.Attempts(ctx, ex, id)
 	if err != nil {
 		return nil, false, err

@@ -51,3 +51,16 @@ func ExampleJobs_HandOver() {
 		}
 	}
 }
+
+// With which settings the mails are sent, whatever the program says by now.
+func ExampleJobs_Types() {
+	types, err := jobs.Types(ctx, db)
+	if err != nil {
+		log.Print(err)
+	}
+	for _, t := range types {
+		if t.JobType == mailType && !t.Told.IsZero() {
+			log.Printf("%s: at most %d at a time since %v; all settings: %v", t.Name, t.Config.WorkerPoolCapacity, t.Told, t.Settings())
+		}
+	}
+}

@@ -22,5 +22,6 @@ func init() {
 		c := cfg.(*Config)
 		*c = c.withDefaults()
 	}
+	hidden.Settings = func(cfg any) string { return settingsOf(cfg.(*Config)) }
 	hidden.ScheduledParams = func(cfg any) (string, error) { return encode(cfg.(*Config).ScheduleParams) }
 }

@@ -12,6 +12,9 @@ const Unlimited = -1
 // is 0 at first; err is what the handler returned. The function may be called from many goroutines at a time. A wait
 // below 0 means 0, and a wait above ten years means ten years. If the function panics, the wait is [Config.WaitTime].
 //
+// At its start, a Runner also calls it with a nil error, three times for each of the first twenty retries, to show the waits to
+// operators ([Type.RetryWaits]).
+//
 // Outcomes of jobs that wait equally long are written in one statement. If your waits vary by chance, let them vary in
 // steps.
 type RetryTiming func(retries int, err error) time.Duration

@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS async_job_log_tab (
   PRIMARY KEY (job_id, attempt, term)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- One row per job type that was run or paused.
+-- One row per job type that was run, paused or divided.
 CREATE TABLE IF NOT EXISTS async_job_type_tab (
   job_type  int NOT NULL,
   paused_at int unsigned DEFAULT NULL COMMENT 'unix seconds; NULL: it runs',
@@ -68,5 +68,7 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   cron_spec varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the schedule, in its own words',
   layout    bigint DEFAULT NULL COMMENT 'generation * 1024 + shards; NULL: one shard',
   name      varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what those who run the type call it',
+  settings  text COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'how they run it: the configuration of the instance that started last, as JSON',
+  told_at   int unsigned DEFAULT NULL COMMENT 'since when the settings are these, unix seconds',
   PRIMARY KEY (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

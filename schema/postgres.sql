@@ -64,5 +64,7 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   cron_at   bigint DEFAULT NULL,
   cron_spec varchar(255) DEFAULT NULL,
   layout    bigint DEFAULT NULL,
-  name      varchar(255) DEFAULT NULL
+  name      varchar(255) DEFAULT NULL,
+  settings  text DEFAULT NULL,
+  told_at   bigint DEFAULT NULL
 );

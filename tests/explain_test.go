@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,10 +64,12 @@ func TestWhyAJobHasNotStarted(t *testing.T) {
 		lonely := added(queue_job.AddModelJob{JobType: unrun})
 		explained(t, jobs, d.DB, lonely, "No instance has ever run job type 4.", operate.NoInstance)
 
-		release := make(chan struct{})
+		released := make(chan struct{})
+		release := sync.OnceFunc(func() { close(released) })
+		defer release()
 		configs := []queue_job.Config{
 			{JobType: blocks, OrderedByKey: true, WorkerPoolCapacity: 1, LockSecond: 3, HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
-				<-release
+				<-released
 				return nil
 			}},
 			{JobType: fails, NeedRetry: true, MaxRetries: 1, RetryTiming: queue_job.Waits(time.Hour), HandleJobFunc: func(context.Context, *queue_job.Job) error {
@@ -83,7 +86,7 @@ func TestWhyAJobHasNotStarted(t *testing.T) {
 		}
 
 		failing := added(queue_job.AddModelJob{JobType: fails})
-		e := explained(t, jobs, d.DB, failing, "Run 1: no route to host (retry).", operate.NotDue)
+		e := explained(t, jobs, d.DB, failing, "That will be retry 1 of 1. Run 1: no route to host (retry).", operate.NotDue)
 		about(t, "the end of the wait", e.Reasons[0].Until, time.Now().Add(time.Hour))
 		if n, err := jobs.Reschedule(t.Context(), d.DB, queue_job.ID(failing), time.Time{}); n != 1 || err != nil {
 			t.Fatal(n, err)
@@ -106,9 +109,13 @@ func TestWhyAJobHasNotStarted(t *testing.T) {
 		running := added(queue_job.AddModelJob{JobType: blocks, Key: "a"})
 		explained(t, jobs, d.DB, running, "test@", operate.InFlight)
 		behind := added(queue_job.AddModelJob{JobType: blocks, Key: "a"})
-		e = explained(t, jobs, d.DB, behind, "It waits in the line of test@", operate.InLine)
-		if p := e.Perhaps[0]; p.Kind != operate.EarlierJob || p.Job != running {
-			t.Errorf("perhaps %+v, want that job %d comes first", p, running)
+		if e := explained(t, jobs, d.DB, behind, "comes first", operate.EarlierJob); e.Reasons[0].Job != running {
+			t.Errorf("job %d comes first, want %d", e.Reasons[0].Job, running)
+		}
+		crowded := added(queue_job.AddModelJob{JobType: blocks})
+		e = explained(t, jobs, d.DB, crowded, "It waits in the line of test@", operate.InLine)
+		if p := e.Perhaps; len(p) != 1 || p[0].Kind != operate.Limits || !strings.Contains(p[0].Text, "at most 1 handler of the type") {
+			t.Errorf("perhaps %+v", p)
 		}
 
 		// The lease goes elsewhere, and the handler runs on where it is.
@@ -123,7 +130,7 @@ func TestWhyAJobHasNotStarted(t *testing.T) {
 			return false
 		})
 		explained(t, jobs, d.DB, running, "runs on there", operate.InFlight)
-		close(release)
+		release()
 		explained(t, jobs, d.DB, behind, "success", operate.Final)
 
 		// Nobody is there any more, and one job is marked by a process that has died.

@@ -99,6 +99,8 @@ var sentBy = map[string]*regexp.Regexp{
 	"TakeLeases":         regexp.MustCompile(`UPDATE .* shedlock_tab .* SET term = GREATEST`),
 	"TamePriorities":     regexp.MustCompile(`SELECT id FROM async_job_tab .* priority < -\? .* priority > \? `),
 	"TypeNames":          regexp.MustCompile(`^SELECT job_type, name FROM async_job_type_tab`),
+	"KnownTypes":         regexp.MustCompile(`^SELECT job_type, COALESCE\(name`),
+	"TellSettings":       regexp.MustCompile(`^UPDATE async_job_type_tab SET settings = CASE`),
 	"NameTypes":          regexp.MustCompile(`^UPDATE async_job_type_tab SET name = CASE`),
 	"Settle NotStarted":  regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
 	// What a verb sends besides, and what the schema sends.
@@ -265,6 +267,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"MoveLease":     st.MoveLease(ctx, "rest-7-1", "me", 1, 1, 10, 3),
 		"what runs":     ignoring(st.KeepLeases(ctx, []string{"rest-7-1"}, []string{"me"}, 10, map[string]int{"rest-7-1": 2})),
 		"Leases":        ignoring(jobs.Leases(ctx, pool)),
+		"Types":         ignoring(jobs.Types(ctx, pool)),
 		"Instances":     ignoring(jobs.Instances(ctx, pool)),
 		"HandOver":      handOverOf(t, st, jobs, pool),
 		"NoteRunning":   st.NoteRunning(ctx, "rest-7-1", "me", 10, 2),

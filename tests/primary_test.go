@@ -20,7 +20,7 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 		st := storeOf(t, d.DB)
 		now := time.Now().Unix()
 		execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in, term) VALUES (5, '{}', 1, 0, 0, ?, ?, 'k', 1, 9)", now, now)
-		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type, cron_at, cron_spec, layout, name) VALUES (1, 5, 'x', 1026, 'post')")
+		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type, cron_at, cron_spec, layout, name, settings) VALUES (1, 5, 'x', 1026, 'post', '{}')")
 		if err := st.MakeLeases(t.Context(), []string{"job-1"}); err != nil {
 			t.Fatal(err)
 		}
@@ -64,6 +64,9 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 			"NameTypes": func(ctx context.Context, s *store.Store) (int, error) {
 				l, err := s.NameTypes(ctx, []store.TypeName{{JobType: 1, Name: "mail"}})
 				return len(l), err
+			},
+			"TellSettings": func(ctx context.Context, s *store.Store) (int, error) {
+				return 1, s.TellSettings(ctx, []store.TypeSettings{{JobType: 1, Settings: "{}"}})
 			},
 			"FirstOfKeys": func(ctx context.Context, s *store.Store) (int, error) {
 				l, err := s.FirstOfKeys(ctx, 1, []string{"k"}, 1, 0, 0)

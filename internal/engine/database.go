@@ -187,7 +187,7 @@ func (d *database) start() {
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
 	d.loops.Go(func() { d.tellUnrun(working) })
-	d.loops.Go(func() { d.nameTypes(working, d.configured()) })
+	d.loops.Go(func() { d.tellTypes(working, d.configured()) })
 	if d.tables.Deletes != nil {
 		d.loops.Go(func() { newRetainer(d).loop(working) })
 	}

@@ -75,7 +75,7 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	s.draining.Lock()
 	defer s.draining.Unlock()
 	if s.working.Err() == nil {
-		s.loops.Go(func() { s.nameTypes(s.working, r.cast) })
+		s.loops.Go(func() { s.tellTypes(s.working, r.cast) })
 	}
 	return done
 }

@@ -64,7 +64,7 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
 		others, err = d.tables.Unrun.OtherTypes(ctx, d.workedTypes(leases), unrunTypesMax)
 		if err == nil {
-			names, err = d.tables.Names.TypeNames(ctx, others)
+			names, err = d.tables.Registry.TypeNames(ctx, others)
 		}
 		return err
 	})

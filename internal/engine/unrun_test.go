@@ -39,6 +39,8 @@ func (u *unrun) TypeNames(_ context.Context, types []int32) (map[int32]string, e
 	return map[int32]string{31: "export"}, nil
 }
 
+func (u *unrun) TellSettings(context.Context, []store.TypeSettings) error { return nil }
+
 func (u *unrun) NameTypes(context.Context, []store.TypeName) ([]store.TypeName, error) {
 	return nil, nil
 }
@@ -53,7 +55,7 @@ func unrunLog(t *testing.T, u *unrun, leftAlone int64) []string {
 	l.backlog.leftAlone.Store(leftAlone)
 	lease := leaseIn(t)
 	l.held.Store(lease)
-	d := &database{tables: Tables{Unrun: u, Names: u}, log: log, about: context.Background(), lines: linesOf(l)}
+	d := &database{tables: Tables{Unrun: u, Registry: u}, log: log, about: context.Background(), lines: linesOf(l)}
 	if err := d.lookForUnrun(t.Context(), &looks{}, d.heldLines()); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,8 @@ var (
 	StoreOf func(jobs, ex any) (*store.Store, error)
 	// SetDefaults replaces the zero values of a *queue_job.Config by the defaults.
 	SetDefaults func(cfg any)
+	// Settings returns how a *queue_job.Config runs its type, as async_job_type_tab has it.
+	Settings func(cfg any) string
 	// ScheduledParams returns the parameters of the jobs that the schedule of a *queue_job.Config adds, as they are stored.
 	ScheduledParams func(cfg any) (string, error)
 )

@@ -51,6 +51,10 @@ var verbs = map[string]func(context.Context, *Store){
 	"NameTypes": func(ctx context.Context, s *Store) {
 		_, _ = s.NameTypes(ctx, []TypeName{{7, "mail"}, {8, "export"}})
 	},
+	"TellSettings": func(ctx context.Context, s *Store) {
+		_ = s.TellSettings(ctx, []TypeSettings{{7, "{}"}, {8, "{}"}})
+	},
+	"KnownTypes": func(ctx context.Context, s *Store) { _, _ = s.KnownTypes(ctx) },
 	"TypeNames":  func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
 	"TypeLeases": func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
 	"FinishThrough": func(ctx context.Context, s *Store) {
@@ -224,7 +228,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {

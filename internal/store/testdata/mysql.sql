@@ -352,6 +352,11 @@ FROM (SELECT lock_name
     AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
 FOR UPDATE; -- with "a", "b", "me"
 
+-- KnownTypes
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0)
+FROM async_job_type_tab
+ORDER BY job_type;
+
 -- Layout
 SELECT *
 FROM (SELECT layout
@@ -878,6 +883,17 @@ UNION ALL (SELECT id
     AND priority > 2
     AND id > 0
   LIMIT 250);
+
+-- TellSettings
+SELECT *
+FROM (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
+  FROM async_job_type_tab
+  WHERE job_type IN (7,8)) AS latest
+FOR UPDATE;
+UPDATE async_job_type_tab
+SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
+WHERE job_type IN (7,8)
+  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
 -- TypeLeases
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() - 3600 AS lately

@@ -342,6 +342,11 @@ WITH latest AS (SELECT lock_name
 FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
+-- KnownTypes
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0)
+FROM async_job_type_tab
+ORDER BY job_type;
+
 -- Layout
 WITH latest AS (SELECT layout
   FROM async_job_type_tab
@@ -879,6 +884,17 @@ UNION ALL (SELECT id
     AND priority > 2
     AND id > 0
   LIMIT 250);
+
+-- TellSettings
+WITH latest AS (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
+  FROM async_job_type_tab
+  WHERE job_type IN (7,8)) SELECT *
+FROM latest
+FOR UPDATE;
+UPDATE async_job_type_tab
+SET settings = CASE job_type WHEN 7 THEN $1 WHEN 8 THEN $2 END, told_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE job_type IN (7,8)
+  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
 -- TypeLeases
 SELECT lock_name, EXTRACT(EPOCH FROM lock_until) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately

@@ -293,6 +293,11 @@ WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
 
+-- KnownTypes
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0)
+FROM async_job_type_tab
+ORDER BY job_type;
+
 -- Layout
 SELECT layout
 FROM async_job_type_tab
@@ -809,6 +814,15 @@ FROM (SELECT id
     AND priority > 2
     AND id > 0
   LIMIT 250);
+
+-- TellSettings
+SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
+FROM async_job_type_tab
+WHERE job_type IN (7,8);
+UPDATE async_job_type_tab
+SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = unixepoch()
+WHERE job_type IN (7,8)
+  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
 -- TypeLeases
 SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > unixepoch() - 3600 AS lately

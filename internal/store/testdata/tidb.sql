@@ -340,3 +340,12 @@ FROM shedlock_tab
 WHERE lock_name IN (?, ?)
   AND locked_by = ?
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
+
+-- TellSettings
+SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
+FROM async_job_type_tab
+WHERE job_type IN (7,8);
+UPDATE async_job_type_tab
+SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
+WHERE job_type IN (7,8)
+  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"

@@ -43,5 +43,7 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   cron_spec varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the schedule, in its own words',
   layout    bigint DEFAULT NULL COMMENT 'generation * 1024 + shards; NULL: one shard',
   name      varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what those who run the type call it',
+  settings  text COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'how they run it: the configuration of the instance that started last, as JSON',
+  told_at   int unsigned DEFAULT NULL COMMENT 'since when the settings are these, unix seconds',
   PRIMARY KEY (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

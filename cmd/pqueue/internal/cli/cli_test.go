@@ -35,6 +35,11 @@ func TestADayAtTheShell(t *testing.T) {
 	sh.want("job get 1", exitDone, "order-47", "meta tenant", `{"order":47}`)
 	sh.want("job explain 1", exitDone, "job 1 of type 7: init", "for a later time", "pqueue job run-now 1", "No instance has ever run job type 7.", "pqueue host list")
 	sh.want("job explain 4711", exitNothing, "There is no such job")
+	sh.want("type get 7", exitNothing, "nobody has run, paused or divided type 7")
+	sh.want("type pause 7", exitDone, "type 7 is paused")
+	sh.want("type get 7", exitDone, "state              paused", "paused since")
+	sh.want("type list", exitDone, "paused")
+	sh.want("type resume 7", exitDone)
 	sh.want("job set-params 1 {}", exitDone, `{"order":47}`)
 	sh.want("job reschedule +2h 1", exitDone, "rescheduled 1 job")
 	sh.want("job set-priority urgent type:7 key:order-47", exitDone, "changed 1 job")
@@ -235,7 +240,7 @@ func TestListsInEachForm(t *testing.T) {
 func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh, db, jobs := newTables(t)
 	started, goOn := make(chan struct{}), make(chan struct{})
-	start(t, db, queue_job.Config{JobType: 7, ServiceName: "billing", HandleJobFunc: func(context.Context, *queue_job.Job) error {
+	start(t, db, queue_job.Config{JobType: 7, ServiceName: "billing", NeedRetry: true, MaxRetries: 3, RetryTiming: queue_job.Waits(5*time.Second, time.Minute), HandleJobFunc: func(context.Context, *queue_job.Job) error {
 		close(started)
 		<-goOn
 		return nil
@@ -248,6 +253,10 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	<-started
 	sh.want("job list type:billing", exitDone, "7 billing", "in flight")
 	sh.want(fmt.Sprintf("job set-params %d {}", id), exitError, "in flight")
+	sh.want(fmt.Sprint("job explain ", id), exitDone, "of type 7 billing: in flight", "its handler runs, or is about to", fmt.Sprint("pqueue job cancel ", id))
+	await(t, "the settings are told", func() bool { return strings.Contains(sh.want("type get 7", exitDone), "WorkerPoolCapacity  100\n") })
+	sh.want("type get billing", exitDone, "5s, 1m0s, and so on", "settings since", "held by")
+	sh.want("type get billing -o json", exitDone, `"WorkerPoolCapacity": "100"`)
 	await(t, "the handler is seen", func() bool { return strings.Contains(sh.want("top", exitDone), "1 handler running") })
 	sh.want("host list", exitDone, "billing", "there")
 	sh.want("lease list -o json", exitDone, `"lease": "job-7"`)

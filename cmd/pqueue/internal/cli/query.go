@@ -165,18 +165,18 @@ func (a *app) typeOf(ctx context.Context, db *database, text string) (int32, err
 }
 
 func (a *app) typeCalled(ctx context.Context, db *database, name string) (int32, error) {
-	var leases []queue_job.Lease
+	var types []queue_job.Type
 	err := a.within(ctx, func(ctx context.Context) (err error) {
-		leases, err = db.jobs.Leases(ctx, db)
+		types, err = db.jobs.Types(ctx, db)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
 	var numbers []int32
-	for _, l := range leases {
-		if l.TypeName == name && !slices.Contains(numbers, l.JobType) {
-			numbers = append(numbers, l.JobType)
+	for _, t := range types {
+		if t.Name == name {
+			numbers = append(numbers, t.JobType)
 		}
 	}
 	switch len(numbers) {

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +17,7 @@ import (
 )
 
 func (a *app) typeCommand() *cobra.Command {
-	return noun("type", "See, pause and divide job types", a.typeList(),
+	return noun("type", "See, pause and divide job types", a.typeList(), a.typeGet(),
 		a.typeSwitch("pause", "Stop a job type on all instances", "From within a second on, no job of the type starts. Jobs that run go on to their end. It lasts until pqueue type resume.",
 			func(ctx context.Context, db *database, jobType int32) (string, error) {
 				changed, err := db.jobs.Pause(ctx, db, jobType)
@@ -36,11 +38,12 @@ func either(which bool, yes, no string) string {
 	return no
 }
 
-// jobType is what the leases and the pauses say about a job type.
+// jobType is what the tables of types and of leases say about a job type.
 type jobType struct {
 	number       int32
 	name         string
 	paused       time.Time
+	told         queue_job.Type // its settings
 	shards, held int
 	running      int // handlers, also where earlier holders let them end
 	holders      []string
@@ -50,8 +53,8 @@ type jobType struct {
 	waiting, done  int64
 }
 
-// typesOf puts leases, pauses and counts together, in the order of the types.
-func typesOf(leases []queue_job.Lease, paused map[int32]time.Time, counts []queue_job.TypeCounts) (types []*jobType) {
+// typesOf puts leases, types and counts together, in the order of the types.
+func typesOf(leases []queue_job.Lease, known []queue_job.Type, counts []queue_job.TypeCounts) (types []*jobType) {
 	byNumber := map[int32]*jobType{}
 	of := func(number int32, name string) *jobType {
 		t := byNumber[number]
@@ -78,8 +81,9 @@ func typesOf(leases []queue_job.Lease, paused map[int32]time.Time, counts []queu
 			t.holders = append(t.holders, l.Holder)
 		}
 	}
-	for number, since := range paused {
-		of(number, "").paused = since
+	for _, k := range known {
+		t := of(k.JobType, k.Name)
+		t.paused, t.told = k.Paused, k
 	}
 	for _, c := range counts {
 		t := of(c.JobType, c.TypeName)
@@ -131,13 +135,93 @@ counted too, which reads the index of all jobs: some seconds for millions.`,
 	return cmd
 }
 
+func (a *app) typeGet() *cobra.Command {
+	return &cobra.Command{
+		Use:   "get <type>",
+		Short: "Show a job type, and the settings that it is run with",
+		Long: `Show a job type: who runs it, and the settings of the instance that started last. Settings that are zero are left out.
+docs/configuration.md says what each means.`,
+		Example: "  pqueue type get 7\n  pqueue type get billing -o json | jq .settings",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), func(db *database) error { return a.showType(cmd.Context(), db, args[0]) })
+		},
+	}
+}
+
+func (a *app) showType(ctx context.Context, db *database, name string) error {
+	number, err := a.typeOf(ctx, db, name)
+	if err != nil {
+		return err
+	}
+	types, err := a.types(ctx, db, false)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(types, func(t *jobType) bool { return t.number == number })
+	if i < 0 {
+		return exitf(exitNothing, "nobody has run, paused or divided type %d; pqueue type list has those that are known", number)
+	}
+	t := types[i]
+	switch a.output {
+	case "table":
+		return t.show(a.Out)
+	case "json":
+		return indented(a.Out, typeJSON(t))
+	}
+	_, err = list(a, all([]*jobType{t}), "types", typeColumns(false), typeJSON)
+	return err
+}
+
+func (t *jobType) show(to io.Writer) error {
+	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(out, "%s\t%s\n", name, oneLine(text))
+		}
+	}
+	line("type", typeText(t.number, t.name))
+	line("state", t.state())
+	line("paused since", clock(t.paused))
+	line("held by", strings.Join(t.holders, ", "))
+	line("handlers that run", strconv.Itoa(t.running))
+	if t.shards > 1 {
+		line("shards", strconv.Itoa(t.shards))
+	}
+	line("schedule", t.told.Schedule)
+	if t.told.Batch {
+		line("handler", "of batches")
+	}
+	for _, s := range t.told.Settings() {
+		line(s.Name, s.Value)
+	}
+	line("retries wait", waitsText(t.told.RetryWaits))
+	line("settings since", clock(t.told.Told))
+	return out.Flush()
+}
+
+// waitsText lists the waits before retries. From where on all are alike, it says so.
+func waitsText(waits []queue_job.Wait) string {
+	var texts []string
+	for i, w := range waits {
+		text := w.Least.Round(time.Second / 10).String()
+		if w.Most > w.Least {
+			text += " to " + w.Most.Round(time.Second/10).String()
+		}
+		if texts = append(texts, text); i < len(waits)-1 && !slices.ContainsFunc(waits[i:], func(later queue_job.Wait) bool { return later != w }) {
+			return strings.Join(texts, ", ") + ", and so on"
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
 func (a *app) types(ctx context.Context, db *database, count bool) (types []*jobType, err error) {
 	err = a.within(ctx, func(ctx context.Context) error {
 		leases, err := db.jobs.Leases(ctx, db)
 		if err != nil {
 			return err
 		}
-		paused, err := db.jobs.Paused(ctx, db)
+		known, err := db.jobs.Types(ctx, db)
 		if err != nil {
 			return err
 		}
@@ -145,7 +229,7 @@ func (a *app) types(ctx context.Context, db *database, count bool) (types []*job
 		if count {
 			counts, err = db.jobs.Counts(ctx, db, queue_job.CountFilter{})
 		}
-		types = typesOf(leases, paused, counts)
+		types = typesOf(leases, known, counts)
 		return err
 	})
 	return types, err
@@ -173,6 +257,13 @@ func typeJSON(t *jobType) any {
 	j := map[string]any{
 		"type": t.number, "name": t.name, "state": t.state(), "paused": stamp(t.paused), "shards": t.shards, "shards_held": t.held,
 		"running": t.running, "holders": append([]string{}, t.holders...),
+	}
+	if !t.told.Told.IsZero() {
+		settings := map[string]string{}
+		for _, s := range t.told.Settings() {
+			settings[s.Name] = s.Value
+		}
+		j["settings"], j["settings_since"], j["schedule"], j["batch"] = settings, stamp(t.told.Told), t.told.Schedule, t.told.Batch
 	}
 	if t.counted {
 		j["not_done"], j["done"], j["nobody_runs_it"] = t.waiting, t.done, t.unrun

@@ -17,9 +17,10 @@ import (
 
 // nameless are tables that do not answer at first.
 type nameless struct {
-	Names
+	Registry
 	silent int
 	given  []store.TypeName
+	told   []store.TypeSettings
 }
 
 func (n *nameless) NameTypes(_ context.Context, given []store.TypeName) (others []store.TypeName, err error) {
@@ -31,15 +32,23 @@ func (n *nameless) NameTypes(_ context.Context, given []store.TypeName) (others 
 	return []store.TypeName{{JobType: 2, Name: "export"}}, nil
 }
 
+func (n *nameless) TellSettings(_ context.Context, given []store.TypeSettings) error {
+	n.told = append(n.told, given...)
+	return nil
+}
+
 func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}
 		names := &nameless{silent: 9}
-		d := &database{tables: Tables{Names: names}, log: log, patience: context.Background(), trouble: newTrouble(log, context.Background())}
-		d.nameTypes(t.Context(), []queue_job.Config{{JobType: 1, ServiceName: "mail"}, {JobType: 2, ServiceName: "index", TablePrefix: "shop_"}})
+		d := &database{tables: Tables{Registry: names}, log: log, patience: context.Background(), trouble: newTrouble(log, context.Background())}
+		d.tellTypes(t.Context(), []queue_job.Config{{JobType: 1, ServiceName: "mail"}, {JobType: 2, ServiceName: "index", TablePrefix: "shop_"}})
 		if want := []store.TypeName{{JobType: 1, Name: "mail"}, {JobType: 2, Name: "index"}}; !slices.Equal(names.given, want) {
 			t.Errorf("named %v, want %v", names.given, want)
+		}
+		if len(names.told) != 2 || names.told[0] != (store.TypeSettings{JobType: 1, Settings: `{"config":{}}`}) {
+			t.Errorf("told %v", names.told)
 		}
 		const want = `level=ERROR msg="job type 2 is called \"index\" here, and \"export\" by whoever ran it first: ` +
 			`if these are two types, give one of them another JobType; if it is one, use one name, or correct shop_async_job_type_tab.name" service=index job_type=2`

@@ -6,34 +6,40 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Names is what the engine needs of the tables to give job types their names. *store.Store has it.
-type Names interface {
+// Registry is what the engine needs of the tables to tell what job types are called and how they are run. *store.Store has it.
+type Registry interface {
 	TypeNames(ctx context.Context, types []int32) (map[int32]string, error)
 	NameTypes(ctx context.Context, given []store.TypeName) (others []store.TypeName, err error)
+	TellSettings(ctx context.Context, given []store.TypeSettings) error
 }
 
-const namesAgain = time.Minute // after errors, at most
+const tellAgain = time.Minute // after errors, at most
 
-// nameTypes writes what the types are called into the table, as far as they have no name there, and says which of them have another
-// one. Nothing waits for it.
-func (d *database) nameTypes(ctx context.Context, configs []queue_job.Config) {
-	if d.tables.Names == nil {
+// tellTypes writes into the table how the types are run, and what they are called, as far as they have no name there, and says which
+// of them have another one. Nothing waits for it.
+func (d *database) tellTypes(ctx context.Context, configs []queue_job.Config) {
+	if d.tables.Registry == nil {
 		return
 	}
-	given := make([]store.TypeName, len(configs))
+	names, settings := make([]store.TypeName, len(configs)), make([]store.TypeSettings, len(configs))
 	for i, cfg := range configs {
-		given[i] = store.TypeName{JobType: cfg.JobType, Name: nameOf(&cfg)}
+		names[i] = store.TypeName{JobType: cfg.JobType, Name: nameOf(&cfg)}
+		settings[i] = store.TypeSettings{JobType: cfg.JobType, Settings: hidden.Settings(&cfg)}
 	}
-	for wait := time.Second; ; wait = min(2*wait, namesAgain) {
+	for wait := time.Second; ; wait = min(2*wait, tellAgain) {
 		statements, cancel := context.WithTimeout(d.patience, statementMax)
-		others, err := d.tables.Names.NameTypes(statements, given)
+		others, err := d.tables.Registry.NameTypes(statements, names)
+		if err == nil {
+			err = d.tables.Registry.TellSettings(statements, settings)
+		}
 		cancel()
-		if !d.trouble.on(ctx, "name job types", err) {
+		if !d.trouble.on(ctx, "tell the job types", err) {
 			d.tellOtherNames(configs, others)
 			return
 		}

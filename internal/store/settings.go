@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// TypeSettings is how a job type is run, as JSON.
+type TypeSettings struct {
+	JobType  int32
+	Settings string
+}
+
+// settingsTogether is how many types one statement of [Store.TellSettings] is about.
+const settingsTogether = 100
+
+// TellSettings writes how job types are run, into the rows that [Store.NameTypes] has made. Where the table says so already, it only
+// reads. If somebody else writes at the same time, one of the two stays. Sent again, or late, it changes nothing.
+func (s *Store) TellSettings(ctx context.Context, given []TypeSettings) error {
+	for some := range slices.Chunk(given, settingsTogether) {
+		if err := s.tellSettings(ctx, some); err != nil {
+			return wrap("tell the settings of job types", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) tellSettings(ctx context.Context, given []TypeSettings) error {
+	types := make([]int32, len(given))
+	for i, t := range given {
+		types[i] = t.JobType
+	}
+	rows, err := read(ctx, s, each(func(t *KnownType) []any { return []any{&t.JobType, &t.Settings, &t.ToldAt} }), s.fromPrimary(fmt.Sprintf(
+		"SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at FROM %s WHERE job_type IN (%s)", s.types, numbers(types))))
+	if err != nil {
+		return err
+	}
+	there := make(map[int32]KnownType, len(rows))
+	for _, row := range rows {
+		there[row.JobType] = row
+	}
+	var settings, asRead []string
+	var args []any
+	types = types[:0]
+	for _, t := range given {
+		if there[t.JobType].Settings == t.Settings {
+			continue
+		}
+		types, args = append(types, t.JobType), append(args, t.Settings)
+		settings = append(settings, fmt.Sprintf("WHEN %d THEN ?", t.JobType))
+		asRead = append(asRead, fmt.Sprintf("WHEN %d THEN %d", t.JobType, there[t.JobType].ToldAt))
+	}
+	if len(types) == 0 {
+		return nil
+	}
+	_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET settings = CASE job_type %s END, told_at = %s WHERE job_type IN (%s) AND COALESCE(told_at, 0) = CASE job_type %s END",
+		s.types, strings.Join(settings, " "), s.now, numbers(types), strings.Join(asRead, " ")), args...)
+	return err
+}
+
+// KnownType is a row of async_job_type_tab.
+type KnownType struct {
+	JobType  int32
+	Name     string // empty: only an older version has run it
+	Paused   int64  // unix seconds; 0: it is not
+	Settings string // JSON; empty: only an older version has run it
+	ToldAt   int64  // since when the settings are these, in unix seconds
+}
+
+// KnownTypes reads all job types that have a row, in their order. It may be asked of a replica.
+func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
+	types, err := read(ctx, s, each(func(t *KnownType) []any { return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt} }), fmt.Sprintf(
+		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0) FROM %s ORDER BY job_type", s.types))
+	return types, wrap("job types", err)
+}
