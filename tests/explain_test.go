@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -48,6 +49,7 @@ func about(t *testing.T, what string, at, want time.Time) {
 }
 
 func TestWhyAJobHasNotStarted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		jobs := open(t, d.DB)
@@ -102,6 +104,9 @@ func TestWhyAJobHasNotStarted(t *testing.T) {
 			t.Fatal(err)
 		}
 		explained(t, jobs, d.DB, later, "for a later time", operate.NotDue, operate.Paused)
+		await(t, func() string { return "the instance does not heed the pause" }, func() bool {
+			return slices.ContainsFunc(first.Types(), func(s persistent_queue.TypeState) bool { return s.JobType == is && s.Paused })
+		})
 		now := added(queue_job.AddModelJob{JobType: is})
 		e = explained(t, jobs, d.DB, now, "Job type 5 is paused.", operate.Paused)
 		about(t, "the beginning of the pause", e.Reasons[0].Since, time.Now())
