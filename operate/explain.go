@@ -102,12 +102,11 @@ func explain(f *facts) *Explanation {
 		return e
 	}
 	if f.job.InFlight {
-		if holder, moved, found := f.holderOf(f.job.Term); found {
+		if holder, moved := f.holderOf(f.job.Term); holder != nil {
 			add(f.inFlight(holder, moved))
 			return e
 		}
-		add(Reason{Kind: Died, Since: f.job.Updated,
-			Text: "The process that had the job has died, or was cut off for longer than its lease. The next holder of the job type runs it again, and counts this run as lost."})
+		add(f.died())
 	}
 	if f.job.Due.After(f.now) {
 		add(f.notDue())
@@ -124,7 +123,7 @@ func explain(f *facts) *Explanation {
 	}
 	if len(e.Reasons) == 0 {
 		add(Reason{Kind: InLine, Since: f.job.Due,
-			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"))})
+			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.%s", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"), f.overdue(held))})
 		e.Perhaps = f.perhaps()
 	}
 	return e
@@ -139,15 +138,36 @@ func (f *facts) final() Reason {
 	return r
 }
 
-func (f *facts) inFlight(holder string, moved bool) Reason {
+func (f *facts) inFlight(holder *store.Seen, moved bool) Reason {
 	r := Reason{Kind: InFlight, Since: f.job.Updated, Remedy: "If it takes too long, cancel the job. Config.Timeout ends such runs by itself.",
-		Text: fmt.Sprintf("%s has it: its handler runs, or is about to.", holder)}
+		Text: fmt.Sprintf("%s has it: its handler runs, or is about to.", share.Readable(holder.Owner))}
 	if timeout := f.kind.Config.Timeout; timeout > 0 {
 		r.Text += fmt.Sprintf(" It may take %v.", timeout)
 		r.Remedy = "If it takes too long, cancel the job."
 	}
 	if moved {
 		r.Text += " The lease of the type has gone to another instance since; what runs, runs on there."
+	}
+	r.Text += f.overdue(holder)
+	return r
+}
+
+// overdue says so if a lease was not renewed when it should have been: after a third of its length.
+func (f *facts) overdue(l *store.Seen) string {
+	const patience = 1 // second
+	length := float64(f.kind.Config.LockSecond)
+	if l.Left >= length*2/3-patience { // also if the length is not known
+		return ""
+	}
+	return fmt.Sprintf(" But it has not renewed its lease in time. If it has died, another instance goes on in %v.", time.Duration(l.Left+1)*time.Second)
+}
+
+func (f *facts) died() Reason {
+	r := Reason{Kind: Died, Since: f.job.Updated, Text: "The process that had the job has died, or was cut off for longer than its lease. The next holder of the job type counts this run as lost"}
+	if limit := f.kind.Config.LostLimit; limit > 0 && f.job.Lost+1 >= limit {
+		r.Text += fmt.Sprintf(", and the job has failed then: LostLimit is %d.", limit)
+	} else {
+		r.Text += ", and runs the job again."
 	}
 	return r
 }
@@ -184,10 +204,11 @@ func (f *facts) lastError() string {
 	return fmt.Sprintf(" Run %d: %s (%s).", f.lastRun.Attempt, f.lastRun.Error, f.lastRun.Outcome)
 }
 
-// holderOf returns the instance that runs jobs of the type under a term, if there is one, and whether it has given the lease away.
-// After the type was divided anew, that may be an instance that had another shard of it.
-func (f *facts) holderOf(term int64) (holder string, moved, found bool) {
-	for _, l := range f.fleet.Leases {
+// holderOf returns the lease under which an instance runs jobs of the type with this term, and whether it is what remains there of a
+// lease that was given away. After the type was divided anew, that may be an instance that had another shard of it.
+func (f *facts) holderOf(term int64) (holder *store.Seen, moved bool) {
+	for i := range f.fleet.Leases {
+		l := &f.fleet.Leases[i]
 		if l.Free || l.Layout < 0 {
 			continue
 		}
@@ -196,10 +217,10 @@ func (f *facts) holderOf(term int64) (holder string, moved, found bool) {
 			lease, of = l.Name, l.Term
 		}
 		if jobType, _, ok := share.ParseType(lease); ok && jobType == f.job.JobType && of == term {
-			return share.Readable(l.Owner), moved, true
+			return l, moved
 		}
 	}
-	return "", false, false
+	return nil, false
 }
 
 // lease returns the lease under which the job would run. If nobody holds it, it says why.

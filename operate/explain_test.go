@@ -80,6 +80,11 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 			store.Seen{Name: "job-7", Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 41, Layout: 1},
 			store.Seen{Name: "rest-7/3-40", Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 1},
 		)), []Kind{InFlight}, "shop@web-1/17"},
+		{"it runs, and renews its lease", waiting(inFlightUnder(41), told(queue_job.Config{LockSecond: 12})), []Kind{InFlight}, "shop@web-1/17 has it: its handler runs, or is about to."},
+		{"its lease ends soon", waiting(inFlightUnder(41), told(queue_job.Config{LockSecond: 18})), []Kind{InFlight}, "But it has not renewed its lease in time. If it has died, another instance goes on in 10s."},
+		{"the holder of the type may have died", waiting(told(queue_job.Config{LockSecond: 18})), []Kind{InLine}, "and runs 3 handlers. But it has not renewed its lease"},
+		{"the last loss it may have", waiting(inFlightUnder(40), told(queue_job.Config{LostLimit: 3}), func(f *facts) { f.job.Lost = 2 }), []Kind{Died}, "the job has failed then: LostLimit is 3."},
+		{"a loss that it survives", waiting(inFlightUnder(40), told(queue_job.Config{LostLimit: 3}), func(f *facts) { f.job.Lost = 1 }), []Kind{Died}, "and runs the job again."},
 		{"the term is another type's", waiting(inFlightUnder(40), func(f *facts) {
 			f.fleet.Leases = append(f.fleet.Leases, store.Seen{Name: "job-70", Owner: "x@y/1#0123456789ab.2", Term: 40, Layout: 1},
 				store.Seen{Name: "rest-70-40", Owner: "x@y/1#0123456789ab.2", Layout: 1})
