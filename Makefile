@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -eo pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-all tidb simulate faults many soak bench micro micro-baseline quickstart tidy
+.PHONY: help check test test-all tidb simulate faults many upgrade soak bench micro micro-baseline quickstart tidy
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -79,6 +79,12 @@ faults: ## Kill, freeze and cut real processes and servers, for an hour and a qu
 
 many: ## Many machines, at full length: shares, hand-overs, shards, deploys, for fifty minutes; writes tests/faults/results.
 	PQ_FAULTS_RESULTS=results/many.md $(PRIVATE) $(FAULTS) -run '$(MANY)' -parallel 3 -timeout 2h
+
+upgrade: ## Replace an older version under load, and take it back: make upgrade FROM=c57353d, a commit of this repository.
+	@test -n "$(FROM)" || { echo "say which version: make upgrade FROM=<commit>"; exit 2; }
+	older=$$(mktemp -d); trap 'git worktree remove --force "$$older/tree"; rm -rf "$$older"' EXIT; \
+	git worktree add --detach "$$older/tree" "$(FROM)"; (cd "$$older/tree/tests/faults"; go test -c -o "$$older/worker" .); \
+	PQ_FAULTS_OLDER="$$older/worker" $(PRIVATE) $(FAULTS) -v -run '^TestAnOlderVersion' -timeout 20m
 
 soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minutes, a seed that it prints).
 	PQ_FAULTS_SOAK=$(or $(FOR),10m) PQ_FAULTS_SEED=$(SEED) $(PRIVATE) $(FAULTS) -run '^TestASoak' -timeout 0

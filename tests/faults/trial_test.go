@@ -113,13 +113,18 @@ func eachServerAtOnce(t *testing.T, test func(x *trial)) {
 // newTrial makes the tables and their audit in an empty database.
 func newTrial(t *testing.T, name, dsn string) *trial {
 	t.Helper()
-	d := dialectOf(name)
-	x := &trial{T: t, name: name, dialect: d, dsn: dsn, db: dbtest.Open(t, d.driver, dsn)}
+	x := emptyTrial(t, name, dsn)
 	if err := schema.Migrate(t.Context(), x.db); err != nil {
 		t.Fatal(err)
 	}
 	x.startAudit()
 	return x
+}
+
+// emptyTrial is a trial without tables.
+func emptyTrial(t *testing.T, name, dsn string) *trial {
+	d := dialectOf(name)
+	return &trial{T: t, name: name, dialect: d, dsn: dsn, db: dbtest.Open(t, d.driver, dsn)}
 }
 
 // startWorker starts a process that works job type 1, unless the settings say otherwise.
