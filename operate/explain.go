@@ -118,9 +118,6 @@ func explain(f *facts) *Explanation {
 	if since := f.kind.Paused; !since.IsZero() {
 		add(Reason{Kind: Paused, Text: fmt.Sprintf("Job type %d is paused.", f.job.JobType), Since: since, Remedy: "Resume the type."})
 	}
-	if earlier, certain := f.earlier(); certain {
-		add(*earlier)
-	}
 	if len(e.Reasons) == 0 {
 		add(Reason{Kind: InLine, Since: f.job.Due,
 			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.%s", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"), f.overdue(held))})
@@ -204,30 +201,37 @@ func (f *facts) lastError() string {
 	return fmt.Sprintf(" Run %d: %s (%s).", f.lastRun.Attempt, f.lastRun.Error, f.lastRun.Outcome)
 }
 
-// holderOf returns the lease under which an instance runs jobs of the type with this term, and whether it is what remains there of a
-// lease that was given away. After the type was divided anew, that may be an instance that had another shard of it.
+// holderOf returns the lease under which an instance runs the job with this term, and whether it is what remains there of a lease
+// that was given away. Two shards may have the same term.
 func (f *facts) holderOf(term int64) (holder *store.Seen, moved bool) {
 	for i := range f.fleet.Leases {
 		l := &f.fleet.Leases[i]
-		if l.Free || l.Layout < 0 {
-			continue
-		}
 		lease, of, moved := share.ParseRemains(l.Name)
 		if !moved {
 			lease, of = l.Name, l.Term
 		}
-		if jobType, _, ok := share.ParseType(lease); ok && jobType == f.job.JobType && of == term {
+		if !l.Free && of == term && f.isFor(lease, l.Layout) {
 			return l, moved
 		}
 	}
 	return nil, false
 }
 
-// lease returns the lease under which the job would run. If nobody holds it, it says why.
+// isFor reports whether a lease of this name and layout is for the job. A closed lease is for none.
+func (f *facts) isFor(lease string, layout int64) bool {
+	if layout < 0 {
+		return false
+	}
+	shards := share.Layout(layout).Leases(f.job.JobType)
+	return lease == shards[share.ShardOf(f.job.Id, f.job.Group, len(shards))]
+}
+
+// lease returns the lease under which the job would run. If nobody holds it, it says why. While the type is being divided anew, that
+// may be a lease of the earlier shards, as long as it is held.
 func (f *facts) lease() (held *store.Seen, missing *Reason) {
 	jobType := f.job.JobType
-	layout := cmp.Or(share.Layout(f.fleet.Layouts[jobType]), share.Undivided)
-	name := layout.Leases(jobType)[share.ShardOf(f.job.Id, f.job.Group, layout.Shards())]
+	wanted := cmp.Or(share.Layout(f.fleet.Layouts[jobType]), share.Undivided)
+	var free *store.Seen
 	ever := false
 	for i := range f.fleet.Leases {
 		l := &f.fleet.Leases[i]
@@ -236,16 +240,17 @@ func (f *facts) lease() (held *store.Seen, missing *Reason) {
 		}
 		ever = true
 		switch {
-		case l.Name != name:
-		case share.Layout(l.Layout) != layout:
-			return nil, f.divided()
+		case !f.isFor(l.Name, l.Layout):
 		case !l.Free:
 			return l, nil
-		default:
-			return nil, f.free(l)
+		case share.Layout(l.Layout) == wanted:
+			free = l
 		}
 	}
-	if ever {
+	switch {
+	case free != nil:
+		return nil, f.free(free)
+	case ever:
 		return nil, f.divided()
 	}
 	return nil, &Reason{Kind: NoInstance, Remedy: f.startOne(), Text: fmt.Sprintf("No instance has ever run job type %d.%s", jobType, zeroType(jobType))}
@@ -298,30 +303,27 @@ func zeroType(jobType int32) string {
 // lostToSuspect is how many losses make a job a suspect.
 const lostToSuspect = 2
 
-// earlier is the job of the same group that comes first, if there is one, and whether this job certainly waits for it.
-func (f *facts) earlier() (r *Reason, certain bool) {
+// earlier names the job of the same group that comes first, if there is one and that may matter.
+func (f *facts) earlier() *Reason {
 	c := &f.kind.Config
 	if f.first == 0 || f.first >= f.job.Id || f.told() && !c.OrderedByKey && c.MaxPerKey == 0 {
-		return nil, false
+		return nil
 	}
-	r = &Reason{Kind: EarlierJob, Job: f.first, Text: fmt.Sprintf("Job %d has the same group, %q, and comes first. ", f.first, f.job.Group)}
+	r := &Reason{Kind: EarlierJob, Job: f.first, Text: fmt.Sprintf("Job %d has the same group, %q, and comes first. ", f.first, f.job.Group)}
 	switch {
 	case !f.told():
 		r.Text += "If the type goes in the order of its groups (OrderedByKey), this job waits for that one; with MaxPerKey, it may."
-	case !c.OrderedByKey:
-		r.Text += fmt.Sprintf("At most %s of a group may run at a time (MaxPerKey).", counted(c.MaxPerKey, "job"))
-	case c.FirstPullDay > 0:
-		r.Text += "The type goes in the order of its groups (OrderedByKey), so this job waits for that one, unless that one is older than FirstPullDay allows."
+	case c.OrderedByKey:
+		r.Text += "The type goes in the order of its groups (OrderedByKey), so this job waits for that one, unless that one was committed when this one's turn had come already."
 	default:
-		r.Text += "The type goes in the order of its groups (OrderedByKey), so this job waits for that one."
-		certain = true
+		r.Text += fmt.Sprintf("At most %s of a group may run at a time (MaxPerKey).", counted(c.MaxPerKey, "job"))
 	}
-	return r, certain
+	return r
 }
 
 // perhaps lists what may keep a job that nothing else keeps.
 func (f *facts) perhaps() (list []Reason) {
-	if earlier, _ := f.earlier(); earlier != nil {
+	if earlier := f.earlier(); earlier != nil {
 		list = append(list, *earlier)
 	}
 	if f.job.Lost >= lostToSuspect && f.kind.Config.LostLimit >= 0 {

@@ -60,6 +60,7 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 	const closed = -2050
 	divided := func(f *facts) { f.fleet.Layouts = map[int32]int64{7: 2050} } // two shards; job 40 belongs to the second
 	itsShard := share.ShardLease(7, share.ShardOf(40, "", 2))
+	othersShard := share.ShardLease(7, 1-share.ShardOf(40, "", 2))
 	for _, c := range []struct {
 		what  string
 		facts *facts
@@ -76,10 +77,14 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 			store.Seen{Name: "job-7", Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 41, Layout: 1},
 			store.Seen{Name: "rest-7-40", Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 1},
 		)), []Kind{InFlight}, "shop@web-1/17 has it: its handler runs, or is about to. The lease of the type has gone"},
-		{"it ran on another shard, which is its own no more", waiting(inFlightUnder(40), leases(
-			store.Seen{Name: "job-7", Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 41, Layout: 1},
-			store.Seen{Name: "rest-7/3-40", Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 1},
+		{"it runs on where the type was divided otherwise", waiting(inFlightUnder(40), leases(
+			store.Seen{Name: "job-7", Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 41, Layout: 3073},
+			store.Seen{Name: share.Remains(itsShard, 40), Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 2050},
 		)), []Kind{InFlight}, "shop@web-1/17"},
+		{"both shards have the same term", waiting(inFlightUnder(40), leases(
+			store.Seen{Name: othersShard, Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 2050},
+			store.Seen{Name: itsShard, Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 40, Layout: 2050},
+		)), []Kind{InFlight}, "shop@web-2/18"},
 		{"it runs, and renews its lease", waiting(inFlightUnder(41), told(queue_job.Config{LockSecond: 12})), []Kind{InFlight}, "shop@web-1/17 has it: its handler runs, or is about to."},
 		{"its lease ends soon", waiting(inFlightUnder(41), told(queue_job.Config{LockSecond: 18})), []Kind{InFlight}, "But it has not renewed its lease in time. If it has died, another instance goes on in 10s."},
 		{"the holder of the type may have died", waiting(told(queue_job.Config{LockSecond: 18})), []Kind{InLine}, "and runs 3 handlers. But it has not renewed its lease"},
@@ -100,7 +105,6 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		}), []Kind{NotDue}, "Its last run failed, and the next one has to wait. That will be retry 2. Run 2: timeout (retry)."},
 		{"it has failed, and may so often", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), told(queue_job.Config{MaxRetries: 5})), []Kind{NotDue}, "retry 0 of 5."},
 		{"it runs, and may for so long", waiting(inFlightUnder(41), told(queue_job.Config{Timeout: time.Minute})), []Kind{InFlight}, "It may take 1m0s."},
-		{"another job of its group comes first", waiting(second, told(queue_job.Config{OrderedByKey: true, FirstPullDay: -1})), []Kind{EarlierJob}, `Job 39 has the same group, "a", and comes first.`},
 		{"snoozed", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue)), []Kind{NotDue}, "handler has put it off"},
 		{"all at once", waiting(dueIn(time.Hour), paused, leases()), []Kind{NotDue, NoInstance, Paused}, ""},
 		{"nobody ever ran the type", waiting(leases(store.Seen{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1"})), []Kind{NoInstance}, "No instance has ever run job type 7."},
@@ -109,7 +113,9 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		{"nobody has the lease", waiting(leases(freeFor(60))), []Kind{NoInstance}, "nobody holds its lease, job-7"},
 		{"paused", waiting(paused), []Kind{Paused}, "Job type 7 is paused."},
 		{"its lease is closed", waiting(divided, leases(store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []Kind{Divided}, "being divided"},
-		{"its lease is not there yet", waiting(divided), []Kind{Divided}, ""},
+		{"its lease is not there yet", waiting(divided, leases(store.Seen{Name: "job-7", Layout: closed, Left: 1e8})), []Kind{Divided}, ""},
+		{"the lease of the earlier shards is free, and will be closed", waiting(divided, leases(freeFor(1))), []Kind{Divided}, ""},
+		{"the type is to be divided, and its lease is held still", waiting(divided), []Kind{InLine}, "which holds job-7 and"},
 		{"it is in a shard", waiting(divided, leases(store.Seen{Name: itsShard, Owner: "shop@web-4/2#0123456789ab.2", Term: 41, Running: 1, Layout: 2050})),
 			[]Kind{InLine}, "in the line of shop@web-4/2, which holds " + itsShard + " and runs 1 handler."},
 		{"it waits for its turn", waiting(), []Kind{InLine}, "in the line of shop@web-1/17, which holds job-7 and runs 3 handlers."},
@@ -139,7 +145,7 @@ func TestWhatTheTablesDoNotTellIsOnlyPerhapsSo(t *testing.T) {
 		{"another one is", waiting(second), []Kind{EarlierJob, Limits}},
 		{"another one is, and groups do not count", waiting(second, told(queue_job.Config{FirstPullDay: -1})), []Kind{Limits}},
 		{"another one is, and two may run", waiting(second, told(queue_job.Config{MaxPerKey: 2})), []Kind{EarlierJob, Limits}},
-		{"another one is, which may be left alone", waiting(second, told(queue_job.Config{OrderedByKey: true, FirstPullDay: 7})), []Kind{EarlierJob, Limits}},
+		{"another one is, and the type goes in order", waiting(second, told(queue_job.Config{OrderedByKey: true})), []Kind{EarlierJob, Limits}},
 		{"lost once", waiting(func(f *facts) { f.job.Lost = 1 }), []Kind{Limits}},
 		{"lost twice", waiting(func(f *facts) { f.job.Lost = 2 }), []Kind{Suspect, Limits}},
 		{"lost twice, of a type that does not mind", waiting(func(f *facts) { f.job.Lost = 2 }, told(queue_job.Config{LostLimit: -1})), []Kind{Limits}},

@@ -114,8 +114,9 @@ func TestWhyAJobHasNotStarted(t *testing.T) {
 		running := added(queue_job.AddModelJob{JobType: blocks, Key: "a"})
 		explained(t, jobs, d.DB, running, "test@", operate.InFlight)
 		behind := added(queue_job.AddModelJob{JobType: blocks, Key: "a"})
-		if e := explained(t, jobs, d.DB, behind, "comes first", operate.EarlierJob); e.Reasons[0].Job != running {
-			t.Errorf("job %d comes first, want %d", e.Reasons[0].Job, running)
+		e = explained(t, jobs, d.DB, behind, "It waits in the line of test@", operate.InLine)
+		if p := e.Perhaps[0]; p.Kind != operate.EarlierJob || p.Job != running {
+			t.Errorf("perhaps %+v, want that job %d comes first", p, running)
 		}
 		crowded := added(queue_job.AddModelJob{JobType: blocks})
 		e = explained(t, jobs, d.DB, crowded, "It waits in the line of test@", operate.InLine)

@@ -38,6 +38,7 @@ type judge struct {
 	accusations []string
 	broken      int            // how many events there were at the first accusation
 	saw         map[string]int // how often each case came up: a check without a case proves nothing
+	look        func(Sight)    // nil: nobody does
 }
 
 // tenure is a job type and a term under which somebody took leases of it.
@@ -280,6 +281,7 @@ func (j *judge) changed(c change) {
 }
 
 func (j *judge) marked(h *history, c change) {
+	j.show(h, c.before.Row, j.actor, false)
 	switch {
 	case c.before.Term >= c.term:
 		j.accuse("%s was marked under term %d after term %d", h.name(), c.term, c.before.Term)
@@ -529,6 +531,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.handed[job] = r
 	w.trace.add(event{who: i.number, what: "run", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s attempt %d", job.JobParams, job.Attempt)}})
 	j.expectRow(r, job)
+	j.showStart(h, i, job)
 	j.expectNumber(r)
 	j.expectNotCancelled(r)
 	j.expectNotPaused(r)

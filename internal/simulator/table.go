@@ -346,6 +346,10 @@ func (t *Table) TamePriorities(_ context.Context, types []int32) error {
 func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.firstOfKeys(jobType, keys, from, before, upTo), nil
+}
+
+func (t *Table) firstOfKeys(jobType int32, keys []string, from uint64, before int64, upTo uint64) map[string]uint64 {
 	firsts := map[string]uint64{}
 	for _, j := range t.jobs {
 		due := j.StartTime
@@ -357,7 +361,7 @@ func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string, fro
 			firsts[j.Group()] = j.ID
 		}
 	}
-	return firsts, nil
+	return firsts
 }
 
 func (t *Table) RunningOfKeys(_ context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error) {
@@ -495,6 +499,10 @@ func (t *Table) ReleaseLease(_ context.Context, name, owner string, atLeast time
 func (t *Table) Fleet(_ context.Context, prefixes []string) (f store.Fleet, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.fleet(prefixes), nil
+}
+
+func (t *Table) fleet(prefixes []string) (f store.Fleet) {
 	for _, name := range slices.Sorted(maps.Keys(t.leases)) {
 		l := t.leases[name]
 		free := l.Until <= t.now()
@@ -503,7 +511,7 @@ func (t *Table) Fleet(_ context.Context, prefixes []string) (f store.Fleet, err 
 		}
 	}
 	f.Layouts, f.Now = maps.Clone(t.layouts), t.nowPrecise()
-	return f, nil
+	return f
 }
 
 func hasPrefix(name string, prefixes []string) bool {

@@ -39,13 +39,22 @@ type world struct {
 
 // simulate lets a world live from its beginning to its end, in a bubble of virtual time.
 func simulate(seed uint64) *world {
+	w := newWorld(seed)
+	w.live()
+	return w
+}
+
+func newWorld(seed uint64) *world {
 	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}, locked: map[uint64]time.Time{}}
 	w.trace.began = w.began
 	w.ahead.Store(int64(throw(seed, 3).between(0, time.Second))) // so that the world's start is not the start of a second
 	w.table = NewTable(w.clock)
 	w.judge = newJudge(w)
 	w.table.watch = w.judge.changed
+	return w
+}
 
+func (w *world) live() {
 	w.plan.at(w.plan.calmAt, func(w *world) { w.ensureOneRuns() }, "calm")
 	slices.SortStableFunc(w.steps, func(a, b step) int { return int(a.at - b.at) })
 	for _, s := range w.steps {
@@ -56,7 +65,6 @@ func simulate(seed uint64) *world {
 	w.awaitDone()
 	w.end()
 	w.judge.conclude()
-	return w
 }
 
 func (w *world) clock() time.Time  { return time.Now().Add(time.Duration(w.ahead.Load())) }

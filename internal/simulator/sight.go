@@ -1,0 +1,54 @@
+package simulator
+
+import (
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Sight is a moment at which it is certain how a job fares: an instance marks it, or starts its run. Whoever says from the tables
+// how jobs fare can be held against it.
+type Sight struct {
+	Instance string    // that marks or starts it
+	Starts   bool      // it starts the job; otherwise it marks it
+	Row      store.Row // at the start, or before the mark
+	First    uint64    // the first pending job of its type and group; 0: it has no group
+	Fleet    store.Fleet
+	Paused   time.Time // since when its type is paused; zero: it is not
+	Config   queue_job.Config
+}
+
+// Watch lets a world live in a bubble of virtual time, and shows its sights. Those are left out at which even an instance may be in
+// error: it was struck, or its statement comes late, or somebody has set the clock or edited rows.
+func Watch(seed uint64, look func(Sight)) {
+	w := newWorld(seed)
+	w.judge.look = look
+	w.live()
+}
+
+// showStart shows the start of a job whose row is the run's: nobody has cancelled or retried it since the mark.
+func (j *judge) showStart(h *history, by *instance, job *queue_job.Job) {
+	t := j.world.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if row := t.find(job.Id); row != nil && row.pending() && row.Term == job.Term {
+		j.show(h, row.Row, by, true)
+	}
+}
+
+// show shows a sight. The world stands still, and the table too.
+func (j *judge) show(h *history, row store.Row, by *instance, starts bool) {
+	if j.look == nil || j.late || j.truncated || h.byHand || h.order.ignored || !j.innocent(by) {
+		return
+	}
+	s := Sight{Instance: by.id(), Starts: starts, Row: row, Fleet: j.world.table.fleet(share.Prefixes), Config: *j.configOf(row.JobType)}
+	if group := row.Group(); group != "" {
+		s.First = j.world.table.firstOfKeys(row.JobType, []string{group}, 0, 0, 0)[group]
+	}
+	if p := j.pausedTypes[row.JobType]; p != nil {
+		s.Paused = j.world.clock().Add(-time.Since(p.since))
+	}
+	j.look(s)
+}

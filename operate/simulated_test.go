@@ -1,0 +1,107 @@
+package operate
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/simulator"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Explain is asked at each mark and each start of simulated worlds: then it is certain why the job does not start, or that it does.
+func TestWhatIsSaidOfAJobIsTrueInSimulatedWorlds(t *testing.T) {
+	seeds := 300
+	if testing.Short() {
+		seeds = 50
+	}
+	if text := os.Getenv("PQ_SIM_SEEDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = n
+	}
+	saw := map[string]int{}
+	for seed := 1; seed <= seeds && !t.Failed(); seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			simulator.Watch(uint64(seed), func(s simulator.Sight) {
+				what, wrong := judge(s)
+				if saw[what]++; wrong != "" {
+					t.Errorf("seed %d: %s: %s", seed, what, wrong)
+				}
+			})
+		})
+	}
+	t.Logf("%d worlds: %v", seeds, saw)
+	for _, what := range []string{"marked", "marked early", "lost", "started", "marked in a pause"} {
+		if saw[what] == 0 {
+			t.Errorf("no job was %s in %d worlds: that proves nothing", what, seeds)
+		}
+	}
+}
+
+// judge asks why the job of a sight does not start, and says what the sight is and what is wrong about the answer.
+func judge(s simulator.Sight) (what, wrong string) {
+	f := factsOf(s)
+	e := explain(f)
+	var kinds []Kind
+	for _, r := range e.Reasons {
+		kinds = append(kinds, r.Kind)
+	}
+	lease, missing := f.lease()
+	switch {
+	case s.Starts:
+		what = "started"
+		if holder, _ := f.holderOf(s.Row.Term); !slices.Equal(kinds, []Kind{InFlight}) || share.OwnerOf(holder.Owner).Instance != s.Instance {
+			wrong = fmt.Sprintf("instance %s starts it", s.Instance)
+		}
+	case missing != nil || share.OwnerOf(lease.Owner).Instance != s.Instance:
+		what, wrong = "marked", fmt.Sprintf("instance %s marks it, and does not hold its lease", s.Instance)
+	case s.Row.Term != 0:
+		if what = "lost"; kinds[0] != Died {
+			wrong = fmt.Sprintf("instance %s takes it over", s.Instance)
+		}
+	default:
+		what = "marked"
+		for _, r := range e.Reasons {
+			switch {
+			case r.Kind == InLine:
+			case r.Kind == NotDue && r.Until.Sub(f.now) <= aheadMost:
+				what = "marked early"
+			case r.Kind == Paused: // a mark may be under way when a pause begins; it is not started then
+				what = "marked in a pause"
+			default:
+				wrong = fmt.Sprintf("instance %s marks it", s.Instance)
+			}
+		}
+	}
+	if wrong != "" {
+		wrong = fmt.Sprintf("%s; Explain says %+v of %+v; leases %+v", wrong, e.Reasons, s.Row, s.Fleet)
+	}
+	return what, wrong
+}
+
+// aheadMost is how long before its time, as Explain says it, a job may be marked: marks come up to 0.2 s ahead, and the row's second
+// is rounded up.
+const aheadMost = 1200 * time.Millisecond
+
+func factsOf(s simulator.Sight) *facts {
+	row := &s.Row
+	f := &facts{id: row.ID, now: time.UnixMicro(int64(s.Fleet.Now * 1e6)), first: s.First, fleet: s.Fleet}
+	f.kind = queue_job.Type{JobType: row.JobType, Paused: s.Paused, Told: time.Unix(1, 0), Config: s.Config}
+	f.job = &queue_job.JobInfo{
+		Id: row.ID, JobType: row.JobType, Status: queue_job.JobStatus(row.Status), Term: row.Term, Attempts: int(row.Attempts), Lost: int(row.Lost), Retries: int(row.Retries),
+		Group: row.Group(), Due: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.CreateTime, 0),
+	}
+	if row.StartTime > 0 {
+		f.job.Due = time.Unix(row.StartTime, 0)
+	}
+	f.job.InFlight = f.job.Pending() && row.Term != 0
+	return f
+}
