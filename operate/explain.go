@@ -288,9 +288,9 @@ func (f *facts) startOne() string {
 	case 0:
 		return remedy + " No instance is there at all."
 	case 1:
-		return remedy + " One instance is there, without it."
+		return remedy + " One instance is there, and does not take it."
 	}
-	return fmt.Sprintf("%s %d instances are there, without it.", remedy, present)
+	return fmt.Sprintf("%s %d instances are there, and none takes it.", remedy, present)
 }
 
 func zeroType(jobType int32) string {
