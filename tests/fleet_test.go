@@ -47,7 +47,7 @@ func TestLeasesAndInstancesShowWhoRunsWhat(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		end := make(chan struct{})
-		configs := typesOf(2, queue_job.Config{LockSecond: 3, HandleJobFunc: func(context.Context, *queue_job.Job) error { <-end; return nil }})
+		configs := typesOf(2, queue_job.Config{LockSecond: 6, HandleJobFunc: func(context.Context, *queue_job.Job) error { <-end; return nil }})
 		began := time.Now().Truncate(time.Second)
 		migrate(t, d)
 		jobs := open(t, d.DB)
@@ -64,7 +64,7 @@ func TestLeasesAndInstancesShowWhoRunsWhat(t *testing.T) {
 			if l.Name != fmt.Sprintf("job-%d", i+1) || l.JobType != int32(i+1) || l.Instance != first.Id || l.Holder != fmt.Sprintf("test@%s/%d", host, os.Getpid()) || l.Term == 0 || l.Running != 1-i || len(l.Remains) > 0 || l.AskedBy != "" {
 				t.Errorf("lease %d: %+v", i, l)
 			}
-			if l.Since.Before(began) || l.Since.After(time.Now().Add(time.Second)) || l.Until.Before(time.Now()) || l.Until.After(time.Now().Add(5*time.Second)) {
+			if l.Since.Before(began) || l.Since.After(time.Now().Add(time.Second)) || l.Until.Before(time.Now()) || l.Until.After(time.Now().Add(8*time.Second)) {
 				t.Errorf("lease %d: since %v, until %v", i, l.Since, l.Until)
 			}
 		}
