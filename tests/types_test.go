@@ -21,8 +21,8 @@ func typeConfig(d dbtest.Database, jobType int32, handler func(context.Context, 
 	return queue_job.Config{ServiceName: "test", JobType: jobType, Db: d.DB, LockSecond: 10, HandleJobFunc: handler}
 }
 
+// It measures time, so no other test runs beside it.
 func TestATypeThatIsAddedWhileTheRunnerRunsStartsItsJobsWithinASecond(t *testing.T) {
-	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var first, second, prefixed runs
 		r := start(t, d.DB, typeConfig(d, 1, first.handler))
@@ -102,8 +102,8 @@ func (c *throng) twice() (ids []uint64) {
 	return ids
 }
 
+// It measures time, so no other test runs beside it.
 func TestANewConfigurationHoldsWithinASecondAndNoJobRunsTwice(t *testing.T) {
-	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		c := throng{takes: 200 * time.Millisecond}
 		with := func(workers int) queue_job.Config {
