@@ -81,7 +81,7 @@ faults: ## Kill, freeze and cut real processes and servers, for an hour and a qu
 many: ## Many machines, at full length: shares, hand-overs, shards, deploys, for fifty minutes; writes tests/faults/results.
 	PQ_FAULTS_RESULTS=results/many.md $(PRIVATE) $(FAULTS) -run '$(MANY)' -parallel 3 -timeout 2h
 
-upgrade: ## Replace an older version under load, and take it back: make upgrade FROM=c57353d, a commit of this repository.
+upgrade: ## A rolling upgrade from an older version under load, and back: make upgrade FROM=c57353d, a commit of this repository.
 	@test -n "$(FROM)" || { echo "say which version: make upgrade FROM=<commit>"; exit 2; }
 	older=$$(mktemp -d); trap 'git worktree remove --force "$$older/tree"; rm -rf "$$older"' EXIT; \
 	git worktree add --detach "$$older/tree" "$(FROM)"; (cd "$$older/tree/tests/faults"; go test -c -o "$$older/worker" .); \

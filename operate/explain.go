@@ -1,5 +1,5 @@
-// Package operate is for those who keep a queue in production, and for the programs that they look through. [Explain] says why a job
-// has not started.
+// Package operate is for people who run a queue in production, and for the programs that they use. [Explain] says why a job has not
+// started.
 package operate
 
 import (
@@ -14,16 +14,17 @@ import (
 
 // Explanation says why a job does not start at this moment.
 type Explanation struct {
-	// Id is the id that was asked for, and Job the job as it stands in the table. Nil: there is none.
-	Id  uint64
+	// Id is the id that was asked for.
+	Id uint64
+	// Job is the job as it stands in the table. Nil: there is none.
 	Job *queue_job.JobInfo
-	// At is the moment of which all that is true, by the database's clock.
+	// At is when all of this was true, by the database's clock.
 	At time.Time
 	// Reasons are what keeps the job from starting. There is at least one; if there are several, each must end before the job can
 	// start.
 	Reasons []Reason
-	// Perhaps are reasons of which the tables do not tell whether they apply: the limits of a job type are known to its holder
-	// alone. It is empty unless the only reason is [InLine].
+	// Perhaps are reasons that may apply. The tables do not tell, because only the holder of a job type knows how much of its limits
+	// is used up. It is empty unless the only reason is [InLine].
 	Perhaps []Reason
 }
 
@@ -86,7 +87,7 @@ type facts struct {
 	fleet   store.Fleet
 }
 
-// told reports whether the settings of the job's type are known. They are those of the instance that started last.
+// told reports whether an instance has written the settings of the job's type.
 func (f *facts) told() bool { return !f.kind.Told.IsZero() }
 
 // explain draws the conclusions.
@@ -139,7 +140,7 @@ func (f *facts) inFlight(holder *store.Seen, moved bool) Reason {
 	r := Reason{Kind: InFlight, Since: f.job.Updated, Remedy: "If it takes too long, cancel the job. Config.Timeout ends such runs by itself.",
 		Text: fmt.Sprintf("%s has it: its handler runs, or is about to.", share.Readable(holder.Owner))}
 	if timeout := f.kind.Config.Timeout; timeout > 0 {
-		r.Text += fmt.Sprintf(" It may take %v.", timeout)
+		r.Text += fmt.Sprintf(" Its time limit is %v.", timeout)
 		r.Remedy = "If it takes too long, cancel the job."
 	}
 	if moved {
@@ -272,7 +273,7 @@ func (f *facts) free(l *store.Seen) *Reason {
 }
 
 func (f *facts) divided() *Reason {
-	return &Reason{Kind: Divided, Text: fmt.Sprintf("Job type %d is being divided into another number of shards. Its leases open as soon as every instance has given up those of the earlier shards.", f.job.JobType)}
+	return &Reason{Kind: Divided, Text: fmt.Sprintf("Job type %d is being divided into another number of shards. Jobs start again as soon as every instance has given up its leases of the earlier shards.", f.job.JobType)}
 }
 
 // startOne says what to do if nobody runs the type, and how many instances there are.

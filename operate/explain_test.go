@@ -104,7 +104,7 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 			f.lastRun, f.job.Retries = &queue_job.Attempt{Attempt: 2, Outcome: "retry", Error: "timeout"}, 2
 		}), []Kind{NotDue}, "Its last run failed, and the next one has to wait. That will be retry 2. Run 2: timeout (retry)."},
 		{"it has failed, and may so often", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), told(queue_job.Config{MaxRetries: 5})), []Kind{NotDue}, "retry 0 of 5."},
-		{"it runs, and may for so long", waiting(inFlightUnder(41), told(queue_job.Config{Timeout: time.Minute})), []Kind{InFlight}, "It may take 1m0s."},
+		{"it runs, and has a time limit", waiting(inFlightUnder(41), told(queue_job.Config{Timeout: time.Minute})), []Kind{InFlight}, "Its time limit is 1m0s."},
 		{"snoozed", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue)), []Kind{NotDue}, "handler has put it off"},
 		{"all at once", waiting(dueIn(time.Hour), paused, leases()), []Kind{NotDue, NoInstance, Paused}, ""},
 		{"nobody ever ran the type", waiting(leases(store.Seen{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1"})), []Kind{NoInstance}, "No instance has ever run job type 7."},

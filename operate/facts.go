@@ -13,14 +13,13 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Explain says why a job has not started: what keeps it, since when, and what can be done about it. It reads the job, its log, the
-// leases and the pauses, all by an index or from small tables, in at most seven statements.
+// Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes six statements: they
+// read the job twice, its log, the leases, the job types, and the first job of its group, by an index or from small tables. If the job
+// changes during a look, Explain looks again. If it changes during three looks, that is an error.
 //
-// What only the holder of a job's type knows, the tables do not say: how many workers are busy, how much of the rate is used up.
-// Then Explain says that the job waits in the holder's line, and lists what it may wait for. The settings of the type are those of
-// the instance that started last ([queue_job.Type]); while a new version is rolled out, the holder may have others.
-//
-// If the job changes while Explain looks, Explain looks again. A job that changes at each of three looks is an error.
+// Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
+// waits in the holder's line, and lists what it may wait for. The settings of the type are those that an instance wrote last
+// ([queue_job.Type]); during a deploy, the holder may have others.
 func Explain(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*Explanation, error) {
 	st, err := hidden.StoreOf(jobs, ex)
 	if err != nil {

@@ -15,11 +15,11 @@ type Type struct {
 	Name string
 	// Paused is when the type was paused. Zero: it is not paused.
 	Paused time.Time
-	// Told is since when the settings below are as they are: an instance that starts writes its own into the table if they differ.
-	// Zero: no instance of this version has run the type yet, and there are no settings.
+	// Told is since when Config and what follows are as they are. An instance writes them into the table when it starts and when
+	// it gets another configuration, if the table has others. Zero: only older versions have run the type, and they wrote none.
 	Told time.Time
-	// Config is how the instance that started last runs the type, with the defaults in place of zero values. What is no plain value
-	// (functions, the handle, the schedule) is missing, and so is TablePrefix.
+	// Config is how the instance that wrote last runs the type, with the defaults in place of zero values. Only plain values are in
+	// it: no functions, handle or schedule, and no TablePrefix.
 	Config Config
 	// RetryWaits are the waits before the first retries, at most twenty, as [Config.RetryTiming] or WaitTime gives them.
 	RetryWaits []Wait
@@ -72,16 +72,16 @@ func (t *Type) Settings() (list []Setting) {
 }
 
 // settings is what stands in async_job_type_tab.settings.
-type settings struct {
-	Config     map[string]any `json:"config"`                // the fields that are plain values and not zero; a duration as in "1m30s"
-	RetryWaits [][2]string    `json:"retry_waits,omitempty"` // the least and the most
-	Schedule   string         `json:"schedule,omitempty"`
-	Batch      bool           `json:"batch,omitempty"`
+type settings[Value any] struct {
+	Config     map[string]Value `json:"config"`                // the fields that are plain values and not zero; a duration as in "1m30s"
+	RetryWaits [][2]string      `json:"retry_waits,omitempty"` // the least and the most
+	Schedule   string           `json:"schedule,omitempty"`
+	Batch      bool             `json:"batch,omitempty"`
 }
 
 // settingsOf writes the settings of a configuration, with its defaults.
 func settingsOf(c *Config) string {
-	s := settings{Config: map[string]any{}, Batch: c.HandleBatchFunc != nil, RetryWaits: retryPreview(c)}
+	s := settings[any]{Config: map[string]any{}, Batch: c.HandleBatchFunc != nil, RetryWaits: retryPreview(c)}
 	if inWords, ok := c.Schedule.(fmt.Stringer); ok {
 		s.Schedule = inWords.String()
 	}
@@ -106,8 +106,8 @@ func eachSetting(c *Config, to func(name string, field reflect.Value)) {
 	}
 }
 
-// isSetting reports whether a field is told. What says where the tables are is no business of others, and the type's number and name
-// have columns of their own.
+// isSetting reports whether a field is told. TablePrefix says where the tables are, which whoever reads them knows; the type's number
+// and name have columns of their own.
 func isSetting(field reflect.StructField) bool {
 	switch field.Name {
 	case "JobType", "ServiceName", "TablePrefix":
@@ -122,7 +122,7 @@ func isSetting(field reflect.StructField) bool {
 
 // readSettings reads what settingsOf wrote, perhaps in another version. What it does not understand, it leaves out.
 func (t *Type) readSettings(text string) {
-	var s settings
+	var s settings[json.RawMessage]
 	if json.Unmarshal([]byte(text), &s) != nil {
 		return
 	}
@@ -138,25 +138,13 @@ func (t *Type) readSettings(text string) {
 		if !found || !field.IsExported() || !isSetting(field) {
 			continue
 		}
-		to := fields.FieldByIndex(field.Index)
-		switch value := value.(type) {
-		case bool:
-			if to.Kind() == reflect.Bool {
-				to.SetBool(value)
-			}
-		case float64:
-			switch to.Kind() {
-			case reflect.Int, reflect.Int64:
-				to.SetInt(int64(value))
-			case reflect.Uint32:
-				to.SetUint(uint64(value))
-			case reflect.Float64:
-				to.SetFloat(value)
-			}
-		case string:
-			if d, err := time.ParseDuration(value); err == nil && to.Kind() == reflect.Int64 {
-				to.SetInt(int64(d))
-			}
+		switch to := fields.FieldByIndex(field.Index).Addr().Interface().(type) {
+		case *time.Duration:
+			var text string
+			_ = json.Unmarshal(value, &text)
+			*to, _ = time.ParseDuration(text)
+		default:
+			_ = json.Unmarshal(value, to)
 		}
 	}
 }
@@ -182,15 +170,12 @@ func retryPreview(c *Config) (waits [][2]string) {
 	}()
 	for retries := range min(n, retriesShown) {
 		wait := Wait{c.WaitTime, c.WaitTime}
-		for try := range triesOfWait {
-			if c.RetryTiming == nil {
-				break
+		if c.RetryTiming != nil {
+			wait = Wait{waitTimeMax, 0}
+			for range triesOfWait {
+				d := min(max(0, c.RetryTiming(retries, nil)), waitTimeMax)
+				wait = Wait{min(wait.Least, d), max(wait.Most, d)}
 			}
-			d := min(max(0, c.RetryTiming(retries, nil)), waitTimeMax)
-			if try == 0 {
-				wait = Wait{d, d}
-			}
-			wait = Wait{min(wait.Least, d), max(wait.Most, d)}
 		}
 		waits = append(waits, [2]string{wait.Least.String(), wait.Most.String()})
 	}

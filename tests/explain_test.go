@@ -22,7 +22,7 @@ import (
 func explained(t *testing.T, jobs *queue_job.Jobs, db *sql.DB, id uint64, says string, kinds ...operate.Kind) *operate.Explanation {
 	t.Helper()
 	var e *operate.Explanation
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	await(t, func() string { return fmt.Sprintf("job %d: %+v, want %q and the text %q", id, e.Reasons, kinds, says) }, func() bool {
 		var err error
 		if e, err = operate.Explain(t.Context(), jobs, db, id); err != nil {
 			t.Fatal(err)
@@ -31,13 +31,9 @@ func explained(t *testing.T, jobs *queue_job.Jobs, db *sql.DB, id uint64, says s
 		for _, r := range e.Reasons {
 			got = append(got, r.Kind)
 		}
-		if slices.Equal(got, kinds) && strings.Contains(e.Reasons[0].Text, says) {
-			return e
-		}
-		if time.Now().After(end) {
-			t.Fatalf("job %d: %+v, want %q and the text %q", id, e.Reasons, kinds, says)
-		}
-	}
+		return slices.Equal(got, kinds) && strings.Contains(e.Reasons[0].Text, says)
+	})
+	return e
 }
 
 // about asserts that a moment is the wanted one, or a little later: some columns hold whole seconds.

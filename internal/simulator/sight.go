@@ -8,8 +8,8 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Sight is a moment at which it is certain how a job fares: an instance marks it, or starts its run. Whoever says from the tables
-// how jobs fare can be held against it.
+// Sight is a moment at which it is certain what an instance does with a job: it marks the job, or starts its run. A test can compare
+// that with what it concludes from the tables.
 type Sight struct {
 	Instance string    // that marks or starts it
 	Starts   bool      // it starts the job; otherwise it marks it
@@ -20,8 +20,8 @@ type Sight struct {
 	Config   queue_job.Config
 }
 
-// Watch lets a world live in a bubble of virtual time, and shows its sights. Those are left out at which even an instance may be in
-// error: it was struck, or its statement comes late, or somebody has set the clock or edited rows.
+// Watch lets a world live in a bubble of virtual time, and shows its sights. It leaves out sights at which the instance itself may be
+// wrong: it was struck, its statement comes late, or somebody has set the clock or edited rows.
 func Watch(seed uint64, look func(Sight)) {
 	w := newWorld(seed)
 	w.judge.look = look

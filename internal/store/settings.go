@@ -16,8 +16,8 @@ type TypeSettings struct {
 // settingsTogether is how many types one statement of [Store.TellSettings] is about.
 const settingsTogether = 100
 
-// TellSettings writes how job types are run, into the rows that [Store.NameTypes] has made. Where the table says so already, it only
-// reads. If somebody else writes at the same time, one of the two stays. Sent again, or late, it changes nothing.
+// TellSettings writes how job types are run, into the rows that [Store.NameTypes] has made. If the table has it already, it only
+// reads. If somebody else has written in a later second than was read, it changes nothing; so a statement may be sent again, or late.
 func (s *Store) TellSettings(ctx context.Context, given []TypeSettings) error {
 	for some := range slices.Chunk(given, settingsTogether) {
 		if err := s.tellSettings(ctx, some); err != nil {

@@ -12,8 +12,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// sqlite counts statements on their way into the driver: there is no server to ask. A PRAGMA is none of them: those of the library
-// only set for how long a connection waits, and touch no table and no file.
+// sqlite counts statements on their way into the driver: there is no server to ask. It counts no PRAGMA: the library sends them only
+// to set how long a connection waits, which touches no table and no file.
 var sqlite = dialect{
 	name: "SQLite", driver: "sqlite",
 	within: func(_, folder string) (string, error) {

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"syscall"
 	"testing"
 	"time"
 )
@@ -21,9 +20,7 @@ func TestADeployLosesNothingAndRunsNothingTwice(t *testing.T) {
 			x.awaitStart(since.Add(betweenDeploys), 20*time.Second) // work goes on for a while
 			x.startWorker(workerSettings{LockSecond: calmLock})
 			since = time.Now()
-			if err := holder.end(syscall.SIGTERM); err != nil {
-				x.Errorf("%s did not end cleanly: %v", holder.name, err)
-			}
+			x.endCleanly(holder)
 			last := since // of the one that leaves: the handover begins there
 			if starts := holder.started(); len(starts) > 0 && starts[len(starts)-1].at.After(last) {
 				last = starts[len(starts)-1].at

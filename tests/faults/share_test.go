@@ -167,9 +167,7 @@ func TestATypeWithLongHandlersGoesOnElsewhereWhenItsProcessIsStopped(t *testing.
 			load := x.startLoad(100, work{MS: 5}, 0)
 			x.awaitStart(time.Now(), 20*time.Second)
 			stopped := time.Now()
-			if err := holder.end(syscall.SIGTERM); err != nil {
-				x.Errorf("%s did not end cleanly: %v", holder.name, err)
-			}
+			x.endCleanly(holder)
 			pause := x.longestPause(1, stopped, time.Now())
 			x.within(pause, bound, "a start")
 			worst = max(worst, pause)
@@ -204,9 +202,7 @@ func TestABusyTypePausesForAMomentWhenItIsHandedOver(t *testing.T) {
 			x.awaitPresent(2)
 			x.awaitStart(time.Now(), 20*time.Second)
 			began := time.Now()
-			if err := holder.end(syscall.SIGTERM); err != nil {
-				x.Errorf("%s did not end cleanly: %v", holder.name, err)
-			}
+			x.endCleanly(holder)
 			x.awaitStart(time.Now(), 20*time.Second)
 			pauses = append(pauses, x.longestPause(1, began, time.Now()))
 			holder = next

@@ -228,6 +228,14 @@ func (x *trial) freeze(w *worker) {
 	}
 }
 
+// endCleanly ends a worker as a deploy does.
+func (x *trial) endCleanly(w *worker) {
+	x.Helper()
+	if err := w.end(syscall.SIGTERM); err != nil {
+		x.Errorf("%s did not end cleanly: %v", w.name, err)
+	}
+}
+
 // stopWorkers ends all workers as a deploy does. Each must end cleanly, and leave nothing behind.
 func (x *trial) stopWorkers() {
 	x.Helper()

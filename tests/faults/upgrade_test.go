@@ -12,8 +12,8 @@ import (
 // olderVariable names the test binary of an older version of this package, which make upgrade builds.
 const olderVariable = "PQ_FAULTS_OLDER"
 
-// Instances of an older version make the tables. Under load, they are replaced by this version one by one, which upgrades the tables
-// while the older ones work, and then one by one by the older version, as when a deploy is taken back.
+// Instances of an older version make the tables. Under load, instances of this version replace them one by one, and the first of these
+// upgrades the tables. Then the older version replaces them in the same way, as if the deploy was taken back.
 func TestAnOlderVersionIsReplacedUnderLoadAndTakenBack(t *testing.T) {
 	t.Parallel()
 	older := os.Getenv(olderVariable)
@@ -44,9 +44,7 @@ func TestAnOlderVersionIsReplacedUnderLoadAndTakenBack(t *testing.T) {
 				x.awaitShares(types, len(generation)+1)
 				x.awaitStart(time.Now().Add(time.Second), 20*time.Second) // work goes on for a while
 				since := time.Now()
-				if err := leaving.end(syscall.SIGTERM); err != nil {
-					x.Errorf("%s did not end cleanly: %v", leaving.name, err)
-				}
+				x.endCleanly(leaving)
 				gap := x.awaitStart(since, 20*time.Second, leaving)
 				x.within(gap, bound, "the next start elsewhere")
 				worst = max(worst, gap)

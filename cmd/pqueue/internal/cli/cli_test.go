@@ -35,7 +35,7 @@ func TestADayAtTheShell(t *testing.T) {
 	sh.want("job get 1", exitDone, "order-47", "meta tenant", `{"order":47}`)
 	sh.want("job explain 1", exitDone, "job 1 of type 7: init", "for a later time", "pqueue job run-now 1", "No instance has ever run job type 7.", "pqueue host list")
 	sh.want("job explain 4711", exitNothing, "There is no such job")
-	sh.want("type get 7", exitNothing, "nobody has run, paused or divided type 7")
+	sh.want("type get 7", exitNothing, "type 7 is not known here")
 	sh.want("type pause 7", exitDone, "type 7 is paused")
 	sh.want("type get 7", exitDone, "state              paused", "paused since")
 	sh.want("type list", exitDone, "paused")

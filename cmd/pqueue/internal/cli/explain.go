@@ -18,8 +18,8 @@ func (a *app) jobExplain() *cobra.Command {
 		Use:   "explain <id>",
 		Short: "Say why a job has not started, and what to do about it",
 		Long: `Say why a job has not started: since when, until when, and what to do about it. If there are several reasons, each must end before the
-job can start. What only the instance knows that holds the job's type (are all workers busy? is the rate used up?) comes last, as
-what may be so.`,
+job can start. Only the holder of the job's type knows whether all workers are busy or the rate is used up, so such reasons come last,
+as possible ones.`,
 		Example: "  pqueue job explain 4711\n  pqueue job explain 4711 -o json | jq -r .reasons[0].kind",
 		Args:    cobra.ExactArgs(1),
 		RunE:    a.onJob(a.explain),
@@ -81,7 +81,7 @@ func showExplanation(to io.Writer, e *operate.Explanation) {
 		showReason(to, e, r)
 	}
 	if len(e.Perhaps) > 0 {
-		fmt.Fprintln(to, "\nWhat it may wait for there:")
+		fmt.Fprintln(to, "\nWhat it may wait for:")
 	}
 	for _, r := range e.Perhaps {
 		showReason(to, e, r)

@@ -212,11 +212,7 @@ func idOf(text string) (uint64, error) {
 
 func showJob(to io.Writer, j *queue_job.JobInfo, runs []queue_job.Attempt) error {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	line := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(out, "%s\t%s\n", name, oneLine(text))
-		}
-	}
+	line := labelled(out)
 	line("job", strconv.FormatUint(j.Id, 10))
 	line("type", typeText(j.JobType, j.TypeName))
 	line("status", stateOf(j))

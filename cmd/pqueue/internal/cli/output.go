@@ -144,6 +144,15 @@ func oneLine(text string) string {
 	return line.String()
 }
 
+// labelled writes a text behind its name, in a line of its own; an empty text is left out.
+func labelled(out io.Writer) func(name, text string) {
+	return func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(out, "%s\t%s\n", name, oneLine(text))
+		}
+	}
+}
+
 // shortened cuts a text to a width, and shows that it did.
 func shortened(text string, width int) string {
 	if runes := []rune(text); len(runes) > width {

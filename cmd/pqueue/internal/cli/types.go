@@ -160,7 +160,7 @@ func (a *app) showType(ctx context.Context, db *database, name string) error {
 	}
 	i := slices.IndexFunc(types, func(t *jobType) bool { return t.number == number })
 	if i < 0 {
-		return exitf(exitNothing, "nobody has run, paused or divided type %d; pqueue type list has those that are known", number)
+		return exitf(exitNothing, "type %d is not known here: no instance has run it, and nobody has paused or divided it; pqueue type list shows the types that are known", number)
 	}
 	t := types[i]
 	switch a.output {
@@ -175,11 +175,7 @@ func (a *app) showType(ctx context.Context, db *database, name string) error {
 
 func (t *jobType) show(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	line := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(out, "%s\t%s\n", name, oneLine(text))
-		}
-	}
+	line := labelled(out)
 	line("type", typeText(t.number, t.name))
 	line("state", t.state())
 	line("paused since", clock(t.paused))
