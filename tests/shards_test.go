@@ -80,8 +80,8 @@ func (o *keysInOrder) end(job *queue_job.Job, done bool) {
 	}
 }
 
+// It measures a pause, so no other test runs beside it.
 func TestATypeIsDividedAnewWhileItsJobsRunInOrder(t *testing.T) {
-	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const keys, perKey = 20, 40
 		bestOfThree(t, func() error {

@@ -51,7 +51,8 @@ type database struct {
 	trouble *trouble
 	losses  losses
 
-	pauseLooks looks         // belong to the watch of pauses
+	pauseLooks looks // belong to the watch of pauses
+	pauses     atomic.Pointer[pauses]
 	longReads  chan struct{} // has a place for each read of long parameters that is under way
 
 	patience  context.Context // handlers and looks at the table end with it

@@ -16,9 +16,10 @@ import (
 
 const (
 	standbyEvery = 500 * time.Millisecond // between looks at the leases
-	standbySoon  = 50 * time.Millisecond  // while a lease is about to change hands
+	standbySoon  = 20 * time.Millisecond  // while a lease is about to change hands
 	takeMax      = time.Second            // taking leases must not keep renewals waiting
 	askLasts     = time.Second            // then the asker asks again, if it still wants the lease
+	arriveMax    = time.Second            // how long another instance may be stopping that did not see this one come
 	leaveMax     = time.Second            // how long Stop waits for others to ask for the leases; until then, jobs still start here
 )
 
@@ -27,6 +28,7 @@ const (
 type standBy struct {
 	*database
 	working  context.Context // jobs are started while it lives
+	began    time.Time
 	chance   *rand.Rand
 	byName   map[string]*line
 	serving  map[*line]context.CancelFunc // ends the line's serve
@@ -50,7 +52,7 @@ type open struct {
 }
 
 func newStandBy(d *database, working context.Context) *standBy {
-	s := &standBy{database: d, working: working, chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), byName: map[string]*line{}, serving: map[*line]context.CancelFunc{}, open: map[string]open{}}
+	s := &standBy{database: d, working: working, began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), byName: map[string]*line{}, serving: map[*line]context.CancelFunc{}, open: map[string]open{}}
 	for _, l := range d.lines.all() {
 		s.byName[l.name] = l
 	}
@@ -92,7 +94,8 @@ func (s *standBy) loop(ctx context.Context) {
 
 // rest is how long until the next look. Instances that started together need not look together.
 func (s *standBy) rest() time.Duration {
-	if s.dividing || s.away || !s.leftAt.IsZero() && time.Since(s.leftAt) < leaveMax || time.Since(s.askedAt) < askLasts || time.Since(s.castAt) < askLasts {
+	lately := func(at time.Time, span time.Duration) bool { return time.Since(at) < span }
+	if s.dividing || s.away || lately(s.began, arriveMax) || lately(s.leftAt, leaveMax) || lately(s.askedAt, askLasts) || lately(s.castAt, askLasts) {
 		return standbySoon
 	}
 	rest := standbyEvery*3/4 + time.Duration(s.chance.Int64N(int64(standbyEvery/4)))
@@ -110,10 +113,11 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 	if leaving {
 		s.farewell(statement)
 	}
-	v, seen, err := s.see(statement)
+	v, fleet, err := s.see(statement)
 	if err != nil {
 		return false, err
 	}
+	seen := fleet.Leases
 	if s.dividing, err = s.layOut(statement, &v, leaving); err != nil {
 		return false, err
 	}
@@ -125,7 +129,7 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 	taken, err := s.take(statement, &p, seen)
 	switch {
 	case len(taken) > 0:
-		if errLook := s.lookAtRemains(statement); errLook != nil { // nobody knows what still runs elsewhere
+		if errLook := s.lookAgain(statement); errLook != nil { // nobody knows what still runs elsewhere
 			s.releaseAll(statement, taken)
 			return false, errLook
 		}
@@ -138,11 +142,11 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 }
 
 // see looks at the leases, and at the database's clock. If a type is not divided and has no lease yet, the lease is free.
-func (s *standBy) see(ctx context.Context) (v share.View, seen []store.Seen, err error) {
+func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err error) {
 	sent := time.Now()
-	fleet, err := s.keeper.Look(ctx, share.Prefixes)
+	fleet, err = s.keeper.Look(ctx, share.Prefixes)
 	if err != nil {
-		return v, nil, err
+		return v, fleet, err
 	}
 	s.clock.reading(fleet.Now, sent, time.Now())
 	rows := make([]share.Row, 0, len(fleet.Leases)+len(s.configured()))
@@ -160,7 +164,7 @@ func (s *standBy) see(ctx context.Context) (v share.View, seen []store.Seen, err
 			rows = append(rows, share.Row{Name: name, Free: true, Layout: share.Undivided})
 		}
 	}
-	return share.See(s.keeper.ID(), s.service, rows, layouts), fleet.Leases, nil
+	return share.See(s.keeper.ID(), s.service, rows, layouts), fleet, nil
 }
 
 // picture is what a view says about who has what. The lines heed what still runs elsewhere.
@@ -216,13 +220,15 @@ func (s *standBy) heedOpen(leases []share.Lease) {
 	}
 }
 
-// lookAtRemains looks once more, after leases were taken: whatever their last holders have left running was in the table
-// before the leases came free. It tries until ctx ends.
-func (s *standBy) lookAtRemains(ctx context.Context) error {
+// lookAgain looks once more, after leases were taken: whatever their last holders have left running was in the table before the
+// leases came free. It tries until ctx ends. What it says of pauses lets jobs start before the watch has asked.
+func (s *standBy) lookAgain(ctx context.Context) error {
 	for wait := retryFirst; ; wait *= 2 {
-		v, _, err := s.see(ctx)
+		sent := time.Now()
+		v, fleet, err := s.see(ctx)
 		if err == nil {
 			s.picture(&v, false)
+			s.hear(&pauses{fleet.Paused, sent, time.Since(sent)})
 			return nil
 		}
 		if !sleep(ctx, wait) {
@@ -286,7 +292,9 @@ func (s *standBy) unask(ctx context.Context, taken []*keeper.Lease) {
 	if time.Since(s.askedAt) > askLasts {
 		rest = nil // they have ended
 	}
-	s.asked = rest
+	if s.asked = rest; len(rest) == 0 {
+		s.askedAt = time.Time{}
+	}
 	s.trouble.on(ctx, "take back asks", s.keeper.Unask(ctx, got))
 }
 
@@ -326,6 +334,7 @@ func (s *standBy) serve(taken []*keeper.Lease) {
 		serving, end := context.WithCancel(s.working)
 		s.serving[l] = end
 		l.hold(lease)
+		l.heedPause(s.pauses.Load()) // held already, so it misses no later answer
 		lines = append(lines, held{l, lease})
 		s.loops.Go(func() {
 			defer end()

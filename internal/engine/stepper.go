@@ -169,7 +169,7 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) err
 	if len(ours) == 0 {
 		return nil, nil
 	}
-	l.heedPause(false, time.Now()) // Due leaves out types that are paused
+	l.heedPause(&pauses{sent: time.Now()}) // Due leaves out types that are paused
 	l.workers.newGate()
 	l.workers.runHere(ours)
 	return idsOf(ours), end(l)

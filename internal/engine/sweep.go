@@ -49,9 +49,14 @@ func (d *database) firstLook(ctx context.Context, lines heldLines) {
 }
 
 func (d *database) firstLookOnce(looks *looks, lines heldLines) error {
-	if err := d.tamePriorities(looks, lines); err != nil {
+	if err := d.loadOrLeave(looks, lines); err != nil {
 		return err
 	}
+	return d.tamePriorities(looks, lines) // what it finds can wait for the next sweep
+}
+
+// loadOrLeave offers what one statement brings, or leaves it to the loaders.
+func (d *database) loadOrLeave(looks *looks, lines heldLines) error {
 	defer d.reads.begin()()
 	rows, more, err := d.sweepRows(looks, lines)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -78,25 +79,46 @@ func (d *database) heedPauses() error {
 	if len(lines) == 0 {
 		return nil
 	}
-	var paused []int32
-	holding, sent := d.holding(lines), time.Now()
+	holding, answer := d.holding(lines), pauses{sent: time.Now()}
 	err := d.pauseLooks.look(holding, func(ctx context.Context) (err error) {
-		paused, err = d.tables.Jobs.Paused(ctx)
+		answer.types, err = d.tables.Jobs.Paused(ctx)
 		return err
 	})
 	if err != nil {
 		return unlessOver(holding, err)
 	}
-	for _, h := range lines {
-		h.heedPause(slices.Contains(paused, h.cfg.JobType), sent)
-	}
+	answer.took = time.Since(answer.sent)
+	d.hear(&answer)
 	return nil
 }
 
-// heedPause notes the table's answer to a question that was sent at a moment.
-func (l *line) heedPause(paused bool, sent time.Time) {
-	before := l.starts.allowed()
-	if l.starts.heed(paused, sent) && paused {
+// pauses is the table's answer to the question which types are paused.
+type pauses struct {
+	types []int32
+	sent  time.Time // when it was asked
+	took  time.Duration
+}
+
+// hear keeps an answer for the lines whose leases are taken next, and tells the held lines. Answers may overtake each other.
+func (d *database) hear(answer *pauses) {
+	for {
+		known := d.pauses.Load()
+		if known != nil && answer.sent.Before(known.sent) {
+			return
+		}
+		if d.pauses.CompareAndSwap(known, answer) {
+			break
+		}
+	}
+	for _, h := range d.heldLines() {
+		h.heedPause(answer)
+	}
+}
+
+// heedPause notes what an answer says of the line's type.
+func (l *line) heedPause(answer *pauses) {
+	paused, before := slices.Contains(answer.types, l.cfg.JobType), l.starts.allowed()
+	if l.starts.heed(paused, answer.sent, answer.took) && paused {
 		l.log.Info(l.about, "paused; what runs, runs on")
 	}
 	if before != l.starts.allowed() {
@@ -106,14 +128,21 @@ func (l *line) heedPause(paused bool, sent time.Time) {
 
 // starts says whether jobs of a type may start: the type is not paused, by an answer that is not too old.
 type starts struct {
-	sent  atomic.Pointer[time.Time] // when the last question was sent that was answered; nil: none was
-	till  atomic.Pointer[time.Time] // nil: the type is paused, or nobody has asked yet
-	lasts atomic.Int64              // nanoseconds for which an answer allows jobs to start
+	heeding sync.Mutex
+	sent    atomic.Pointer[time.Time] // when the last question was sent that was answered; nil: none was
+	till    atomic.Pointer[time.Time] // nil: the type is paused, or nobody has asked yet
+	lasts   atomic.Int64              // nanoseconds for which an answer allows jobs to start
 }
 
-// heed takes an answer to a question that was sent at a moment. It reports whether the answer is another than the last.
-func (s *starts) heed(paused bool, sent time.Time) (news bool) {
-	lasts := allowedFor(time.Since(sent))
+// heed takes an answer that took some time to a question that was sent at a moment. It reports whether the answer is another than
+// the last. An answer to an earlier question than the last one's is no news.
+func (s *starts) heed(paused bool, sent time.Time, took time.Duration) (news bool) {
+	s.heeding.Lock()
+	defer s.heeding.Unlock()
+	if last := s.sent.Load(); last != nil && sent.Before(*last) {
+		return false
+	}
+	lasts := allowedFor(took)
 	s.lasts.Store(int64(lasts))
 	s.sent.Store(&sent)
 	if paused {

@@ -235,3 +235,28 @@ func TestAnAnswerThatComesWhileTheLastOneExpiresIsHeeded(t *testing.T) {
 		}
 	})
 }
+
+// Two loops ask which types are paused, so an answer may come behind the answer to a later question.
+func TestAnAnswerToAnEarlierQuestionIsNoNews(t *testing.T) {
+	l := lineOf(10)
+	l.cfg.JobType = 7
+	d := &database{lines: linesOf(l)}
+	lease := keeper.Unending(t.Context(), keeper.Want{Name: "job-7", Lock: time.Minute}, 1)
+	l.held.Store(lease)
+	now := time.Now()
+	d.hear(&pauses{types: []int32{7}, sent: now})
+	d.hear(&pauses{sent: now.Add(-time.Millisecond)})
+	if l.starts.allowed() || !l.starts.paused() {
+		t.Error("jobs may start, by the earlier answer")
+	}
+	d.hear(&pauses{sent: now.Add(time.Millisecond)})
+	if !l.starts.allowed() {
+		t.Error("no job may start, though the type is not paused any more")
+	}
+	l.starts.forget()
+	d.hear(&pauses{sent: now.Add(-time.Second), took: time.Millisecond})
+	l.heedPause(d.pauses.Load())
+	if !l.starts.allowed() {
+		t.Error("a lease that was taken just now does not have the latest answer")
+	}
+}

@@ -510,7 +510,7 @@ func (t *Table) fleet(prefixes []string) (f store.Fleet) {
 			f.Leases = append(f.Leases, store.Seen{Name: name, Free: free, Owner: l.Owner, Term: l.Term, Running: l.Running, Layout: l.Layout, Left: float64(l.Until) - t.nowPrecise()})
 		}
 	}
-	f.Layouts, f.Now = maps.Clone(t.layouts), t.nowPrecise()
+	f.Layouts, f.Paused, f.Now = maps.Clone(t.layouts), slices.Clone(t.paused), t.nowPrecise()
 	return f
 }
 

@@ -12,6 +12,7 @@ import (
 type Fleet struct {
 	Leases  []Seen
 	Layouts map[int32]int64 // of the job types that have one
+	Paused  []int32         // the job types that are paused
 	Now     float64         // the database's clock, in unix seconds
 }
 
@@ -19,7 +20,7 @@ type Fleet struct {
 // prefix, those that are free, too. It locks nothing.
 func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err error) {
 	query := fmt.Sprintf("SELECT lock_name, %[1]s <= %[2]s AS free, locked_by, term, running, layout, %[1]s - %[6]s AS time_left FROM %[3]s WHERE %[4]s OR (%[5]s) AND %[1]s > %[2]s"+
-		" UNION ALL SELECT '', 1 = 0, '', job_type, 0, layout, 0 FROM %[7]s WHERE layout IS NOT NULL"+
+		" UNION ALL SELECT '', 1 = 0, '', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0 FROM %[7]s WHERE layout IS NOT NULL OR paused_at IS NOT NULL"+
 		" UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, %[6]s",
 		s.unix("lock_until"), s.leaseNow, s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.nowPrecise, s.types)
 	rows, err := read(ctx, s, each(func(l *Seen) []any { return []any{&l.Name, &l.Free, &l.Owner, &l.Term, &l.Running, &l.Layout, &l.Left} }), s.fromPrimary(query))
@@ -31,10 +32,19 @@ func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err erro
 		case row.Free:
 			f.Now = row.Left
 		default:
-			f.Layouts[int32(row.Term)] = row.Layout
+			f.heedType(int32(row.Term), row.Layout, row.Running > 0)
 		}
 	}
 	return f, wrap("look at the leases", err)
+}
+
+func (f *Fleet) heedType(jobType int32, layout int64, paused bool) {
+	if layout > 0 {
+		f.Layouts[jobType] = layout
+	}
+	if paused {
+		f.Paused = append(f.Paused, jobType)
+	}
 }
 
 // Holding is a lease as somebody sees it who wants to know who does what.

@@ -225,9 +225,9 @@ SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term,
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%' OR (lock_name LIKE 'at-%')
   AND unixepoch(lock_until) > unixepoch()
-UNION ALL SELECT '', 1 = 0, '', job_type, 0, layout, 0
+UNION ALL SELECT '', 1 = 0, '', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
 FROM async_job_type_tab
-WHERE layout IS NOT NULL
+WHERE layout IS NOT NULL OR paused_at IS NOT NULL
 UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, unixepoch('subsec');
 
 -- GivenUpJobs

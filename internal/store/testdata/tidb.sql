@@ -122,9 +122,9 @@ SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%' OR (lock_name LIKE 'at-%')
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()
-UNION ALL SELECT '', 1 = 0, '', job_type, 0, layout, 0
+UNION ALL SELECT '', 1 = 0, '', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
 FROM async_job_type_tab
-WHERE layout IS NOT NULL
+WHERE layout IS NOT NULL OR paused_at IS NOT NULL
 UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000);
 
 -- GivenUpJobs
