@@ -21,10 +21,24 @@ var ofType = []string{"job_type", "type_name"}
 type Metrics struct {
 	delay, took *prometheus.HistogramVec
 	runs        *prometheus.CounterVec
+	gauges      gauges[*prometheus.GaugeVec]
 
 	mu      sync.Mutex
 	runners []*persistent_queue.Runner
 	leases  map[leaseChange]uint64
+	ofTypes map[namedType]*gauges[prometheus.Gauge]
+}
+
+// gauges are what is read of a type when it is asked for. They stay: to make them anew with their labels would be a quarter of what
+// a scrape costs.
+type gauges[Gauge any] struct {
+	shards, leasesHeld, busy                        Gauge
+	paused, limit, waiting, parked, marked, overdue Gauge // only where a lease of the type is held
+}
+
+type namedType struct {
+	jobType int32
+	name    string
 }
 
 type leaseChange struct {
@@ -35,6 +49,7 @@ type leaseChange struct {
 // New returns metrics without a Runner: [Metrics.Option] gives them to it.
 func New() *Metrics {
 	return &Metrics{
+		gauges: newGauges(), ofTypes: map[namedType]*gauges[prometheus.Gauge]{},
 		delay: prometheus.NewHistogramVec(histogram("start_delay_seconds", "The time from when a job fell due until its handler was called. If the job was due when it was added, the table knows only the second, so up to a second may be missing.",
 			.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400), ofType),
 		took: prometheus.NewHistogramVec(histogram("run_duration_seconds", "How long handlers ran.",
@@ -91,21 +106,43 @@ func (m *Metrics) leaseChanged(jobType int32, _ int, held bool) {
 
 func number(jobType int32) string { return strconv.Itoa(int(jobType)) }
 
-// What is read when it is asked for.
 var (
-	healthy      = desc("healthy", "1 if the databases of all Runners of this process answer, else 0.")
-	shards       = desc("shards", "Into how many shards the type is divided, as far as this process knows.", ofType...)
-	leasesHeld   = desc("leases_held", "How many leases of the type this process holds: of its shards, or of the type as a whole.", ofType...)
-	leaseChanges = desc("lease_changes_total", "How many leases of the type this process has taken (how: taken) and no longer has (how: ended).", append(slices.Clone(ofType), "how")...)
-	paused       = desc("paused", "1 if the type is paused, else 0. Only where a lease of the type is held.", ofType...)
-	busy         = desc("workers_busy", "Workers that run a handler.", ofType...)
-	limit        = desc("workers_limit", "Workers that there may be for what this process holds.", ofType...)
-	rows         = desc("memory_jobs", "Jobs in memory that have not started, by state: waiting for a worker or for their time; parked until another job of their key has ended; marked, about to start.", append(slices.Clone(ofType), "state")...)
-	overdue      = desc("overdue_seconds", "How long the longest-waiting job in memory has been due; 0 if none is due.", ofType...)
+	healthy      = prometheus.NewDesc(prefix+"healthy", "1 if the databases of all Runners of this process answer, else 0.", nil, nil)
+	leaseChanges = prometheus.NewDesc(prefix+"lease_changes_total", "How many leases of the type this process has taken (how: taken) and no longer has (how: ended).", append(slices.Clone(ofType), "how"), nil)
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prefix+name, help, labels, nil)
+func newGauges() (g gauges[*prometheus.GaugeVec]) {
+	gauge := func(name, help string, more ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, slices.Concat(ofType, more))
+	}
+	g.shards = gauge("shards", "Into how many shards the type is divided, as far as this process knows.")
+	g.leasesHeld = gauge("leases_held", "How many leases of the type this process holds: of its shards, or of the type as a whole.")
+	g.paused = gauge("paused", "1 if the type is paused, else 0. Only where a lease of the type is held.")
+	g.busy = gauge("workers_busy", "Workers that run a handler.")
+	g.limit = gauge("workers_limit", "Workers that there may be for what this process holds.")
+	memory := gauge("memory_jobs", "Jobs in memory that have not started, by state: waiting for a worker or for their time; parked until another job of their key has ended; marked, about to start.", "state")
+	g.waiting, g.parked, g.marked = memory, memory, memory
+	g.overdue = gauge("overdue_seconds", "How long the longest-waiting job in memory has been due; 0 if none is due.")
+	return g
+}
+
+// gaugesOf returns the gauges of a type.
+func (m *Metrics) gaugesOf(t namedType) *gauges[prometheus.Gauge] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := m.ofTypes[t]
+	if g == nil {
+		with := func(v *prometheus.GaugeVec, more ...string) prometheus.Gauge {
+			return v.WithLabelValues(append([]string{number(t.jobType), t.name}, more...)...)
+		}
+		all := &m.gauges
+		g = &gauges[prometheus.Gauge]{
+			shards: with(all.shards), leasesHeld: with(all.leasesHeld), busy: with(all.busy), paused: with(all.paused), limit: with(all.limit),
+			waiting: with(all.waiting, "waiting"), parked: with(all.parked, "parked"), marked: with(all.marked, "marked"), overdue: with(all.overdue),
+		}
+		m.ofTypes[t] = g
+	}
+	return g
 }
 
 // Describe is part of [prometheus.Collector].
@@ -113,8 +150,12 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range []prometheus.Collector{m.delay, m.took, m.runs} {
 		c.Describe(to)
 	}
-	for _, d := range []*prometheus.Desc{healthy, shards, leasesHeld, leaseChanges, paused, busy, limit, rows, overdue} {
-		to <- d
+	to <- healthy
+	m.gauges.shards.Describe(to)
+	m.gauges.leasesHeld.Describe(to)
+	to <- leaseChanges
+	for _, g := range []*prometheus.GaugeVec{m.gauges.paused, m.gauges.busy, m.gauges.limit, m.gauges.waiting, m.gauges.overdue} {
+		g.Describe(to)
 	}
 }
 
@@ -130,37 +171,36 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, r := range runners {
 		well = well && r.Health() == nil
 		for _, state := range r.Types() {
-			collectType(to, &state, changes)
+			collectType(to, m.gaugesOf(namedType{state.JobType, state.TypeName}), &state)
+			for how, taken := range map[string]bool{"taken": true, "ended": false} {
+				to <- prometheus.MustNewConstMetric(leaseChanges, prometheus.CounterValue, float64(changes[leaseChange{state.JobType, taken}]), number(state.JobType), state.TypeName, how)
+			}
 		}
 	}
-	to <- gauge(healthy, one(well))
+	to <- prometheus.MustNewConstMetric(healthy, prometheus.GaugeValue, one(well))
 }
 
-func collectType(to chan<- prometheus.Metric, t *persistent_queue.TypeState, changes map[leaseChange]uint64) {
-	labels := []string{number(t.JobType), t.TypeName}
-	with := func(more string) []string { return append(slices.Clone(labels), more) }
-	to <- gauge(shards, t.Shards, labels...)
-	to <- gauge(leasesHeld, t.Held, labels...)
-	for how, taken := range map[string]bool{"taken": true, "ended": false} {
-		to <- prometheus.MustNewConstMetric(leaseChanges, prometheus.CounterValue, float64(changes[leaseChange{t.JobType, taken}]), with(how)...)
+// collectType sets the gauges of a type, and hands them over.
+func collectType(to chan<- prometheus.Metric, of *gauges[prometheus.Gauge], t *persistent_queue.TypeState) {
+	tell := func(g prometheus.Gauge, value float64) {
+		g.Set(value)
+		to <- g
 	}
-	to <- gauge(busy, t.Running, labels...) // even without a lease: what runs, runs on
+	tell(of.shards, float64(t.Shards))
+	tell(of.leasesHeld, float64(t.Held))
+	tell(of.busy, float64(t.Running)) // even without a lease: what runs, runs on
 	if t.Held == 0 {
 		return
 	}
-	to <- gauge(paused, one(t.Paused), labels...)
-	to <- gauge(limit, t.Capacity, labels...)
-	to <- gauge(rows, t.Waiting-t.Parked, with("waiting")...)
-	to <- gauge(rows, t.Parked, with("parked")...)
-	to <- gauge(rows, t.Marked, with("marked")...)
-	to <- prometheus.MustNewConstMetric(overdue, prometheus.GaugeValue, t.Overdue.Seconds(), labels...)
+	tell(of.paused, one(t.Paused))
+	tell(of.limit, float64(t.Capacity))
+	tell(of.waiting, float64(t.Waiting-t.Parked))
+	tell(of.parked, float64(t.Parked))
+	tell(of.marked, float64(t.Marked))
+	tell(of.overdue, t.Overdue.Seconds())
 }
 
-func gauge(d *prometheus.Desc, value int, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
-}
-
-func one(yes bool) int {
+func one(yes bool) float64 {
 	if yes {
 		return 1
 	}
