@@ -17,6 +17,7 @@ import (
 const (
 	standbyEvery = 500 * time.Millisecond // between looks at the leases
 	standbySoon  = 20 * time.Millisecond  // while a lease is about to change hands
+	standbyFirst = 100 * time.Millisecond // after the start, for arriveMax
 	takeMax      = time.Second            // taking leases must not keep renewals waiting
 	askLasts     = time.Second            // then the asker asks again, if it still wants the lease
 	arriveMax    = time.Second            // how long another instance may be stopping that did not see this one come
@@ -95,8 +96,11 @@ func (s *standBy) loop(ctx context.Context) {
 // rest is how long until the next look. Instances that started together need not look together.
 func (s *standBy) rest() time.Duration {
 	lately := func(at time.Time, span time.Duration) bool { return time.Since(at) < span }
-	if s.dividing || s.away || lately(s.began, arriveMax) || lately(s.leftAt, leaveMax) || lately(s.askedAt, askLasts) || lately(s.castAt, askLasts) {
+	if s.dividing || s.away || lately(s.leftAt, leaveMax) || lately(s.askedAt, askLasts) || lately(s.castAt, askLasts) {
 		return standbySoon
+	}
+	if lately(s.began, arriveMax) {
+		return standbyFirst
 	}
 	rest := standbyEvery*3/4 + time.Duration(s.chance.Int64N(int64(standbyEvery/4)))
 	if left := time.Until(s.expires); left > 0 { // a holder that lives renews its lease long before
