@@ -5,6 +5,7 @@ package operate
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
@@ -85,6 +86,7 @@ type facts struct {
 	first   uint64             // the first pending job of the same type and group; 0: the job has no group
 	kind    queue_job.Type     // of the job; without settings, if no instance has told any
 	fleet   store.Fleet
+	lines   []store.Line // what the holders of leases have told of their memory
 }
 
 // told reports whether an instance has written the settings of the job's type.
@@ -121,7 +123,7 @@ func explain(f *facts) *Explanation {
 	}
 	if len(e.Reasons) == 0 {
 		add(Reason{Kind: InLine, Since: f.job.Due,
-			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.%s", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"), f.overdue(held))})
+			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.%s%s", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"), f.inMemory(held), f.overdue(held))})
 		e.Perhaps = f.perhaps()
 	}
 	return e
@@ -158,6 +160,24 @@ func (f *facts) overdue(l *store.Seen) string {
 		return ""
 	}
 	return fmt.Sprintf(" But it has not renewed its lease in time. If it has died, another instance goes on in %v.", time.Duration(l.Left+1)*time.Second)
+}
+
+// inMemory says what the holder of a lease told last of its workers and of what waits.
+func (f *facts) inMemory(held *store.Seen) string {
+	i := slices.IndexFunc(f.lines, func(l store.Line) bool { return l.Lease == held.Name && l.Term == held.Term })
+	if i < 0 {
+		return ""
+	}
+	l := &f.lines[i]
+	text := fmt.Sprintf(" %v ago, %d of its %s were busy and %s waited in its memory", max(0, f.now.Sub(time.Unix(l.ToldAt, 0)).Truncate(time.Second)),
+		min(l.Running+l.Elsewhere, l.Workers), counted(l.Workers, "worker"), counted(l.Waiting+l.Marked, "job"))
+	if l.Overdue > 0 {
+		text += fmt.Sprintf(", the first of them for %v", (time.Duration(l.Overdue) * time.Millisecond).Round(time.Second))
+	}
+	if l.Behind {
+		text += "; more were in the table"
+	}
+	return text + "."
 }
 
 func (f *facts) died() Reason {

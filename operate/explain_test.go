@@ -57,6 +57,7 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 	freeFor := func(seconds float64) store.Seen {
 		return store.Seen{Name: "job-7", Free: true, Owner: "shop@web-1/17#0123456789ab.2", Term: 41, Layout: 1, Left: -seconds}
 	}
+	lines := func(told ...store.Line) func(*facts) { return func(f *facts) { f.lines = told } }
 	const closed = -2050
 	divided := func(f *facts) { f.fleet.Layouts = map[int32]int64{7: 2050} } // two shards; job 40 belongs to the second
 	itsShard := share.ShardLease(7, share.ShardOf(40, "", 2))
@@ -118,6 +119,9 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		{"the type is to be divided, and its lease is held still", waiting(divided), []Kind{InLine}, "which holds job-7 and"},
 		{"it is in a shard", waiting(divided, leases(store.Seen{Name: itsShard, Owner: "shop@web-4/2#0123456789ab.2", Term: 41, Running: 1, Layout: 2050})),
 			[]Kind{InLine}, "in the line of shop@web-4/2, which holds " + itsShard + " and runs 1 handler."},
+		{"the holder has told what waits", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Running: 20, Workers: 20, Waiting: 340, Marked: 10, Overdue: 61_400, Behind: true}})),
+			[]Kind{InLine}, "and runs 3 handlers. 4s ago, 20 of its 20 workers were busy and 350 jobs waited in its memory, the first of them for 1m1s; more were in the table."},
+		{"the holder before it has told what waited", waiting(lines(store.Line{Lease: "job-7", Term: 40, ToldAt: now.Unix()})), []Kind{InLine}, "and runs 3 handlers."},
 		{"it waits for its turn", waiting(), []Kind{InLine}, "in the line of shop@web-1/17, which holds job-7 and runs 3 handlers."},
 	} {
 		e := explain(c.facts)

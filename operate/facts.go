@@ -13,12 +13,13 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes six statements: they
-// read the job twice, its log, the leases, the job types, and the first job of its group, by an index or from small tables. If the job
-// changes during a look, Explain looks again. If it changes during three looks, that is an error.
+// Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes seven statements: they
+// read the job twice, its log, the leases, the job types, what their holders have told, and the first job of its group, by an index
+// or from small tables. If the job changes during a look, Explain looks again. If it changes during three looks, that is an error.
 //
 // Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
-// waits in the holder's line, and lists what it may wait for. The settings of the type are those that an instance wrote last
+// waits in the holder's line and what the holder has told of it within the last minute ([queue_job.Line]), and lists what the job may
+// wait for. The settings of the type are those that an instance wrote last
 // ([queue_job.Type]); during a deploy, the holder may have others.
 func Explain(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*Explanation, error) {
 	st, err := hidden.StoreOf(jobs, ex)
@@ -72,6 +73,9 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 			return nil, false, err
 		}
 		f.first = firsts[f.job.Group]
+	}
+	if f.lines, err = st.Lines(ctx); err != nil {
+		return nil, false, err
 	}
 	again, err := get(ctx, jobs, ex, id)
 	if err != nil {

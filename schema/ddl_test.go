@@ -14,6 +14,7 @@ async_job_tab: id params job_type job_status start_time create_time update_time 
 shedlock_tab: lock_name lock_until locked_at locked_by term running layout |
 async_job_log_tab: job_id attempt term outcome error started finished instance |
 async_job_type_tab: job_type paused_at cron_at cron_spec layout name settings told_at |
+async_job_now_tab: lock_name term told_at state |
 `
 
 func tablesOf(t *testing.T, file string) []*table {

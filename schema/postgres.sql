@@ -68,3 +68,10 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   settings  text DEFAULT NULL,
   told_at   bigint DEFAULT NULL
 );
+
+CREATE TABLE IF NOT EXISTS async_job_now_tab (
+  lock_name varchar(64) PRIMARY KEY,
+  term      bigint NOT NULL,
+  told_at   bigint NOT NULL,
+  state     text NOT NULL
+);

@@ -101,6 +101,9 @@ var sentBy = map[string]*regexp.Regexp{
 	"TypeNames":          regexp.MustCompile(`^SELECT job_type, name FROM async_job_type_tab`),
 	"KnownTypes":         regexp.MustCompile(`^SELECT job_type, COALESCE\(name`),
 	"TellSettings":       regexp.MustCompile(`^UPDATE async_job_type_tab SET settings = CASE`),
+	"TellLines":          regexp.MustCompile(`^INSERT INTO async_job_now_tab .* ON DUPLICATE KEY UPDATE`),
+	"Lines":              regexp.MustCompile(`^SELECT lock_name, term, told_at, state FROM async_job_now_tab`),
+	"DropLines":          regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name FROM async_job_now_tab`),
 	"NameTypes":          regexp.MustCompile(`^UPDATE async_job_type_tab SET name = CASE`),
 	"Settle NotStarted":  regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
 	// What a verb sends besides, and what the schema sends.
@@ -268,6 +271,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"what runs":     ignoring(st.KeepLeases(ctx, []string{"rest-7-1"}, []string{"me"}, 10, map[string]int{"rest-7-1": 2})),
 		"Leases":        ignoring(jobs.Leases(ctx, pool)),
 		"Types":         ignoring(jobs.Types(ctx, pool)),
+		"Lines":         ignoring(jobs.Lines(ctx, pool)),
 		"Instances":     ignoring(jobs.Instances(ctx, pool)),
 		"HandOver":      handOverOf(t, st, jobs, pool),
 		"NoteRunning":   st.NoteRunning(ctx, "rest-7-1", "me", 10, 2),

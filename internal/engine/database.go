@@ -188,6 +188,9 @@ func (d *database) start() {
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
 	d.loops.Go(func() { d.tellUnrun(working) })
+	if d.tables.Lines != nil {
+		d.loops.Go(func() { newReporter(d).loop(working) })
+	}
 	d.loops.Go(func() { d.tellTypes(working, d.configured()) })
 	if d.tables.Deletes != nil {
 		d.loops.Go(func() { newRetainer(d).loop(working) })

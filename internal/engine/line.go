@@ -48,6 +48,7 @@ type line struct {
 	backlog   backlog
 	scheduler scheduler
 	starts    starts // whether they are allowed
+	ended     tally
 
 	tenure
 
@@ -167,6 +168,7 @@ func (l *line) hold(lease *keeper.Lease) {
 	l.queue.clear()
 	l.workers.newGate()
 	l.starts.forget()
+	l.ended.reset()
 	l.backlog.begin()
 	l.held.Store(lease)
 	l.tellLease(true)

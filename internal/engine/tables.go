@@ -17,6 +17,7 @@ type Tables struct {
 	Layouts   Layouts                // of the types that are divided into shards
 	Schedules Schedules              // asked for types that have a schedule
 	Registry  Registry               // nil: nobody tells what the types are called and how they are run
+	Lines     Lines                  // nil: nobody tells what waits in memory
 	Unrun     Unrun                  // nil: nobody asks which jobs wait for nobody
 	Deletes   Deletes                // nil: nothing is deleted
 	Advise    func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
@@ -51,5 +52,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Unrun: jobs, Deletes: jobs, Advise: jobs.Advise, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, Unrun: jobs, Deletes: jobs, Advise: jobs.Advise, Close: release}, nil
 }

@@ -228,6 +228,13 @@ func (w *workers) lend(n int) (changed bool) {
 	return changed
 }
 
+// lentOut is how many workers runs elsewhere stand for.
+func (w *workers) lentOut() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lent
+}
+
 // idleRows is how many rows these calls take. The caller holds the lock.
 func (w *workers) idleRows() int { return max(1, w.cfg.BatchSize) * w.idle() }
 

@@ -27,6 +27,7 @@ type dialect struct {
 	greatest     string // the function that returns the larger of two values
 	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
 	unlessLease  string // end of an INSERT of leases that leaves existing rows as they are
+	orLater      string // end of an INSERT of lines that overwrites an existing row unless its term is a later one
 	ownSession   string // makes a session of our own safe from its time zone; empty: nothing to do
 
 	// Rows that are inserted.
@@ -111,6 +112,7 @@ func (d dialect) nowOnce() string { return fmt.Sprintf(d.once, d.now) }
 
 func (d dialect) named(prefix string) dialect {
 	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)
+	d.orLater = WithPrefix(d.orLater, prefix)
 	d.byDue = WithPrefix(d.byDue, prefix)
 	d.byKey = WithPrefix(d.byKey, prefix)
 	d.byGroup = WithPrefix(d.byGroup, prefix)

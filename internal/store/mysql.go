@@ -37,6 +37,8 @@ func mysqlFamily(name string) dialect {
 		// INSERT IGNORE reads a deleted row with a shared lock, and then needs an exclusive one: two sessions that do so
 		// deadlock (measured on MariaDB 10.11 and MySQL 9.7).
 		unlessLease: " ON DUPLICATE KEY UPDATE lock_name = lock_name",
+		// The columns are set in this order, and each sees what was set before it.
+		orLater: " ON DUPLICATE KEY UPDATE told_at = IF(term <= VALUES(term), VALUES(told_at), told_at), state = IF(term <= VALUES(term), VALUES(state), state), term = GREATEST(term, VALUES(term))",
 		// MySQL before 8.0.17 knows neither comment. There, the connection that leases have of their own is set to UTC.
 		ownSession: "SET time_zone = '+00:00'",
 

@@ -42,6 +42,7 @@ var postgres = dialect{
 	greatest:     "GREATEST",
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",
+	orLater:      " ON CONFLICT (lock_name) DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state WHERE async_job_now_tab.term <= excluded.term",
 
 	insertNew:    "INSERT INTO",
 	unlessThere:  " ON CONFLICT DO NOTHING",

@@ -24,6 +24,7 @@ var sqlite = dialect{
 	greatest:     "MAX",
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",
+	orLater:      " ON CONFLICT (lock_name) DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state WHERE async_job_now_tab.term <= excluded.term",
 
 	insertNew:    "INSERT OR IGNORE INTO",
 	addMany:      addByValues,

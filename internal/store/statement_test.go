@@ -54,6 +54,11 @@ var verbs = map[string]func(context.Context, *Store){
 	"TellSettings": func(ctx context.Context, s *Store) {
 		_ = s.TellSettings(ctx, []TypeSettings{{7, "{}"}, {8, "{}"}})
 	},
+	"TellLines": func(ctx context.Context, s *Store) {
+		_ = s.TellLines(ctx, []Line{{Lease: "job-7", Term: 3}, {Lease: "job-8/1", Term: 4, LineState: LineState{Running: 2}}})
+	},
+	"Lines":      func(ctx context.Context, s *Store) { _, _ = s.Lines(ctx) },
+	"DropLines":  func(ctx context.Context, s *Store) { _ = s.DropLines(ctx, 1000) },
 	"KnownTypes": func(ctx context.Context, s *Store) { _, _ = s.KnownTypes(ctx) },
 	"TypeNames":  func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
 	"TypeLeases": func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
@@ -228,7 +233,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {

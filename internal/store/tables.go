@@ -8,14 +8,14 @@ import (
 )
 
 // tables are the names of the tables of the library in a database.
-type tables struct{ jobs, leases, attempts, types string }
+type tables struct{ jobs, leases, attempts, types, lines string }
 
 func named(prefix string) tables {
-	return tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab"}
+	return tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab", prefix + "async_job_now_tab"}
 }
 
 var (
-	tableName = regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab)\b`)
+	tableName = regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_now_tab)\b`)
 	indexName = regexp.MustCompile(`\basync_job_(due|key|group)\b`)
 	goodName  = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
 )

@@ -226,6 +226,13 @@ FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 
+-- DropLines
+SELECT *
+FROM (SELECT lock_name
+  FROM async_job_now_tab
+  WHERE told_at < 1000) AS latest
+FOR UPDATE;
+
 -- EndedLeases
 SELECT *
 FROM (SELECT lock_name
@@ -364,6 +371,11 @@ FROM (SELECT layout
   WHERE job_type = 7
     AND layout IS NOT NULL) AS latest
 FOR UPDATE;
+
+-- Lines
+SELECT lock_name, term, told_at, state
+FROM async_job_now_tab
+ORDER BY lock_name;
 
 -- List
 SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params, start_time, create_time, CASE WHEN term = 0
@@ -883,6 +895,16 @@ UNION ALL (SELECT id
     AND priority > 2
     AND id > 0
   LIMIT 250);
+
+-- TellLines
+INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
+VALUES (?, ?, UNIX_TIMESTAMP(), ?), (?, ?, UNIX_TIMESTAMP(), ?)
+ON DUPLICATE KEY UPDATE told_at = IF(term <=
+  VALUES(term),
+  VALUES(told_at), told_at), state = IF(term <=
+  VALUES(term),
+  VALUES(state), state), term = GREATEST(term,
+  VALUES(term)); -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
 
 -- TellSettings
 SELECT *

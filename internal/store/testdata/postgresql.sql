@@ -219,6 +219,13 @@ FROM shedlock_tab
 WHERE lock_name = $1
   AND locked_by = $2; -- with "a", "me"
 
+-- DropLines
+WITH latest AS (SELECT lock_name
+  FROM async_job_now_tab
+  WHERE told_at < 1000) SELECT *
+FROM latest
+FOR UPDATE;
+
 -- EndedLeases
 WITH latest AS (SELECT lock_name
   FROM shedlock_tab
@@ -354,6 +361,11 @@ WITH latest AS (SELECT layout
     AND layout IS NOT NULL) SELECT *
 FROM latest
 FOR UPDATE;
+
+-- Lines
+SELECT lock_name, term, told_at, state
+FROM async_job_now_tab
+ORDER BY lock_name;
 
 -- List
 SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params, start_time, create_time, CASE WHEN term = 0
@@ -884,6 +896,13 @@ UNION ALL (SELECT id
     AND priority > 2
     AND id > 0
   LIMIT 250);
+
+-- TellLines
+INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
+VALUES ($1, $2, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3), ($4, $5, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $6)
+ON CONFLICT (lock_name) DO UPDATE
+SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
+WHERE async_job_now_tab.term <= excluded.term; -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
 
 -- TellSettings
 WITH latest AS (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at

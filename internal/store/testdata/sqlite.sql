@@ -187,6 +187,11 @@ FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 
+-- DropLines
+SELECT lock_name
+FROM async_job_now_tab
+WHERE told_at < 1000;
+
 -- EndedLeases
 SELECT lock_name
 FROM shedlock_tab
@@ -303,6 +308,11 @@ SELECT layout
 FROM async_job_type_tab
 WHERE job_type = 7
   AND layout IS NOT NULL;
+
+-- Lines
+SELECT lock_name, term, told_at, state
+FROM async_job_now_tab
+ORDER BY lock_name;
 
 -- List
 SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
@@ -814,6 +824,13 @@ FROM (SELECT id
     AND priority > 2
     AND id > 0
   LIMIT 250);
+
+-- TellLines
+INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
+VALUES (?, ?, unixepoch(), ?), (?, ?, unixepoch(), ?)
+ON CONFLICT (lock_name) DO UPDATE
+SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
+WHERE async_job_now_tab.term <= excluded.term; -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
 
 -- TellSettings
 SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at

@@ -92,6 +92,11 @@ WHERE job_id > 3
   WHERE id = job_id)
 LIMIT 1000;
 
+-- DropLines
+SELECT lock_name
+FROM async_job_now_tab
+WHERE told_at < 1000;
+
 -- EndedLeases
 SELECT lock_name
 FROM shedlock_tab

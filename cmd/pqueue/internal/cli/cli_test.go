@@ -257,6 +257,10 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	await(t, "the settings are told", func() bool { return strings.Contains(sh.want("type get 7", exitDone), "WorkerPoolCapacity  100\n") })
 	sh.want("type get billing", exitDone, "5s, 1m0s, and so on", "settings since", "held by")
 	sh.want("type get billing -o json", exitDone, `"WorkerPoolCapacity": "100"`)
+	await(t, "the holder tells what waits", func() bool {
+		return strings.Contains(sh.want("type get 7", exitDone), "waiting in memory  ")
+	})
+	sh.want("type get 7 -o json", exitDone, `"workers": 100`, `"more_in_table": false`)
 	await(t, "the handler is seen", func() bool { return strings.Contains(sh.want("top", exitDone), "1 handler running") })
 	sh.want("host list", exitDone, "billing", "there")
 	sh.want("lease list -o json", exitDone, `"lease": "job-7"`)

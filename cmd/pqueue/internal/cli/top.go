@@ -16,8 +16,9 @@ func (a *app) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show instances and job types, live",
-		Long: `Show instances and job types, and how many handlers run, until Ctrl-C. It reads the leases, never the jobs: what it shows is as old as the
-last renewal of a lease, a third of LockSecond at most. If the output is no terminal, it shows them once.`,
+		Long: `Show instances and job types, how many handlers run and how many due jobs wait in memory, until Ctrl-C. It reads the leases and what their
+holders tell, never the jobs. So what runs is as old as the last renewal of a lease, a third of LockSecond at most, and what waits is ten
+seconds old, or a minute if nothing changes. If the output is no terminal, it shows them once.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond {

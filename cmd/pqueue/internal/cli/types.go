@@ -47,14 +47,60 @@ type jobType struct {
 	shards, held int
 	running      int // handlers, also where earlier holders let them end
 	holders      []string
+	memory       memory
 
 	// The rest is known if the jobs were counted.
 	counted, unrun bool
 	waiting, done  int64
 }
 
-// typesOf puts leases, types and counts together, in the order of the types.
-func typesOf(leases []queue_job.Lease, known []queue_job.Type, counts []queue_job.TypeCounts) (types []*jobType) {
+// memory is what the holders of a type have told of their memory, of all shards together.
+type memory struct {
+	since                    time.Time // when the first of them told it; zero: none has
+	waiting, parked, workers int
+	more                     bool // in the table
+	overdue                  time.Duration
+}
+
+func (m *memory) add(l *queue_job.Line) {
+	if m.since.IsZero() || l.Told.Before(m.since) {
+		m.since = l.Told
+	}
+	m.waiting += l.Waiting + l.Marked
+	m.parked += l.Parked
+	m.workers += l.Workers
+	m.more = m.more || l.More
+	m.overdue = max(m.overdue, l.Overdue)
+}
+
+// text says how many jobs wait in memory; with a plus, the table has more that are due.
+func (m *memory) text() string {
+	switch {
+	case m.since.IsZero():
+		return ""
+	case m.more:
+		return strconv.Itoa(m.waiting) + "+"
+	}
+	return strconv.Itoa(m.waiting)
+}
+
+func (m *memory) overdueText() string {
+	if m.overdue < time.Second {
+		return ""
+	}
+	return m.overdue.Round(time.Second).String()
+}
+
+// look is what the tables of leases, types and lines say.
+type look struct {
+	leases []queue_job.Lease
+	known  []queue_job.Type
+	lines  []queue_job.Line
+	counts []queue_job.TypeCounts // nil: they were not asked for
+}
+
+// types puts it together, in the order of the types.
+func (seen *look) types() (types []*jobType) {
 	byNumber := map[int32]*jobType{}
 	of := func(number int32, name string) *jobType {
 		t := byNumber[number]
@@ -66,7 +112,7 @@ func typesOf(leases []queue_job.Lease, known []queue_job.Type, counts []queue_jo
 		t.name = cmp.Or(t.name, name)
 		return t
 	}
-	for _, l := range leases {
+	for _, l := range seen.leases {
 		t := of(l.JobType, l.TypeName)
 		t.shards++
 		t.running += l.Running
@@ -81,11 +127,16 @@ func typesOf(leases []queue_job.Lease, known []queue_job.Type, counts []queue_jo
 			t.holders = append(t.holders, l.Holder)
 		}
 	}
-	for _, k := range known {
+	for _, k := range seen.known {
 		t := of(k.JobType, k.Name)
 		t.paused, t.told = k.Paused, k
 	}
-	for _, c := range counts {
+	for i := range seen.lines {
+		if l := &seen.lines[i]; l.Instance != "" {
+			of(l.JobType, "").memory.add(l)
+		}
+	}
+	for _, c := range seen.counts {
 		t := of(c.JobType, c.TypeName)
 		t.counted, t.unrun = true, c.Unrun
 		for status, n := range c.ByStatus {
@@ -118,8 +169,9 @@ func (a *app) typeList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the job types: who runs them, and how many handlers run",
-		Long: `List the job types: who runs them, and how many handlers run. That reads the leases, which are few rows. With --count, the jobs are
-counted too, which reads the index of all jobs: some seconds for millions.`,
+		Long: `List the job types: who runs them, how many handlers run, and how many due jobs wait in the memory of those who run them (with a plus, if
+the table has more) and for how long. That reads the leases and what their holders have told within the last minute, which are few rows.
+With --count, the jobs are counted too, which reads the index of all jobs: some seconds for millions.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(db *database) error {
@@ -181,6 +233,15 @@ func (t *jobType) show(to io.Writer) error {
 	line("paused since", clock(t.paused))
 	line("held by", strings.Join(t.holders, ", "))
 	line("handlers that run", strconv.Itoa(t.running))
+	if m := &t.memory; !m.since.IsZero() {
+		line("workers", strconv.Itoa(m.workers))
+		line("waiting in memory", m.text())
+		if m.parked > 0 {
+			line("of these, for their group", strconv.Itoa(m.parked))
+		}
+		line("overdue", m.overdueText())
+		line("memory as of", clock(m.since))
+	}
 	if t.shards > 1 {
 		line("shards", strconv.Itoa(t.shards))
 	}
@@ -213,19 +274,17 @@ func waitsText(waits []queue_job.Wait) string {
 
 func (a *app) types(ctx context.Context, db *database, count bool) (types []*jobType, err error) {
 	err = a.within(ctx, func(ctx context.Context) error {
-		leases, err := db.jobs.Leases(ctx, db)
-		if err != nil {
+		var seen look
+		if seen.leases, err = db.jobs.Leases(ctx, db); err != nil {
 			return err
 		}
-		known, err := db.jobs.Types(ctx, db)
-		if err != nil {
+		if seen.known, err = db.jobs.Types(ctx, db); err != nil {
 			return err
 		}
-		var counts []queue_job.TypeCounts
-		if count {
-			counts, err = db.jobs.Counts(ctx, db, queue_job.CountFilter{})
+		if seen.lines, err = db.jobs.Lines(ctx, db); err == nil && count {
+			seen.counts, err = db.jobs.Counts(ctx, db, queue_job.CountFilter{})
 		}
-		types = typesOf(leases, known, counts)
+		types = seen.types()
 		return err
 	})
 	return types, err
@@ -238,11 +297,13 @@ func typeColumns(count bool) []column[*jobType] {
 		{"state", func(t *jobType) string { return t.state() }},
 		{"shards", func(t *jobType) string { return strconv.Itoa(t.shards) }},
 		{"running", func(t *jobType) string { return strconv.Itoa(t.running) }},
+		{"waiting", func(t *jobType) string { return t.memory.text() }},
+		{"overdue", func(t *jobType) string { return t.memory.overdueText() }},
 		{"paused", func(t *jobType) string { return clock(t.paused) }},
 		{"holders", func(t *jobType) string { return strings.Join(t.holders, ", ") }},
 	}
 	if count {
-		columns = slices.Insert(columns, 5,
+		columns = slices.Insert(columns, 7,
 			column[*jobType]{"not done", func(t *jobType) string { return strconv.FormatInt(t.waiting, 10) }},
 			column[*jobType]{"done", func(t *jobType) string { return strconv.FormatInt(t.done, 10) }})
 	}
@@ -260,6 +321,9 @@ func typeJSON(t *jobType) any {
 			settings[s.Name] = s.Value
 		}
 		j["settings"], j["settings_since"], j["schedule"], j["batch"] = settings, stamp(t.told.Told), t.told.Schedule, t.told.Batch
+	}
+	if m := &t.memory; !m.since.IsZero() {
+		j["memory"] = map[string]any{"waiting": m.waiting, "parked": m.parked, "more_in_table": m.more, "overdue_seconds": m.overdue.Seconds(), "workers": m.workers, "as_of": stamp(m.since)}
 	}
 	if t.counted {
 		j["not_done"], j["done"], j["nobody_runs_it"] = t.waiting, t.done, t.unrun

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+const (
+	reportEvery = 10 * time.Second // what has changed
+	reportAgain = time.Minute      // what has not: then a reader knows that it is still so
+	linesKept   = 24 * time.Hour   // of types that nobody holds any more
+)
+
+// Lines is what the engine needs of the tables to tell what its lines have in memory. *store.Store has it.
+type Lines interface {
+	TellLines(ctx context.Context, lines []store.Line) error
+	DropLines(ctx context.Context, before int64) error
+}
+
+// reporter writes, every now and then, what the held lines have in memory and what they run, for those who look at the database from
+// outside. Nothing waits for it, and nothing hangs on what it writes.
+type reporter struct {
+	*database
+	looks looks
+	told  map[string]report // by lease
+}
+
+// report is what a line told last.
+type report struct {
+	term  int64
+	state store.LineState
+	at    time.Time
+}
+
+func newReporter(d *database) *reporter { return &reporter{database: d, told: map[string]report{}} }
+
+func (r *reporter) loop(ctx context.Context) {
+	tidied := false
+	for wait := time.Second; sleep(ctx, wait); wait = reportEvery {
+		err := r.report()
+		if err == nil && !tidied {
+			err = r.look(func(ctx context.Context) error {
+				return r.tables.Lines.DropLines(ctx, r.clock.now()/1000-int64(linesKept/time.Second))
+			})
+			tidied = err == nil
+		}
+		r.trouble.on(ctx, "tell what waits and runs", err)
+	}
+}
+
+// report tells what is another than it was, and now and then the rest.
+func (r *reporter) report() error {
+	now, told := time.Now(), map[string]report{}
+	var news []store.Line
+	for _, h := range r.heldLines() {
+		next := report{h.lease.Term, h.state(r.clock.now()), now}
+		last, known := r.told[h.lease.Name]
+		if known && last.term == next.term && now.Sub(last.at) < reportAgain && reflect.DeepEqual(last.state, next.state) {
+			told[h.lease.Name] = last
+			continue
+		}
+		told[h.lease.Name] = next
+		news = append(news, store.Line{Lease: h.lease.Name, Term: next.term, LineState: next.state})
+	}
+	if len(news) == 0 {
+		r.told = told
+		return nil
+	}
+	err := r.look(func(ctx context.Context) error { return r.tables.Lines.TellLines(ctx, news) })
+	if err == nil {
+		r.told = told
+	}
+	return err
+}
+
+func (r *reporter) look(statement func(context.Context) error) error {
+	holding := r.holding(r.heldLines())
+	return unlessOver(holding, r.looks.look(holding, statement))
+}
+
+// state is what the line has in memory, and what it runs.
+func (l *line) state(now int64) store.LineState {
+	running, marked := l.workers.numbers()
+	waiting, parked, overdue := l.queue.numbers(now)
+	return store.LineState{
+		Waiting: waiting, Parked: parked, Marked: marked, Running: running, Elsewhere: l.workers.lentOut(), Workers: l.cfg.WorkerPoolCapacity,
+		Overdue: overdue.Milliseconds(), Behind: l.backlog.behind.Load(), LeftAlone: int(l.backlog.leftAlone.Load()), Runs: l.ended.byStatus(),
+	}
+}
+
+// tally counts, by their status, the runs that have ended since the lease was taken.
+type tally [queue_job.JobStatusCancelled + 1]atomic.Int64
+
+func (t *tally) count(status queue_job.JobStatus) { t[status].Add(1) }
+
+func (t *tally) reset() {
+	for i := range t {
+		t[i].Store(0)
+	}
+}
+
+func (t *tally) byStatus() (runs map[string]int) {
+	for i := range t {
+		if n := int(t[i].Load()); n > 0 {
+			if runs == nil {
+				runs = map[string]int{}
+			}
+			runs[queue_job.JobStatus(i).String()] = n
+		}
+	}
+	return runs
+}

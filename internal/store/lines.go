@@ -1,0 +1,85 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Line is what the holder of a lease has in memory, and what it runs.
+type Line struct {
+	Lease  string
+	Term   int64 // of the lease
+	ToldAt int64 // unix seconds
+	LineState
+}
+
+// LineState is the JSON of async_job_now_tab.state.
+type LineState struct {
+	Waiting   int            `json:"waiting,omitempty"`    // rows in memory that are not marked
+	Parked    int            `json:"parked,omitempty"`     // of these, rows that wait for a slot of their key
+	Marked    int            `json:"marked,omitempty"`     // rows that are marked and wait for a worker
+	Running   int            `json:"running,omitempty"`    // workers that run a handler, or are about to
+	Elsewhere int            `json:"elsewhere,omitempty"`  // workers that jobs take which other instances still run
+	Workers   int            `json:"workers"`              // that there may be
+	Overdue   int64          `json:"overdue_ms,omitempty"` // how long the row in memory that has waited longest has been due, in milliseconds
+	Behind    bool           `json:"behind,omitempty"`     // the table may have due rows that are not in memory
+	LeftAlone int            `json:"left_alone,omitempty"` // rows that FirstPullDay leaves alone
+	Runs      map[string]int `json:"runs,omitempty"`       // that ended since the lease was taken, by their outcome
+}
+
+// linesTogether is how many lines one statement of [Store.TellLines] is about.
+const linesTogether = 100
+
+// TellLines writes lines. What a later term has written, stays; so a statement may be sent again, or late.
+func (s *Store) TellLines(ctx context.Context, lines []Line) error {
+	for some := range slices.Chunk(lines, linesTogether) {
+		rows, args := make([]string, len(some)), make([]any, 0, 3*len(some))
+		for i, l := range some {
+			state, err := json.Marshal(l.LineState)
+			if err != nil {
+				return wrap("tell the lines", err)
+			}
+			rows[i], args = fmt.Sprintf("(?, ?, %s, ?)", s.now), append(args, l.Lease, l.Term, string(state))
+		}
+		query := fmt.Sprintf("INSERT INTO %s (lock_name, term, told_at, state) VALUES %s%s", s.lines, strings.Join(rows, ", "), s.orLater)
+		if _, err := s.exec(ctx, query, args...); err != nil {
+			return wrap("tell the lines", err)
+		}
+	}
+	return nil
+}
+
+// Lines reads what the holders of leases have told, in the order of the leases' names. A holder may have lost its lease since: then
+// the lease has another term. It may be asked of a replica.
+func (s *Store) Lines(ctx context.Context) ([]Line, error) {
+	type told struct {
+		Line
+		state string
+	}
+	rows, err := read(ctx, s, each(func(t *told) []any { return []any{&t.Lease, &t.Term, &t.ToldAt, &t.state} }),
+		fmt.Sprintf("SELECT lock_name, term, told_at, state FROM %s ORDER BY lock_name", s.lines))
+	lines := make([]Line, len(rows))
+	for i := range rows {
+		lines[i] = rows[i].Line
+		_ = json.Unmarshal([]byte(rows[i].state), &lines[i].LineState) // a later version may have written it
+	}
+	return lines, wrap("lines", err)
+}
+
+// DropLines deletes the lines that were written before a moment, in unix seconds.
+func (s *Store) DropLines(ctx context.Context, before int64) error {
+	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf("SELECT lock_name FROM %s WHERE told_at < %d", s.lines, before)))
+	if err != nil || len(names) == 0 {
+		return wrap("look for old lines", err)
+	}
+	query, args, err := sqlx.In(fmt.Sprintf("DELETE FROM %s WHERE lock_name IN (?) AND told_at < %d", s.lines, before), names)
+	if err == nil {
+		_, err = s.exec(ctx, query, args...)
+	}
+	return wrap("drop old lines", err)
+}

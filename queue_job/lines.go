@@ -1,0 +1,91 @@
+package queue_job
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+)
+
+// Line is what the instance that holds a job type, or a shard of it, had in memory when it wrote last. It writes every ten seconds if
+// something has changed, and else once a minute, all its lines together; so looking at lines costs no read of the jobs.
+type Line struct {
+	// Lease is the name of the lease, as in [Lease], of this JobType and Shard.
+	Lease   string
+	JobType int32
+	Shard   int
+	// Instance has the lease at this moment. Empty: nobody has, or somebody else than wrote this; then this is how it was.
+	Instance string
+	// Told is when this was written, by the database's clock.
+	Told time.Time
+
+	// Waiting is how many due jobs, and jobs that are due within three seconds, are in memory and not marked. Parked of them wait
+	// for an earlier job of their group, or for a slot of MaxPerKey.
+	Waiting, Parked int
+	// More: the table may have due jobs for which there was no room in memory yet.
+	More bool
+	// Overdue is how long the job in memory that has waited longest has been due.
+	Overdue time.Duration
+	// Marked jobs wait for a worker, Running jobs have one of Workers. Workers is this shard's part of WorkerPoolCapacity.
+	Marked, Running, Workers int
+	// Elsewhere is how many workers are kept free for jobs that run on instances which had the lease before.
+	Elsewhere int
+	// LeftAlone is how many jobs are too old for FirstPullDay. They never run by themselves.
+	LeftAlone int
+	// Runs are the runs that have ended since the instance took the lease, by the status that they led to.
+	Runs map[JobStatus]int
+}
+
+// Lines returns what waits in memory and runs, for each lease whose holder has written it within a day, in the order of types and
+// shards. It reads two small tables.
+func (j *Jobs) Lines(ctx context.Context, ex Executor) ([]Line, error) {
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("lines: %w", err)
+	}
+	told, err := st.Lines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held, err := st.Holdings(ctx, share.Prefixes)
+	if err != nil {
+		return nil, err
+	}
+	type tenure struct {
+		lease string
+		term  int64
+	}
+	holders := map[tenure]string{}
+	for _, h := range held {
+		if !h.Free {
+			holders[tenure{h.Name, h.Term}] = share.OwnerOf(h.Owner).Instance
+		}
+	}
+	var lines []Line
+	for i := range told {
+		t := &told[i]
+		jobType, shard, ok := share.ParseType(t.Lease)
+		if !ok {
+			continue
+		}
+		l := Line{
+			Lease: t.Lease, JobType: jobType, Shard: shard, Instance: holders[tenure{t.Lease, t.Term}], Told: time.Unix(t.ToldAt, 0),
+			Waiting: t.Waiting, Parked: t.Parked, More: t.Behind, Overdue: time.Duration(t.Overdue) * time.Millisecond,
+			Marked: t.Marked, Running: t.Running, Workers: t.Workers, Elsewhere: t.Elsewhere, LeftAlone: t.LeftAlone,
+		}
+		for status := JobStatusInit; status <= JobStatusCancelled; status++ {
+			if n := t.Runs[status.String()]; n > 0 {
+				if l.Runs == nil {
+					l.Runs = map[JobStatus]int{}
+				}
+				l.Runs[status] = n
+			}
+		}
+		lines = append(lines, l)
+	}
+	slices.SortFunc(lines, func(a, b Line) int { return cmp.Or(cmp.Compare(a.JobType, b.JobType), cmp.Compare(a.Shard, b.Shard)) })
+	return lines, nil
+}
