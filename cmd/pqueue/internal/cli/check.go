@@ -49,9 +49,9 @@ const pausedLong = time.Hour
 func (h *health) findings() (list []finding) {
 	byNumber := map[int32]*jobType{}
 	for _, t := range h.types {
-		byNumber[t.number] = t
-		if since := h.now.Sub(t.paused); !t.paused.IsZero() && since > pausedLong {
-			list = append(list, finding{warning, fmt.Sprintf("type %s has been paused for %s; pqueue type resume %d lets it go on", typeText(t.number, t.name), span(since), t.number)})
+		byNumber[t.JobType] = t
+		if since := h.now.Sub(t.Paused); !t.Paused.IsZero() && since > pausedLong {
+			list = append(list, finding{warning, fmt.Sprintf("type %s has been paused for %s; pqueue type resume %d lets it go on", typeText(t.JobType, t.Name), span(since), t.JobType)})
 		}
 	}
 	for _, c := range h.late {
@@ -63,7 +63,7 @@ func (h *health) findings() (list []finding) {
 			continue
 		}
 		name := typeText(c.JobType, c.TypeName)
-		if t := byNumber[c.JobType]; t == nil || t.held == 0 {
+		if t := byNumber[c.JobType]; t == nil || t.Held == 0 {
 			list = append(list, finding{critical, fmt.Sprintf("type %s: nobody runs it, and %s fell due more than %v ago; start an instance that has the type", name, plural(int(n), "job"), h.after)})
 			continue
 		}

@@ -31,7 +31,7 @@ func (a *app) completed(words func(context.Context, *database) []string) cobra.C
 func (a *app) typesToComplete(ctx context.Context, db *database) (words []string) {
 	types, _ := a.types(ctx, db, false)
 	for _, t := range types {
-		words = append(words, fmt.Sprintf("%d\t%s", t.number, t.name))
+		words = append(words, fmt.Sprintf("%d\t%s", t.JobType, t.Name))
 	}
 	return words
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -38,106 +39,25 @@ func either(which bool, yes, no string) string {
 	return no
 }
 
-// jobType is what the tables of types and of leases say about a job type.
+// jobType is a job type, with its jobs if they were counted.
 type jobType struct {
-	number       int32
-	name         string
-	paused       time.Time
-	told         queue_job.Type // its settings
-	shards, held int
-	running      int // handlers, also where earlier holders let them end
-	holders      []string
-	memory       memory
-
-	// The rest is known if the jobs were counted.
+	*operate.Type
 	counted, unrun bool
 	waiting, done  int64
 }
 
-// memory is what the holders of a type have told of their memory, of all shards together.
-type memory struct {
-	since                    time.Time // when the first of them told it; zero: none has
-	waiting, parked, workers int
-	more                     bool // in the table
-	overdue                  time.Duration
-}
-
-func (m *memory) add(l *queue_job.Line) {
-	if m.since.IsZero() || l.Told.Before(m.since) {
-		m.since = l.Told
+// countedTypes puts types and counts together, in the order of the types.
+func countedTypes(known []*operate.Type, counts []queue_job.TypeCounts) []*jobType {
+	types := make([]*jobType, len(known))
+	for i, t := range known {
+		types[i] = &jobType{Type: t}
 	}
-	m.waiting += l.Waiting + l.Marked
-	m.parked += l.Parked
-	m.workers += l.Workers
-	m.more = m.more || l.More
-	m.overdue = max(m.overdue, l.Overdue)
-}
-
-// text says how many jobs wait in memory; with a plus, the table has more that are due.
-func (m *memory) text() string {
-	switch {
-	case m.since.IsZero():
-		return ""
-	case m.more:
-		return strconv.Itoa(m.waiting) + "+"
-	}
-	return strconv.Itoa(m.waiting)
-}
-
-func (m *memory) overdueText() string {
-	if m.overdue < time.Second {
-		return ""
-	}
-	return m.overdue.Round(time.Second).String()
-}
-
-// look is what the tables of leases, types and lines say.
-type look struct {
-	leases []queue_job.Lease
-	known  []queue_job.Type
-	lines  []queue_job.Line
-	counts []queue_job.TypeCounts // nil: they were not asked for
-}
-
-// types puts it together, in the order of the types.
-func (seen *look) types() (types []*jobType) {
-	byNumber := map[int32]*jobType{}
-	of := func(number int32, name string) *jobType {
-		t := byNumber[number]
-		if t == nil {
-			t = &jobType{number: number}
-			byNumber[number] = t
-			types = append(types, t)
+	for _, c := range counts {
+		i, found := slices.BinarySearchFunc(types, c.JobType, func(t *jobType, number int32) int { return cmp.Compare(t.JobType, number) })
+		if !found {
+			types = slices.Insert(types, i, &jobType{Type: &operate.Type{JobType: c.JobType, Name: c.TypeName}})
 		}
-		t.name = cmp.Or(t.name, name)
-		return t
-	}
-	for _, l := range seen.leases {
-		t := of(l.JobType, l.TypeName)
-		t.shards++
-		t.running += l.Running
-		for _, r := range l.Remains {
-			t.running += r.Running
-		}
-		if l.Holder == "" {
-			continue
-		}
-		t.held++
-		if !slices.Contains(t.holders, l.Holder) {
-			t.holders = append(t.holders, l.Holder)
-		}
-	}
-	for _, k := range seen.known {
-		t := of(k.JobType, k.Name)
-		t.paused, t.told = k.Paused, k
-	}
-	for i := range seen.lines {
-		if l := &seen.lines[i]; l.Instance != "" {
-			of(l.JobType, "").memory.add(l)
-		}
-	}
-	for _, c := range seen.counts {
-		t := of(c.JobType, c.TypeName)
+		t := types[i]
 		t.counted, t.unrun = true, c.Unrun
 		for status, n := range c.ByStatus {
 			if status.Pending() {
@@ -147,21 +67,26 @@ func (seen *look) types() (types []*jobType) {
 			}
 		}
 	}
-	slices.SortFunc(types, func(a, b *jobType) int { return cmp.Compare(a.number, b.number) })
 	return types
 }
 
-// state says in a word whether the type's jobs run.
-func (t *jobType) state() string {
-	switch {
-	case !t.paused.IsZero():
-		return "paused"
-	case t.held == 0:
-		return "nobody runs it"
-	case t.held < t.shards:
-		return fmt.Sprintf("%d of %d shards run", t.held, t.shards)
+// waitingText says how many jobs wait in memory; with a plus, the table has more that are due.
+func (t *jobType) waitingText() string {
+	switch m := t.Memory; {
+	case m == nil:
+		return ""
+	case m.More:
+		return strconv.Itoa(m.Waiting) + "+"
+	default:
+		return strconv.Itoa(m.Waiting)
 	}
-	return "runs"
+}
+
+func (t *jobType) overdueText() string {
+	if t.Memory == nil || t.Memory.Overdue < time.Second {
+		return ""
+	}
+	return t.Memory.Overdue.Round(time.Second).String()
 }
 
 func (a *app) typeList() *cobra.Command {
@@ -210,7 +135,7 @@ func (a *app) showType(ctx context.Context, db *database, name string) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(types, func(t *jobType) bool { return t.number == number })
+	i := slices.IndexFunc(types, func(t *jobType) bool { return t.JobType == number })
 	if i < 0 {
 		return exitf(exitNothing, "type %d is not known here: no instance has run it, and nobody has paused or divided it; pqueue type list shows the types that are known", number)
 	}
@@ -228,32 +153,32 @@ func (a *app) showType(ctx context.Context, db *database, name string) error {
 func (t *jobType) show(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	line := labelled(out)
-	line("type", typeText(t.number, t.name))
-	line("state", t.state())
-	line("paused since", clock(t.paused))
-	line("held by", strings.Join(t.holders, ", "))
-	line("handlers that run", strconv.Itoa(t.running))
-	if m := &t.memory; !m.since.IsZero() {
-		line("workers", strconv.Itoa(m.workers))
-		line("waiting in memory", m.text())
-		if m.parked > 0 {
-			line("of these, for their group", strconv.Itoa(m.parked))
+	line("type", typeText(t.JobType, t.Name))
+	line("state", t.State())
+	line("paused since", clock(t.Paused))
+	line("held by", strings.Join(t.Holders, ", "))
+	line("handlers that run", strconv.Itoa(t.Running))
+	if m := t.Memory; m != nil {
+		line("workers", strconv.Itoa(m.Workers))
+		line("waiting in memory", t.waitingText())
+		if m.Parked > 0 {
+			line("of these, for their group", strconv.Itoa(m.Parked))
 		}
-		line("overdue", m.overdueText())
-		line("memory as of", clock(m.since))
+		line("overdue", t.overdueText())
+		line("memory as of", clock(m.AsOf))
 	}
-	if t.shards > 1 {
-		line("shards", strconv.Itoa(t.shards))
+	if len(t.Leases) > 1 {
+		line("shards", strconv.Itoa(len(t.Leases)))
 	}
-	line("schedule", t.told.Schedule)
-	if t.told.Batch {
+	line("schedule", t.Known.Schedule)
+	if t.Known.Batch {
 		line("handler", "of batches")
 	}
-	for _, s := range t.told.Settings() {
+	for _, s := range t.Known.Settings() {
 		line(s.Name, s.Value)
 	}
-	line("retries wait", waitsText(t.told.RetryWaits))
-	line("settings since", clock(t.told.Told))
+	line("retries wait", waitsText(t.Known.RetryWaits))
+	line("settings since", clock(t.Known.Told))
 	return out.Flush()
 }
 
@@ -274,17 +199,15 @@ func waitsText(waits []queue_job.Wait) string {
 
 func (a *app) types(ctx context.Context, db *database, count bool) (types []*jobType, err error) {
 	err = a.within(ctx, func(ctx context.Context) error {
-		var seen look
-		if seen.leases, err = db.jobs.Leases(ctx, db); err != nil {
+		known, err := operate.Types(ctx, db.jobs, db)
+		if err != nil {
 			return err
 		}
-		if seen.known, err = db.jobs.Types(ctx, db); err != nil {
-			return err
+		var counts []queue_job.TypeCounts
+		if count {
+			counts, err = db.jobs.Counts(ctx, db, queue_job.CountFilter{})
 		}
-		if seen.lines, err = db.jobs.Lines(ctx, db); err == nil && count {
-			seen.counts, err = db.jobs.Counts(ctx, db, queue_job.CountFilter{})
-		}
-		types = seen.types()
+		types = countedTypes(known, counts)
 		return err
 	})
 	return types, err
@@ -292,15 +215,15 @@ func (a *app) types(ctx context.Context, db *database, count bool) (types []*job
 
 func typeColumns(count bool) []column[*jobType] {
 	columns := []column[*jobType]{
-		{"type", func(t *jobType) string { return strconv.Itoa(int(t.number)) }},
-		{"name", func(t *jobType) string { return t.name }},
-		{"state", func(t *jobType) string { return t.state() }},
-		{"shards", func(t *jobType) string { return strconv.Itoa(t.shards) }},
-		{"running", func(t *jobType) string { return strconv.Itoa(t.running) }},
-		{"waiting", func(t *jobType) string { return t.memory.text() }},
-		{"overdue", func(t *jobType) string { return t.memory.overdueText() }},
-		{"paused", func(t *jobType) string { return clock(t.paused) }},
-		{"holders", func(t *jobType) string { return strings.Join(t.holders, ", ") }},
+		{"type", func(t *jobType) string { return strconv.Itoa(int(t.JobType)) }},
+		{"name", func(t *jobType) string { return t.Name }},
+		{"state", func(t *jobType) string { return t.State() }},
+		{"shards", func(t *jobType) string { return strconv.Itoa(len(t.Leases)) }},
+		{"running", func(t *jobType) string { return strconv.Itoa(t.Running) }},
+		{"waiting", func(t *jobType) string { return t.waitingText() }},
+		{"overdue", func(t *jobType) string { return t.overdueText() }},
+		{"paused", func(t *jobType) string { return clock(t.Paused) }},
+		{"holders", func(t *jobType) string { return strings.Join(t.Holders, ", ") }},
 	}
 	if count {
 		columns = slices.Insert(columns, 7,
@@ -312,18 +235,18 @@ func typeColumns(count bool) []column[*jobType] {
 
 func typeJSON(t *jobType) any {
 	j := map[string]any{
-		"type": t.number, "name": t.name, "state": t.state(), "paused": stamp(t.paused), "shards": t.shards, "shards_held": t.held,
-		"running": t.running, "holders": append([]string{}, t.holders...),
+		"type": t.JobType, "name": t.Name, "state": t.State(), "paused": stamp(t.Paused), "shards": len(t.Leases), "shards_held": t.Held,
+		"running": t.Running, "holders": append([]string{}, t.Holders...),
 	}
-	if !t.told.Told.IsZero() {
+	if !t.Known.Told.IsZero() {
 		settings := map[string]string{}
-		for _, s := range t.told.Settings() {
+		for _, s := range t.Known.Settings() {
 			settings[s.Name] = s.Value
 		}
-		j["settings"], j["settings_since"], j["schedule"], j["batch"] = settings, stamp(t.told.Told), t.told.Schedule, t.told.Batch
+		j["settings"], j["settings_since"], j["schedule"], j["batch"] = settings, stamp(t.Known.Told), t.Known.Schedule, t.Known.Batch
 	}
-	if m := &t.memory; !m.since.IsZero() {
-		j["memory"] = map[string]any{"waiting": m.waiting, "parked": m.parked, "more_in_table": m.more, "overdue_seconds": m.overdue.Seconds(), "workers": m.workers, "as_of": stamp(m.since)}
+	if m := t.Memory; m != nil {
+		j["memory"] = map[string]any{"waiting": m.Waiting, "parked": m.Parked, "more_in_table": m.More, "overdue_seconds": m.Overdue.Seconds(), "workers": m.Workers, "as_of": stamp(m.AsOf)}
 	}
 	if t.counted {
 		j["not_done"], j["done"], j["nobody_runs_it"] = t.waiting, t.done, t.unrun

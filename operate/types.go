@@ -1,0 +1,134 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Type is a job type: what is known of it, who runs it, and what waits for it.
+type Type struct {
+	JobType int32
+	// Name is what the type is called. Empty: nobody has run it, or only an older version.
+	Name string
+	// Paused is when the type was paused. Zero: it is not.
+	Paused time.Time
+	// Known is the type's row in the registry, with its settings.
+	Known queue_job.Type
+	// Leases are the leases of the type, one for each shard. Held of them are held at this moment.
+	Leases []queue_job.Lease
+	Held   int
+	// Running is how many handlers run, also where earlier holders let them end.
+	Running int
+	// Holders are the services, hosts and processes that hold a lease of the type.
+	Holders []string
+	// Memory is what the holders have told of their memory. Nil: none of them has, yet.
+	Memory *Memory
+}
+
+// Memory is what waits in the memory of those who run a type, of all shards together. [queue_job.Line] says more of each.
+type Memory struct {
+	// AsOf is when the first of the holders told it: some seconds ago, or up to a minute if nothing changes.
+	AsOf time.Time
+	// Waiting jobs are due, or are due within three seconds. Parked of them wait for others of their group.
+	Waiting, Parked int
+	// More: the table has due jobs, too, for which there was no room in memory.
+	More bool
+	// Workers is how many handlers may run at a time.
+	Workers int
+	// Overdue is how long the job that has waited longest in memory has been due.
+	Overdue time.Duration
+}
+
+func (m *Memory) add(l *queue_job.Line) {
+	if m.AsOf.IsZero() || l.Told.Before(m.AsOf) {
+		m.AsOf = l.Told
+	}
+	m.Waiting += l.Waiting + l.Marked
+	m.Parked += l.Parked
+	m.Workers += l.Workers
+	m.More = m.More || l.More
+	m.Overdue = max(m.Overdue, l.Overdue)
+}
+
+// State says in a few words whether the type's jobs run.
+func (t *Type) State() string {
+	switch {
+	case !t.Paused.IsZero():
+		return "paused"
+	case t.Held == 0:
+		return "nobody runs it"
+	case t.Held < len(t.Leases):
+		return fmt.Sprintf("%d of %d shards run", t.Held, len(t.Leases))
+	}
+	return "runs"
+}
+
+// Types returns the job types that the database knows, in their order, with what their holders tell. It reads three small tables and
+// no job.
+func Types(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor) ([]*Type, error) {
+	leases, err := jobs.Leases(ctx, ex)
+	if err != nil {
+		return nil, err
+	}
+	known, err := jobs.Types(ctx, ex)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := jobs.Lines(ctx, ex)
+	if err != nil {
+		return nil, err
+	}
+	return typesOf(leases, known, lines), nil
+}
+
+func typesOf(leases []queue_job.Lease, known []queue_job.Type, lines []queue_job.Line) (types []*Type) {
+	byNumber := map[int32]*Type{}
+	of := func(number int32, name string) *Type {
+		t := byNumber[number]
+		if t == nil {
+			t = &Type{JobType: number}
+			byNumber[number] = t
+			types = append(types, t)
+		}
+		t.Name = cmp.Or(t.Name, name)
+		return t
+	}
+	for _, k := range known {
+		t := of(k.JobType, k.Name)
+		t.Paused, t.Known = k.Paused, k
+	}
+	for i := range leases {
+		of(leases[i].JobType, leases[i].TypeName).addLease(&leases[i])
+	}
+	for i := range lines {
+		if l := &lines[i]; l.Instance != "" {
+			t := of(l.JobType, "")
+			if t.Memory == nil {
+				t.Memory = &Memory{}
+			}
+			t.Memory.add(l)
+		}
+	}
+	slices.SortFunc(types, func(a, b *Type) int { return cmp.Compare(a.JobType, b.JobType) })
+	return types
+}
+
+func (t *Type) addLease(l *queue_job.Lease) {
+	t.Leases = append(t.Leases, *l)
+	t.Running += l.Running
+	for _, r := range l.Remains {
+		t.Running += r.Running
+	}
+	if l.Holder == "" {
+		return
+	}
+	t.Held++
+	if !slices.Contains(t.Holders, l.Holder) {
+		t.Holders = append(t.Holders, l.Holder)
+	}
+}
