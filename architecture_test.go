@@ -23,7 +23,7 @@ var floors = []struct {
 	packages []string
 }{
 	{"for tests: the engine in a world of memory, which nothing needs", []string{"internal/simulator"}},
-	{"the public story: it joins the rest and nothing needs it", []string{"."}},
+	{"what an application starts, and what it shows: each joins the rest, and nothing needs it", []string{".", "console"}},
 	{"the parts of that story, none of which knows another: loops, the lock on its own, tables, what operators ask", []string{"internal/engine", "shedlock", "schema", "operate"}},
 	{"a lease that is held; the engine and the lock both stand on it", []string{"internal/keeper"}},
 	{"what a job is: its meaning, and no loops", []string{"queue_job"}},

@@ -18,6 +18,14 @@ func init() {
 		through, _ := ex.(Executor) // nil: no executor was passed
 		return jobs.(*Jobs).through(through)
 	}
+	hidden.ExecutorOf = func(jobs any) any {
+		if j := jobs.(*Jobs); j != nil && j.store != nil {
+			if ex, ok := j.store.Handle().(Executor); ok {
+				return ex
+			}
+		}
+		return nil
+	}
 	hidden.SetDefaults = func(cfg any) {
 		c := cfg.(*Config)
 		*c = c.withDefaults()

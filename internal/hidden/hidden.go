@@ -1,4 +1,4 @@
-// Package hidden is how a Runner and package operate get at what package queue_job hides from its users: what a job and a
+// Package hidden is how a Runner and the packages operate and console get at what package queue_job hides from its users: what a job and a
 // configuration have for the Runner alone, and the tables. Package queue_job sets the functions. It stands above this package, so
 // they take its types as any, and a value of another type is a panic.
 package hidden
@@ -23,6 +23,8 @@ var (
 	Completed func(job any) bool
 	// StoreOf returns the tables of a *queue_job.Jobs, reached through a queue_job.Executor.
 	StoreOf func(jobs, ex any) (*store.Store, error)
+	// ExecutorOf returns the handle that a *queue_job.Jobs was opened with, if it is a queue_job.Executor.
+	ExecutorOf func(jobs any) any
 	// SetDefaults replaces the zero values of a *queue_job.Config by the defaults.
 	SetDefaults func(cfg any)
 	// Settings returns how a *queue_job.Config runs its type, as async_job_type_tab has it.

@@ -111,6 +111,14 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	return s, nil
 }
 
+// Handle returns the handle that the store was opened on.
+func (s *Store) Handle() any {
+	if p, ok := s.db.(pool); ok {
+		return p.DB
+	}
+	return s.db
+}
+
 // Look returns an error with the cause [ErrNoTables] if the table of jobs is missing. It reads no row.
 func (s *Store) Look(ctx context.Context) error {
 	_, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s WHERE id = 0", s.jobs)))

@@ -139,7 +139,7 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(), a.hostCommand(), a.keepCommand(), a.schemaCommand(),
-		a.checkCommand(), a.topCommand(), a.versionCommand())
+		a.checkCommand(), a.topCommand(), a.serveCommand(), a.versionCommand())
 	refuseBadArguments(root)
 	return root
 }

@@ -87,6 +87,9 @@ func TestWhatIsWrittenWrongIsSaidBeforeAnythingIsAsked(t *testing.T) {
 		"keep run tomorrow":                      "is no moment",
 		"schema print oracle":                    "oracle",
 		"top --every 1ms":                        "100ms or more",
+		"serve --listen :8080":                   "set a password with --password-file",
+		"serve --listen 0.0.0.0:0":               "listen on 127.0.0.1",
+		"serve --password-file /dev/null":        "is empty",
 		"job list --driver oracle":               "mysql, pgx or sqlite",
 		"job list type:7 status:failed,finished": "there are init",
 	} {

@@ -1,0 +1,143 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// said are the words for what a change has come to. Addresses have the key only, so nobody can put words into the console's mouth.
+var said = map[string]string{
+	"cancelled": "The job is cancelled. If its handler runs, its context ends within a second.",
+	"retried":   "The job runs again, with all its retries.",
+	"due":       "The job is due now.",
+	"paused":    "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
+	"resumed":   "The type goes on.",
+	"asked":     "The holder is asked for the lease. It gives it to another instance within a second.",
+	"nothing":   "Nothing was changed: it is as you wish already, or it is too late for that.",
+	"in-flight": "Nothing was changed: an instance has the job, so its handler runs or is about to.",
+	"taken":     "Nothing was changed: another job has its unique key by now.",
+}
+
+// change makes the handler of a change. What comes of it is said on the page to which it leads, so a reload changes nothing again.
+func (c *console) change(do func(context.Context, *http.Request) (outcome, to string, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := errNoHandle
+		var outcome, to string
+		if c.ex != nil {
+			ctx, cancel := context.WithTimeout(r.Context(), readMax)
+			defer cancel()
+			outcome, to, err = do(ctx, r)
+		}
+		if err != nil {
+			c.sorry(w, c.pageFor(r, "error"), err)
+			return
+		}
+		c.types.forget()
+		c.hosts.forget()
+		w.Header().Set("Location", rootOf(r)+to+"?said="+outcome) // relative: a proxy may have taken a part of the path away
+		w.WriteHeader(http.StatusSeeOther)
+	}
+}
+
+func (c *console) changeJob(ctx context.Context, r *http.Request) (outcome, to string, err error) {
+	id, err := idOf(r)
+	if err != nil {
+		return "", "", err
+	}
+	which := queue_job.ID(id)
+	job, err := c.jobs.Get(ctx, c.ex, which)
+	if errors.Is(err, queue_job.ErrNoJob) {
+		return "", "", failed(http.StatusNotFound, "There is no job %d any more.", id)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	n := 0
+	switch do := r.PathValue("do"); do {
+	case "cancel":
+		if outcome, err = "cancelled", c.allow(r, Cancel, job.JobType); err == nil {
+			n, err = c.jobs.Cancel(ctx, c.ex, which)
+		}
+	case "retry":
+		if outcome, err = "retried", c.allow(r, Retry, job.JobType); err == nil {
+			var again queue_job.Retried
+			again, err = c.jobs.Retry(ctx, c.ex, which)
+			if n = again.Jobs; n == 0 && len(again.Taken) > 0 {
+				n, outcome = 1, "taken"
+			}
+		}
+	case "run-now":
+		if outcome, err = "due", c.allow(r, RunNow, job.JobType); err == nil {
+			n, err = c.jobs.Reschedule(ctx, c.ex, which, time.Now())
+			if errors.Is(err, queue_job.ErrInFlight) {
+				n, outcome, err = 1, "in-flight", nil
+			}
+		}
+	default:
+		return "", "", failed(http.StatusNotFound, "Nothing is called %q here.", do)
+	}
+	if n == 0 {
+		outcome = "nothing"
+	}
+	return outcome, "jobs/" + strconv.FormatUint(id, 10), err
+}
+
+func (c *console) changeType(ctx context.Context, r *http.Request) (outcome, to string, err error) {
+	jobType, err := c.typeOf(r)
+	if err != nil {
+		return "", "", err
+	}
+	changed := false
+	switch do := r.PathValue("do"); do {
+	case "pause":
+		if outcome, err = "paused", c.allow(r, Pause, jobType); err == nil {
+			changed, err = c.jobs.Pause(ctx, c.ex, jobType)
+		}
+	case "resume":
+		if outcome, err = "resumed", c.allow(r, Resume, jobType); err == nil {
+			changed, err = c.jobs.Resume(ctx, c.ex, jobType)
+		}
+	default:
+		return "", "", failed(http.StatusNotFound, "Nothing is called %q here.", do)
+	}
+	if !changed {
+		outcome = "nothing"
+	}
+	return outcome, "types/" + strconv.Itoa(int(jobType)), err
+}
+
+func (c *console) changeLease(ctx context.Context, r *http.Request) (outcome, to string, err error) {
+	jobType, err := c.typeOf(r)
+	if err != nil {
+		return "", "", err
+	}
+	if err := c.allow(r, HandOver, jobType); err != nil {
+		return "", "", err
+	}
+	leases, err := c.jobs.Leases(ctx, c.ex)
+	if err != nil {
+		return "", "", err
+	}
+	for _, l := range leases {
+		if l.JobType == jobType && strconv.Itoa(l.Shard) == r.PathValue("shard") && r.PathValue("do") == "hand-over" {
+			if err := c.jobs.HandOver(ctx, c.ex, l.Name); err != nil {
+				return "", "", failed(http.StatusConflict, "%v.", err)
+			}
+			return "asked", "types/" + strconv.Itoa(int(jobType)), nil
+		}
+	}
+	return "", "", failed(http.StatusNotFound, "There is no such lease.")
+}
+
+// allow returns an error unless the sender of a request may do something with a type.
+func (c *console) allow(r *http.Request, do Verb, jobType int32) error {
+	if c.permit(r, See, jobType) && c.permit(r, do, jobType) {
+		return nil
+	}
+	return c.refused(do)
+}

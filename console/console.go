@@ -1,0 +1,221 @@
+// Package console is a web page on the jobs of one database: job types and who runs them, jobs and why they wait, instances and
+// leases. It is an [http.Handler] for any application:
+//
+//	mux.Handle("/jobs/", http.StripPrefix("/jobs", console.Handler(jobs, console.WithPermit(onlyAdmins))))
+//
+// Its pages need no JavaScript, and with it, they stay up to date. They load nothing from elsewhere and work below any path, also
+// behind a proxy that takes a prefix away. Looking is cheap: the pages read a few small tables, and jobs by an index. What the
+// overview shows is read once a second at most, however many people look.
+package console
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Verb is what somebody does by the console.
+type Verb string
+
+const (
+	// See is to look at jobs of a type, and at what is known of the type.
+	See Verb = "see"
+	// Cancel, Retry and RunNow are done to one job.
+	Cancel Verb = "cancel"
+	Retry  Verb = "retry"
+	RunNow Verb = "run now"
+	// Pause is to pause a type, and Resume to let it go on.
+	Pause  Verb = "pause"
+	Resume Verb = "resume"
+	// HandOver is to have a lease of a type go to another instance.
+	HandOver Verb = "hand over"
+)
+
+// Permit reports whether the sender of a request may do something with a job type. It is asked on the server for each type that a
+// page shows and for each change.
+type Permit func(r *http.Request, do Verb, jobType int32) bool
+
+// FromThisMachine permits everything to programs on this machine, and nothing to others. A request that a proxy has passed on is
+// somebody else's. It is what a console without [WithPermit] asks.
+func FromThisMachine(r *http.Request, _ Verb, _ int32) bool {
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if r.Header.Get(header) != "" {
+			return false
+		}
+	}
+	peer, _, err := net.SplitHostPort(r.RemoteAddr)
+	// The name in the address bar counts, too: a foreign page may have its own name lead here.
+	return err == nil && isLoopback(peer) && isLoopback(hostOf(r.Host))
+}
+
+func hostOf(hostAndPort string) string {
+	if host, _, err := net.SplitHostPort(hostAndPort); err == nil {
+		return host
+	}
+	return strings.Trim(hostAndPort, "[]")
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback() || host == "localhost"
+}
+
+// Option changes how a console looks, or to whom.
+type Option func(*console)
+
+// WithPermit asks a function of yours who may do what, instead of [FromThisMachine]. Users and their passwords are the
+// application's: put the handler behind its login.
+func WithPermit(permit Permit) Option { return func(c *console) { c.permit = permit } }
+
+// WithTitle puts a name at the top of the pages, such as "shop, production".
+func WithTitle(title string) Option { return func(c *console) { c.title = title } }
+
+// WithMask replaces [MaskSecrets] as what changes parameters, results, progress and metadata before they are shown. It may be called
+// by several goroutines at a time.
+func WithMask(mask func(text string) string) Option { return func(c *console) { c.mask = mask } }
+
+// console is the handler of all pages.
+type console struct {
+	jobs   *queue_job.Jobs
+	ex     queue_job.Executor
+	permit Permit
+	title  string
+	mask   func(string) string
+	types  shared[[]*operate.Type]
+	hosts  shared[[]queue_job.Instance]
+}
+
+//go:embed pages
+var pageFiles embed.FS
+
+//go:embed static
+var staticFiles embed.FS
+
+// Handler returns the console of the database that the Jobs were opened on. That handle must be a *sql.DB, or have ExecContext and
+// QueryContext as a *sql.DB has; with another, each page says so.
+func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
+	c := &console{jobs: jobs, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets}
+	for _, set := range opts {
+		set(c)
+	}
+	c.ex, _ = hidden.ExecutorOf(jobs).(queue_job.Executor)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", c.page("overview", c.overview))
+	mux.HandleFunc("GET /types/{type}", c.page("type", c.showType))
+	mux.HandleFunc("GET /jobs", c.page("jobs", c.list))
+	mux.HandleFunc("GET /jobs/{id}", c.page("job", c.showJob))
+	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
+	mux.HandleFunc("POST /jobs/{id}/{do}", c.change(c.changeJob))
+	mux.HandleFunc("POST /types/{type}/{do}", c.change(c.changeType))
+	mux.HandleFunc("POST /types/{type}/leases/{shard}/{do}", c.change(c.changeLease))
+	mux.Handle("GET /static/", http.FileServerFS(staticFiles))
+	return c.guarded(http.NewCrossOriginProtection().Handler(mux))
+}
+
+// guarded sets what all answers have in common.
+func (c *console) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		if !strings.HasPrefix(r.URL.Path, "/static/") {
+			h.Set("Cache-Control", "no-store")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// page is what every template gets.
+type page struct {
+	Title string // of the console
+	Name  string // of the page
+	Root  string // leads from the page's address to that of the overview
+	Said  string // what a change that led here has come to
+	At    time.Time
+	Body  any
+
+	may func(Verb, int32) bool
+}
+
+// May reports whether who looks may do something with a job type.
+func (p *page) May(do Verb, jobType int32) bool { return p.may(do, jobType) }
+
+// failure is an error that has a status of its own, and is the viewer's to mend.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func failed(status int, format string, args ...any) error {
+	return &failure{status, fmt.Sprintf(format, args...)}
+}
+
+var errNoHandle = errors.New("the console needs the Jobs of a *sql.DB: call queue_job.Open with it")
+
+// page makes the handler of a page out of what gets its body.
+func (c *console) page(name string, get func(*http.Request) (body any, err error)) http.HandlerFunc {
+	show := templateOf(name)
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, err := c.pageFor(r, name), errNoHandle
+		if c.ex != nil {
+			p.Body, err = get(r)
+		}
+		if err != nil {
+			c.sorry(w, p, err)
+			return
+		}
+		write(w, show, http.StatusOK, p)
+	}
+}
+
+func (c *console) pageFor(r *http.Request, name string) *page {
+	return &page{Title: c.title, Name: name, Root: rootOf(r), Said: said[r.URL.Query().Get("said")], At: time.Now(), may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
+}
+
+// sorry shows an error in the place of a page.
+func (c *console) sorry(w http.ResponseWriter, p *page, err error) {
+	status := http.StatusInternalServerError
+	var f *failure
+	if errors.As(err, &f) {
+		status = f.status
+	}
+	p.Name, p.Body = "error", err.Error()
+	write(w, errorPage, status, p)
+}
+
+func templateOf(name string) *template.Template {
+	return template.Must(template.New("frame.html").Funcs(functions).ParseFS(pageFiles, "pages/frame.html", "pages/"+name+".html"))
+}
+
+var errorPage = templateOf("error")
+
+func write(w http.ResponseWriter, show *template.Template, status int, p *page) {
+	var text strings.Builder // so a page comes whole, or not at all
+	if err := show.Execute(&text, p); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text.String())) // whoever asked may be gone
+}
+
+// rootOf leads from a page to the overview. It is made of the path's depth alone, so it does not matter what a proxy has taken away.
+func rootOf(r *http.Request) string {
+	if depth := strings.Count(r.URL.Path, "/") - 1; depth > 0 {
+		return strings.Repeat("../", depth)
+	}
+	return "./"
+}

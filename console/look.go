@@ -1,0 +1,309 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// functions are what templates call.
+var functions = template.FuncMap{
+	"clock":  clock,
+	"span":   span,
+	"ago":    func(at time.Time) string { return span(time.Since(at)) },
+	"pretty": pretty,
+	"plural": plural,
+}
+
+// clock says a time in UTC, as people read it. Zero: nothing.
+func clock(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02 15:04:05")
+}
+
+// span says how long something takes, in two units at most.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	d = max(0, d)
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm %ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// typesFor returns the types that the sender of a request may see.
+func (c *console) typesFor(r *http.Request) ([]*operate.Type, error) {
+	all, err := c.types.get(r.Context(), func(ctx context.Context) ([]*operate.Type, error) { return operate.Types(ctx, c.jobs, c.ex) })
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(t *operate.Type) bool { return !c.permit(r, See, t.JobType) }), nil
+}
+
+func (c *console) hostsFor(r *http.Request) ([]queue_job.Instance, error) {
+	if !c.permit(r, See, anyType) {
+		return nil, c.refused(See)
+	}
+	return c.hosts.get(r.Context(), func(ctx context.Context) ([]queue_job.Instance, error) { return c.jobs.Instances(ctx, c.ex) })
+}
+
+// anyType stands for what belongs to no job type.
+const anyType = -1
+
+func (c *console) refused(do Verb) error {
+	return failed(http.StatusForbidden, "You may not %s here. Programs on the console's own machine may, unless the application says otherwise with console.WithPermit.", do)
+}
+
+type overview struct {
+	Verdict   string
+	Findings  []finding
+	Types     []*operate.Type
+	Instances []queue_job.Instance
+	Running   int
+}
+
+// finding is something that somebody should know.
+type finding struct {
+	Type *operate.Type
+	Text string
+}
+
+func (c *console) overview(r *http.Request) (any, error) {
+	types, err := c.typesFor(r)
+	if err != nil {
+		return nil, err
+	}
+	o := overview{Types: types}
+	if o.Instances, err = c.hostsFor(r); err != nil {
+		return nil, err
+	}
+	for _, i := range o.Instances {
+		o.Running += i.Running
+	}
+	for _, t := range types {
+		if text := trouble(t); text != "" {
+			o.Findings = append(o.Findings, finding{t, text})
+		}
+	}
+	switch n := len(o.Findings); {
+	case len(types) == 0:
+		o.Verdict = "No job type is known yet: no instance has run here, and no job type was paused or divided."
+	case n == 0:
+		o.Verdict = "All job types run, and nothing is late."
+	default:
+		o.Verdict = fmt.Sprintf("%d of %s should be looked at.", n, plural(len(types), "job type"))
+	}
+	return o, nil
+}
+
+// late is how long a job may have been due in a line before that is worth a word.
+const late = 10 * time.Second
+
+// trouble says what is not as it should be with a type.
+func trouble(t *operate.Type) string {
+	switch m := t.Memory; {
+	case !t.Paused.IsZero():
+		return fmt.Sprintf("is paused, for %s.", span(time.Since(t.Paused)))
+	case t.Held == 0:
+		return "is run by nobody."
+	case t.Held < len(t.Leases):
+		return fmt.Sprintf("has shards that nobody runs: %d of %d are held.", t.Held, len(t.Leases))
+	case m != nil && m.Overdue > late:
+		return fmt.Sprintf("is late: a job has been due for %s, %s wait, and %d of %s are busy.", span(m.Overdue), plural(m.Waiting, "job"), t.Running, plural(m.Workers, "worker"))
+	}
+	return ""
+}
+
+func (c *console) showType(r *http.Request) (any, error) {
+	jobType, err := c.typeOf(r)
+	if err != nil {
+		return nil, err
+	}
+	types, err := c.typesFor(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range types {
+		if t.JobType == jobType {
+			return t, nil
+		}
+	}
+	return nil, failed(http.StatusNotFound, "Job type %d is not known here: no instance has run it, and nobody has paused or divided it.", jobType)
+}
+
+// typeOf is the job type in a request's path, if its sender may see it.
+func (c *console) typeOf(r *http.Request) (int32, error) {
+	n, err := strconv.ParseInt(r.PathValue("type"), 10, 32)
+	switch {
+	case err != nil:
+		return 0, failed(http.StatusNotFound, "%q is no job type.", r.PathValue("type"))
+	case !c.permit(r, See, int32(n)):
+		return 0, c.refused(See)
+	}
+	return int32(n), nil
+}
+
+func (c *console) instances(r *http.Request) (any, error) { return c.hostsFor(r) }
+
+// pageOfJobs is a page of a list of jobs, and what it is a list of.
+type pageOfJobs struct {
+	Types    []*operate.Type
+	Statuses []queue_job.JobStatus
+	Type     string
+	Status   string
+	Key      string
+	Jobs     []queue_job.JobInfo
+	Older    template.URL // the query of the next page; empty: there is none
+}
+
+const jobsOnAPage = 50
+
+func (c *console) list(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	types, err := c.typesFor(r)
+	if err != nil {
+		return nil, err
+	}
+	l := pageOfJobs{Types: types, Type: q.Get("type"), Status: q.Get("status"), Key: q.Get("key")}
+	for status := queue_job.JobStatusInit; status <= queue_job.JobStatusCancelled; status++ {
+		l.Statuses = append(l.Statuses, status)
+	}
+	filter, err := l.filter(q.Get("before"))
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(filter.JobTypes, func(jobType int32) bool { return !c.permit(r, See, jobType) }) {
+		return nil, c.refused(See)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readMax)
+	defer cancel()
+	if l.Jobs, err = c.jobs.List(ctx, c.ex, filter); err != nil {
+		return nil, err
+	}
+	if len(l.Jobs) > jobsOnAPage {
+		l.Jobs = l.Jobs[:jobsOnAPage]
+		next := url.Values{"before": {strconv.FormatUint(l.Jobs[jobsOnAPage-1].Id, 10)}}
+		for name, value := range map[string]string{"type": l.Type, "status": l.Status, "key": l.Key} {
+			if value != "" {
+				next.Set(name, value)
+			}
+		}
+		l.Older = template.URL(next.Encode()) // the encoding is all that a page must escape
+	}
+	// Without a type, the list is of all jobs, also of types that nobody knows. What may not be seen leaves its page shorter.
+	l.Jobs = slices.DeleteFunc(l.Jobs, func(j queue_job.JobInfo) bool { return !c.permit(r, See, j.JobType) })
+	if id, err := strconv.ParseUint(l.Key, 10, 64); err == nil && id > 0 && filter.Before == 0 {
+		if err := l.addByID(ctx, c, r, id); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// addByID puts the job with an id first. So whoever looks for 4711 finds the job with that id, and the jobs with that key.
+func (l *pageOfJobs) addByID(ctx context.Context, c *console, r *http.Request, id uint64) error {
+	job, err := c.jobs.Get(ctx, c.ex, queue_job.ID(id))
+	switch {
+	case errors.Is(err, queue_job.ErrNoJob):
+		return nil
+	case err != nil:
+		return err
+	case c.permit(r, See, job.JobType) && !slices.ContainsFunc(l.Jobs, func(j queue_job.JobInfo) bool { return j.Id == id }):
+		l.Jobs = slices.Insert(l.Jobs, 0, *job)
+	}
+	return nil
+}
+
+func (l *pageOfJobs) filter(before string) (f queue_job.Filter, err error) {
+	f = queue_job.Filter{NewestFirst: true, Limit: jobsOnAPage + 1, OmitLongParams: true, Key: l.Key}
+	if l.Type != "" {
+		n, err := strconv.ParseInt(l.Type, 10, 32)
+		if err != nil {
+			return f, failed(http.StatusBadRequest, "%q is no job type: give its number.", l.Type)
+		}
+		f.JobTypes = []int32{int32(n)}
+	}
+	if l.Status != "" {
+		i := slices.IndexFunc(l.Statuses, func(s queue_job.JobStatus) bool { return s.String() == l.Status })
+		if i < 0 {
+			return f, failed(http.StatusBadRequest, "%q is no status.", l.Status)
+		}
+		f.Statuses = []queue_job.JobStatus{l.Statuses[i]}
+	}
+	if before != "" {
+		if f.Before, err = strconv.ParseUint(before, 10, 64); err != nil {
+			return f, failed(http.StatusBadRequest, "before=%q is no id.", before)
+		}
+	}
+	return f, nil
+}
+
+// oneJob is what is known of a job.
+type oneJob struct {
+	*operate.Explanation
+	Runs                     []queue_job.Attempt
+	Params, Result, Progress string
+	Meta                     map[string]string
+}
+
+func (c *console) showJob(r *http.Request) (any, error) {
+	id, err := idOf(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readMax)
+	defer cancel()
+	e, err := operate.Explain(ctx, c.jobs, c.ex, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.Job == nil:
+		return nil, failed(http.StatusNotFound, "There is no job %d: the transaction that adds it has not committed, it was deleted, or it is in another database or under another table prefix.", id)
+	case !c.permit(r, See, e.Job.JobType):
+		return nil, c.refused(See)
+	}
+	j := oneJob{Explanation: e, Params: c.mask(e.Job.JobParams), Result: c.mask(e.Job.Result), Progress: c.mask(e.Job.Progress), Meta: map[string]string{}}
+	for name, value := range e.Job.Meta {
+		j.Meta[name] = c.mask(value)
+		if secret.MatchString(name) {
+			j.Meta[name] = strings.Trim(masked, `"`)
+		}
+	}
+	j.Runs, err = c.jobs.Attempts(ctx, c.ex, id)
+	return j, err
+}
+
+func idOf(r *http.Request) (uint64, error) {
+	text := r.PathValue("id")
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || id == 0 {
+		return 0, failed(http.StatusNotFound, "%q is no id of a job.", text)
+	}
+	return id, nil
+}

@@ -1,0 +1,25 @@
+// Keeps the page up to date: every two seconds it asks for the page anew and takes its content. It rests while nobody sees the page,
+// and while somebody is at work in it.
+"use strict";
+(() => {
+  const every = 2000;
+  const busy = (main) =>
+    document.hidden || main.contains(document.activeElement) || !getSelection().isCollapsed;
+  const look = async () => {
+    const main = document.querySelector("main[data-live]");
+    if (!main || busy(main)) return;
+    const answer = await fetch(location.href);
+    const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+    if (!next || busy(main)) return;
+    const wide = [...main.querySelectorAll(".wide")].map((e) => e.scrollLeft);
+    main.replaceChildren(...next.childNodes);
+    main.querySelectorAll(".wide").forEach((e, i) => { e.scrollLeft = wide[i] || 0; });
+    main.classList.toggle("stale", !answer.ok);
+  };
+  setInterval(() => look().catch(() => document.querySelector("main").classList.add("stale")), every);
+  if (location.search.includes("said=")) {
+    const address = new URL(location.href);
+    address.searchParams.delete("said");
+    setTimeout(() => history.replaceState(null, "", address), 6000); // it was read by then
+  }
+})();

@@ -1,0 +1,356 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// browser asks a console for pages, as somebody on its machine.
+type browser struct {
+	t    *testing.T
+	base string
+}
+
+func browse(t *testing.T, h http.Handler) browser {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return browser{t, server.URL}
+}
+
+// get returns a page.
+func (b browser) get(path string, want int) string {
+	b.t.Helper()
+	answer, err := http.Get(b.base + path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.read(answer, path, want)
+}
+
+func (b browser) read(answer *http.Response, path string, want int) string {
+	b.t.Helper()
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != want {
+		b.t.Errorf("%s: status %d, want %d; %v\n%s", path, answer.StatusCode, want, err, body)
+	}
+	if policy := answer.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") {
+		b.t.Errorf("%s: the policy is %q", path, policy)
+	}
+	return string(body)
+}
+
+// press sends a form, and returns the page to which that leads.
+func (b browser) press(path string, want int) string {
+	b.t.Helper()
+	answer, err := http.Post(b.base+path, "application/x-www-form-urlencoded", nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.read(answer, path, want)
+}
+
+func ofType(jobType int32) queue_job.AddOption {
+	return func(j *queue_job.AddModelJob) { j.JobType = jobType }
+}
+
+// tallied is a handle that counts its statements.
+type tallied struct {
+	*sql.DB
+	statements *atomic.Int64
+}
+
+func (d tallied) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	d.statements.Add(1)
+	return d.DB.ExecContext(ctx, query, args...)
+}
+
+func (d tallied) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	d.statements.Add(1)
+	return d.DB.QueryContext(ctx, query, args...)
+}
+
+func TestTheConsoleShowsAndSteers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		goOn := make(chan struct{})
+		var fails atomic.Bool
+		fails.Store(true)
+		start(t, d.DB, queue_job.Config{JobType: 7, ServiceName: "mail", WorkerPoolCapacity: 1, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			if fails.Load() {
+				return queue_job.Fail(errors.New("no route"))
+			}
+			select {
+			case <-goOn:
+			case <-ctx.Done():
+			}
+			return nil
+		}})
+		// The console is somewhere in an application, and a proxy takes a part of the path away.
+		b := browse(t, http.StripPrefix("/a/b", console.Handler(jobs, console.WithTitle("shop"))))
+		b.base += "/a/b"
+		failed := addOne(t, jobs, d.DB, ofType(7)).Id
+		status := func(id uint64, want queue_job.JobStatus) {
+			t.Helper()
+			awaitNumber(t, d.DB, int64(want), "SELECT job_status FROM async_job_tab WHERE id = ?", id)
+		}
+		status(failed, queue_job.JobStatusFailed)
+		says := func(page string, texts ...string) {
+			t.Helper()
+			for _, text := range texts {
+				if !strings.Contains(page, text) {
+					t.Errorf("there is no %q in\n%s", text, page)
+				}
+			}
+		}
+		job := fmt.Sprint("/jobs/", failed)
+		says(b.get(job, http.StatusOK), "no route", "failed", "Retry")
+		fails.Store(false)
+		says(b.press(job+"/retry", http.StatusOK), "The job runs again", "Cancel")
+		await(t, func() string { return "the console does not see it run" }, func() bool {
+			return strings.Contains(b.get(job, http.StatusOK), "in flight")
+		})
+		says(b.press(job+"/run-now", http.StatusOK), "an instance has the job")
+		says(b.press(job+"/cancel", http.StatusOK), "The job is cancelled")
+		says(b.press(job+"/cancel", http.StatusOK), "Nothing was changed")
+		status(failed, queue_job.JobStatusCancelled)
+
+		says(b.press("/types/7/pause", http.StatusOK), "The type is paused", "Resume")
+		says(b.get("/", http.StatusOK), "1 of 1 job type should be looked at", "is paused", "7 mail")
+		later := addOne(t, jobs, d.DB, ofType(7), inAnHour(), queue_job.WithKey("order-47"))
+		says(b.get("/jobs?type=7&status=init&key=order-47", http.StatusOK), fmt.Sprintf(">%d</a>", later.Id))
+		says(b.get(fmt.Sprint("/jobs?key=", later.Id), http.StatusOK), "order-47")
+		says(b.get(fmt.Sprint("/jobs/", later.Id), http.StatusOK), "not due", "paused", "Resume the type.")
+		says(b.press(fmt.Sprintf("/jobs/%d/run-now", later.Id), http.StatusOK), "The job is due now")
+		says(b.press("/types/7/resume", http.StatusOK), "The type goes on", "WorkerPoolCapacity")
+		close(goOn)
+		status(later.Id, queue_job.JobStatusSuccess)
+
+		says(b.get("/instances", http.StatusOK), "1 instance", "mail")
+		says(b.press("/types/7/leases/0/hand-over", http.StatusConflict), "no other instance")
+		says(b.get("/jobs/999999", http.StatusNotFound), "There is no job 999999")
+		b.get("/types/8", http.StatusNotFound)
+		b.get("/jobs?status=odd", http.StatusBadRequest)
+		b.press(job+"/delete", http.StatusNotFound)
+	})
+}
+
+// What a page leads to must be below the console, wherever that is.
+func TestEveryAddressOfTheConsoleIsRelative(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for range 120 {
+			addOne(t, jobs, d.DB, ofType(7), queue_job.WithKey("a&b=c"))
+		}
+		if _, err := jobs.Pause(t.Context(), d.DB, 7); err != nil {
+			t.Fatal(err)
+		}
+		b := browse(t, http.StripPrefix("/a/b", console.Handler(jobs)))
+		address := regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
+		todo, seen := []string{"/a/b/"}, map[string]bool{"/a/b/": true}
+		for len(todo) > 0 && len(seen) < 500 {
+			at := todo[0]
+			todo = todo[1:]
+			page := b.get(at, http.StatusOK)
+			for _, found := range address.FindAllStringSubmatch(page, -1) {
+				here, _ := url.Parse(at)
+				next, err := here.Parse(strings.ReplaceAll(found[1], "&amp;", "&"))
+				if err != nil || strings.HasPrefix(found[1], "/") || !strings.HasPrefix(next.Path, "/a/b/") {
+					t.Errorf("%s leads to %s", at, found[1])
+					continue
+				}
+				to := next.RequestURI()
+				isChange := strings.HasSuffix(next.Path, "/cancel") || strings.HasSuffix(next.Path, "/run-now") || strings.HasSuffix(next.Path, "/resume") || strings.HasSuffix(next.Path, "/pause")
+				if !seen[to] && !isChange {
+					seen[to] = true
+					todo = append(todo, to)
+				}
+			}
+		}
+		if len(seen) < 130 {
+			t.Errorf("only %d addresses were found, and there are 120 jobs", len(seen))
+		}
+	})
+}
+
+func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		seen, hidden := addOne(t, jobs, d.DB, ofType(7)).Id, addOne(t, jobs, d.DB, ofType(8)).Id
+		for _, jobType := range []int32{7, 8} {
+			if _, err := jobs.Pause(t.Context(), d.DB, jobType); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b := browse(t, console.Handler(jobs, console.WithPermit(func(_ *http.Request, do console.Verb, jobType int32) bool {
+			return do == console.See && jobType != 8
+		})))
+		if page := b.get("/", http.StatusOK); strings.Contains(page, "types/8") || strings.Contains(page, "<button class") {
+			t.Errorf("the overview shows too much: %s", page)
+		}
+		if page := b.get("/jobs", http.StatusOK); strings.Contains(page, fmt.Sprint("jobs/", hidden)) {
+			t.Errorf("the list shows too much: %s", page)
+		}
+		if page := b.get(fmt.Sprint("/jobs?key=", hidden), http.StatusOK); strings.Contains(page, fmt.Sprint("jobs/", hidden)) {
+			t.Errorf("the search shows too much: %s", page)
+		}
+		if page := b.get(fmt.Sprint("/jobs/", seen), http.StatusOK); strings.Contains(page, `method="post"`) {
+			t.Errorf("a job may be changed: %s", page)
+		}
+		for _, path := range []string{fmt.Sprint("/jobs/", hidden), "/jobs?type=8", "/types/8"} {
+			b.get(path, http.StatusForbidden)
+		}
+		for _, path := range []string{"/types/7/pause", "/types/7/resume", "/types/8/resume", "/types/7/leases/0/hand-over"} {
+			b.press(path, http.StatusForbidden)
+		}
+		for _, id := range []uint64{seen, hidden} {
+			for _, do := range []string{"cancel", "retry", "run-now"} {
+				b.press(fmt.Sprintf("/jobs/%d/%s", id, do), http.StatusForbidden)
+			}
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND changes = 0"); n != 2 {
+			t.Errorf("%d of 2 jobs are as they were", n)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_type_tab WHERE paused_at IS NOT NULL"); n != 2 {
+			t.Errorf("%d of 2 types are paused", n)
+		}
+	})
+}
+
+func TestTheConsoleHearsNoForeignPageAndNoForeignMachine(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		id := addOne(t, jobs, d.DB, ofType(7)).Id
+		h := console.Handler(jobs)
+		send := func(method, path string, set func(*http.Request)) int {
+			r := httptest.NewRequest(method, "http://127.0.0.1:8080"+path, nil)
+			r.RemoteAddr = "127.0.0.1:5000"
+			set(r)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		cancel := fmt.Sprintf("/jobs/%d/cancel", id)
+		for name, set := range map[string]func(*http.Request){
+			"another page":            func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+			"another page, by origin": func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+			"another machine":         func(r *http.Request) { r.RemoteAddr = "10.0.0.7:5000" },
+			"somebody behind a proxy": func(r *http.Request) { r.Header.Set("X-Forwarded-For", "10.0.0.7") },
+			"a name that leads here":  func(r *http.Request) { r.Host = "evil.example:8080" },
+		} {
+			if got := send("POST", cancel, set); got != http.StatusForbidden {
+				t.Errorf("%s cancels a job: status %d", name, got)
+			}
+		}
+		for name, set := range map[string]func(*http.Request){
+			"another machine": func(r *http.Request) { r.RemoteAddr = "[2001:db8::1]:5000" },
+			"another name":    func(r *http.Request) { r.Host = "evil.example" },
+		} {
+			if got := send("GET", "/jobs/"+fmt.Sprint(id), set); got != http.StatusForbidden {
+				t.Errorf("%s sees a job: status %d", name, got)
+			}
+		}
+		for _, host := range []string{"localhost:8080", "[::1]:8080", "127.0.0.1"} {
+			if got := send("GET", "/jobs/"+fmt.Sprint(id), func(r *http.Request) { r.Host = host }); got != http.StatusOK {
+				t.Errorf("http://%s: status %d", host, got)
+			}
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0"); n != 1 {
+			t.Error("the job is not as it was")
+		}
+	})
+}
+
+// Whatever a job brings with it, is text.
+func TestNothingThatAJobBringsIsMarkup(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>'javascript:alert(1)`
+		jobs := open(t, d.DB)
+		start(t, d.DB, queue_job.Config{JobType: 7, ServiceName: evil, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			if err := job.SetProgress(ctx, evil); err != nil {
+				return err
+			}
+			if err := job.SetResult(ctx, evil); err != nil {
+				return err
+			}
+			return queue_job.Fail(errors.New(evil))
+		}})
+		added, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 7, Key: evil, Group: evil + "g", JobParams: map[string]string{evil: evil}, Meta: map[string]string{"evil": evil}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		b := browse(t, console.Handler(jobs, console.WithTitle(evil)))
+		for _, path := range []string{"/", "/types/7", "/jobs", "/jobs?key=" + url.QueryEscape(evil), fmt.Sprint("/jobs/", added), "/instances", "/?said=" + url.QueryEscape(evil)} {
+			page := b.get(path, http.StatusOK)
+			if strings.Contains(page, "<script>") || strings.Contains(page, "<img") || strings.Contains(page, `="javascript:`) {
+				t.Errorf("%s has markup that a job has brought:\n%s", path, page)
+			}
+		}
+		for _, path := range []string{"/jobs/" + url.PathEscape("<script>"), "/types/" + url.PathEscape("<script>"), "/jobs?type=" + url.QueryEscape("<script>"), "/jobs?status=" + url.QueryEscape("<script>")} {
+			answer, err := http.Get(b.base + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if strings.Contains(string(body), "<script>") {
+				t.Errorf("%s: %s", path, body)
+			}
+		}
+	})
+}
+
+func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		sent := new(atomic.Int64)
+		jobs, err := queue_job.Open(tallied{d.DB, sent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for jobType := range int32(200) {
+			if _, err := jobs.Pause(t.Context(), d.DB, jobType); err != nil {
+				t.Fatal(err)
+			}
+		}
+		id := addOne(t, jobs, d.DB, ofType(7)).Id
+		for path, most := range map[string]int64{"/": 5, "/types/7": 5, "/jobs": 5, "/jobs?key=k": 5, "/instances": 5, fmt.Sprint("/jobs/", id): 9} {
+			b := browse(t, console.Handler(jobs))
+			sent.Store(0)
+			b.get(path, http.StatusOK)
+			if n := sent.Load(); n < 1 || n > most {
+				t.Errorf("%s costs %d statements, want %d at most", path, n, most)
+			}
+		}
+		b := browse(t, console.Handler(jobs))
+		sent.Store(0)
+		for range 20 {
+			b.get("/", http.StatusOK)
+		}
+		if n := sent.Load(); n > 10 {
+			t.Errorf("twenty viewers cost %d statements within a moment", n)
+		}
+	})
+}
