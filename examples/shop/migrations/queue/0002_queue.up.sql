@@ -47,3 +47,11 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   told_at   int unsigned DEFAULT NULL COMMENT 'since when the settings are these, unix seconds',
   PRIMARY KEY (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+
+CREATE TABLE IF NOT EXISTS async_job_now_tab (
+  lock_name varchar(64) NOT NULL COMMENT 'of a job type or a shard, as in shedlock_tab',
+  term      bigint NOT NULL COMMENT 'of the holder that wrote this',
+  told_at   int unsigned NOT NULL COMMENT 'unix seconds',
+  state     text COLLATE utf8mb4_bin NOT NULL COMMENT 'what waits in its memory and what runs, as JSON',
+  PRIMARY KEY (lock_name)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
