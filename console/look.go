@@ -122,22 +122,29 @@ func (c *console) overview(r *http.Request) (any, error) {
 	return o, nil
 }
 
-// late is how long a job may have been due in a line before that is worth a word.
-const late = 10 * time.Second
+const (
+	late   = 10 * time.Second   // a job that has been due for longer in a line is worth a word
+	lately = 7 * 24 * time.Hour // a type that nobody has run for longer was given up, and nobody needs to know
+)
 
 // trouble says what is not as it should be with a type.
 func trouble(t *operate.Type) string {
 	switch m := t.Memory; {
 	case !t.Paused.IsZero():
 		return fmt.Sprintf("is paused, for %s.", span(time.Since(t.Paused)))
-	case t.Held == 0:
+	case t.Held == 0 && ranLately(t):
 		return "is run by nobody."
+	case t.Held == 0:
 	case t.Held < len(t.Leases):
 		return fmt.Sprintf("has shards that nobody runs: %d of %d are held.", t.Held, len(t.Leases))
 	case m != nil && m.Overdue > late:
 		return fmt.Sprintf("is late: a job has been due for %s, %s wait, and %d of %s are busy.", span(m.Overdue), plural(m.Waiting, "job"), t.Running, plural(m.Workers, "worker"))
 	}
 	return ""
+}
+
+func ranLately(t *operate.Type) bool {
+	return slices.ContainsFunc(t.Leases, func(l queue_job.Lease) bool { return time.Since(l.Until) < lately })
 }
 
 func (c *console) showType(r *http.Request) (any, error) {
