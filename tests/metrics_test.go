@@ -121,7 +121,7 @@ func TestAScrapeOf200TypesTakesFewMillisecondsAndNoStatement(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(m)
 		took := time.Hour
-		for round := 0; round < 20 || took > limit && round < 600; round++ { // a busy machine lengthens most of them
+		for round := 0; round < 20 || slack == 1 && took > limit && round < 600; round++ { // a busy machine lengthens most of them
 			began := time.Now()
 			if _, err := registry.Gather(); err != nil {
 				t.Fatal(err)
