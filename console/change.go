@@ -10,7 +10,8 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// said are the words for what a change has come to. Addresses have the key only, so nobody can put words into the console's mouth.
+// said is what a page says after a change, by the key in its address. The texts are fixed, so no link can make the console say
+// anything else.
 var said = map[string]string{
 	"cancelled": "The job is cancelled. If its handler runs, its context ends within a second.",
 	"retried":   "The job runs again, with all its retries.",

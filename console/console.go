@@ -139,8 +139,8 @@ func (c *console) guarded(next http.Handler) http.Handler {
 type page struct {
 	Title string // of the console
 	Name  string // of the page
-	Root  string // leads from the page's address to that of the overview
-	Said  string // what a change that led here has come to
+	Root  string // relative address of the overview
+	Said  string // message about the change that led to this page
 	At    time.Time
 	Body  any
 

@@ -77,7 +77,7 @@ func (c *console) hostsFor(r *http.Request) ([]queue_job.Instance, error) {
 const anyType = -1
 
 func (c *console) refused(do Verb) error {
-	return failed(http.StatusForbidden, "You may not %s here. Programs on the console's own machine may, unless the application says otherwise with console.WithPermit.", do)
+	return failed(http.StatusForbidden, "You may not %s here. The application says who may, with console.WithPermit; if it does not, programs on the console's own machine may.", do)
 }
 
 type overview struct {

@@ -19,7 +19,7 @@ import (
 //
 // Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
 // waits in the holder's line and what the holder has told of it within the last minute ([queue_job.Line]), and lists what the job may
-// wait for. The settings of the type are those that an instance wrote last
+// wait for. The settings come from the instance that wrote them last
 // ([queue_job.Type]); during a deploy, the holder may have others.
 func Explain(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*Explanation, error) {
 	st, err := hidden.StoreOf(jobs, ex)

@@ -18,7 +18,7 @@ type reported struct {
 	Lines
 	mu      sync.Mutex
 	told    []store.Line
-	silent  int // do not answer so many times
+	silent  int // how many calls fail before one succeeds
 	dropped int
 }
 
@@ -61,7 +61,7 @@ func TestALineTellsWhatHasChangedAndOnceAMinuteThatNothingHas(t *testing.T) {
 		}()
 		after := func(span time.Duration, want int) (last store.Line) {
 			t.Helper()
-			time.Sleep(span)
+			time.Sleep(span) // virtual
 			synctest.Wait()
 			told := table.take()
 			if len(told) != want {
