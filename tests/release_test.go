@@ -24,6 +24,7 @@ import (
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/metrics"
+	"github.com/create-info/persistent-queue/otelqueue"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -38,7 +39,8 @@ func Config(send func(Mail)) queue_job.Config {
 }
 
 func New(db queue_job.DB, send func(Mail)) (*persistent_queue.Runner, error) {
-	return persistent_queue.New([]queue_job.Config{Config(send)}, nil, persistent_queue.WithDB(db), metrics.New().Option())
+	return persistent_queue.New([]queue_job.Config{Config(send)}, nil, persistent_queue.WithDB(db), metrics.New().Option(),
+		persistent_queue.WithMiddleware(otelqueue.New().Middleware))
 }
 `,
 	"shop_test.go": `package shop
@@ -72,7 +74,7 @@ func TestAnotherModuleUsesTheModulesAsAReleaseHasThem(t *testing.T) {
 	version := fmt.Sprintf("v0.0.1-test.%d", time.Now().UnixNano())
 	proxy, dir := t.TempDir(), t.TempDir()
 	gets := []string{"get", "-t"}
-	for _, module := range []string{"", "/cron", "/metrics", "/queuetest"} {
+	for _, module := range []string{"", "/cron", "/metrics", "/otelqueue", "/queuetest"} {
 		release(t, proxy, filepath.Join("..", module), modulePath+module, version)
 		gets = append(gets, modulePath+module+"@"+version)
 	}
@@ -174,7 +176,7 @@ func forget(t *testing.T, cache, version string) {
 			}
 		}
 	}
-	for _, module := range []string{"", "cron", "metrics", "queuetest"} {
+	for _, module := range []string{"", "cron", "metrics", "otelqueue", "queuetest"} {
 		for _, name := range []string{version + "*", "list"} { // the list is only a copy
 			files, err := filepath.Glob(filepath.Join(cache, "cache", "download", filepath.FromSlash(modulePath), module, "@v", name))
 			if err != nil {
