@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// With deploys every half second, the instances of the start are soon gone.
+func TestTheShopIsSeenInTheConsoleWhileItIsDeployed(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, closeShop := context.WithCancel(t.Context())
+	defer closeShop()
+	said, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, "127.0.0.1:0", 500*time.Millisecond, out)
+		out.Close()
+	}()
+	line, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		t.Fatal(err, <-ended)
+	}
+	address := regexp.MustCompile(`http://\S+/`).FindString(line)
+	page := func(path string) string {
+		answer, err := http.Get(address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, %v\n%s", path, answer.Status, err, text)
+		}
+		return string(text)
+	}
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(100 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: not seen\n%s", what, page(""))
+			}
+		}
+	}
+	ofInstances := regexp.MustCompile(`<span class="of">([0-9a-f]{12})</span>`)
+	first := ofInstances.FindAllString(page("instances"), -1)
+	if len(first) == 0 {
+		t.Fatalf("no instance is seen\n%s", page("instances"))
+	}
+	await("mails that were sent", func() bool { return strings.Contains(page("jobs?type=1&status=success"), `href="./jobs/`) })
+	await("a deploy of all instances", func() bool {
+		now := page("instances")
+		return !slices.ContainsFunc(first, func(id string) bool { return strings.Contains(now, id) })
+	})
+	for _, of := range jobTypes() {
+		if overview := page(""); !strings.Contains(overview, of.ServiceName) {
+			t.Errorf("%s is not on the overview", of.ServiceName)
+		}
+	}
+
+	closeShop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the shop does not close")
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
