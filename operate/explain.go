@@ -252,14 +252,18 @@ func (f *facts) isFor(lease string, layout int64) bool {
 func (f *facts) lease() (held *store.Seen, missing *Reason) {
 	jobType := f.job.JobType
 	wanted := cmp.Or(share.Layout(f.fleet.Layouts[jobType]), share.Undivided)
-	var free *store.Seen
-	ever := false
+	var free, longest *store.Seen // longest is the one of the type that has been free for longest
+	ever, anyHeld := false, false
 	for i := range f.fleet.Leases {
 		l := &f.fleet.Leases[i]
 		if of, _, ok := share.ParseType(l.Name); !ok || of != jobType {
 			continue
 		}
 		ever = true
+		anyHeld = anyHeld || !l.Free && l.Layout > 0
+		if l.Free && (longest == nil || l.Left < longest.Left) {
+			longest = l
+		}
 		switch {
 		case !f.isFor(l.Name, l.Layout):
 		case !l.Free:
@@ -271,6 +275,8 @@ func (f *facts) lease() (held *store.Seen, missing *Reason) {
 	switch {
 	case free != nil:
 		return nil, f.free(free)
+	case ever && !anyHeld && (f.present() == 0 || longest != nil && freeFor(longest) >= takenWithin):
+		return nil, f.deserted(longest, wanted)
 	case ever:
 		return nil, f.divided()
 	}
@@ -280,10 +286,11 @@ func (f *facts) lease() (held *store.Seen, missing *Reason) {
 // takenWithin is how long a free lease may stay free while there is an instance that wants it.
 const takenWithin = 3 * time.Second
 
+func freeFor(l *store.Seen) time.Duration { return time.Duration(-l.Left * float64(time.Second)) }
+
 func (f *facts) free(l *store.Seen) *Reason {
-	freeFor := time.Duration(-l.Left * float64(time.Second))
-	r := &Reason{Kind: NoInstance, Since: f.now.Add(-freeFor)}
-	if freeFor < takenWithin {
+	r := &Reason{Kind: NoInstance, Since: f.now.Add(-freeFor(l))}
+	if freeFor(l) < takenWithin {
 		r.Text = fmt.Sprintf("Nobody holds %s, the lease of its job type, at this moment. An instance that has a configuration for the type takes it within a second.", l.Name)
 	} else {
 		r.Text = fmt.Sprintf("No instance runs job type %d: nobody holds its lease, %s.", f.job.JobType, l.Name)
@@ -292,19 +299,34 @@ func (f *facts) free(l *store.Seen) *Reason {
 	return r
 }
 
+// deserted says that nobody is there who would divide the type. The lease is one that nobody holds; nil: all are closed.
+func (f *facts) deserted(l *store.Seen, wanted share.Layout) *Reason {
+	r := &Reason{Kind: NoInstance, Remedy: f.startOne(),
+		Text: fmt.Sprintf("No instance runs job type %d: nobody holds a lease of it. The first that comes divides it into %s before jobs start.", f.job.JobType, counted(wanted.Shards(), "shard"))}
+	if l != nil {
+		r.Since = f.now.Add(-freeFor(l))
+	}
+	return r
+}
+
 func (f *facts) divided() *Reason {
 	return &Reason{Kind: Divided, Text: fmt.Sprintf("Job type %d is being divided into another number of shards. Jobs start again as soon as every instance has given up its leases of the earlier shards.", f.job.JobType)}
 }
 
-// startOne says what to do if nobody runs the type, and how many instances there are.
-func (f *facts) startOne() string {
-	present := 0
+// present is how many instances there are, but for those that stop.
+func (f *facts) present() (n int) {
 	for _, l := range f.fleet.Leases {
 		if _, ok := share.ParsePresence(l.Name); ok && !l.Free && l.Running != share.Leaves {
-			present++
+			n++
 		}
 	}
+	return n
+}
+
+// startOne says what to do if nobody runs the type, and how many instances there are.
+func (f *facts) startOne() string {
 	remedy := fmt.Sprintf("Start an instance that has a configuration for job type %d.", f.job.JobType)
+	present := f.present()
 	switch present {
 	case 0:
 		return remedy + " No instance is there at all."
@@ -371,6 +393,9 @@ func (f *facts) limits() Reason {
 		if c.BatchWait > 0 {
 			r.Text += fmt.Sprintf(" A batch of %d is not full yet, and waits for %v (BatchWait).", c.BatchSize, c.BatchWait)
 		}
+	}
+	if f.job.Priority < queue_job.PriorityUrgent {
+		r.Text += " Jobs of a higher priority come first."
 	}
 	r.Text += " The log of the holder says if its statements fail."
 	return r

@@ -59,6 +59,7 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 	}
 	lines := func(told ...store.Line) func(*facts) { return func(f *facts) { f.lines = told } }
 	const closed = -2050
+	present := store.Seen{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1", Layout: 1}
 	divided := func(f *facts) { f.fleet.Layouts = map[int32]int64{7: 2050} } // two shards; job 40 belongs to the second
 	itsShard := share.ShardLease(7, share.ShardOf(40, "", 2))
 	othersShard := share.ShardLease(7, 1-share.ShardOf(40, "", 2))
@@ -113,9 +114,13 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		{"the lease is between two holders", waiting(leases(freeFor(0.1))), []Kind{NoInstance}, "takes it within a second"},
 		{"nobody has the lease", waiting(leases(freeFor(60))), []Kind{NoInstance}, "nobody holds its lease, job-7"},
 		{"paused", waiting(paused), []Kind{Paused}, "Job type 7 is paused."},
-		{"its lease is closed", waiting(divided, leases(store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []Kind{Divided}, "being divided"},
-		{"its lease is not there yet", waiting(divided, leases(store.Seen{Name: "job-7", Layout: closed, Left: 1e8})), []Kind{Divided}, ""},
-		{"the lease of the earlier shards is free, and will be closed", waiting(divided, leases(freeFor(1))), []Kind{Divided}, ""},
+		{"its lease is closed", waiting(divided, leases(present, store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []Kind{Divided}, "being divided"},
+		{"its lease is not there yet", waiting(divided, leases(present, store.Seen{Name: "job-7", Layout: closed, Left: 1e8})), []Kind{Divided}, ""},
+		{"the lease of the earlier shards is free, and will be closed", waiting(divided, leases(present, freeFor(1))), []Kind{Divided}, ""},
+		{"an earlier shard is free, and another is held", waiting(divided, leases(present, freeFor(60),
+			store.Seen{Name: share.ShardLease(7, (share.ShardOf(40, "", 3)+1)%3), Owner: "shop@web-1/17#0123456789ab.2", Term: 41, Layout: 3})), []Kind{Divided}, ""},
+		{"nobody is there to divide it", waiting(divided, leases(store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []Kind{NoInstance}, "nobody holds a lease of it"},
+		{"nobody has come to divide it", waiting(divided, leases(present, freeFor(60))), []Kind{NoInstance}, "divides it into 2 shards before jobs start"},
 		{"the type is to be divided, and its lease is held still", waiting(divided), []Kind{InLine}, "which holds job-7 and"},
 		{"it is in a shard", waiting(divided, leases(store.Seen{Name: itsShard, Owner: "shop@web-4/2#0123456789ab.2", Term: 41, Running: 1, Layout: 2050})),
 			[]Kind{InLine}, "in the line of shop@web-4/2, which holds " + itsShard + " and runs 1 handler."},
