@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -eo pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-all tidb simulate faults many upgrade soak bench micro micro-baseline quickstart tidy
+.PHONY: help check test test-all tidb simulate faults many upgrade soak bench pictures micro micro-baseline quickstart tidy
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -45,8 +45,9 @@ test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv pr
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 
-test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters.
+test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- go test $(RACE) -json -count=1 -parallel 16 -timeout 60m ./tests; \
+	  $(SERVERS) -browser -- go test -json -count=1 ./tests/browser; \
 	  go test -json -count=1 ./tests/testenv ./tests/bench ./tests/summary; \
 	  PQ_SIM_SEEDS=10000 go test -json -count=1 -run '^TestNothingIsLost' ./internal/simulator; \
 	  go test -json -count=1 -run '^TestASeed' ./internal/simulator; \
@@ -92,6 +93,9 @@ soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minute
 
 bench: ## Compare with River, asynq and plain SQL, for hours; writes tests/bench/results: make bench ARGS="-only drain".
 	$(SERVERS) -redis -- go run ./tests/bench $(ARGS)
+
+pictures: ## Take the pictures of the console that the documents show.
+	PQ_TEST_PICTURES=$(CURDIR)/docs/console $(SERVERS) -browser -- go test -count=1 -run '^TestTheShop' ./tests/browser
 
 # The benchmarks beside the hot code, and what they came to when their baseline was committed.
 MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/engine ./internal/store

@@ -35,7 +35,7 @@ func (c *console) change(do func(context.Context, *http.Request) (outcome, to st
 			outcome, to, err = do(ctx, r)
 		}
 		if err != nil {
-			c.sorry(w, c.pageFor(r, "error"), err)
+			c.sorry(w, c.pageFor(r, "error"), "Nothing was changed", err)
 			return
 		}
 		c.types.forget()

@@ -173,7 +173,7 @@ func (c *console) page(name string, get func(*http.Request) (body any, err error
 			p.Body, err = get(r)
 		}
 		if err != nil {
-			c.sorry(w, p, err)
+			c.sorry(w, p, "This page cannot be shown", err)
 			return
 		}
 		write(w, show, http.StatusOK, p)
@@ -185,13 +185,13 @@ func (c *console) pageFor(r *http.Request, name string) *page {
 }
 
 // sorry shows an error in the place of a page.
-func (c *console) sorry(w http.ResponseWriter, p *page, err error) {
+func (c *console) sorry(w http.ResponseWriter, p *page, what string, err error) {
 	status := http.StatusInternalServerError
 	var f *failure
 	if errors.As(err, &f) {
 		status = f.status
 	}
-	p.Name, p.Body = "error", err.Error()
+	p.Name, p.Body = "error", struct{ What, Why string }{what, err.Error()}
 	write(w, errorPage, status, p)
 }
 

@@ -68,7 +68,7 @@ func jobTypes() []queue_job.Config {
 		}
 		return work(ctx, 50*time.Millisecond, 200*time.Millisecond)
 	})
-	partners.RatePerSecond, partners.NeedRetry, partners.MaxRetries = 3, true, queue_job.Unlimited
+	partners.RatePerSecond, partners.NeedRetry, partners.MaxRetries = 2, true, queue_job.Unlimited
 	partners.RetryTiming = queue_job.Exponential(5*time.Second, 30*time.Second)
 
 	pictures := picture.Handle(func(ctx context.Context, _ *queue_job.Job, _ order) error {

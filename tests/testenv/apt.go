@@ -64,6 +64,16 @@ func (a apt) update(ctx context.Context) error {
 	}
 }
 
+// install installs packages into the machine. A signal does not cut it short: half an installation is worse than a late end.
+func (a apt) install(ctx context.Context, what string, arguments ...string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	defer context.AfterFunc(ctx, func() { say("apt-get finishes the installation of %s before", what) })()
+	_, err := finish(context.WithoutCancel(ctx), a.get("install", append([]string{"-y", "--no-install-recommends"}, arguments...)...))
+	return err
+}
+
 // newest finds the package's name where some releases add a version to it, as in mysql-server-core-8.0.
 func (a apt) newest(ctx context.Context, prefix string) (name string, err error) {
 	names, err := finish(ctx, a.cache("pkgnames", prefix))

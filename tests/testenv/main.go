@@ -23,6 +23,11 @@
 //
 //	go run ./tests/testenv -tidb -- go test -run TheClaim ./tests
 //
+// A browser is provided alone, to tests that find its program in PQ_TEST_BROWSER. It comes from the PATH, or is installed from apt by
+// root. If neither works, that is no error unless PQ_TEST_ALL or CI is set; at the end testenv names what was left out.
+//
+//	go run ./tests/testenv -browser -- go test ./tests/browser
+//
 // Tests that kill, freeze or starve servers need servers of their own:
 //
 //	go run ./tests/testenv -private -- go test ./tests/faults
@@ -67,18 +72,19 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(arguments []string) (exitCode int) {
 	flags := flag.NewFlagSet("testenv", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./tests/testenv [-private [-leave-out]] [-redis | -tidb] -- command [argument ...]")
+		fmt.Fprintln(os.Stderr, "usage: go run ./tests/testenv [-private [-leave-out]] [-redis | -tidb | -browser] -- command [argument ...]")
 		flags.PrintDefaults()
 	}
 	private := flags.Bool("private", false, "start programs of this machine, and tell the command how to start more")
 	leaveOut := flags.Bool("leave-out", false, "with -private, go on without a server that this machine cannot have, and name it at the end")
 	withRedis := flags.Bool("redis", false, "provide Redis too, as PQ_TEST_REDIS_ADDR")
 	onlyTiDB := flags.Bool("tidb", false, "provide TiDB alone, as PQ_TEST_TIDB_DSN; the first time, it is built")
+	onlyBrowser := flags.Bool("browser", false, "provide a browser alone, as PQ_TEST_BROWSER")
 	if flags.Parse(arguments) != nil {
 		return 2
 	}
 	command := flags.Args()
-	if len(command) == 0 || *leaveOut && !*private || *onlyTiDB && *withRedis {
+	if len(command) == 0 || *leaveOut && !*private || *onlyTiDB && *withRedis || *onlyBrowser && (*private || *onlyTiDB || *withRedis) {
 		flags.Usage()
 		return 2
 	}
@@ -102,11 +108,17 @@ func run(arguments []string) (exitCode int) {
 	if *onlyTiDB {
 		wanted = []database{tiDB}
 	}
-	m := manner{*private, *leaveOut && !everythingIsWanted(os.Getenv)}
+	if *onlyBrowser {
+		wanted = nil
+	}
+	m := manner{*private, (*leaveOut || *onlyBrowser) && !everythingIsWanted(os.Getenv)}
 	got, err := provideAll(ctx, wanted, m)
 	defer stopAll(got.servers)
 	if err == nil && m.private && !*onlyTiDB {
 		err = errors.Join(got.addGalera(ctx, m), got.addPgBouncer(ctx, m))
+	}
+	if err == nil && *onlyBrowser {
+		err = got.addBrowser(ctx, m)
 	}
 	if ctx.Err() != nil {
 		return 1 // it has been said
@@ -141,7 +153,7 @@ var given = os.Environ()
 
 // environment is the command's. What testenv was given itself and does not provide is taken out.
 func (p provided) environment(wanted []database, private bool) []string {
-	environment := slices.Concat(given, []string{galeraVariable + "=" + p.galera, pgbouncerVariable + "=" + p.pgbouncer, "PQ_TEST_ALL="})
+	environment := slices.Concat(given, []string{galeraVariable + "=" + p.galera, pgbouncerVariable + "=" + p.pgbouncer, browserVariable + "=" + p.browser, "PQ_TEST_ALL="})
 	onlyTiDB := slices.ContainsFunc(wanted, func(d database) bool { return d.name == tiDB.name })
 	if len(p.leftOut) == 0 && !onlyTiDB {
 		environment = append(environment, "PQ_TEST_ALL=1")

@@ -59,14 +59,8 @@ func installMariaDB(ctx context.Context, d database) (installation, error) {
 		}
 		packages = append(packages, name)
 	}
-	if ctx.Err() != nil {
-		return installation{}, context.Cause(ctx)
-	}
-	// --no-remove: MySQL's packages conflict with MariaDB's, and the machine may need the ones it has. An installation
-	// is not cut short by a signal: half of one is worse than a late end.
-	defer context.AfterFunc(ctx, func() { say("apt-get finishes the installation of MariaDB before") })()
-	install := append([]string{"-y", "--no-install-recommends", "--no-remove"}, packages...)
-	if _, err := finish(context.WithoutCancel(ctx), system.get("install", install...)); err != nil {
+	// --no-remove: MySQL's packages conflict with MariaDB's, and the machine may need the ones it has.
+	if err := system.install(ctx, "MariaDB", append([]string{"--no-remove"}, packages...)...); err != nil {
 		return installation{}, errors.Join(err, updateErr)
 	}
 	i, err := findInstallation(ctx, d)

@@ -55,6 +55,7 @@ type provided struct {
 	galera  string   // how to make the nodes of a Galera cluster
 
 	pgbouncer string // the command that starts PgBouncer
+	browser   string // the program of a browser
 }
 
 // provideAll provides all of the databases at once. The servers it returns run, and are the caller's to stop, also when

@@ -1,0 +1,312 @@
+package browser
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	_ "modernc.org/sqlite"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// smuggled are texts that would run in a page that is made without care.
+var smuggled = []string{
+	`<script>smuggled()</script>`,
+	`"><img src=x onerror=smuggled()>`,
+	`' autofocus onfocus=smuggled() x='`,
+	`</pre></textarea></title><svg/onload=smuggled()>`,
+	`javascript:smuggled()`,
+	`{{constructor.constructor('smuggled()')()}}`,
+	`<a href="javascript:smuggled()">press</a>`,
+	"a\u2028</script><script>smuggled()</script>\u2028.",
+	`<iframe srcdoc="<script>parent.smuggled()</script>"></iframe>`,
+	`<style>@import "//elsewhere.example/x";</style>`,
+}
+
+const (
+	mails   = 1
+	paused  = 2
+	long    = 3
+	unknown = 9 // nobody runs it
+)
+
+// world is a database with jobs in all states, and a Runner.
+type world struct {
+	db                                       *sql.DB
+	jobs                                     *queue_job.Jobs
+	done, failed, retried, waits, runs, left uint64 // jobs
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(filepath.Join(t.TempDir(), "w.db"))+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	all := strings.Join(smuggled, "\n")
+	configs := []queue_job.Config{
+		{JobType: mails, ServiceName: "mail " + smuggled[0], NeedRetry: true, MaxRetries: 3, WaitTime: time.Hour, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			switch job.JobParams {
+			case `"fails"`:
+				return queue_job.Fail(errors.New(all))
+			case `"is retried"`:
+				return errors.New(all)
+			}
+			return errors.Join(job.SetProgress(ctx, smuggled[1]), job.SetResult(ctx, all))
+		}},
+		{JobType: paused, ServiceName: "paused " + smuggled[1], HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }},
+		{JobType: long, ServiceName: strings.Repeat("long", 20), Shards: 3, HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}},
+	}
+	for range 2 { // a lease needs somebody to go to
+		runner, err := persistent_queue.New(configs, logger.QueueLog{Slog: slog.New(slog.DiscardHandler)}, persistent_queue.WithDB(db))
+		if err == nil {
+			err = runner.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			defer cancel()
+			_ = runner.Stop(ctx) // a handler runs until then
+		})
+	}
+	w := &world{db: db}
+	if w.jobs, err = queue_job.Open(db); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.jobs.Pause(t.Context(), db, paused); err != nil {
+		t.Fatal(err)
+	}
+	add := func(jobType int32, params any, options ...queue_job.AddOption) uint64 {
+		t.Helper()
+		added, err := w.jobs.Add(t.Context(), db, queue_job.AddModelJob{JobType: jobType, JobParams: params}.With(options...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return added
+	}
+	for n, text := range smuggled {
+		add(paused, text, queue_job.WithKey(fmt.Sprint(n, text)), queue_job.WithGroup(text), queue_job.WithMeta(text, text))
+	}
+	w.done = add(mails, smuggled)
+	w.failed = add(mails, "fails")
+	w.retried = add(mails, "is retried")
+	w.waits = add(paused, map[string]any{"password": "secret", "amount": 12345678901234567})
+	w.runs = add(long, strings.Repeat("long ", 300))
+	w.left = add(unknown, nil)
+	return w
+}
+
+// settled waits until the jobs are in the states that the test is about.
+func (w *world) settled(t *testing.T) {
+	t.Helper()
+	want := map[uint64]queue_job.JobStatus{w.done: queue_job.JobStatusSuccess, w.failed: queue_job.JobStatusFailed, w.retried: queue_job.JobStatusRetry}
+	for end := time.Now().Add(patience); len(want) > 0; time.Sleep(tick) {
+		for id, status := range want {
+			job, err := w.jobs.Get(t.Context(), w.db, queue_job.ID(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if job.Status == status {
+				delete(want, id)
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("these jobs are not where they should be: %v", want)
+		}
+	}
+}
+
+// pages are all that the console has, and whether the answer is an error.
+func (w *world) pages() map[string]bool {
+	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false,
+		"types/1": false, "types/2": false, "types/3": false, "types/77": true, "jobs/999999": true, "jobs/x": true}
+	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.waits, w.runs, w.left} {
+		pages[fmt.Sprintf("jobs/%d", id)] = false
+	}
+	return pages
+}
+
+func anybody(*http.Request, console.Verb, int32) bool { return true }
+
+// serve has the console below a path.
+func (w *world) serve(t *testing.T, path string) (address string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.Handle(path, http.StripPrefix(strings.TrimSuffix(path, "/"), console.Handler(w.jobs, console.WithTitle(smuggled[1]), console.WithPermit(anybody))))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL + path
+}
+
+// behindProxy has the console behind a proxy that takes a part of the path away.
+func (w *world) behindProxy(t *testing.T) (address string) {
+	t.Helper()
+	to, err := url.Parse(w.serve(t, "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(http.StripPrefix("/tools/queue", &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}))
+	t.Cleanup(proxy.Close)
+	return proxy.URL + "/tools/queue/"
+}
+
+const notFound = "the server responded with a status of 404"
+
+func TestEveryPageCanBeUsedOnEveryScreen(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	w.settled(t)
+	root := w.serve(t, "/")
+	for page, isError := range w.pages() {
+		for _, width := range []int{360, 900, 1440} {
+			for _, dark := range []bool{false, true} {
+				b.screen(width, dark)
+				b.do(chromedp.Navigate(root + page))
+				where := fmt.Sprintf("/%s, %d pixels, dark %v", page, width, dark)
+				b.accessible(where)
+				if isError {
+					b.quiet(where, notFound)
+				} else {
+					b.quiet(where)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryPageWorksBelowAnyPathAndBehindAProxy(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	w.settled(t)
+	for name, root := range map[string]string{"below a path": w.serve(t, "/a/b/"), "behind a proxy": w.behindProxy(t)} {
+		for page, isError := range w.pages() {
+			b.do(chromedp.Navigate(root + page))
+			where := name + ": " + page
+			if isError {
+				b.quiet(where, notFound)
+			} else {
+				b.quiet(where)
+			}
+			if eval[string](b, "getComputedStyle(document.querySelector('header')).display") != "flex" {
+				b.Errorf("%s: the style sheet is not there", where)
+			}
+			for _, link := range eval[[]string](b, "[...document.querySelectorAll('a[href]')].map((a) => a.href)") {
+				if !strings.HasPrefix(link, root) {
+					b.Errorf("%s: a link leads to %s", where, link)
+				} else if !strings.Contains(link, "#") {
+					answer, err := http.Get(link)
+					if err != nil {
+						b.Fatal(err)
+					}
+					answer.Body.Close()
+					if answer.StatusCode != http.StatusOK && !isError {
+						b.Errorf("%s: %s answers %s", where, link, answer.Status)
+					}
+				}
+			}
+		}
+	}
+}
+
+// press moves to a button with the keyboard alone, and presses it. The page must show where the keyboard is.
+func (b *tab) press(button string) {
+	b.Helper()
+	const stopsMax = 100
+	for range stopsMax {
+		b.do(chromedp.KeyEvent(kb.Tab))
+		if eval[string](b, "document.activeElement.innerText.trim()") != button {
+			continue
+		}
+		if outline := eval[string](b, "getComputedStyle(document.activeElement).outlineStyle"); outline != "solid" {
+			b.Errorf("nobody sees that %q has the focus: the outline is %q", button, outline)
+		}
+		b.do(chromedp.KeyEvent(kb.Enter))
+		return
+	}
+	b.Fatalf("the keyboard does not come to %q\n%s", button, eval[string](b, "document.body.innerText"))
+}
+
+func TestEveryChangeIsMadeByTheKeyboard(t *testing.T) {
+	t.Parallel()
+	for name, withScripts := range map[string]bool{"with scripts": true, "without scripts": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, w := openTab(t), newWorld(t)
+			w.settled(t)
+			root := w.behindProxy(t)
+			call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !withScripts})
+			for _, change := range []struct{ page, button, says string }{
+				{"types/1", "Pause on all instances", "paused"},
+				{"types/1", "Resume", "goes on"},
+				{"types/1", "Hand over", "asked"},
+				{fmt.Sprintf("jobs/%d", w.failed), "Retry", "runs again"},
+				{fmt.Sprintf("jobs/%d", w.retried), "Run now", "due now"},
+				{fmt.Sprintf("jobs/%d", w.waits), "Cancel", "cancelled"},
+				{fmt.Sprintf("jobs/%d", w.runs), "Cancel", "cancelled"},
+			} {
+				b.do(chromedp.Navigate(root + change.page))
+				b.press(change.button)
+				b.await(`document.querySelector("[role=status]") !== null`)
+				if says := eval[string](b, `document.querySelector("[role=status]").innerText`); !strings.Contains(strings.ToLower(says), change.says) {
+					b.Errorf("%s, %s: the page says %q", change.page, change.button, says)
+				}
+				b.quiet(change.page + ", " + change.button)
+			}
+			job, err := w.jobs.Get(t.Context(), w.db, queue_job.ID(w.waits))
+			if err != nil || job.Status != queue_job.JobStatusCancelled {
+				t.Errorf("the job that waited: %v, %v", job.Status, err)
+			}
+		})
+	}
+}
+
+func TestAPageStaysUpToDateAndRestsWhileSomebodyIsAtWorkInIt(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	w.settled(t)
+	b.do(chromedp.Navigate(w.serve(t, "/") + "types/1"))
+	b.await(`document.querySelector("main").innerText.includes("Pause on all instances")`)
+	eval[chromedp.Void](b, `window.stays = true`)
+	if _, err := w.jobs.Pause(t.Context(), w.db, mails); err != nil {
+		t.Fatal(err)
+	}
+	b.await(`document.querySelector("main").innerText.includes("Resume")`)
+	if !eval[bool](b, "window.stays === true") {
+		t.Error("the page was loaded anew")
+	}
+	b.do(chromedp.Focus(chromedp.CSS("main button")))
+	if _, err := w.jobs.Resume(t.Context(), w.db, mails); err != nil {
+		t.Fatal(err)
+	}
+	const twoLooks = 5 * time.Second // a page looks every two seconds
+	time.Sleep(twoLooks)
+	if !eval[bool](b, `document.activeElement.innerText === "Resume"`) {
+		t.Error("a button was taken away from under the keyboard")
+	}
+	eval[chromedp.Void](b, "document.activeElement.blur()")
+	b.await(`document.querySelector("main").innerText.includes("Pause on all instances")`)
+	b.quiet("types/1")
+}
