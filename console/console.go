@@ -92,6 +92,7 @@ type console struct {
 	mask   func(string) string
 	types  shared[[]*operate.Type]
 	hosts  shared[[]queue_job.Instance]
+	errors shared[*operate.Errors]
 }
 
 //go:embed pages
@@ -113,6 +114,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /types/{type}", c.page("type", c.showType))
 	mux.HandleFunc("GET /jobs", c.page("jobs", c.list))
 	mux.HandleFunc("GET /jobs/{id}", c.page("job", c.showJob))
+	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))
 	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
 	mux.HandleFunc("POST /jobs/{id}/{do}", c.change(c.changeJob))
 	mux.HandleFunc("POST /types/{type}/{do}", c.change(c.changeType))

@@ -176,6 +176,21 @@ func (c *console) typeOf(r *http.Request) (int32, error) {
 	return int32(n), nil
 }
 
+// runsForErrors is how many runs the page of errors is about.
+const runsForErrors = 500
+
+func (c *console) showErrors(r *http.Request) (any, error) {
+	all, err := c.errors.get(r.Context(), func(ctx context.Context) (*operate.Errors, error) {
+		return operate.LatestErrors(ctx, c.jobs, c.ex, runsForErrors)
+	})
+	if err != nil {
+		return nil, err
+	}
+	seen := *all
+	seen.Groups = slices.DeleteFunc(slices.Clone(all.Groups), func(g operate.ErrorGroup) bool { return !c.permit(r, See, g.JobType) })
+	return seen, nil
+}
+
 func (c *console) instances(r *http.Request) (any, error) { return c.hostsFor(r) }
 
 // pageOfJobs is a page of a list of jobs, and what it is a list of.

@@ -121,6 +121,7 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		}
 		job := fmt.Sprint("/jobs/", failed)
 		says(b.get(job, http.StatusOK), "no route", "failed", "Retry")
+		says(b.get("/errors", http.StatusOK), "7 mail", "no route", "These are all runs that did not succeed and whose jobs are still there: 1.")
 		fails.Store(false)
 		says(b.press(job+"/retry", http.StatusOK), "The job runs again", "Cancel")
 		await(t, func() string { return "the console does not see it run" }, func() bool {

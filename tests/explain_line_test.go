@@ -29,7 +29,9 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 			return nil
 		}
 		done := func(context.Context, *queue_job.Job) error { return nil }
-		added := func(job queue_job.AddModelJob) uint64 { return addOne(t, jobs, d.DB, func(j *queue_job.AddModelJob) { *j = job }).Id }
+		added := func(job queue_job.AddModelJob) uint64 {
+			return addOne(t, jobs, d.DB, func(j *queue_job.AddModelJob) { *j = job }).Id
+		}
 
 		execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, start_time, create_time, update_time) VALUES ('{}', ?, ?, ?, ?)",
 			old, time.Now().Add(-80*time.Hour).Unix(), time.Now().Unix(), time.Now().Unix())

@@ -35,6 +35,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"AddJobsUnlessThere": regexp.MustCompile(`^SELECT \* FROM \(SELECT job_key, id, CASE WHEN .* FROM async_job_tab .* WHERE job_key IN`),
 	"ReplaceWaiting":     regexp.MustCompile(`^UPDATE async_job_tab .* SET params = CASE id WHEN`),
 	"AddScheduled":       regexp.MustCompile(`^INSERT INTO async_job_tab .* SELECT .* FROM DUAL WHERE`),
+	"LastAttempts":       regexp.MustCompile(`^SELECT logged\.job_id, .* FROM async_job_log_tab ORDER BY job_id DESC`),
 	"AttemptsOf":         regexp.MustCompile(`^SELECT .* FROM async_job_log_tab WHERE job_id`),
 	"BeginSchedule":      regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = GREATEST`),
 	"Cancel":             regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time = .* WHERE id IN \(\?\) AND \(COALESCE`),
@@ -283,6 +284,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"CountDue":      ignoring(st.CountDue(ctx, jobType, later.Unix(), 100, 100)),
 		"OtherTypes":    ignoring(st.OtherTypes(ctx, []int32{jobType}, 100)),
 		"Counts":        ignoring(jobs.Counts(ctx, pool, queue_job.CountFilter{})),
+		"LastAttempts":  ignoring(st.LastAttempts(ctx, 100)),
 		"Attempts":      ignoring(jobs.Attempts(ctx, pool, added[0].Id)),
 	} {
 		if err != nil {

@@ -142,8 +142,26 @@ func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore in
 // AttemptsOf reads the attempts of a job that are in the log, in their order.
 func (s *Store) AttemptsOf(ctx context.Context, id uint64) ([]Attempt, error) {
 	args := s.arguments()
-	list, err := read(ctx, s, each(func(a *Attempt) []any {
-		return []any{&a.JobID, &a.Attempt, &a.Term, &a.Outcome, &a.Error, &a.Started, &a.Finished, &a.Instance}
-	}), fmt.Sprintf("SELECT %s FROM %s WHERE job_id = %s ORDER BY attempt, term", attemptColumns, s.attempts, args.id(id)), args.list...)
+	list, err := read(ctx, s, each((*Attempt).places), fmt.Sprintf("SELECT %s FROM %s WHERE job_id = %s ORDER BY attempt, term", attemptColumns, s.attempts, args.id(id)), args.list...)
 	return list, wrap("attempts of the job", err)
+}
+
+func (a *Attempt) places() []any {
+	return []any{&a.JobID, &a.Attempt, &a.Term, &a.Outcome, &a.Error, &a.Started, &a.Finished, &a.Instance}
+}
+
+// TypedAttempt is an attempt, and the type of its job.
+type TypedAttempt struct {
+	Attempt
+	JobType  int32
+	TypeName string
+}
+
+// LastAttempts reads the last attempts in the log: those of the jobs with the highest ids, the highest first.
+func (s *Store) LastAttempts(ctx context.Context, most int) ([]TypedAttempt, error) {
+	order := "ORDER BY job_id DESC, attempt DESC, term DESC"
+	list, err := read(ctx, s, each(func(a *TypedAttempt) []any { return append(a.places(), &a.JobType, &a.TypeName) }),
+		fmt.Sprintf("SELECT logged.%s, job_type, %s FROM (SELECT %s FROM %s %s LIMIT %d) AS logged JOIN %s ON %[7]s.id = logged.job_id ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC",
+			strings.ReplaceAll(attemptColumns, ", ", ", logged."), s.typeName(), attemptColumns, s.attempts, order, most, s.jobs))
+	return list, wrap("last attempts", err)
 }

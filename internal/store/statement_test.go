@@ -35,6 +35,7 @@ var verbs = map[string]func(context.Context, *Store){
 	},
 	"AddJob, long":  func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &long, 1_700_000_000) },
 	"AddJobs, long": func(ctx context.Context, s *Store) { _, _ = s.AddJobs(ctx, []NewJob{newJobs[0], long}, 1_700_000_000) },
+	"LastAttempts":  func(ctx context.Context, s *Store) { _, _ = s.LastAttempts(ctx, 500) },
 	"AttemptsOf":    func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, 7) },
 	"Cancel":        func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
 	"Columns":       func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },

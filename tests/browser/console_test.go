@@ -141,7 +141,7 @@ func (w *world) settled(t *testing.T) {
 
 // pages are all that the console has, and whether the answer is an error.
 func (w *world) pages() map[string]bool {
-	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false,
+	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "errors": false,
 		"types/1": false, "types/2": false, "types/3": false, "types/77": true, "jobs/999999": true, "jobs/x": true}
 	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.waits, w.runs, w.left} {
 		pages[fmt.Sprintf("jobs/%d", id)] = false

@@ -364,6 +364,16 @@ SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, 
 FROM async_job_type_tab
 ORDER BY job_type;
 
+-- LastAttempts
+SELECT logged.job_id, logged.attempt, logged.term, logged.outcome, logged.error, logged.started, logged.finished, logged.instance, job_type, COALESCE((SELECT name
+    FROM async_job_type_tab AS named
+    WHERE named.job_type = async_job_tab.job_type), '')
+FROM (SELECT job_id, attempt, term, outcome, error, started, finished, instance
+  FROM async_job_log_tab
+  ORDER BY job_id DESC, attempt DESC, term DESC
+  LIMIT 500) AS logged JOIN async_job_tab ON async_job_tab.id = logged.job_id
+ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC;
+
 -- Layout
 SELECT *
 FROM (SELECT layout

@@ -289,6 +289,24 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh.want("type set-shards 7 2", exitDone, "2 shards")
 }
 
+func TestTheLastErrorsAreGrouped(t *testing.T) {
+	sh, db, jobs := newTables(t)
+	sh.want("job errors -o json", exitDone, `"errors": []`)
+	start(t, db, queue_job.Config{JobType: 7, ServiceName: "billing", WorkerPoolCapacity: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+		return queue_job.Fail(fmt.Errorf("order %s is gone", job.JobParams))
+	}})
+	for order := range 3 {
+		if _, err := jobs.Add(t.Context(), db, queue_job.AddModelJob{JobType: 7, JobParams: order}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "three runs have failed", func() bool { return strings.Contains(sh.want("job errors -o json", exitDone), `"failed": 3`) })
+	sh.want("job errors", exitDone, "7 billing", "order 2 is gone")
+	sh.want("job errors -o id", exitDone, "3\n")
+	sh.want("job errors --runs 2", exitDone, "these are the last 2 runs that did not succeed, of the jobs from 2 on")
+	sh.want("job errors --runs 0", exitUsage, "1 or more")
+}
+
 func TestACheckFindsWhatIsLateAndWhatWasForgotten(t *testing.T) {
 	sh, db, jobs := newTables(t)
 	sh.want("check --nagios", int(fine), "PQUEUE OK - all jobs run as they should | types=0 instances=0 findings=0")
