@@ -202,9 +202,10 @@ type pageOfJobs struct {
 	Key      string
 	Jobs     []queue_job.JobInfo
 	Older    template.URL // the query of the next page; empty: there is none
-}
 
-const jobsOnAPage = 50
+	// SearchedFrom is the lowest id that was looked at, if the search ended before the page was full. 0: it did not.
+	SearchedFrom uint64
+}
 
 func (c *console) list(r *http.Request) (any, error) {
 	q := r.URL.Query()
@@ -225,12 +226,19 @@ func (c *console) list(r *http.Request) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readMax)
 	defer cancel()
-	if l.Jobs, err = c.jobs.List(ctx, c.ex, filter); err != nil {
+	jobs, goOn, err := c.search(ctx, filter)
+	if err != nil {
 		return nil, err
 	}
-	if len(l.Jobs) > jobsOnAPage {
-		l.Jobs = l.Jobs[:jobsOnAPage]
-		next := url.Values{"before": {strconv.FormatUint(l.Jobs[jobsOnAPage-1].Id, 10)}}
+	if len(jobs) > jobsOnAPage {
+		jobs = jobs[:jobsOnAPage]
+		goOn = jobs[jobsOnAPage-1].Id
+	} else {
+		l.SearchedFrom = goOn
+	}
+	l.Jobs = jobs
+	if goOn > 0 {
+		next := url.Values{"before": {strconv.FormatUint(goOn, 10)}}
 		for name, value := range map[string]string{"type": l.Type, "status": l.Status, "key": l.Key} {
 			if value != "" {
 				next.Set(name, value)
@@ -263,7 +271,7 @@ func (l *pageOfJobs) addByID(ctx context.Context, c *console, r *http.Request, i
 }
 
 func (l *pageOfJobs) filter(before string) (f queue_job.Filter, err error) {
-	f = queue_job.Filter{NewestFirst: true, Limit: jobsOnAPage + 1, OmitLongParams: true, Key: l.Key}
+	f.Key = l.Key
 	if l.Type != "" {
 		n, err := strconv.ParseInt(l.Type, 10, 32)
 		if err != nil {
@@ -289,7 +297,6 @@ func (l *pageOfJobs) filter(before string) (f queue_job.Filter, err error) {
 // oneJob is what is known of a job.
 type oneJob struct {
 	*operate.Explanation
-	Runs                     []queue_job.Attempt
 	Params, Result, Progress string
 	Meta                     map[string]string
 }
@@ -317,8 +324,7 @@ func (c *console) showJob(r *http.Request) (any, error) {
 			j.Meta[name] = strings.Trim(masked, `"`)
 		}
 	}
-	j.Runs, err = c.jobs.Attempts(ctx, c.ex, id)
-	return j, err
+	return j, nil
 }
 
 func idOf(r *http.Request) (uint64, error) {

@@ -19,6 +19,8 @@ type Explanation struct {
 	Id uint64
 	// Job is the job as it stands in the table. Nil: there is none.
 	Job *queue_job.JobInfo
+	// Runs are the runs of the job that did not succeed, the first one first.
+	Runs []queue_job.Attempt
 	// At is when all of this was true, by the database's clock.
 	At time.Time
 	// Reasons are what keeps the job from starting. There is at least one; if there are several, each must end before the job can
@@ -79,14 +81,14 @@ const (
 
 // facts are what one look at the database has shown.
 type facts struct {
-	id      uint64
-	now     time.Time
-	job     *queue_job.JobInfo // nil: there is none
-	lastRun *queue_job.Attempt // the last one that did not succeed; nil: none
-	first   uint64             // the first pending job of the same type and group; 0: the job has no group
-	kind    queue_job.Type     // of the job; without settings, if no instance has told any
-	fleet   store.Fleet
-	lines   []store.Line // what the holders of leases have told of their memory
+	id    uint64
+	now   time.Time
+	job   *queue_job.JobInfo  // nil: there is none
+	runs  []queue_job.Attempt // that did not succeed
+	first uint64              // the first pending job of the same type and group; 0: the job has no group
+	kind  queue_job.Type      // of the job; without settings, if no instance has told any
+	fleet store.Fleet
+	lines []store.Line // what the holders of leases have told of their memory
 }
 
 // told reports whether an instance has written the settings of the job's type.
@@ -94,7 +96,7 @@ func (f *facts) told() bool { return !f.kind.Told.IsZero() }
 
 // explain draws the conclusions.
 func explain(f *facts) *Explanation {
-	e := &Explanation{Id: f.id, Job: f.job, At: f.now}
+	e := &Explanation{Id: f.id, Job: f.job, Runs: f.runs, At: f.now}
 	add := func(r Reason) { e.Reasons = append(e.Reasons, r) }
 	switch {
 	case f.job == nil:
@@ -216,10 +218,11 @@ func (f *facts) retries() string {
 }
 
 func (f *facts) lastError() string {
-	if f.lastRun == nil {
+	if len(f.runs) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Run %d: %s (%s).", f.lastRun.Attempt, f.lastRun.Error, f.lastRun.Outcome)
+	last := &f.runs[len(f.runs)-1]
+	return fmt.Sprintf(" Run %d: %s (%s).", last.Attempt, last.Error, last.Outcome)
 }
 
 // holderOf returns the lease under which an instance runs the job with this term, and whether it is what remains there of a lease

@@ -72,7 +72,7 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		{"no row", &facts{id: 40, now: now}, []Kind{NoJob}, "no such job"},
 		{"done", waiting(withStatus(queue_job.JobStatusSuccess), paused), []Kind{Final}, "success"},
 		{"failed", waiting(withStatus(queue_job.JobStatusFailed), func(f *facts) {
-			f.lastRun = &queue_job.Attempt{Attempt: 3, Outcome: "failed", Error: "no route"}
+			f.runs = []queue_job.Attempt{{Attempt: 3, Outcome: "failed", Error: "no route"}}
 		}), []Kind{Final}, "Run 3: no route (failed)"},
 		{"it runs", waiting(inFlightUnder(41), paused), []Kind{InFlight}, "shop@web-1/17 has it"},
 		{"it runs on where the lease was", waiting(inFlightUnder(40), leases(
@@ -103,7 +103,7 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		}), []Kind{Died}, ""},
 		{"added for later", waiting(dueIn(time.Hour)), []Kind{NotDue}, "added, or put off"},
 		{"it has failed and waits", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), func(f *facts) {
-			f.lastRun, f.job.Retries = &queue_job.Attempt{Attempt: 2, Outcome: "retry", Error: "timeout"}, 2
+			f.runs, f.job.Retries = []queue_job.Attempt{{Attempt: 2, Outcome: "retry", Error: "timeout"}}, 2
 		}), []Kind{NotDue}, "Its last run failed, and the next one has to wait. That will be retry 2. Run 2: timeout (retry)."},
 		{"it has failed, and may so often", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), told(queue_job.Config{MaxRetries: 5})), []Kind{NotDue}, "retry 0 of 5."},
 		{"it runs, and has a time limit", waiting(inFlightUnder(41), told(queue_job.Config{Timeout: time.Minute})), []Kind{InFlight}, "Its time limit is 1m0s."},

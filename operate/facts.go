@@ -60,12 +60,8 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 			f.kind = kind
 		}
 	}
-	runs, err := jobs.Attempts(ctx, ex, id)
-	if err != nil {
+	if f.runs, err = jobs.Attempts(ctx, ex, id); err != nil {
 		return nil, false, err
-	}
-	if len(runs) > 0 {
-		f.lastRun = &runs[len(runs)-1]
 	}
 	if f.job.Group != "" && f.job.Pending() {
 		firsts, err := st.FirstOfKeys(ctx, f.job.JobType, []string{f.job.Group}, 0, 0, 0)

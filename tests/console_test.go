@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -149,6 +152,48 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		b.get("/types/8", http.StatusNotFound)
 		b.get("/jobs?status=odd", http.StatusBadRequest)
 		b.press(job+"/delete", http.StatusNotFound)
+	})
+}
+
+// lazy is a handle that takes its time for each look.
+type lazy struct{ *sql.DB }
+
+func (d lazy) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	time.Sleep(200 * time.Millisecond)
+	return d.DB.QueryContext(ctx, query, args...)
+}
+
+func TestASearchForTheOneJobOfManySaysHowFarItHasLooked(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const many = 30_000
+		jobs := open(t, lazy{d.DB})
+		wanted := addOne(t, jobs, d.DB, ofType(8)).Id
+		addType(t, d.DB, 7, many, 0)
+		b := browse(t, console.Handler(jobs))
+		found, looked := fmt.Sprintf(`href="./jobs/%d"`, wanted), regexp.MustCompile(`The jobs from id (\d+) on were looked at, and there is no such job\. <a rel="next" href="\./(\S+)"`)
+		path, pages, from := "/jobs?type=8", 1, uint64(math.MaxUint64)
+		for ; ; pages++ {
+			page := b.get(path, http.StatusOK)
+			if strings.Contains(page, found) {
+				break
+			}
+			match := looked.FindStringSubmatch(page)
+			if match == nil {
+				t.Fatalf("page %d neither has the job nor says how far it has looked\n%s", pages, page)
+			}
+			at, err := strconv.ParseUint(match[1], 10, 64)
+			if err != nil || at >= from || at <= wanted {
+				t.Fatalf("page %d has looked at the jobs from %d on, the page before from %d on; %v", pages, at, from, err)
+			}
+			from, path = at, "/"+strings.ReplaceAll(match[2], "&amp;", "&")
+		}
+		if pages < 3 {
+			t.Errorf("%d pages, and each look takes longer than a page may search", pages)
+		}
+		if quick := browse(t, console.Handler(open(t, d.DB))).get("/jobs?type=9", http.StatusOK); !strings.Contains(quick, "There is no such job.") && !looked.MatchString(quick) {
+			t.Errorf("a job of a type that has none:\n%s", quick)
+		}
 	})
 }
 
@@ -336,8 +381,8 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		id := addOne(t, jobs, d.DB, ofType(7)).Id
-		for path, most := range map[string]int64{"/": 5, "/types/7": 5, "/jobs": 5, "/jobs?key=k": 5, "/instances": 5, fmt.Sprint("/jobs/", id): 9} {
+		id := addOne(t, jobs, d.DB, ofType(7), queue_job.WithKey("a")).Id
+		for path, most := range map[string]int64{"/": 5, "/types/7": 5, "/jobs": 5, "/jobs?key=k": 5, "/jobs?type=7&status=init": 5, "/errors": 5, "/instances": 5, fmt.Sprint("/jobs/", id): 7} {
 			b := browse(t, console.Handler(jobs))
 			sent.Store(0)
 			b.get(path, http.StatusOK)

@@ -42,6 +42,8 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 	index, order := "", "id"
 	if f.Key != "" {
 		index, order = s.byKey, "id + 0" // not the order of the primary key: PostgreSQL might then read along it to find the key
+	} else if f.After > 0 && f.Before > 0 {
+		index = s.byPrimary // the range is for a search that is not to read more rows than it has
 	}
 	if f.Descending {
 		order += " DESC"
