@@ -38,8 +38,7 @@ func (c *console) change(do func(context.Context, *http.Request) (outcome, to st
 			c.sorry(w, c.pageFor(r, "error"), "Nothing was changed", err)
 			return
 		}
-		c.types.forget()
-		c.hosts.forget()
+		c.fleet.forget()
 		w.Header().Set("Location", rootOf(r)+to+"?said="+outcome) // relative: a proxy may have taken a part of the path away
 		w.WriteHeader(http.StatusSeeOther)
 	}

@@ -90,8 +90,7 @@ type console struct {
 	permit Permit
 	title  string
 	mask   func(string) string
-	types  shared[[]*operate.Type]
-	hosts  shared[[]queue_job.Instance]
+	fleet  shared[*queue_job.Fleet]
 	errors shared[*operate.Errors]
 }
 

@@ -59,18 +59,26 @@ func plural(n int, what string) string {
 
 // typesFor returns the types that the sender of a request may see.
 func (c *console) typesFor(r *http.Request) ([]*operate.Type, error) {
-	all, err := c.types.get(r.Context(), func(ctx context.Context) ([]*operate.Type, error) { return operate.Types(ctx, c.jobs, c.ex) })
+	fleet, err := c.fleetNow(r)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(t *operate.Type) bool { return !c.permit(r, See, t.JobType) }), nil
+	return slices.DeleteFunc(operate.TypesOf(fleet), func(t *operate.Type) bool { return !c.permit(r, See, t.JobType) }), nil
+}
+
+func (c *console) fleetNow(r *http.Request) (*queue_job.Fleet, error) {
+	return c.fleet.get(r.Context(), func(ctx context.Context) (*queue_job.Fleet, error) { return c.jobs.Fleet(ctx, c.ex) })
 }
 
 func (c *console) hostsFor(r *http.Request) ([]queue_job.Instance, error) {
 	if !c.permit(r, See, anyType) {
 		return nil, c.refused(See)
 	}
-	return c.hosts.get(r.Context(), func(ctx context.Context) ([]queue_job.Instance, error) { return c.jobs.Instances(ctx, c.ex) })
+	fleet, err := c.fleetNow(r)
+	if err != nil {
+		return nil, err
+	}
+	return fleet.Instances, nil
 }
 
 // anyType stands for what belongs to no job type.

@@ -71,22 +71,15 @@ func (t *Type) State() string {
 // Types returns the job types that the database knows, in their order, with what their holders tell. It reads three small tables and
 // no job.
 func Types(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor) ([]*Type, error) {
-	leases, err := jobs.Leases(ctx, ex)
+	fleet, err := jobs.Fleet(ctx, ex)
 	if err != nil {
 		return nil, err
 	}
-	known, err := jobs.Types(ctx, ex)
-	if err != nil {
-		return nil, err
-	}
-	lines, err := jobs.Lines(ctx, ex)
-	if err != nil {
-		return nil, err
-	}
-	return typesOf(leases, known, lines), nil
+	return TypesOf(fleet), nil
 }
 
-func typesOf(leases []queue_job.Lease, known []queue_job.Type, lines []queue_job.Line) (types []*Type) {
+// TypesOf is [Types] of what was read already.
+func TypesOf(fleet *queue_job.Fleet) (types []*Type) {
 	byNumber := map[int32]*Type{}
 	of := func(number int32, name string) *Type {
 		t := byNumber[number]
@@ -98,15 +91,16 @@ func typesOf(leases []queue_job.Lease, known []queue_job.Type, lines []queue_job
 		t.Name = cmp.Or(t.Name, name)
 		return t
 	}
-	for _, k := range known {
+	for _, k := range fleet.Types {
 		t := of(k.JobType, k.Name)
 		t.Paused, t.Known = k.Paused, k
 	}
-	for i := range leases {
-		of(leases[i].JobType, leases[i].TypeName).addLease(&leases[i])
+	for i := range fleet.Leases {
+		l := &fleet.Leases[i]
+		of(l.JobType, l.TypeName).addLease(l)
 	}
-	for i := range lines {
-		if l := &lines[i]; l.Instance != "" {
+	for i := range fleet.Lines {
+		if l := &fleet.Lines[i]; l.Instance != "" {
 			t := of(l.JobType, "")
 			if t.Memory == nil {
 				t.Memory = &Memory{}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Line is what the instance that holds a job type, or a shard of it, had in memory when it wrote last. It writes every ten seconds if
@@ -54,6 +55,11 @@ func (j *Jobs) Lines(ctx context.Context, ex Executor) ([]Line, error) {
 	if err != nil {
 		return nil, err
 	}
+	return linesOf(told, held), nil
+}
+
+// linesOf joins what holders have told with the leases that they hold.
+func linesOf(told []store.Line, held []store.Holding) (lines []Line) {
 	type tenure struct {
 		lease string
 		term  int64
@@ -64,7 +70,6 @@ func (j *Jobs) Lines(ctx context.Context, ex Executor) ([]Line, error) {
 			holders[tenure{h.Name, h.Term}] = share.OwnerOf(h.Owner).Instance
 		}
 	}
-	var lines []Line
 	for i := range told {
 		t := &told[i]
 		jobType, shard, ok := share.ParseType(t.Lease)
@@ -87,5 +92,5 @@ func (j *Jobs) Lines(ctx context.Context, ex Executor) ([]Line, error) {
 		lines = append(lines, l)
 	}
 	slices.SortFunc(lines, func(a, b Line) int { return cmp.Or(cmp.Compare(a.JobType, b.JobType), cmp.Compare(a.Shard, b.Shard)) })
-	return lines, nil
+	return lines
 }

@@ -61,6 +61,10 @@ func TestWhatWaitsInMemoryAndWhatRunsStandsInTheDatabase(t *testing.T) {
 		if line.JobType != 1 || line.Lease != "job-1" || line.Instance == "" || line.Workers != 2 || line.Parked != 2 || line.More || line.Runs[queue_job.JobStatusFailed] != 1 {
 			t.Errorf("%+v", line)
 		}
+		if fleet, err := jobs.Fleet(t.Context(), d.DB); err != nil || len(fleet.Types) != 1 || fleet.Types[0].Name != "test" || len(fleet.Leases) != 1 || fleet.Leases[0].TypeName != "test" ||
+			fleet.Leases[0].Instance != line.Instance || len(fleet.Lines) != 1 || fleet.Lines[0].Instance != line.Instance || len(fleet.Instances) != 1 || fleet.Instances[0].Id != line.Instance {
+			t.Errorf("the fleet at once: %v, %+v", err, fleet)
+		}
 		if line.Overdue < 0 || line.Overdue > time.Since(since)+2*time.Second {
 			t.Errorf("the oldest has been due for %v", line.Overdue)
 		}
