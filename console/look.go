@@ -146,7 +146,11 @@ func trouble(t *operate.Type) string {
 	case t.Held < len(t.Leases):
 		return fmt.Sprintf("has shards that nobody runs: %d of %d are held.", t.Held, len(t.Leases))
 	case m != nil && m.Overdue > late:
-		return fmt.Sprintf("is late: a job has been due for %s, %s wait, and %d of %s are busy.", span(m.Overdue), plural(m.Waiting, "job"), t.Running, plural(m.Workers, "worker"))
+		text := fmt.Sprintf("is late: a job has been due for %s, %s wait, and %d of %s are busy.", span(m.Overdue), plural(m.Waiting, "job"), t.Running, plural(m.Workers, "worker"))
+		if rate := t.Known.Config.RatePerSecond; rate > 0 && t.Running < m.Workers {
+			text += fmt.Sprintf(" At most %v of its jobs start in a second.", rate)
+		}
+		return text
 	}
 	return ""
 }

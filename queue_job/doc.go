@@ -62,6 +62,9 @@
 // [Key] selects. [Jobs.RetryAll] retries all failed jobs of a type. [Jobs.Pause] and [Jobs.Resume] stop and continue a
 // job type on all instances, and [Jobs.Paused] tells which types are paused.
 //
+// [Jobs.Types], [Jobs.Leases], [Jobs.Lines] and [Jobs.Instances] tell how job types are run, by whom, and what waits in memory;
+// [Jobs.Fleet] reads all of that at once. [Jobs.HandOver] moves a lease, and [Jobs.SetShards] divides a type.
+//
 // # Delivery
 //
 // Delivery is at least once: if a process dies while it runs a job, or is cut off from the database for longer than its

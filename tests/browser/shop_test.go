@@ -69,9 +69,7 @@ func TestTheShopThatLivesIsSeen(t *testing.T) {
 		{"now", "", 1440, false},
 		{"now-dark", "", 1440, true},
 		{"now-phone", "", 360, false},
-		{"type", "types/4", 1440, false},
 		{"job", strings.TrimPrefix(failed, "./"), 1440, false},
-		{"instances-dark", "instances", 1440, true},
 	} {
 		b.screen(of.width, of.dark)
 		b.do(chromedp.Navigate(root + of.page))
