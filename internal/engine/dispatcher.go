@@ -292,13 +292,29 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 
 // markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows.
 func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task, err error) (ours []*task) {
-	ours, rest, errBack := l.readBack(lease, batch)
-	switch {
-	case errBack != nil: // the lease is over, and the answer is not known
+	marked, errBack := l.readBack(lease, batch)
+	if errBack != nil { // the lease is over, and the answer is not known
 		for _, t := range batch {
 			t.Attempts++ // if it is marked
 		}
 		l.settler.undo(lease, batch...)
+		return nil
+	}
+	undone := store.IsRolledBack(err)
+	var rest []*task
+	for _, t := range batch {
+		switch row, ok := marked[t.ID]; {
+		case !ok:
+			rest = append(rest, t)
+		case undone: // by an earlier mark, whose outcome this node of a cluster does not show yet
+			t.dueMillis = max(t.dueMillis, l.clock.now()+shownAgain.Milliseconds())
+			l.queue.back(t)
+		default:
+			l.nowOurs(t, lease, row.Attempts, row.Lost)
+			ours = append(ours, t)
+		}
+	}
+	switch {
 	case err != nil:
 		longest := retryLongest
 		if errors.Is(err, context.DeadlineExceeded) { // one of them may be locked
@@ -321,8 +337,8 @@ func (l *line) refuse(tasks []*task, longest time.Duration) {
 }
 
 // readBack asks the table which tasks bear our term. It asks again until it has an answer or the lease ends.
-func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task, err error) {
-	marked := make(map[uint64]store.Marked, len(batch))
+func (l *line) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64]store.Marked, err error) {
+	marked = make(map[uint64]store.Marked, len(batch))
 	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
 		statement, cancel := context.WithTimeout(lease.Context(), statementMax)
 		rows, err := l.jobs.MarkedRows(statement, idsOf(batch), lease.Term)
@@ -331,21 +347,12 @@ func (l *line) readBack(lease *keeper.Lease, batch []*task) (ours, rest []*task,
 			for _, row := range rows {
 				marked[row.ID] = row
 			}
-			break
+			return marked, nil
 		}
 		if !sleep(lease.Context(), wait) {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	for _, t := range batch {
-		if row, ok := marked[t.ID]; ok {
-			l.nowOurs(t, lease, row.Attempts, row.Lost)
-			ours = append(ours, t)
-		} else {
-			rest = append(rest, t)
-		}
-	}
-	return ours, rest, nil
 }
 
 // nowOurs notes on a task that it bears our term. If an earlier run of it was lost, the log hears of that.

@@ -239,10 +239,7 @@ func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*out
 // writeGroup writes alike outcomes in one statement. It returns those that are to be sent again.
 func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (again []*outcome) {
 	l := s.line
-	tasks := make([]*task, len(group))
-	for i, o := range group {
-		tasks[i] = o.task
-	}
+	tasks := tasksOf(group)
 	statement, cancel := context.WithTimeout(ctx, statementMax)
 	outcome, logged := act.outcome(l.cfg.LostLimit), false
 	if died, ok := outcome.(store.Died); ok && s.logWait == 0 { // otherwise the log would hold the status up
@@ -253,7 +250,8 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	var rows []store.Standing
 	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].sentBefore
 	wanted := !unmarks && l.told.want(act.status)
-	if err == nil && written < len(group) && (unmarks || doubtful || wanted) {
+	mayBeBehind := act.kind == settle && l.trouble.lately()
+	if err == nil && written < len(group) && (unmarks || doubtful || wanted || mayBeBehind) {
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))
 	}
 	cancel()
@@ -262,6 +260,12 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 			s.logFailed(logLongest)
 		}
 		return group
+	}
+	if mayBeBehind && written < len(group) {
+		if group, again = behind(act, group, rows); len(group) == 0 {
+			return again
+		}
+		tasks = tasksOf(group)
 	}
 	if written < len(group) && !group[0].sentBefore && !unmarks {
 		l.log.Info(l.about, fmt.Sprintf("%d of %d outcomes dropped: a later run took the jobs over, or they were finished by other means", len(group)-written, len(group)))
@@ -285,7 +289,39 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	default:
 		l.queue.forget(tasks...)
 	}
-	return nil
+	return again
+}
+
+// seenWithin is how long an outcome is sent again to a table that does not show its run. If statements have failed lately, that may be
+// another node of a cluster, which has not got yet what we wrote on the first one.
+const seenWithin = 10 * time.Second
+
+// behind takes those out of a group that are to be sent again, since their rows are shown as they were before the run, or not at all.
+func behind(act act, group []*outcome, rows []store.Standing) (others, again []*outcome) {
+	shown := map[uint64]bool{}
+	for _, row := range rows {
+		shown[row.ID] = row.Attempts >= act.row.Attempts
+	}
+	now := time.Now().UnixMilli()
+	for _, o := range group {
+		if o.untilSeen == 0 {
+			o.untilSeen = now + seenWithin.Milliseconds()
+		}
+		if shown[o.ID] || now >= o.untilSeen {
+			others = append(others, o)
+		} else {
+			again = append(again, o)
+		}
+	}
+	return others, again
+}
+
+func tasksOf(group []*outcome) []*task {
+	tasks := make([]*task, len(group))
+	for i, o := range group {
+		tasks[i] = o.task
+	}
+	return tasks
 }
 
 // tellSettled tells the hooks which of these outcomes the table has, now or since they were sent before.

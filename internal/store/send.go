@@ -325,6 +325,12 @@ func isDeadlock(err error) bool {
 	return strings.Contains(err.Error(), "Error 1213 ")
 }
 
+// IsRolledBack reports whether an error of MySQL, or of one like it, says that the statement has changed nothing, because a transaction of
+// another session or of another node of a cluster was first: a deadlock, or Group Replication's error 3101.
+func IsRolledBack(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "Error 1213 ") || strings.Contains(err.Error(), "Error 3101 "))
+}
+
 // isBroken reports whether the connection is gone, so that nobody knows whether the statement took effect. go-sql-driver
 // has an error of its own for that, pgx and lib/pq return errors of the network, and a server that closes a connection
 // may say so first (57P01 to 57P05).
