@@ -123,9 +123,9 @@ func (t *Tracing) Middleware(next queue_job.Handler) queue_job.Handler {
 			options = append(options, trace.WithNewRoot())
 		}
 		ctx, span := t.tracer().Start(ctx, "run "+job.TypeName, options...)
-		return within(ctx, span, func() (error, queue_job.JobStatus) {
+		return within(ctx, span, func() (queue_job.JobStatus, error) {
 			err := next(ctx, job)
-			return err, job.Status
+			return job.Status, err
 		})
 	}
 }
@@ -155,12 +155,12 @@ func (t *Tracing) BatchMiddleware(next queue_job.BatchHandler) queue_job.BatchHa
 			trace.WithSpanKind(trace.SpanKindConsumer), trace.WithNewRoot(), trace.WithLinks(links...),
 			trace.WithAttributes(append(messaging("run", "process", first.JobType, first.TypeName),
 				attribute.Int("messaging.batch.message_count", len(jobs)))...))
-		return within(ctx, span, func() (error, queue_job.JobStatus) { return next(ctx, jobs), queue_job.JobStatusInit })
+		return within(ctx, span, func() (queue_job.JobStatus, error) { return queue_job.JobStatusInit, next(ctx, jobs) })
 	}
 }
 
 // within calls a handler and ends its span, also if the handler panics or ends its goroutine.
-func within(ctx context.Context, span trace.Span, call func() (error, queue_job.JobStatus)) (err error) {
+func within(ctx context.Context, span trace.Span, call func() (queue_job.JobStatus, error)) (err error) {
 	var status queue_job.JobStatus
 	returned := false
 	defer func() {
@@ -172,7 +172,7 @@ func within(ctx context.Context, span trace.Span, call func() (error, queue_job.
 		}
 		span.End()
 	}()
-	err, status = call()
+	status, err = call()
 	returned = true
 	return err
 }

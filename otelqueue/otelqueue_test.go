@@ -44,7 +44,7 @@ func (r traced) last(t *testing.T) sdk.ReadOnlySpan {
 func attributeOf(s sdk.ReadOnlySpan, name string) string {
 	for _, a := range s.Attributes() {
 		if a.Key == attribute.Key(name) {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""
