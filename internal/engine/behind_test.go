@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,16 +19,17 @@ type lagging struct {
 	shown  []store.Standing // of the rows, while it lags
 	marked []store.Marked   // what bears our term, as far as it shows
 	mark   error
-	caught bool
-	sent   int
-	wrote  []uint64
+	caught atomic.Bool
+	sent   atomic.Int64
+	wrote  atomic.Int64 // outcomes
 }
 
 func (l *lagging) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int, error) {
-	if l.sent++; !l.caught {
+	l.sent.Add(1)
+	if !l.caught.Load() {
 		return 0, nil
 	}
-	l.wrote = append(l.wrote, ids...)
+	l.wrote.Add(int64(len(ids)))
 	return len(ids), nil
 }
 func (l *lagging) Standings(context.Context, []uint64) ([]store.Standing, error) { return l.shown, nil }
@@ -65,14 +67,14 @@ func TestAnOutcomeWaitsForANodeThatDoesNotShowItsRunYet(t *testing.T) {
 			time.Sleep(c.after)
 			synctest.Wait()
 			owes := l.settler.owes(7)
-			table.caught = true
+			table.caught.Store(true)
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if got := len(table.wrote) == 1; got != c.written || owes != c.written || l.settler.owes(7) {
+			if got := table.wrote.Load() == 1; got != c.written || owes != c.written || l.settler.owes(7) {
 				t.Errorf("%s: written %v, want %v; it was kept: %v", what, got, c.written, owes)
 			}
-			if table.sent > 200 {
-				t.Errorf("%s: it was sent %d times", what, table.sent)
+			if n := table.sent.Load(); n > 200 {
+				t.Errorf("%s: it was sent %d times", what, n)
 			}
 		})
 	}

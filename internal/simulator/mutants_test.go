@@ -232,14 +232,14 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "an unknown mark is taken for failed",
 		File: "internal/engine/dispatcher.go",
-		Old:  "ours, rest, errBack := l.readBack(lease, batch)",
-		New:  "rest, errBack := batch, error(nil)",
+		Old:  "marked, errBack := l.readBack(lease, batch)",
+		New:  "marked, errBack := map[uint64]store.Marked{}, error(nil)",
 	},
 	{
 		Name: "an unknown mark is taken for done",
 		File: "internal/engine/dispatcher.go",
-		Old:  "ours, rest, errBack := l.readBack(lease, batch)",
-		New:  "ours, rest, errBack := batch, batch[:0], error(nil)\n\tfor _, t := range ours {\n\t\tl.nowOurs(t, lease, t.Attempts+1, t.Lost)\n\t}",
+		Old:  "marked, errBack := l.readBack(lease, batch)",
+		New:  "marked, errBack := map[uint64]store.Marked{}, error(nil)\n\tfor _, t := range batch {\n\t\tmarked[t.ID] = store.Marked{ID: t.ID, Attempts: t.Attempts + 1, Lost: t.Lost}\n\t}",
 	},
 	{
 		Name: "an outcome whose settle failed is dropped",
