@@ -37,8 +37,8 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "a mark of unknown outcome that is not read back",
 		File: "internal/engine/dispatcher.go",
-		Old:  `ours, rest, errBack := l.readBack(lease, batch)`,
-		New:  `rest, errBack := batch, error(nil)`,
+		Old:  `marked, errBack := l.readBack(lease, batch)`,
+		New:  `marked, errBack := map[uint64]store.Marked{}, error(nil)`,
 	}, "TestAConnectionCutAtEveryByteOfAMarkAndASettle"},
 }
 
