@@ -15,11 +15,11 @@ import (
 
 // Errors are what runs ended with lately.
 type Errors struct {
-	// Groups have errors of a job type that differ in numbers and ids only. The one that was seen last comes first.
+	// Groups are the errors by job type. Errors that differ only in numbers and ids are in one group. The latest comes first.
 	Groups []ErrorGroup
-	// Runs is how many runs that did not succeed were looked at: those of the jobs with the highest ids.
+	// Runs is the number of runs that did not succeed and were looked at, from the newest job down.
 	Runs int
-	// SinceJob is the lowest id among their jobs. Jobs with lower ids were not looked at, unless All is true.
+	// SinceJob is the id of the oldest of these jobs. If All is false, older jobs may have errors, too.
 	SinceJob uint64
 	All      bool
 }
@@ -31,7 +31,8 @@ type ErrorGroup struct {
 	TypeName string
 	// Text is the error of the last run, with its numbers and ids.
 	Text string
-	// Runs ended with it, of Jobs jobs. Failed of the runs were the last ones of their jobs, whose status is failed since.
+	// Runs is the number of runs that ended with it, Jobs the number of their jobs, and Failed how many of the runs were the last of
+	// their job, which has failed for good.
 	Runs, Jobs, Failed int
 	// First and Last are when the first and the last of these runs ended.
 	First, Last time.Time
@@ -53,6 +54,7 @@ func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 	return group(runs, len(runs) < most), nil
 }
 
+// group takes the runs in the order of [store.Store.LastAttempts].
 func group(runs []store.TypedAttempt, all bool) *Errors {
 	type sameError struct {
 		jobType int32
@@ -60,11 +62,7 @@ func group(runs []store.TypedAttempt, all bool) *Errors {
 	}
 	e := &Errors{Runs: len(runs), All: all}
 	index := map[sameError]int{}
-	type ofJob struct {
-		sameError
-		id uint64
-	}
-	counted := map[ofJob]bool{}
+	var lastJobs []uint64 // of each group; the runs of a job follow each other
 	for i := range runs {
 		run := &runs[i]
 		same := sameError{run.JobType, withoutNumbers(run.Error)}
@@ -73,16 +71,15 @@ func group(runs []store.TypedAttempt, all bool) *Errors {
 			at = len(e.Groups)
 			index[same] = at
 			e.Groups = append(e.Groups, ErrorGroup{JobType: run.JobType, TypeName: run.TypeName})
+			lastJobs = append(lastJobs, 0)
 		}
 		g := &e.Groups[at]
 		g.add(run)
-		if of := (ofJob{same, run.JobID}); !counted[of] {
-			counted[of] = true
+		if lastJobs[at] != run.JobID {
+			lastJobs[at] = run.JobID
 			g.Jobs++
 		}
-		if e.SinceJob == 0 || run.JobID < e.SinceJob {
-			e.SinceJob = run.JobID
-		}
+		e.SinceJob = run.JobID
 	}
 	slices.SortStableFunc(e.Groups, func(a, b ErrorGroup) int { return b.Last.Compare(a.Last) })
 	return e

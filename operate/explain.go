@@ -316,7 +316,7 @@ func (f *facts) divided() *Reason {
 	return &Reason{Kind: Divided, Text: fmt.Sprintf("Job type %d is being divided into another number of shards. Jobs start again as soon as every instance has given up its leases of the earlier shards.", f.job.JobType)}
 }
 
-// present is how many instances there are, but for those that stop.
+// present counts the instances that are not about to stop.
 func (f *facts) present() (n int) {
 	for _, l := range f.fleet.Leases {
 		if _, ok := share.ParsePresence(l.Name); ok && !l.Free && l.Running != share.Leaves {

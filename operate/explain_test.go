@@ -120,7 +120,7 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		{"an earlier shard is free, and another is held", waiting(divided, leases(present, freeFor(60),
 			store.Seen{Name: share.ShardLease(7, (share.ShardOf(40, "", 3)+1)%3), Owner: "shop@web-1/17#0123456789ab.2", Term: 41, Layout: 3})), []Kind{Divided}, ""},
 		{"nobody is there to divide it", waiting(divided, leases(store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []Kind{NoInstance}, "nobody holds a lease of it"},
-		{"nobody has come to divide it", waiting(divided, leases(present, freeFor(60))), []Kind{NoInstance}, "divides it into 2 shards before jobs start"},
+		{"no instance has divided the type for a minute", waiting(divided, leases(present, freeFor(60))), []Kind{NoInstance}, "divides it into 2 shards before jobs start"},
 		{"the type is to be divided, and its lease is held still", waiting(divided), []Kind{InLine}, "which holds job-7 and"},
 		{"it is in a shard", waiting(divided, leases(store.Seen{Name: itsShard, Owner: "shop@web-4/2#0123456789ab.2", Term: 41, Running: 1, Layout: 2050})),
 			[]Kind{InLine}, "in the line of shop@web-4/2, which holds " + itsShard + " and runs 1 handler."},

@@ -13,8 +13,8 @@
 // it is a child of the adding, too. Retries and late runs are roots of traces of their own: one trace over days of retries would
 // help nobody. A call for a batch is one span with a link for each job.
 //
-// The attributes are those of OpenTelemetry's conventions for messaging; what those do not have is called persistent_queue.…
-// Keys and parameters of jobs are not among them, for they may be personal.
+// Attributes follow OpenTelemetry's conventions for messaging. Attributes of our own begin with persistent_queue. Keys and parameters
+// of jobs are left out, because they may be personal.
 //
 // If your *sql.DB is traced as well, the Runner's polls become spans: a dozen a second without a job. Have that instrumentation
 // leave out statements without a parent, or give the Runner a handle of its own ([persistent_queue.WithDB]).

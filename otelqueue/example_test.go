@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The trace goes on from this context, as that of a request.
+	// An application passes the context of its request, and the trace continues from there.
 	if _, err := jobs.Add(context.Background(), db, queue_job.AddModelJob{JobType: 7, JobParams: map[string]string{"to": "anna"}}); err != nil {
 		log.Fatal(err)
 	}

@@ -177,8 +177,7 @@ func within(ctx context.Context, span trace.Span, call func() (queue_job.JobStat
 	return err
 }
 
-// tell writes what a run has come to. Only a failure is an error of the span: neither a job that is put off nor a job that was
-// cancelled has failed.
+// tell records how a run ended. The span has an error only if the run failed. A job that was put off or cancelled has not failed.
 func tell(ctx context.Context, span trace.Span, err error, status queue_job.JobStatus) {
 	if status == queue_job.JobStatusInit { // the error decides
 		status = statusOf(ctx, err)

@@ -95,7 +95,7 @@ func every(ctx context.Context, wait func() time.Duration, do func(context.Conte
 	}
 }
 
-// deploy starts an instance and ends the oldest, which hands over what it holds at once. Its handlers may come to their end.
+// deploy starts an instance and stops the oldest one, which hands its leases over at once and lets its handlers finish.
 func (s *shop) deploy(ctx context.Context) error {
 	if err := s.startInstance(ctx); err != nil {
 		return err

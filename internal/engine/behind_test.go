@@ -64,7 +64,7 @@ func TestAnOutcomeWaitsForANodeThatDoesNotShowItsRunYet(t *testing.T) {
 			}
 			go l.settler.loop(t.Context())
 			l.end(store.Row{ID: 1, Attempts: 3}, verdict{status: queue_job.JobStatusSuccess}, false)
-			time.Sleep(c.after)
+			time.Sleep(c.after) // virtual, as the second below
 			synctest.Wait()
 			owes := l.settler.owes(7)
 			table.caught.Store(true)

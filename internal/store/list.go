@@ -159,7 +159,7 @@ type TypedAttempt struct {
 	TypeName string
 }
 
-// LastAttempts reads the last attempts in the log: those of the jobs with the highest ids, the highest first.
+// LastAttempts reads the end of the log. The newest job comes first, and of each job the latest attempt.
 func (s *Store) LastAttempts(ctx context.Context, most int) ([]TypedAttempt, error) {
 	order := "ORDER BY job_id DESC, attempt DESC, term DESC"
 	list, err := read(ctx, s, each(func(a *TypedAttempt) []any { return append(a.places(), &a.JobType, &a.TypeName) }),

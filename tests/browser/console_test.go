@@ -246,7 +246,7 @@ func (b *tab) press(button string) {
 		b.do(chromedp.KeyEvent(kb.Enter))
 		return
 	}
-	b.Fatalf("the keyboard does not come to %q\n%s", button, eval[string](b, "document.body.innerText"))
+	b.Fatalf("the Tab key does not reach %q\n%s", button, eval[string](b, "document.body.innerText"))
 }
 
 func TestEveryChangeIsMadeByTheKeyboard(t *testing.T) {

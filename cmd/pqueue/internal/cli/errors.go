@@ -14,8 +14,8 @@ func (a *app) jobErrors() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "errors",
 		Short: "Group the last errors by job type and text",
-		Long: `Group the last errors by job type and text, the one that was seen last first. Errors that differ in numbers only are one. It reads the
-runs that did not succeed, those of the newest jobs first, and as many as --runs says.`,
+		Long: `Group the last errors by job type and text. The latest error comes first, and errors that differ only in numbers count as one. The
+command looks at runs that did not succeed. It begins with the newest job, and stops after as many runs as --runs allows.`,
 		Example: "  pqueue job errors\n  pqueue job errors --runs 10000 -o json | jq '.errors[] | select(.failed > 0)'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
