@@ -24,6 +24,7 @@ import (
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
 )
 
 // smuggled are texts that would run in a page that is made without care.
@@ -78,6 +79,16 @@ func newWorld(t *testing.T) *world {
 			return ctx.Err()
 		}},
 	}
+	w := &world{db: db}
+	if err := schema.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if w.jobs, err = queue_job.Open(db); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.jobs.Pause(t.Context(), db, paused); err != nil { // before there is a holder, who would hear of it within a second only
+		t.Fatal(err)
+	}
 	for range 2 { // a lease needs somebody to go to
 		runner, err := persistent_queue.New(configs, logger.QueueLog{Slog: slog.New(slog.DiscardHandler)}, persistent_queue.WithDB(db))
 		if err == nil {
@@ -91,13 +102,6 @@ func newWorld(t *testing.T) *world {
 			defer cancel()
 			_ = runner.Stop(ctx) // a handler runs until then
 		})
-	}
-	w := &world{db: db}
-	if w.jobs, err = queue_job.Open(db); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.jobs.Pause(t.Context(), db, paused); err != nil {
-		t.Fatal(err)
 	}
 	add := func(jobType int32, params any, options ...queue_job.AddOption) uint64 {
 		t.Helper()
