@@ -11,7 +11,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # The modules that go.work joins to the root's, and the packages of all.
-MODULES := cmd/pqueue cron metrics otelqueue queuetest examples tests
+MODULES := cmd/pqueue cron metrics otelqueue queuetest service examples tests
 PACKAGES := ./... $(MODULES:%=./%/...)
 
 # What breaks servers and processes measures time, so it runs on its own and without the race detector.
@@ -37,7 +37,7 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go vet $(PACKAGES)
 	go run $(STATICCHECK) $(PACKAGES)
 	go test -count=1 -run '^TestArchitecture' .
-	go test $(RACE) -short -count=1 -timeout 10m ./... ./cmd/pqueue/... ./cron/... ./metrics/... ./otelqueue/... ./queuetest/...
+	go test $(RACE) -short -count=1 -timeout 10m ./... ./cmd/pqueue/... ./cron/... ./metrics/... ./otelqueue/... ./queuetest/... ./service/...
 
 # One package at a time: the suite measures how soon things happen.
 test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
