@@ -2,6 +2,7 @@ package queue_job
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,7 +62,9 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 	}
 	old, after := which.old(), uint64(0)
 	for more := true; more && deleted < limit; {
-		page, err := st.DeleteOld(ctx, old, after, min(limit-deleted, together))
+		page, err := noteDeleted(ctx, st, which, func(st *store.Store) (store.OldPage, error) {
+			return st.DeleteOld(ctx, old, after, min(limit-deleted, together))
+		})
 		if deleted += page.Deleted; err != nil {
 			return deleted, fmt.Errorf("delete jobs: %w", err)
 		}
@@ -94,4 +97,25 @@ func (r *DeleteRange) old() store.Old {
 		old.Before[int32(s)] = r.Before.Unix()
 	}
 	return old
+}
+
+// noteDeleted calls what deletes jobs. If ctx has an actor, it notes in the same transaction how many were deleted.
+func noteDeleted(ctx context.Context, st *store.Store, which DeleteRange, remove func(*store.Store) (store.OldPage, error)) (page store.OldPage, err error) {
+	a, ok := actingOf(ctx)
+	if !ok {
+		return remove(st)
+	}
+	err = st.InOneTransaction(ctx, func(st *store.Store) (err error) {
+		if page, err = remove(st); err != nil || page.Deleted == 0 {
+			return err
+		}
+		which.Limit = 0 // says nothing of these jobs
+		text, err := json.Marshal(detail{After: which})
+		if err != nil {
+			return err
+		}
+		_, err = st.NoteAct(ctx, &store.Act{Actor: a.actor, Why: a.why, Verb: "delete", Detail: string(text), Changed: page.Deleted})
+		return err
+	})
+	return page, err
 }

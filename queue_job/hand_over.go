@@ -53,7 +53,11 @@ func (j *Jobs) handOver(ctx context.Context, ex Executor, lease string) error {
 	if err := dropHandOvers(ctx, st); err != nil {
 		return err
 	}
-	return askForHandOver(ctx, st, share.HandOver(lease, term))
+	jobType, _, _ := share.ParseType(lease)
+	_, err = notingType(ctx, st, "hand over", jobType, lease, func(st *store.Store) (bool, error) {
+		return true, askForHandOver(ctx, st, share.HandOver(lease, term))
+	})
+	return err
 }
 
 // askForHandOver takes the lease that asks for a hand-over, unless somebody else has it. Its new row looks like one that has

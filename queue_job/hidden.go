@@ -1,6 +1,7 @@
 package queue_job
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
@@ -25,6 +26,10 @@ func init() {
 			}
 		}
 		return nil
+	}
+	hidden.ActorOf = func(ctx context.Context) (actor, why string) {
+		a, _ := actingOf(ctx)
+		return a.actor, a.why
 	}
 	hidden.SetDefaults = func(cfg any) {
 		c := cfg.(*Config)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // errOthersDivide is the cause if other callers have changed the number of shards again and again meanwhile.
@@ -38,7 +39,9 @@ func (j *Jobs) SetShards(ctx context.Context, ex Executor, jobType int32, n int)
 		if layout.Shards() == n {
 			return nil
 		}
-		changed, err := st.SetLayout(ctx, jobType, now, int64(layout.Next(n)))
+		changed, err := notingType(ctx, st, "set shards", jobType, n, func(st *store.Store) (bool, error) {
+			return st.SetLayout(ctx, jobType, now, int64(layout.Next(n)))
+		})
 		if err != nil || changed {
 			return typeErr(jobType, err)
 		}

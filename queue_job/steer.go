@@ -47,7 +47,7 @@ var ErrInFlight = errors.New("in flight")
 // handler's context then ends within a second, with the cause [ErrCancelled] (in a batch, when all of its jobs have been
 // cancelled), and the outcome of the run is dropped. The number 0 is no error: the jobs are done, or there are none.
 func (j *Jobs) Cancel(ctx context.Context, ex Executor, which Which) (int, error) {
-	n, err := j.steer(ctx, ex, which, (*store.Store).Cancel)
+	n, err := j.steer(ctx, ex, which, deed{verb: "cancel", state: store.Pending}, (*store.Store).Cancel)
 	return n, steerErr("cancel", which, err)
 }
 
@@ -59,7 +59,9 @@ func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Which, at time
 	if err != nil {
 		return 0, steerErr("reschedule", which, err)
 	}
-	n, err := j.steerWaiting(ctx, ex, which, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+	due := func(row *store.Listed) any { return time.Unix(row.StartTime, 0).UTC() }
+	d := deed{verb: "reschedule", state: store.Waiting, after: time.Unix(int64(second), 0).UTC(), of: due}
+	n, err := j.steer(ctx, ex, which, d, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.Reschedule(ctx, ids, int64(second))
 	})
 	return n, steerErr("reschedule", which, err)
@@ -73,7 +75,8 @@ func (j *Jobs) SetParams(ctx context.Context, ex Executor, which Which, params a
 	if err != nil {
 		return 0, steerErr("change", which, err)
 	}
-	n, err := j.steerWaiting(ctx, ex, which, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+	d := deed{verb: "set params", state: store.Waiting, after: text, of: func(row *store.Listed) any { return row.Params }}
+	n, err := j.steer(ctx, ex, which, d, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.SetParams(ctx, ids, text)
 	})
 	return n, steerErr("change", which, err)
@@ -85,7 +88,8 @@ func (j *Jobs) SetPriority(ctx context.Context, ex Executor, which Which, p Prio
 	if err := checkPriority(p); err != nil {
 		return 0, steerErr("set the priority of", which, err)
 	}
-	n, err := j.steer(ctx, ex, which, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+	d := deed{verb: "set priority", state: store.Pending, after: p.String(), of: func(row *store.Listed) any { return Priority(row.Priority).String() }}
+	n, err := j.steer(ctx, ex, which, d, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.SetPriority(ctx, ids, int32(p))
 	})
 	return n, steerErr("set the priority of", which, err)
@@ -95,10 +99,11 @@ const steerRowsMax = 1000
 
 type change func(*store.Store, context.Context, []uint64) (int, error)
 
-// steer changes the jobs, up to steerRowsMax at a time; by key, it changes the jobs that are not final.
-func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, change change) (changed int, err error) {
+// steer changes the jobs, up to steerRowsMax at a time; by key, it changes the jobs that are not final. If the deed is for jobs that wait
+// and others are in flight, the error is ErrInFlight.
+func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, d deed, change change) (changed int, err error) {
 	st, err := j.through(ex)
-	var ids []uint64
+	var ids, busy []uint64
 	if err == nil {
 		ids, err = which.find(ctx, st, store.Pending)
 	}
@@ -107,24 +112,17 @@ func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, change chang
 			break
 		}
 		var n int
-		n, err = change(st, ctx, some)
+		n, _, err = noting(ctx, st, d, some, func(st *store.Store, ids []uint64) (int, []uint64, error) {
+			n, err := change(st, ctx, ids)
+			return n, nil, err
+		})
 		changed += n
-	}
-	return changed, err
-}
-
-// steerWaiting is steer for a change that leaves out jobs in flight. If there were any, the error is ErrInFlight.
-func (j *Jobs) steerWaiting(ctx context.Context, ex Executor, which Which, change change) (changed int, err error) {
-	var busy []uint64
-	changed, err = j.steer(ctx, ex, which, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
-		n, err := change(st, ctx, ids)
-		if err == nil && n < len(ids) {
-			var some []uint64
-			some, err = st.InState(ctx, ids, store.InFlight)
-			busy = append(busy, some...)
+		if err == nil && d.state == store.Waiting && n < len(some) {
+			var inFlight []uint64
+			inFlight, err = st.InState(ctx, some, store.InFlight)
+			busy = append(busy, inFlight...)
 		}
-		return n, err
-	})
+	}
 	if err == nil && len(busy) > 0 {
 		err = fmt.Errorf("%w: job %d", ErrInFlight, busy[0])
 		if len(busy) > 1 {
@@ -192,7 +190,9 @@ func (j *Jobs) Retry(ctx context.Context, ex Executor, which Which) (Retried, er
 
 func retryAll(ctx context.Context, st *store.Store, ids []uint64, all *Retried) error {
 	for some := range slices.Chunk(ids, steerRowsMax) {
-		n, taken, err := st.Retry(ctx, some)
+		n, taken, err := noting(ctx, st, deed{verb: "retry", state: store.GivenUp}, some, func(st *store.Store, ids []uint64) (int, []uint64, error) {
+			return st.Retry(ctx, ids)
+		})
 		all.Jobs += n
 		all.Taken = append(all.Taken, taken...)
 		if err != nil {
@@ -258,7 +258,7 @@ func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Ret
 func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
 	st, err := j.through(ex)
 	if err == nil {
-		changed, err = st.Pause(ctx, jobType)
+		changed, err = notingType(ctx, st, "pause", jobType, nil, func(st *store.Store) (bool, error) { return st.Pause(ctx, jobType) })
 	}
 	return changed, typeErr(jobType, err)
 }
@@ -267,7 +267,7 @@ func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed b
 func (j *Jobs) Resume(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
 	st, err := j.through(ex)
 	if err == nil {
-		changed, err = st.Resume(ctx, jobType)
+		changed, err = notingType(ctx, st, "resume", jobType, nil, func(st *store.Store) (bool, error) { return st.Resume(ctx, jobType) })
 	}
 	return changed, typeErr(jobType, err)
 }

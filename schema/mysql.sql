@@ -81,3 +81,28 @@ CREATE TABLE IF NOT EXISTS async_job_now_tab (
   state     text COLLATE utf8mb4_bin NOT NULL COMMENT 'what waits in its memory and what runs, as JSON',
   PRIMARY KEY (lock_name)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+
+-- One row per act of somebody who steers jobs or types, and one per operation on many jobs.
+CREATE TABLE IF NOT EXISTS async_job_act_tab (
+  id         bigint unsigned NOT NULL AUTO_INCREMENT,
+  acted_at   int unsigned NOT NULL COMMENT 'unix seconds',
+  actor      varchar(255) COLLATE utf8mb4_bin NOT NULL COMMENT 'who did it',
+  verb       varchar(32) COLLATE utf8mb4_bin NOT NULL,
+  why        text COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'in the words of the actor',
+  job_type   int DEFAULT NULL COMMENT 'of an act on a type',
+  jobs       text DEFAULT NULL COMMENT 'the ids of the jobs that it changed',
+  first_job  bigint unsigned DEFAULT NULL COMMENT 'the smallest of them',
+  last_job   bigint unsigned DEFAULT NULL COMMENT 'the largest of them',
+  detail     mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what it changed, as JSON',
+  operation  bigint unsigned DEFAULT NULL COMMENT 'the operation that this is a part of',
+  state      varchar(16) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'of an operation: open, done or stopped',
+  reached    bigint unsigned NOT NULL DEFAULT 0 COMMENT 'of an operation: the last job that it has looked at',
+  last_id    bigint unsigned NOT NULL DEFAULT 0 COMMENT 'of an operation: the last job that it may look at',
+  changed    bigint NOT NULL DEFAULT 0 COMMENT 'jobs that it changed',
+  skipped    bigint NOT NULL DEFAULT 0 COMMENT 'of an operation: jobs that it had to leave as they were',
+  worker     varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'of an operation: the process that carries it out',
+  touched_at int unsigned NOT NULL DEFAULT 0 COMMENT 'when that process was last heard of, unix seconds',
+  PRIMARY KEY (id),
+  KEY async_job_act_job (last_job),
+  KEY async_job_act_state (state)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 /*T![auto_id_cache] AUTO_ID_CACHE=1 */;

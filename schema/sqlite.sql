@@ -71,3 +71,28 @@ CREATE TABLE IF NOT EXISTS async_job_now_tab (
   told_at   bigint NOT NULL,
   state     text NOT NULL
 );
+
+CREATE TABLE IF NOT EXISTS async_job_act_tab (
+  id         integer PRIMARY KEY AUTOINCREMENT,
+  acted_at   bigint NOT NULL,
+  actor      varchar(255) NOT NULL,
+  verb       varchar(32) NOT NULL,
+  why        text DEFAULT NULL,
+  job_type   int DEFAULT NULL,
+  jobs       text DEFAULT NULL,
+  first_job  bigint DEFAULT NULL,
+  last_job   bigint DEFAULT NULL,
+  detail     text DEFAULT NULL,
+  operation  bigint DEFAULT NULL,
+  state      varchar(16) DEFAULT NULL,
+  reached    bigint NOT NULL DEFAULT 0,
+  last_id    bigint NOT NULL DEFAULT 0,
+  changed    bigint NOT NULL DEFAULT 0,
+  skipped    bigint NOT NULL DEFAULT 0,
+  worker     varchar(255) DEFAULT NULL,
+  touched_at bigint NOT NULL DEFAULT 0
+);
+
+CREATE INDEX IF NOT EXISTS async_job_act_job ON async_job_act_tab (last_job);
+
+CREATE INDEX IF NOT EXISTS async_job_act_state ON async_job_act_tab (state);

@@ -16,6 +16,7 @@ import (
 
 	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/shedlock"
@@ -105,6 +106,16 @@ var sentBy = map[string]*regexp.Regexp{
 	"TellLines":          regexp.MustCompile(`^INSERT INTO async_job_now_tab .* ON DUPLICATE KEY UPDATE`),
 	"Lines":              regexp.MustCompile(`^SELECT lock_name, term, told_at, state FROM async_job_now_tab`),
 	"DropLines":          regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name FROM async_job_now_tab`),
+	"NoteAct":            regexp.MustCompile(`^INSERT INTO async_job_act_tab`),
+	"Acts":               regexp.MustCompile(`^SELECT id, acted_at`),
+	"Operations":         regexp.MustCompile(`^SELECT \* FROM \(SELECT id, acted_at`),
+	"InOneTransaction":   regexp.MustCompile(`^(BEGIN|START TRANSACTION)`),
+	"LockState":          regexp.MustCompile(`^SELECT id FROM async_job_tab .* ORDER BY id FOR UPDATE$`),
+	"ClaimOperation":     regexp.MustCompile(`^UPDATE async_job_act_tab SET worker`),
+	"AdvanceOperation":   regexp.MustCompile(`^UPDATE async_job_act_tab SET reached`),
+	"CountOperation":     regexp.MustCompile(`^UPDATE async_job_act_tab SET changed`),
+	"SetOperation":       regexp.MustCompile(`^UPDATE async_job_act_tab SET state`),
+	"DeleteEnded":        regexp.MustCompile(`^DELETE .*async_job_tab .* job_status IN \(\?\)$`),
 	"NameTypes":          regexp.MustCompile(`^UPDATE async_job_type_tab SET name = CASE`),
 	"Settle NotStarted":  regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
 	// What a verb sends besides, and what the schema sends.
@@ -291,6 +302,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
+	operateOnAll(t, jobs, pool, jobType)
 	if _, err := jobs.SetParams(ctx, pool, key, "other"); !errors.Is(err, queue_job.ErrInFlight) {
 		t.Error(err)
 	}
@@ -305,6 +317,37 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 	}
 	if _, err := jobs.RetryAll(ctx, pool, queue_job.RetryRange{JobType: jobType, Cancelled: true}); err != nil {
 		t.Error(err)
+	}
+}
+
+// operateOnAll sends what an operation on many jobs sends, and looks at what was noted of it.
+func operateOnAll(t *testing.T, jobs *queue_job.Jobs, pool *sql.DB, jobType int32) {
+	t.Helper()
+	ctx := queue_job.WithActor(t.Context(), "mary", "a test")
+	ended, err := jobs.Add(ctx, pool, queue_job.AddModelJob{JobType: jobType})
+	if err == nil {
+		_, err = jobs.Add(ctx, pool, queue_job.AddModelJob{JobType: jobType}) // the newest is never deleted
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, pool, fmt.Sprintf("UPDATE async_job_tab SET job_status = 5 WHERE id = %d", ended))
+	for _, verb := range []operate.Verb{operate.SetPriority, operate.Delete} {
+		id, err := operate.Begin(ctx, jobs, pool, operate.Change{Verb: verb, Filter: queue_job.Filter{JobTypes: []int32{jobType}}})
+		for _, set := range []func(context.Context, *queue_job.Jobs, queue_job.Executor, uint64) (bool, error){operate.Stop, operate.Resume} {
+			if err == nil {
+				_, err = set(ctx, jobs, pool, id)
+			}
+		}
+		if err == nil {
+			err = operate.CarryOut(ctx, jobs, pool, id, func(operate.Operation) {})
+		}
+		if err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+	if acts, err := jobs.Acts(ctx, pool, queue_job.ActFilter{Actor: "mary"}); err != nil || len(acts) < 6 {
+		t.Errorf("%d acts, %v", len(acts), err)
 	}
 }
 

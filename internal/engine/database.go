@@ -195,6 +195,9 @@ func (d *database) start() {
 	if d.tables.Deletes != nil {
 		d.loops.Go(func() { newRetainer(d).loop(working) })
 	}
+	if d.tables.Acts != nil {
+		d.loops.Go(func() { newOperator(d).loop(working) })
+	}
 }
 
 // heldLines returns the lines whose lease is held.

@@ -20,6 +20,7 @@ type Tables struct {
 	Lines     Lines                  // nil: nobody tells what waits in memory
 	Unrun     Unrun                  // nil: nobody asks which jobs wait for nobody
 	Deletes   Deletes                // nil: nothing is deleted
+	Acts      *store.Store           // nil: nobody carries out operations on many jobs
 	Advise    func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
 	Close     func()
 	ID        string // of this instance; empty: one is drawn
@@ -52,5 +53,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, Unrun: jobs, Deletes: jobs, Advise: jobs.Advise, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, Unrun: jobs, Deletes: jobs, Acts: jobs, Advise: jobs.Advise, Close: release}, nil
 }

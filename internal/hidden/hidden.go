@@ -25,6 +25,8 @@ var (
 	StoreOf func(jobs, ex any) (*store.Store, error)
 	// ExecutorOf returns the handle that a *queue_job.Jobs was opened with, if it is a queue_job.Executor.
 	ExecutorOf func(jobs any) any
+	// ActorOf returns what queue_job.WithActor has put into a context; an empty actor: nothing.
+	ActorOf func(ctx context.Context) (actor, why string)
 	// SetDefaults replaces the zero values of a *queue_job.Config by the defaults.
 	SetDefaults func(cfg any)
 	// Settings returns how a *queue_job.Config runs its type, as async_job_type_tab has it.

@@ -218,10 +218,7 @@ const rollbackMax = time.Second
 // together passes to act a store whose statements are one transaction. If the handle lends no connections, each of them is
 // a transaction of its own.
 func (s *Store) together(ctx context.Context, act func(*Store) error) error {
-	lends, ok := s.db.(lender)
-	if conns, isPool := s.db.(connPool); isPool {
-		lends, ok = pool{s.db, conns}, true
-	}
+	lends, ok := s.lender()
 	if !ok {
 		return act(s)
 	}
@@ -254,6 +251,18 @@ func (s *Store) together(ctx context.Context, act func(*Store) error) error {
 	cancel()
 	giveBack(failed)
 	return err
+}
+
+// lender returns what lends connections for transactions of our own, if the handle does.
+func (s *Store) lender() (lends lender, ok bool) {
+	if lends, ok = s.db.(lender); ok {
+		return lends, true
+	}
+	conns, ok := s.db.(connPool)
+	if !ok {
+		conns, ok = s.pool()
+	}
+	return pool{s.db, conns}, ok
 }
 
 // onOneSession passes to act a store whose statements all go through one session. It needs a store of [Store.Through]

@@ -58,8 +58,25 @@ var verbs = map[string]func(context.Context, *Store){
 	"TellLines": func(ctx context.Context, s *Store) {
 		_ = s.TellLines(ctx, []Line{{Lease: "job-7", Term: 3}, {Lease: "job-8/1", Term: 4, LineState: LineState{Running: 2}}})
 	},
-	"Lines":      func(ctx context.Context, s *Store) { _, _ = s.Lines(ctx) },
-	"DropLines":  func(ctx context.Context, s *Store) { _ = s.DropLines(ctx, 1000) },
+	"Lines":     func(ctx context.Context, s *Store) { _, _ = s.Lines(ctx) },
+	"DropLines": func(ctx context.Context, s *Store) { _ = s.DropLines(ctx, 1000) },
+	"NoteAct": func(ctx context.Context, s *Store) {
+		_, _ = s.NoteAct(ctx, &Act{Actor: "mary", Verb: "cancel", Why: "a mistake", Jobs: []uint64{4, 5}, Detail: "{}", Changed: 2, Progress: Progress{Operation: 3}})
+	},
+	"Acts": func(ctx context.Context, s *Store) {
+		_, _ = s.Acts(ctx, ActFilter{Job: 4, Actor: "mary", Operation: 3, Before: 9}, 100)
+	},
+	"Operations": func(ctx context.Context, s *Store) { _, _ = s.Operations(ctx, ActFilter{ID: 3, Open: true}, 100) },
+	"LockState":  func(ctx context.Context, s *Store) { _, _ = s.LockState(ctx, ids, Waiting) },
+	"InOneTransaction": func(ctx context.Context, s *Store) {
+		_ = s.InOneTransaction(ctx, func(s *Store) error { return s.DropEnded(ctx, []string{"at-000000000000"}) })
+	},
+	"ClaimOperation":   func(ctx context.Context, s *Store) { _, _ = s.ClaimOperation(ctx, 3, "me", 15) },
+	"AdvanceOperation": func(ctx context.Context, s *Store) { _, _ = s.AdvanceOperation(ctx, 3, "me", 0, 500) },
+	"CountOperation":   func(ctx context.Context, s *Store) { _ = s.CountOperation(ctx, 3, 400, 100, OperationDone) },
+	"SetOperation":     func(ctx context.Context, s *Store) { _, _ = s.SetOperation(ctx, 3, OperationOpen, OperationStopped) },
+	"DeleteEnded":      func(ctx context.Context, s *Store) { _, _ = s.DeleteEnded(ctx, ids) },
+
 	"KnownTypes": func(ctx context.Context, s *Store) { _, _ = s.KnownTypes(ctx) },
 	"TypeNames":  func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
 	"TypeLeases": func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
@@ -234,7 +251,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {

@@ -14,12 +14,16 @@ const (
 	Pending  State = iota // not final, in flight or not
 	InFlight              // pending and marked: a handler has it, or had it when its process died
 	GivenUp               // failed or cancelled
+	Waiting               // pending and not marked
+	Ended                 // succeeded, failed or cancelled
 )
 
 var conditions = map[State]string{
 	Pending:  pending,
 	InFlight: pending + " AND term <> 0",
 	GivenUp:  "job_status IN (" + failed + ", " + cancelled + ")",
+	Waiting:  waiting,
+	Ended:    "job_status IN (1, " + failed + ", " + cancelled + ")",
 }
 
 // waiting is the condition that a row is pending and nobody has it in flight.

@@ -26,6 +26,19 @@ WHERE job_type = 7
   AND start_time = 0
   AND id <= 500;
 
+-- Acts
+SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+FROM async_job_act_tab
+WHERE id > 0
+  AND last_job >= 4
+  AND first_job <= 4
+  AND (jobs = ? OR jobs LIKE ? OR jobs LIKE ? OR jobs LIKE ?)
+  AND actor = ?
+  AND operation = 3
+  AND id < 9
+ORDER BY id DESC
+LIMIT 100; -- with "4", "4,%", "%,4", "%,4,%", "mary"
+
 -- AddJob
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
@@ -105,6 +118,14 @@ FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- AdvanceOperation
+UPDATE async_job_act_tab
+SET reached = 500, touched_at = UNIX_TIMESTAMP()
+WHERE id = 3
+  AND state = 'open'
+  AND worker = ?
+  AND reached = 0; -- with "me"
+
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
 FROM async_job_log_tab
@@ -124,6 +145,23 @@ UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET job_status = 5, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- ClaimOperation
+UPDATE async_job_act_tab
+SET worker = ?, touched_at = UNIX_TIMESTAMP()
+WHERE id = 3
+  AND state = 'open'
+  AND (worker IS NULL OR worker = ? OR touched_at < UNIX_TIMESTAMP() - 15); -- with "me", "me"
+SELECT *
+FROM (SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+  FROM async_job_act_tab
+  WHERE id > 0
+    AND id = 3
+    AND state IS NOT NULL
+    AND state = 'open'
+  ORDER BY id DESC
+  LIMIT 1) AS latest
+FOR UPDATE;
 
 -- CloseLease
 /*M!
@@ -182,6 +220,17 @@ FROM (SELECT *
       AND id <= 500
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     LIMIT 100) AS part) AS due;
+
+-- CountOperation
+UPDATE async_job_act_tab
+SET changed = changed + 400, skipped = skipped + 100, state = ?
+WHERE id = 3; -- with "done"
+
+-- DeleteEnded
+DELETE doomed
+FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND job_status IN (1, 2, 5);
 
 -- DeleteOld
 SELECT id, job_type, job_status, create_time, update_time
@@ -303,6 +352,12 @@ WHERE lock_name LIKE 'job-%'
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()
 ORDER BY lock_name;
 
+-- InOneTransaction
+DELETE
+FROM shedlock_tab
+WHERE lock_name IN (?)
+  AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP(); -- with "at-000000000000"
+
 -- InState
 SELECT *
 FROM (SELECT id
@@ -406,6 +461,15 @@ WHERE id > 0
 ORDER BY id + 0
 LIMIT 10; -- with "a"
 
+-- LockState
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id
+FOR UPDATE;
+
 -- LogAttempts
 INSERT IGNORE INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?); -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
@@ -500,6 +564,10 @@ SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
   WHERE id > 0) AS newest, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS now;
 
+-- NoteAct
+INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)
+VALUES (UNIX_TIMESTAMP(), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?); -- with "mary", "cancel", "a mistake", (*int32)(nil), "4,5", 4, 5, "{}", 3, <nil>, 0, 2
+
 -- NoteRunning
 /*M!
 SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
@@ -521,6 +589,18 @@ SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') *
 SET layout = 1028, term = GREATEST(term, 9), lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
 WHERE lock_name IN (?, ?)
   AND layout = -1028; -- with "a", "b"
+
+-- Operations
+SELECT *
+FROM (SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+  FROM async_job_act_tab
+  WHERE id > 0
+    AND id = 3
+    AND state IS NOT NULL
+    AND state = 'open'
+  ORDER BY id DESC
+  LIMIT 100) AS latest
+FOR UPDATE;
 
 -- OtherTypes
 (SELECT job_type
@@ -690,6 +770,12 @@ UPDATE async_job_type_tab
 SET layout = 2052
 WHERE job_type = 7
   AND COALESCE(layout, 0) = 1026;
+
+-- SetOperation
+UPDATE async_job_act_tab
+SET state = ?, worker = NULL
+WHERE id = 3
+  AND state = ?; -- with "stopped", "open"
 
 -- SetParams
 UPDATE async_job_tab FORCE INDEX (PRIMARY)

@@ -25,6 +25,19 @@ WHERE job_type = 7
   AND start_time BETWEEN 0 AND 0
   AND id <= 500;
 
+-- Acts
+SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+FROM async_job_act_tab
+WHERE id > 0
+  AND last_job >= $1
+  AND first_job <= $2
+  AND (jobs = $3 OR jobs LIKE $4 OR jobs LIKE $5 OR jobs LIKE $6)
+  AND actor = $7
+  AND operation = $8
+  AND id < $9
+ORDER BY id DESC
+LIMIT $10; -- with 4, 4, "4", "4,%", "%,4", "%,4,%", "mary", 3, 9, 100
+
 -- AddJob
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
 VALUES ($1, $2, 0, $3, $4, $5)
@@ -96,6 +109,14 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3, $7, $8)
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- AdvanceOperation
+UPDATE async_job_act_tab
+SET reached = 500, touched_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = 3
+  AND state = 'open'
+  AND worker = $1
+  AND reached = 0; -- with "me"
+
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
 FROM async_job_log_tab
@@ -116,6 +137,23 @@ UPDATE async_job_tab
 SET job_status = 5, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "{1,2}"
+
+-- ClaimOperation
+UPDATE async_job_act_tab
+SET worker = $1, touched_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = 3
+  AND state = 'open'
+  AND (worker IS NULL OR worker = $2 OR touched_at < CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 15); -- with "me", "me"
+WITH latest AS (SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+  FROM async_job_act_tab
+  WHERE id > 0
+    AND id = $1
+    AND state IS NOT NULL
+    AND state = 'open'
+  ORDER BY id DESC
+  LIMIT $2) SELECT *
+FROM latest
+FOR UPDATE; -- with 3, 1
 
 -- CloseLease
 UPDATE shedlock_tab
@@ -175,6 +213,17 @@ FROM (SELECT *
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     ORDER BY job_status, priority, start_time, id
     LIMIT 100) AS part) AS due;
+
+-- CountOperation
+UPDATE async_job_act_tab
+SET changed = changed + 400, skipped = skipped + 100, state = $1
+WHERE id = 3; -- with "done"
+
+-- DeleteEnded
+DELETE
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND job_status IN (1, 2, 5); -- with "{1,2}"
 
 -- DeleteOld
 SELECT id, job_type, job_status, create_time, update_time
@@ -296,6 +345,12 @@ WHERE lock_name LIKE 'job-%'
   AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())
 ORDER BY lock_name;
 
+-- InOneTransaction
+DELETE
+FROM shedlock_tab
+WHERE lock_name IN ($1)
+  AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()); -- with "at-000000000000"
+
 -- InState
 WITH latest AS (SELECT id
   FROM async_job_tab
@@ -396,6 +451,15 @@ WHERE id > $1
 ORDER BY id + 0
 LIMIT $6; -- with 0, 9, "{1,2}", "a", 9, 10
 
+-- LockState
+SELECT id
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id
+FOR UPDATE; -- with "{1,2}"
+
 -- LogAttempts
 INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8), ($9, $10, $11, $12, $13, $14, $15, $16), ($17, $18, $19, $20, $21, $22, $23, $24)
@@ -491,6 +555,11 @@ SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
   WHERE id > 0) AS newest, EXTRACT(EPOCH FROM statement_timestamp()) AS now;
 
+-- NoteAct
+INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)
+VALUES (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+RETURNING id; -- with "mary", "cancel", "a mistake", (*int32)(nil), "4,5", 4, 5, "{}", 3, <nil>, 0, 2
+
 -- NoteRunning
 UPDATE shedlock_tab
 SET running = $1, lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
@@ -510,6 +579,18 @@ UPDATE shedlock_tab
 SET layout = 1028, term = GREATEST(term, 9), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()))
 WHERE lock_name IN ($1, $2)
   AND layout = -1028; -- with "a", "b"
+
+-- Operations
+WITH latest AS (SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+  FROM async_job_act_tab
+  WHERE id > 0
+    AND id = $1
+    AND state IS NOT NULL
+    AND state = 'open'
+  ORDER BY id DESC
+  LIMIT $2) SELECT *
+FROM latest
+FOR UPDATE; -- with 3, 100
 
 -- OtherTypes
 (SELECT job_type
@@ -678,6 +759,12 @@ UPDATE async_job_type_tab
 SET layout = 2052
 WHERE job_type = 7
   AND COALESCE(layout, 0) = 1026;
+
+-- SetOperation
+UPDATE async_job_act_tab
+SET state = $1, worker = NULL
+WHERE id = 3
+  AND state = $2; -- with "stopped", "open"
 
 -- SetParams
 UPDATE async_job_tab

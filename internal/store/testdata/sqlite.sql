@@ -25,6 +25,19 @@ WHERE job_type = 7
   AND start_time = 0
   AND id <= 500;
 
+-- Acts
+SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+FROM async_job_act_tab
+WHERE id > 0
+  AND last_job >= 4
+  AND first_job <= 4
+  AND (jobs = ? OR jobs LIKE ? OR jobs LIKE ? OR jobs LIKE ?)
+  AND actor = ?
+  AND operation = 3
+  AND id < 9
+ORDER BY id DESC
+LIMIT 100; -- with "4", "4,%", "%,4", "%,4,%", "mary"
+
 -- AddJob
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
@@ -74,6 +87,14 @@ VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixep
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, (CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER) + (unixepoch('subsec') + 1500 / 1000.0 > CAST(unixepoch('subsec') + 1500 / 1000.0 AS INTEGER))), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- AdvanceOperation
+UPDATE async_job_act_tab
+SET reached = 500, touched_at = unixepoch()
+WHERE id = 3
+  AND state = 'open'
+  AND worker = ?
+  AND reached = 0; -- with "me"
+
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
 FROM async_job_log_tab
@@ -93,6 +114,21 @@ UPDATE async_job_tab NOT INDEXED
 SET job_status = 5, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- ClaimOperation
+UPDATE async_job_act_tab
+SET worker = ?, touched_at = unixepoch()
+WHERE id = 3
+  AND state = 'open'
+  AND (worker IS NULL OR worker = ? OR touched_at < unixepoch() - 15); -- with "me", "me"
+SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+FROM async_job_act_tab
+WHERE id > 0
+  AND id = 3
+  AND state IS NOT NULL
+  AND state = 'open'
+ORDER BY id DESC
+LIMIT 1;
 
 -- CloseLease
 UPDATE shedlock_tab
@@ -145,6 +181,17 @@ FROM (SELECT *
       AND id <= 500
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
     LIMIT 100) AS part) AS due;
+
+-- CountOperation
+UPDATE async_job_act_tab
+SET changed = changed + 400, skipped = skipped + 100, state = ?
+WHERE id = 3; -- with "done"
+
+-- DeleteEnded
+DELETE
+FROM async_job_tab
+WHERE id BETWEEN 1 AND 2
+  AND job_status IN (1, 2, 5);
 
 -- DeleteOld
 SELECT id, job_type, job_status, CAST(create_time AS INTEGER), CAST(update_time AS INTEGER)
@@ -254,6 +301,12 @@ WHERE lock_name LIKE 'job-%'
   AND unixepoch(lock_until) > unixepoch()
 ORDER BY lock_name;
 
+-- InOneTransaction
+DELETE
+FROM shedlock_tab
+WHERE lock_name IN (?)
+  AND unixepoch(lock_until) <= unixepoch(); -- with "at-000000000000"
+
 -- InState
 SELECT id
 FROM async_job_tab NOT INDEXED
@@ -343,6 +396,14 @@ WHERE id > 0
 ORDER BY id + 0
 LIMIT 10; -- with "a"
 
+-- LockState
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id;
+
 -- LogAttempts
 INSERT OR IGNORE INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?); -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
@@ -426,6 +487,10 @@ SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
   WHERE id > 0) AS newest, unixepoch('subsec') AS now;
 
+-- NoteAct
+INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)
+VALUES (unixepoch(), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?); -- with "mary", "cancel", "a mistake", (*int32)(nil), "4,5", 4, 5, "{}", 3, <nil>, 0, 2
+
 -- NoteRunning
 UPDATE shedlock_tab
 SET running = ?, lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
@@ -445,6 +510,16 @@ UPDATE shedlock_tab
 SET layout = 1028, term = MAX(term, 9), lock_until = datetime(unixepoch(), 'unixepoch')
 WHERE lock_name IN (?, ?)
   AND layout = -1028; -- with "a", "b"
+
+-- Operations
+SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+FROM async_job_act_tab
+WHERE id > 0
+  AND id = 3
+  AND state IS NOT NULL
+  AND state = 'open'
+ORDER BY id DESC
+LIMIT 100;
 
 -- OtherTypes
 SELECT *
@@ -620,6 +695,12 @@ UPDATE async_job_type_tab
 SET layout = 2052
 WHERE job_type = 7
   AND COALESCE(layout, 0) = 1026;
+
+-- SetOperation
+UPDATE async_job_act_tab
+SET state = ?, worker = NULL
+WHERE id = 3
+  AND state = ?; -- with "stopped", "open"
 
 -- SetParams
 UPDATE async_job_tab NOT INDEXED

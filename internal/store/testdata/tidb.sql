@@ -59,6 +59,21 @@ FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- ClaimOperation
+UPDATE async_job_act_tab
+SET worker = ?, touched_at = UNIX_TIMESTAMP()
+WHERE id = 3
+  AND state = 'open'
+  AND (worker IS NULL OR worker = ? OR touched_at < UNIX_TIMESTAMP() - 15); -- with "me", "me"
+SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+FROM async_job_act_tab
+WHERE id > 0
+  AND id = 3
+  AND state IS NOT NULL
+  AND state = 'open'
+ORDER BY id DESC
+LIMIT 1;
+
 -- CloseLease
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
@@ -247,6 +262,16 @@ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET layout = 1028, term = GREATEST(term, 9), lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
 WHERE lock_name IN (?, ?)
   AND layout = -1028; -- with "a", "b"
+
+-- Operations
+SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+FROM async_job_act_tab
+WHERE id > 0
+  AND id = 3
+  AND state IS NOT NULL
+  AND state = 'open'
+ORDER BY id DESC
+LIMIT 100;
 
 -- Paused
 SELECT job_type

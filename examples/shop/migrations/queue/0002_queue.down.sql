@@ -1,3 +1,5 @@
+DROP TABLE async_job_act_tab;
+
 DROP TABLE async_job_now_tab;
 
 DROP TABLE async_job_type_tab;

@@ -1,0 +1,171 @@
+// Package bulk carries out operations: changes of many jobs that an operator has asked for, a part at a time. Each part is one
+// transaction, in which the jobs are changed, the operation advances and the act is noted. So whoever dies in the middle, and
+// whoever goes on with it, each job is changed once, and what async_job_act_tab says is what was done.
+package bulk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Operation is what an operation does, to which jobs. It stands in its row as JSON.
+type Operation struct {
+	Verb      string `json:"-"` // stands in a column of its own
+	Filter    Filter `json:"filter"`
+	Due       int64  `json:"due,omitempty"`        // of Reschedule, unix seconds
+	Priority  int32  `json:"priority,omitempty"`   // of SetPriority
+	PerSecond int    `json:"per_second,omitempty"` // jobs; 0: as many as half of the time allows
+}
+
+// The verbs, as they stand in the table.
+const (
+	Cancel      = "cancel"
+	Retry       = "retry"
+	Reschedule  = "reschedule"
+	SetPriority = "set priority"
+	Delete      = "delete"
+)
+
+// Verbs are all of them.
+var Verbs = []string{Cancel, Retry, Reschedule, SetPriority, Delete}
+
+// Filter selects jobs, see [store.Filter].
+type Filter struct {
+	Types       []int32 `json:"types,omitempty"`
+	Statuses    []int32 `json:"statuses,omitempty"`
+	Key         string  `json:"key,omitempty"`
+	CreatedFrom int64   `json:"created_from,omitempty"`
+	CreatedTo   int64   `json:"created_to,omitempty"`
+	UpdatedFrom int64   `json:"updated_from,omitempty"`
+	UpdatedTo   int64   `json:"updated_to,omitempty"`
+	DueFrom     int64   `json:"due_from,omitempty"`
+	DueTo       int64   `json:"due_to,omitempty"`
+}
+
+const (
+	together = 500    // jobs that one part changes, at most
+	window   = 20_000 // ids that one part goes through, at most
+
+	// Silent is how long a worker may not be heard of before another one goes on with its operation.
+	Silent = 15 * time.Second
+)
+
+// ErrNotOurs is the error of [Step] if somebody has stopped the operation, or another process carries it out.
+var ErrNotOurs = errors.New("the operation was stopped, or another process carries it out")
+
+// errNoTransaction is what [Step] says of a handle through which it could be neither exact nor safe.
+var errNoTransaction = errors.New("an operation needs a handle that begins transactions, such as a *sql.DB")
+
+// Step carries out the next part of an operation that the worker has claimed. It returns the operation as it is then, and how
+// long to wait before the next part. If the operation is done, its State says so.
+func Step(ctx context.Context, st *store.Store, act store.Act, worker string) (next store.Act, wait time.Duration, err error) {
+	var op Operation
+	if err := json.Unmarshal([]byte(act.Detail), &op); err != nil {
+		return act, 0, fmt.Errorf("operation %d: %w", act.ID, err)
+	}
+	if !st.CanTransact() {
+		return act, 0, errNoTransaction
+	}
+	began := time.Now()
+	jobs, reached, err := find(ctx, st, &op, &act)
+	if err != nil {
+		return act, 0, err
+	}
+	next = act
+	err = st.InOneTransaction(ctx, func(st *store.Store) error {
+		next = act
+		ours, err := st.AdvanceOperation(ctx, act.ID, worker, act.Reached, reached)
+		if err == nil && !ours {
+			err = ErrNotOurs
+		}
+		var changed []uint64
+		if err == nil {
+			changed, err = op.change(ctx, st, act.Verb, jobs)
+		}
+		if err == nil && len(changed) > 0 {
+			_, err = st.NoteAct(ctx, &store.Act{Actor: act.Actor, Verb: act.Verb, Why: act.Why, Jobs: changed, Changed: len(changed), Progress: store.Progress{Operation: act.ID}})
+		}
+		if err != nil {
+			return err
+		}
+		next.Reached, next.Changed, next.Skipped = reached, next.Changed+len(changed), next.Skipped+len(jobs)-len(changed)
+		if reached >= act.LastID {
+			next.State = store.OperationDone
+		}
+		return st.CountOperation(ctx, act.ID, len(changed), len(jobs)-len(changed), next.State)
+	})
+	if err != nil {
+		return act, 0, err
+	}
+	return next, op.pause(len(jobs), time.Since(began)), nil
+}
+
+// find reads the jobs of the next part, and up to which id it has looked for them.
+func find(ctx context.Context, st *store.Store, op *Operation, act *store.Act) (jobs []uint64, reached uint64, err error) {
+	limit, to := together, act.LastID
+	if op.PerSecond > 0 {
+		limit = min(limit, op.PerSecond)
+	}
+	f := op.Filter.rows()
+	if f.Key == "" { // else an index has them
+		to = min(act.Reached+window, act.LastID)
+	}
+	f.After, f.Before, f.OmitLong = act.Reached, to+1, true
+	rows, err := st.List(ctx, f, limit)
+	for i := range rows {
+		jobs = append(jobs, rows[i].ID)
+	}
+	if len(jobs) == limit {
+		to = jobs[limit-1]
+	}
+	return jobs, to, err
+}
+
+func (f *Filter) rows() store.Filter {
+	return store.Filter{Types: f.Types, Statuses: f.Statuses, Key: f.Key, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
+		UpdatedFrom: f.UpdatedFrom, UpdatedTo: f.UpdatedTo, DueFrom: f.DueFrom, DueTo: f.DueTo}
+}
+
+// states are the states in which a verb can do something.
+var states = map[string]store.State{Cancel: store.Pending, Retry: store.GivenUp, Reschedule: store.Waiting, SetPriority: store.Pending, Delete: store.Ended}
+
+// change changes the jobs for which the verb can do something, and returns them.
+func (o *Operation) change(ctx context.Context, st *store.Store, verb string, jobs []uint64) (changed []uint64, err error) {
+	state, known := states[verb]
+	if !known {
+		return nil, fmt.Errorf("no operation is called %q; a later version of this library may know it", verb)
+	}
+	changed, err = st.LockState(ctx, jobs, state)
+	if err != nil || len(changed) == 0 {
+		return nil, err
+	}
+	switch verb {
+	case Cancel:
+		_, err = st.Cancel(ctx, changed)
+	case Retry:
+		var taken []uint64
+		_, taken, err = st.Retry(ctx, changed)
+		changed = slices.DeleteFunc(changed, func(id uint64) bool { return slices.Contains(taken, id) })
+	case Reschedule:
+		_, err = st.Reschedule(ctx, changed, o.Due)
+	case SetPriority:
+		_, err = st.SetPriority(ctx, changed, o.Priority)
+	case Delete:
+		_, err = st.DeleteEnded(ctx, changed)
+	}
+	return changed, err
+}
+
+// pause is how long to wait after a part that was about so many jobs and took so long.
+func (o *Operation) pause(jobs int, took time.Duration) time.Duration {
+	if o.PerSecond > 0 {
+		return max(0, time.Duration(jobs)*time.Second/time.Duration(o.PerSecond)-took)
+	}
+	return took
+}

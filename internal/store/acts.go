@@ -1,0 +1,187 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Act is a row of async_job_act_tab: what somebody did to jobs or to a type. An operation is an act, and each of its parts is
+// another.
+type Act struct {
+	ID      uint64
+	At      int64 // unix seconds
+	Actor   string
+	Verb    string
+	Why     string
+	JobType *int32   // nil: it is not about a type
+	Jobs    []uint64 // that it changed, in ascending order
+	Detail  string   // what it changed, as JSON
+	Changed int      // jobs
+	Progress
+}
+
+// Progress is how far an operation has come. Acts that are no operation have none of it, but Operation.
+type Progress struct {
+	Operation uint64 // that the act is a part of; 0: of none
+	State     string // empty: the act is no operation
+	Reached   uint64 // the last job that was looked at
+	LastID    uint64 // the last job that may be looked at
+	Skipped   int    // jobs that had to stay as they were
+	Worker    string // who carries it out; empty: nobody yet
+	TouchedAt int64  // when the worker was last heard of, in unix seconds
+}
+
+// The states of an operation.
+const (
+	OperationOpen    = "open"
+	OperationDone    = "done"
+	OperationStopped = "stopped"
+)
+
+// InOneTransaction passes to act a store whose statements are one transaction: that of the handle, if it is one; if the handle is a pool,
+// a transaction of their own, which is sent again after a deadlock. On another handle, each statement is a transaction of its own.
+func (s *Store) InOneTransaction(ctx context.Context, act func(*Store) error) error {
+	return s.inSpiteOfDeadlocks(func() error { return s.together(ctx, act) })
+}
+
+// CanTransact reports whether [Store.InOneTransaction] can begin a transaction on this handle.
+func (s *Store) CanTransact() bool {
+	_, ok := s.lender()
+	return ok
+}
+
+// LockState reads which of the rows are in the state, in ascending order, and locks them until the end of the transaction.
+func (s *Store) LockState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	args := s.arguments()
+	found, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s",
+		s.jobs, s.byPrimary, args.in(s, ids), conditions[state], s.forUpdate), args.list...)
+	return found, wrap("lock jobs", err)
+}
+
+const actorMax = 255 // characters of a name
+
+// NoteAct writes a new act and returns its id. Sent again, it writes a second one, so it is sent in the transaction of what it tells of.
+func (s *Store) NoteAct(ctx context.Context, act *Act) (id uint64, err error) {
+	var first, last, operation any
+	if n := len(act.Jobs); n > 0 {
+		first, last = act.Jobs[0], act.Jobs[n-1]
+	}
+	if act.Operation > 0 {
+		operation = act.Operation
+	}
+	args := []any{cut(act.Actor, actorMax), act.Verb, textOrNil(act.Why), act.JobType, textOrNil(numbers(act.Jobs)), first, last, textOrNil(act.Detail), operation, textOrNil(act.State), act.LastID, act.Changed}
+	query := fmt.Sprintf("INSERT INTO %s (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed) VALUES (%s%s)%s",
+		s.acts, s.now, strings.Repeat(", ?", len(args)), s.returning)
+	if s.returning != "" {
+		ids, err := read(ctx, s, column[uint64], query, args...)
+		if err == nil && len(ids) != 1 {
+			err = fmt.Errorf("%d ids for one row", len(ids))
+		}
+		if err != nil {
+			return 0, wrap("note an act", err)
+		}
+		return ids[0], nil
+	}
+	result, err := s.execute(ctx, query, args...)
+	if err != nil {
+		return 0, wrap("note an act", err)
+	}
+	told, err := result.LastInsertId()
+	return uint64(told), wrap("note an act", err)
+}
+
+// textOrNil is a text as an argument; an empty one is NULL.
+func textOrNil(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// ActFilter says which acts [Store.Acts] returns. A zero value does not restrict.
+type ActFilter struct {
+	ID         uint64
+	Job        uint64 // acts that changed this job
+	Actor      string
+	Operation  uint64 // the parts of this operation
+	Operations bool   // operations only
+	Open       bool   // operations that are neither done nor stopped
+	Before     uint64 // acts with smaller ids
+}
+
+// Acts reads acts, the newest first. Fewer than the limit: there are no more. It may be asked of a replica.
+func (s *Store) Acts(ctx context.Context, f ActFilter, limit int) ([]Act, error) {
+	query, args := s.selectActs(f, limit)
+	acts, err := read(ctx, s, collectActs, query, args...)
+	return acts, wrap("acts", err)
+}
+
+// Operations reads operations, the newest first, for those who carry them out.
+func (s *Store) Operations(ctx context.Context, f ActFilter, limit int) ([]Act, error) {
+	f.Operations = true
+	query, args := s.selectActs(f, limit)
+	acts, err := read(ctx, s, collectActs, s.fromPrimary(query), args...)
+	slices.SortFunc(acts, func(a, b Act) int { return cmp.Compare(b.ID, a.ID) })
+	return acts, wrap("operations", err)
+}
+
+func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
+	args := s.arguments()
+	where := []string{"id > 0"}
+	and := func(format string, values ...any) { where = append(where, fmt.Sprintf(format, values...)) }
+	if f.ID > 0 {
+		and("id = %s", args.id(f.ID))
+	}
+	if f.Job > 0 {
+		id := strconv.FormatUint(f.Job, 10)
+		and("last_job >= %s", args.id(f.Job))
+		and("first_job <= %s", args.id(f.Job))
+		and("(jobs = %s OR jobs LIKE %s OR jobs LIKE %s OR jobs LIKE %s)", args.value(id), args.value(id+",%"), args.value("%,"+id), args.value("%,"+id+",%"))
+	}
+	if f.Actor != "" {
+		and("actor = %s", args.value(f.Actor))
+	}
+	if f.Operation > 0 {
+		and("operation = %s", args.id(f.Operation))
+	}
+	if f.Operations {
+		and("state IS NOT NULL")
+	}
+	if f.Open {
+		and("state = '%s'", OperationOpen)
+	}
+	if f.Before > 0 {
+		and("id < %s", args.id(f.Before))
+	}
+	return fmt.Sprintf("SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, "+
+		"COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at FROM %s WHERE %s ORDER BY id DESC LIMIT %s",
+		s.acts, strings.Join(where, " AND "), args.number(int64(limit))), args.list
+}
+
+func collectActs(rows *sql.Rows) ([]Act, error) {
+	type row struct {
+		Act
+		jobs string
+	}
+	list, err := each(func(r *row) []any {
+		return []any{&r.ID, &r.At, &r.Actor, &r.Verb, &r.Why, &r.JobType, &r.jobs, &r.Detail, &r.Changed, &r.Operation, &r.State, &r.Reached, &r.LastID, &r.Skipped, &r.Worker, &r.TouchedAt}
+	})(rows)
+	acts := make([]Act, len(list))
+	for i := range list {
+		acts[i] = list[i].Act
+		for text := range strings.SplitSeq(list[i].jobs, ",") {
+			if id, err := strconv.ParseUint(text, 10, 64); err == nil {
+				acts[i].Jobs = append(acts[i].Jobs, id)
+			}
+		}
+	}
+	return acts, err
+}

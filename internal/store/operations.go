@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+// ClaimOperation makes a process the worker of an open operation, unless another worker was heard of in the last seconds, and returns
+// the operation. Nothing: this process is not its worker, or the operation is not open. Sent again, it changes nothing.
+func (s *Store) ClaimOperation(ctx context.Context, id uint64, worker string, silentSeconds int64) (ours []Act, err error) {
+	_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET worker = ?, touched_at = %s WHERE id = %d AND state = '%s' AND (worker IS NULL OR worker = ? OR touched_at < %[2]s - %[5]d)",
+		s.acts, s.now, id, OperationOpen, silentSeconds), worker, worker)
+	if err != nil {
+		return nil, wrap("claim an operation", err)
+	}
+	// On MySQL, an UPDATE that writes what is there already may count no row.
+	acts, err := s.Operations(ctx, ActFilter{ID: id, Open: true}, 1)
+	if err != nil || len(acts) == 0 || acts[0].Worker != worker {
+		return nil, err
+	}
+	return acts, nil
+}
+
+// AdvanceOperation notes that an operation has looked at all jobs up to an id. It reports whether the process still is the worker of
+// the open operation, and the operation had come as far as the process believed; if not, it changes nothing.
+func (s *Store) AdvanceOperation(ctx context.Context, id uint64, worker string, from, to uint64) (ours bool, err error) {
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET reached = %d, touched_at = %s WHERE id = %d AND state = '%s' AND worker = ? AND reached = %d",
+		s.acts, to, s.now, id, OperationOpen, from), worker)
+	return n > 0, wrap("advance an operation", err)
+}
+
+// CountOperation adds to the numbers of an operation what its last part came to. It is sent in the transaction of that part.
+func (s *Store) CountOperation(ctx context.Context, id uint64, changed, skipped int, state string) error {
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET changed = changed + %d, skipped = skipped + %d, state = ? WHERE id = %d", s.acts, changed, skipped, id), state)
+	return wrap("count what an operation did", err)
+}
+
+// SetOperation moves an operation from a state to another, and takes its worker from it. It reports whether the operation was in that
+// state. Sent again, it changes nothing.
+func (s *Store) SetOperation(ctx context.Context, id uint64, from, to string) (changed bool, err error) {
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET state = ?, worker = NULL WHERE id = %d AND state = ?", s.acts, id), to, from)
+	return n > 0, wrap("set the state of an operation", err)
+}
+
+// DeleteEnded deletes the rows that are final, and their attempts, and returns how many rows. Fewer than asked: the others are
+// pending or gone.
+func (s *Store) DeleteEnded(ctx context.Context, ids []uint64) (n int, err error) {
+	args := s.arguments()
+	n, err = s.exec(ctx, fmt.Sprintf("%s WHERE %s AND %s", fmt.Sprintf(s.deleteFrom, s.jobs), args.in(s, ids), conditions[Ended]), args.list...)
+	if err == nil && n > 0 {
+		err = s.deleteAttempts(ctx, ids)
+	}
+	return n, wrap("delete jobs", err)
+}

@@ -1,0 +1,302 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/bulk"
+	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Verb is what an operation does to its jobs. Each does what the verb of [queue_job.Jobs] with its name does.
+type Verb string
+
+const (
+	Cancel      Verb = bulk.Cancel
+	Retry       Verb = bulk.Retry
+	Reschedule  Verb = bulk.Reschedule
+	SetPriority Verb = bulk.SetPriority
+	Delete      Verb = bulk.Delete // jobs that do not run any more, never the newest job of all
+)
+
+// Change is what an operation does, and to which jobs.
+type Change struct {
+	Verb Verb
+	// Filter selects the jobs: by type, status, key and times. It must restrict something. Without statuses it selects those to which
+	// the verb can do something; for Retry, only failed jobs. The fields for paging must be zero.
+	Filter queue_job.Filter
+	// Due is the new time, for Reschedule. A time that has passed means at once.
+	Due time.Time
+	// Priority is the new priority, for SetPriority.
+	Priority queue_job.Priority
+	// PerSecond is how many jobs are changed in a second at most, so that a receiver lives that gets all of them again. Default 0:
+	// as fast as it goes in half of the time.
+	PerSecond int
+}
+
+// Operation is a change of many jobs that somebody has asked for.
+type Operation struct {
+	Id    uint64
+	Begun time.Time
+	// Actor is who asked for it, and Why the reason; see [queue_job.WithActor].
+	Actor, Why string
+	Change     Change
+	State      OperationState
+	// The operation has looked at the jobs up to the id Reached, and looks at no job beyond the id Last.
+	Reached, Last uint64
+	// Changed is how many jobs it has changed, and Skipped how many had to stay as they were: they were in flight, in another state by
+	// then, or their unique key belongs to another job.
+	Changed, Skipped int
+	// Worker is the process that carries it out, and Touched when the process was last heard of. Empty: none does yet.
+	Worker  string
+	Touched time.Time
+}
+
+// OperationState is where an operation stands.
+type OperationState string
+
+const (
+	OperationOpen    OperationState = store.OperationOpen
+	OperationDone    OperationState = store.OperationDone
+	OperationStopped OperationState = store.OperationStopped
+)
+
+// ErrNoOperation is the cause of an error if an operation that was asked for is not there.
+var ErrNoOperation = errors.New("no such operation")
+
+// ErrNotOurs is the cause of an error of [CarryOut] if the operation was stopped or is done, or if another process carries it out.
+var ErrNotOurs = bulk.ErrNotOurs
+
+// Begin writes down a change of many jobs, and returns its id. Any Runner on the database carries it out, from about five seconds later
+// on; [CarryOut] does so at once. It is fixed to the jobs that are there now: what is added later is left alone, and so is a
+// job that was changed and has come into the same state again. The context must say who asks for it, see [queue_job.WithActor].
+//
+// An operation goes along the ids, up to 500 jobs in a transaction, and each transaction notes in async_job_act_tab which jobs it has
+// changed. If the process that carries it out dies, another goes on with it after fifteen seconds, and no job is changed twice.
+func Begin(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, c Change) (id uint64, err error) {
+	actor, why := hidden.ActorOf(ctx)
+	st, err := hidden.StoreOf(jobs, ex)
+	if err == nil {
+		err = c.check(actor)
+	}
+	var last uint64
+	if err == nil {
+		_, last, err = st.Span(ctx)
+	}
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(c.stored())
+	}
+	if err != nil {
+		return 0, fmt.Errorf("begin an operation: %w", err)
+	}
+	if c.Verb == Delete && last > 0 {
+		last-- // on some databases, the newest row's id would be given to a second row
+	}
+	state := store.OperationOpen
+	if last == 0 {
+		state = store.OperationDone
+	}
+	return st.NoteAct(ctx, &store.Act{Actor: actor, Verb: string(c.Verb), Why: why, Detail: string(text), Progress: store.Progress{State: state, LastID: last}})
+}
+
+func (c *Change) check(actor string) error {
+	f := &c.Filter
+	final := queue_job.FinalStatuses()
+	switch {
+	case actor == "":
+		return errors.New("the context does not say who asks for it; use queue_job.WithActor")
+	case !slices.Contains(bulk.Verbs, string(c.Verb)):
+		return fmt.Errorf("Change.Verb is %q; use one of %q", c.Verb, bulk.Verbs)
+	case f.After != 0, f.Before != 0, f.Limit != 0, f.NewestFirst:
+		return errors.New("Change.Filter has After, Before, Limit or NewestFirst; an operation takes all jobs in the order of their ids")
+	case len(f.JobTypes) == 0 && len(f.Statuses) == 0 && f.Key == "" &&
+		f.CreatedFrom.IsZero() && f.CreatedTo.IsZero() && f.UpdatedFrom.IsZero() && f.UpdatedTo.IsZero() && f.DueFrom.IsZero() && f.DueTo.IsZero():
+		return errors.New("Change.Filter is empty, so it is for all jobs; name a type at least")
+	case c.Verb == Delete && slices.ContainsFunc(f.Statuses, func(s queue_job.JobStatus) bool { return !slices.Contains(final, s) }):
+		return errors.New("Change.Filter has a status that is not final; cancel those jobs first")
+	case c.Verb == Reschedule && c.Due.IsZero():
+		return errors.New("Change.Due is not set; use the new time of the jobs")
+	case c.PerSecond < 0:
+		return fmt.Errorf("Change.PerSecond is %d; use a positive number, or 0 for no limit", c.PerSecond)
+	}
+	return nil
+}
+
+// statuses are those that the filter names, or those to which the verb can do something.
+func (c *Change) statuses() []queue_job.JobStatus {
+	switch {
+	case len(c.Filter.Statuses) > 0:
+		return c.Filter.Statuses
+	case c.Verb == Retry:
+		return []queue_job.JobStatus{queue_job.JobStatusFailed}
+	case c.Verb == Delete:
+		return queue_job.FinalStatuses()
+	}
+	return queue_job.PendingStatuses()
+}
+
+func (c *Change) stored() bulk.Operation {
+	f := &c.Filter
+	stored := bulk.Operation{Priority: int32(c.Priority), PerSecond: c.PerSecond, Filter: bulk.Filter{Types: f.JobTypes, Key: f.Key, CreatedFrom: secondOf(f.CreatedFrom), CreatedTo: secondOf(f.CreatedTo),
+		UpdatedFrom: secondOf(f.UpdatedFrom), UpdatedTo: secondOf(f.UpdatedTo), DueFrom: secondOf(f.DueFrom), DueTo: secondOf(f.DueTo)}}
+	for _, s := range c.statuses() {
+		stored.Filter.Statuses = append(stored.Filter.Statuses, int32(s))
+	}
+	if c.Verb == Reschedule {
+		stored.Due = max(c.Due.Unix(), 0)
+	}
+	return stored
+}
+
+func changeOf(verb string, stored *bulk.Operation) Change {
+	f := &stored.Filter
+	c := Change{Verb: Verb(verb), Priority: queue_job.Priority(stored.Priority), PerSecond: stored.PerSecond, Filter: queue_job.Filter{JobTypes: f.Types, Key: f.Key,
+		CreatedFrom: momentOf(f.CreatedFrom), CreatedTo: momentOf(f.CreatedTo), UpdatedFrom: momentOf(f.UpdatedFrom), UpdatedTo: momentOf(f.UpdatedTo), DueFrom: momentOf(f.DueFrom), DueTo: momentOf(f.DueTo)}}
+	for _, s := range f.Statuses {
+		c.Filter.Statuses = append(c.Filter.Statuses, queue_job.JobStatus(s))
+	}
+	if c.Verb == Reschedule {
+		c.Due = time.Unix(stored.Due, 0)
+	}
+	return c
+}
+
+func secondOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+func momentOf(unix int64) time.Time {
+	if unix == 0 {
+		return time.Time{}
+	}
+	return time.Unix(unix, 0)
+}
+
+func operationOf(act *store.Act) Operation {
+	var stored bulk.Operation
+	_ = json.Unmarshal([]byte(act.Detail), &stored) // a later version may have written it
+	o := Operation{Id: act.ID, Begun: time.Unix(act.At, 0), Actor: act.Actor, Why: act.Why, Change: changeOf(act.Verb, &stored), State: OperationState(act.State),
+		Reached: act.Reached, Last: act.LastID, Changed: act.Changed, Skipped: act.Skipped, Worker: act.Worker}
+	if act.TouchedAt > 0 {
+		o.Touched = time.Unix(act.TouchedAt, 0)
+	}
+	return o
+}
+
+// Preview is what an operation would be about, if it began now.
+type Preview struct {
+	// Jobs is how many jobs there are, at most 10,000. More: there are more than that.
+	Jobs int
+	More bool
+	// Sample are the first of them, at most ten, without long parameters.
+	Sample []queue_job.JobInfo
+}
+
+// PreviewOf says what an operation would be about, and changes nothing. It reads rows until it has found enough, which takes long if few
+// of millions match: give ctx a deadline.
+func PreviewOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, c Change) (*Preview, error) {
+	const most, sample = 10_000, 10
+	if err := c.check("somebody"); err != nil {
+		return nil, fmt.Errorf("preview of an operation: %w", err)
+	}
+	f := c.Filter
+	f.Statuses, f.OmitLongParams, f.Limit = c.statuses(), true, most+1
+	var p Preview
+	for info, err := range jobs.All(ctx, ex, f) {
+		if err != nil {
+			return nil, fmt.Errorf("preview of an operation: %w", err)
+		}
+		if p.Jobs == most {
+			p.More = true
+			break
+		}
+		if p.Jobs++; p.Jobs <= sample {
+			p.Sample = append(p.Sample, info)
+		}
+	}
+	return &p, nil
+}
+
+// Operations returns operations, the newest first: those with smaller ids than before, which is 0 for the newest of all, and at most so
+// many.
+func Operations(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, before uint64, most int) ([]Operation, error) {
+	return operations(ctx, jobs, ex, store.ActFilter{Operations: true, Before: before}, most)
+}
+
+// OperationOf returns an operation. If there is none with this id, the cause of the error is [ErrNoOperation].
+func OperationOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*Operation, error) {
+	list, err := operations(ctx, jobs, ex, store.ActFilter{Operations: true, ID: id}, 1)
+	if err == nil && (len(list) == 0 || id == 0) {
+		err = fmt.Errorf("operation %d: %w", id, ErrNoOperation)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+func operations(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, f store.ActFilter, most int) ([]Operation, error) {
+	st, err := hidden.StoreOf(jobs, ex)
+	if err != nil {
+		return nil, fmt.Errorf("operations: %w", err)
+	}
+	acts, err := st.Acts(ctx, f, most)
+	list := make([]Operation, len(acts))
+	for i := range acts {
+		list[i] = operationOf(&acts[i])
+	}
+	return list, err
+}
+
+// Stop ends an operation between two of its transactions. What it has changed stays so. The result tells whether it was open.
+func Stop(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (changed bool, err error) {
+	return set(ctx, jobs, ex, id, OperationOpen, OperationStopped)
+}
+
+// Resume lets a stopped operation go on where it was. The result tells whether it was stopped.
+func Resume(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (changed bool, err error) {
+	return set(ctx, jobs, ex, id, OperationStopped, OperationOpen)
+}
+
+func set(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64, from, to OperationState) (changed bool, err error) {
+	st, err := hidden.StoreOf(jobs, ex)
+	if err == nil {
+		err = st.InOneTransaction(ctx, func(st *store.Store) (err error) {
+			changed, err = st.SetOperation(ctx, id, string(from), string(to))
+			if actor, why := hidden.ActorOf(ctx); err == nil && changed && actor != "" {
+				verb := map[OperationState]string{OperationStopped: "stop", OperationOpen: "resume"}[to]
+				_, err = st.NoteAct(ctx, &store.Act{Actor: actor, Why: why, Verb: verb + " operation", Progress: store.Progress{Operation: id}})
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("operation %d: %w", id, err)
+	}
+	return changed, nil
+}
+
+// CarryOut carries out an operation that has begun, until it is done or ctx ends; then any Runner on the database goes on with it. The
+// executor must be a *sql.DB, or another pool. After each part, told hears how far it is. If another process carries the operation
+// out, or it is not open, the cause of the error is [ErrNotOurs].
+func CarryOut(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64, told func(Operation)) error {
+	st, err := hidden.StoreOf(jobs, ex)
+	if err == nil {
+		err = bulk.Carry(ctx, st, id, keeper.Holder("operate")+" "+keeper.NewID(), func(act store.Act) { told(operationOf(&act)) })
+	}
+	if err != nil {
+		return fmt.Errorf("operation %d: %w", id, err)
+	}
+	return nil
+}

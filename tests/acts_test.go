@@ -1,0 +1,327 @@
+package tests
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+func asMary(ctx context.Context) context.Context {
+	return queue_job.WithActor(ctx, "mary@ops", "the receiver was down")
+}
+
+func TestWhatAnActorDoesIsNotedWithWhatItWasBefore(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), asMary(t.Context())
+		add(t, d.DB, 5, uint32(time.Now().Add(time.Hour).Unix()))
+		ids := idsWhere(t, d, "1 = 1")
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET term = 1 WHERE id = %d", ids[4])) // in flight
+		at := time.Now().Add(2 * time.Hour).Truncate(time.Second).UTC()
+		one, all := queue_job.ID(ids[0]), queue_job.ID(ids...)
+		if n, err := jobs.Reschedule(ctx, d.DB, all, at); n != 4 || !errors.Is(err, queue_job.ErrInFlight) {
+			t.Fatal(n, err)
+		}
+		for what, err := range map[string]error{
+			"set params":       ignore(jobs.SetParams(ctx, d.DB, one, "other")),
+			"set priority":     ignore(jobs.SetPriority(ctx, d.DB, one, queue_job.PriorityHigh)),
+			"pause":            ignore(jobs.Pause(ctx, d.DB, 1)),
+			"nothing to pause": ignore(jobs.Pause(ctx, d.DB, 1)),
+			"nobody":           ignore(jobs.Pause(t.Context(), d.DB, 2)),
+			"set shards":       jobs.SetShards(ctx, d.DB, 1, 3),
+		} {
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		for _, verb := range []func() error{
+			func() error { return ignore(jobs.Cancel(ctx, d.DB, all)) },
+			func() error { return ignore(jobs.Cancel(ctx, d.DB, all)) }, // changes nothing, so it is not noted
+			func() error { return ignore(jobs.Retry(ctx, d.DB, queue_job.ID(ids[1], ids[3]))) },
+		} {
+			if err := verb(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]queue_job.Act{}
+		for _, a := range acts {
+			if a.Actor != "mary@ops" || a.Why != "the receiver was down" || time.Since(a.At).Abs() > time.Minute || a.Changed != len(a.Jobs) {
+				t.Errorf("%+v", a)
+			}
+			got[a.Verb] = a
+		}
+		if len(got) != len(acts) || len(acts) != 7 {
+			t.Fatalf("%d acts: %v", len(acts), slices.Sorted(maps.Keys(got)))
+		}
+		due := time.Unix(number(t, d.DB, "SELECT MIN(create_time) FROM async_job_tab"), 0)
+		for verb, want := range map[string]struct {
+			jobs   []uint64
+			detail string
+		}{
+			"reschedule":   {ids[:4], fmt.Sprintf(`{"after":%q}`, at.Format(time.RFC3339))},
+			"set params":   {ids[:1], `{"before":"","after":"\"other\""}`},
+			"set priority": {ids[:1], `{"before":"normal","after":"high"}`},
+			"cancel":       {ids, ""},
+			"retry":        {[]uint64{ids[1], ids[3]}, ""},
+			"pause":        {nil, ""},
+			"set shards":   {nil, `{"after":3}`},
+		} {
+			a := got[verb]
+			if verb == "set params" {
+				a.Detail = strings.Replace(a.Detail, fmt.Sprintf("%q", jobParams(t, d, ids[1])), `""`, 1)
+			}
+			if !slices.Equal(a.Jobs, want.jobs) || a.Detail != want.detail || (want.jobs == nil) != (a.JobType != nil) {
+				t.Errorf("%s (jobs due since %v): %+v", verb, due, a)
+			}
+		}
+		for id, want := range map[uint64]int{ids[0]: 4, ids[3]: 3, ids[4]: 1} {
+			if of, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Job: id}); err != nil || len(of) != want {
+				t.Errorf("job %d: %d acts, %v; want %d", id, len(of), err, want)
+			}
+		}
+	})
+}
+
+func ignore(_ any, err error) error { return err }
+
+// jobParams are the parameters of a job that nobody has changed.
+func jobParams(t *testing.T, d dbtest.Database, id uint64) (params string) {
+	t.Helper()
+	if err := d.DB.QueryRow(fmt.Sprintf("SELECT params FROM async_job_tab WHERE id = %d", id)).Scan(&params); err != nil {
+		t.Fatal(err)
+	}
+	return params
+}
+
+func TestAnActIsNotedInTheTransactionOfTheCaller(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), asMary(t.Context())
+		add(t, d.DB, 1, 0)
+		for _, end := range []struct {
+			do   func(*sql.Tx) error
+			acts int
+		}{{(*sql.Tx).Rollback, 0}, {(*sql.Tx).Commit, 1}} {
+			tx, err := d.DB.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := jobs.Cancel(ctx, tx, queue_job.ID(idsIn(t, tx)...)); err != nil || n != 1 {
+				t.Fatal(n, err)
+			}
+			if err := end.do(tx); err != nil {
+				t.Fatal(err)
+			}
+			if acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{}); err != nil || len(acts) != end.acts {
+				t.Errorf("%d acts, %v; want %d", len(acts), err, end.acts)
+			}
+		}
+	})
+}
+
+func idsIn(t *testing.T, tx *sql.Tx) (ids []uint64) {
+	t.Helper()
+	var id uint64
+	if err := tx.QueryRow("SELECT id FROM async_job_tab").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return []uint64{id}
+}
+
+func TestAnOperationIsCarriedOutByARunnerAndChangesEachJobOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), asMary(t.Context())
+		const n = 1200
+		add(t, d.DB, n, 0)
+		addType(t, d.DB, 2, 7, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2, attempts = 1")
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET job_status = 1 WHERE id = %d", idsWhere(t, d, "job_type = 1")[3]))
+		var ran atomic.Int64
+		start(t, d.DB, queue_job.Config{JobType: 1, WorkerPoolCapacity: 50, HandleJobFunc: func(context.Context, *queue_job.Job) error {
+			ran.Add(1)
+			return queue_job.Fail(errors.New("again"))
+		}})
+		change := operate.Change{Verb: operate.Retry, Filter: queue_job.Filter{JobTypes: []int32{1}}}
+		preview, err := operate.PreviewOf(ctx, jobs, d.DB, change)
+		if err != nil || preview.Jobs != n-1 || preview.More || len(preview.Sample) != 10 {
+			t.Fatalf("%+v, %v", preview, err)
+		}
+		id, err := operate.Begin(ctx, jobs, d.DB, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, 1, uint32(time.Now().Add(time.Hour).Unix()))
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET job_status = 2 WHERE id = %d", slices.Max(idsWhere(t, d, "1 = 1")))) // too late
+		var o *operate.Operation
+		await(t, func() string { return fmt.Sprintf("the operation is not done: %+v, %v", o, err) }, func() bool {
+			o, err = operate.OperationOf(ctx, jobs, d.DB, id)
+			return err == nil && o.State == operate.OperationDone
+		})
+		if o.Changed != n-1 || o.Skipped != 0 || o.Actor != "mary@ops" || o.Change.Verb != operate.Retry || o.Reached != o.Last || o.Worker == "" {
+			t.Errorf("%+v", o)
+		}
+		awaitNumber(t, d.DB, n-1, "SELECT COUNT(*) FROM async_job_tab WHERE job_type = 1 AND job_status = 2 AND attempts = 2")
+		if got := ran.Load(); got != n-1 {
+			t.Errorf("%d runs", got)
+		}
+		if got := jobsOf(t, jobs, d, id); len(got) != n-1 {
+			t.Errorf("%d jobs were noted, %d changed", len(got), n-1)
+		}
+	})
+}
+
+// jobsOf are the jobs that the parts of an operation name, each of which must be named once.
+func jobsOf(t *testing.T, jobs *queue_job.Jobs, d dbtest.Database, operation uint64) map[uint64]bool {
+	t.Helper()
+	acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Operation: operation, Limit: 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[uint64]bool{}
+	for _, a := range acts {
+		for _, id := range a.Jobs {
+			if named[id] {
+				t.Errorf("job %d was changed twice", id)
+			}
+			named[id] = true
+		}
+	}
+	return named
+}
+
+func TestAnOperationThatIsCutOffGoesOnWhereItWas(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), asMary(t.Context())
+		const n = 2600
+		add(t, d.DB, n, uint32(time.Now().Add(time.Hour).Unix()))
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET term = 1 WHERE id = %d", idsWhere(t, d, "1 = 1")[7])) // in flight
+		id, err := operate.Begin(ctx, jobs, d.DB, operate.Change{Verb: operate.Reschedule, Due: time.Now().Add(2 * time.Hour), Filter: queue_job.Filter{JobTypes: []int32{1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut, cancel := context.WithCancel(ctx)
+		parts := 0
+		err = operate.CarryOut(cut, jobs, d.DB, id, func(operate.Operation) {
+			if parts++; parts == 2 {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		// Nobody else takes it from a worker that was heard of just now, and nobody who has lost it changes anything.
+		if err := operate.CarryOut(ctx, jobs, d.DB, id, func(operate.Operation) {}); !errors.Is(err, operate.ErrNotOurs) {
+			t.Error(err)
+		}
+		if stopped, err := operate.Stop(ctx, jobs, d.DB, id); err != nil || !stopped {
+			t.Error(stopped, err)
+		}
+		if err := operate.CarryOut(ctx, jobs, d.DB, id, func(operate.Operation) {}); !errors.Is(err, operate.ErrNotOurs) {
+			t.Error(err)
+		}
+		if on, err := operate.Resume(ctx, jobs, d.DB, id); err != nil || !on {
+			t.Error(on, err)
+		}
+		var last operate.Operation
+		if err := operate.CarryOut(ctx, jobs, d.DB, id, func(o operate.Operation) { last = o }); err != nil {
+			t.Fatal(err)
+		}
+		if last.State != operate.OperationDone || last.Changed != n-1 || last.Skipped != 1 {
+			t.Errorf("%+v", last)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE changes <> 1"); n != 1 {
+			t.Errorf("%d jobs were not changed once", n)
+		}
+		if got := jobsOf(t, jobs, d, id); len(got) != n-1 {
+			t.Errorf("%d jobs were noted, %d changed", len(got), n-1)
+		}
+	})
+}
+
+func TestAnOperationOnAllJobsOrByNobodyIsRefused(t *testing.T) {
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		one := queue_job.Filter{JobTypes: []int32{1}}
+		for _, c := range []struct {
+			ctx    context.Context
+			change operate.Change
+			says   string
+		}{
+			{t.Context(), operate.Change{Verb: operate.Cancel, Filter: one}, "queue_job.WithActor"},
+			{asMary(t.Context()), operate.Change{Verb: operate.Cancel}, "is empty"},
+			{asMary(t.Context()), operate.Change{Verb: "explode", Filter: one}, "Verb"},
+			{asMary(t.Context()), operate.Change{Verb: operate.Delete, Filter: queue_job.Filter{Statuses: queue_job.PendingStatuses()}}, "cancel those jobs first"},
+			{asMary(t.Context()), operate.Change{Verb: operate.Reschedule, Filter: one}, "Due"},
+			{asMary(t.Context()), operate.Change{Verb: operate.Cancel, Filter: queue_job.Filter{JobTypes: []int32{1}, Limit: 5}}, "Limit"},
+			{asMary(t.Context()), operate.Change{Verb: operate.Cancel, Filter: one, PerSecond: -1}, "PerSecond"},
+		} {
+			if _, err := operate.Begin(c.ctx, jobs, d.DB, c.change); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%+v: %v", c.change, err)
+			}
+		}
+		if _, err := operate.OperationOf(t.Context(), jobs, d.DB, 1); !errors.Is(err, operate.ErrNoOperation) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnOperationWhoseProcessIsKilledGoesOnElsewhereAndChangesEachJobOnce(t *testing.T) {
+	long(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), asMary(t.Context())
+		const n = 20_000
+		addRows(t, d.DB, n, func(int) row { return row{} })
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2, attempts = 1")
+		workers := map[int]*worker{}
+		for range 2 {
+			w := startWorker(t, d, workerSettings{Types: []int32{1}, LockSecond: 3, Capacity: 20})
+			workers[w.Process.Pid] = w
+		}
+		id, err := operate.Begin(ctx, jobs, d.DB, operate.Change{Verb: operate.Retry, PerSecond: 2000, Filter: queue_job.Filter{JobTypes: []int32{1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o *operate.Operation
+		says := func() string { return fmt.Sprintf("%+v, %v", o, err) }
+		await(t, says, func() bool {
+			o, err = operate.OperationOf(ctx, jobs, d.DB, id)
+			return err == nil && o.Changed >= n/4
+		})
+		_, pid, _ := strings.Cut(strings.Fields(o.Worker)[0], "/")
+		first, err := strconv.Atoi(pid)
+		if err != nil || workers[first] == nil {
+			t.Fatalf("the worker is %q: %v", o.Worker, err)
+		}
+		workers[first].end(syscall.SIGKILL)
+		atKill := o.Changed
+		await(t, says, func() bool {
+			o, err = operate.OperationOf(ctx, jobs, d.DB, id)
+			return err == nil && o.State == operate.OperationDone
+		})
+		if o.Changed != n || o.Skipped != 0 || atKill == n {
+			t.Errorf("%d were changed at the kill; at the end: %+v", atKill, o)
+		}
+		if got := jobsOf(t, jobs, d, id); len(got) != n {
+			t.Errorf("%d jobs were noted, %d changed", len(got), n)
+		}
+		awaitNumber(t, d.DB, n, succeeded)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE changes <> 1 AND lost = 0"); n != 0 {
+			t.Errorf("%d jobs were not changed once", n)
+		}
+	})
+}
