@@ -1,11 +1,12 @@
 // Package cli is the command line of persistent-queue: a tree of commands over the verbs of queue_job. It has no SQL of its own.
 //
-// Each command is in the file of its noun (job.go, explain.go, steer.go, types.go, fleet.go, keep.go, schema.go, check.go, top.go). Below them are
+// Each command is in the file of its noun (job.go, explain.go, steer.go, op.go, audit.go, types.go, fleet.go, keep.go, schema.go, check.go, top.go). Below them are
 // connect.go, which makes a database handle of a DSN, query.go, which reads "type:7 status:failed", and output.go, which
 // writes a list as a table, JSON, CSV or ids.
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,7 @@ type app struct {
 	timeout             time.Duration
 	output              string
 	noHeaders           bool
+	actor, why          string
 }
 
 func newRoot(streams Streams) *cobra.Command {
@@ -116,10 +118,12 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(outputs, a.output) {
 				return badOutput(a.output)
 			}
+			actor := cmp.Or(a.actor, os.Getenv("PQUEUE_AS"), whoami())
+			cmd.SetContext(queue_job.WithActor(cmd.Context(), actor, a.why))
 			return nil
 		},
 	}
@@ -135,10 +139,12 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 	flags.StringVar(&a.prefix, "prefix", os.Getenv("PQUEUE_PREFIX"), "prefix of the tables' names (default: PQUEUE_PREFIX)")
 	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long the database may take to answer; listing jobs may take longer")
 	flags.StringVarP(&a.output, "output", "o", "table", "table, json, jsonl, csv or id")
+	flags.StringVar(&a.actor, "as", "", "who acts, as pqueue audit list shows it (default: PQUEUE_AS, or the user and the machine)")
+	flags.StringVar(&a.why, "why", "", "why, as pqueue audit list shows it")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "leave out the line with the columns' names")
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(), a.hostCommand(), a.keepCommand(), a.schemaCommand(),
+	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(), a.hostCommand(), a.opCommand(), a.auditCommand(), a.keepCommand(), a.schemaCommand(),
 		a.checkCommand(), a.topCommand(), a.serveCommand(), a.versionCommand())
 	refuseBadArguments(root)
 	return root

@@ -46,7 +46,7 @@ func TestADayAtTheShell(t *testing.T) {
 	sh.want("job run-now 1", exitDone, "made due 1 job")
 	sh.want("job cancel type:7 --dry-run", exitDone, "would cancel 2 jobs", "order-47")
 	sh.want("job cancel type:7", exitRefused, "cancel 2 jobs?", "--yes")
-	sh.want("job cancel type:7 --limit 1", exitRefused, "more than 1 job match")
+	sh.want("job cancel type:7 --limit 1", exitRefused, "2 jobs match, and --limit is 1")
 	sh.want("job cancel 1", exitDone, "cancelled 1 job")
 	sh.want("job cancel 1", exitNothing, "job 1 is cancelled since", "nothing to cancel")
 	sh.want("job explain 1", exitDone, "Its status is cancelled", "pqueue job retry 1")
@@ -328,24 +328,36 @@ func TestACheckFindsWhatIsLateAndWhatWasForgotten(t *testing.T) {
 	sh.want("check --nagios", int(warning), "PQUEUE WARNING - type 7 has been paused for 2h")
 }
 
-func TestManyJobsAreChangedInChunksAndCtrlCEndsBetweenTwo(t *testing.T) {
+func TestManyJobsAreChangedInAnOperationThatCtrlCStops(t *testing.T) {
 	sh, db, jobs := newTables(t)
-	list := make([]queue_job.AddModelJob, 3*chunk)
+	list := make([]queue_job.AddModelJob, 1500)
 	for i := range list {
 		list[i] = queue_job.AddModelJob{JobType: 7}
 	}
 	if _, err := jobs.AddMany(t.Context(), db, list); err != nil {
 		t.Fatal(err)
 	}
-	sh.want("job cancel type:7", exitRefused, "more than 1000 jobs match")
+	sh.want("job cancel type:7", exitRefused, "1500 jobs match, and --limit is 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	var said interrupter
 	said.cancel = cancel
-	code := Run(ctx, []string{"job", "cancel", "type:7", "--limit", "9999", "-y", "--dsn", sh.dsn}, Streams{strings.NewReader(""), &said, &said})
-	if code != exitInterrupted || !strings.Contains(said.text.String(), "interrupted: cancelled 500 of 1500 jobs") {
+	code := Run(ctx, []string{"job", "cancel", "type:7", "--limit", "0", "-y", "--rate", "500", "--as", "mary", "--why", "a mistake", "--dsn", sh.dsn}, Streams{strings.NewReader(""), &said, &said})
+	if code != exitInterrupted || !strings.Contains(said.text.String(), "interrupted: cancelled 1000 jobs; pqueue op resume 1 goes on") {
 		t.Errorf("exit code %d, %s", code, said.text.String())
 	}
-	sh.want("job cancel type:7 --limit 9999 -y", exitDone, "cancelled 1000 jobs", "500 of 1000 …")
+	sh.want("op list", exitDone, "stopped", "type:7 status:pending", "1000", "67%", "mary", "a mistake")
+	sh.want("op run 1", exitPartly, "was stopped")
+	sh.want("op resume 1 --as joe", exitDone, "operation 1 goes on")
+	sh.want("op resume 1", exitDone, "operation 1 was not stopped")
+	sh.want("op run 1", exitDone, "changed 1500 jobs")
+	sh.want("op get 1", exitDone, "done", "100%", "mary")
+	sh.want("op stop 1", exitDone, "operation 1 was not open")
+	sh.want("op get 2", exitNothing, "there is no operation 2")
+	sh.want("job list status:cancelled --limit 0 -o id", exitDone, "1500\n")
+	sh.want("audit list", exitDone, "mary", "500 jobs", "joe", "resume operation", "a mistake")
+	sh.want("audit list --job 1200 -o json", exitDone, `"1200"`, `"operation": "1"`, `"actor": "mary"`)
+	sh.want("type pause 7 --as ann", exitDone)
+	sh.want("audit list --actor ann", exitDone, "pause", "type 7")
 }
 
 // interrupter is Ctrl-C as soon as something was said.

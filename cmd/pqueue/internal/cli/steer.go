@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -18,24 +19,26 @@ import (
 type steering struct {
 	use, short, long, example string
 	verb, done                string // "cancel", "cancelled"
-	// statuses are the jobs that a query without status: is for.
-	statuses []queue_job.JobStatus
 	// prepare reads what the command needs beside the jobs, which are the other arguments.
 	prepare func(args []string) (jobs []string, err error)
-	// act changes jobs, and returns how many.
+	// act changes jobs that are given by ids, and returns how many.
 	act func(ctx context.Context, db *database, which queue_job.Which) (int, error)
+	// change is what an operation does to the jobs of a query.
+	change func() operate.Change
 }
 
 // selection is how a steering command finds its jobs, and how careful it is.
 type selection struct {
 	limit       int
+	rate        int
 	dryRun, yes bool
 }
 
 const selectionHelp = `The jobs are given by their ids, or by a query.
 
-A query's jobs are looked up first, then shown with --dry-run, or changed after you said yes. Without a terminal, more than one job is only
-changed with --yes. They are changed 500 at a time, each time in a transaction of its own; Ctrl-C ends it between two.`
+A query's jobs are shown with --dry-run, or changed after you said yes. Without a terminal, more than one job is only changed with --yes.
+They are changed in an operation, up to 500 at a time, and pqueue op list shows it. Ctrl-C stops it between two parts. If this process dies,
+any program that runs jobs of this database goes on with it.`
 
 func (a *app) steer(s steering) *cobra.Command {
 	var sel selection
@@ -60,29 +63,20 @@ func (a *app) steer(s steering) *cobra.Command {
 				if q, err = parseQuery(args, time.Now()); err != nil {
 					return &exit{exitUsage, err}
 				}
-				if !q.has("status") {
-					q.filter.Statuses = s.statuses
-				}
 			}
-			return a.with(cmd.Context(), func(db *database) (err error) {
-				if q != nil {
-					if ids, err = a.find(cmd.Context(), db, q, sel.limit); err != nil {
-						return err
-					}
-				}
-				if sel.dryRun {
+			return a.with(cmd.Context(), func(db *database) error {
+				switch {
+				case q != nil:
+					return a.steerMany(cmd.Context(), db, s, q, sel)
+				case sel.dryRun:
 					return a.sample(cmd.Context(), db, s, ids)
-				}
-				if len(ids) > 1 && q != nil && !sel.yes {
-					if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, plural(len(ids), "job"))); err != nil {
-						return err
-					}
 				}
 				return a.change(cmd.Context(), db, s, ids)
 			})
 		},
 	}
-	cmd.Flags().IntVar(&sel.limit, "limit", 1000, "refuse to change more jobs than that")
+	cmd.Flags().IntVar(&sel.limit, "limit", 1000, "refuse to change more jobs than that, which may be up to 10000; 0: change any number")
+	cmd.Flags().IntVar(&sel.rate, "rate", 0, "change at most so many jobs of a query in a second; 0: as many as half of the time allows")
 	cmd.Flags().BoolVar(&sel.dryRun, "dry-run", false, "change nothing: show how many jobs it would be, and ten of them")
 	cmd.Flags().BoolVarP(&sel.yes, "yes", "y", false, "do not ask")
 	return cmd
@@ -104,30 +98,46 @@ func idsOf(args []string) (ids []uint64, isList bool, err error) {
 	return slices.Compact(ids), true, nil
 }
 
-// find looks up the jobs of a query. Jobs that match only later are not changed.
-func (a *app) find(ctx context.Context, db *database, q *query, limit int) (ids []uint64, err error) {
+// steerMany changes the jobs of a query.
+func (a *app) steerMany(ctx context.Context, db *database, s steering, q *query, sel selection) error {
 	if err := q.resolve(ctx, a, db); err != nil {
-		return nil, err
+		return err
 	}
-	f := q.filter
-	f.OmitLongParams, f.Limit = true, limit+1
-	for info, err := range db.jobs.All(ctx, db, f) {
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, info.Id)
+	change := s.change()
+	change.Filter, change.PerSecond = q.filter, sel.rate
+	preview, err := operate.PreviewOf(ctx, db.jobs, db, change)
+	if err != nil {
+		return err
+	}
+	number := plural(preview.Jobs, "job")
+	if preview.More {
+		number = "more than " + number
 	}
 	switch {
-	case len(ids) == 0:
-		return nil, exitf(exitNothing, "no job matches")
-	case len(ids) > limit:
-		return nil, exitf(exitRefused, "more than %s match; narrow the query, or raise --limit", plural(limit, "job"))
+	case preview.Jobs == 0:
+		return exitf(exitNothing, "no job matches")
+	case sel.dryRun:
+		return a.samples(s, number, preview.Sample)
+	case sel.limit > 0 && (preview.Jobs > sel.limit || preview.More):
+		return exitf(exitRefused, "%s match, and --limit is %d; narrow the query, or raise --limit", number, sel.limit)
 	}
-	return ids, nil
+	if preview.Jobs > 1 && !sel.yes {
+		if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, number)); err != nil {
+			return err
+		}
+	}
+	var id uint64
+	err = a.within(ctx, func(ctx context.Context) error {
+		id, err = operate.Begin(ctx, db.jobs, db, change)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.carryOut(ctx, db, id, s.done)
 }
 
 func (a *app) sample(ctx context.Context, db *database, s steering, ids []uint64) error {
-	a.sayf("would %s %s; the first:", s.verb, plural(len(ids), "job"))
 	var shown []queue_job.JobInfo
 	for _, id := range ids[:min(10, len(ids))] {
 		info, _, err := a.get(ctx, db, id)
@@ -138,6 +148,11 @@ func (a *app) sample(ctx context.Context, db *database, s steering, ids []uint64
 			shown = append(shown, *info)
 		}
 	}
+	return a.samples(s, plural(len(ids), "job"), shown)
+}
+
+func (a *app) samples(s steering, number string, shown []queue_job.JobInfo) error {
+	a.sayf("would %s %s; the first:", s.verb, number)
 	_, err := list(a, all(shown), "jobs", jobColumns(a.output), func(j queue_job.JobInfo) any { return jobJSON(&j) })
 	return err
 }
@@ -215,7 +230,8 @@ func (a *app) jobCancel() *cobra.Command {
 		example: `  pqueue job cancel 4711
   pqueue job cancel type:7 key:order-47
   pqueue job cancel type:7 created:2026-11-24.. --dry-run`,
-		verb: "cancel", done: "cancelled", statuses: queue_job.PendingStatuses(),
+		verb: "cancel", done: "cancelled",
+		change: func() operate.Change { return operate.Change{Verb: operate.Cancel} },
 		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
 			return db.jobs.Cancel(ctx, db, which)
 		},
@@ -227,7 +243,8 @@ func (a *app) jobRetry() *cobra.Command {
 		use: "retry <id>... | <term>...", short: "Run failed and cancelled jobs again",
 		long:    `They run at once, with all their retries. A query without status: is for failed jobs; name status:failed,cancelled for both.`,
 		example: "  pqueue job retry 4711\n  pqueue job retry type:7 since:2h --yes",
-		verb:    "retry", done: "retried", statuses: []queue_job.JobStatus{queue_job.JobStatusFailed},
+		verb:    "retry", done: "retried",
+		change: func() operate.Change { return operate.Change{Verb: operate.Retry} },
 		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
 			retried, err := db.jobs.Retry(ctx, db, which)
 			if len(retried.Taken) > 0 {
@@ -242,7 +259,8 @@ func (a *app) jobRunNow() *cobra.Command {
 	return a.steer(steering{
 		use: "run-now <id>... | <term>...", short: "Make waiting jobs due at once",
 		long: `A query without status: is for the jobs that are not done.`, example: "  pqueue job run-now 4711",
-		verb: "run now", done: "made due", statuses: queue_job.PendingStatuses(),
+		verb: "run now", done: "made due",
+		change: func() operate.Change { return operate.Change{Verb: operate.Reschedule, Due: time.Unix(0, 0)} },
 		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
 			return db.jobs.Reschedule(ctx, db, which, time.Unix(0, 0))
 		},
@@ -255,7 +273,8 @@ func (a *app) jobReschedule() *cobra.Command {
 		use: "reschedule <time> <id>... | <term>...", short: "Make waiting jobs due at another time",
 		long:    `The time is +10m, +2h or +7d from now, or a time such as 2026-11-24T10:30. A query without status: is for the jobs that are not done.`,
 		example: "  pqueue job reschedule +2h 4711\n  pqueue job reschedule 2026-11-25T06:00 type:7 key:order-47",
-		verb:    "reschedule", done: "rescheduled", statuses: queue_job.PendingStatuses(),
+		verb:    "reschedule", done: "rescheduled",
+		change: func() operate.Change { return operate.Change{Verb: operate.Reschedule, Due: at} },
 		prepare: func(args []string) (jobs []string, err error) {
 			if len(args) == 0 {
 				return nil, exitf(exitUsage, "say when, and which jobs: pqueue job reschedule +2h 4711")
@@ -275,7 +294,8 @@ func (a *app) jobSetPriority() *cobra.Command {
 		use: "set-priority <priority> <id>... | <term>...", short: "Give jobs that are not done another priority",
 		long:    `It is low, normal, high or urgent. A query without status: is for the jobs that are not done.`,
 		example: "  pqueue job set-priority urgent 4711",
-		verb:    "change", done: "changed", statuses: queue_job.PendingStatuses(),
+		verb:    "change", done: "changed",
+		change: func() operate.Change { return operate.Change{Verb: operate.SetPriority, Priority: priority} },
 		prepare: func(args []string) (jobs []string, err error) {
 			if len(args) == 0 {
 				return nil, exitf(exitUsage, "say which priority, and which jobs: pqueue job set-priority urgent 4711")

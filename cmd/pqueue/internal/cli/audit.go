@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	return noun("audit", "See who steered what, and why", a.auditList())
+}
+
+func (a *app) auditList() *cobra.Command {
+	var f queue_job.ActFilter
+	cmd := &cobra.Command{
+		Use: "list", Short: "List who steered what, and why, the latest first",
+		Long: `List who steered what, and why, the latest first. There stands what was done with pqueue, in the console, and by programs that say who
+acts (queue_job.WithActor). A part of an operation names its jobs.`,
+		Example: "  pqueue audit list\n  pqueue audit list --job 4711\n  pqueue audit list --operation 12 -o json | jq -r '.acts[].jobs[]'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(db *database) error {
+				var acts []queue_job.Act
+				err := a.within(cmd.Context(), func(ctx context.Context) (err error) {
+					acts, err = db.jobs.Acts(ctx, db, f)
+					return err
+				})
+				if err == nil {
+					_, err = list(a, all(acts), "acts", actColumns, actJSON)
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&f.Job, "job", 0, "only what changed the job with this id")
+	cmd.Flags().StringVar(&f.Actor, "actor", "", "only what this actor did")
+	cmd.Flags().Uint64Var(&f.Operation, "operation", 0, "only the parts of the operation with this id")
+	cmd.Flags().Uint64Var(&f.Before, "before", 0, "only acts with smaller ids")
+	cmd.Flags().IntVarP(&f.Limit, "limit", "n", 100, "how many at most")
+	return cmd
+}
+
+var actColumns = []column[queue_job.Act]{
+	{"id", func(a queue_job.Act) string { return strconv.FormatUint(a.Id, 10) }},
+	{"at", func(a queue_job.Act) string { return clock(a.At) }},
+	{"actor", func(a queue_job.Act) string { return a.Actor }},
+	{"verb", func(a queue_job.Act) string { return a.Verb }},
+	{"of", actAbout},
+	{"detail", func(a queue_job.Act) string { return shortened(a.Detail, 60) }},
+	{"why", func(a queue_job.Act) string { return a.Why }},
+}
+
+// actAbout says what an act is about.
+func actAbout(act queue_job.Act) string {
+	switch {
+	case act.JobType != nil:
+		return "type " + strconv.Itoa(int(*act.JobType))
+	case len(act.Jobs) == 1:
+		return "job " + strconv.FormatUint(act.Jobs[0], 10)
+	case act.Changed > 0:
+		return plural(act.Changed, "job")
+	case act.Operation > 0:
+		return "operation " + strconv.FormatUint(act.Operation, 10)
+	}
+	return ""
+}
+
+func actJSON(act queue_job.Act) any {
+	ids := make([]string, len(act.Jobs))
+	for i, id := range act.Jobs {
+		ids[i] = strconv.FormatUint(id, 10)
+	}
+	j := map[string]any{"id": strconv.FormatUint(act.Id, 10), "at": stamp(act.At), "actor": act.Actor, "why": act.Why, "verb": act.Verb, "jobs": ids, "changed": act.Changed, "detail": act.Detail}
+	if act.JobType != nil {
+		j["type"] = *act.JobType
+	}
+	if act.Operation > 0 {
+		j["operation"] = strconv.FormatUint(act.Operation, 10)
+	}
+	return j
+}
+
+// whoami is who sits at this machine, as the audit shows it.
+func whoami() string {
+	name := "somebody"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return strings.TrimSpace(name)
+}
