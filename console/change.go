@@ -19,6 +19,9 @@ var said = map[string]string{
 	"paused":    "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
 	"resumed":   "The type goes on.",
 	"asked":     "The holder is asked for the lease. It gives it to another instance within a second.",
+	"begun":     "The operation has begun. An instance starts on it within five seconds.",
+	"stopped":   "The operation is stopped. What it has changed stays so.",
+	"goes-on":   "The operation goes on where it was, within five seconds.",
 	"nothing":   "Nothing was changed: it is as you wish already, or it is too late for that.",
 	"in-flight": "Nothing was changed: an instance has the job, so its handler runs or is about to.",
 	"taken":     "Nothing was changed: another job has its unique key by now.",
@@ -32,7 +35,7 @@ func (c *console) change(do func(context.Context, *http.Request) (outcome, to st
 		if c.ex != nil {
 			ctx, cancel := context.WithTimeout(r.Context(), readMax)
 			defer cancel()
-			outcome, to, err = do(ctx, r)
+			outcome, to, err = do(queue_job.WithActor(ctx, c.actor(r), r.PostFormValue("why")), r)
 		}
 		if err != nil {
 			c.sorry(w, c.pageFor(r, "error"), "Nothing was changed", err)

@@ -29,7 +29,8 @@ type Verb string
 const (
 	// See is to look at jobs of a type, and at what is known of the type.
 	See Verb = "see"
-	// Cancel, Retry and RunNow are done to one job.
+	// Cancel, Retry and RunNow are done to one job, or to all that a filter selects. Without a type in the filter, the permit is asked
+	// for the job type -1.
 	Cancel Verb = "cancel"
 	Retry  Verb = "retry"
 	RunNow Verb = "run now"
@@ -83,6 +84,20 @@ func WithTitle(title string) Option { return func(c *console) { c.title = title 
 // by several goroutines at a time.
 func WithMask(mask func(text string) string) Option { return func(c *console) { c.mask = mask } }
 
+// WithActor says who the sender of a request is, as [queue_job.WithActor] notes it with each change. Default: "console, " and the address
+// that the request came from.
+func WithActor(actor func(r *http.Request) string) Option {
+	return func(c *console) { c.actor = actor }
+}
+
+func addressOf(r *http.Request) string {
+	peer, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		peer = r.RemoteAddr
+	}
+	return "console, " + peer
+}
+
 // console is the handler of all pages.
 type console struct {
 	jobs   *queue_job.Jobs
@@ -90,6 +105,7 @@ type console struct {
 	permit Permit
 	title  string
 	mask   func(string) string
+	actor  func(*http.Request) string
 	fleet  shared[*queue_job.Fleet]
 	errors shared[*operate.Errors]
 }
@@ -103,7 +119,7 @@ var staticFiles embed.FS
 // Handler returns the console of the database that the Jobs were opened on. That handle must be a *sql.DB, or have ExecContext and
 // QueryContext as a *sql.DB has; with another, each page says so.
 func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
-	c := &console{jobs: jobs, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets}
+	c := &console{jobs: jobs, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {
 		set(c)
 	}
@@ -115,6 +131,11 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /jobs/{id}", c.page("job", c.showJob))
 	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))
 	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
+	mux.HandleFunc("GET /acts", c.page("acts", c.acts))
+	mux.HandleFunc("GET /operations/new", c.page("many", c.askForMany))
+	mux.HandleFunc("GET /operations/{id}", c.page("operation", c.showOperation))
+	mux.HandleFunc("POST /operations", c.change(c.begin))
+	mux.HandleFunc("POST /operations/{id}/{do}", c.change(c.changeOperation))
 	mux.HandleFunc("POST /jobs/{id}/{do}", c.change(c.changeJob))
 	mux.HandleFunc("POST /types/{type}/{do}", c.change(c.changeType))
 	mux.HandleFunc("POST /types/{type}/leases/{shard}/{do}", c.change(c.changeLease))

@@ -23,6 +23,8 @@ var functions = template.FuncMap{
 	"ago":    func(at time.Time) string { return span(time.Since(at)) },
 	"pretty": pretty,
 	"plural": plural,
+	"about":  about,
+	"upper":  func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
 }
 
 // clock says a time in UTC, as people read it. Zero: nothing.
@@ -214,6 +216,7 @@ type pageOfJobs struct {
 	Key      string
 	Jobs     []queue_job.JobInfo
 	Older    template.URL // the query of the next page; empty: there is none
+	Many     []Verb       // what may be done to all of these jobs
 
 	// SearchedFrom is the lowest id that was looked at, if the search ended before the page was full. 0: it did not.
 	SearchedFrom uint64
@@ -225,10 +228,7 @@ func (c *console) list(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := pageOfJobs{Types: types, Type: q.Get("type"), Status: q.Get("status"), Key: q.Get("key")}
-	for status := queue_job.JobStatusInit; status <= queue_job.JobStatusCancelled; status++ {
-		l.Statuses = append(l.Statuses, status)
-	}
+	l := pageOfJobs{Types: types, Statuses: everyStatus(), Type: q.Get("type"), Status: q.Get("status"), Key: q.Get("key")}
 	filter, err := l.filter(q.Get("before"))
 	if err != nil {
 		return nil, err
@@ -249,6 +249,9 @@ func (c *console) list(r *http.Request) (any, error) {
 		l.SearchedFrom = goOn
 	}
 	l.Jobs = jobs
+	if l.Type != "" || l.Status != "" || l.Key != "" {
+		l.Many = c.manyFor(r, filter)
+	}
 	if goOn > 0 {
 		next := url.Values{"before": {strconv.FormatUint(goOn, 10)}}
 		for name, value := range map[string]string{"type": l.Type, "status": l.Status, "key": l.Key} {

@@ -40,7 +40,7 @@ type Act struct {
 	Verb string
 	// JobType is the type that the act is about; nil: it is about jobs.
 	JobType *int32
-	// Jobs are the jobs that it changed, in ascending order. Delete only counts them, and so does an operation, whose parts name them.
+	// Jobs are the jobs that it changed, in ascending order. Jobs.Delete only counts them.
 	Jobs []uint64
 	// Changed is how many jobs it changed.
 	Changed int
@@ -65,7 +65,7 @@ type ActFilter struct {
 	Limit int
 }
 
-// Acts returns what was noted of those who steered, the latest first.
+// Acts returns what was noted of those who steered, the latest first. An operation stands there with its parts, each of which is an act.
 func (j *Jobs) Acts(ctx context.Context, ex Executor, filter ActFilter) ([]Act, error) {
 	limit := filter.Limit
 	if limit <= 0 {

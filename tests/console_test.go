@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -61,7 +63,12 @@ func (b browser) read(answer *http.Response, path string, want int) string {
 // press sends a form, and returns the page to which that leads.
 func (b browser) press(path string, want int) string {
 	b.t.Helper()
-	answer, err := http.Post(b.base+path, "application/x-www-form-urlencoded", nil)
+	return b.send(path, nil, want)
+}
+
+func (b browser) send(path string, fields url.Values, want int) string {
+	b.t.Helper()
+	answer, err := http.PostForm(b.base+path, fields)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -155,6 +162,55 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 	})
 }
 
+func TestTheConsoleChangesManyJobsAndShowsWhoDidWhatAndWhy(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		addType(t, d.DB, 7, 700, 0)
+		addType(t, d.DB, 8, 1, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2, attempts = 1")
+		b := browse(t, console.Handler(jobs, console.WithActor(func(*http.Request) string { return "mary" })))
+		says := func(page string, texts ...string) {
+			t.Helper()
+			for _, text := range texts {
+				if !strings.Contains(page, text) {
+					t.Errorf("there is no %q in\n%s", text, page)
+				}
+			}
+		}
+		says(b.get("/acts", http.StatusOK), "Nobody did anything")
+		says(b.get("/jobs?type=7&status=failed", http.StatusOK), "All of these", `value="retry"`)
+		says(b.get("/operations/new?verb=retry&type=7&status=failed", http.StatusOK), "Retry: 700 jobs", "required")
+		says(b.get("/operations/new?verb=retry&type=9", http.StatusOK), "There is no such job")
+		b.get("/operations/new?verb=explode&type=7", http.StatusBadRequest)
+		form := url.Values{"verb": {"retry"}, "type": {"7"}, "status": {"failed"}, "rate": {"5000"}}
+		says(b.send("/operations", form, http.StatusBadRequest), "Say why")
+		form.Set("why", "the <b>receiver</b> was down")
+		says(b.send("/operations", form, http.StatusOK), "The operation has begun", "0 % looked at", "at most 5000 jobs a second", "nobody yet")
+		operations, err := operate.Operations(t.Context(), jobs, d.DB, 0, 10)
+		if err != nil || len(operations) != 1 {
+			t.Fatal(operations, err)
+		}
+		at := fmt.Sprint("/operations/", operations[0].Id)
+		says(b.press(at+"/stop", http.StatusOK), "The operation is stopped", "Resume")
+		says(b.press(at+"/resume", http.StatusOK), "The operation goes on")
+		b.press(at+"/explode", http.StatusNotFound)
+		b.get("/operations/99999", http.StatusNotFound)
+		start(t, d.DB, queue_job.Config{JobType: 7, WorkerPoolCapacity: 50, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
+		var page string
+		await(t, func() string { return "the operation is not done\n" + page }, func() bool {
+			page = b.get(at, http.StatusOK)
+			return strings.Contains(page, "100 % looked at, 700 jobs changed.")
+		})
+		awaitNumber(t, d.DB, 700, succeeded)
+		b.press("/types/7/pause", http.StatusOK)
+		last := slices.Max(idsWhere(t, d, "job_type = 7"))
+		says(b.get("/acts", http.StatusOK), "mary", "the &lt;b&gt;receiver&lt;/b&gt; was down", "stop operation", "resume operation", "type 7", "pause", "500 jobs")
+		says(b.get(fmt.Sprint("/acts?job=", last), http.StatusOK), "What people did to job", "retry", "200 jobs")
+		b.get("/acts?job=one", http.StatusBadRequest)
+	})
+}
+
 // lazy is a handle that takes its time for each look.
 type lazy struct{ *sql.DB }
 
@@ -223,7 +279,8 @@ func TestEveryAddressOfTheConsoleIsRelative(t *testing.T) {
 					continue
 				}
 				to := next.RequestURI()
-				isChange := strings.HasSuffix(next.Path, "/cancel") || strings.HasSuffix(next.Path, "/run-now") || strings.HasSuffix(next.Path, "/resume") || strings.HasSuffix(next.Path, "/pause")
+				isChange := strings.HasSuffix(next.Path, "/cancel") || strings.HasSuffix(next.Path, "/run-now") || strings.HasSuffix(next.Path, "/resume") || strings.HasSuffix(next.Path, "/pause") ||
+					next.Path == "/a/b/operations/new" // wants the fields of its form
 				if !seen[to] && !isChange {
 					seen[to] = true
 					todo = append(todo, to)
@@ -266,6 +323,23 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 		}
 		for _, path := range []string{"/types/7/pause", "/types/7/resume", "/types/8/resume", "/types/7/leases/0/hand-over"} {
 			b.press(path, http.StatusForbidden)
+		}
+		change := url.Values{"verb": {"cancel"}, "type": {"7"}, "why": {"a test"}}
+		b.send("/operations", change, http.StatusForbidden)
+		change.Del("type")
+		change.Set("status", "init")
+		b.send("/operations", change, http.StatusForbidden)
+		b.get("/operations/new?verb=cancel&status=init", http.StatusForbidden)
+		if page := b.get("/jobs?type=7", http.StatusOK); strings.Contains(page, "All of these") {
+			t.Errorf("many jobs may be changed: %s", page)
+		}
+		operation, err := operate.Begin(queue_job.WithActor(t.Context(), "mary", ""), jobs, d.DB, operate.Change{Verb: operate.Cancel, Filter: queue_job.Filter{JobTypes: []int32{7}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.press(fmt.Sprintf("/operations/%d/stop", operation), http.StatusForbidden)
+		if page := b.get(fmt.Sprint("/operations/", operation), http.StatusOK); strings.Contains(page, `method="post"`) {
+			t.Errorf("an operation may be changed: %s", page)
 		}
 		for _, id := range []uint64{seen, hidden} {
 			for _, do := range []string{"cancel", "retry", "run-now"} {
@@ -383,7 +457,7 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		}
 		start(t, d.DB, queue_job.Config{JobType: 300, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 		id := addOne(t, jobs, d.DB, ofType(7), queue_job.WithKey("a")).Id
-		for path, most := range map[string]int64{"/": 3, "/types/7": 3, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, fmt.Sprint("/jobs/", id): 7} {
+		for path, most := range map[string]int64{"/": 3, "/types/7": 3, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 1, fmt.Sprint("/jobs/", id): 7} {
 			b := browse(t, console.Handler(jobs))
 			sent.Store(0)
 			b.get(path, http.StatusOK)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bulk"
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -58,7 +59,7 @@ func (o *operator) begin(ctx context.Context, act store.Act) {
 func (o *operator) carry(ctx context.Context, id uint64) {
 	var last store.Act
 	// Each try is a worker of its own, so none meets what an earlier one has left behind.
-	worker := fmt.Sprintf("%s %d", o.instance, time.Now().UnixNano())
+	worker := o.instance + " " + keeper.NewID()
 	err := bulk.Carry(ctx, o.tables.Acts, id, worker, func(act store.Act) { last = act })
 	if err == nil {
 		o.log.Info(o.about, fmt.Sprintf("operation %d of %s is done: %s, %d jobs changed, %d left as they were", id, last.Actor, last.Verb, last.Changed, last.Skipped))

@@ -112,7 +112,7 @@ type ActFilter struct {
 	Job        uint64 // acts that changed this job
 	Actor      string
 	Operation  uint64 // the parts of this operation
-	Operations bool   // operations only
+	Operations bool   // operations, and no other acts
 	Open       bool   // operations that are neither done nor stopped
 	Before     uint64 // acts with smaller ids
 }
@@ -154,6 +154,8 @@ func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
 	}
 	if f.Operations {
 		and("state IS NOT NULL")
+	} else {
+		and("state IS NULL")
 	}
 	if f.Open {
 		and("state = '%s'", OperationOpen)

@@ -23,6 +23,7 @@ import (
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
 )
@@ -120,6 +121,9 @@ func newWorld(t *testing.T) *world {
 	w.waits = add(paused, map[string]any{"password": "secret", "amount": 12345678901234567})
 	w.runs = add(long, strings.Repeat("long ", 300))
 	w.left = add(unknown, nil)
+	if _, err := operate.Begin(queue_job.WithActor(t.Context(), smuggled[0], all), w.jobs, db, operate.Change{Verb: operate.SetPriority, Priority: queue_job.PriorityHigh, Filter: queue_job.Filter{JobTypes: []int32{paused}}}); err != nil {
+		t.Fatal(err)
+	}
 	return w
 }
 
@@ -145,7 +149,7 @@ func (w *world) settled(t *testing.T) {
 
 // pages are all that the console has, and whether the answer is an error.
 func (w *world) pages() map[string]bool {
-	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "errors": false,
+	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "errors": false, "acts": false, "acts?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true,
 		"types/1": false, "types/2": false, "types/3": false, "types/77": true, "jobs/999999": true, "jobs/x": true}
 	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.waits, w.runs, w.left} {
 		pages[fmt.Sprintf("jobs/%d", id)] = false

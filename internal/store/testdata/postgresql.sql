@@ -34,6 +34,7 @@ WHERE id > 0
   AND (jobs = $3 OR jobs LIKE $4 OR jobs LIKE $5 OR jobs LIKE $6)
   AND actor = $7
   AND operation = $8
+  AND state IS NULL
   AND id < $9
 ORDER BY id DESC
 LIMIT $10; -- with 4, 4, "4", "4,%", "%,4", "%,4,%", "mary", 3, 9, 100

@@ -34,6 +34,7 @@ WHERE id > 0
   AND (jobs = ? OR jobs LIKE ? OR jobs LIKE ? OR jobs LIKE ?)
   AND actor = ?
   AND operation = 3
+  AND state IS NULL
   AND id < 9
 ORDER BY id DESC
 LIMIT 100; -- with "4", "4,%", "%,4", "%,4,%", "mary"

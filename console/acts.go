@@ -1,0 +1,256 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+const actsOnAPage = 100
+
+// pageOfActs is a page of what people did.
+type pageOfActs struct {
+	Job        uint64 // 0: to whatever there is
+	Acts       []queue_job.Act
+	Operations []operate.Operation // the last ones, on the first page
+	Older      template.URL        // the query of the next page; empty: there is none
+}
+
+func (c *console) acts(r *http.Request) (any, error) {
+	if !c.permit(r, See, anyType) {
+		return nil, c.refused(See)
+	}
+	q := r.URL.Query()
+	var a pageOfActs
+	f := queue_job.ActFilter{Limit: actsOnAPage + 1}
+	for name, to := range map[string]*uint64{"job": &f.Job, "before": &f.Before} {
+		if text := q.Get(name); text != "" {
+			var err error
+			if *to, err = strconv.ParseUint(text, 10, 64); err != nil {
+				return nil, failed(http.StatusBadRequest, "%s=%q is no id.", name, text)
+			}
+		}
+	}
+	a.Job = f.Job
+	ctx, cancel := context.WithTimeout(r.Context(), readMax)
+	defer cancel()
+	var err error
+	if a.Acts, err = c.jobs.Acts(ctx, c.ex, f); err != nil {
+		return nil, err
+	}
+	if len(a.Acts) > actsOnAPage {
+		a.Acts = a.Acts[:actsOnAPage]
+		next := url.Values{"before": {strconv.FormatUint(a.Acts[actsOnAPage-1].Id, 10)}}
+		if f.Job > 0 {
+			next.Set("job", strconv.FormatUint(f.Job, 10))
+		}
+		a.Older = template.URL(next.Encode()) // the encoding is all that a page must escape
+	}
+	if f.Job == 0 && f.Before == 0 {
+		const lastOperations = 10
+		a.Operations, err = operate.Operations(ctx, c.jobs, c.ex, 0, lastOperations)
+	}
+	a.Acts = slices.DeleteFunc(a.Acts, func(act queue_job.Act) bool { return act.JobType != nil && !c.permit(r, See, *act.JobType) })
+	for i := range a.Acts {
+		a.Acts[i].Detail = c.mask(a.Acts[i].Detail)
+	}
+	return a, err
+}
+
+// about says what an act is about, if it is not about one job or one type.
+func about(a queue_job.Act) string {
+	switch {
+	case a.Changed > 0:
+		return plural(a.Changed, "job")
+	case a.Operation > 0:
+		return fmt.Sprintf("operation %d", a.Operation)
+	}
+	return ""
+}
+
+// operation is an operation, and the last of its parts.
+type operation struct {
+	operate.Operation
+	Percent int
+	May     bool // be steered, by who looks
+	Parts   []queue_job.Act
+}
+
+func (c *console) showOperation(r *http.Request) (any, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), readMax)
+	defer cancel()
+	o, err := c.operationFor(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	shown := operation{Operation: *o, Percent: 100, May: c.allowMany(r, doOf(o), o.Change.Filter.JobTypes) == nil}
+	if o.Last > 0 {
+		shown.Percent = int(100 * o.Reached / o.Last)
+	}
+	const lastParts = 20
+	shown.Parts, err = c.jobs.Acts(ctx, c.ex, queue_job.ActFilter{Operation: o.Id, Limit: lastParts})
+	return shown, err
+}
+
+// operationFor reads the operation in a request's path, if its sender may see all of its jobs.
+func (c *console) operationFor(ctx context.Context, r *http.Request) (*operate.Operation, error) {
+	text := r.PathValue("id")
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || id == 0 {
+		return nil, failed(http.StatusNotFound, "%q is no id of an operation.", text)
+	}
+	o, err := operate.OperationOf(ctx, c.jobs, c.ex, id)
+	if errors.Is(err, operate.ErrNoOperation) {
+		return nil, failed(http.StatusNotFound, "There is no operation %d.", id)
+	}
+	if err == nil {
+		err = c.allowMany(r, See, o.Change.Filter.JobTypes)
+	}
+	return o, err
+}
+
+// allowMany returns an error unless the sender of a request may do something with all of these types; none: with any.
+func (c *console) allowMany(r *http.Request, do Verb, types []int32) error {
+	if len(types) == 0 {
+		types = []int32{anyType}
+	}
+	for _, jobType := range types {
+		if err := c.allow(r, do, jobType); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manyVerbs are what may be done to many jobs at once, and what somebody needs to be permitted for it.
+var manyVerbs = map[Verb]operate.Verb{Cancel: operate.Cancel, Retry: operate.Retry, RunNow: operate.Reschedule}
+
+// changeOf reads what is to be done to which jobs, from a form.
+func (c *console) changeOf(r *http.Request) (do Verb, change operate.Change, err error) {
+	do = Verb(r.FormValue("verb"))
+	verb, known := manyVerbs[do]
+	if !known {
+		return do, change, failed(http.StatusBadRequest, "%q cannot be done to many jobs at once.", do)
+	}
+	l := pageOfJobs{Statuses: everyStatus(), Type: r.FormValue("type"), Status: r.FormValue("status"), Key: r.FormValue("key")}
+	change.Verb = verb
+	if change.Filter, err = l.filter(""); err != nil {
+		return do, change, err
+	}
+	if do == RunNow {
+		change.Due = time.Unix(0, 0)
+	}
+	if text := r.FormValue("rate"); text != "" {
+		if change.PerSecond, err = strconv.Atoi(text); err != nil || change.PerSecond < 0 {
+			return do, change, failed(http.StatusBadRequest, "%q is no number of jobs a second.", text)
+		}
+	}
+	return do, change, c.allowMany(r, do, change.Filter.JobTypes)
+}
+
+// manyJobs is what somebody is asked before many jobs are changed.
+type manyJobs struct {
+	Do                Verb
+	Type, Status, Key string
+	*operate.Preview
+}
+
+func (c *console) askForMany(r *http.Request) (any, error) {
+	do, change, err := c.changeOf(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readMax)
+	defer cancel()
+	preview, err := operate.PreviewOf(ctx, c.jobs, c.ex, change)
+	if ctx.Err() != nil {
+		return nil, failed(http.StatusServiceUnavailable, "The jobs could not be counted within %v: too few of too many match. Narrow it to a type and a status, or use pqueue job %s.", readMax, strings.ReplaceAll(string(do), " ", "-"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return manyJobs{do, r.FormValue("type"), r.FormValue("status"), r.FormValue("key"), preview}, nil
+}
+
+// begin begins an operation.
+func (c *console) begin(ctx context.Context, r *http.Request) (outcome, to string, err error) {
+	_, change, err := c.changeOf(r)
+	if err != nil {
+		return "", "", err
+	}
+	if strings.TrimSpace(r.PostFormValue("why")) == "" {
+		return "", "", failed(http.StatusBadRequest, "Say why: who comes after you will want to know.")
+	}
+	id, err := operate.Begin(ctx, c.jobs, c.ex, change)
+	return "begun", "operations/" + strconv.FormatUint(id, 10), err
+}
+
+func (c *console) changeOperation(ctx context.Context, r *http.Request) (outcome, to string, err error) {
+	o, err := c.operationFor(ctx, r)
+	if err != nil {
+		return "", "", err
+	}
+	if err := c.allowMany(r, doOf(o), o.Change.Filter.JobTypes); err != nil {
+		return "", "", err
+	}
+	changed := false
+	switch do := r.PathValue("do"); do {
+	case "stop":
+		outcome = "stopped"
+		changed, err = operate.Stop(ctx, c.jobs, c.ex, o.Id)
+	case "resume":
+		outcome = "goes-on"
+		changed, err = operate.Resume(ctx, c.jobs, c.ex, o.Id)
+	default:
+		return "", "", failed(http.StatusNotFound, "Nothing is called %q here.", do)
+	}
+	if !changed {
+		outcome = "nothing"
+	}
+	return outcome, "operations/" + strconv.FormatUint(o.Id, 10), err
+}
+
+// doOf is what somebody must be permitted to do, to steer an operation.
+func doOf(o *operate.Operation) Verb {
+	for do, verb := range manyVerbs {
+		if verb == o.Change.Verb {
+			return do
+		}
+	}
+	return Verb(o.Change.Verb)
+}
+
+func everyStatus() (all []queue_job.JobStatus) {
+	for status := queue_job.JobStatusInit; status <= queue_job.JobStatusCancelled; status++ {
+		all = append(all, status)
+	}
+	return all
+}
+
+// manyFor returns what may be done to all jobs that a filter selects, by the sender of a request.
+func (c *console) manyFor(r *http.Request, f queue_job.Filter) (may []Verb) {
+	pending, givenUp := len(f.Statuses) == 0, len(f.Statuses) == 0
+	for _, s := range f.Statuses {
+		pending = pending || s.Pending()
+		givenUp = givenUp || s == queue_job.JobStatusFailed || s == queue_job.JobStatusCancelled
+	}
+	for _, v := range []struct {
+		do    Verb
+		makes bool // sense
+	}{{Retry, givenUp}, {RunNow, pending}, {Cancel, pending}} {
+		if v.makes && c.allowMany(r, v.do, f.JobTypes) == nil {
+			may = append(may, v.do)
+		}
+	}
+	return may
+}
