@@ -1,3 +1,7 @@
+DROP TABLE async_job_lease_log_tab;
+
+DROP TABLE async_job_stat_tab;
+
 DROP TABLE async_job_now_tab;
 
 DROP TABLE async_job_type_tab;

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Slot is what the holder of a lease did within a span of time.
+type Slot struct {
+	JobType int32
+	Begin   int64  // unix seconds
+	Lease   string // empty: all leases of the type together
+	Term    int64  // of the holder; 0: of all holders together
+	Seconds int64  // how long the span is
+	SlotState
+}
+
+// SlotState is the JSON of async_job_stat_tab.state.
+type SlotState struct {
+	Runs  map[string]int64 `json:"runs,omitempty"`  // that ended, by their outcome
+	Delay []int64          `json:"delay,omitempty"` // of runs that started: how long after their jobs fell due, in the ranges of [RangeOf]
+	Took  []int64          `json:"took,omitempty"`  // of runs that ended: how long their handlers took
+}
+
+// Ranges is how many ranges of durations a [SlotState] tells apart.
+const Ranges = 32
+
+// RangeOf is the range to which a duration belongs: 0 is below 1 ms, 1 is below 2 ms, and each further range ends at twice the end of
+// the one before. The last range has no end.
+func RangeOf(d time.Duration) int { return min(bits.Len64(uint64(max(0, d.Milliseconds()))), Ranges-1) }
+
+// Counted is how many starts and ends of runs the state is about.
+func (s *SlotState) Counted() (n int64) {
+	for _, runs := range s.Delay {
+		n += runs
+	}
+	for _, runs := range s.Runs {
+		n += runs
+	}
+	return n
+}
+
+// Add adds what another state has counted.
+func (s *SlotState) Add(other *SlotState) {
+	if s.Runs == nil && len(other.Runs) > 0 {
+		s.Runs = make(map[string]int64, len(other.Runs))
+	}
+	for outcome, n := range other.Runs {
+		s.Runs[outcome] += n
+	}
+	s.Delay, s.Took = sum(s.Delay, other.Delay), sum(s.Took, other.Took)
+}
+
+func sum(a, b []int64) []int64 {
+	if len(b) > len(a) {
+		a = append(a, make([]int64, len(b)-len(a))...)
+	}
+	for i, n := range b {
+		a[i] += n
+	}
+	return a
+}
+
+// slotsTogether is how many slots one statement of [Store.TellSlots] is about.
+const slotsTogether = 100
+
+// TellSlots writes slots, each of which has another type, beginning, lease or term. A row that has counted as much or more stays, so a
+// statement may be sent again, or late: only the holder writes its slots, and what it counts only grows.
+func (s *Store) TellSlots(ctx context.Context, slots []Slot) error {
+	for some := range slices.Chunk(slots, slotsTogether) {
+		if err := s.tellSlots(ctx, some); err != nil {
+			return wrap("tell the slots", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) tellSlots(ctx context.Context, slots []Slot) error {
+	args := make([]any, 0, 7*len(slots))
+	for i := range slots {
+		t := &slots[i]
+		state, err := json.Marshal(t.SlotState)
+		if err != nil {
+			return err
+		}
+		args = append(args, t.JobType, t.Begin, t.Lease, t.Term, t.Seconds, t.Counted(), string(state))
+	}
+	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (job_type, slot, lock_name, term, seconds, counted, state) VALUES (?, ?, ?, ?, ?, ?, ?)%s%s",
+		s.slots, strings.Repeat(", (?, ?, ?, ?, ?, ?, ?)", len(slots)-1), s.ifMore), args...)
+	return err
+}
+
+// Slots reads the slots of a job type that begin in a span of unix seconds, in the order in which they begin. It may be asked of a replica.
+func (s *Store) Slots(ctx context.Context, jobType int32, from, before int64) ([]Slot, error) {
+	args := s.arguments()
+	slots, err := s.readSlots(ctx, fmt.Sprintf("SELECT job_type, slot, lock_name, term, seconds, state FROM %s WHERE job_type = %s AND slot >= %s AND slot < %s ORDER BY slot, lock_name, term",
+		s.slots, args.number(int64(jobType)), args.number(from), args.number(before)), args)
+	return slots, wrap("slots", err)
+}
+
+func (s *Store) readSlots(ctx context.Context, query string, args *arguments) ([]Slot, error) {
+	type told struct {
+		Slot
+		state string
+	}
+	rows, err := read(ctx, s, each(func(t *told) []any {
+		return []any{&t.JobType, &t.Begin, &t.Lease, &t.Term, &t.Seconds, &t.state}
+	}), query, args.list...)
+	slots := make([]Slot, len(rows))
+	for i := range rows {
+		slots[i] = rows[i].Slot
+		_ = json.Unmarshal([]byte(rows[i].state), &slots[i].SlotState) // a later version may have written it
+	}
+	return slots, err
+}
+
+// RollUp makes one row of the first slots of a job type that are shorter than a span, begin at a moment or later, and whose span has
+// ended before another: it adds them up, and what there is of a longer row already, writes that as the slot of all leases, and deletes
+// what it has added, all in one transaction. It returns when the slot begins; found is false if there is nothing to roll up. Moments are
+// unix seconds. A handle that lends no connections has no transactions: if the process dies within, the slot has been counted twice.
+func (s *Store) RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error) {
+	before -= before % seconds
+	args := s.arguments()
+	first, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf("SELECT slot FROM %s WHERE job_type = %s AND slot >= %s AND slot < %s AND seconds < %s ORDER BY slot LIMIT 1",
+		s.slots, args.number(int64(jobType)), args.number(from), args.number(before), args.number(seconds))), args.list...)
+	if err != nil || len(first) == 0 {
+		return 0, false, wrap("look for slots to roll up", err)
+	}
+	begin = first[0] - first[0]%seconds
+	err = s.together(ctx, func(s *Store) error { return s.rollUp(ctx, jobType, begin, seconds) })
+	return begin, err == nil, wrap("roll slots up", err)
+}
+
+func (s *Store) rollUp(ctx context.Context, jobType int32, begin, seconds int64) error {
+	within := func(args *arguments) string {
+		return fmt.Sprintf("job_type = %s AND slot >= %s AND slot < %s", args.number(int64(jobType)), args.number(begin), args.number(begin+seconds))
+	}
+	args := s.arguments()
+	slots, err := s.readSlots(ctx, fmt.Sprintf("SELECT job_type, slot, lock_name, term, seconds, state FROM %s WHERE %s%s", s.slots, within(args), s.forUpdate), args)
+	if err != nil {
+		return err
+	}
+	all := Slot{JobType: jobType, Begin: begin, Seconds: seconds}
+	for i := range slots {
+		all.Add(&slots[i].SlotState)
+	}
+	args = s.arguments()
+	if _, err := s.exec(ctx, fmt.Sprintf("%s WHERE %s", fmt.Sprintf(s.deleteFrom, s.slots), within(args)), args.list...); err != nil {
+		return err
+	}
+	return s.tellSlots(ctx, []Slot{all})
+}
+
+// DropSlots deletes the slots of a job type that began before a moment, in unix seconds.
+func (s *Store) DropSlots(ctx context.Context, jobType int32, before int64) error {
+	args := s.arguments()
+	_, err := s.exec(ctx, fmt.Sprintf("%s WHERE job_type = %s AND slot < %s", fmt.Sprintf(s.deleteFrom, s.slots), args.number(int64(jobType)), args.number(before)), args.list...)
+	return wrap("drop old slots", err)
+}
+
+// TypesKnown reads the numbers of the job types that the registry has. It may be asked of a replica.
+func (s *Store) TypesKnown(ctx context.Context) ([]int32, error) {
+	types, err := read(ctx, s, column[int32], fmt.Sprintf("SELECT job_type FROM %s ORDER BY job_type", s.types))
+	return types, wrap("types that are known", err)
+}
