@@ -85,13 +85,13 @@ CREATE TABLE IF NOT EXISTS async_job_now_tab (
 -- What each holder of a lease has done in a minute, for 90 days; after two days, the minutes of an hour are one row.
 CREATE TABLE IF NOT EXISTS async_job_stat_tab (
   job_type  int NOT NULL,
-  slot      bigint NOT NULL COMMENT 'when the span of time begins that this is about, unix seconds',
+  begins_at bigint NOT NULL COMMENT 'when the span of time begins that this is about, unix seconds',
   lock_name varchar(64) NOT NULL COMMENT 'of the lease whose holder wrote this, as in shedlock_tab; empty: of all',
   term      bigint NOT NULL COMMENT 'of that holder; 0: of all',
   seconds   int NOT NULL COMMENT 'how long the span is',
   counted   bigint NOT NULL COMMENT 'starts and ends of runs; a row is only overwritten by one that has counted more',
   state     text COLLATE utf8mb4_bin NOT NULL COMMENT 'what has started and how it ended, as JSON',
-  PRIMARY KEY (job_type, slot, lock_name, term)
+  PRIMARY KEY (job_type, begins_at, lock_name, term)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
 -- One row for each time that an instance held the lease of a job type, or of a shard, for 90 days.

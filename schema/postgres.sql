@@ -78,13 +78,13 @@ CREATE TABLE IF NOT EXISTS async_job_now_tab (
 
 CREATE TABLE IF NOT EXISTS async_job_stat_tab (
   job_type  int NOT NULL,
-  slot      bigint NOT NULL,
+  begins_at bigint NOT NULL,
   lock_name varchar(64) NOT NULL,
   term      bigint NOT NULL,
   seconds   int NOT NULL,
   counted   bigint NOT NULL,
   state     text NOT NULL,
-  PRIMARY KEY (job_type, slot, lock_name, term)
+  PRIMARY KEY (job_type, begins_at, lock_name, term)
 );
 
 CREATE TABLE IF NOT EXISTS async_job_lease_log_tab (

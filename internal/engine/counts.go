@@ -41,7 +41,7 @@ func (c *counts) now() (n totals) {
 }
 
 // since is what has come to it since an earlier moment.
-func (n *totals) since(earlier *totals) (s store.SlotState) {
+func (n *totals) since(earlier *totals) (s store.StatState) {
 	s.Delay, s.Took = grown(n.delay[:], earlier.delay[:]), grown(n.took[:], earlier.took[:])
 	for status := range n.ended {
 		if runs := n.ended[status] - earlier.ended[status]; runs > 0 {

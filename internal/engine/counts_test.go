@@ -14,14 +14,14 @@ func TestWhatHasBeenCountedSinceIsTheDifference(t *testing.T) {
 	c.start(time.Millisecond)
 	c.end(queue_job.JobStatusFailed, time.Hour)
 	earlier := c.now()
-	if none := earlier.since(&earlier); !reflect.DeepEqual(none, store.SlotState{}) {
+	if none := earlier.since(&earlier); !reflect.DeepEqual(none, store.StatState{}) {
 		t.Errorf("nothing since: %+v", none)
 	}
 	c.start(time.Millisecond)
 	c.start(0)
 	c.end(queue_job.JobStatusRetry, 3*time.Millisecond)
 	now := c.now()
-	want := store.SlotState{Delay: []int64{1, 1}, Took: []int64{0, 0, 1}, Runs: map[string]int64{"retry": 1}}
+	want := store.StatState{Delay: []int64{1, 1}, Took: []int64{0, 0, 1}, Runs: map[string]int64{"retry": 1}}
 	if got := now.since(&earlier); !reflect.DeepEqual(got, want) || got.Counted() != 3 {
 		t.Errorf("%+v, want %+v", got, want)
 	}

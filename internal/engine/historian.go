@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	slotLength   = time.Minute
+	minuteLength = time.Minute
 	noteSoon     = time.Second      // what befalls leases comes in bunches
 	historyAgain = 10 * time.Second // after a statement that failed
 	spreadMost   = 5 * time.Second  // the instances do not all write when a minute is over
-	slotsMax     = 10_000           // slots that wait to be written; of more, the oldest are given up
+	statsMax     = 10_000           // stats that wait to be written; of more, the oldest are given up
 )
 
 // History is what the engine needs of the tables to write down what has run, and who had the leases. *store.Store has it.
 type History interface {
-	TellSlots(ctx context.Context, slots []store.Slot) error
+	TellStats(ctx context.Context, stats []store.Stat) error
 	TellTenures(ctx context.Context, tenures []store.Tenure) error
 	ExpireTenures(ctx context.Context, taken []store.Tenure) error
 	RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error)
-	DropSlots(ctx context.Context, jobType int32, before int64) error
+	DropStats(ctx context.Context, jobType int32, before int64) error
 	DropTenures(ctx context.Context, before int64) error
 	TypesKnown(ctx context.Context) ([]int32, error)
 }
@@ -38,10 +38,10 @@ type historian struct {
 	*database
 	looks  looks
 	known  map[*line]*ledger
-	slots  map[slotName]*slot
-	begin  int64         // of the current slot, in unix seconds; it never goes back, even if the database's clock does
-	tellAt time.Time     // zero: when the slot is over
-	spread time.Duration // from the end of a slot to the writing
+	stats  map[statName]*stat
+	begin  int64         // of the current minute, in unix seconds; it never goes back, even if the database's clock does
+	tellAt time.Time     // zero: when the minute is over
+	spread time.Duration // from the end of a minute to the writing
 }
 
 // ledger is what the historian knows of a line: the term under which it counts at present, and what was entered already.
@@ -50,26 +50,26 @@ type ledger struct {
 	entered totals
 }
 
-// slotName says which slot a row is for, and who writes it: terms of different instances differ.
-type slotName struct {
+// statName says which minute a row is for, and who writes it: terms of different instances differ.
+type statName struct {
 	begin int64
 	lease string
 	term  int64
 }
 
-// slot is what has been counted, and how much of it the table has.
-type slot struct {
-	store.Slot
+// stat is what has been counted, and how much of it the table has.
+type stat struct {
+	store.Stat
 	told int64
 }
 
 func newHistorian(d *database) *historian {
-	return &historian{database: d, known: map[*line]*ledger{}, slots: map[slotName]*slot{}, begin: slotAt(d.clock.now()), spread: rand.N(spreadMost)}
+	return &historian{database: d, known: map[*line]*ledger{}, stats: map[statName]*stat{}, begin: minuteOf(d.clock.now()), spread: rand.N(spreadMost)}
 }
 
-// slotAt is when the slot begins in which a moment lies, in unix seconds. The moment is in milliseconds.
-func slotAt(now int64) int64 {
-	const seconds = int64(slotLength / time.Second)
+// minuteOf is when the minute begins in which a moment lies, in unix seconds. The moment is in milliseconds.
+func minuteOf(now int64) int64 {
+	const seconds = int64(minuteLength / time.Second)
 	return now / 1000 / seconds * seconds
 }
 
@@ -93,8 +93,8 @@ func (h *historian) loop(ctx context.Context) {
 
 // rest is how long until there is something to do.
 func (h *historian) rest(now time.Time) time.Duration {
-	const seconds = int64(slotLength / time.Second)
-	rest := min(slotLength, time.Duration((h.begin+seconds)*1000-h.clock.now())*time.Millisecond)
+	const seconds = int64(minuteLength / time.Second)
+	rest := min(minuteLength, time.Duration((h.begin+seconds)*1000-h.clock.now())*time.Millisecond)
 	if !h.tellAt.IsZero() {
 		rest = min(rest, h.tellAt.Sub(now))
 	}
@@ -107,9 +107,9 @@ func (h *historian) tellWithin(d time.Duration) {
 	}
 }
 
-// step enters what belongs to a slot that is over, and writes if it is time to.
+// step enters what belongs to a minute that is over, and writes if it is time to.
 func (h *historian) step(ctx context.Context, now time.Time) {
-	if begin := slotAt(h.clock.now()); begin > h.begin {
+	if begin := minuteOf(h.clock.now()); begin > h.begin {
 		h.enter()
 		h.begin = begin
 		h.tellWithin(h.spread)
@@ -127,7 +127,7 @@ func (h *historian) step(ctx context.Context, now time.Time) {
 	}
 }
 
-// enter enters what all lines have counted since the last entry into the current slot. A line that the database has no more has
+// enter enters what all lines have counted since the last entry into the current minute. A line that the database has no more has
 // nothing more to count.
 func (h *historian) enter() {
 	lines := h.lines.all()
@@ -144,18 +144,18 @@ func (h *historian) enterLine(l *line, of *ledger) {
 	if now == of.entered {
 		return
 	}
-	name := slotName{h.begin, l.name, of.term}
-	s := h.slots[name]
+	name := statName{h.begin, l.name, of.term}
+	s := h.stats[name]
 	if s == nil {
-		s = &slot{Slot: store.Slot{JobType: l.cfg.JobType, Begin: name.begin, Lease: name.lease, Term: name.term, Seconds: int64(slotLength / time.Second)}}
-		h.slots[name] = s
+		s = &stat{Stat: store.Stat{JobType: l.cfg.JobType, Begin: name.begin, Lease: name.lease, Term: name.term, Seconds: int64(minuteLength / time.Second)}}
+		h.stats[name] = s
 	}
 	news := now.since(&of.entered)
 	s.Add(&news)
 	of.entered = now
 }
 
-// tell writes what befell the leases, and the slots that are over, or whose leases are not held any more. At the end, it writes all.
+// tell writes what befell the leases, and the minutes that are over, or whose leases are not held any more. At the end, it writes all.
 func (h *historian) tell(ctx context.Context, now time.Time, all bool) error {
 	news, old, takings := h.chronicle.take(now)
 	for _, t := range takings { // what was counted before belongs to the term before
@@ -169,7 +169,7 @@ func (h *historian) tell(ctx context.Context, now time.Time, all bool) error {
 		of.term = t.term
 	}
 	h.enter()
-	return errors.Join(h.tellTenures(ctx, news, old), h.tellSlots(ctx, all))
+	return errors.Join(h.tellTenures(ctx, news, old), h.tellStats(ctx, all))
 }
 
 func (h *historian) tellTenures(ctx context.Context, news map[tenureName]store.Tenure, old []expired) error {
@@ -196,49 +196,49 @@ func (h *historian) send(ctx context.Context, tenures []store.Tenure, statement 
 		return nil
 	}
 	slices.SortFunc(tenures, func(a, b store.Tenure) int {
-		return compareNames(slotName{0, a.Lease, a.Term}, slotName{0, b.Lease, b.Term})
+		return compareNames(statName{0, a.Lease, a.Term}, statName{0, b.Lease, b.Term})
 	})
 	return h.looks.look(ctx, func(ctx context.Context) error { return statement(ctx, tenures) })
 }
 
-func (h *historian) tellSlots(ctx context.Context, all bool) error {
+func (h *historian) tellStats(ctx context.Context, all bool) error {
 	names := h.untold(all)
 	if len(names) == 0 {
 		return nil
 	}
-	slots := make([]store.Slot, len(names))
+	stats := make([]store.Stat, len(names))
 	for i, name := range names {
-		slots[i] = h.slots[name].Slot
+		stats[i] = h.stats[name].Stat
 	}
-	if err := h.looks.look(ctx, func(ctx context.Context) error { return h.tables.History.TellSlots(ctx, slots) }); err != nil {
+	if err := h.looks.look(ctx, func(ctx context.Context) error { return h.tables.History.TellStats(ctx, stats) }); err != nil {
 		return err
 	}
 	for i, name := range names {
-		h.slots[name].told = slots[i].Counted()
+		h.stats[name].told = stats[i].Counted()
 	}
-	maps.DeleteFunc(h.slots, func(name slotName, s *slot) bool { return name.begin < h.begin && s.told == s.Counted() })
+	maps.DeleteFunc(h.stats, func(name statName, s *stat) bool { return name.begin < h.begin && s.told == s.Counted() })
 	return nil
 }
 
-// untold are the slots that are to be written, in the order in which they begin. If there are too many, it gives the first ones up.
-func (h *historian) untold(all bool) (names []slotName) {
+// untold are the stats that are to be written, in the order in which they begin. If there are too many, it gives the first ones up.
+func (h *historian) untold(all bool) (names []statName) {
 	held := map[tenureName]bool{}
 	for _, l := range h.heldLines() {
 		held[tenureName{l.lease.Name, l.lease.Term}] = true
 	}
-	for name, s := range h.slots {
+	for name, s := range h.stats {
 		if over := name.begin < h.begin; s.told < s.Counted() && (over || all || !held[tenureName{name.lease, name.term}]) {
 			names = append(names, name)
 		}
 	}
 	slices.SortFunc(names, compareNames)
-	for len(names) > slotsMax {
-		delete(h.slots, names[0])
+	for len(names) > statsMax {
+		delete(h.stats, names[0])
 		names = names[1:]
 	}
 	return names
 }
 
-func compareNames(a, b slotName) int {
+func compareNames(a, b statName) int {
 	return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.lease, b.lease), cmp.Compare(a.term, b.term))
 }

@@ -18,7 +18,7 @@ import (
 type annals struct {
 	History
 	mu         sync.Mutex
-	slots      map[slotName]store.Slot
+	stats      map[statName]store.Stat
 	tenures    map[tenureName]store.Tenure
 	statements int
 	silent     int // how many statements fail before one succeeds
@@ -41,16 +41,16 @@ func (a *annals) sent(effect func()) error {
 	return nil
 }
 
-func (a *annals) TellSlots(_ context.Context, slots []store.Slot) error {
-	slots = slices.Clone(slots)
+func (a *annals) TellStats(_ context.Context, stats []store.Stat) error {
+	stats = slices.Clone(stats)
 	return a.sent(func() {
-		for _, s := range slots {
-			name := slotName{s.Begin, s.Lease, s.Term}
-			if before, there := a.slots[name]; !there || before.Counted() < s.Counted() {
+		for _, s := range stats {
+			name := statName{s.Begin, s.Lease, s.Term}
+			if before, there := a.stats[name]; !there || before.Counted() < s.Counted() {
 				copied := s
-				copied.SlotState = store.SlotState{}
-				copied.Add(&s.SlotState)
-				a.slots[name] = copied
+				copied.StatState = store.StatState{}
+				copied.Add(&s.StatState)
+				a.stats[name] = copied
 			}
 		}
 	})
@@ -98,7 +98,7 @@ func (a *annals) fail(statements int) {
 func (a *annals) runs() (n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range a.slots {
+	for _, s := range a.stats {
 		for _, runs := range s.Runs {
 			n += runs
 		}
@@ -117,7 +117,7 @@ func withHistorian(t *testing.T, test func(t *testing.T, a *annals, d *database,
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		a := &annals{slots: map[slotName]store.Slot{}, tenures: map[tenureName]store.Tenure{}}
+		a := &annals{stats: map[statName]store.Stat{}, tenures: map[tenureName]store.Tenure{}}
 		l, other := lineOf(10), lineOf(10)
 		l.cfg.JobType, l.name, other.cfg.JobType, other.name = 7, "job-7", 8, "job-8"
 		d := &database{tables: Tables{History: a}, chronicle: newChronicle(), lines: linesOf(l, other), trouble: l.trouble, patience: t.Context()}
@@ -163,13 +163,13 @@ func TestRunsAreWrittenWithOneStatementAMinuteAndWithNoneWhileNothingRuns(t *tes
 				l.counts.start(3 * time.Millisecond)
 				l.counts.end(queue_job.JobStatusSuccess, time.Second)
 			}
-			pass(slotLength)
+			pass(minuteLength)
 		}
-		pass(slotLength)
-		if n := a.take(); n != minutes || a.runs() != 2*minutes || len(a.slots) != 2*minutes {
-			t.Errorf("%d statements have written %d runs in %d slots, of %d minutes", n, a.runs(), len(a.slots), minutes)
+		pass(minuteLength)
+		if n := a.take(); n != minutes || a.runs() != 2*minutes || len(a.stats) != 2*minutes {
+			t.Errorf("%d statements have written %d runs in %d stats, of %d minutes", n, a.runs(), len(a.stats), minutes)
 		}
-		for name, s := range a.slots {
+		for name, s := range a.stats {
 			if s.Begin%60 != 0 || s.Seconds != 60 || name.term != 3 || !slices.Equal(s.Delay, []int64{0, 0, 1}) || s.Took[10] != 1 || s.Runs["success"] != 1 {
 				t.Errorf("%+v", s)
 			}
@@ -190,13 +190,13 @@ func TestNoRunIsLostIfStatementsFail(t *testing.T) {
 		for minute := range 20 {
 			a.fail(minute % 5)
 			run(minute)
-			pass(slotLength)
+			pass(minuteLength)
 		}
 		a.fail(100) // for longer than a minute
 		run(7)
 		pass(5 * time.Minute)
 		a.fail(0)
-		pass(slotLength)
+		pass(minuteLength)
 		if got := a.runs(); got != want {
 			t.Errorf("%d runs are written, of %d", got, want)
 		}
@@ -223,11 +223,11 @@ func TestRunsUnderALeaseThatWasGivenUpAreWrittenSoonAndCountedOnce(t *testing.T)
 		has(d, l, 5)                                // it has come back, within the minute
 		l.counts.end(queue_job.JobStatusSuccess, 0)
 		d.lines.remove(l) // the type has another configuration
-		if pass(2 * slotLength); a.runs() != 3 || len(a.slots) > 2 {
-			t.Errorf("%d of 3 runs are written, in %d rows", a.runs(), len(a.slots))
+		if pass(2 * minuteLength); a.runs() != 3 || len(a.stats) > 2 {
+			t.Errorf("%d of 3 runs are written, in %d rows", a.runs(), len(a.stats))
 		}
 		l.counts.end(queue_job.JobStatusSuccess, 0) // a line that is gone does not do that
-		if pass(2 * slotLength); a.runs() != 3 {
+		if pass(2 * minuteLength); a.runs() != 3 {
 			t.Error("the line is remembered")
 		}
 	})
@@ -305,7 +305,7 @@ func (r *tidied) RollUp(_ context.Context, jobType int32, from, before, seconds 
 	return 0, false, nil
 }
 
-func (r *tidied) DropSlots(context.Context, int32, int64) error { return r.drop() }
+func (r *tidied) DropStats(context.Context, int32, int64) error { return r.drop() }
 func (r *tidied) DropTenures(context.Context, int64) error      { return r.drop() }
 
 func (r *tidied) drop() error {

@@ -13,18 +13,18 @@ const (
 	tidyEvery = time.Hour
 	tidyLease = "tidy-history"
 
-	minutesKept = 48 * time.Hour // then the slots of an hour are one
+	minutesKept = 48 * time.Hour // then those of an hour are one row
 	hourLength  = time.Hour
 	historyKept = 90 * 24 * time.Hour
 )
 
-// tidier keeps the history small: it makes one slot of those of an hour, and deletes what is old, for all job types that the database
+// tidier keeps the history small: it makes one row of the minutes of an hour, and deletes what is old, for all job types that the database
 // knows. A lease makes sure that one instance an hour does it. The lease protects nothing else: each step is a transaction that finds
 // what there is.
 type tidier struct {
 	*database
 	looks looks
-	upTo  map[int32]int64 // before, in unix seconds, no slot of a type is left to roll up
+	upTo  map[int32]int64 // before, in unix seconds, no minute of a type is left to roll up
 }
 
 func newTidier(d *database) *tidier { return &tidier{database: d, upTo: map[int32]int64{}} }
@@ -58,7 +58,7 @@ func (t *tidier) round(ctx context.Context) error {
 	old := t.clock.now() - historyKept.Milliseconds()
 	for i := 0; i < len(types) && err == nil && ctx.Err() == nil && lease.Trusted(); i++ {
 		if err = t.rollUp(ctx, lease, types[i]); err == nil {
-			err = t.step(ctx, lease, func(ctx context.Context) error { return t.tables.History.DropSlots(ctx, types[i], old/1000) })
+			err = t.step(ctx, lease, func(ctx context.Context) error { return t.tables.History.DropStats(ctx, types[i], old/1000) })
 		}
 	}
 	if err == nil && ctx.Err() == nil && lease.Trusted() {
@@ -67,7 +67,7 @@ func (t *tidier) round(ctx context.Context) error {
 	return err
 }
 
-// rollUp makes one slot of those of each hour that has ended long enough ago.
+// rollUp makes one row of the minutes of each hour that has ended long enough ago.
 func (t *tidier) rollUp(ctx context.Context, lease *keeper.Lease, jobType int32) (err error) {
 	const hour = int64(hourLength / time.Second)
 	before := (t.clock.now() - minutesKept.Milliseconds()) / 1000

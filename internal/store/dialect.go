@@ -28,7 +28,7 @@ type dialect struct {
 	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
 	unlessLease  string // end of an INSERT of leases that leaves existing rows as they are
 	orLater      string // end of an INSERT of lines that overwrites an existing row unless its term is a later one
-	ifMore       string // end of an INSERT of slots that overwrites an existing row if it has counted less
+	ifMore       string // end of an INSERT of stats that overwrites an existing row if it has counted less
 	ifKnown      string // end of an INSERT of tenures that says how an existing row ended, unless its holder has said that already
 	ownSession   string // makes a session of our own safe from its time zone; empty: nothing to do
 

@@ -60,14 +60,14 @@ var verbs = map[string]func(context.Context, *Store){
 	},
 	"Lines":     func(ctx context.Context, s *Store) { _, _ = s.Lines(ctx) },
 	"DropLines": func(ctx context.Context, s *Store) { _ = s.DropLines(ctx, 1000) },
-	"TellSlots": func(ctx context.Context, s *Store) {
-		state := SlotState{Runs: map[string]int64{"success": 2}, Delay: []int64{1, 2}, Took: []int64{0, 2}}
-		_ = s.TellSlots(ctx, []Slot{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, SlotState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})
+	"TellStats": func(ctx context.Context, s *Store) {
+		state := StatState{Runs: map[string]int64{"success": 2}, Delay: []int64{1, 2}, Took: []int64{0, 2}}
+		_ = s.TellStats(ctx, []Stat{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})
 	},
-	"Slots":        func(ctx context.Context, s *Store) { _, _ = s.Slots(ctx, 7, 1000, 2000) },
+	"Stats":        func(ctx context.Context, s *Store) { _, _ = s.Stats(ctx, 7, 1000, 2000) },
 	"RollUp":       func(ctx context.Context, s *Store) { _, _, _ = s.RollUp(ctx, 7, 1000, 9000, 3600) },
 	"RollUp, rows": func(ctx context.Context, s *Store) { _ = s.rollUp(ctx, 7, 3600, 3600) },
-	"DropSlots":    func(ctx context.Context, s *Store) { _ = s.DropSlots(ctx, 7, 1000) },
+	"DropStats":    func(ctx context.Context, s *Store) { _ = s.DropStats(ctx, 7, 1000) },
 	"TypesKnown":   func(ctx context.Context, s *Store) { _, _ = s.TypesKnown(ctx) },
 	"TellTenures": func(ctx context.Context, s *Store) {
 		_ = s.TellTenures(ctx, []Tenure{{Lease: "job-7", Term: 3, Owner: "me", Taken: 1000}, {Lease: "job-8/1", Term: 4, Owner: "me", Taken: 1000, Ended: 2000, How: Released}})

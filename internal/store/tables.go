@@ -8,7 +8,7 @@ import (
 )
 
 // tables are the names of the tables of the library in a database.
-type tables struct{ jobs, leases, attempts, types, lines, slots, tenures string }
+type tables struct{ jobs, leases, attempts, types, lines, stats, tenures string }
 
 func named(prefix string) tables {
 	return tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab", prefix + "async_job_now_tab", prefix + "async_job_stat_tab", prefix + "async_job_lease_log_tab"}

@@ -233,11 +233,11 @@ FROM (SELECT lock_name
   WHERE told_at < 1000) AS latest
 FOR UPDATE;
 
--- DropSlots
+-- DropStats
 DELETE doomed
 FROM async_job_stat_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE job_type = 7
-  AND slot < 1000;
+  AND begins_at < 1000;
 
 -- DropTenures
 DELETE
@@ -670,29 +670,29 @@ FOR UPDATE;
 
 -- RollUp
 SELECT *
-FROM (SELECT slot
+FROM (SELECT begins_at
   FROM async_job_stat_tab
   WHERE job_type = 7
-    AND slot >= 1000
-    AND slot < 7200
+    AND begins_at >= 1000
+    AND begins_at < 7200
     AND seconds < 3600
-  ORDER BY slot
+  ORDER BY begins_at
   LIMIT 1) AS latest
 FOR UPDATE;
 
 -- RollUp, rows
-SELECT job_type, slot, lock_name, term, seconds, state
+SELECT job_type, begins_at, lock_name, term, seconds, state
 FROM async_job_stat_tab
 WHERE job_type = 7
-  AND slot >= 3600
-  AND slot < 7200
+  AND begins_at >= 3600
+  AND begins_at < 7200
 FOR UPDATE;
 DELETE doomed
 FROM async_job_stat_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE job_type = 7
-  AND slot >= 3600
-  AND slot < 7200;
-INSERT INTO async_job_stat_tab (job_type, slot, lock_name, term, seconds, counted, state)
+  AND begins_at >= 3600
+  AND begins_at < 7200;
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
 VALUES (?, ?, ?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE state = IF(counted <
   VALUES(counted),
@@ -820,14 +820,6 @@ WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND changes = 1;
 
--- Slots
-SELECT job_type, slot, lock_name, term, seconds, state
-FROM async_job_stat_tab
-WHERE job_type = 7
-  AND slot >= 1000
-  AND slot < 2000
-ORDER BY slot, lock_name, term;
-
 -- Span
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
 FROM async_job_tab
@@ -839,6 +831,14 @@ FROM (SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
   FROM async_job_tab FORCE INDEX (PRIMARY)
   WHERE id IN (1,2)) AS latest
 FOR UPDATE;
+
+-- Stats
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at >= 1000
+  AND begins_at < 2000
+ORDER BY begins_at, lock_name, term;
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -985,8 +985,8 @@ SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIM
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
--- TellSlots
-INSERT INTO async_job_stat_tab (job_type, slot, lock_name, term, seconds, counted, state)
+-- TellStats
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
 VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE state = IF(counted <
   VALUES(counted),

@@ -226,11 +226,11 @@ WITH latest AS (SELECT lock_name
 FROM latest
 FOR UPDATE;
 
--- DropSlots
+-- DropStats
 DELETE
 FROM async_job_stat_tab
 WHERE job_type = $1
-  AND slot < $2; -- with 7, 1000
+  AND begins_at < $2; -- with 7, 1000
 
 -- DropTenures
 DELETE
@@ -656,32 +656,32 @@ ORDER BY id
 FOR UPDATE; -- with "{1,2}"
 
 -- RollUp
-WITH latest AS (SELECT slot
+WITH latest AS (SELECT begins_at
   FROM async_job_stat_tab
   WHERE job_type = $1
-    AND slot >= $2
-    AND slot < $3
+    AND begins_at >= $2
+    AND begins_at < $3
     AND seconds < $4
-  ORDER BY slot
+  ORDER BY begins_at
   LIMIT 1) SELECT *
 FROM latest
 FOR UPDATE; -- with 7, 1000, 7200, 3600
 
 -- RollUp, rows
-SELECT job_type, slot, lock_name, term, seconds, state
+SELECT job_type, begins_at, lock_name, term, seconds, state
 FROM async_job_stat_tab
 WHERE job_type = $1
-  AND slot >= $2
-  AND slot < $3
+  AND begins_at >= $2
+  AND begins_at < $3
 FOR UPDATE; -- with 7, 3600, 7200
 DELETE
 FROM async_job_stat_tab
 WHERE job_type = $1
-  AND slot >= $2
-  AND slot < $3; -- with 7, 3600, 7200
-INSERT INTO async_job_stat_tab (job_type, slot, lock_name, term, seconds, counted, state)
+  AND begins_at >= $2
+  AND begins_at < $3; -- with 7, 3600, 7200
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (job_type, slot, lock_name, term) DO UPDATE
+ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
 SET counted = excluded.counted, state = excluded.state
 WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 3600, "", 0, 3600, 0, "{}"
 
@@ -807,14 +807,6 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND changes = 1;
 
--- Slots
-SELECT job_type, slot, lock_name, term, seconds, state
-FROM async_job_stat_tab
-WHERE job_type = $1
-  AND slot >= $2
-  AND slot < $3
-ORDER BY slot, lock_name, term; -- with 7, 1000, 2000
-
 -- Span
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
 FROM async_job_tab
@@ -826,6 +818,14 @@ WITH latest AS (SELECT id, COALESCE(job_status, 0) AS status, term, attempts, ch
   WHERE id = ANY(CAST($1 AS bigint[]))) SELECT *
 FROM latest
 FOR UPDATE; -- with "{1,2}"
+
+-- Stats
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type = $1
+  AND begins_at >= $2
+  AND begins_at < $3
+ORDER BY begins_at, lock_name, term; -- with 7, 1000, 2000
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -982,10 +982,10 @@ SET settings = CASE job_type WHEN 7 THEN $1 WHEN 8 THEN $2 END, told_at = CAST(F
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
--- TellSlots
-INSERT INTO async_job_stat_tab (job_type, slot, lock_name, term, seconds, counted, state)
+-- TellStats
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
 VALUES ($1, $2, $3, $4, $5, $6, $7), ($8, $9, $10, $11, $12, $13, $14)
-ON CONFLICT (job_type, slot, lock_name, term) DO UPDATE
+ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
 SET counted = excluded.counted, state = excluded.state
 WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 60, "job-7", 3, 60, 5, "{\"runs\":{\"success\":2},\"delay\":[1,2],\"took\":[0,2]}", 8, 60, "job-8/1", 4, 60, 0, "{}"
 

@@ -192,11 +192,11 @@ SELECT lock_name
 FROM async_job_now_tab
 WHERE told_at < 1000;
 
--- DropSlots
+-- DropStats
 DELETE
 FROM async_job_stat_tab
 WHERE job_type = 7
-  AND slot < 1000;
+  AND begins_at < 1000;
 
 -- DropTenures
 DELETE
@@ -605,29 +605,29 @@ WHERE id BETWEEN 1 AND 2
 ORDER BY id;
 
 -- RollUp
-SELECT slot
+SELECT begins_at
 FROM async_job_stat_tab
 WHERE job_type = 7
-  AND slot >= 1000
-  AND slot < 7200
+  AND begins_at >= 1000
+  AND begins_at < 7200
   AND seconds < 3600
-ORDER BY slot
+ORDER BY begins_at
 LIMIT 1;
 
 -- RollUp, rows
-SELECT job_type, slot, lock_name, term, seconds, state
+SELECT job_type, begins_at, lock_name, term, seconds, state
 FROM async_job_stat_tab
 WHERE job_type = 7
-  AND slot >= 3600
-  AND slot < 7200;
+  AND begins_at >= 3600
+  AND begins_at < 7200;
 DELETE
 FROM async_job_stat_tab
 WHERE job_type = 7
-  AND slot >= 3600
-  AND slot < 7200;
-INSERT INTO async_job_stat_tab (job_type, slot, lock_name, term, seconds, counted, state)
+  AND begins_at >= 3600
+  AND begins_at < 7200;
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
 VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (job_type, slot, lock_name, term) DO UPDATE
+ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
 SET counted = excluded.counted, state = excluded.state
 WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 3600, "", 0, 3600, 0, "{}"
 
@@ -742,14 +742,6 @@ WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND changes = 1;
 
--- Slots
-SELECT job_type, slot, lock_name, term, seconds, state
-FROM async_job_stat_tab
-WHERE job_type = 7
-  AND slot >= 1000
-  AND slot < 2000
-ORDER BY slot, lock_name, term;
-
 -- Span
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
 FROM async_job_tab
@@ -759,6 +751,14 @@ WHERE id > 0;
 SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2;
+
+-- Stats
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at >= 1000
+  AND begins_at < 2000
+ORDER BY begins_at, lock_name, term;
 
 -- SweepAll
 SELECT *
@@ -905,10 +905,10 @@ SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = unixepoc
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
--- TellSlots
-INSERT INTO async_job_stat_tab (job_type, slot, lock_name, term, seconds, counted, state)
+-- TellStats
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
 VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (job_type, slot, lock_name, term) DO UPDATE
+ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
 SET counted = excluded.counted, state = excluded.state
 WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 60, "job-7", 3, 60, 5, "{\"runs\":{\"success\":2},\"delay\":[1,2],\"took\":[0,2]}", 8, 60, "job-8/1", 4, 60, 0, "{}"
 

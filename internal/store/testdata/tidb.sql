@@ -276,13 +276,13 @@ WHERE id IN (1,2)
   AND term = 0;
 
 -- RollUp
-SELECT slot
+SELECT begins_at
 FROM async_job_stat_tab
 WHERE job_type = 7
-  AND slot >= 1000
-  AND slot < 7200
+  AND begins_at >= 1000
+  AND begins_at < 7200
   AND seconds < 3600
-ORDER BY slot
+ORDER BY begins_at
 LIMIT 1;
 
 -- RunningOfKeys

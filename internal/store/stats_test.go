@@ -18,11 +18,11 @@ func TestTheRangesOfDurationsDoubleFromAMillisecondOn(t *testing.T) {
 }
 
 func TestStatesAddUp(t *testing.T) {
-	var s SlotState
-	s.Add(&SlotState{Delay: []int64{1, 2}, Runs: map[string]int64{"success": 2}})
-	s.Add(&SlotState{Delay: []int64{1}, Took: []int64{0, 0, 5}, Runs: map[string]int64{"success": 1, "failed": 4}})
-	s.Add(&SlotState{})
-	want := SlotState{Delay: []int64{2, 2}, Took: []int64{0, 0, 5}, Runs: map[string]int64{"success": 3, "failed": 4}}
+	var s StatState
+	s.Add(&StatState{Delay: []int64{1, 2}, Runs: map[string]int64{"success": 2}})
+	s.Add(&StatState{Delay: []int64{1}, Took: []int64{0, 0, 5}, Runs: map[string]int64{"success": 1, "failed": 4}})
+	s.Add(&StatState{})
+	want := StatState{Delay: []int64{2, 2}, Took: []int64{0, 0, 5}, Runs: map[string]int64{"success": 3, "failed": 4}}
 	if !reflect.DeepEqual(s, want) || s.Counted() != 11 {
 		t.Errorf("%+v, want %+v", s, want)
 	}
