@@ -319,7 +319,7 @@ func TestInitPanicsWithTheSQLIfTheTablesAreOutOfDateAndMayNotBeChanged(t *testin
 	defer db.Close()
 	mock.ExpectQuery("SELECT VERSION").WillReturnRows(sqlmock.NewRows([]string{"version"}).AddRow("8.4.3"))
 	mock.ExpectQuery("SELECT @@autocommit").WillReturnRows(sqlmock.NewRows([]string{"autocommit"}).AddRow("1"))
-	for range 12 { // columns and indexes of six tables
+	for range 16 { // columns and indexes of eight tables
 		mock.ExpectQuery("information_schema").WillReturnRows(sqlmock.NewRows([]string{"name"}))
 	}
 	defer func() {

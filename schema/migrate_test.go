@@ -71,7 +71,7 @@ func list(values ...string) *sqlmock.Rows {
 func (s server) looked(t *testing.T, indexes ...string) {
 	for _, table := range tablesOf(t, "mysql.sql") {
 		s.ExpectQuery("information_schema.columns .*'" + table.name + "'").WillReturnRows(list(names(table.columns)...))
-		s.ExpectQuery("information_schema.statistics .*'" + table.name + "'").WillReturnRows(list(append(indexes, "async_job_key", "async_job_group", "async_job_act_job", "async_job_act_state")...))
+		s.ExpectQuery("information_schema.statistics .*'" + table.name + "'").WillReturnRows(list(append(indexes, "async_job_key", "async_job_group", "async_job_ended", "async_job_act_job", "async_job_act_state")...))
 	}
 }
 

@@ -105,6 +105,15 @@ var sentBy = map[string]*regexp.Regexp{
 	"TellSettings":       regexp.MustCompile(`^UPDATE async_job_type_tab SET settings = CASE`),
 	"TellLines":          regexp.MustCompile(`^INSERT INTO async_job_now_tab .* ON DUPLICATE KEY UPDATE`),
 	"Lines":              regexp.MustCompile(`^SELECT lock_name, term, told_at, state FROM async_job_now_tab`),
+	"TellStats":          regexp.MustCompile(`^INSERT INTO async_job_stat_tab .* ON DUPLICATE KEY UPDATE`),
+	"Stats":              regexp.MustCompile(`^SELECT job_type, begins_at, lock_name, .* FROM async_job_stat_tab .* ORDER BY begins_at`),
+	"RollUp":             regexp.MustCompile(`^SELECT job_type, begins_at, lock_name, .* FROM async_job_stat_tab .* FOR UPDATE$`),
+	"DropStats":          regexp.MustCompile(`^DELETE doomed FROM async_job_stat_tab AS doomed .* AND begins_at < \?$`),
+	"TypesKnown":         regexp.MustCompile(`^SELECT job_type FROM async_job_type_tab ORDER BY job_type`),
+	"TellTenures":        regexp.MustCompile(`^INSERT INTO async_job_lease_log_tab .* ON DUPLICATE KEY UPDATE`),
+	"ExpireTenures":      regexp.MustCompile(`^UPDATE async_job_lease_log_tab SET ended_at = CASE lock_name`),
+	"Tenures":            regexp.MustCompile(`^SELECT lock_name, term, holder, taken_at, ended_at, .* FROM async_job_lease_log_tab`),
+	"DropTenures":        regexp.MustCompile(`^DELETE FROM async_job_lease_log_tab WHERE ended_at < \?$`),
 	"DropLines":          regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name FROM async_job_now_tab`),
 	"NoteAct":            regexp.MustCompile(`^INSERT INTO async_job_act_tab`),
 	"Acts":               regexp.MustCompile(`^SELECT id, acted_at`),
@@ -253,6 +262,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		t.Fatal(err)
 	}
 	ignoring := func(_ any, err error) error { return err }
+	rolledUp := func(_ int64, _ bool, err error) error { return err }
 	if err := st.MakeLeases(ctx, []string{"rest-7-1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -284,6 +294,13 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"Leases":        ignoring(jobs.Leases(ctx, pool)),
 		"Types":         ignoring(jobs.Types(ctx, pool)),
 		"Lines":         ignoring(jobs.Lines(ctx, pool)),
+		"TellStats":     st.TellStats(ctx, []store.Stat{{JobType: jobType, Begin: 60, Seconds: 60, Lease: "job-7", Term: 1}}),
+		"Stats":         ignoring(jobs.Stats(ctx, pool, jobType, time.Unix(0, 0), later)),
+		"TypesKnown":    ignoring(st.TypesKnown(ctx)),
+		"TellTenures":   st.TellTenures(ctx, []store.Tenure{{Lease: "job-7", Term: 1, Owner: "me", Taken: 1000}}),
+		"ExpireTenures": st.ExpireTenures(ctx, []store.Tenure{{Lease: "job-7", Term: 2, Taken: 2000}}),
+		"Tenures":       ignoring(jobs.Tenures(ctx, pool, queue_job.TenureFilter{JobTypes: []int32{jobType}})),
+		"DropTenures":   st.DropTenures(ctx, 1000),
 		"Instances":     ignoring(jobs.Instances(ctx, pool)),
 		"HandOver":      handOverOf(t, st, jobs, pool),
 		"NoteRunning":   st.NoteRunning(ctx, "rest-7-1", "me", 10, 2),
@@ -303,6 +320,9 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		}
 	}
 	operateOnAll(t, jobs, pool, jobType)
+	if err := errors.Join(rolledUp(st.RollUp(ctx, jobType, 0, later.Unix(), 3600)), st.DropStats(ctx, jobType, later.Unix())); err != nil {
+		t.Error(err)
+	}
 	if _, err := jobs.SetParams(ctx, pool, key, "other"); !errors.Is(err, queue_job.ErrInFlight) {
 		t.Error(err)
 	}

@@ -45,6 +45,7 @@ type database struct {
 	health      health
 	looked      func() // is called when the instance has looked at the leases, and has taken its own
 	lines       *lineList
+	chronicle   *chronicle // nil: nobody writes it down
 
 	newestAtStart uint64 // id
 
@@ -117,6 +118,9 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	}
 	service := configs[0].ServiceName
 	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: log.GetNewContext(service)}
+	if tables.History != nil {
+		d.chronicle = newChronicle()
+	}
 	d.trouble, d.losses = newTrouble(log, d.about), losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
@@ -190,6 +194,10 @@ func (d *database) start() {
 	d.loops.Go(func() { d.tellUnrun(working) })
 	if d.tables.Lines != nil {
 		d.loops.Go(func() { newReporter(d).loop(working) })
+	}
+	if d.tables.History != nil {
+		d.keepings.Go(func() { newHistorian(d).loop(d.keeping) })
+		d.loops.Go(func() { newTidier(d).loop(working) })
 	}
 	d.loops.Go(func() { d.tellTypes(working, d.configured()) })
 	if d.tables.Deletes != nil {
@@ -299,6 +307,7 @@ func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) error {
 func (d *database) giveBack(ctx context.Context, l *line) {
 	for _, lease := range l.leases.all() {
 		l.leases.remove(lease)
+		d.chronicle.ended(lease, store.Released, d.clock.now())
 		d.release(ctx, lease)
 	}
 }

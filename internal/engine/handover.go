@@ -28,6 +28,7 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 	switch cause := context.Cause(lease.Context()); {
 	case cause == nil:
 		l.leases.remove(lease)
+		d.chronicle.ended(lease, l.howGiven(), d.clock.now())
 		if later := l.later.Load(); later > 0 {
 			d.close(l, lease, later)
 			return
@@ -35,7 +36,16 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 		d.release(d.patience, lease)
 	case errors.Is(cause, keeper.ErrLost):
 		l.leases.remove(lease)
+		d.chronicle.ended(lease, store.Lost, d.clock.now())
 	}
+}
+
+// howGiven says in which way the line gives a lease away.
+func (l *line) howGiven() string {
+	if l.wanted.Load() && !l.retired() {
+		return store.Asked
+	}
+	return store.Released
 }
 
 // close closes a lease until a later layout opens it.
@@ -60,11 +70,14 @@ func (d *database) tellRest(l *line, lease *keeper.Lease, r *rest) {
 	running := l.workers.running(lease)
 	statement, cancel := context.WithTimeout(lease.Context(), takeMax)
 	defer cancel()
+	began := d.clock.now()
 	var err error
 	switch {
 	case !r.told && l.wanted.Load():
 		err = d.keeper.Move(statement, lease, share.Remains(lease.Name, lease.Term), running, l.later.Load())
-		r.told = err == nil
+		if r.told = err == nil; r.told {
+			d.chronicle.ended(lease, l.howGiven(), began)
+		}
 	case r.told && running < r.running && time.Since(r.at) >= every:
 		err = d.keeper.NoteRunning(statement, lease, running)
 	default:

@@ -49,6 +49,7 @@ type line struct {
 	scheduler scheduler
 	starts    starts // whether they are allowed
 	ended     tally
+	counts    counts
 
 	tenure
 

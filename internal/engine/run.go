@@ -57,6 +57,9 @@ func (l *line) run(tasks []*task) {
 		}
 		clear(tasks)
 	}()
+	for _, t := range tasks {
+		l.counts.start(l.waited(t))
+	}
 	l.tellStarted(ctx, tasks)
 	l.call(ctx, tasks)
 }
@@ -211,6 +214,7 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	l.workers.handedOver()
 	signal(l.wake)
 	l.ended.count(v.status)
+	l.counts.end(v.status, t.took)
 	f := queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written}
 	l.tellFinished(ctx, "OnFinished", l.cfg.OnFinished, t, f)
 	for _, o := range l.told.observers {

@@ -338,6 +338,7 @@ func (s *standBy) serve(taken []*keeper.Lease) {
 		serving, end := context.WithCancel(s.working)
 		s.serving[l] = end
 		l.hold(lease)
+		s.chronicle.taken(l, lease, s.clock.now())
 		l.heedPause(s.pauses.Load()) // held already, so it misses no later answer
 		lines = append(lines, held{l, lease})
 		s.loops.Go(func() {

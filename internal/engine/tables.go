@@ -18,6 +18,7 @@ type Tables struct {
 	Schedules Schedules              // asked for types that have a schedule
 	Registry  Registry               // nil: nobody tells what the types are called and how they are run
 	Lines     Lines                  // nil: nobody tells what waits in memory
+	History   History                // nil: nobody writes down what has run, and who had the leases
 	Unrun     Unrun                  // nil: nobody asks which jobs wait for nobody
 	Deletes   Deletes                // nil: nothing is deleted
 	Acts      *store.Store           // nil: nobody carries out operations on many jobs
@@ -53,5 +54,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, Unrun: jobs, Deletes: jobs, Acts: jobs, Advise: jobs.Advise, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, History: jobs, Unrun: jobs, Deletes: jobs, Acts: jobs, Advise: jobs.Advise, Close: release}, nil
 }

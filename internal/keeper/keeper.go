@@ -97,6 +97,9 @@ func (l *Lease) end(cause error) {
 	l.cancel(cause)
 }
 
+// Owner is what stands in the table as who holds the lease.
+func (l *Lease) Owner() string { return l.owner }
+
 // HeldBefore names who held the lease under an earlier term, in readable words. The table has the name of the last holder
 // only; for a holder before that, HeldBefore gives the term.
 func (l *Lease) HeldBefore(term int64) string {

@@ -28,6 +28,8 @@ type dialect struct {
 	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
 	unlessLease  string // end of an INSERT of leases that leaves existing rows as they are
 	orLater      string // end of an INSERT of lines that overwrites an existing row unless its term is a later one
+	ifMore       string // end of an INSERT of stats that overwrites an existing row if it has counted less
+	ifKnown      string // end of an INSERT of tenures that says how an existing row ended, unless its holder has said that already
 	ownSession   string // makes a session of our own safe from its time zone; empty: nothing to do
 
 	// Rows that are inserted.
@@ -53,6 +55,7 @@ type dialect struct {
 	latest      string // format: a read that goes to the primary, see fromPrimary
 	unionPart   string // format: a SELECT with a limit, as a part of a UNION
 	idIn        func(ids []uint64) string
+	bigint      string                                     // the type of a whole number in a CAST
 	integer     string                                     // format: a column as a whole number, whatever was inserted there
 	commas      func(numbers []string, text string) string // one text of whole numbers and, unless it is NULL, a text behind them
 	atOnce      string                                     // the condition that start_time is 0
@@ -113,6 +116,8 @@ func (d dialect) nowOnce() string { return fmt.Sprintf(d.once, d.now) }
 func (d dialect) named(prefix string) dialect {
 	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)
 	d.orLater = WithPrefix(d.orLater, prefix)
+	d.ifMore = WithPrefix(d.ifMore, prefix)
+	d.ifKnown = WithPrefix(d.ifKnown, prefix)
 	d.byDue = WithPrefix(d.byDue, prefix)
 	d.byKey = WithPrefix(d.byKey, prefix)
 	d.byGroup = WithPrefix(d.byGroup, prefix)

@@ -39,6 +39,9 @@ func mysqlFamily(name string) dialect {
 		unlessLease: " ON DUPLICATE KEY UPDATE lock_name = lock_name",
 		// The columns are set in this order, and each sees what was set before it.
 		orLater: " ON DUPLICATE KEY UPDATE told_at = IF(term <= VALUES(term), VALUES(told_at), told_at), state = IF(term <= VALUES(term), VALUES(state), state), term = GREATEST(term, VALUES(term))",
+		ifMore:  " ON DUPLICATE KEY UPDATE state = IF(counted < VALUES(counted), VALUES(state), state), counted = GREATEST(counted, VALUES(counted))",
+		ifKnown: " ON DUPLICATE KEY UPDATE ended_at = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(ended_at), ended_at)," +
+			" how = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(how), how)",
 		// MySQL before 8.0.17 knows neither comment. There, the connection that leases have of their own is set to UTC.
 		ownSession: "SET time_zone = '+00:00'",
 
@@ -59,6 +62,7 @@ func mysqlFamily(name string) dialect {
 		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
 		unionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length
 		idIn:        inRanges,
+		bigint:      "SIGNED",
 		integer:     "%s",
 		commas: func(numbers []string, text string) string {
 			return "CONCAT_WS(',', " + strings.Join(numbers, ", ") + ", " + text + ")"

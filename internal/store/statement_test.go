@@ -77,9 +77,31 @@ var verbs = map[string]func(context.Context, *Store){
 	"SetOperation":     func(ctx context.Context, s *Store) { _, _ = s.SetOperation(ctx, 3, OperationOpen, OperationStopped) },
 	"DeleteEnded":      func(ctx context.Context, s *Store) { _, _ = s.DeleteEnded(ctx, ids) },
 
-	"KnownTypes": func(ctx context.Context, s *Store) { _, _ = s.KnownTypes(ctx) },
-	"TypeNames":  func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
-	"TypeLeases": func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
+	"TellStats": func(ctx context.Context, s *Store) {
+		state := StatState{Runs: map[string]int64{"success": 2}, Delay: []int64{1, 2}, Took: []int64{0, 2}}
+		_ = s.TellStats(ctx, []Stat{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})
+	},
+	"Stats":        func(ctx context.Context, s *Store) { _, _ = s.Stats(ctx, 7, 1000, 2000) },
+	"RollUp":       func(ctx context.Context, s *Store) { _, _, _ = s.RollUp(ctx, 7, 1000, 9000, 3600) },
+	"RollUp, rows": func(ctx context.Context, s *Store) { _ = s.rollUp(ctx, 7, 3600, 3600) },
+	"DropStats":    func(ctx context.Context, s *Store) { _ = s.DropStats(ctx, 7, 1000) },
+	"TypesKnown":   func(ctx context.Context, s *Store) { _, _ = s.TypesKnown(ctx) },
+	"TellTenures": func(ctx context.Context, s *Store) {
+		_ = s.TellTenures(ctx, []Tenure{{Lease: "job-7", Term: 3, Owner: "me", Taken: 1000}, {Lease: "job-8/1", Term: 4, Owner: "me", Taken: 1000, Ended: 2000, How: Released}})
+	},
+	"ExpireTenures": func(ctx context.Context, s *Store) {
+		_ = s.ExpireTenures(ctx, []Tenure{{Lease: "job-7", Term: 3, Taken: 1000}, {Lease: "job-8/1", Term: 4, Taken: 2000}})
+	},
+	"Tenures": func(ctx context.Context, s *Store) {
+		_, _ = s.Tenures(ctx, TenureFilter{From: 1000, Before: 2000, Most: 100})
+	},
+	"Tenures of": func(ctx context.Context, s *Store) {
+		_, _ = s.Tenures(ctx, TenureFilter{Types: []int32{7}, From: 1000, Before: 2000, Most: 100})
+	},
+	"DropTenures": func(ctx context.Context, s *Store) { _ = s.DropTenures(ctx, 1000) },
+	"KnownTypes":  func(ctx context.Context, s *Store) { _, _ = s.KnownTypes(ctx) },
+	"TypeNames":   func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
+	"TypeLeases":  func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
 	"FinishThrough": func(ctx context.Context, s *Store) {
 		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 2, 1)
 	},
@@ -251,7 +273,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {

@@ -283,6 +283,17 @@ FROM (SELECT lock_name
   WHERE told_at < 1000) AS latest
 FOR UPDATE;
 
+-- DropStats
+DELETE doomed
+FROM async_job_stat_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE job_type = 7
+  AND begins_at < 1000;
+
+-- DropTenures
+DELETE
+FROM async_job_lease_log_tab
+WHERE ended_at < 1000;
+
 -- EndedLeases
 SELECT *
 FROM (SELECT lock_name
@@ -290,6 +301,14 @@ FROM (SELECT lock_name
   WHERE (lock_name LIKE 'at-%')
     AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()) AS latest
 FOR UPDATE;
+
+-- ExpireTenures
+UPDATE async_job_lease_log_tab
+SET ended_at = CASE lock_name WHEN ? THEN CAST(? AS SIGNED) WHEN ? THEN CAST(? AS SIGNED) END, how = 'expired'
+WHERE how IS NULL
+  AND (lock_name = ?
+    AND term < ? OR lock_name = ?
+    AND term < ?); -- with "job-7", 1000, "job-8/1", 2000, "job-7", 3, "job-8/1", 4
 
 -- FinishThrough
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
@@ -730,6 +749,37 @@ WHERE id IN (1,2)
 ORDER BY id
 FOR UPDATE;
 
+-- RollUp
+SELECT *
+FROM (SELECT begins_at
+  FROM async_job_stat_tab
+  WHERE job_type = 7
+    AND begins_at >= 1000
+    AND begins_at < 7200
+    AND seconds < 3600
+  ORDER BY begins_at
+  LIMIT 1) AS latest
+FOR UPDATE;
+
+-- RollUp, rows
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at >= 3600
+  AND begins_at < 7200
+FOR UPDATE;
+DELETE doomed
+FROM async_job_stat_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE job_type = 7
+  AND begins_at >= 3600
+  AND begins_at < 7200;
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE state = IF(counted <
+  VALUES(counted),
+  VALUES(state), state), counted = GREATEST(counted,
+  VALUES(counted)); -- with 7, 3600, "", 0, 3600, 0, "{}"
+
 -- RunningOfKeys
 SELECT *
 FROM (SELECT job_key, COUNT(*) AS running
@@ -868,6 +918,14 @@ FROM (SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
   FROM async_job_tab FORCE INDEX (PRIMARY)
   WHERE id IN (1,2)) AS latest
 FOR UPDATE;
+
+-- Stats
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at >= 1000
+  AND begins_at < 2000
+ORDER BY begins_at, lock_name, term;
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -1014,6 +1072,40 @@ SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIM
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
+-- TellStats
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
+VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE state = IF(counted <
+  VALUES(counted),
+  VALUES(state), state), counted = GREATEST(counted,
+  VALUES(counted)); -- with 7, 60, "job-7", 3, 60, 5, "{\"runs\":{\"success\":2},\"delay\":[1,2],\"took\":[0,2]}", 8, 60, "job-8/1", 4, 60, 0, "{}"
+
+-- TellTenures
+INSERT INTO async_job_lease_log_tab (lock_name, term, holder, taken_at, ended_at, how)
+VALUES (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE ended_at = IF(VALUES(how) IS NOT NULL
+    AND (how IS NULL OR how = 'expired'),
+  VALUES(ended_at), ended_at), how = IF(VALUES(how) IS NOT NULL
+    AND (how IS NULL OR how = 'expired'),
+  VALUES(how), how); -- with "job-7", 3, "me", 1000, <nil>, <nil>, "job-8/1", 4, "me", 1000, 2000, "released"
+
+-- Tenures
+SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
+FROM async_job_lease_log_tab
+WHERE taken_at < 2000
+  AND (ended_at IS NULL OR ended_at >= 1000)
+ORDER BY taken_at DESC, lock_name, term DESC
+LIMIT 100;
+
+-- Tenures of
+SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
+FROM async_job_lease_log_tab
+WHERE taken_at < 2000
+  AND (ended_at IS NULL OR ended_at >= 1000)
+  AND (lock_name = ? OR lock_name LIKE ?)
+ORDER BY taken_at DESC, lock_name, term DESC
+LIMIT 100; -- with "job-7", "job-7/%"
+
 -- TypeLeases
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() - 3600 AS lately
 FROM shedlock_tab
@@ -1025,3 +1117,8 @@ SELECT job_type, name
 FROM async_job_type_tab
 WHERE job_type IN (7,8)
   AND name IS NOT NULL;
+
+-- TypesKnown
+SELECT job_type
+FROM async_job_type_tab
+ORDER BY job_type;

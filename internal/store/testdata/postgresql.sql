@@ -276,6 +276,17 @@ WITH latest AS (SELECT lock_name
 FROM latest
 FOR UPDATE;
 
+-- DropStats
+DELETE
+FROM async_job_stat_tab
+WHERE job_type = $1
+  AND begins_at < $2; -- with 7, 1000
+
+-- DropTenures
+DELETE
+FROM async_job_lease_log_tab
+WHERE ended_at < $1; -- with 1000
+
 -- EndedLeases
 WITH latest AS (SELECT lock_name
   FROM shedlock_tab
@@ -283,6 +294,14 @@ WITH latest AS (SELECT lock_name
     AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
 FROM latest
 FOR UPDATE;
+
+-- ExpireTenures
+UPDATE async_job_lease_log_tab
+SET ended_at = CASE lock_name WHEN $1 THEN CAST($2 AS bigint) WHEN $3 THEN CAST($4 AS bigint) END, how = 'expired'
+WHERE how IS NULL
+  AND (lock_name = $5
+    AND term < $6 OR lock_name = $7
+    AND term < $8); -- with "job-7", 1000, "job-8/1", 2000, "job-7", 3, "job-8/1", 4
 
 -- FinishThrough
 UPDATE async_job_tab
@@ -718,6 +737,36 @@ WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id
 FOR UPDATE; -- with "{1,2}"
 
+-- RollUp
+WITH latest AS (SELECT begins_at
+  FROM async_job_stat_tab
+  WHERE job_type = $1
+    AND begins_at >= $2
+    AND begins_at < $3
+    AND seconds < $4
+  ORDER BY begins_at
+  LIMIT 1) SELECT *
+FROM latest
+FOR UPDATE; -- with 7, 1000, 7200, 3600
+
+-- RollUp, rows
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type = $1
+  AND begins_at >= $2
+  AND begins_at < $3
+FOR UPDATE; -- with 7, 3600, 7200
+DELETE
+FROM async_job_stat_tab
+WHERE job_type = $1
+  AND begins_at >= $2
+  AND begins_at < $3; -- with 7, 3600, 7200
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
+SET counted = excluded.counted, state = excluded.state
+WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 3600, "", 0, 3600, 0, "{}"
+
 -- RunningOfKeys
 WITH latest AS (SELECT job_key, COUNT(*) AS running
   FROM async_job_tab
@@ -857,6 +906,14 @@ WITH latest AS (SELECT id, COALESCE(job_status, 0) AS status, term, attempts, ch
   WHERE id = ANY(CAST($1 AS bigint[]))) SELECT *
 FROM latest
 FOR UPDATE; -- with "{1,2}"
+
+-- Stats
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type = $1
+  AND begins_at >= $2
+  AND begins_at < $3
+ORDER BY begins_at, lock_name, term; -- with 7, 1000, 2000
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -1013,6 +1070,38 @@ SET settings = CASE job_type WHEN 7 THEN $1 WHEN 8 THEN $2 END, told_at = CAST(F
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
+-- TellStats
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
+VALUES ($1, $2, $3, $4, $5, $6, $7), ($8, $9, $10, $11, $12, $13, $14)
+ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
+SET counted = excluded.counted, state = excluded.state
+WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 60, "job-7", 3, 60, 5, "{\"runs\":{\"success\":2},\"delay\":[1,2],\"took\":[0,2]}", 8, 60, "job-8/1", 4, 60, 0, "{}"
+
+-- TellTenures
+INSERT INTO async_job_lease_log_tab (lock_name, term, holder, taken_at, ended_at, how)
+VALUES ($1, $2, $3, $4, $5, $6), ($7, $8, $9, $10, $11, $12)
+ON CONFLICT (lock_name, term) DO UPDATE
+SET ended_at = excluded.ended_at, how = excluded.how
+WHERE excluded.how IS NOT NULL
+  AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired'); -- with "job-7", 3, "me", 1000, <nil>, <nil>, "job-8/1", 4, "me", 1000, 2000, "released"
+
+-- Tenures
+SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
+FROM async_job_lease_log_tab
+WHERE taken_at < $1
+  AND (ended_at IS NULL OR ended_at >= $2)
+ORDER BY taken_at DESC, lock_name, term DESC
+LIMIT 100; -- with 2000, 1000
+
+-- Tenures of
+SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
+FROM async_job_lease_log_tab
+WHERE taken_at < $1
+  AND (ended_at IS NULL OR ended_at >= $2)
+  AND (lock_name = $3 OR lock_name LIKE $4)
+ORDER BY taken_at DESC, lock_name, term DESC
+LIMIT 100; -- with 2000, 1000, "job-7", "job-7/%"
+
 -- TypeLeases
 SELECT lock_name, EXTRACT(EPOCH FROM lock_until) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately
 FROM shedlock_tab
@@ -1024,3 +1113,8 @@ SELECT job_type, name
 FROM async_job_type_tab
 WHERE job_type IN (7,8)
   AND name IS NOT NULL;
+
+-- TypesKnown
+SELECT job_type
+FROM async_job_type_tab
+ORDER BY job_type;

@@ -240,11 +240,30 @@ SELECT lock_name
 FROM async_job_now_tab
 WHERE told_at < 1000;
 
+-- DropStats
+DELETE
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at < 1000;
+
+-- DropTenures
+DELETE
+FROM async_job_lease_log_tab
+WHERE ended_at < 1000;
+
 -- EndedLeases
 SELECT lock_name
 FROM shedlock_tab
 WHERE (lock_name LIKE 'at-%')
   AND unixepoch(lock_until) <= unixepoch();
+
+-- ExpireTenures
+UPDATE async_job_lease_log_tab
+SET ended_at = CASE lock_name WHEN ? THEN CAST(? AS INTEGER) WHEN ? THEN CAST(? AS INTEGER) END, how = 'expired'
+WHERE how IS NULL
+  AND (lock_name = ?
+    AND term < ? OR lock_name = ?
+    AND term < ?); -- with "job-7", 1000, "job-8/1", 2000, "job-7", 3, "job-8/1", 4
 
 -- FinishThrough
 UPDATE async_job_tab NOT INDEXED
@@ -661,6 +680,33 @@ WHERE id BETWEEN 1 AND 2
   AND job_status IN (2, 5)
 ORDER BY id;
 
+-- RollUp
+SELECT begins_at
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at >= 1000
+  AND begins_at < 7200
+  AND seconds < 3600
+ORDER BY begins_at
+LIMIT 1;
+
+-- RollUp, rows
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at >= 3600
+  AND begins_at < 7200;
+DELETE
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at >= 3600
+  AND begins_at < 7200;
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
+SET counted = excluded.counted, state = excluded.state
+WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 3600, "", 0, 3600, 0, "{}"
+
 -- RunningOfKeys
 SELECT job_key, COUNT(*) AS running
 FROM async_job_tab INDEXED BY async_job_key
@@ -787,6 +833,14 @@ WHERE id > 0;
 SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2;
+
+-- Stats
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at >= 1000
+  AND begins_at < 2000
+ORDER BY begins_at, lock_name, term;
 
 -- SweepAll
 SELECT *
@@ -933,6 +987,38 @@ SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = unixepoc
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
+-- TellStats
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
+VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
+SET counted = excluded.counted, state = excluded.state
+WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 60, "job-7", 3, 60, 5, "{\"runs\":{\"success\":2},\"delay\":[1,2],\"took\":[0,2]}", 8, 60, "job-8/1", 4, 60, 0, "{}"
+
+-- TellTenures
+INSERT INTO async_job_lease_log_tab (lock_name, term, holder, taken_at, ended_at, how)
+VALUES (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?)
+ON CONFLICT (lock_name, term) DO UPDATE
+SET ended_at = excluded.ended_at, how = excluded.how
+WHERE excluded.how IS NOT NULL
+  AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired'); -- with "job-7", 3, "me", 1000, <nil>, <nil>, "job-8/1", 4, "me", 1000, 2000, "released"
+
+-- Tenures
+SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
+FROM async_job_lease_log_tab
+WHERE taken_at < 2000
+  AND (ended_at IS NULL OR ended_at >= 1000)
+ORDER BY taken_at DESC, lock_name, term DESC
+LIMIT 100;
+
+-- Tenures of
+SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
+FROM async_job_lease_log_tab
+WHERE taken_at < 2000
+  AND (ended_at IS NULL OR ended_at >= 1000)
+  AND (lock_name = ? OR lock_name LIKE ?)
+ORDER BY taken_at DESC, lock_name, term DESC
+LIMIT 100; -- with "job-7", "job-7/%"
+
 -- TypeLeases
 SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > unixepoch() - 3600 AS lately
 FROM shedlock_tab
@@ -944,3 +1030,8 @@ SELECT job_type, name
 FROM async_job_type_tab
 WHERE job_type IN (7,8)
   AND name IS NOT NULL;
+
+-- TypesKnown
+SELECT job_type
+FROM async_job_type_tab
+ORDER BY job_type;

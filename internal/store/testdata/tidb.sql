@@ -300,6 +300,16 @@ WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0;
 
+-- RollUp
+SELECT begins_at
+FROM async_job_stat_tab
+WHERE job_type = 7
+  AND begins_at >= 1000
+  AND begins_at < 7200
+  AND seconds < 3600
+ORDER BY begins_at
+LIMIT 1;
+
 -- RunningOfKeys
 SELECT job_key, COUNT(*) AS running
 FROM async_job_tab FORCE INDEX (async_job_key)

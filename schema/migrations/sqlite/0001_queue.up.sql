@@ -69,6 +69,29 @@ CREATE TABLE IF NOT EXISTS async_job_now_tab (
   state     text NOT NULL
 );
 
+CREATE TABLE IF NOT EXISTS async_job_stat_tab (
+  job_type  int NOT NULL,
+  begins_at bigint NOT NULL,
+  lock_name varchar(64) NOT NULL,
+  term      bigint NOT NULL,
+  seconds   int NOT NULL,
+  counted   bigint NOT NULL,
+  state     text NOT NULL,
+  PRIMARY KEY (job_type, begins_at, lock_name, term)
+);
+
+CREATE TABLE IF NOT EXISTS async_job_lease_log_tab (
+  lock_name varchar(64) NOT NULL,
+  term      bigint NOT NULL,
+  holder    varchar(255) NOT NULL,
+  taken_at  bigint NOT NULL,
+  ended_at  bigint DEFAULT NULL,
+  how       varchar(16) DEFAULT NULL,
+  PRIMARY KEY (lock_name, term)
+);
+
+CREATE INDEX IF NOT EXISTS async_job_ended ON async_job_lease_log_tab (ended_at);
+
 CREATE TABLE IF NOT EXISTS async_job_act_tab (
   id         integer PRIMARY KEY AUTOINCREMENT,
   acted_at   bigint NOT NULL,

@@ -1,5 +1,9 @@
 DROP TABLE async_job_act_tab;
 
+DROP TABLE async_job_lease_log_tab;
+
+DROP TABLE async_job_stat_tab;
+
 DROP TABLE async_job_now_tab;
 
 DROP TABLE async_job_type_tab;

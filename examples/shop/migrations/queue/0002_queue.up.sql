@@ -56,6 +56,28 @@ CREATE TABLE IF NOT EXISTS async_job_now_tab (
   PRIMARY KEY (lock_name)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
+CREATE TABLE IF NOT EXISTS async_job_stat_tab (
+  job_type  int NOT NULL,
+  begins_at bigint NOT NULL COMMENT 'when the span of time begins that this is about, unix seconds',
+  lock_name varchar(64) NOT NULL COMMENT 'of the lease whose holder wrote this, as in shedlock_tab; empty: of all',
+  term      bigint NOT NULL COMMENT 'of that holder; 0: of all',
+  seconds   int NOT NULL COMMENT 'how long the span is',
+  counted   bigint NOT NULL COMMENT 'starts and ends of runs; a row is only overwritten by one that has counted more',
+  state     text COLLATE utf8mb4_bin NOT NULL COMMENT 'what has started and how it ended, as JSON',
+  PRIMARY KEY (job_type, begins_at, lock_name, term)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+
+CREATE TABLE IF NOT EXISTS async_job_lease_log_tab (
+  lock_name varchar(64) NOT NULL COMMENT 'of a job type or a shard, as in shedlock_tab',
+  term      bigint NOT NULL COMMENT 'of the holder',
+  holder    varchar(255) NOT NULL COMMENT 'as in shedlock_tab.locked_by',
+  taken_at  bigint NOT NULL COMMENT 'unix milliseconds',
+  ended_at  bigint DEFAULT NULL COMMENT 'unix milliseconds; NULL: it is held, or nobody has had it since',
+  how       varchar(16) DEFAULT NULL COMMENT 'it ended: released, asked, lost or expired',
+  PRIMARY KEY (lock_name, term),
+  KEY async_job_ended (ended_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+
 CREATE TABLE IF NOT EXISTS async_job_act_tab (
   id         bigint unsigned NOT NULL AUTO_INCREMENT,
   acted_at   int unsigned NOT NULL COMMENT 'unix seconds',

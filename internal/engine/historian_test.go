@@ -1,0 +1,356 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// annals are tables of history in memory.
+type annals struct {
+	History
+	mu         sync.Mutex
+	stats      map[statName]store.Stat
+	tenures    map[tenureName]store.Tenure
+	statements int
+	silent     int // how many statements fail before one succeeds
+}
+
+var errSilent = errors.New("no answer")
+
+// sent counts a statement. One that fails may have taken effect.
+func (a *annals) sent(effect func()) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.statements++
+	if a.silent > 0 {
+		if a.silent--; a.silent%2 == 0 {
+			effect()
+		}
+		return errSilent
+	}
+	effect()
+	return nil
+}
+
+func (a *annals) TellStats(_ context.Context, stats []store.Stat) error {
+	stats = slices.Clone(stats)
+	return a.sent(func() {
+		for _, s := range stats {
+			name := statName{s.Begin, s.Lease, s.Term}
+			if before, there := a.stats[name]; !there || before.Counted() < s.Counted() {
+				copied := s
+				copied.StatState = store.StatState{}
+				copied.Add(&s.StatState)
+				a.stats[name] = copied
+			}
+		}
+	})
+}
+
+func (a *annals) TellTenures(_ context.Context, tenures []store.Tenure) error {
+	return a.sent(func() {
+		for _, t := range tenures {
+			name := tenureName{t.Lease, t.Term}
+			if before := a.tenures[name]; before.How == "" || before.How == store.Expired {
+				a.tenures[name] = t
+			}
+		}
+	})
+}
+
+func (a *annals) ExpireTenures(_ context.Context, taken []store.Tenure) error {
+	return a.sent(func() {
+		for _, by := range taken {
+			for name, t := range a.tenures {
+				if name.lease == by.Lease && name.term < by.Term && t.How == "" {
+					t.Ended, t.How = by.Taken, store.Expired
+					a.tenures[name] = t
+				}
+			}
+		}
+	})
+}
+
+// take returns how many statements were sent since it was last called.
+func (a *annals) take() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, a.statements = a.statements, 0
+	return n
+}
+
+func (a *annals) fail(statements int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.silent = statements
+}
+
+// runs are all runs that stand there.
+func (a *annals) runs() (n int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.stats {
+		for _, runs := range s.Runs {
+			n += runs
+		}
+	}
+	return n
+}
+
+func (a *annals) how(lease string, term int64) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tenures[tenureName{lease, term}].How
+}
+
+// withHistorian runs a historian of two lines, in virtual time that begins with a minute.
+func withHistorian(t *testing.T, test func(t *testing.T, a *annals, d *database, stop func())) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		a := &annals{stats: map[statName]store.Stat{}, tenures: map[tenureName]store.Tenure{}}
+		l, other := lineOf(10), lineOf(10)
+		l.cfg.JobType, l.name, other.cfg.JobType, other.name = 7, "job-7", 8, "job-8"
+		d := &database{tables: Tables{History: a}, chronicle: newChronicle(), lines: linesOf(l, other), trouble: l.trouble, patience: t.Context()}
+		d.clock.reading(6_000_000, time.Now(), time.Now())
+		var running sync.WaitGroup
+		running.Go(func() { newHistorian(d).loop(ctx) })
+		test(t, a, d, func() {
+			stop()
+			running.Wait()
+		})
+		stop()
+		running.Wait()
+	})
+}
+
+// has gives a line a lease of a term.
+func has(d *database, l *line, term int64) *keeper.Lease {
+	lease := keeper.Unending(d.patience, keeper.Want{Name: l.name, Lock: time.Minute}, term)
+	l.hold(lease)
+	d.chronicle.taken(l, lease, d.clock.now())
+	return lease
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d) // virtual
+	synctest.Wait()
+}
+
+func TestRunsAreWrittenWithOneStatementAMinuteAndWithNoneWhileNothingRuns(t *testing.T) {
+	withHistorian(t, func(t *testing.T, a *annals, d *database, _ func()) {
+		lines := d.lines.all()
+		has(d, lines[0], 3)
+		has(d, lines[1], 3)
+		if pass(2 * time.Minute); a.take() != 2 {
+			t.Error("two leases were taken: that is one statement, and one for those who had them before")
+		}
+		if pass(3 * time.Hour); a.take() != 0 {
+			t.Error("nothing has run, and it is written")
+		}
+		const minutes = 30
+		for range minutes {
+			for _, l := range lines {
+				l.counts.start(3 * time.Millisecond)
+				l.counts.end(queue_job.JobStatusSuccess, time.Second)
+			}
+			pass(minuteLength)
+		}
+		pass(minuteLength)
+		if n := a.take(); n != minutes || a.runs() != 2*minutes || len(a.stats) != 2*minutes {
+			t.Errorf("%d statements have written %d runs in %d stats, of %d minutes", n, a.runs(), len(a.stats), minutes)
+		}
+		for name, s := range a.stats {
+			if s.Begin%60 != 0 || s.Seconds != 60 || name.term != 3 || !slices.Equal(s.Delay, []int64{0, 0, 1}) || s.Took[10] != 1 || s.Runs["success"] != 1 {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+}
+
+func TestNoRunIsLostIfStatementsFail(t *testing.T) {
+	withHistorian(t, func(t *testing.T, a *annals, d *database, stop func()) {
+		l, want := d.lines.all()[0], int64(0)
+		has(d, l, 3)
+		run := func(n int) {
+			for range n {
+				l.counts.end(queue_job.JobStatusRetry, 0)
+				want++
+			}
+		}
+		for minute := range 20 {
+			a.fail(minute % 5)
+			run(minute)
+			pass(minuteLength)
+		}
+		a.fail(100) // for longer than a minute
+		run(7)
+		pass(5 * time.Minute)
+		a.fail(0)
+		pass(minuteLength)
+		if got := a.runs(); got != want {
+			t.Errorf("%d runs are written, of %d", got, want)
+		}
+		run(5) // in the minute in which it stops
+		stop()
+		if got := a.runs(); got != want {
+			t.Errorf("%d runs are written, of %d, when it has stopped", got, want)
+		}
+	})
+}
+
+func TestRunsUnderALeaseThatWasGivenUpAreWrittenSoonAndCountedOnce(t *testing.T) {
+	withHistorian(t, func(t *testing.T, a *annals, d *database, _ func()) {
+		l := d.lines.all()[0]
+		lease := has(d, l, 3)
+		pass(10 * time.Second)
+		l.counts.end(queue_job.JobStatusSuccess, 0)
+		l.held.Store(nil)
+		d.chronicle.ended(lease, store.Asked, d.clock.now())
+		if pass(2 * time.Second); a.runs() != 1 || a.how("job-7", 3) != store.Asked {
+			t.Errorf("%d runs are written of a lease that ended: %q", a.runs(), a.how("job-7", 3))
+		}
+		l.counts.end(queue_job.JobStatusSuccess, 0) // where it ran on
+		has(d, l, 5)                                // it has come back, within the minute
+		l.counts.end(queue_job.JobStatusSuccess, 0)
+		d.lines.remove(l) // the type has another configuration
+		if pass(2 * minuteLength); a.runs() != 3 || len(a.stats) > 2 {
+			t.Errorf("%d of 3 runs are written, in %d rows", a.runs(), len(a.stats))
+		}
+		l.counts.end(queue_job.JobStatusSuccess, 0) // a line that is gone does not do that
+		if pass(2 * minuteLength); a.runs() != 3 {
+			t.Error("the line is remembered")
+		}
+	})
+}
+
+func TestAHolderThatSaidNothingHasExpiredUnlessItComesBackAndKnowsBetter(t *testing.T) {
+	withHistorian(t, func(t *testing.T, a *annals, d *database, stop func()) {
+		l := d.lines.all()[0]
+		frozen := has(d, l, 3)
+		pass(time.Minute)
+		has(d, l, 5)
+		if pass(2 * time.Second); a.how("job-7", 3) != "" {
+			t.Error("the earlier holder had no time to say how it ended")
+		}
+		if pass(10 * time.Second); a.how("job-7", 3) != store.Expired {
+			t.Errorf("it ended as %q", a.how("job-7", 3))
+		}
+		d.chronicle.ended(frozen, store.Lost, d.clock.now())
+		d.chronicle.ended(frozen, store.Released, d.clock.now())
+		if pass(2 * time.Second); a.how("job-7", 3) != store.Lost {
+			t.Errorf("it ended as %q, and its holder says that it was lost", a.how("job-7", 3))
+		}
+		has(d, l, 7)
+		a.fail(3)
+		stop()
+		a.fail(0)
+		if a.how("job-7", 7) != "" {
+			t.Error("a holder has ended itself")
+		}
+	})
+}
+
+// tidied are tables that note what a tidier does.
+type tidied struct {
+	resting
+	History
+	mu    sync.Mutex
+	left  map[int32][]int64 // hours that have minutes
+	until time.Time         // the lease
+	done  []string
+	drops int
+}
+
+func (r *tidied) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
+	seen, err := r.resting.SeeLeases(ctx, names)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range seen {
+		seen[i].Free = seen[i].Name != tidyLease || time.Now().After(r.until)
+	}
+	return seen, err
+}
+
+func (r *tidied) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64) (map[string]int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if names[0] == tidyLease {
+		r.until = time.Now().Add(tidyEvery - tidyFirst)
+		r.done = append(r.done, "round")
+	}
+	return r.resting.TakeLeases(ctx, names, owner, layout, seconds)
+}
+
+func (r *tidied) TypesKnown(context.Context) ([]int32, error) { return []int32{1, 9}, nil }
+
+func (r *tidied) RollUp(_ context.Context, jobType int32, from, before, seconds int64) (int64, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, hour := range r.left[jobType] {
+		if hour >= from && hour < before-before%seconds {
+			r.left[jobType] = slices.Delete(r.left[jobType], i, i+1)
+			return hour, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+func (r *tidied) DropStats(context.Context, int32, int64) error { return r.drop() }
+func (r *tidied) DropTenures(context.Context, int64) error      { return r.drop() }
+
+func (r *tidied) drop() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drops++
+	return nil
+}
+
+func TestOneInstanceAnHourRollsUpWhatIsTwoDaysOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		r := &tidied{left: map[int32][]int64{}}
+		now := time.Now().Unix()
+		for hour := now - 24*3600 - now%3600; hour < now; hour += 3600 {
+			r.left[1], r.left[9] = append(r.left[1], hour), append(r.left[9], hour)
+		}
+		all := len(r.left[9])
+		var loops sync.WaitGroup
+		for range 3 {
+			d, err := openDatabase(ctx, func(context.Context, queue_job.Config) (Tables, error) {
+				return Tables{Jobs: r, Leases: r, History: r, Close: func() {}}, nil
+			}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, silent{}, newPermit(), nil, listeners{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.pools.release(true)
+			d.clock.reading(float64(time.Now().UnixMicro())/1e6, time.Now(), time.Now())
+			loops.Go(func() { d.keeper.Run(ctx) })
+			loops.Go(func() { newTidier(d).loop(ctx) })
+		}
+		const hours = 30
+		time.Sleep(hours * time.Hour)
+		end()
+		loops.Wait()
+		if rounds := len(r.done); rounds < hours-3 || rounds > hours+1 {
+			t.Errorf("%d rounds in %d hours", rounds, hours)
+		}
+		if r.drops != 3*len(r.done) {
+			t.Errorf("old rows were dropped %d times in %d rounds", r.drops, len(r.done))
+		}
+		for _, jobType := range []int32{1, 9} {
+			if left := len(r.left[jobType]); left < all-hours+24-2 || left >= all || r.left[jobType][0] < now+hours*3600-48*3600-2*3600 {
+				t.Errorf("%d of %d hours of type %d are left, from %v on", left, all, jobType, time.Unix(r.left[jobType][0], 0))
+			}
+		}
+	})
+}

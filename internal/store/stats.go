@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Stat is what the holder of a lease did within a span of time.
+type Stat struct {
+	JobType int32
+	Begin   int64  // unix seconds
+	Lease   string // empty: all leases of the type together
+	Term    int64  // of the holder; 0: of all holders together
+	Seconds int64  // how long the span is
+	StatState
+}
+
+// StatState is the JSON of async_job_stat_tab.state.
+type StatState struct {
+	Runs  map[string]int64 `json:"runs,omitempty"`  // that ended, by their outcome
+	Delay []int64          `json:"delay,omitempty"` // of runs that started: how long after their jobs fell due, in the ranges of [RangeOf]
+	Took  []int64          `json:"took,omitempty"`  // of runs that ended: how long their handlers took
+}
+
+// Ranges is how many ranges of durations a [StatState] tells apart.
+const Ranges = 32
+
+// RangeOf is the range to which a duration belongs: 0 is below 1 ms, 1 is below 2 ms, and each further range ends at twice the end of
+// the one before. The last range has no end.
+func RangeOf(d time.Duration) int { return min(bits.Len64(uint64(max(0, d.Milliseconds()))), Ranges-1) }
+
+// Counted is how many starts and ends of runs the state is about.
+func (s *StatState) Counted() (n int64) {
+	for _, runs := range s.Delay {
+		n += runs
+	}
+	for _, runs := range s.Runs {
+		n += runs
+	}
+	return n
+}
+
+// Add adds what another state has counted.
+func (s *StatState) Add(other *StatState) {
+	if s.Runs == nil && len(other.Runs) > 0 {
+		s.Runs = make(map[string]int64, len(other.Runs))
+	}
+	for outcome, n := range other.Runs {
+		s.Runs[outcome] += n
+	}
+	s.Delay, s.Took = sum(s.Delay, other.Delay), sum(s.Took, other.Took)
+}
+
+func sum(a, b []int64) []int64 {
+	if len(b) > len(a) {
+		a = append(a, make([]int64, len(b)-len(a))...)
+	}
+	for i, n := range b {
+		a[i] += n
+	}
+	return a
+}
+
+// statsTogether is how many stats one statement of [Store.TellStats] is about.
+const statsTogether = 100
+
+// TellStats writes stats, each of which has another type, beginning, lease or term. A row that has counted as much or more stays, so a
+// statement may be sent again, or late: only the holder writes its stats, and what it counts only grows.
+func (s *Store) TellStats(ctx context.Context, stats []Stat) error {
+	for some := range slices.Chunk(stats, statsTogether) {
+		if err := s.tellStats(ctx, some); err != nil {
+			return wrap("tell the stats", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) tellStats(ctx context.Context, stats []Stat) error {
+	args := make([]any, 0, 7*len(stats))
+	for i := range stats {
+		t := &stats[i]
+		state, err := json.Marshal(t.StatState)
+		if err != nil {
+			return err
+		}
+		args = append(args, t.JobType, t.Begin, t.Lease, t.Term, t.Seconds, t.Counted(), string(state))
+	}
+	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (job_type, begins_at, lock_name, term, seconds, counted, state) VALUES (?, ?, ?, ?, ?, ?, ?)%s%s",
+		s.stats, strings.Repeat(", (?, ?, ?, ?, ?, ?, ?)", len(stats)-1), s.ifMore), args...)
+	return err
+}
+
+// Stats reads the stats of a job type that begin in a span of unix seconds, in the order in which they begin. It may be asked of a replica.
+func (s *Store) Stats(ctx context.Context, jobType int32, from, before int64) ([]Stat, error) {
+	args := s.arguments()
+	stats, err := s.readStats(ctx, fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state FROM %s WHERE job_type = %s AND begins_at >= %s AND begins_at < %s ORDER BY begins_at, lock_name, term",
+		s.stats, args.number(int64(jobType)), args.number(from), args.number(before)), args)
+	return stats, wrap("stats", err)
+}
+
+func (s *Store) readStats(ctx context.Context, query string, args *arguments) ([]Stat, error) {
+	type told struct {
+		Stat
+		state string
+	}
+	rows, err := read(ctx, s, each(func(t *told) []any {
+		return []any{&t.JobType, &t.Begin, &t.Lease, &t.Term, &t.Seconds, &t.state}
+	}), query, args.list...)
+	stats := make([]Stat, len(rows))
+	for i := range rows {
+		stats[i] = rows[i].Stat
+		_ = json.Unmarshal([]byte(rows[i].state), &stats[i].StatState) // a later version may have written it
+	}
+	return stats, err
+}
+
+// RollUp makes one row of the first rows of a job type that are shorter than a span, begin at a moment or later, and whose span has
+// ended before another: it adds them up, and what there is of a longer row already, writes that as the row of all leases, and deletes
+// what it has added, all in one transaction. It returns when the span begins; found is false if there is nothing to roll up. Moments are
+// unix seconds. A handle that lends no connections has no transactions: if the process dies within, that span is lost.
+func (s *Store) RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error) {
+	before -= before % seconds
+	args := s.arguments()
+	first, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf("SELECT begins_at FROM %s WHERE job_type = %s AND begins_at >= %s AND begins_at < %s AND seconds < %s ORDER BY begins_at LIMIT 1",
+		s.stats, args.number(int64(jobType)), args.number(from), args.number(before), args.number(seconds))), args.list...)
+	if err != nil || len(first) == 0 {
+		return 0, false, wrap("look for stats to roll up", err)
+	}
+	begin = first[0] - first[0]%seconds
+	err = s.together(ctx, func(s *Store) error { return s.rollUp(ctx, jobType, begin, seconds) })
+	return begin, err == nil, wrap("roll stats up", err)
+}
+
+func (s *Store) rollUp(ctx context.Context, jobType int32, begin, seconds int64) error {
+	within := func(args *arguments) string {
+		return fmt.Sprintf("job_type = %s AND begins_at >= %s AND begins_at < %s", args.number(int64(jobType)), args.number(begin), args.number(begin+seconds))
+	}
+	args := s.arguments()
+	stats, err := s.readStats(ctx, fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state FROM %s WHERE %s%s", s.stats, within(args), s.forUpdate), args)
+	if err != nil {
+		return err
+	}
+	all := Stat{JobType: jobType, Begin: begin, Seconds: seconds}
+	for i := range stats {
+		all.Add(&stats[i].StatState)
+	}
+	args = s.arguments()
+	if _, err := s.exec(ctx, fmt.Sprintf("%s WHERE %s", fmt.Sprintf(s.deleteFrom, s.stats), within(args)), args.list...); err != nil {
+		return err
+	}
+	return s.tellStats(ctx, []Stat{all})
+}
+
+// DropStats deletes the stats of a job type that began before a moment, in unix seconds.
+func (s *Store) DropStats(ctx context.Context, jobType int32, before int64) error {
+	args := s.arguments()
+	_, err := s.exec(ctx, fmt.Sprintf("%s WHERE job_type = %s AND begins_at < %s", fmt.Sprintf(s.deleteFrom, s.stats), args.number(int64(jobType)), args.number(before)), args.list...)
+	return wrap("drop old stats", err)
+}
+
+// TypesKnown reads the numbers of the job types that the registry has. It may be asked of a replica.
+func (s *Store) TypesKnown(ctx context.Context) ([]int32, error) {
+	types, err := read(ctx, s, column[int32], fmt.Sprintf("SELECT job_type FROM %s ORDER BY job_type", s.types))
+	return types, wrap("types that are known", err)
+}

@@ -1,0 +1,84 @@
+package operate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func TestAHistoryAddsUpWhatAllHoldersHaveDone(t *testing.T) {
+	at := func(minute int) time.Time { return time.Unix(6000, 0).Add(time.Duration(minute) * time.Minute) }
+	stat := func(minute int, length time.Duration, succeeded, failed int64) queue_job.Stat {
+		s := queue_job.Stat{Begin: at(minute), Length: length, Runs: map[queue_job.JobStatus]int64{queue_job.JobStatusSuccess: succeeded, queue_job.JobStatusFailed: failed}}
+		s.Delays[3], s.Durations[5] = succeeded+failed, succeeded+failed
+		return s
+	}
+	stats := []queue_job.Stat{
+		stat(-1, time.Minute, 100, 0), // begins before
+		stat(0, time.Minute, 3, 1), stat(0, time.Minute, 2, 0), stat(4, time.Minute, 1, 0), stat(5, time.Hour, 60, 6),
+		stat(15, time.Minute, 100, 0), // behind
+	}
+	from, err := firstStep(at(2), at(15), 5*time.Minute)
+	if err != nil || !from.Equal(at(0)) {
+		t.Fatalf("it begins at %v, want %v; %v", from, at(0), err)
+	}
+	periods := periodsOf(stats, from, at(15), 5*time.Minute)
+	if len(periods) != 3 {
+		t.Fatalf("%d steps, want 3", len(periods))
+	}
+	for i, want := range []struct{ ended, failed int64 }{{7, 1}, {66, 6}, {0, 0}} {
+		p := &periods[i]
+		if !p.Begin.Equal(at(5*i)) || p.Ended() != want.ended || p.Started() != want.ended || p.Runs[queue_job.JobStatusFailed] != want.failed || p.Durations[5] != want.ended {
+			t.Errorf("step %d: %+v", i, p)
+		}
+	}
+}
+
+func TestAHistoryThatCannotBeSaysWhy(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for what, c := range map[string]struct {
+		back, step time.Duration
+		says       string
+	}{
+		"no step":         {time.Hour, 0, "use whole minutes"},
+		"half minutes":    {time.Hour, 90 * time.Second, "use whole minutes"},
+		"backwards":       {-time.Hour, time.Minute, "must be later"},
+		"too many":        {365 * 24 * time.Hour, time.Minute, "use 10000 at most"},
+		"as many as can":  {9999 * time.Minute, time.Minute, ""},
+		"an hour by hour": {time.Hour, time.Hour, ""},
+	} {
+		_, err := firstStep(now.Add(-c.back), now, c.step)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestALeaseHistorySaysForHowLongNobodyHadALease(t *testing.T) {
+	at := func(second int) time.Time { return time.Unix(int64(second), 0) }
+	tenure := func(lease string, term int64, taken, ended int) queue_job.Tenure {
+		t := queue_job.Tenure{Lease: lease, Term: term, Taken: at(taken)}
+		if ended > 0 {
+			t.Ended = at(ended)
+		}
+		return t
+	}
+	list := successions([]queue_job.Tenure{tenure("job-7", 9, 300, 0), tenure("job-8", 4, 250, 260), tenure("job-7", 5, 100, 290), tenure("job-7", 3, 50, 101), tenure("job-8", 2, 40, 0)})
+	if len(list) != 5 {
+		t.Fatal(list)
+	}
+	for i, want := range []struct {
+		after int64
+		gap   time.Duration
+	}{{5, 10 * time.Second}, {2, 0}, {3, 0}, {0, 0}, {0, 0}} {
+		var after int64
+		if list[i].After != nil {
+			after = list[i].After.Term
+		}
+		if after != want.after || list[i].Gap != want.gap {
+			t.Errorf("%s, term %d: after term %d, %v; want %d, %v", list[i].Lease, list[i].Term, after, list[i].Gap, want.after, want.gap)
+		}
+	}
+}
