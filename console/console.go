@@ -85,13 +85,15 @@ func WithMask(mask func(text string) string) Option { return func(c *console) { 
 
 // console is the handler of all pages.
 type console struct {
-	jobs   *queue_job.Jobs
-	ex     queue_job.Executor
-	permit Permit
-	title  string
-	mask   func(string) string
-	fleet  shared[*queue_job.Fleet]
-	errors shared[*operate.Errors]
+	jobs    *queue_job.Jobs
+	ex      queue_job.Executor
+	permit  Permit
+	title   string
+	mask    func(string) string
+	fleet   shared[*queue_job.Fleet]
+	errors  shared[*operate.Errors]
+	pasts   sharedBy[pastKey, *chart]
+	tenures sharedBy[string, []operate.Tenure]
 }
 
 //go:embed pages
@@ -114,6 +116,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /jobs", c.page("jobs", c.list))
 	mux.HandleFunc("GET /jobs/{id}", c.page("job", c.showJob))
 	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))
+	mux.HandleFunc("GET /leases", c.page("leases", c.showLeases))
 	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
 	mux.HandleFunc("POST /jobs/{id}/{do}", c.change(c.changeJob))
 	mux.HandleFunc("POST /types/{type}/{do}", c.change(c.changeType))
