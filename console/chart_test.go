@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,9 @@ func TestThePictureOfLeasesHasABarForEachTenure(t *testing.T) {
 	if strings.Join(lines, " ") != "job-2/2 job-2/10 job-10" || g.Height() != 3*ganttRow || len(g.Holders) != 2 {
 		t.Fatalf("%v, %+v", lines, g.Holders)
 	}
+	if first := g.Holders[0]; first.Name != "a" || first.Id != "" || g.Others != 0 {
+		t.Errorf("%+v", g.Holders)
+	}
 	both := g.Lines[0].Bars
 	if len(both) != 2 || both[0].X != 0 || both[0].Width != 500 || both[1].X != 500 || both[1].Width != 500 || both[0].Colour == both[1].Colour {
 		t.Errorf("%+v", both)
@@ -112,5 +116,18 @@ func TestNumbersAreReadInGroupsOfThree(t *testing.T) {
 		if got := count(n); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+func TestTheLegendHasTheLatestInstancesAndTellsNamesakesApart(t *testing.T) {
+	var tenures []operate.Tenure
+	for i := range 20 {
+		name := fmt.Sprintf("mail@web/%d", i/2*2)
+		tenures = append(tenures, operate.Tenure{Tenure: queue_job.Tenure{Lease: "job-7", JobType: 7, Holder: name, Instance: fmt.Sprint("id", i), Taken: at(i), Ended: at(i + 1)}})
+	}
+	tenures = append(tenures, operate.Tenure{Tenure: queue_job.Tenure{Lease: "job-8", JobType: 8, Holder: "sms@db/1", Instance: "other", Taken: at(50)}})
+	g := ganttOf(tenures, at(0), at(100))
+	if len(g.Holders) != legendMost || g.Others != 21-legendMost || g.Holders[0].Name != "db/1" || g.Holders[0].Id != "" || g.Holders[1].Name != "web/18" || g.Holders[1].Id != "id19" {
+		t.Errorf("%d others, %+v", g.Others, g.Holders)
 	}
 }

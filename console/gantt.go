@@ -15,8 +15,9 @@ import (
 type gantt struct {
 	Clocks
 	Lines   []ganttLine
-	Holders []ganttHolder
-	Undrawn int // leases for which there is no room
+	Holders []ganttHolder // the latest of them
+	Others  int           // holders that are not among these
+	Undrawn int           // leases for which there is no room
 }
 
 // ganttLine is a lease. A picture is ganttWide units wide.
@@ -33,9 +34,11 @@ type bar struct {
 	Text     string
 }
 
-// ganttHolder is an instance that had a lease. There are coloursMax colours, so instances may share one; the table has their names.
+// ganttHolder is an instance that had a lease: its host and process. There are coloursMax colours, so instances may share one; the table
+// has their names.
 type ganttHolder struct {
 	Name   string
+	Id     string // if another instance has the same name; else empty
 	Colour int
 }
 
@@ -45,6 +48,7 @@ const (
 	ganttBar   = 10
 	ganttMost  = 100 // lines
 	coloursMax = 6
+	legendMost = 12 // instances, of the latest
 	barLeast   = 1.5 // units; less is not seen
 )
 
@@ -76,7 +80,6 @@ func ganttOf(tenures []operate.Tenure, from, before time.Time) *gantt {
 		if !known {
 			colour = len(colours) % coloursMax
 			colours[t.Instance] = colour
-			g.Holders = append(g.Holders, ganttHolder{t.Holder, colour})
 		}
 		l := lines[t.Lease]
 		if l == nil {
@@ -90,6 +93,7 @@ func ganttOf(tenures []operate.Tenure, from, before time.Time) *gantt {
 		begin := x(t.Taken)
 		l.Bars = append(l.Bars, bar{begin, max(barLeast, x(end)-begin), colour, tenureText(t)})
 	}
+	g.Holders, g.Others = legend(byTime, colours)
 	for _, l := range lines {
 		g.Lines = append(g.Lines, *l)
 	}
@@ -103,6 +107,31 @@ func ganttOf(tenures []operate.Tenure, from, before time.Time) *gantt {
 		g.Lines[i].Y = i * ganttRow
 	}
 	return g
+}
+
+// legend names the instances that got a lease last, the latest first, and says how many others there are.
+func legend(byTime []operate.Tenure, colours map[string]int) (holders []ganttHolder, others int) {
+	var instances []string
+	for _, t := range slices.Backward(byTime) {
+		colour, drawn := colours[t.Instance]
+		if !drawn || slices.Contains(instances, t.Instance) {
+			continue
+		}
+		if instances = append(instances, t.Instance); len(instances) <= legendMost {
+			name := t.Holder[strings.LastIndexByte(t.Holder, '@')+1:] // an instance may run several services
+			holders = append(holders, ganttHolder{name, t.Instance, colour})
+		}
+	}
+	namesakes := map[string]int{}
+	for _, h := range holders {
+		namesakes[h.Name]++
+	}
+	for i := range holders {
+		if namesakes[holders[i].Name] == 1 {
+			holders[i].Id = ""
+		}
+	}
+	return holders, len(instances) - len(holders)
 }
 
 func tenureText(t *operate.Tenure) string {
