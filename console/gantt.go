@@ -48,7 +48,7 @@ const (
 	ganttBar   = 10
 	ganttMost  = 100 // lines
 	coloursMax = 6
-	legendMost = 12 // instances, of the latest
+	legendMost = 12  // instances, of the latest
 	barLeast   = 1.5 // units; less is not seen
 )
 
