@@ -100,14 +100,16 @@ func addressOf(r *http.Request) string {
 
 // console is the handler of all pages.
 type console struct {
-	jobs   *queue_job.Jobs
-	ex     queue_job.Executor
-	permit Permit
-	title  string
-	mask   func(string) string
-	actor  func(*http.Request) string
-	fleet  shared[*queue_job.Fleet]
-	errors shared[*operate.Errors]
+	jobs    *queue_job.Jobs
+	ex      queue_job.Executor
+	permit  Permit
+	title   string
+	mask    func(string) string
+	actor   func(*http.Request) string
+	fleet   shared[*queue_job.Fleet]
+	errors  shared[*operate.Errors]
+	pasts   sharedBy[pastKey, *chart]
+	tenures sharedBy[string, []operate.Tenure]
 }
 
 //go:embed pages
@@ -130,6 +132,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /jobs", c.page("jobs", c.list))
 	mux.HandleFunc("GET /jobs/{id}", c.page("job", c.showJob))
 	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))
+	mux.HandleFunc("GET /leases", c.page("leases", c.showLeases))
 	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
 	mux.HandleFunc("GET /acts", c.page("acts", c.acts))
 	mux.HandleFunc("GET /operations/new", c.page("many", c.askForMany))

@@ -23,6 +23,10 @@ var functions = template.FuncMap{
 	"ago":    func(at time.Time) string { return span(time.Since(at)) },
 	"pretty": pretty,
 	"plural": plural,
+	"count":  count,
+	"how":    howText,
+	"ended":  endText,
+	"until":  func(from, to time.Time) string { return span(to.Sub(from)) },
 	"about":  about,
 	"upper":  func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
 }
@@ -50,6 +54,15 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
 	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
+}
+
+// count writes a number with its digits in groups of three.
+func count(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
 }
 
 func plural(n int, what string) string {
@@ -172,7 +185,8 @@ func (c *console) showType(r *http.Request) (any, error) {
 	}
 	for _, t := range types {
 		if t.JobType == jobType {
-			return t, nil
+			past, err := c.pastOf(r, jobType)
+			return oneType{t, past}, err
 		}
 	}
 	return nil, failed(http.StatusNotFound, "Job type %d is not known here: no instance has run it, and nobody has paused or divided it.", jobType)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -13,6 +14,8 @@ const (
 
 // shared is something that all who look share: it is read once a second at most, by the first of them, and the others wait for that.
 type shared[T any] struct {
+	fresh time.Duration // 0: freshFor
+
 	mu  sync.Mutex
 	at  time.Time // when it was read; zero: never
 	got T
@@ -23,7 +26,7 @@ type shared[T any] struct {
 func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.IsZero() || time.Since(s.at) > freshFor {
+	if s.at.IsZero() || time.Since(s.at) > cmp.Or(s.fresh, freshFor) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
 		defer cancel()
 		s.got, s.err = read(ctx)
@@ -37,4 +40,25 @@ func (s *shared[T]) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at = time.Time{}
+}
+
+// sharedBy is shared things by what they are about.
+type sharedBy[K comparable, T any] struct {
+	mu  sync.Mutex
+	was map[K]*shared[T]
+}
+
+const sharedMax = 1000 // then all are read anew
+
+// of returns what is shared about something, which stays as it is for a time after it was read.
+func (s *sharedBy[K, T]) of(fresh time.Duration, about K) *shared[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.was == nil || len(s.was) >= sharedMax {
+		s.was = map[K]*shared[T]{}
+	}
+	if s.was[about] == nil {
+		s.was[about] = &shared[T]{fresh: fresh}
+	}
+	return s.was[about]
 }

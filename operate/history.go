@@ -94,6 +94,8 @@ type Tenure struct {
 	// After is the holder before, and Gap for how long nobody held the lease between the two. Nil: it is not known.
 	After *queue_job.Tenure
 	Gap   time.Duration
+	// Over: it has ended, or a later holder has had the lease, even if nobody has said yet how it ended.
+	Over bool
 }
 
 // LeaseHistory returns who held the leases of job types, and for how long nobody did in between, the latest first.
@@ -110,9 +112,9 @@ func successions(tenures []queue_job.Tenure) []Tenure {
 	slices.SortStableFunc(ordered, func(a, b queue_job.Tenure) int { return b.Taken.Compare(a.Taken) })
 	for i := range ordered {
 		t := &ordered[i]
-		list[i].Tenure = *t
+		list[i].Tenure, list[i].Over = *t, !t.Ended.IsZero()
 		if later := next[t.Lease]; later != nil {
-			later.After = t
+			list[i].Over, later.After = true, t
 			if !t.Ended.IsZero() {
 				later.Gap = max(0, later.Taken.Sub(t.Ended))
 			}

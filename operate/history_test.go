@@ -74,6 +74,9 @@ func TestALeaseHistorySaysForHowLongNobodyHadALease(t *testing.T) {
 		gap   time.Duration
 	}{{5, 10 * time.Second}, {2, 0}, {3, 0}, {0, 0}, {0, 0}} {
 		var after int64
+		if over := i > 0 && i != 1 || !list[i].Ended.IsZero(); list[i].Over != over {
+			t.Errorf("%s, term %d: over %t", list[i].Lease, list[i].Term, list[i].Over)
+		}
 		if list[i].After != nil {
 			after = list[i].After.Term
 		}

@@ -12,8 +12,10 @@
     const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
     if (!next || busy(main)) return;
     const wide = [...main.querySelectorAll(".wide")].map((e) => e.scrollLeft);
+    const open = [...main.querySelectorAll("details")].map((e) => e.open);
     main.replaceChildren(...next.childNodes);
     main.querySelectorAll(".wide").forEach((e, i) => { e.scrollLeft = wide[i] || 0; });
+    main.querySelectorAll("details").forEach((e, i) => { e.open = open[i] || false; });
     main.classList.toggle("stale", !answer.ok);
   };
   setInterval(() => look().catch(() => document.querySelector("main").classList.add("stale")), every);

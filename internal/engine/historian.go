@@ -158,15 +158,11 @@ func (h *historian) enterLine(l *line, of *ledger) {
 // tell writes what befell the leases, and the minutes that are over, or whose leases are not held any more. At the end, it writes all.
 func (h *historian) tell(ctx context.Context, now time.Time, all bool) error {
 	news, old, takings := h.chronicle.take(now)
-	for _, t := range takings { // what was counted before belongs to the term before
-		of := h.known[t.line]
-		if of == nil {
-			of = &ledger{}
-			h.known[t.line] = of
-		} else {
-			h.enterLine(t.line, of)
+	for _, t := range takings { // the terms are all of this instance, so it does not matter which of them a run counts under
+		if h.known[t.line] == nil {
+			h.known[t.line] = &ledger{}
 		}
-		of.term = t.term
+		h.known[t.line].term = t.term
 	}
 	h.enter()
 	return errors.Join(h.tellTenures(ctx, news, old), h.tellStats(ctx, all))

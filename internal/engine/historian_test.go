@@ -112,6 +112,13 @@ func (a *annals) how(lease string, term int64) string {
 	return a.tenures[tenureName{lease, term}].How
 }
 
+func (a *annals) holder(lease string, term int64) (written bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, written = a.tenures[tenureName{lease, term}]
+	return written
+}
+
 // withHistorian runs a historian of two lines, in virtual time that begins with a minute.
 func withHistorian(t *testing.T, test func(t *testing.T, a *annals, d *database, stop func())) {
 	t.Helper()
@@ -260,15 +267,34 @@ func TestAHolderThatSaidNothingHasExpiredUnlessItComesBackAndKnowsBetter(t *test
 	})
 }
 
+func TestWhatBefellALeaseIsWrittenAgainSoonIfAStatementFails(t *testing.T) {
+	withHistorian(t, func(t *testing.T, a *annals, d *database, _ func()) {
+		a.fail(2) // of these, the first has no effect
+		lease := has(d, d.lines.all()[0], 3)
+		if pass(2 * time.Second); a.holder("job-7", 3) {
+			t.Error("the statement did not fail: this proves nothing")
+		}
+		if pass(historyAgain); !a.holder("job-7", 3) {
+			t.Error("it is not written again")
+		}
+		pass(2 * historyAgain)
+		a.fail(2)
+		d.chronicle.ended(lease, store.Lost, d.clock.now())
+		if pass(historyAgain + 2*time.Second); a.how("job-7", 3) != store.Lost {
+			t.Errorf("it ended as %q", a.how("job-7", 3))
+		}
+	})
+}
+
 // tidied are tables that note what a tidier does.
 type tidied struct {
 	resting
 	History
-	mu    sync.Mutex
-	left  map[int32][]int64 // hours that have minutes
-	until time.Time         // the lease
-	done  []string
-	drops int
+	mu            sync.Mutex
+	left          map[int32][]int64 // hours that have minutes
+	taken         time.Time         // the lease
+	until         time.Time
+	rounds, drops int
 }
 
 func (r *tidied) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
@@ -285,10 +311,19 @@ func (r *tidied) TakeLeases(ctx context.Context, names []string, owner string, l
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if names[0] == tidyLease {
-		r.until = time.Now().Add(tidyEvery - tidyFirst)
-		r.done = append(r.done, "round")
+		r.taken, r.until = time.Now(), time.Now().Add(time.Hour) // it is renewed
+		r.rounds++
 	}
 	return r.resting.TakeLeases(ctx, names, owner, layout, seconds)
+}
+
+func (r *tidied) ReleaseLease(_ context.Context, name, _ string, minLock time.Duration) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if name == tidyLease {
+		r.until = r.taken.Add(minLock)
+	}
+	return true, nil
 }
 
 func (r *tidied) TypesKnown(context.Context) ([]int32, error) { return []int32{1, 9}, nil }
@@ -341,11 +376,11 @@ func TestOneInstanceAnHourRollsUpWhatIsTwoDaysOld(t *testing.T) {
 		time.Sleep(hours * time.Hour)
 		end()
 		loops.Wait()
-		if rounds := len(r.done); rounds < hours-3 || rounds > hours+1 {
+		if rounds := r.rounds; rounds < hours-3 || rounds > hours+1 {
 			t.Errorf("%d rounds in %d hours", rounds, hours)
 		}
-		if r.drops != 3*len(r.done) {
-			t.Errorf("old rows were dropped %d times in %d rounds", r.drops, len(r.done))
+		if r.drops != 3*r.rounds {
+			t.Errorf("old rows were dropped %d times in %d rounds", r.drops, r.rounds)
 		}
 		for _, jobType := range []int32{1, 9} {
 			if left := len(r.left[jobType]); left < all-hours+24-2 || left >= all || r.left[jobType][0] < now+hours*3600-48*3600-2*3600 {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -22,6 +24,7 @@ import (
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -112,6 +115,7 @@ func newWorld(t *testing.T) *world {
 		}
 		return added
 	}
+	w.remember(t)
 	for n, text := range smuggled {
 		add(paused, text, queue_job.WithKey(fmt.Sprint(n, text)), queue_job.WithGroup(text), queue_job.WithMeta(text, text))
 	}
@@ -125,6 +129,62 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// remember writes a history of some hours.
+func (w *world) remember(t *testing.T) {
+	t.Helper()
+	st, err := store.Open(t.Context(), w.db, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const minutes, leases = 40 * 60, 12
+	var stats []store.Stat
+	var tenures []store.Tenure
+	chance, now := rand.New(rand.NewPCG(1, 2)), time.Now().Truncate(time.Minute)
+	at := func(minute int) time.Time { return now.Add(time.Duration(minute-minutes) * time.Minute) }
+	for minute := range minutes {
+		busy := 40 + 30*math.Sin(float64(minute)/40)
+		state := store.StatState{Runs: map[string]int64{"success": int64(busy) + chance.Int64N(10)}, Delay: make([]int64, store.Ranges), Took: make([]int64, store.Ranges)}
+		slow := minute%400 > 340 // something behind the handlers is slow
+		if slow {
+			state.Runs["failed"], state.Runs["retry"] = chance.Int64N(9), chance.Int64N(20)
+		}
+		for _, n := range state.Runs {
+			for range n {
+				delay := int(2 + chance.NormFloat64())
+				if slow {
+					delay += 3 + chance.IntN(1+(minute%400-340)/6)
+				}
+				state.Delay[max(0, delay)]++
+				state.Took[4+chance.IntN(4)]++
+			}
+		}
+		stats = append(stats, store.Stat{JobType: mails, Begin: at(minute).Unix(), Seconds: 60, Lease: "job-1", Term: 1, StatState: state})
+	}
+	hosts := []string{"mail@web-1/812#aaaaaaaaaaaa.1", "mail@web-2/77#bbbbbbbbbbbb.1", smuggled[1] + "@web-3/9#cccccccccccc.1"}
+	ways := []string{store.Asked, store.Asked, store.Released, store.Expired, store.Lost}
+	for lease := range leases {
+		name, minute, term := fmt.Sprintf("job-%d/%d", long, 3+lease), 0, int64(1)
+		if lease == 0 {
+			name = "job-1"
+		}
+		for minute < minutes {
+			next := minute + 20 + chance.IntN(300)
+			tenure := store.Tenure{Lease: name, Term: term, Owner: hosts[chance.IntN(len(hosts))], Taken: at(minute).UnixMilli()}
+			if next < minutes {
+				tenure.Ended, tenure.How = at(next).UnixMilli()-chance.Int64N(50), ways[chance.IntN(len(ways))]
+			}
+			if tenure.How == store.Expired {
+				next += 8
+			}
+			tenures = append(tenures, tenure)
+			minute, term = next, term+1
+		}
+	}
+	if err := errors.Join(st.TellStats(t.Context(), stats), st.TellTenures(t.Context(), tenures)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // settled waits until the jobs are in the states that the test is about.
@@ -149,7 +209,7 @@ func (w *world) settled(t *testing.T) {
 
 // pages are all that the console has, and whether the answer is an error.
 func (w *world) pages() map[string]bool {
-	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "errors": false, "acts": false, "acts?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true,
+	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "errors": false, "acts": false, "acts?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true, "leases": false, "leases?last=30d": false, "types/1?last=30h": false, "types/1?last=a": true,
 		"types/1": false, "types/2": false, "types/3": false, "types/77": true, "jobs/999999": true, "jobs/x": true}
 	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.waits, w.runs, w.left} {
 		pages[fmt.Sprintf("jobs/%d", id)] = false
@@ -181,7 +241,7 @@ func (w *world) behindProxy(t *testing.T) (address string) {
 	return proxy.URL + "/tools/queue/"
 }
 
-const notFound = "the server responded with a status of 404"
+const notFound, badRequest = "the server responded with a status of 404", "the server responded with a status of 400"
 
 func TestEveryPageCanBeUsedOnEveryScreen(t *testing.T) {
 	t.Parallel()
@@ -196,7 +256,7 @@ func TestEveryPageCanBeUsedOnEveryScreen(t *testing.T) {
 				where := fmt.Sprintf("/%s, %d pixels, dark %v", page, width, dark)
 				b.accessible(where)
 				if isError {
-					b.quiet(where, notFound)
+					b.quiet(where, notFound, badRequest)
 				} else {
 					b.quiet(where)
 				}
@@ -214,7 +274,7 @@ func TestEveryPageWorksBelowAnyPathAndBehindAProxy(t *testing.T) {
 			b.do(chromedp.Navigate(root + page))
 			where := name + ": " + page
 			if isError {
-				b.quiet(where, notFound)
+				b.quiet(where, notFound, badRequest)
 			} else {
 				b.quiet(where)
 			}

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) leaseCommand() *cobra.Command {
-	return noun("lease", "See and move the leases: which instance runs which job type", a.leaseList(), a.leaseYield())
+	return noun("lease", "See and move the leases: which instance runs which job type", a.leaseList(), a.leaseHistory(), a.leaseYield())
 }
 
 func (a *app) leaseList() *cobra.Command {

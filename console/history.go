@@ -1,0 +1,138 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// window is a span of time up to now that a page can show.
+type window struct {
+	Name string        // in the page's address
+	Text string        // behind "the last"
+	Each string        // what a column of the picture is
+	step time.Duration // a column
+	long time.Duration // a multiple of step
+	rows time.Duration // of the table, a multiple of step
+}
+
+// windows are the spans of time to choose from, of which the first is shown unless another one is asked for. A chart has 90 columns,
+// about as many as a phone can show apart.
+var windows = []window{
+	{"3h", "3 hours", "2 minutes", 2 * time.Minute, 3 * time.Hour, 20 * time.Minute},
+	{"30h", "30 hours", "20 minutes", 20 * time.Minute, 30 * time.Hour, 2 * time.Hour},
+	{"30d", "30 days", "8 hours", 8 * time.Hour, 30 * 24 * time.Hour, 48 * time.Hour},
+}
+
+func windowOf(r *http.Request) (*window, error) {
+	name := r.URL.Query().Get("last")
+	i := slices.IndexFunc(windows, func(w window) bool { return w.Name == cmp.Or(name, windows[0].Name) })
+	if i < 0 {
+		return nil, failed(http.StatusBadRequest, "last=%q is no span of time that this page can show.", name)
+	}
+	return &windows[i], nil
+}
+
+// until is the span up to a moment. The last column is not there before holders have written what belongs to it, unless it is long.
+func (w *window) until(now time.Time) (from, before time.Time) {
+	const written, long = 10 * time.Second, 10 * time.Minute
+	seconds := int64(w.step / time.Second)
+	steps := now.Add(-written).Unix() / seconds
+	if w.step > long {
+		steps++
+	}
+	before = time.Unix(steps*seconds, 0)
+	return before.Add(-w.long), before
+}
+
+// choice is a span of time to choose.
+type choice struct {
+	*window
+	Chosen bool
+}
+
+func (w *window) choices() (list []choice) {
+	for i := range windows {
+		list = append(list, choice{&windows[i], windows[i].Name == w.Name})
+	}
+	return list
+}
+
+// oneType is what is known of a type, and what it did lately.
+type oneType struct {
+	*operate.Type
+	Past past
+}
+
+// past is what a type did in a window.
+type past struct {
+	Window  *window
+	Choices []choice
+	*chart
+}
+
+// pastKey says of which type and window.
+type pastKey struct {
+	jobType int32
+	window  string
+}
+
+const pastFresh = 10 * time.Second // holders write once a minute
+
+// pastOf reads what a type did. It takes two statements.
+func (c *console) pastOf(r *http.Request, jobType int32) (past, error) {
+	w, err := windowOf(r)
+	if err != nil {
+		return past{}, err
+	}
+	got, err := c.pasts.of(pastFresh, pastKey{jobType, w.Name}).get(r.Context(), func(ctx context.Context) (*chart, error) {
+		from, before := w.until(time.Now())
+		periods, err := operate.History(ctx, c.jobs, c.ex, jobType, from, before, w.step)
+		if err != nil {
+			return nil, err
+		}
+		tenures, err := operate.LeaseHistory(ctx, c.jobs, c.ex, queue_job.TenureFilter{JobTypes: []int32{jobType}, From: from})
+		if err != nil {
+			return nil, err
+		}
+		return chartOf(periods, tenures, int(w.rows/w.step)), nil
+	})
+	return past{w, w.choices(), got}, err
+}
+
+// leasesPage is who had the leases.
+type leasesPage struct {
+	Window  *window
+	Choices []choice
+	*gantt
+	Tenures []operate.Tenure // the latest first
+	More    bool
+}
+
+const (
+	tenuresDrawn = 2000 // the latest of all leases
+	tenuresShown = 100  // in the table
+)
+
+func (c *console) showLeases(r *http.Request) (any, error) {
+	w, err := windowOf(r)
+	if err != nil {
+		return nil, err
+	}
+	before := time.Now()
+	from := before.Add(-w.long)
+	all, err := c.tenures.of(freshFor, w.Name).get(r.Context(), func(ctx context.Context) ([]operate.Tenure, error) {
+		return operate.LeaseHistory(ctx, c.jobs, c.ex, queue_job.TenureFilter{From: from, Most: tenuresDrawn})
+	})
+	if err != nil {
+		return nil, err
+	}
+	seen := slices.DeleteFunc(slices.Clone(all), func(t operate.Tenure) bool { return !c.permit(r, See, t.JobType) })
+	shown := seen[:min(len(seen), tenuresShown)]
+	return leasesPage{w, w.choices(), ganttOf(seen, from, before), shown, len(shown) < len(seen)}, nil
+}
