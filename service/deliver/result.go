@@ -13,8 +13,8 @@ type Result struct {
 	Code Code
 	// Detail is Code in a sentence that names the cause and, where there is one, the remedy. It has nothing of the answer's body.
 	Detail string
-	// Wait is until when the task is to wait, if Outcome is Deferred; or what the receiver asked for by Retry-After, if it is Retry,
-	// 0 if it did not. Waits of Deferred take few different values, so that many tasks settle in one statement.
+	// Wait is how long the task is to wait, if Outcome is Deferred: whole seconds of few different values, so that many tasks settle in one
+	// statement.
 	Wait time.Duration
 	// Response is what the receiver answered; nil: no header came in.
 	Response *Response

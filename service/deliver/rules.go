@@ -17,3 +17,6 @@ type Rules struct {
 
 // StatusRange are the statuses from From to To, both included.
 type StatusRange struct{ From, To int }
+
+// needBody reports whether the body of a success counts.
+func (r *Rules) needBody() bool { return r.BodyEquals != "" || len(r.BodyJSON) > 0 }
