@@ -39,6 +39,8 @@ type Config struct {
 	WithoutDelivery bool
 	// Deliver says how callbacks are sent, and to which addresses. Its Logger defaults to Log.
 	Deliver deliver.Config
+	// Signer signs the callbacks. Nil: they go out without a signature, and receivers cannot tell that they are ours.
+	Signer *deliver.Signer
 	// Topics is how many topics there may be, since each is a job type. Default 500.
 	Topics int
 	// Room is how many bytes of requests may be in memory; further ones are answered with 503. Default 256 MiB.
@@ -161,7 +163,7 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 	var added, changed []queue_job.Config
 	for _, topic := range news {
 		cfg := topic.Job()
-		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender)
+		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, s.cfg.Signer)
 		if s.served[topic.Type] {
 			changed = append(changed, cfg)
 		} else {

@@ -30,7 +30,6 @@ type line struct {
 	text   []byte
 	err    error // the line cannot be read
 
-	task *task.Task
 }
 
 // answered is the answer to a line.

@@ -19,9 +19,9 @@ type Sender interface {
 	Deliver(ctx context.Context, call *deliver.Call) deliver.Result
 }
 
-// Handler sends the tasks of a topic.
-func Handler(topic *topics.Topic, sender Sender) queue_job.Handler {
-	to := &deliver.Topic{Name: topic.Name}
+// Handler sends the tasks of a topic. Signer signs them; nil: they go out without a signature.
+func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer) queue_job.Handler {
+	to := &deliver.Topic{Name: topic.Name, Limits: topic.Config.Limits(), Signer: signer}
 	return func(ctx context.Context, job *queue_job.Job) error {
 		content, bad := task.ParseContent(job.JobParams)
 		if bad != nil {
