@@ -54,6 +54,9 @@ func (a *api) addStream(c *call) error {
 	_ = control.EnableFullDuplex() // HTTP/2 is it anyway
 	c.Header().Set("Content-Type", "application/x-ndjson")
 	c.WriteHeader(http.StatusOK)
+	if control.Flush() != nil { // the sender may wait for this before it sends
+		return nil
+	}
 	ctx, cancel := context.WithCancel(c.Context())
 	lines := make(chan line)
 	ended := make(chan struct{})
