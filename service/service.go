@@ -26,7 +26,7 @@ import (
 
 const (
 	againEvery = 2 * time.Second // while the database is away at the start
-	writersMax = 2               // groups of tasks that are added at a time; on SQLite, one waits for the other
+	writersMax = 4               // groups of tasks that are added at a time: a server commits them together; on SQLite, they wait for each other
 )
 
 // Config says what a service does. The zero value of a field means its default.

@@ -155,9 +155,9 @@ func because(err error) string {
 }
 
 // escaped is a part of a JSON pointer.
-func escaped(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name[:min(len(name), 100)])
-}
+func escaped(name string) string { return pointerEscapes.Replace(name[:min(len(name), 100)]) }
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (p *parser) into(v json.RawMessage, at string, target any, what string) {
 	if json.Unmarshal(v, target) != nil {
