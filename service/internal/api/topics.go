@@ -163,15 +163,14 @@ func (a *api) topicStats(c *call) error {
 
 // destination is a destination as the API shows it.
 type destination struct {
-	Origin    string  `json:"origin"`
-	Topic     string  `json:"topic,omitempty"`
-	State     string  `json:"state"`
-	OpenUntil string  `json:"open_until,omitempty"`
-	Why       string  `json:"why,omitempty"`
-	InFlight  int     `json:"in_flight"`
-	Waiting   int     `json:"waiting"`
-	Limit     int     `json:"limit,omitempty"`
-	PerSecond float64 `json:"per_second"`
+	Origin    string `json:"origin"`
+	Topic     string `json:"topic,omitempty"`
+	State     string `json:"state"`
+	OpenUntil string `json:"open_until,omitempty"`
+	Why       string `json:"why,omitempty"`
+	InFlight  int    `json:"in_flight"`
+	Waiting   int    `json:"waiting"`
+	Limit     int    `json:"limit,omitempty"`
 }
 
 const destinationsMax = 1000 // the worst ones
@@ -182,7 +181,7 @@ func (a *api) listDestinations(c *call) error {
 	if a.Destinations != nil {
 		for _, d := range a.Destinations(destinationsMax) {
 			if d.Topic == "" && c.caller.May(tokens.Admin) || d.Topic != "" && c.caller.MayTopic(tokens.ReadTasks, d.Topic) {
-				list = append(list, destination{d.Origin, d.Topic, string(d.State), stamp(d.OpenUntil), string(d.Why), d.InFlight, d.Waiting, d.Limit, d.PerSecond})
+				list = append(list, destination{d.Origin, d.Topic, string(d.State), stamp(d.OpenUntil), string(d.Why), d.InFlight, d.Waiting, d.Limit})
 			}
 		}
 	}

@@ -26,7 +26,9 @@ type Config struct {
 }
 
 const (
-	ConcurrencyDefault = 128
+	// ConcurrencyDefault is small enough that workers wait for a busy destination that answers quickly. With more workers than it can take
+	// at a time, tasks would be put off, by a second at least.
+	ConcurrencyDefault = 64
 	TimeoutDefault     = 15 * time.Second
 
 	concurrencyMax = 10_000
