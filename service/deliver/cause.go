@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/textproto"
@@ -22,7 +23,7 @@ var (
 // proxyError is that of an egress proxy that answered, but made no connection.
 type proxyError struct{ status int }
 
-func (e *proxyError) Error() string { return "egress proxy made no connection" }
+func (e *proxyError) Error() string { return fmt.Sprintf("CONNECT was answered with %d", e.status) }
 
 // codeOf says in one word why a transport gave up. What it does not know is CodeNetwork.
 func codeOf(err error) Code {

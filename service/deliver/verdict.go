@@ -70,7 +70,7 @@ func judgeAnswer(e evidence, rules *Rules, now time.Time) verdict {
 			detail: fmt.Sprintf("the receiver answered %d: it asks for a pause", e.status)}
 	case e.status >= 300 && e.status <= 399:
 		return verdict{outcome: Retry, code: CodeRedirect, status: failure, detail: redirectDetail(e)}
-	case e.status >= 400 && e.status <= 599:
+	case e.status >= 200 && e.status <= 599:
 		return verdict{outcome: Retry, code: CodeStatus, status: failure, overload: e.status == http.StatusServiceUnavailable,
 			detail: fmt.Sprintf("the receiver answered %d", e.status)}
 	}

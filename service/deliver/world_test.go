@@ -33,4 +33,6 @@ func receiver(t testing.TB, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-func callTo(url string) *Call { return &Call{Topic: &Topic{Name: "orders"}, URL: url, ID: "pq_1-2-3", Body: []byte(`{"order":4711}`)} }
+func callTo(url string) *Call {
+	return &Call{Topic: &Topic{Name: "orders"}, URL: url, ID: "pq_1-2-3", Body: []byte(`{"order":4711}`)}
+}
