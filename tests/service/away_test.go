@@ -35,7 +35,7 @@ func TestWhileTheDatabaseIsAwayNothingIsAcknowledgedAndThenItGoesOn(t *testing.T
 		to := receive(t, nil)
 		way := &cutable{from: d.DB.Driver(), dsn: d.DSN}
 		db := sql.OpenDB(way)
-		defer db.Close()
+		t.Cleanup(func() { db.Close() }) // after the service has stopped
 		db.SetMaxIdleConns(0) // each statement takes the way anew
 		cut := d
 		cut.DB = db
