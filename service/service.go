@@ -95,11 +95,15 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping()}, logger.QueueLog{Slog: cfg.Log},
 		persistent_queue.WithDB(cfg.DB), persistent_queue.WithRetention(cfg.Retention))
-	return s, err
+	if err != nil {
+		s.sender.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
-// Start creates the tables if they are not there, and begins to work. While the database is away, it waits, until ctx ends. A service
-// is started once.
+// Start creates the tables if they are not there, and begins to work. While the database is away, it waits, until ctx ends. The context
+// covers the start only. Call Start once, and Stop after it has returned, whatever it returned.
 func (s *Service) Start(ctx context.Context) (err error) {
 	err = s.await(ctx, func() (err error) {
 		if err = schema.Migrate(ctx, s.cfg.DB, schema.WithTablePrefix(s.cfg.TablePrefix)); err == nil {
@@ -187,8 +191,8 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 // Leave turns readiness red, so that no more requests are sent here. Requests that come all the same are answered.
 func (s *Service) Leave() { s.leaving.Store(true) }
 
-// Stop ends what was started: first what has come in is committed, then the callbacks that run end. Close the listener before, since
-// nothing may come in meanwhile. If ctx ends first, callbacks are cut off and will be sent again.
+// Stop ends what was started: first what has come in is committed, then the callbacks that run end. Close the listener before; what
+// comes in later is answered with 503. If ctx ends first, callbacks are cut off and will be sent again. Stop may be called twice.
 func (s *Service) Stop(ctx context.Context) (err error) {
 	s.Leave()
 	if s.stopLook != nil {

@@ -41,8 +41,10 @@ type Intake struct {
 	room    int64
 	taken   atomic.Int64
 	waiting chan *single
-	closing chan struct{}
 	writers sync.WaitGroup
+
+	mu     sync.RWMutex // of closed: nobody comes in while it is being closed
+	closed bool
 }
 
 // single is a task that came by itself.
@@ -55,16 +57,21 @@ type single struct {
 
 // New makes an intake that adds up to so many groups at a time, and has room for so many bytes of requests.
 func New(adder Adder, begin Begin, writers int, room int64) *Intake {
-	i := &Intake{adder: adder, begin: begin, room: room, waiting: make(chan *single, waitingMax), closing: make(chan struct{})}
+	i := &Intake{adder: adder, begin: begin, room: room, waiting: make(chan *single, waitingMax)}
 	for range writers {
 		i.writers.Go(i.write)
 	}
 	return i
 }
 
-// Close waits until all that was taken in is added. Nothing may be taken in meanwhile.
+// Close waits until all single tasks that were taken in are added. Later ones are refused.
 func (i *Intake) Close() {
-	close(i.closing)
+	i.mu.Lock()
+	if !i.closed {
+		i.closed = true
+		close(i.waiting)
+	}
+	i.mu.Unlock()
 	i.writers.Wait()
 }
 
@@ -86,9 +93,7 @@ func busy() *problem.Problem {
 // Add adds one task, together with others that come at this time. It returns when the task is committed.
 func (i *Intake) Add(ctx context.Context, job queue_job.AddModelJob) (queue_job.Added, error) {
 	s := &single{job: job, done: make(chan struct{})}
-	select {
-	case i.waiting <- s:
-	default:
+	if !i.take(s) {
 		return queue_job.Added{}, busy()
 	}
 	select {
@@ -99,20 +104,24 @@ func (i *Intake) Add(ctx context.Context, job queue_job.AddModelJob) (queue_job.
 	}
 }
 
+func (i *Intake) take(s *single) bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.closed {
+		return false
+	}
+	select {
+	case i.waiting <- s:
+		return true
+	default:
+		return false
+	}
+}
+
 // write adds groups until the intake is closed and nothing waits.
 func (i *Intake) write() {
-	for {
-		select {
-		case first := <-i.waiting:
-			i.addGroup(i.group(first))
-		case <-i.closing:
-			select {
-			case first := <-i.waiting:
-				i.addGroup(i.group(first))
-			default:
-				return
-			}
-		}
+	for first := range i.waiting {
+		i.addGroup(i.group(first))
 	}
 }
 
@@ -121,7 +130,10 @@ func (i *Intake) group(first *single) []*single {
 	group := []*single{first}
 	for len(group) < togetherMax {
 		select {
-		case s := <-i.waiting:
+		case s, ok := <-i.waiting:
+			if !ok {
+				return group
+			}
 			group = append(group, s)
 		default:
 			return group

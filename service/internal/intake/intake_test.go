@@ -197,3 +197,24 @@ func TestThereIsRoomForSoManyBytes(t *testing.T) {
 		t.Error(full)
 	}
 }
+
+func TestAClosedIntakeRefusesAndHasLeftNothing(t *testing.T) {
+	b := &book{}
+	i := open(t, b)
+	var all sync.WaitGroup
+	release := hold(t, b, i, &all)
+	for k := 1; k <= 10; k++ {
+		all.Go(func() {
+			if _, err := i.Add(t.Context(), job(k)); err != nil {
+				t.Errorf("%d: %v", k, err)
+			}
+		})
+	}
+	release(10)
+	i.Close()
+	i.Close()
+	all.Wait()
+	if _, err := i.Add(t.Context(), job(11)); err == nil || len(b.stored) != 11 {
+		t.Errorf("%v, and %d are stored", err, len(b.stored))
+	}
+}

@@ -21,6 +21,7 @@ import (
 
 const (
 	headersMax = 10 * time.Second // what a client may take for the header of a request
+	requestMax = time.Minute      // and for the whole request, unless it is a stream
 	quietMax   = 2 * time.Minute  // an idle connection
 
 	leaveFor = time.Second      // while readiness is red and requests still come
@@ -70,37 +71,29 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	if s.tell != nil {
 		s.tell(listener.Addr())
 	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: headersMax, IdleTimeout: quietMax}
-	ended := make(chan error, 2)
-	go func() { ended <- web.Serve(listener) }()
-	running := 1
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, IdleTimeout: quietMax}
+	serving, failed := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed(web.Serve(listener))
+	}()
 	if tasks != nil {
-		running++
-		go func() {
-			if err := tasks.Start(ctx); err != nil && ctx.Err() == nil {
-				ended <- err
-				return
-			}
-			ended <- nil
-		}()
+		err = tasks.Start(serving)
 	}
-	for err == nil && ctx.Err() == nil {
-		select {
-		case err = <-ended:
-			running--
-		case <-ctx.Done():
-		}
+	if err == nil {
+		<-serving.Done()
+		err = context.Cause(serving)
 	}
-	if errStop := a.stop(ctx, web, tasks); err == nil {
-		err = errStop
+	if ctx.Err() != nil {
+		err = nil // Ctrl-C is the way out
 	}
-	for ; running > 0; running-- {
-		<-ended
-	}
+	err = errors.Join(err, a.stop(ctx, web, tasks))
+	<-ended
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
-	return nil // Ctrl-C is the way out
+	return nil
 }
 
 // connectionsMax is how many connections to the database a process has: those of the API, of delivery and of the console.
