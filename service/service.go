@@ -26,6 +26,7 @@ import (
 
 const (
 	againEvery = 2 * time.Second // while the database is away at the start
+	workersMax = 2048            // tasks of all topics that are in flight in a process: topics take turns if there are more
 	writersMax = 4               // groups of tasks that are added at a time: a server commits them together; on SQLite, they wait for each other
 )
 
@@ -94,7 +95,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping()}, logger.QueueLog{Slog: cfg.Log},
-		persistent_queue.WithDB(cfg.DB), persistent_queue.WithRetention(cfg.Retention))
+		persistent_queue.WithDB(cfg.DB), persistent_queue.WithRetention(cfg.Retention), persistent_queue.WithMaxWorkers(workersMax))
 	if err != nil {
 		s.sender.Close()
 		return nil, err

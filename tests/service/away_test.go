@@ -36,7 +36,7 @@ func TestWhileTheDatabaseIsAwayNothingIsAcknowledgedAndThenItGoesOn(t *testing.T
 		way := &cutable{from: d.DB.Driver(), dsn: d.DSN}
 		db := sql.OpenDB(way)
 		t.Cleanup(func() { db.Close() }) // after the service has stopped
-		db.SetMaxIdleConns(0) // each statement takes the way anew
+		db.SetMaxIdleConns(0)            // each statement takes the way anew
 		cut := d
 		cut.DB = db
 		api := start(t, cut)
