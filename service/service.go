@@ -94,7 +94,7 @@ func New(cfg Config) (*Service, error) {
 	if s.sender, err = deliver.New(cfg.Deliver); err != nil {
 		return nil, err
 	}
-	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping()}, logger.QueueLog{Slog: cfg.Log},
+	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping()}, quiet{logger.QueueLog{Slog: cfg.Log}},
 		persistent_queue.WithDB(cfg.DB), persistent_queue.WithRetention(cfg.Retention), persistent_queue.WithMaxWorkers(workersMax))
 	if err != nil {
 		s.sender.Close()
