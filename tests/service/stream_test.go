@@ -159,3 +159,29 @@ func TestWhatAStreamHasAnsweredIsStoredWhereverItIsCut(t *testing.T) {
 		}
 	})
 }
+
+func TestAfterAStreamItsConnectionServesOtherRequests(t *testing.T) {
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		one := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+		defer one.CloseIdleConnections()
+		for n := range 20 {
+			answer, err := one.Post(api.base+"/v1/batch", "application/x-ndjson", strings.NewReader(taskLine(fmt.Sprint(n))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			answer, err = one.Get(api.base + "/v1/topics/orders/tasks/" + fmt.Sprint(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				t.Fatalf("task %d: %s", n, answer.Status)
+			}
+		}
+	})
+}

@@ -64,23 +64,33 @@ func (a *api) addStream(c *call) error {
 		defer close(ended)
 		readLines(ctx, c.Body, func() error { return control.SetReadDeadline(time.Now().Add(streamQuiet)) }, lines)
 	}()
-	defer func() {
-		cancel()
+	listens := a.answerLines(c, lines, control)
+	cancel()
+	if listens {
+		_ = control.SetReadDeadline(time.Time{}) // the connection serves other requests
+	} else {
 		_ = control.SetReadDeadline(time.Now()) // a read that waits for a sender ends
-		<-ended
-	}()
+	}
+	<-ended
+	return nil
+}
+
+// answerLines adds and answers lines until there are no more. It reports whether somebody has listened to the end.
+func (a *api) answerLines(c *call, lines <-chan line, control *http.ResponseController) bool {
 	to := json.NewEncoder(c)
-	for {
-		some, more := gather(lines)
+	for more := true; more; {
+		var some []line
+		some, more = gather(lines)
 		for _, answer := range a.addLines(c, some) {
 			if to.Encode(answer) != nil {
-				return nil // nobody listens any more
+				return false
 			}
 		}
-		if control.Flush() != nil || !more {
-			return nil
+		if control.Flush() != nil {
+			return false
 		}
 	}
+	return true
 }
 
 // readLines hands on the lines that are not empty, and closes the channel behind the last.
