@@ -41,14 +41,14 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 
 # One package at a time: the suite measures how soon things happen.
 test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'for packages in ./tests ./examples/... ./cmd/pqueue/...; do go test -json -short -count=1 -parallel 16 -timeout 20m $$packages; done'; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'for packages in ./tests ./tests/service ./examples/... ./cmd/pqueue/...; do go test -json -short -count=1 -parallel 16 -timeout 20m $$packages; done'; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- go test $(RACE) -json -count=1 -parallel 16 -timeout 60m ./tests; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- go test $(RACE) -json -count=1 -parallel 16 -timeout 60m ./tests ./tests/service; \
 	  $(SERVERS) -browser -- go test -json -count=1 ./tests/browser; \
-	  go test -json -count=1 ./tests/testenv ./tests/bench ./tests/summary; \
+	  go test -json -count=1 ./tests/testenv ./tests/bench ./tests/summary ./service/deliver; \
 	  PQ_SIM_SEEDS=10000 go test -json -count=1 -run '^TestNothingIsLost' ./internal/simulator; \
 	  go test -json -count=1 -run '^TestASeed' ./internal/simulator; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 6 -timeout 45m; \

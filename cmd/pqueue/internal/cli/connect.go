@@ -73,6 +73,15 @@ func (a *app) handle(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
+// ownFile is the database of pqueue serve if none is named. It is made if it is not there.
+const ownFile = "sqlite://pqueue.db?mode=rwc&_pragma=journal_mode(WAL)"
+
+func (a *app) useOwnFile() {
+	if a.dsn == "" && os.Getenv("PQUEUE_DSN") == "" && os.Getenv("PQUEUE_DSN_FILE") == "" {
+		a.dsn, a.driver = ownFile, ""
+	}
+}
+
 // address returns the driver and its DSN, from the flags or the environment.
 func (a *app) address() (driver, dsn string, err error) {
 	dsn = cmp.Or(a.dsn, os.Getenv("PQUEUE_DSN"))
@@ -116,7 +125,10 @@ func fromURL(text string) (driver, dsn string, err error) {
 		if file == "" {
 			return "", "", fmt.Errorf("sqlite:// names no file")
 		}
-		options := "mode=rw&_pragma=busy_timeout(5000)&_txlock=immediate" // a file that is not there is not made
+		options := "_pragma=busy_timeout(5000)&_txlock=immediate"
+		if !strings.Contains(query, "mode=") {
+			options = "mode=rw&" + options // a file that is not there is not made
+		}
 		if query != "" {
 			options += "&" + query
 		}

@@ -1,17 +1,12 @@
 package cli
 
 import (
-	"cmp"
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,35 +17,84 @@ import (
 type server struct {
 	listen, title, passwordFile string
 	readOnly                    bool
+
+	api, delivery, console bool
+	allow                  []string
+	secretFile             string
+	topics                 int
+	demo                   bool
+
+	tell func(at net.Addr) // what else is said when it listens; nil: nothing
 }
 
 func (a *app) serveCommand() *cobra.Command {
 	var s server
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the console, a web page on the jobs, until Ctrl-C",
-		Long: `Serve the console, a web page on the jobs, until Ctrl-C: job types and who runs them, jobs and why they wait, instances and leases.
+		Short: "Serve jobs over HTTP, and the console, until Ctrl-C",
+		Long: `Serve jobs over HTTP, and the console, until Ctrl-C. It does three things, each of which can be switched off, so that several processes
+can share the work on one database:
 
-Without a password, it listens on this machine only, and only programs on this machine may look. With --password-file, browsers ask for a
-user, which may be any, and for the password that the file has. The password goes over the network as it is, so put a proxy with TLS in
-front if the console listens on more than this machine.
+  api        takes tasks in at /v1/ (its description is at /docs) and keeps them in the database
+  delivery   sends each task when it is due, as an HTTP request to the address that it names
+  console    a web page on the jobs, for you to look and to steer
+
+If no database is named, it uses pqueue.db, a file of SQLite in this directory. It makes the tables that are missing.
+
+As long as there is no token, only programs on this machine may call the API: pqueue token create makes one. Callbacks go to public addresses
+only, unless --egress-allow names others.
+
+Without a password, the console is for this machine only. With --password-file, browsers ask for a user, which may be any, and for the
+password that the file has. Passwords and tokens go over the network as they are, so put a proxy with TLS in front if it listens on more than
+this machine. With --read-only, it serves the console alone, and nobody can change anything.
+
+/livez says that the process lives, /readyz that requests may be sent here.
 
 Applications in Go can have the same console below a path of their own, behind their own login: package console.`,
-		Example: "  pqueue serve\n  pqueue serve --read-only --title 'shop, production'\n  pqueue serve --listen :8080 --password-file /run/secrets/console",
+		Example: "  pqueue serve --demo\n  pqueue serve --egress-allow 10.1.0.0/16\n  pqueue serve --listen :8080 --console=false\n  pqueue serve --read-only --title 'shop, production'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.parts(cmd); err != nil {
+				return err
+			}
 			password, err := s.password()
 			if err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(db *database) error { return a.serve(cmd.Context(), db, &s, password) })
+			if s.demo {
+				return a.serveDemo(cmd.Context(), &s, password)
+			}
+			a.useOwnFile()
+			return a.serveOn(cmd.Context(), &s, password)
 		},
 	}
-	cmd.Flags().StringVar(&s.listen, "listen", "127.0.0.1:8080", "address to listen on; port 0: any that is free")
-	cmd.Flags().StringVar(&s.title, "title", "", "a name for the top of the pages (default: Jobs)")
-	cmd.Flags().StringVar(&s.passwordFile, "password-file", "", "file with the password that browsers ask for")
-	cmd.Flags().BoolVar(&s.readOnly, "read-only", false, "nobody can change anything")
+	flags := cmd.Flags()
+	flags.StringVar(&s.listen, "listen", "127.0.0.1:8080", "address to listen on; port 0: any that is free")
+	flags.BoolVar(&s.api, "api", true, "take tasks in")
+	flags.BoolVar(&s.delivery, "delivery", true, "send tasks")
+	flags.BoolVar(&s.console, "console", true, "serve the console")
+	flags.StringSliceVar(&s.allow, "egress-allow", nil, "addresses that callbacks may go to although they are not public, such as 10.1.0.0/16 or *.svc.cluster.local")
+	flags.StringVar(&s.secretFile, "secret-file", "", "file with the secrets that sign callbacks, one a line: whsec_… or whsk_…")
+	flags.IntVar(&s.topics, "topics", 0, "how many topics there may be (default: 500)")
+	flags.BoolVar(&s.demo, "demo", false, "try it: with a database that is deleted at the end, and a receiver that misbehaves")
+	flags.StringVar(&s.title, "title", "", "a name for the top of the console's pages (default: Jobs)")
+	flags.StringVar(&s.passwordFile, "password-file", "", "file with the password that the console asks for")
+	flags.BoolVar(&s.readOnly, "read-only", false, "serve the console alone, and nobody can change anything")
 	return cmd
+}
+
+// parts says which parts are served: with --read-only, only the console, since the others write.
+func (s *server) parts(cmd *cobra.Command) error {
+	if s.readOnly {
+		if cmd.Flags().Changed("api") && s.api || cmd.Flags().Changed("delivery") && s.delivery || s.demo {
+			return exitf(exitUsage, "--read-only serves the console alone; leave out --api, --delivery and --demo")
+		}
+		s.api, s.delivery = false, false
+	}
+	if !s.api && !s.delivery && !s.console {
+		return exitf(exitUsage, "nothing is left to serve; switch on --api, --delivery or --console")
+	}
+	return nil
 }
 
 // password reads the password. Without one, the console must not be seen from elsewhere.
@@ -60,8 +104,9 @@ func (s *server) password() (string, error) {
 		if err != nil {
 			return "", exitf(exitUsage, "--listen %s: %w", s.listen, err)
 		}
-		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return "", exitf(exitUsage, "--listen %s: other machines could look, and change jobs; set a password with --password-file, or listen on 127.0.0.1", s.listen)
+		if ip := net.ParseIP(host); s.console && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return "", exitf(exitUsage, "--listen %s: other machines could look at the console, and change jobs; set a password with --password-file, "+
+				"listen on 127.0.0.1, or leave the console out with --console=false", s.listen)
 		}
 		return "", nil
 	}
@@ -95,28 +140,4 @@ func withPassword(password string, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func (a *app) serve(ctx context.Context, db *database, s *server, password string) error {
-	const headersMax, endMax = 10 * time.Second, 5 * time.Second
-	listener, err := net.Listen("tcp", s.listen)
-	if err != nil {
-		return exitf(exitError, "--listen: %w", err)
-	}
-	pages := console.Handler(db.jobs, console.WithTitle(cmp.Or(s.title, "Jobs")), console.WithPermit(s.permit(password)))
-	web := &http.Server{Handler: withPassword(password, pages), ReadHeaderTimeout: headersMax}
-	a.sayf("the console is at http://%s/ until Ctrl-C", listener.Addr())
-	ended := make(chan error, 1)
-	go func() { ended <- web.Serve(listener) }()
-	select {
-	case err = <-ended:
-		return fmt.Errorf("serve: %w", err)
-	case <-ctx.Done():
-	}
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), endMax)
-	defer cancel()
-	if err := web.Shutdown(patience); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return nil // Ctrl-C is the way out
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -8,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -31,6 +34,7 @@ func served(t *testing.T, sh *shell, flags ...string) (address string, end func(
 	if err != nil || found == "" {
 		t.Fatalf("it says %q, %v", text[:n], err)
 	}
+	go io.Copy(io.Discard, said)
 	return found, func() int {
 		cancel()
 		return <-code
@@ -86,4 +90,106 @@ func TestTheConsoleIsServedUntilCtrlC(t *testing.T) {
 	if code := end(); code != exitDone {
 		t.Errorf("exit code %d after Ctrl-C", code)
 	}
+}
+
+// The demo says what to try. What it says is tried here, with a client in the place of curl.
+func TestTheDemoDoesWhatItSays(t *testing.T) {
+	t.Setenv("PQUEUE_DSN", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	said, say := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- Run(ctx, []string{"serve", "--demo", "--listen", "127.0.0.1:0"}, Streams{strings.NewReader(""), io.Discard, say})
+		say.Close()
+	}()
+	curl := regexp.MustCompile(`curl (-X PUT )?--json '(.*)' (http://\S+)`)
+	called := regexp.MustCompile(`POST (/\w+)  attempt (\d).* answered (\d+)`)
+	commands, calls := [][]string{}, []string{}
+	for lines := bufio.NewScanner(said); len(calls) < 3 && lines.Scan(); {
+		if c := curl.FindStringSubmatch(lines.Text()); c != nil {
+			commands = append(commands, c)
+		}
+		if c := called.FindStringSubmatch(lines.Text()); c != nil {
+			calls = append(calls, strings.Join(c[1:], " "))
+		}
+		if len(commands) == 3 {
+			go func(commands [][]string) { // what it says meanwhile has to be read
+				for _, c := range commands {
+					tryUntilReady(t, c[1] != "", c[2], c[3])
+				}
+			}(commands)
+			commands = nil
+		}
+	}
+	go io.Copy(io.Discard, said)
+	if slices.Sort(calls); len(calls) != 3 || calls[0][:8] != "/flaky 1" || calls[1][:8] != "/flaky 2" || calls[2] != "/ok 1 200" {
+		t.Errorf("the receiver got %q", calls)
+	}
+	cancel()
+	if code := <-code; code != exitDone {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+}
+
+func tryUntilReady(t *testing.T, put bool, body, address string) {
+	method := "POST"
+	if put {
+		method = "PUT"
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		text, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode == http.StatusCreated {
+			return
+		}
+		if answer.StatusCode != http.StatusServiceUnavailable || time.Now().After(end) {
+			t.Errorf("%s %s: %s: %s", method, address, answer.Status, text)
+			return
+		}
+	}
+}
+
+func TestReadOnlyServesTheConsoleAlone(t *testing.T) {
+	sh, _, _ := newTables(t)
+	at, end := served(t, sh, "--read-only")
+	for path, want := range map[string]int{"": http.StatusOK, "v1/topics": http.StatusNotFound} {
+		answer, err := http.Get(at + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("/%s: %s, want %d", path, answer.Status, want)
+		}
+	}
+	if code := end(); code != exitDone {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+}
+
+func TestATokenIsShownOnceAndCanBeRevoked(t *testing.T) {
+	sh, _, _ := newTables(t)
+	text := strings.TrimSpace(sh.want("token create --scope tasks:add,tasks:read --topic shop.* --valid 90d", exitDone, "pq_"))
+	if _, rest, _ := strings.Cut(text, "_"); len(rest) < 40 {
+		t.Errorf("the token is %q", text)
+	}
+	listed := sh.want("token list", exitDone, "tasks:add,tasks:read", "shop.*")
+	if strings.Contains(listed, text[len(text)-20:]) {
+		t.Error("the list shows a secret")
+	}
+	id := strings.TrimSpace(sh.want("token list -o id", exitDone))
+	sh.want("token revoke "+id, exitDone)
+	sh.want("token revoke "+id, exitNothing)
+	sh.want("token create --scope everything", exitError, "tasks:add")
 }

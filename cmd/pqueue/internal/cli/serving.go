@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/schema"
+	"github.com/create-info/persistent-queue/service"
+	"github.com/create-info/persistent-queue/service/deliver"
+)
+
+const (
+	headersMax = 10 * time.Second // what a client may take for the header of a request
+	requestMax = time.Minute      // and for the whole request, unless it is a stream
+	quietMax   = 2 * time.Minute  // an idle connection
+
+	leaveFor = time.Second      // while readiness is red and requests still come
+	endMax   = 5 * time.Second  // for the answers to those
+	stopMax  = 20 * time.Second // for the callbacks that run
+)
+
+// serveOn opens the database and serves. What writes needs the tables, so it makes those that are missing.
+func (a *app) serveOn(ctx context.Context, s *server, password string) error {
+	if s.api || s.delivery {
+		db, err := a.handle(ctx)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(a.within(ctx, func(ctx context.Context) error { return schema.Migrate(ctx, db, a.schemaOptions()...) }), db.Close())
+		if err != nil {
+			return err
+		}
+	}
+	return a.with(ctx, func(db *database) error { return a.serve(ctx, db, s, password) })
+}
+
+// serve serves until ctx ends: then readiness turns red, the listener closes, and what runs ends.
+func (a *app) serve(ctx context.Context, db *database, s *server, password string) error {
+	listener, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return exitf(exitError, "--listen: %w", err)
+	}
+	defer listener.Close()
+	mux := http.NewServeMux()
+	var tasks *service.Service
+	if s.api || s.delivery {
+		if tasks, err = a.service(db, s, listener.Addr()); err != nil {
+			return err
+		}
+		s.mount(mux, tasks.Handler())
+		db.SetMaxOpenConns(connectionsMax)
+		db.SetMaxIdleConns(connectionsMax)
+	}
+	if s.console {
+		mux.Handle("/", withPassword(password, console.Handler(db.jobs, console.WithTitle(cmp.Or(s.title, "Jobs")), console.WithPermit(s.permit(password)))))
+		a.sayf("the console is at http://%s/ until Ctrl-C", listener.Addr())
+	}
+	if s.api {
+		a.sayf("tasks are taken in at http://%s/v1/, see http://%[1]s/docs", listener.Addr())
+	}
+	if s.tell != nil {
+		s.tell(listener.Addr())
+	}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, IdleTimeout: quietMax}
+	serving, failed := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed(web.Serve(listener))
+	}()
+	if tasks != nil {
+		err = tasks.Start(serving)
+	}
+	if err == nil {
+		<-serving.Done()
+		err = context.Cause(serving)
+	}
+	if ctx.Err() != nil {
+		err = nil // Ctrl-C is the way out
+	}
+	err = errors.Join(err, a.stop(ctx, web, tasks))
+	<-ended
+	if err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// connectionsMax is how many connections to the database a process has: those of the API, of delivery and of the console.
+const connectionsMax = 32
+
+func (a *app) service(db *database, s *server, own net.Addr) (*service.Service, error) {
+	var never []netip.AddrPort
+	if at, err := netip.ParseAddrPort(own.String()); err == nil {
+		never = append(never, at)
+	}
+	guard, err := deliver.NewGuard(s.allow, never)
+	if err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	cfg := service.Config{
+		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics,
+		Deliver: deliver.Config{Guard: guard}, Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if s.secretFile != "" {
+		if cfg.Signer, err = signerOf(s.secretFile); err != nil {
+			return nil, exitf(exitUsage, "--secret-file: %w", err)
+		}
+	}
+	tasks, err := service.New(cfg)
+	if err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	return tasks, nil
+}
+
+// signerOf reads secrets from a file, one a line. All of them sign, so a new one can be added before an old one is taken away.
+func signerOf(file string) (*deliver.Signer, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var secrets []deliver.Secret
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" {
+			secrets = append(secrets, deliver.Secret{Key: line})
+		}
+	}
+	return deliver.NewSigner(secrets...)
+}
+
+// mount puts the service's handler where its parts belong.
+func (s *server) mount(mux *http.ServeMux, tasks http.Handler) {
+	paths := []string{"/livez", "/readyz"}
+	if s.api {
+		paths = append(paths, "/v1/", "/docs", "/openapi.json")
+	}
+	for _, path := range paths {
+		mux.Handle(path, tasks)
+	}
+}
+
+func (a *app) stop(ctx context.Context, web *http.Server, tasks *service.Service) error {
+	unhurried := context.WithoutCancel(ctx)
+	if tasks != nil {
+		tasks.Leave()
+		time.Sleep(leaveFor) // a load balancer sees that, and sends no more
+	}
+	patience, cancel := context.WithTimeout(unhurried, endMax)
+	defer cancel()
+	err := web.Shutdown(patience)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = web.Close()
+	}
+	if tasks == nil {
+		return err
+	}
+	patience, cancel = context.WithTimeout(unhurried, stopMax)
+	defer cancel()
+	return errors.Join(err, tasks.Stop(patience))
+}

@@ -1,0 +1,50 @@
+package service
+
+import (
+	"errors"
+	"net/http"
+)
+
+// Handler answers requests: the API below /v1/, its description at /openapi.json and /docs, /livez and /readyz. It may be used before
+// the service has started; then only /livez is well.
+func (s *Service) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, nil) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { say(w, s.Ready()) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if handler := s.handler.Load(); handler != nil {
+			(*handler).ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Retry-After", "2")
+		say(w, errStarting)
+	})
+	return mux
+}
+
+var errStarting = errors.New("the service is starting: it waits for its database")
+
+// Ready returns nil if requests may be sent here. The error says why not: the service is starting or about to stop, or its database
+// does not answer.
+func (s *Service) Ready() error {
+	switch {
+	case s.leaving.Load():
+		return errors.New("the service is about to stop")
+	case s.handler.Load() == nil:
+		return errStarting
+	case s.runner != nil && s.runner.Health() != nil:
+		return s.runner.Health()
+	}
+	return s.topics.Fresh()
+}
+
+func say(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(err.Error() + "\n"))
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}

@@ -1,0 +1,34 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/tables"
+)
+
+const (
+	housekeepingEvery = 10 * time.Minute
+	usedKeysKept      = 24 * time.Hour
+)
+
+// housekeeping deletes what nobody needs any more. It is a job with a schedule, so one instance does it.
+func (s *Service) housekeeping() queue_job.Config {
+	return queue_job.Config{
+		ServiceName: "pqueue", JobType: tables.FirstType - 1, TablePrefix: s.cfg.TablePrefix, Schedule: every(housekeepingEvery),
+		WorkerPoolCapacity: 1,
+		HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
+			return s.tables.ForgetKeys(ctx, time.Now().Add(-usedKeysKept))
+		},
+	}
+}
+
+// every is a schedule of whole multiples of a duration.
+type every time.Duration
+
+func (e every) Next(after time.Time) time.Time {
+	return after.Truncate(time.Duration(e)).Add(time.Duration(e))
+}
+
+func (e every) String() string { return "every " + time.Duration(e).String() }

@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+)
+
+// result is what is answered for a task that was added.
+type result struct {
+	ID       string `json:"id"`
+	Topic    string `json:"topic"`
+	Name     string `json:"name,omitempty"`
+	Existed  bool   `json:"existed,omitempty"`
+	Replaced bool   `json:"replaced,omitempty"`
+}
+
+func resultOf(t *task.Task, added queue_job.Added) result {
+	return result{ID: strconv.FormatUint(added.Id, 10), Topic: t.Topic, Name: t.Name, Existed: added.Existed, Replaced: added.Replaced}
+}
+
+// addOne adds one task.
+func (a *api) addOne(c *call) error { return a.add(c, "", task.Keep) }
+
+// putOne adds a task by its own id. What waits by that name becomes this task.
+func (a *api) putOne(c *call) error { return a.add(c, c.PathValue("name"), task.Replace) }
+
+func (a *api) add(c *call, name string, conflict task.Conflict) error {
+	topic, err := c.topic(tokens.AddTasks)
+	if err != nil {
+		return err
+	}
+	text, release, err := a.body(c, oneMax)
+	if err != nil {
+		return err
+	}
+	defer release()
+	t, bad := task.Parse(text, "", task.Defaults{Topic: topic, Name: name, OnConflict: conflict})
+	if bad != nil {
+		return bad
+	}
+	job, err := a.job(c.Context(), t, c.caller, "")
+	if err != nil {
+		return err
+	}
+	key, err := usedKeyOf(c, text)
+	if err != nil {
+		return err
+	}
+	if key != nil {
+		return a.once(c, *key, []queue_job.AddModelJob{job}, func(added []queue_job.Added) (int, any, error) { return a.added(c, t, added[0]) })
+	}
+	added, err := a.Intake.Add(c.Context(), job)
+	if err != nil {
+		return err
+	}
+	status, answer, err := a.added(c, t, added)
+	if err != nil {
+		return err
+	}
+	c.Header().Set("Location", "/v1/tasks/"+strconv.FormatUint(added.Id, 10))
+	return c.say(status, answer)
+}
+
+// job makes the job of a task, and its topic if that is new. Errors of fields stand below at.
+func (a *api) job(ctx context.Context, t *task.Task, caller *tokens.Caller, at string) (queue_job.AddModelJob, error) {
+	if err := mayTopic(caller, tokens.AddTasks, t.Topic); err != nil {
+		return queue_job.AddModelJob{}, err
+	}
+	if err := a.CheckURL(t.URL); err != nil {
+		return queue_job.AddModelJob{}, problem.OfField(at+"/url", "%v", err)
+	}
+	if err := deliver.CheckHeader(t.Header()); err != nil {
+		return queue_job.AddModelJob{}, problem.OfField(at+"/headers", "%v", err)
+	}
+	topic, err := a.Topics.Ensure(ctx, t.Topic)
+	if err != nil {
+		return queue_job.AddModelJob{}, err
+	}
+	job, err := t.Job(topic.Type)
+	if err != nil {
+		return queue_job.AddModelJob{}, err
+	}
+	if params, ok := job.JobParams.(queue_job.JSON); ok && len(params) > queue_job.ParamsMax {
+		return queue_job.AddModelJob{}, problem.New(problem.TooLarge, "%s has %d bytes as JSON, and the most is %d; store the body elsewhere and send its address", at, len(params), queue_job.ParamsMax)
+	}
+	return job, nil
+}
+
+// added says what became of a task that was added, or was there.
+func (a *api) added(c *call, t *task.Task, added queue_job.Added) (status int, answer any, err error) {
+	if added.Existed && !added.Replaced && t.OnConflict != task.Keep {
+		return 0, nil, a.conflict(c, t, added.Id)
+	}
+	status = http.StatusCreated
+	if added.Existed {
+		status = http.StatusOK
+	}
+	return status, resultOf(t, added), nil
+}
+
+// conflict says why a task that has the name was not replaced.
+func (a *api) conflict(c *call, t *task.Task, id uint64) error {
+	where := "/v1/topics/" + t.Topic + "/tasks/" + url.PathEscape(t.Name)
+	if t.OnConflict == task.Error {
+		return problem.New(problem.Exists, "task %d has the name already, see %s; take another name, or on_conflict keep or replace", id, where)
+	}
+	job, err := a.Jobs.Get(c.Context(), a.DB, queue_job.ID(id))
+	switch {
+	case errors.Is(err, queue_job.ErrNoJob), err == nil && job.Pending():
+		return problem.New(problem.InFlight, "task %d is being sent at this moment, so it was not replaced; cancel it, or look at %s later", id, where)
+	case err != nil:
+		return err
+	}
+	return problem.New(problem.Ended, "task %d has the name and has ended, so it was not replaced; take another name, see %s", id, where)
+}

@@ -1,0 +1,177 @@
+// Package api is the HTTP interface of the service: tasks are added, looked at and steered, topics are configured.
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/intake"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/tables"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+	"github.com/create-info/persistent-queue/service/internal/topics"
+)
+
+const lookMax = 10 * time.Second // what a request may take that only reads, or changes a few rows
+
+// Parts are what the interface stands on.
+type Parts struct {
+	DB     *sql.DB
+	Jobs   *queue_job.Jobs
+	Tables *tables.Tables
+	Topics *topics.Registry
+	Intake *intake.Intake
+	// CheckURL refuses an address that the deliverer would not call, with the remedy.
+	CheckURL func(address string) error
+	// Destinations tells how the destinations are, at most so many. Nil: this process sends nothing.
+	Destinations func(most int) []deliver.Destination
+	Log          *slog.Logger
+}
+
+type api struct {
+	Parts
+	logged atomic.Int64 // when a problem with a cause was logged last, in unix seconds
+}
+
+// Handler returns the interface: everything below /v1/, and its description.
+func Handler(parts Parts) http.Handler {
+	a := &api{Parts: parts}
+	mux := http.NewServeMux()
+	for pattern, route := range map[string]struct {
+		scope tokens.Scope
+		do    func(*call) error
+	}{
+		"POST /v1/topics/{topic}/tasks":          {tokens.AddTasks, a.addOne},
+		"PUT /v1/topics/{topic}/tasks/{name}":    {tokens.AddTasks, a.putOne},
+		"POST /v1/batch":                         {tokens.AddTasks, a.addBatch},
+		"GET /v1/tasks":                          {tokens.ReadTasks, a.listTasks},
+		"GET /v1/tasks/{id}":                     {tokens.ReadTasks, a.showTask},
+		"GET /v1/tasks/{id}/body":                {tokens.ReadBodies, a.showBody},
+		"GET /v1/tasks/{id}/attempts":            {tokens.ReadTasks, a.listAttempts},
+		"GET /v1/topics/{topic}/tasks/{name}":    {tokens.ReadTasks, a.showTask},
+		"DELETE /v1/tasks/{id}":                  {tokens.ManageTasks, a.cancelTask},
+		"DELETE /v1/topics/{topic}/tasks/{name}": {tokens.ManageTasks, a.cancelTask},
+		"PATCH /v1/tasks/{id}":                   {tokens.ManageTasks, a.changeTask},
+		"POST /v1/tasks/{id}/run":                {tokens.ManageTasks, a.runTask},
+		"POST /v1/tasks/{id}/retry":              {tokens.ManageTasks, a.retryTask},
+		"GET /v1/topics":                         {tokens.ReadTasks, a.listTopics},
+		"GET /v1/topics/{topic}":                 {tokens.ReadTasks, a.showTopic},
+		"PUT /v1/topics/{topic}":                 {tokens.ManageTopics, a.putTopic},
+		"POST /v1/topics/{topic}/pause":          {tokens.ManageTopics, a.pauseTopic},
+		"POST /v1/topics/{topic}/resume":         {tokens.ManageTopics, a.resumeTopic},
+		"GET /v1/topics/{topic}/stats":           {tokens.ReadTasks, a.topicStats},
+		"GET /v1/destinations":                   {tokens.ReadTasks, a.listDestinations},
+		"GET /v1/tokens":                         {tokens.Admin, a.listTokens},
+		"POST /v1/tokens":                        {tokens.Admin, a.addToken},
+		"DELETE /v1/tokens/{id}":                 {tokens.Admin, a.dropToken},
+	} {
+		mux.HandleFunc(pattern, a.answer(route.scope, route.do))
+	}
+	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+		problem.New(problem.NotFound, "there is no %s %s; /docs has what there is", r.Method, r.URL.Path).Write(w)
+	})
+	describe(mux)
+	return withID(mux)
+}
+
+// withID gives each answer an id, by which it can be found in the log.
+func withID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Request-Id", rand.Text()[:16])
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// call is a request whose sender is known.
+type call struct {
+	http.ResponseWriter
+	*http.Request
+	caller *tokens.Caller
+}
+
+// answer makes a handler of what may return a problem. An error that is none is the database's.
+func (a *api) answer(scope tokens.Scope, do func(*call) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		caller, bad := a.Topics.Tokens().Caller(r, time.Now())
+		if bad == nil && !caller.May(scope) {
+			bad = problem.New(problem.Forbidden, "the token lacks the scope %s", scope)
+		}
+		if bad != nil {
+			a.sorry(w, bad)
+			return
+		}
+		if err := do(&call{w, r, caller}); err != nil && r.Context().Err() == nil { // else nobody listens any more
+			a.sorry(w, intake.Away(err))
+		}
+	}
+}
+
+func (a *api) sorry(w http.ResponseWriter, p *problem.Problem) {
+	if last, now := a.logged.Load(), time.Now().Unix(); p.Cause != nil && last != now && a.logged.CompareAndSwap(last, now) {
+		a.Log.Error("a request cannot be answered", "request", w.Header().Get("X-Request-Id"), "code", string(p.Code), "error", p.Cause)
+	}
+	if p.Code == problem.Unauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="pqueue"`)
+	}
+	p.Write(w)
+}
+
+// topic is the name of the topic in a request's path, if the caller may do something with it.
+func (c *call) topic(scope tokens.Scope) (string, error) {
+	name := c.PathValue("topic")
+	return name, mayTopic(c.caller, scope, name)
+}
+
+func mayTopic(caller *tokens.Caller, scope tokens.Scope, name string) error {
+	if !caller.MayTopic(scope, name) {
+		return problem.New(problem.Forbidden, "the token may not do that with topic %q", name)
+	}
+	return nil
+}
+
+// within gives what only looks, or changes little, its time.
+func (c *call) within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.Context(), lookMax)
+}
+
+// say answers with JSON.
+func (c *call) say(status int, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	c.sayText(status, text)
+	return nil
+}
+
+func (c *call) sayText(status int, text []byte) {
+	c.Header().Set("Content-Type", "application/json")
+	c.WriteHeader(status)
+	_, _ = c.Write(append(text, '\n')) // whoever asked may be gone
+}
+
+// Header is the answer's: of the two that a call embeds, the request's is c.Request.Header.
+func (c *call) Header() http.Header { return c.ResponseWriter.Header() }
+
+// Write writes to the answer.
+func (c *call) Write(text []byte) (int, error) { return c.ResponseWriter.Write(text) }
+
+// noJob turns the error of a job that is not there into a problem.
+func noJob(err error) error {
+	if errors.Is(err, queue_job.ErrNoJob) {
+		return problem.New(problem.NotFound, "there is no such task; it may have been deleted, as ended ones are after a time")
+	}
+	return err
+}

@@ -1,0 +1,290 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+	"github.com/create-info/persistent-queue/service/internal/topics"
+)
+
+// job is the job that a request's path names, by id or by topic and name, if the caller may do that with its topic. Jobs of other
+// types are not the service's: they are not there.
+func (a *api) jobOf(c *call, scope tokens.Scope) (*queue_job.JobInfo, *topics.Topic, error) {
+	which, err := a.which(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	job, err := a.Jobs.Get(ctx, a.DB, which)
+	if err != nil {
+		return nil, nil, noJob(err)
+	}
+	topic := a.Topics.OfType(job.JobType)
+	if topic == nil || !c.caller.MayTopic(scope, topic.Name) {
+		return nil, nil, noJob(queue_job.ErrNoJob)
+	}
+	return job, topic, nil
+}
+
+func (a *api) which(c *call) (queue_job.Which, error) {
+	if name := c.PathValue("name"); name != "" {
+		topic := a.Topics.Named(c.PathValue("topic"))
+		if topic == nil {
+			return queue_job.Which{}, noJob(queue_job.ErrNoJob)
+		}
+		return queue_job.Key(topic.Type, name), nil
+	}
+	id, err := strconv.ParseUint(c.PathValue("id"), 10, 64)
+	if err != nil || id == 0 {
+		return queue_job.Which{}, problem.New(problem.NotFound, "%q is no id of a task; an id is a number, as adding a task answers it", c.PathValue("id"))
+	}
+	return queue_job.ID(id), nil
+}
+
+func (a *api) showTask(c *call) error {
+	job, topic, err := a.jobOf(c, tokens.ReadTasks)
+	if err != nil {
+		return err
+	}
+	return c.say(http.StatusOK, viewOf(job, topic))
+}
+
+// showBody answers with JSON, and not with the body itself: a browser would take that for a page of ours.
+func (a *api) showBody(c *call) error {
+	job, _, err := a.jobOf(c, tokens.ReadBodies)
+	if err != nil {
+		return err
+	}
+	content, bad := task.ParseContent(job.JobParams)
+	if bad != nil {
+		return bad
+	}
+	var body struct {
+		ContentType string            `json:"content_type,omitempty"`
+		Headers     map[string]string `json:"headers,omitempty"`
+		Text        string            `json:"body_text,omitempty"`
+		Base64      string            `json:"body_base64,omitempty"`
+	}
+	body.ContentType, body.Headers = content.ContentType, content.Headers
+	if utf8.Valid(content.Body) {
+		body.Text = string(content.Body)
+	} else {
+		body.Base64 = base64.StdEncoding.EncodeToString(content.Body)
+	}
+	return c.say(http.StatusOK, body)
+}
+
+// attempt is a run that did not succeed.
+type attempt struct {
+	Run      int    `json:"run"`
+	Outcome  string `json:"outcome"`
+	Error    string `json:"error,omitempty"`
+	Started  string `json:"started,omitempty"`
+	Finished string `json:"finished"`
+	Instance string `json:"instance,omitempty"`
+}
+
+func (a *api) listAttempts(c *call) error {
+	job, _, err := a.jobOf(c, tokens.ReadTasks)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	runs, err := a.Jobs.Attempts(ctx, a.DB, job.Id)
+	if err != nil {
+		return err
+	}
+	list := make([]attempt, len(runs))
+	for i, run := range runs {
+		list[i] = attempt{run.Attempt, run.Outcome, run.Error, stamp(run.Started), stamp(run.Finished), run.Instance}
+	}
+	return c.say(http.StatusOK, struct {
+		Attempts []attempt `json:"attempts"`
+	}{list})
+}
+
+const (
+	pageDefault = 100
+	pageMax     = 1000
+)
+
+// query is which tasks a list has. A cursor holds it whole, so the pages of a list have one filter.
+type query struct {
+	Topic    string
+	Statuses []status
+	Name     string
+
+	CreatedFrom, CreatedTo, DueFrom, DueTo, UpdatedFrom, UpdatedTo time.Time
+
+	Oldest bool
+	Limit  int
+	Last   uint64 // id of the last task of the page before
+}
+
+func (a *api) listTasks(c *call) error {
+	q, err := queryOf(c.URL.Query())
+	if err != nil {
+		return err
+	}
+	filter, err := a.filter(c, q)
+	if err != nil {
+		return err
+	}
+	if len(filter.JobTypes) == 0 { // that would mean all types
+		return c.say(http.StatusOK, page{Tasks: []view{}})
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	jobs, err := a.Jobs.List(ctx, a.DB, filter)
+	if err != nil && ctx.Err() != nil {
+		return problem.New(problem.TooLarge, "the search takes more than %v; name a topic, or begin with created_from", lookMax)
+	}
+	if err != nil {
+		return err
+	}
+	p := page{Tasks: []view{}}
+	for i := range jobs {
+		topic := a.Topics.OfType(jobs[i].JobType)
+		if topic == nil {
+			continue
+		}
+		if v := viewOf(&jobs[i], topic); len(q.Statuses) == 0 || slices.Contains(q.Statuses, v.Status) {
+			p.Tasks = append(p.Tasks, v)
+		}
+	}
+	if len(jobs) == filter.Limit {
+		q.Last = jobs[len(jobs)-1].Id
+		p.Cursor = q.cursor()
+	}
+	return c.say(http.StatusOK, p)
+}
+
+// page is a part of a list. The cursor leads to the next part; without one, this is the last.
+type page struct {
+	Tasks  []view `json:"tasks"`
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// queryOf reads a filter from the parameters of a request, or from the cursor that one of them is.
+func queryOf(values url.Values) (*query, error) {
+	if cursor := values.Get("cursor"); cursor != "" {
+		return cursorQuery(cursor)
+	}
+	q := &query{Limit: pageDefault}
+	times := map[string]*time.Time{
+		"created_from": &q.CreatedFrom, "created_to": &q.CreatedTo, "due_from": &q.DueFrom, "due_to": &q.DueTo, "updated_from": &q.UpdatedFrom, "updated_to": &q.UpdatedTo,
+	}
+	var wrong []problem.Field
+	for name, all := range values {
+		value, err := all[0], error(nil)
+		switch {
+		case name == "topic":
+			q.Topic = value
+		case name == "name":
+			q.Name = value
+		case name == "status":
+			q.Statuses, err = statusesOf(all)
+		case name == "order":
+			if q.Oldest = value == "asc"; !q.Oldest && value != "desc" {
+				err = fmt.Errorf("it is to be asc or desc")
+			}
+		case name == "limit":
+			if q.Limit, err = strconv.Atoi(value); err != nil || q.Limit < 1 || q.Limit > pageMax {
+				err = fmt.Errorf("it is to be a number from 1 to %d", pageMax)
+			}
+		case times[name] != nil:
+			*times[name], err = task.ParseTime(value)
+		default:
+			err = fmt.Errorf("there is no such parameter; there are topic, status, name, created_from, created_to, due_from, due_to, updated_from, updated_to, order, limit, cursor")
+		}
+		if err != nil {
+			wrong = append(wrong, problem.Field{Pointer: "?" + name, Detail: err.Error()})
+		}
+	}
+	if q.Name != "" && q.Topic == "" {
+		wrong = append(wrong, problem.Field{Pointer: "?name", Detail: "a name belongs to a topic; set topic, too"})
+	}
+	if len(wrong) > 0 {
+		return nil, problem.OfFields(wrong)
+	}
+	return q, nil
+}
+
+func statusesOf(texts []string) (list []status, err error) {
+	for s := range strings.SplitSeq(strings.Join(texts, ","), ",") {
+		if jobStatuses[status(s)] == nil {
+			return nil, fmt.Errorf("there is no status %q; there are waiting, in_flight, deferred, retrying, succeeded, failed, cancelled, expired", s)
+		}
+		list = append(list, status(s))
+	}
+	return list, nil
+}
+
+// filter is what the query means for the jobs, as far as the caller may read them.
+func (a *api) filter(c *call, q *query) (queue_job.Filter, error) {
+	f := queue_job.Filter{
+		Key: q.Name, Limit: q.Limit, NewestFirst: !q.Oldest, OmitLongParams: true,
+		CreatedFrom: q.CreatedFrom, CreatedTo: q.CreatedTo, DueFrom: q.DueFrom, DueTo: q.DueTo, UpdatedFrom: q.UpdatedFrom, UpdatedTo: q.UpdatedTo,
+	}
+	if q.Oldest {
+		f.After = q.Last
+	} else {
+		f.Before = q.Last
+	}
+	for _, s := range q.Statuses {
+		for _, job := range jobStatuses[s] {
+			if !slices.Contains(f.Statuses, job) {
+				f.Statuses = append(f.Statuses, job)
+			}
+		}
+	}
+	for _, topic := range a.Topics.All() {
+		if (q.Topic == "" || q.Topic == topic.Name) && c.caller.MayTopic(tokens.ReadTasks, topic.Name) {
+			f.JobTypes = append(f.JobTypes, topic.Type)
+		}
+	}
+	if q.Topic != "" {
+		return f, mayTopic(c.caller, tokens.ReadTasks, q.Topic)
+	}
+	return f, nil
+}
+
+func (q *query) cursor() string {
+	text, _ := json.Marshal(q) // texts, numbers and times
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// cursorQuery reads a cursor. It grants nothing: what the caller may see is asked anew for each page.
+func cursorQuery(cursor string) (*query, error) {
+	q := &query{}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil {
+		err = json.Unmarshal(text, q)
+	}
+	if err == nil && (q.Limit < 1 || q.Limit > pageMax || q.Last == 0) {
+		err = fmt.Errorf("it has no limit or no last task")
+	}
+	for _, s := range q.Statuses {
+		if err == nil && jobStatuses[s] == nil {
+			err = fmt.Errorf("no status %q", s)
+		}
+	}
+	if err != nil {
+		return nil, problem.OfField("?cursor", "it is no cursor of ours: take it from the answer as it is, without other parameters")
+	}
+	return q, nil
+}

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+)
+
+// steer changes the task that a request names, and answers with the task as it is then. If nothing was changed, it was too late: the
+// sentence says for what.
+func (a *api) steer(c *call, late string, do func(ctx context.Context, which queue_job.Which) (changed int, err error)) error {
+	job, topic, err := a.jobOf(c, tokens.ManageTasks)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	changed, err := do(ctx, queue_job.ID(job.Id))
+	switch {
+	case errors.Is(err, queue_job.ErrInFlight):
+		return problem.New(problem.InFlight, "the task is being sent at this moment; try again when it waits, or cancel it")
+	case err != nil:
+		return err
+	case changed == 0:
+		return problem.New(problem.Ended, "the task is %s; %s", statusOf(job, time.Time{}), late)
+	}
+	if job, err = a.Jobs.Get(ctx, a.DB, queue_job.ID(job.Id)); err != nil {
+		return noJob(err)
+	}
+	return c.say(http.StatusOK, viewOf(job, topic))
+}
+
+func (a *api) cancelTask(c *call) error {
+	return a.steer(c, "only a task that has not ended can be cancelled", func(ctx context.Context, which queue_job.Which) (int, error) {
+		return a.Jobs.Cancel(ctx, a.DB, which)
+	})
+}
+
+func (a *api) runTask(c *call) error {
+	return a.steer(c, "retry sends a task again that has failed or was cancelled", func(ctx context.Context, which queue_job.Which) (int, error) {
+		return a.Jobs.Reschedule(ctx, a.DB, which, time.Now())
+	})
+}
+
+func (a *api) retryTask(c *call) error {
+	return a.steer(c, "only a task that has failed or was cancelled can be retried; run sends one at once that waits", func(ctx context.Context, which queue_job.Which) (int, error) {
+		again, err := a.Jobs.Retry(ctx, a.DB, which)
+		return again.Jobs, err
+	})
+}
+
+// changeTask changes when a task is sent, and how urgent it is.
+func (a *api) changeTask(c *call) error {
+	text, release, err := a.body(c, oneMax)
+	if err != nil {
+		return err
+	}
+	defer release()
+	change, err := changeOf(text, time.Now())
+	if err != nil {
+		return err
+	}
+	return a.steer(c, "only a task that has not ended can be changed", func(ctx context.Context, which queue_job.Which) (changed int, err error) {
+		err = a.Tables.In(ctx, func(tx *sql.Tx) (err error) {
+			if !change.at.IsZero() {
+				if changed, err = a.Jobs.Reschedule(ctx, tx, which, change.at); err != nil || changed == 0 {
+					return err
+				}
+			}
+			if change.priority != nil {
+				changed, err = a.Jobs.SetPriority(ctx, tx, which, *change.priority)
+			}
+			return err
+		})
+		return changed, err
+	})
+}
+
+type change struct {
+	at       time.Time // zero: as it is
+	priority *queue_job.Priority
+}
+
+func changeOf(text []byte, now time.Time) (c change, err error) {
+	var given struct {
+		At       json.RawMessage `json:"at"`
+		Delay    json.RawMessage `json:"delay"`
+		Priority json.RawMessage `json:"priority"`
+	}
+	if err := decode(text, &given); err != nil {
+		return c, err
+	}
+	if given.At != nil && given.Delay != nil {
+		return c, problem.OfField("/delay", "a task has at or delay, not both; leave one out")
+	}
+	if given.At == nil && given.Delay == nil && given.Priority == nil {
+		return c, problem.OfField("", "nothing is to be changed; set at, delay or priority")
+	}
+	if given.At != nil {
+		if c.at, err = task.ParseTimeJSON(given.At); err != nil {
+			return c, problem.OfField("/at", "%v", err)
+		}
+	}
+	if given.Delay != nil {
+		delay, err := task.ParseDuration(given.Delay)
+		if err != nil {
+			return c, problem.OfField("/delay", "%v", err)
+		}
+		c.at = now.Add(delay)
+	}
+	if given.Priority != nil {
+		priority, err := task.ParsePriority(given.Priority)
+		if err != nil {
+			return c, problem.OfField("/priority", "%v", err)
+		}
+		c.priority = &priority
+	}
+	return c, nil
+}

@@ -1,0 +1,191 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+	"github.com/create-info/persistent-queue/service/internal/topics"
+)
+
+// topicView is a topic as the API shows it.
+type topicView struct {
+	Name    string         `json:"name"`
+	JobType int32          `json:"job_type"` // what a plain INSERT writes
+	Created string         `json:"created"`
+	Paused  string         `json:"paused_since,omitempty"`
+	Config  *topics.Config `json:"config"`
+}
+
+func viewOfTopic(t *topics.Topic, paused map[int32]time.Time) topicView {
+	return topicView{t.Name, t.Type, stamp(t.Created), stamp(paused[t.Type]), &t.Config}
+}
+
+func (a *api) listTopics(c *call) error {
+	ctx, cancel := c.within()
+	defer cancel()
+	paused, err := a.Jobs.Paused(ctx, a.DB)
+	if err != nil {
+		return err
+	}
+	list := []topicView{}
+	for _, t := range a.Topics.All() {
+		if c.caller.MayTopic(tokens.ReadTasks, t.Name) {
+			list = append(list, viewOfTopic(t, paused))
+		}
+	}
+	return c.say(http.StatusOK, struct {
+		Topics []topicView `json:"topics"`
+	}{list})
+}
+
+// topicOf is the topic that a request's path names, if it is there and the caller may do that with it.
+func (a *api) topicOf(c *call, scope tokens.Scope) (*topics.Topic, error) {
+	name, err := c.topic(scope)
+	if err != nil {
+		return nil, err
+	}
+	t := a.Topics.Named(name)
+	if t == nil {
+		return nil, problem.New(problem.NotFound, "there is no topic %q; it appears with its first task, or by PUT", name)
+	}
+	return t, nil
+}
+
+func (a *api) showTopic(c *call) error {
+	t, err := a.topicOf(c, tokens.ReadTasks)
+	if err != nil {
+		return err
+	}
+	return a.sayTopic(c, http.StatusOK, t)
+}
+
+func (a *api) sayTopic(c *call, status int, t *topics.Topic) error {
+	ctx, cancel := c.within()
+	defer cancel()
+	paused, err := a.Jobs.Paused(ctx, a.DB)
+	if err != nil {
+		return err
+	}
+	return c.say(status, viewOfTopic(t, paused))
+}
+
+func (a *api) putTopic(c *call) error {
+	name, err := c.topic(tokens.ManageTopics)
+	if err != nil {
+		return err
+	}
+	if !task.IsTopic(name) {
+		return problem.New(problem.Invalid, "%s", task.TopicRule)
+	}
+	text, release, err := a.body(c, oneMax)
+	if err != nil {
+		return err
+	}
+	defer release()
+	config, bad := topics.ParseConfig(text)
+	if bad != nil {
+		return bad
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	t, created, err := a.Topics.Put(ctx, name, &config)
+	if err != nil {
+		return err
+	}
+	if created {
+		return a.sayTopic(c, http.StatusCreated, t)
+	}
+	return a.sayTopic(c, http.StatusOK, t)
+}
+
+func (a *api) pauseTopic(c *call) error  { return a.setPaused(c, a.Jobs.Pause) }
+func (a *api) resumeTopic(c *call) error { return a.setPaused(c, a.Jobs.Resume) }
+
+func (a *api) setPaused(c *call, set func(context.Context, queue_job.Executor, int32) (bool, error)) error {
+	t, err := a.topicOf(c, tokens.ManageTopics)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	if _, err := set(ctx, a.DB, t.Type); err != nil {
+		return err
+	}
+	return a.sayTopic(c, http.StatusOK, t)
+}
+
+// stats are the tasks of a topic that have not ended, and what its holders have in memory.
+type stats struct {
+	Waiting   int64   `json:"waiting"`
+	Deferred  int64   `json:"deferred"`
+	Retrying  int64   `json:"retrying"`
+	InFlight  int     `json:"in_flight"` // up to ten seconds ago
+	Overdue   float64 `json:"overdue_seconds"`
+	Succeeded int     `json:"succeeded_runs"` // since the holder took the topic
+	Failed    int     `json:"failed_runs"`
+}
+
+func (a *api) topicStats(c *call) error {
+	t, err := a.topicOf(c, tokens.ReadTasks)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	counts, err := a.Jobs.Counts(ctx, a.DB, queue_job.CountFilter{JobTypes: []int32{t.Type}, Statuses: queue_job.PendingStatuses()})
+	if err != nil {
+		return err
+	}
+	lines, err := a.Jobs.Lines(ctx, a.DB)
+	if err != nil {
+		return err
+	}
+	var s stats
+	for _, of := range counts {
+		s.Waiting += of.ByStatus[queue_job.JobStatusInit]
+		s.Deferred += of.ByStatus[queue_job.JobStatusContinue]
+		s.Retrying += of.ByStatus[queue_job.JobStatusRetry]
+	}
+	for _, l := range slices.DeleteFunc(lines, func(l queue_job.Line) bool { return l.JobType != t.Type || l.Instance == "" }) {
+		s.InFlight += l.Running
+		s.Overdue = max(s.Overdue, l.Overdue.Seconds())
+		s.Succeeded += l.Runs[queue_job.JobStatusSuccess]
+		s.Failed += l.Runs[queue_job.JobStatusFailed] + l.Runs[queue_job.JobStatusRetry]
+	}
+	return c.say(http.StatusOK, s)
+}
+
+// destination is a destination as the API shows it.
+type destination struct {
+	Origin    string `json:"origin"`
+	Topic     string `json:"topic,omitempty"`
+	State     string `json:"state"`
+	OpenUntil string `json:"open_until,omitempty"`
+	Why       string `json:"why,omitempty"`
+	InFlight  int    `json:"in_flight"`
+	Waiting   int    `json:"waiting"`
+	Limit     int    `json:"limit,omitempty"`
+}
+
+const destinationsMax = 1000 // the worst ones
+
+// listDestinations shows the destinations as this process sees them: those of the topics that it holds.
+func (a *api) listDestinations(c *call) error {
+	list := []destination{}
+	if a.Destinations != nil {
+		for _, d := range a.Destinations(destinationsMax) {
+			if d.Topic == "" && c.caller.May(tokens.Admin) || d.Topic != "" && c.caller.MayTopic(tokens.ReadTasks, d.Topic) {
+				list = append(list, destination{d.Origin, d.Topic, string(d.State), stamp(d.OpenUntil), string(d.Why), d.InFlight, d.Waiting, d.Limit})
+			}
+		}
+	}
+	return c.say(http.StatusOK, struct {
+		Destinations []destination `json:"destinations"`
+	}{list})
+}

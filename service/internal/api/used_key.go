@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/intake"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/tables"
+)
+
+var plainKey = regexp.MustCompile(`^[!-~]{1,200}$`)
+
+// usedKeyOf is the Idempotency-Key of a request, or nil.
+func usedKeyOf(c *call, body []byte) (*tables.UsedKey, error) {
+	key := c.Request.Header.Get("Idempotency-Key")
+	if key == "" {
+		return nil, nil
+	}
+	if key = strings.Trim(key, `"`); !plainKey.MatchString(key) {
+		return nil, problem.New(problem.Invalid, "the Idempotency-Key is to have 1 to 200 visible ASCII characters, such as a UUID")
+	}
+	hash := sha256.New()
+	hash.Write([]byte(c.Method + " " + c.URL.Path + "\n"))
+	hash.Write(body)
+	return &tables.UsedKey{Token: c.caller.ID, Key: key, Hash: hex.EncodeToString(hash.Sum(nil))}, nil
+}
+
+// errAnswered ends a transaction whose request was answered before.
+var errAnswered = problem.New(problem.Exists, "the request was answered before")
+
+// once adds tasks and takes the request's key in the same transaction. If the key was used for the same request, it answers as then.
+func (a *api) once(c *call, key tables.UsedKey, jobs []queue_job.AddModelJob, answer func([]queue_job.Added) (int, any, error)) error {
+	var before tables.UsedKey
+	_, err := a.Intake.AddAll(c.Context(), jobs, intake.Around{
+		Before: func(ctx context.Context, tx *sql.Tx) error {
+			taken, used, err := a.Tables.TakeKey(ctx, tx, key, time.Now())
+			switch {
+			case err != nil || taken:
+				return err
+			case used.Hash != key.Hash:
+				return problem.New(problem.KeyReused, "the Idempotency-Key was used for another request; take a new one for each request")
+			}
+			before = used
+			return errAnswered
+		},
+		After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) error {
+			status, body, err := answer(added)
+			if err != nil {
+				return err
+			}
+			text, err := json.Marshal(body)
+			if err != nil {
+				return err
+			}
+			key.Status, key.Answer = status, string(text)
+			return a.Tables.AnswerKey(ctx, tx, key)
+		},
+	})
+	if errors.Is(err, errAnswered) {
+		c.Header().Set("Idempotency-Replayed", "true")
+		key, err = before, nil
+	}
+	if err != nil {
+		return err
+	}
+	c.sayText(key.Status, []byte(key.Answer))
+	return nil
+}

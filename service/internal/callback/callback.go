@@ -1,0 +1,85 @@
+// Package callback is the handler of a topic's jobs: it has each task sent, and says what becomes of it.
+package callback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/topics"
+)
+
+// Sender sends a callback. *deliver.Deliverer is one.
+type Sender interface {
+	Deliver(ctx context.Context, call *deliver.Call) deliver.Result
+}
+
+// Handler sends the tasks of a topic. Signer signs them; nil: they go out without a signature.
+func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer) queue_job.Handler {
+	to := &deliver.Topic{Name: topic.Name, Limits: topic.Config.Limits(), Signer: signer}
+	return func(ctx context.Context, job *queue_job.Job) error {
+		content, bad := task.ParseContent(job.JobParams)
+		if bad != nil {
+			return queue_job.Fail(fmt.Errorf("invalid: %w", bad))
+		}
+		if isOver(content, time.Now()) {
+			return queue_job.Cancel(errExpired)
+		}
+		retry := topic.Config.RetryOf(content)
+		result := sender.Deliver(ctx, callOf(job, content, to, topic.Config.TimeoutOf(content), retry))
+		return outcomeOf(&result, job.Retries+1, retry, untilOver(content, time.Now()), rand.IntN(jitterSteps))
+	}
+}
+
+var errExpired = errors.New("expired: its time was over before it was sent with success")
+
+func isOver(c *task.Content, now time.Time) bool {
+	return !c.Expires.IsZero() && !now.Before(c.Expires)
+}
+
+// untilOver is how long the task may wait at most: then it runs once more, to end as expired.
+func untilOver(c *task.Content, now time.Time) time.Duration {
+	if c.Expires.IsZero() {
+		return never
+	}
+	return max(0, c.Expires.Sub(now))
+}
+
+const never = 1<<63 - 1
+
+func callOf(job *queue_job.Job, c *task.Content, topic *deliver.Topic, timeout time.Duration, retry *task.Retry) *deliver.Call {
+	return &deliver.Call{
+		Topic: topic, Method: c.Method, URL: c.URL, Header: c.Header(), Body: c.Body, ContentType: c.ContentType, Timeout: timeout,
+		ID: "pq_" + job.IdempotencyKey(),
+		Task: deliver.Task{
+			Name: job.Key, Attempt: job.Attempt, MaxAttempts: retry.Attempts(), Due: job.Due(), Expires: c.Expires, Term: job.Term,
+			Traceparent: job.Meta["traceparent"],
+		},
+	}
+}
+
+// jitterSteps is into how many steps chance divides a wait: outcomes with equal waits are written in one statement.
+const jitterSteps = 16
+
+// outcomeOf is what becomes of a task after so many failed attempts, this one included if it failed. The step is chance's, from 0.
+func outcomeOf(r *deliver.Result, attempts int, retry *task.Retry, most time.Duration, step int) error {
+	reason := fmt.Errorf("%s: %s", r.Code, r.Detail)
+	switch r.Outcome {
+	case deliver.Succeeded:
+		return nil
+	case deliver.Failed:
+		return queue_job.Fail(reason)
+	case deliver.Deferred:
+		return queue_job.Defer(min(r.Wait, most))
+	case deliver.Aborted:
+		return reason // the context is over: the library runs the job again, and counts nothing
+	}
+	wait := retry.Wait(attempts)
+	wait += wait / 4 * time.Duration(step) / jitterSteps // later by up to a quarter, so that what failed together does not come back together
+	return queue_job.RetryAfter(min(max(wait, r.Wait), most), reason)
+}

@@ -1,0 +1,88 @@
+package callback
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/topics"
+)
+
+type sender func(*deliver.Call) deliver.Result
+
+func (s sender) Deliver(_ context.Context, call *deliver.Call) deliver.Result { return s(call) }
+
+func TestWhatTheReceiverAnswersIsWhatBecomesOfTheTask(t *testing.T) {
+	retry := &task.Retry{Waits: []time.Duration{4 * time.Second, time.Minute}}
+	const most = 30 * time.Second
+	for _, c := range []struct {
+		result   deliver.Result
+		attempts int
+		step     int
+		want     queue_job.Outcome
+	}{
+		{deliver.Result{Outcome: deliver.Retry}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusRetry, Wait: 4 * time.Second}},
+		{deliver.Result{Outcome: deliver.Retry}, 1, 8, queue_job.Outcome{Status: queue_job.JobStatusRetry, Wait: 4500 * time.Millisecond}},
+		{deliver.Result{Outcome: deliver.Retry, Wait: 9 * time.Second}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusRetry, Wait: 9 * time.Second}},
+		{deliver.Result{Outcome: deliver.Retry}, 7, 0, queue_job.Outcome{Status: queue_job.JobStatusRetry, Wait: most}}, // no longer than to its end
+		{deliver.Result{Outcome: deliver.Failed}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusFailed}},
+		{deliver.Result{Outcome: deliver.Deferred, Wait: time.Second}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusContinue, Wait: time.Second, Deferred: true}},
+		{deliver.Result{Outcome: deliver.Deferred, Wait: time.Hour}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusContinue, Wait: most, Deferred: true}},
+	} {
+		err := outcomeOf(&c.result, c.attempts, retry, most, c.step)
+		var got *queue_job.Outcome
+		if !errors.As(err, &got) || got.Status != c.want.Status || got.Wait != c.want.Wait || got.Deferred != c.want.Deferred {
+			t.Errorf("%v after %d attempts: %+v, want %+v", c.result.Outcome, c.attempts, got, c.want)
+		}
+	}
+	if err := outcomeOf(&deliver.Result{Outcome: deliver.Succeeded}, 1, retry, most, 0); err != nil {
+		t.Error(err)
+	}
+	var outcome *queue_job.Outcome
+	if err := outcomeOf(&deliver.Result{Outcome: deliver.Aborted}, 1, retry, most, 0); err == nil || errors.As(err, &outcome) {
+		t.Errorf("a call that our own stop has ended: %v, want an error that is no outcome, so that it does not count", err)
+	}
+}
+
+func TestATaskThatIsOverIsNotSent(t *testing.T) {
+	handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
+		t.Error("it was sent")
+		return deliver.Result{Outcome: deliver.Succeeded}
+	}), nil)
+	for params, want := range map[string]queue_job.JobStatus{
+		`{"url":"https://shop.example/","expires":1000}`: queue_job.JobStatusCancelled,
+		`{"url":"shop.example"}`:                         queue_job.JobStatusFailed,
+		`[]`:                                             queue_job.JobStatusFailed,
+	} {
+		var outcome *queue_job.Outcome
+		if err := handle(t.Context(), &queue_job.Job{Id: 1, JobParams: params}); !errors.As(err, &outcome) || outcome.Status != want {
+			t.Errorf("%s: %v, want %v", params, err, want)
+		}
+	}
+}
+
+func TestTheCallIsTheTask(t *testing.T) {
+	var call *deliver.Call
+	handle := Handler(&topics.Topic{Name: "mails", Config: topics.Config{Timeout: 20 * time.Second}}, sender(func(c *deliver.Call) deliver.Result {
+		call = c
+		return deliver.Result{Outcome: deliver.Succeeded}
+	}), nil)
+	job := &queue_job.Job{
+		Id: 5, JobType: 1_000_000, CreateTime: 7, Attempt: 2, Retries: 1, Key: "order-5", Term: 9,
+		JobParams: `{"url":"https://shop.example/cancel","headers":{"x-tenant":"7"},"body_text":"{\"a\": 1.50}","content_type":"application/json"}`,
+		Meta:      map[string]string{"traceparent": "00-a-b-01"},
+	}
+	if err := handle(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	if call.Topic.Name != "mails" || call.Method != "POST" || call.URL != "https://shop.example/cancel" || call.Header.Get("X-Tenant") != "7" ||
+		string(call.Body) != `{"a": 1.50}` || call.ContentType != "application/json" || call.Timeout != 20*time.Second ||
+		call.ID != "pq_"+job.IdempotencyKey() || call.Task.Name != "order-5" || call.Task.Attempt != 2 || call.Task.MaxAttempts != 10 ||
+		call.Task.Term != 9 || call.Task.Traceparent != "00-a-b-01" {
+		t.Errorf("%+v", call)
+	}
+}

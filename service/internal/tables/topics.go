@@ -1,0 +1,94 @@
+package tables
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Topic is a row of the topics.
+type Topic struct {
+	Type    int32
+	Name    string
+	Config  string // JSON
+	Version int64
+	Created time.Time
+}
+
+// ErrTopicLimit is the error of a topic that would be more than there may be.
+var ErrTopicLimit = errors.New("as many topics as there may be")
+
+// TopicsSince returns the topics that were made or changed after a version.
+func (t *Tables) TopicsSince(ctx context.Context, version int64) (topics []Topic, err error) {
+	err = t.each(ctx, t.db, func(scan func(...any) error) error {
+		topic, err := scanTopic(scan)
+		topics = append(topics, topic)
+		return err
+	}, `SELECT job_type, name, config, version, create_time FROM {p}pqueue_topic_tab WHERE version > ?`, version)
+	if err != nil {
+		return nil, fmt.Errorf("read the topics: %w", err)
+	}
+	return topics, nil
+}
+
+func scanTopic(scan func(...any) error) (topic Topic, err error) {
+	var created int64
+	err = scan(&topic.Type, &topic.Name, &topic.Config, &topic.Version, &created)
+	topic.Created = fromUnix(created)
+	return topic, err
+}
+
+// PutTopic makes a topic or, if it is there and change says so, gives it another configuration. There are no more topics than limit.
+//
+// It raises the topics' counter first. So one transaction at a time is here, and what it reads then is the latest.
+func (t *Tables) PutTopic(ctx context.Context, name, config string, change bool, limit int) (topic Topic, created bool, err error) {
+	err = t.In(ctx, func(tx *sql.Tx) (err error) {
+		version, err := t.raise(ctx, tx, topicsCounter)
+		if err != nil {
+			return err
+		}
+		found := false
+		err = t.each(ctx, tx, func(scan func(...any) error) (err error) {
+			found = true
+			topic, err = scanTopic(scan)
+			return err
+		}, `SELECT job_type, name, config, version, create_time FROM {p}pqueue_topic_tab WHERE name = ?`, name)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			created = true
+			topic, err = t.insertTopic(ctx, tx, Topic{Name: name, Config: config, Version: version, Created: time.Now()}, limit)
+			return err
+		case !change:
+			return nil
+		}
+		topic.Config, topic.Version = config, version
+		return t.exec(ctx, tx, `UPDATE {p}pqueue_topic_tab SET config = ?, version = ? WHERE job_type = ?`, config, version, topic.Type)
+	})
+	if err != nil {
+		return Topic{}, false, fmt.Errorf("put topic %s: %w", name, err)
+	}
+	return topic, created, nil
+}
+
+// insertTopic gives the topic a job type that no other ever had.
+func (t *Tables) insertTopic(ctx context.Context, tx *sql.Tx, topic Topic, limit int) (Topic, error) {
+	there := 0
+	err := t.each(ctx, tx, func(scan func(...any) error) error { return scan(&there) }, `SELECT COUNT(*) FROM {p}pqueue_topic_tab`)
+	if err != nil {
+		return topic, err
+	}
+	if there >= limit {
+		return topic, ErrTopicLimit
+	}
+	jobType, err := t.raise(ctx, tx, typeCounter)
+	if err != nil {
+		return topic, err
+	}
+	topic.Type = int32(jobType)
+	return topic, t.exec(ctx, tx, `INSERT INTO {p}pqueue_topic_tab (job_type, name, config, version, create_time) VALUES (?, ?, ?, ?, ?)`,
+		topic.Type, topic.Name, topic.Config, topic.Version, unix(topic.Created))
+}

@@ -1,0 +1,163 @@
+// Package tokens says who may do what: tokens with scopes and patterns of topics or, as long as there is no token, whoever is on this
+// machine.
+package tokens
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/tables"
+)
+
+// Scope is something that a token may do.
+type Scope string
+
+const (
+	AddTasks     Scope = "tasks:add"
+	ReadTasks    Scope = "tasks:read"
+	ReadBodies   Scope = "bodies:read"   // bodies of tasks, and what receivers answered
+	ManageTasks  Scope = "tasks:manage"  // cancel, change, run now, retry
+	ManageTopics Scope = "topics:manage" // configure, pause, resume
+	Admin        Scope = "admin"         // everything, tokens too
+)
+
+// Scopes are all scopes.
+var Scopes = []Scope{AddTasks, ReadTasks, ReadBodies, ManageTasks, ManageTopics, Admin}
+
+// Caller is who sent a request.
+type Caller struct {
+	ID     string // of the token; "local" without one
+	scopes []Scope
+	topics []string
+}
+
+// local is who calls from this machine while there is no token.
+var local = &Caller{ID: "local", scopes: []Scope{Admin}, topics: []string{"*"}}
+
+// May reports whether the caller may do something, with topics of any name.
+func (c *Caller) May(scope Scope) bool {
+	return slices.Contains(c.scopes, scope) || slices.Contains(c.scopes, Admin)
+}
+
+// MayTopic reports whether the caller may do something with a topic.
+func (c *Caller) MayTopic(scope Scope, topic string) bool {
+	return c.May(scope) && slices.ContainsFunc(c.topics, func(pattern string) bool {
+		fits, err := path.Match(pattern, topic)
+		return err == nil && fits
+	})
+}
+
+// New makes a token, and its text, which is shown once. The topics are patterns, in which * stands for any characters.
+func New(note string, scopes []Scope, topics []string, expires time.Time) (token tables.Token, text string, err error) {
+	if len(scopes) == 0 || len(topics) == 0 {
+		return token, "", fmt.Errorf("a token needs scopes and patterns of topics; * stands for all topics")
+	}
+	var names []string
+	for _, s := range scopes {
+		if !slices.Contains(Scopes, s) {
+			return token, "", fmt.Errorf("there is no scope %q; there are %v", s, Scopes)
+		}
+		names = append(names, string(s))
+	}
+	for _, pattern := range topics {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || strings.ContainsAny(pattern, " \t\n") {
+			return token, "", fmt.Errorf("%q is no pattern of topics; use a name, or * for any characters, as in shop.*", pattern)
+		}
+	}
+	id, secret := strings.ToLower(rand.Text()[:12]), rand.Text()+rand.Text()
+	token = tables.Token{ID: id, Hash: hashOf(secret), Note: note, Scopes: strings.Join(names, " "), Topics: strings.Join(topics, " "), Expires: expires, Created: time.Now()}
+	return token, "pq_" + id + "_" + secret, nil
+}
+
+// hashOf needs no salt and no slow hash: a secret has 260 bits of chance.
+func hashOf(secret string) string {
+	hash := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(hash[:])
+}
+
+// Set is what there is of tokens at a moment. Do not change it.
+type Set struct {
+	byID map[string]known
+}
+
+type known struct {
+	hash    string
+	caller  *Caller
+	expires time.Time
+}
+
+// NewSet makes a set of the table's rows.
+func NewSet(rows []tables.Token) *Set {
+	s := &Set{byID: make(map[string]known, len(rows))}
+	for _, row := range rows {
+		caller := &Caller{ID: row.ID, topics: strings.Fields(row.Topics)}
+		for _, scope := range strings.Fields(row.Scopes) {
+			caller.scopes = append(caller.scopes, Scope(scope))
+		}
+		s.byID[row.ID] = known{row.Hash, caller, row.Expires}
+	}
+	return s
+}
+
+// Caller says who sent a request.
+func (s *Set) Caller(r *http.Request, now time.Time) (*Caller, *problem.Problem) {
+	text, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case given:
+		return s.holder(text, now)
+	case len(s.byID) > 0:
+		return nil, problem.New(problem.Unauthorized, "a token is missing; send the header Authorization: Bearer pq_…")
+	case !fromThisMachine(r):
+		return nil, problem.New(problem.Unauthorized, "as long as there is no token, only programs on this machine may call; make one with pqueue token create")
+	}
+	return local, nil
+}
+
+func (s *Set) holder(text string, now time.Time) (*Caller, *problem.Problem) {
+	id, secret, _ := strings.Cut(strings.TrimPrefix(text, "pq_"), "_")
+	token, ok := s.byID[id]
+	if !ok || subtle.ConstantTimeCompare([]byte(hashOf(secret)), []byte(token.hash)) == 0 {
+		return nil, problem.New(problem.Unauthorized, "there is no such token; pqueue token create makes one")
+	}
+	if !token.expires.IsZero() && !now.Before(token.expires) {
+		return nil, problem.New(problem.Unauthorized, "the token has expired at %s; make another one", token.expires.UTC().Format(time.RFC3339))
+	}
+	return token.caller, nil
+}
+
+// fromThisMachine goes by the peer and by the name in the address bar: a foreign page may have its own name lead here. A request that
+// a proxy has passed on is somebody else's, and so is one that a foreign page sends.
+func fromThisMachine(r *http.Request) bool {
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if r.Header.Get(header) != "" {
+			return false
+		}
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return false
+	}
+	peer, _, err := net.SplitHostPort(r.RemoteAddr)
+	return err == nil && isLoopback(peer) && isLoopback(hostOf(r.Host))
+}
+
+func hostOf(hostAndPort string) string {
+	if host, _, err := net.SplitHostPort(hostAndPort); err == nil {
+		return host
+	}
+	return strings.Trim(hostAndPort, "[]")
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback() || host == "localhost"
+}

@@ -1,0 +1,83 @@
+package tokens
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/tables"
+)
+
+func request(from, host, authorization string, headers ...string) *http.Request {
+	r := httptest.NewRequest("GET", "http://"+host+"/v1/topics", nil)
+	r.RemoteAddr = from
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+func TestWithoutTokensOnlyThisMachineMayCall(t *testing.T) {
+	s := NewSet(nil)
+	for _, r := range []*http.Request{request("127.0.0.1:9", "localhost:8080", ""), request("[::1]:9", "[::1]:8080", ""), request("127.0.0.1:9", "127.0.0.1", "", "Sec-Fetch-Site: same-origin")} {
+		if c, bad := s.Caller(r, time.Now()); bad != nil || !c.MayTopic(AddTasks, "x") || !c.May(Admin) {
+			t.Errorf("%s at %s: %v", r.RemoteAddr, r.Host, bad)
+		}
+	}
+	for _, r := range []*http.Request{
+		request("10.0.0.1:9", "localhost", ""), request("127.0.0.1:9", "evil.example", ""), request("127.0.0.1:9", "localhost", "", "X-Forwarded-For: 10.0.0.1"),
+		request("127.0.0.1:9", "localhost", "", "Sec-Fetch-Site: cross-site"), request("127.0.0.1:9", "localhost", "Bearer pq_a_b"),
+	} {
+		if _, bad := s.Caller(r, time.Now()); bad == nil || bad.Code != problem.Unauthorized {
+			t.Errorf("%s at %s with %v may call", r.RemoteAddr, r.Host, r.Header)
+		}
+	}
+}
+
+func TestATokenMayWhatItsScopesAndTopicsSay(t *testing.T) {
+	now := time.Now()
+	row, text, err := New("shop", []Scope{AddTasks, ReadTasks}, []string{"shop.*", "mails"}, now.Add(time.Hour))
+	if err != nil || !strings.HasPrefix(text, "pq_"+row.ID+"_") || strings.Contains(row.Hash, text) {
+		t.Fatal(row, text, err)
+	}
+	s := NewSet([]tables.Token{row})
+	c, bad := s.Caller(request("10.0.0.1:9", "evil.example", "Bearer "+text), now)
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	for topic, may := range map[string]bool{"shop.orders": true, "mails": true, "mails2": false, "shop": false, "other": false} {
+		if c.MayTopic(AddTasks, topic) != may || c.MayTopic(ManageTasks, topic) {
+			t.Errorf("%s: %v", topic, !may)
+		}
+	}
+	for _, r := range []*http.Request{
+		request("127.0.0.1:9", "localhost", ""), // once there is a token, this machine needs one, too
+		request("127.0.0.1:9", "localhost", "Bearer "+text[:len(text)-1]), request("127.0.0.1:9", "localhost", "Bearer "+text+"x"),
+		request("127.0.0.1:9", "localhost", "Bearer pq_"+row.ID+"_"), request("127.0.0.1:9", "localhost", "Bearer "), request("127.0.0.1:9", "localhost", "Basic "+text),
+	} {
+		if _, bad := s.Caller(r, now); bad == nil {
+			t.Errorf("%q may call", r.Header)
+		}
+	}
+	if _, bad := s.Caller(request("10.0.0.1:9", "h", "Bearer "+text), now.Add(time.Hour)); bad == nil {
+		t.Error("it may call after its end")
+	}
+}
+
+func TestATokenThatCouldDoNothingIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		scopes []Scope
+		topics []string
+	}{{nil, []string{"*"}}, {[]Scope{AddTasks}, nil}, {[]Scope{"tasks"}, []string{"*"}}, {[]Scope{AddTasks}, []string{"a b"}}, {[]Scope{AddTasks}, []string{"[a"}}} {
+		if _, _, err := New("", c.scopes, c.topics, time.Time{}); err == nil {
+			t.Errorf("%v is taken", c)
+		}
+	}
+}

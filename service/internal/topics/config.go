@@ -1,0 +1,161 @@
+package topics
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/task"
+)
+
+// Config says how the tasks of a topic are sent. The zero value is a topic that nobody has configured.
+type Config struct {
+	Rate           float64       // tasks per second, over all instances; 0: no limit
+	Burst          int           // see [queue_job.Config.RateBurst]
+	Concurrency    int           // tasks in flight, over all instances; 0: ConcurrencyDefault
+	PerDestination int           // of them to one destination; 0: half of them, so that one that hangs leaves room for others
+	PerKey         int           // tasks of one key in flight; 0: no limit
+	Ordered        bool          // tasks of a key one after the other
+	Timeout        time.Duration // 0: TimeoutDefault
+	Retry          *task.Retry   // nil: RetryDefault
+}
+
+const (
+	// ConcurrencyDefault is small enough that workers wait for a busy destination that answers quickly. With more workers than it can take
+	// at a time, tasks would be put off, by a second at least.
+	ConcurrencyDefault = 64
+	TimeoutDefault     = 15 * time.Second
+
+	concurrencyMax = 10_000
+	rateMax        = 1_000_000
+)
+
+// RetryDefault is what the Standard Webhooks advise: ten attempts within 75 hours.
+var RetryDefault = &task.Retry{Waits: []time.Duration{
+	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}}
+
+// written is a Config as the API and the table have it.
+type written struct {
+	Rate           float64         `json:"rate,omitempty"`
+	Burst          int             `json:"burst,omitempty"`
+	Concurrency    int             `json:"concurrency,omitempty"`
+	PerDestination int             `json:"per_destination,omitempty"`
+	PerKey         int             `json:"per_key,omitempty"`
+	Ordered        bool            `json:"ordered,omitempty"`
+	Timeout        json.RawMessage `json:"timeout,omitempty"`
+	Retry          json.RawMessage `json:"retry,omitempty"`
+}
+
+// ParseConfig reads a configuration.
+func ParseConfig(text []byte) (Config, *problem.Problem) {
+	var w written
+	from := json.NewDecoder(strings.NewReader(string(text)))
+	from.DisallowUnknownFields()
+	if err := from.Decode(&w); err != nil || from.More() {
+		return Config{}, problem.OfField("", "it is no configuration of a topic: %v; there are rate, burst, concurrency, per_destination, per_key, ordered, timeout, retry", err)
+	}
+	c := Config{Rate: w.Rate, Burst: w.Burst, Concurrency: w.Concurrency, PerDestination: w.PerDestination, PerKey: w.PerKey, Ordered: w.Ordered}
+	var wrong []problem.Field
+	if given(w.Timeout) {
+		var err error
+		c.Timeout, err = task.ParseDuration(w.Timeout)
+		if err == nil && (c.Timeout < task.TimeoutMin || c.Timeout > task.TimeoutMax) {
+			err = fmt.Errorf("it is to be from %v to %v", task.TimeoutMin, task.TimeoutMax)
+		}
+		if err != nil {
+			wrong = append(wrong, problem.Field{Pointer: "/timeout", Detail: err.Error()})
+		}
+	}
+	if given(w.Retry) {
+		var more []problem.Field
+		c.Retry, more = task.ParseRetry(w.Retry, "/retry")
+		wrong = append(wrong, more...)
+	}
+	wrong = append(wrong, c.limits()...)
+	if len(wrong) > 0 {
+		return Config{}, problem.OfFields(wrong)
+	}
+	return c, nil
+}
+
+func given(v json.RawMessage) bool { return len(v) > 0 && string(v) != "null" }
+
+func (c *Config) limits() (wrong []problem.Field) {
+	for _, f := range []struct {
+		pointer    string
+		value, max float64
+	}{{"/rate", c.Rate, rateMax}, {"/burst", float64(c.Burst), rateMax}, {"/concurrency", float64(c.Concurrency), concurrencyMax}, {"/per_key", float64(c.PerKey), concurrencyMax}, {"/per_destination", float64(c.PerDestination), concurrencyMax}} {
+		if f.value < 0 || f.value > f.max {
+			wrong = append(wrong, problem.Field{Pointer: f.pointer, Detail: fmt.Sprintf("it is to be from 0, which means the default, to %.0f", f.max)})
+		}
+	}
+	if c.Rate > 0 && c.Rate < 0.0001 {
+		wrong = append(wrong, problem.Field{Pointer: "/rate", Detail: "it is to be 0.0001 at least; pause the topic to stop it"})
+	}
+	if c.Burst > 0 && c.Rate == 0 {
+		wrong = append(wrong, problem.Field{Pointer: "/burst", Detail: "it means nothing without rate; set rate, too"})
+	}
+	return wrong
+}
+
+// MarshalJSON writes what was configured, without defaults.
+func (c *Config) MarshalJSON() ([]byte, error) {
+	w := written{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, PerDestination: c.PerDestination, PerKey: c.PerKey, Ordered: c.Ordered}
+	if c.Timeout != 0 {
+		w.Timeout, _ = json.Marshal(c.Timeout.String()) // a text
+	}
+	if c.Retry != nil {
+		var err error
+		if w.Retry, err = json.Marshal(c.Retry); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(w)
+}
+
+// RetryOf is the retry of a task in the topic.
+func (c *Config) RetryOf(t *task.Content) *task.Retry {
+	switch {
+	case t.Retry != nil:
+		return t.Retry
+	case c.Retry != nil:
+		return c.Retry
+	}
+	return RetryDefault
+}
+
+// TimeoutOf is the timeout of a task in the topic.
+func (c *Config) TimeoutOf(t *task.Content) time.Duration {
+	switch {
+	case t.Timeout != 0:
+		return t.Timeout
+	case c.Timeout != 0:
+		return c.Timeout
+	}
+	return TimeoutDefault
+}
+
+// AtATime is how many of the topic's tasks are in flight at a time.
+func (c *Config) AtATime() int { return cmp.Or(c.Concurrency, ConcurrencyDefault) }
+
+// Limits are those of each destination of the topic.
+func (c *Config) Limits() deliver.Limits {
+	return deliver.Limits{InFlight: cmp.Or(c.PerDestination, (c.AtATime()+1)/2)}
+}
+
+// Job is how the library runs the topic's jobs, but for the handler and the database.
+func (t *Topic) Job() queue_job.Config {
+	c := &t.Config
+	return queue_job.Config{
+		ServiceName: t.Name, JobType: t.Type, WorkerPoolCapacity: c.AtATime(),
+		RatePerSecond: c.Rate, RateBurst: c.Burst, MaxPerKey: c.PerKey, OrderedByKey: c.Ordered,
+		NeedRetry: true, MaxRetries: c.RetryOf(&task.Content{}).Attempts() - 1,
+		LostLimit: -1, // a callback cannot harm this process, so a process that dies says nothing against its tasks
+	}
+}

@@ -1,0 +1,223 @@
+// Package topics knows the topics: each is a job type of its own, which appears with its first task.
+package topics
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/tables"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+)
+
+const (
+	// LimitDefault is how many topics there may be: each is a job type, which costs a little also if it has nothing to do.
+	LimitDefault = 500
+
+	lookEvery = time.Second
+	lookMax   = 5 * time.Second
+	freshFor  = 10 * time.Second // without an answer for so long, the database is away
+)
+
+// Topic is a topic at a moment. Do not change it.
+type Topic struct {
+	Type    int32
+	Name    string
+	Config  Config
+	Created time.Time
+
+	version int64
+}
+
+// Table is what the registry needs of the tables. *tables.Tables has it.
+type Table interface {
+	Versions(ctx context.Context) (tables.Versions, error)
+	TopicsSince(ctx context.Context, version int64) ([]tables.Topic, error)
+	PutTopic(ctx context.Context, name, config string, change bool, limit int) (tables.Topic, bool, error)
+	Tokens(ctx context.Context) ([]tables.Token, error)
+}
+
+// Registry has the topics and the tokens in memory, and looks once a second whether there are others.
+type Registry struct {
+	table   Table
+	limit   int
+	serve   func(context.Context, []*Topic) error
+	log     *slog.Logger
+	known   atomic.Pointer[known]
+	holders atomic.Pointer[tokens.Set]
+	looked  atomic.Int64 // when it last saw the table, in unix milliseconds
+	mu      sync.Mutex   // of those who bring something new
+	seen    tables.Versions
+	unread  bool // the tokens were never read
+	served  map[int32]int64
+}
+
+// known is copied for each change.
+type known struct {
+	byName map[string]*Topic
+	byType map[int32]*Topic
+}
+
+// New makes a registry. The function serve is told of topics that are new or have another configuration, until it returns nil for
+// them; nil: this process sends nothing.
+func New(table Table, limit int, serve func(context.Context, []*Topic) error, log *slog.Logger) *Registry {
+	r := &Registry{table: table, limit: limit, serve: serve, log: log, unread: true, served: map[int32]int64{}}
+	r.known.Store(&known{map[string]*Topic{}, map[int32]*Topic{}})
+	r.holders.Store(tokens.NewSet(nil))
+	return r
+}
+
+// Named returns the topic of a name, or nil.
+func (r *Registry) Named(name string) *Topic { return r.known.Load().byName[name] }
+
+// OfType returns the topic of a job type, or nil.
+func (r *Registry) OfType(jobType int32) *Topic { return r.known.Load().byType[jobType] }
+
+// All returns all topics, in the order of their names.
+func (r *Registry) All() []*Topic {
+	return slices.SortedFunc(maps.Values(r.known.Load().byName), func(a, b *Topic) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Tokens are the tokens as they were a second ago at most.
+func (r *Registry) Tokens() *tokens.Set { return r.holders.Load() }
+
+// Ensure returns the topic of a name, and makes it if it is new.
+func (r *Registry) Ensure(ctx context.Context, name string) (*Topic, error) {
+	if topic := r.Named(name); topic != nil {
+		return topic, nil
+	}
+	topic, _, err := r.put(ctx, name, &Config{}, false)
+	return topic, err
+}
+
+// Put gives a topic a configuration, and makes it if it is new.
+func (r *Registry) Put(ctx context.Context, name string, config *Config) (topic *Topic, created bool, err error) {
+	return r.put(ctx, name, config, true)
+}
+
+func (r *Registry) put(ctx context.Context, name string, config *Config, change bool) (*Topic, bool, error) {
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, false, err
+	}
+	row, created, err := r.table.PutTopic(ctx, name, string(text), change, r.limit)
+	if errors.Is(err, tables.ErrTopicLimit) {
+		return nil, false, problem.New(problem.TopicLimit, "there are %d topics, and no more are allowed; use one that is there, or raise --topics", r.limit)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.learn([]tables.Topic{row})
+	r.tell(ctx)
+	return r.OfType(row.Type), created, nil
+}
+
+// learn takes the rows in. A row may come late, after a newer one of the same topic.
+func (r *Registry) learn(rows []tables.Topic) {
+	was := r.known.Load()
+	next := &known{maps.Clone(was.byName), maps.Clone(was.byType)}
+	for _, row := range rows {
+		if has := next.byType[row.Type]; has != nil && has.version >= row.Version {
+			continue
+		}
+		config, bad := ParseConfig([]byte(row.Config))
+		if bad != nil {
+			r.log.Error("a topic's configuration cannot be read; the topic goes on with the defaults", "topic", row.Name, "error", bad)
+		}
+		topic := &Topic{Type: row.Type, Name: row.Name, Config: config, Created: row.Created, version: row.Version}
+		next.byName[row.Name], next.byType[row.Type] = topic, topic
+	}
+	r.known.Store(next)
+}
+
+// tell has the topics served that are not served as they are. What fails is tried again at the next look.
+func (r *Registry) tell(ctx context.Context) {
+	if r.serve == nil {
+		return
+	}
+	var news []*Topic
+	for _, topic := range r.known.Load().byType {
+		if r.served[topic.Type] != topic.version {
+			news = append(news, topic)
+		}
+	}
+	if len(news) == 0 {
+		return
+	}
+	if err := r.serve(context.WithoutCancel(ctx), news); err != nil {
+		r.log.Error("topics cannot be served; trying again in a second", "topics", len(news), "error", err)
+		return
+	}
+	for _, topic := range news {
+		r.served[topic.Type] = topic.version
+	}
+}
+
+// Look reads what is new, if anything is.
+func (r *Registry) Look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookMax)
+	defer cancel()
+	now, err := r.table.Versions(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Topics > r.seen.Topics {
+		rows, err := r.table.TopicsSince(ctx, r.seen.Topics)
+		if err != nil {
+			return err
+		}
+		r.learn(rows)
+		r.seen.Topics = now.Topics
+	}
+	if now.Tokens > r.seen.Tokens || r.unread {
+		rows, err := r.table.Tokens(ctx)
+		if err != nil {
+			return err
+		}
+		r.holders.Store(tokens.NewSet(rows))
+		r.seen.Tokens, r.unread = now.Tokens, false
+	}
+	r.tell(ctx)
+	r.looked.Store(time.Now().UnixMilli())
+	return nil
+}
+
+// Fresh returns an error if the database has not answered for ten seconds.
+func (r *Registry) Fresh() error {
+	if since := time.Since(time.UnixMilli(r.looked.Load())); since > freshFor {
+		return fmt.Errorf("the database has not answered for %v", since.Round(time.Second))
+	}
+	return nil
+}
+
+// Run looks once a second until ctx ends.
+func (r *Registry) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := r.Look(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			r.log.Error("topics and tokens of others are not seen until the database answers", "error", err)
+		}
+		failing = err != nil
+	}
+}

@@ -1,0 +1,155 @@
+package topics
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/tables"
+	"github.com/create-info/persistent-queue/service/internal/task"
+)
+
+func TestAConfigurationIsWrittenAsItWasRead(t *testing.T) {
+	const text = `{"rate":0.5,"burst":3,"concurrency":20,"per_destination":5,"per_key":2,"ordered":true,"timeout":"20s","retry":{"waits":["5s","1m0s"],"max_attempts":9}}`
+	c, bad := ParseConfig([]byte(text))
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	again, err := json.Marshal(&c)
+	if err != nil || string(again) != text {
+		t.Errorf("%s, %v", again, err)
+	}
+	job := (&Topic{Type: 1_000_003, Name: "orders", Config: c}).Job()
+	if job.JobType != 1_000_003 || job.ServiceName != "orders" || job.RatePerSecond != 0.5 || job.RateBurst != 3 || job.WorkerPoolCapacity != 20 || job.MaxPerKey != 2 ||
+		!job.OrderedByKey || job.MaxRetries != 8 || job.LostLimit != -1 || c.Limits().InFlight != 5 {
+		t.Errorf("%+v", job)
+	}
+}
+
+func TestATopicThatNobodyHasConfiguredWorks(t *testing.T) {
+	topic := &Topic{Type: 1_000_000, Name: "orders"}
+	job := topic.Job()
+	job.Db, job.HandleJobFunc = noDB{}, func(context.Context, *queue_job.Job) error { return nil }
+	if err := job.Validate(); err != nil {
+		t.Error(err)
+	}
+	if c := topic.Config; c.RetryOf(&task.Content{}).Attempts() != 10 || c.TimeoutOf(&task.Content{}) != 15*time.Second || c.Limits().InFlight != ConcurrencyDefault/2 {
+		t.Errorf("%+v", job)
+	}
+	one := Config{Concurrency: 1}
+	if n := one.Limits().InFlight; n != 1 {
+		t.Errorf("of one place, %d are for a destination", n)
+	}
+}
+
+type noDB struct{ queue_job.DB }
+
+func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
+	for text, pointer := range map[string]string{
+		`{"rate":-1}`: "/rate", `{"rate":0.00001}`: "/rate", `{"burst":2}`: "/burst", `{"concurrency":10001}`: "/concurrency", `{"per_key":-1}`: "/per_key",
+		`{"per_destination":-1}`: "/per_destination", `{"timeout":"1ms"}`: "/timeout", `{"timeout":5}`: "/timeout", `{"retry":{"waits":["5"]}}`: "/retry/waits/0",
+		`{"retry":{"max_attempts":0}}`: "/retry/max_attempts", `{"rat":1}`: "", `[]`: "", `{} {}`: "",
+	} {
+		if _, bad := ParseConfig([]byte(text)); bad == nil || bad.Fields[0].Pointer != pointer {
+			t.Errorf("%s: %v, want %q", text, bad, pointer)
+		}
+	}
+}
+
+// table is a table of topics in memory.
+type table struct {
+	rows     []tables.Topic
+	versions tables.Versions
+	err      error
+}
+
+func (f *table) Versions(context.Context) (tables.Versions, error) { return f.versions, f.err }
+
+func (f *table) TopicsSince(_ context.Context, version int64) (rows []tables.Topic, err error) {
+	for _, r := range f.rows {
+		if r.Version > version {
+			rows = append(rows, r)
+		}
+	}
+	return rows, f.err
+}
+
+func (f *table) PutTopic(_ context.Context, name, config string, _ bool, limit int) (tables.Topic, bool, error) {
+	if len(f.rows) >= limit {
+		return tables.Topic{}, false, tables.ErrTopicLimit
+	}
+	f.versions.Topics++
+	row := tables.Topic{Type: int32(1_000_000 + len(f.rows)), Name: name, Config: config, Version: f.versions.Topics}
+	f.rows = append(f.rows, row)
+	return row, true, f.err
+}
+
+func (f *table) Tokens(context.Context) ([]tables.Token, error) { return nil, f.err }
+
+func TestATopicIsServedUntilThatSucceedsAndThenOnlyIfItChanges(t *testing.T) {
+	f := &table{rows: []tables.Topic{{Type: 1_000_000, Name: "a", Config: "{}", Version: 1}}, versions: tables.Versions{Topics: 1}}
+	var told []string
+	fails := errors.New("no lease")
+	r := New(f, 2, func(_ context.Context, news []*Topic) error {
+		for _, n := range news {
+			told = append(told, n.Name)
+		}
+		return fails
+	}, slog.New(slog.DiscardHandler))
+	look := func(want ...string) {
+		t.Helper()
+		told = nil
+		if err := r.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Join(told, " ") != strings.Join(want, " ") {
+			t.Errorf("served: %v, want %v", told, want)
+		}
+	}
+	look("a")
+	fails = nil
+	look("a")
+	look()
+	if topic, err := r.Ensure(t.Context(), "b"); err != nil || topic.Name != "b" || told[0] != "b" {
+		t.Errorf("%v, %v, %v", topic, err, told)
+	}
+	look()
+	f.rows[0].Config, f.rows[0].Version, f.versions.Topics = `{"concurrency":3}`, 9, 9
+	look("a")
+	if c := r.Named("a").Config; !reflect.DeepEqual(c, Config{Concurrency: 3}) || r.OfType(1_000_000) != r.Named("a") {
+		t.Errorf("%+v", c)
+	}
+	r.learn([]tables.Topic{{Type: 1_000_000, Name: "a", Config: `{"concurrency":2}`, Version: 5}}) // it comes late
+	if c := r.Named("a").Config; c.Concurrency != 3 {
+		t.Errorf("%+v", c)
+	}
+	_, err := r.Ensure(t.Context(), "c")
+	if bad := (*problem.Problem)(nil); !errors.As(err, &bad) || bad.Code != problem.TopicLimit {
+		t.Error(err)
+	}
+	if n := len(r.All()); n != 2 {
+		t.Errorf("%d topics", n)
+	}
+}
+
+func TestARegistryKnowsHowOldItsLookIs(t *testing.T) {
+	f := &table{}
+	r := New(f, 2, nil, slog.New(slog.DiscardHandler))
+	if r.Fresh() == nil {
+		t.Error("it has not looked yet")
+	}
+	if err := r.Look(t.Context()); err != nil || r.Fresh() != nil {
+		t.Error(err, r.Fresh())
+	}
+	f.err = errors.New("away")
+	if err := r.Look(t.Context()); err == nil {
+		t.Error("the look succeeded")
+	}
+}

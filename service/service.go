@@ -1,0 +1,213 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
+	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/api"
+	"github.com/create-info/persistent-queue/service/internal/callback"
+	"github.com/create-info/persistent-queue/service/internal/intake"
+	"github.com/create-info/persistent-queue/service/internal/tables"
+	"github.com/create-info/persistent-queue/service/internal/topics"
+)
+
+const (
+	againEvery = 2 * time.Second // while the database is away at the start
+	workersMax = 2048            // tasks of all topics that are in flight in a process: topics take turns if there are more
+	writersMax = 4               // groups of tasks that are added at a time: a server commits them together; on SQLite, they wait for each other
+)
+
+// Config says what a service does. The zero value of a field means its default.
+type Config struct {
+	// DB has the tables of the jobs and those of the service. Required.
+	DB *sql.DB
+	// TablePrefix stands before the names of all tables. Default: none.
+	TablePrefix string
+	// WithoutDelivery: this process takes tasks in and sends none. Default: it sends those of the topics that fall to it.
+	WithoutDelivery bool
+	// Deliver says how callbacks are sent, and to which addresses. Its Logger defaults to Log.
+	Deliver deliver.Config
+	// Signer signs the callbacks. Nil: they go out without a signature, and receivers cannot tell that they are ours.
+	Signer *deliver.Signer
+	// Topics is how many topics there may be, since each is a job type. Default 500.
+	Topics int
+	// Room is how many bytes of requests may be in memory; further ones are answered with 503. Default 256 MiB.
+	Room int64
+	// Retention is how long ended tasks are kept. Default: 3 days those that succeeded or were cancelled, 30 days those that failed.
+	Retention queue_job.Retention
+	// Log defaults to slog.Default().
+	Log *slog.Logger
+}
+
+// Service takes tasks in over HTTP, and sends them when they are due. New makes one.
+type Service struct {
+	cfg      Config
+	tables   *tables.Tables
+	topics   *topics.Registry
+	runner   *persistent_queue.Runner // nil: without delivery
+	sender   *deliver.Deliverer       // nil: without delivery
+	intake   *intake.Intake
+	handler  atomic.Pointer[http.Handler] // nil: it has not started
+	leaving  atomic.Bool
+	looks    sync.WaitGroup
+	stopLook context.CancelFunc
+
+	mu     sync.Mutex
+	served map[int32]bool // topics that the runner has
+}
+
+// New checks the configuration and returns a service that is not started.
+func New(cfg Config) (*Service, error) {
+	if cfg.DB == nil {
+		return nil, errors.New("service.Config.DB is missing; pass the handle of the database that has, or shall have, the tables")
+	}
+	if cfg.Topics < 0 || cfg.Room < 0 {
+		return nil, fmt.Errorf("service.Config.Topics is %d and Room %d; use positive numbers, or 0 for the defaults", cfg.Topics, cfg.Room)
+	}
+	cfg.Topics = cmp.Or(cfg.Topics, topics.LimitDefault)
+	cfg.Room = cmp.Or(cfg.Room, intake.RoomDefault)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	cfg.Deliver.Logger = cmp.Or(cfg.Deliver.Logger, cfg.Log)
+	cfg.Deliver.Guard = cmp.Or(cfg.Deliver.Guard, &deliver.Guard{})
+	const day = 24 * time.Hour
+	if cfg.Retention == (queue_job.Retention{}) {
+		cfg.Retention = queue_job.Retention{Done: 3 * day, Cancelled: 3 * day, Failed: 30 * day}
+	}
+	s := &Service{cfg: cfg, served: map[int32]bool{}}
+	if cfg.WithoutDelivery {
+		return s, nil
+	}
+	var err error
+	if s.sender, err = deliver.New(cfg.Deliver); err != nil {
+		return nil, err
+	}
+	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping()}, quiet{logger.QueueLog{Slog: cfg.Log}},
+		persistent_queue.WithDB(cfg.DB), persistent_queue.WithRetention(cfg.Retention), persistent_queue.WithMaxWorkers(workersMax))
+	if err != nil {
+		s.sender.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Start creates the tables if they are not there, and begins to work. While the database is away, it waits, until ctx ends. The context
+// covers the start only. Call Start once, and Stop after it has returned, whatever it returned.
+func (s *Service) Start(ctx context.Context) (err error) {
+	err = s.await(ctx, func() (err error) {
+		if err = schema.Migrate(ctx, s.cfg.DB, schema.WithTablePrefix(s.cfg.TablePrefix)); err == nil {
+			s.tables, err = tables.Open(ctx, s.cfg.DB, s.cfg.TablePrefix)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("start the service: %w", err)
+	}
+	serve := s.serve
+	if s.runner == nil {
+		serve = nil
+	}
+	s.topics = topics.New(s.tables, s.cfg.Topics, serve, s.cfg.Log)
+	if err = s.await(ctx, func() error { return s.topics.Look(ctx) }); err != nil {
+		return fmt.Errorf("start the service: %w", err)
+	}
+	jobs, err := queue_job.OpenContext(ctx, s.cfg.DB, queue_job.WithTablePrefix(s.cfg.TablePrefix))
+	if err == nil && s.runner != nil {
+		err = s.runner.Start(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("start the service: %w", err)
+	}
+	s.intake = intake.New(jobs, func(ctx context.Context) (*sql.Tx, error) { return s.cfg.DB.BeginTx(ctx, nil) }, writersMax, s.cfg.Room)
+	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stopLook = stop
+	s.looks.Go(func() { s.topics.Run(looking) })
+	parts := api.Parts{DB: s.cfg.DB, Jobs: jobs, Tables: s.tables, Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Log: s.cfg.Log}
+	if s.sender != nil {
+		parts.Destinations = s.sender.Destinations
+	}
+	handler := api.Handler(parts)
+	s.handler.Store(&handler)
+	return nil
+}
+
+// await tries until it succeeds or ctx ends.
+func (s *Service) await(ctx context.Context, try func() error) error {
+	for said := false; ; said = true {
+		err := try()
+		if err == nil || ctx.Err() != nil || errors.As(err, new(*schema.OutdatedError)) {
+			return err
+		}
+		if !said {
+			s.cfg.Log.Error("the database is away; trying again until it answers", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(againEvery):
+		}
+	}
+}
+
+// serve has the runner run the topics' jobs.
+func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var added, changed []queue_job.Config
+	for _, topic := range news {
+		cfg := topic.Job()
+		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, s.cfg.Signer)
+		if s.served[topic.Type] {
+			changed = append(changed, cfg)
+		} else {
+			added = append(added, cfg)
+		}
+	}
+	if len(added) > 0 {
+		if err := s.runner.Add(ctx, added...); err != nil {
+			return err
+		}
+		for _, cfg := range added {
+			s.served[cfg.JobType] = true
+		}
+	}
+	if len(changed) > 0 {
+		return s.runner.Replace(ctx, changed...)
+	}
+	return nil
+}
+
+// Leave turns readiness red, so that no more requests are sent here. Requests that come all the same are answered.
+func (s *Service) Leave() { s.leaving.Store(true) }
+
+// Stop ends what was started: first what has come in is committed, then the callbacks that run end. Close the listener before; what
+// comes in later is answered with 503. If ctx ends first, callbacks are cut off and will be sent again. Stop may be called twice.
+func (s *Service) Stop(ctx context.Context) (err error) {
+	s.Leave()
+	if s.stopLook != nil {
+		s.stopLook()
+		s.looks.Wait()
+	}
+	if s.intake != nil {
+		s.intake.Close()
+	}
+	if s.runner != nil {
+		err = s.runner.Stop(ctx)
+	}
+	if s.sender != nil {
+		s.sender.Close()
+	}
+	return err
+}

@@ -1,0 +1,78 @@
+package service
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/service/internal/tables"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+)
+
+// Token is what callers of the API show. As long as there is none, only programs on the service's machine may call.
+type Token struct {
+	ID string
+	// Note says what the token is for.
+	Note string
+	// Scopes are what it may do, see [Scopes].
+	Scopes []string
+	// Topics are patterns of topics, in which * stands for any characters.
+	Topics []string
+	// Expires is when it counts no more. Zero: never.
+	Expires time.Time
+	Created time.Time
+}
+
+// Scopes are all that a token may be allowed: tasks:add, tasks:read, bodies:read (bodies of tasks), tasks:manage (cancel, change, retry),
+// topics:manage and admin, which is everything.
+func Scopes() (list []string) {
+	for _, s := range tokens.Scopes {
+		list = append(list, string(s))
+	}
+	return list
+}
+
+// Tokens are the tokens in a database, for tools: running services see a change within a second.
+type Tokens struct{ tables *tables.Tables }
+
+// OpenTokens opens the tokens, and makes the service's tables if they are not there.
+func OpenTokens(ctx context.Context, db *sql.DB, tablePrefix string) (*Tokens, error) {
+	t, err := tables.Open(ctx, db, tablePrefix)
+	if err != nil {
+		return nil, err
+	}
+	return &Tokens{t}, nil
+}
+
+// Create makes a token with this note, scopes, topics and end, and returns its text, which nothing can show again: the table has its
+// hash only.
+func (t *Tokens) Create(ctx context.Context, token Token) (id, text string, err error) {
+	var scopes []tokens.Scope
+	for _, s := range token.Scopes {
+		scopes = append(scopes, tokens.Scope(s))
+	}
+	row, text, err := tokens.New(token.Note, scopes, token.Topics, token.Expires)
+	if err == nil {
+		err = t.tables.AddToken(ctx, row)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("create a token: %w", err)
+	}
+	return row.ID, text, nil
+}
+
+// List returns all tokens, the first one first.
+func (t *Tokens) List(ctx context.Context) (list []Token, err error) {
+	rows, err := t.tables.Tokens(ctx)
+	for _, r := range rows {
+		list = append(list, Token{r.ID, r.Note, strings.Fields(r.Scopes), strings.Fields(r.Topics), r.Expires, r.Created})
+	}
+	return list, err
+}
+
+// Revoke deletes a token, and reports whether it was there.
+func (t *Tokens) Revoke(ctx context.Context, id string) (there bool, err error) {
+	return t.tables.DropToken(ctx, id)
+}

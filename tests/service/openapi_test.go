@@ -1,0 +1,218 @@
+package service
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/create-info/persistent-queue/service"
+	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// openAPI is openapi.json, as far as it is tried here.
+type openAPI struct {
+	Paths      map[string]map[string]operation
+	Components struct{ Schemas map[string]any }
+}
+
+type operation struct {
+	Scope       string `json:"x-scope"`
+	Parameters  []struct{ Name, In, Example string }
+	RequestBody struct {
+		Content map[string]struct {
+			Schema   any
+			Examples map[string]struct {
+				Status int `json:"x-status"`
+				Value  json.RawMessage
+			}
+		}
+	}
+	Responses map[string]struct {
+		Content map[string]struct{ Schema any }
+	}
+	Try *struct {
+		Status int
+		Before []string
+	} `json:"x-try"`
+}
+
+// fits reports how a value differs from a schema.
+func (o *openAPI) fits(schema any, value any, at string) (wrong []string) {
+	s, _ := schema.(map[string]any)
+	if ref, ok := s["$ref"].(string); ok {
+		return o.fits(o.Components.Schemas[ref[strings.LastIndexByte(ref, '/')+1:]], value, at)
+	}
+	say := func(format string, args ...any) { wrong = append(wrong, at+": "+fmt.Sprintf(format, args...)) }
+	if want := s["type"]; want != nil {
+		is := map[bool]string{true: "null"}[value == nil]
+		switch v := value.(type) {
+		case string:
+			is = "string"
+		case bool:
+			is = "boolean"
+		case float64:
+			if is = "number"; v == float64(int64(v)) && want != "number" {
+				is = "integer"
+			}
+		case []any:
+			is = "array"
+		case map[string]any:
+			is = "object"
+		}
+		if list, several := want.([]any); several && !slices.Contains(list, any(is)) || !several && want != is {
+			say("it is a %s, want %v", is, want)
+		}
+	}
+	if enum, ok := s["enum"].([]any); ok && !slices.Contains(enum, value) {
+		say("%v is none of %v", value, enum)
+	}
+	if list, ok := value.([]any); ok {
+		for n, item := range list {
+			wrong = append(wrong, o.fits(s["items"], item, fmt.Sprint(at, "/", n))...)
+		}
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return wrong
+	}
+	properties, _ := s["properties"].(map[string]any)
+	for name, member := range object {
+		switch more, isSchema := s["additionalProperties"].(map[string]any); {
+		case properties[name] != nil:
+			wrong = append(wrong, o.fits(properties[name], member, at+"/"+name)...)
+		case isSchema:
+			wrong = append(wrong, o.fits(more, member, at+"/"+name)...)
+		case s["additionalProperties"] == false:
+			say("it has %s, which nobody has announced", name)
+		}
+	}
+	required, _ := s["required"].([]any)
+	for _, name := range required {
+		if _, there := object[name.(string)]; !there {
+			say("it lacks %s", name)
+		}
+	}
+	return wrong
+}
+
+// checked sends a request and holds the answer against what the operation says of its status.
+func (o *openAPI) checked(t *testing.T, api *instance, op *operation, want int, method, path, body string) {
+	t.Helper()
+	got := api.send(want, method, path, body)
+	response, announced := op.Responses[fmt.Sprint(want)]
+	if !announced {
+		response = op.Responses["default"]
+	}
+	if len(response.Content) == 0 {
+		if len(got.text) > 0 {
+			t.Errorf("%s %s: %s, want no body", method, path, got.text)
+		}
+		return
+	}
+	content, known := response.Content[got.Header.Get("Content-Type")]
+	if !known {
+		t.Errorf("%s %s: the answer is %s, which is not announced", method, path, got.Header.Get("Content-Type"))
+	}
+	if wrong := o.fits(content.Schema, got.value, ""); len(wrong) > 0 {
+		t.Errorf("%s %s: %s\n%q", method, path, got.text, wrong)
+	}
+}
+
+func TestTheDescriptionOfTheAPIIsTrue(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d, func(c *service.Config) { c.Deliver.Guard = &deliver.Guard{} })
+		var o openAPI
+		described := api.send(http.StatusOK, "GET", "/openapi.json", "")
+		if err := json.Unmarshal(described.text, &o); err != nil {
+			t.Fatal(err)
+		}
+		tried := 0
+		for _, path := range slices.Sorted(maps.Keys(o.Paths)) {
+			if path == "/v1/tokens" { // from the first token on, one is needed
+				defer o.tokens(t, api)
+				continue
+			}
+			for _, method := range []string{"put", "post", "patch", "get", "delete"} { // what was cancelled cannot be replaced
+				op, there := o.Paths[path][method]
+				if !there {
+					continue
+				}
+				examples := op.RequestBody.Content["application/json"].Examples
+				for _, e := range examples {
+					if fits := len(o.fits(op.RequestBody.Content["application/json"].Schema, valueOf(t, e.Value), "")) == 0; !fits && e.Status < 300 {
+						t.Errorf("%s %s: an example does not fit its schema: %s", method, path, e.Value)
+					}
+					o.checked(t, api, &op, e.Status, strings.ToUpper(method), o.prepared(t, api, path, &op), string(e.Value))
+					tried++
+				}
+				if op.Try != nil {
+					at := o.prepared(t, api, path, &op)
+					o.checked(t, api, &op, op.Try.Status, strings.ToUpper(method), at, "")
+					tried++
+				}
+				if op.Try == nil && len(examples) == 0 {
+					t.Errorf("%s %s has no example", method, path)
+				}
+			}
+		}
+		t.Logf("%d requests", tried)
+		if page := api.send(http.StatusOK, "GET", "/docs", ""); !strings.Contains(string(page.text), "/v1/tasks/{id}/attempts") {
+			t.Errorf("%.300s", page.text)
+		}
+	})
+}
+
+func (o *openAPI) tokens(t *testing.T, api *instance) {
+	get, post := o.Paths["/v1/tokens"]["get"], o.Paths["/v1/tokens"]["post"]
+	o.checked(t, api, &get, http.StatusOK, "GET", "/v1/tokens", "")
+	api.token = api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token").(string)
+	for _, e := range post.RequestBody.Content["application/json"].Examples {
+		o.checked(t, api, &post, e.Status, "POST", "/v1/tokens", string(e.Value))
+	}
+	o.checked(t, api, &get, http.StatusOK, "GET", "/v1/tokens", "")
+	api.token = "pq_nobody_x"
+	o.checked(t, api, &get, http.StatusUnauthorized, "GET", "/v1/tokens", "")
+}
+
+// prepared is the path of a request, with a topic and a task that are there and wait.
+func (o *openAPI) prepared(t *testing.T, api *instance, path string, op *operation) string {
+	t.Helper()
+	api.send(http.StatusOK, "POST", "/v1/batch", `{"tasks":[{"topic":"orders","name":"order-4711","url":"https://shop.example/","at":"2100-01-01T00:00:00Z"}]}`)
+	id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{"url":"https://shop.example/","at":"2100-01-01T00:00:00Z"}`).id()
+	for _, p := range op.Parameters {
+		if p.In == "path" {
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", strings.ReplaceAll(p.Example, "{id}", id))
+		}
+	}
+	if op.Try != nil {
+		for _, before := range op.Try.Before {
+			method, at, _ := strings.Cut(strings.ReplaceAll(before, "{id}", id), " ")
+			api.send(http.StatusOK, method, at, "")
+		}
+	}
+	return path
+}
+
+func valueOf(t *testing.T, text []byte) (value any) {
+	t.Helper()
+	if err := json.Unmarshal(text, &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestAnAnswerThatIsNotAnnouncedIsNoticed(t *testing.T) {
+	var o openAPI
+	o.Components.Schemas = map[string]any{"N": map[string]any{"type": "integer"}}
+	schema := valueOf(t, []byte(`{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"$ref":"#/x/N"},"b":{"type":"array","items":{"enum":["x"]}}}}`))
+	for value, n := range map[string]int{`{"a":1}`: 0, `{"a":1,"b":["x","x"]}`: 0, `{}`: 1, `[]`: 1, `{"a":1.5}`: 1, `{"a":1,"c":2}`: 1, `{"a":"1","b":["y"]}`: 2, `null`: 1} {
+		if wrong := o.fits(schema, valueOf(t, []byte(value)), ""); len(wrong) != n {
+			t.Errorf("%s: %q, want %d", value, wrong, n)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package service
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// built is the folder of the command; TestMain deletes it. Empty: no test has built it.
+var built string
+
+// pqueue builds the command, once for all tests.
+var pqueue = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "pqueue-test-")
+	if err != nil {
+		return "", err
+	}
+	built = folder
+	file := filepath.Join(folder, "pqueue")
+	if out, err := exec.Command("go", "build", "-o", file, "../../cmd/pqueue").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return file, nil
+})
+
+// process is a pqueue serve.
+type process struct {
+	*instance
+	command *exec.Cmd
+}
+
+func run(t *testing.T, d dbtest.Database) *process {
+	t.Helper()
+	file, err := pqueue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(file, "serve", "--console=false", "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.0/8", "--driver", d.Driver, "--dsn", d.DSN)
+	said, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{&instance{t: t}, command}
+	t.Cleanup(func() {
+		if command.ProcessState == nil {
+			p.end(syscall.SIGKILL)
+		}
+	})
+	lines := bufio.NewScanner(said)
+	for p.base == "" && lines.Scan() {
+		p.base = strings.TrimSuffix(regexp.MustCompile(`http://\S+/v1`).FindString(lines.Text()), "/v1")
+	}
+	if p.base == "" {
+		t.Fatal("it does not say where it listens")
+	}
+	go func() {
+		for lines.Scan() {
+			fmt.Fprintln(t.Output(), lines.Text())
+		}
+	}()
+	await(t, "it is ready", func() bool {
+		answer, err := http.Get(p.base + "/readyz")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	return p
+}
+
+// end sends a signal and waits for the end.
+func (p *process) end(signal syscall.Signal) {
+	_ = p.command.Process.Signal(signal)
+	_ = p.command.Wait() // its state tells
+}
+
+func TestAProcessThatIsKilledInTheMiddleLosesNoTask(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out: -short; it builds and kills processes for some twenty seconds")
+	}
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const tasks = 60
+		to := receive(t, func(_ int, _ http.ResponseWriter, _ *http.Request) { time.Sleep(200 * time.Millisecond) })
+		first := run(t, d)
+		var lines strings.Builder
+		for n := range tasks {
+			fmt.Fprintf(&lines, `{"topic":"orders","name":"order-%d","url":%q,"retry":{"max_attempts":1}}`+"\n", n, to.URL)
+		}
+		for kill := 1; ; kill++ {
+			first.send(http.StatusOK, "POST", "/v1/batch", lines.String(), "Content-Type: application/x-ndjson") // the same names each time
+			await(t, "some are sent", func() bool { return len(to.all()) >= 10*kill })
+			if kill > 2 {
+				break
+			}
+			first.end(syscall.SIGKILL)
+			first = run(t, d)
+		}
+		for n := range tasks {
+			path := fmt.Sprintf("/v1/topics/orders/tasks/order-%d", n)
+			await(t, path, func() bool {
+				switch status := first.send(http.StatusOK, "GET", path, "").json("status"); status {
+				case "failed", "cancelled":
+					t.Fatalf("%s is %v: a process that dies says nothing against its tasks", path, status)
+				case "succeeded":
+					return true
+				}
+				return false
+			})
+		}
+		ids := map[string]bool{}
+		for _, c := range to.all() {
+			ids[c.header.Get("Webhook-Id")] = true
+		}
+		t.Logf("%d calls for %d tasks, over two kills", len(to.all()), len(ids))
+		if len(ids) != tasks {
+			t.Errorf("%d tasks, want %d", len(ids), tasks)
+		}
+		first.end(syscall.SIGTERM)
+		if code := first.command.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("exit code %d after SIGTERM", code)
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package service
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/create-info/persistent-queue/service"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+func TestATokenIsTakenByAllInstancesUntilItIsRevoked(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		two := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		admin := one.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"],"note":"ops"}`)
+		one.send(http.StatusUnauthorized, "GET", "/v1/topics", "") // this machine needs one, too, from now on
+		one.token = admin.json("token").(string)
+		shop := one.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["tasks:add","tasks:read"],"topics":["shop.*"],"expires":"2100-01-01T00:00:00Z"}`)
+		two.token = shop.json("token").(string)
+		await(t, "the other instance knows the token", func() bool {
+			r, err := http.NewRequest("GET", two.base+"/v1/topics", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+two.token)
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			return answer.StatusCode == http.StatusOK
+		})
+		id := two.send(http.StatusCreated, "POST", "/v1/topics/shop.orders/tasks", later).id()
+		other := one.send(http.StatusCreated, "POST", "/v1/topics/bank/tasks", later).id()
+		two.send(http.StatusOK, "GET", "/v1/tasks/"+id, "")
+		two.send(http.StatusNotFound, "GET", "/v1/tasks/"+other, "")
+		for _, c := range [][3]string{
+			{"POST", "/v1/topics/bank/tasks", later}, {"PUT", "/v1/topics/bank/tasks/x", later}, {"DELETE", "/v1/tasks/" + id}, {"POST", "/v1/tasks/" + id + "/run"},
+			{"GET", "/v1/tasks/" + id + "/body"}, {"PUT", "/v1/topics/shop.orders", "{}"}, {"POST", "/v1/topics/shop.orders/pause"}, {"GET", "/v1/tokens"},
+			{"POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`}, {"GET", "/v1/tasks?topic=bank"}, {"GET", "/v1/topics/bank"},
+			{"POST", "/v1/batch", `{"tasks":[{"topic":"bank","url":"http://127.0.0.1/"}]}`},
+		} {
+			if refused := two.send(http.StatusForbidden, c[0], c[1], c[2]); refused.json("code") != "forbidden" {
+				t.Errorf("%v: %s", c, refused.text)
+			}
+		}
+		if list := two.send(http.StatusOK, "GET", "/v1/tasks", ""); len(list.json("tasks").([]any)) != 1 {
+			t.Errorf("%s", list.text)
+		}
+		one.send(http.StatusNoContent, "DELETE", "/v1/tokens/"+shop.id(), "")
+		one.send(http.StatusNotFound, "DELETE", "/v1/tokens/"+shop.id(), "")
+		await(t, "the other instance knows that the token is revoked", func() bool {
+			r, err := http.NewRequest("GET", two.base+"/v1/topics", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+two.token)
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			return answer.StatusCode == http.StatusUnauthorized
+		})
+	})
+}
