@@ -25,7 +25,6 @@ type simulation struct {
 	deliverer *Deliverer
 	at        sync.Mutex
 	receivers map[string]*simReceiver // by host
-	stop      func()
 
 	mu     sync.Mutex
 	queue  taskHeap
