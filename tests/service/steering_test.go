@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,18 @@ func TestATaskThatWaitsIsMovedHurriedAndCancelled(t *testing.T) {
 		other := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{"url":"`+to.URL+`","at":"2100-01-01T00:00:00Z"}`).id()
 		api.send(http.StatusOK, "POST", "/v1/tasks/"+other+"/run", "")
 		api.awaitStatus(other, "succeeded")
+		jobs, err := queue_job.Open(d.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Actor: "API, local"})
+		var verbs []string
+		for _, act := range acts {
+			verbs = append(verbs, act.Verb)
+		}
+		if want := []string{"reschedule", "retry", "cancel", "set priority", "reschedule"}; err != nil || !slices.Equal(verbs, want) {
+			t.Errorf("it was noted that the API did %q, %v; want %q", verbs, err, want)
+		}
 	})
 }
 

@@ -112,6 +112,7 @@ func (a *api) answer(scope tokens.Scope, do func(*call) error) http.HandlerFunc 
 			a.sorry(w, bad)
 			return
 		}
+		r = r.WithContext(queue_job.WithActor(r.Context(), "API, "+caller.ID, ""))
 		if err := do(&call{w, r, caller}); err != nil && r.Context().Err() == nil { // else nobody listens any more
 			a.sorry(w, intake.Away(err))
 		}
