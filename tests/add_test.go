@@ -215,7 +215,7 @@ func TestARunnerWorksOnAHandleOfFourMethods(t *testing.T) {
 // INSERTs of the same minute: from add to start there are an INSERT, three statements of the library, and the way to the
 // handler, and each takes longer on a machine that others keep busy.
 func TestAJobAddedHereStartsAtOnceHoweverIdleTheRunnerWas(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		started := make(chan time.Time, 1)
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error {
 			started <- time.Now()
