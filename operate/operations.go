@@ -36,8 +36,8 @@ type Change struct {
 	Due time.Time
 	// Priority is the new priority, for SetPriority.
 	Priority queue_job.Priority
-	// PerSecond is how many jobs are changed in a second at most, so that a receiver lives that gets all of them again. Default 0:
-	// as fast as it goes in half of the time.
+	// PerSecond limits how many jobs are changed in a second, so that a receiver survives if all of them come again. Default 0: no
+	// limit, but after each part a pause as long as the part took.
 	PerSecond int
 }
 

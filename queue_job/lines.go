@@ -86,7 +86,7 @@ func linesOf(told []store.Line, held []store.Holding) (lines []Line) {
 				if l.Runs == nil {
 					l.Runs = map[JobStatus]int{}
 				}
-				l.Runs[status] = n
+				l.Runs[status] = int(n)
 			}
 		}
 		lines = append(lines, l)

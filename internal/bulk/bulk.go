@@ -20,7 +20,7 @@ type Operation struct {
 	Filter    Filter `json:"filter"`
 	Due       int64  `json:"due,omitempty"`        // of Reschedule, unix seconds
 	Priority  int32  `json:"priority,omitempty"`   // of SetPriority
-	PerSecond int    `json:"per_second,omitempty"` // jobs; 0: as many as half of the time allows
+	PerSecond int    `json:"per_second,omitempty"` // jobs; 0: no limit, see Operation.pause
 }
 
 // The verbs, as they stand in the table.

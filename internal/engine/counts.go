@@ -17,6 +17,9 @@ type counts struct {
 	ended [queue_job.JobStatusCancelled + 1]atomic.Int64
 }
 
+// byStatus are numbers of runs that have ended, by the status that they led to.
+type byStatus [queue_job.JobStatusCancelled + 1]int64
+
 func (c *counts) start(delay time.Duration) { c.delay[store.RangeOf(delay)].Add(1) }
 
 func (c *counts) end(status queue_job.JobStatus, took time.Duration) {
@@ -27,15 +30,20 @@ func (c *counts) end(status queue_job.JobStatus, took time.Duration) {
 // totals are what counts have come to at a moment.
 type totals struct {
 	delay, took [store.Ranges]int64
-	ended       [queue_job.JobStatusCancelled + 1]int64
+	ended       byStatus
 }
 
 func (c *counts) now() (n totals) {
 	for i := range n.delay {
 		n.delay[i], n.took[i] = c.delay[i].Load(), c.took[i].Load()
 	}
-	for i := range n.ended {
-		n.ended[i] = c.ended[i].Load()
+	n.ended = c.endedNow()
+	return n
+}
+
+func (c *counts) endedNow() (n byStatus) {
+	for i := range n {
+		n[i] = c.ended[i].Load()
 	}
 	return n
 }
@@ -43,15 +51,31 @@ func (c *counts) now() (n totals) {
 // since is what has come to it since an earlier moment.
 func (n *totals) since(earlier *totals) (s store.StatState) {
 	s.Delay, s.Took = grown(n.delay[:], earlier.delay[:]), grown(n.took[:], earlier.took[:])
-	for status := range n.ended {
-		if runs := n.ended[status] - earlier.ended[status]; runs > 0 {
-			if s.Runs == nil {
-				s.Runs = map[string]int64{}
+	s.Runs = n.ended.since(&earlier.ended)
+	return s
+}
+
+// since are the runs that have ended since an earlier moment; nil: none.
+func (n *byStatus) since(earlier *byStatus) (runs map[string]int64) {
+	for status := range n {
+		if more := n[status] - earlier[status]; more > 0 {
+			if runs == nil {
+				runs = map[string]int64{}
 			}
-			s.Runs[queue_job.JobStatus(status).String()] = runs
+			runs[queue_job.JobStatus(status).String()] = more
 		}
 	}
-	return s
+	return runs
+}
+
+// ranUnderLease are the runs that have ended since the lease was taken.
+func (l *line) ranUnderLease() map[string]int64 {
+	var before byStatus
+	if b := l.endedBefore.Load(); b != nil {
+		before = *b
+	}
+	now := l.counts.endedNow()
+	return now.since(&before)
 }
 
 // grown is by how much each number has grown, up to the last that has.

@@ -42,14 +42,14 @@ type line struct {
 	losses  *losses
 	reads   *reads
 
-	queue     *queue
-	workers   workers
-	settler   *settler
-	backlog   backlog
-	scheduler scheduler
-	starts    starts // whether they are allowed
-	ended     tally
-	counts    counts
+	queue       *queue
+	workers     workers
+	settler     *settler
+	backlog     backlog
+	scheduler   scheduler
+	starts      starts                   // whether they are allowed
+	endedBefore atomic.Pointer[byStatus] // when the lease was taken; nil: it never was
+	counts      counts
 
 	tenure
 
@@ -169,7 +169,8 @@ func (l *line) hold(lease *keeper.Lease) {
 	l.queue.clear()
 	l.workers.newGate()
 	l.starts.forget()
-	l.ended.reset()
+	before := l.counts.endedNow()
+	l.endedBefore.Store(&before)
 	l.backlog.begin()
 	l.held.Store(lease)
 	l.tellLease(true)

@@ -3,11 +3,9 @@ package engine
 import (
 	"context"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/queue_job"
 )
 
 const (
@@ -89,29 +87,6 @@ func (l *line) state(now int64) store.LineState {
 	waiting, parked, overdue := l.queue.numbers(now)
 	return store.LineState{
 		Waiting: waiting, Parked: parked, Marked: marked, Running: running, Elsewhere: l.workers.lentOut(), Workers: l.cfg.WorkerPoolCapacity,
-		Overdue: overdue.Milliseconds(), Behind: l.backlog.behind.Load(), LeftAlone: int(l.backlog.leftAlone.Load()), Runs: l.ended.byStatus(),
+		Overdue: overdue.Milliseconds(), Behind: l.backlog.behind.Load(), LeftAlone: int(l.backlog.leftAlone.Load()), Runs: l.ranUnderLease(),
 	}
-}
-
-// tally counts, by their status, the runs that have ended since the lease was taken.
-type tally [queue_job.JobStatusCancelled + 1]atomic.Int64
-
-func (t *tally) count(status queue_job.JobStatus) { t[status].Add(1) }
-
-func (t *tally) reset() {
-	for i := range t {
-		t[i].Store(0)
-	}
-}
-
-func (t *tally) byStatus() (runs map[string]int) {
-	for i := range t {
-		if n := int(t[i].Load()); n > 0 {
-			if runs == nil {
-				runs = map[string]int{}
-			}
-			runs[queue_job.JobStatus(i).String()] = n
-		}
-	}
-	return runs
 }

@@ -78,7 +78,7 @@ func TestALineTellsWhatHasChangedAndOnceAMinuteThatNothingHas(t *testing.T) {
 		}
 		after(40*time.Second, 0)
 		after(time.Minute, 1)
-		l.ended.count(queue_job.JobStatusRetry)
+		l.counts.end(queue_job.JobStatusRetry, 0)
 		if last := after(10*time.Second, 1); last.Runs["retry"] != 1 {
 			t.Errorf("%+v", last)
 		}

@@ -213,7 +213,6 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	}
 	l.workers.handedOver()
 	signal(l.wake)
-	l.ended.count(v.status)
 	l.counts.end(v.status, t.took)
 	f := queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written}
 	l.tellFinished(ctx, "OnFinished", l.cfg.OnFinished, t, f)

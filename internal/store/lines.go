@@ -20,16 +20,16 @@ type Line struct {
 
 // LineState is the JSON of async_job_now_tab.state.
 type LineState struct {
-	Waiting   int            `json:"waiting,omitempty"`    // rows in memory that are not marked
-	Parked    int            `json:"parked,omitempty"`     // of these, rows that wait for a slot of their key
-	Marked    int            `json:"marked,omitempty"`     // rows that are marked and wait for a worker
-	Running   int            `json:"running,omitempty"`    // workers that run a handler, or are about to
-	Elsewhere int            `json:"elsewhere,omitempty"`  // workers that jobs take which other instances still run
-	Workers   int            `json:"workers"`              // that there may be
-	Overdue   int64          `json:"overdue_ms,omitempty"` // how long the row in memory that has waited longest has been due, in milliseconds
-	Behind    bool           `json:"behind,omitempty"`     // the table may have due rows that are not in memory
-	LeftAlone int            `json:"left_alone,omitempty"` // rows that FirstPullDay leaves alone
-	Runs      map[string]int `json:"runs,omitempty"`       // that ended since the lease was taken, by their outcome
+	Waiting   int              `json:"waiting,omitempty"`    // rows in memory that are not marked
+	Parked    int              `json:"parked,omitempty"`     // of these, rows that wait for a slot of their key
+	Marked    int              `json:"marked,omitempty"`     // rows that are marked and wait for a worker
+	Running   int              `json:"running,omitempty"`    // workers that run a handler, or are about to
+	Elsewhere int              `json:"elsewhere,omitempty"`  // workers that jobs take which other instances still run
+	Workers   int              `json:"workers"`              // that there may be
+	Overdue   int64            `json:"overdue_ms,omitempty"` // how long the row in memory that has waited longest has been due, in milliseconds
+	Behind    bool             `json:"behind,omitempty"`     // the table may have due rows that are not in memory
+	LeftAlone int              `json:"left_alone,omitempty"` // rows that FirstPullDay leaves alone
+	Runs      map[string]int64 `json:"runs,omitempty"`       // that ended since the lease was taken, by their outcome
 }
 
 // linesTogether is how many lines one statement of [Store.TellLines] is about.

@@ -91,7 +91,7 @@ func (p *process) end(signal syscall.Signal) {
 
 func TestAProcessThatIsKilledInTheMiddleLosesNoTask(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out: -short; it builds and kills processes for some twenty seconds")
+		t.Skip("left out: it takes long; make test-all runs it")
 	}
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const tasks = 60

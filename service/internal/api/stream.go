@@ -29,7 +29,6 @@ type line struct {
 	number int
 	text   []byte
 	err    error // the line cannot be read
-
 }
 
 // answered is the answer to a line.

@@ -95,8 +95,10 @@ func hold(t *testing.T, b *book, i *Intake, all *sync.WaitGroup) (release func(w
 		}
 	})
 	until := func(so func() bool) {
-		for !so() {
-			time.Sleep(time.Millisecond)
+		for end := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				panic("the intake does not come so far")
+			}
 		}
 	}
 	until(func() bool { return b.began.Load() > 0 })

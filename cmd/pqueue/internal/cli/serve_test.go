@@ -113,7 +113,7 @@ func TestTheDemoDoesWhatItSays(t *testing.T) {
 			calls = append(calls, strings.Join(c[1:], " "))
 		}
 		if len(commands) == 3 {
-			go func(commands [][]string) { // what it says meanwhile has to be read
+			go func(commands [][]string) { // the scanner goes on meanwhile: a full pipe would stop the service
 				for _, c := range commands {
 					tryUntilReady(t, c[1] != "", c[2], c[3])
 				}

@@ -29,7 +29,7 @@ const (
 	stopMax  = 20 * time.Second // for the callbacks that run
 )
 
-// serveOn opens the database and serves. What writes needs the tables, so it makes those that are missing.
+// serveOn opens the database and serves. If the API or delivery is on, it makes the tables that are missing first.
 func (a *app) serveOn(ctx context.Context, s *server, password string) error {
 	if s.api || s.delivery {
 		db, err := a.handle(ctx)
@@ -96,7 +96,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	return nil
 }
 
-// connectionsMax is how many connections to the database a process has: those of the API, of delivery and of the console.
+// connectionsMax is how many connections to the database a process may have. The API, delivery and the console share them.
 const connectionsMax = 32
 
 func (a *app) service(db *database, s *server, own net.Addr) (*service.Service, error) {

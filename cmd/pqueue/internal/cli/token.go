@@ -46,7 +46,7 @@ Scopes: ` + strings.Join(service.Scopes(), ", ") + `; admin may do everything.`,
 			if valid != "" {
 				span, err := durationOf(valid)
 				if err != nil || span <= 0 {
-					return exitf(exitUsage, "--valid %s: it is to be a duration such as 8h or 90d", valid)
+					return exitf(exitUsage, "--valid %s: use a duration such as 8h or 90d", valid)
 				}
 				t.Expires = time.Now().Add(span)
 			}
@@ -64,7 +64,7 @@ Scopes: ` + strings.Join(service.Scopes(), ", ") + `; admin may do everything.`,
 	cmd.Flags().StringSliceVar(&t.Scopes, "scope", nil, "what it may do")
 	cmd.Flags().StringSliceVar(&t.Topics, "topic", []string{"*"}, "with which topics; * stands for any characters")
 	cmd.Flags().StringVar(&t.Note, "note", "", "what it is for")
-	cmd.Flags().StringVar(&valid, "valid", "", "for how long it counts, such as 8h or 90d (default: for ever)")
+	cmd.Flags().StringVar(&valid, "valid", "", "when the token expires, counted from now, such as 8h or 90d (default: never)")
 	return cmd
 }
 
