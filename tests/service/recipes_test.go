@@ -1,21 +1,15 @@
 package service
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/create-info/persistent-queue/service"
-	"github.com/create-info/persistent-queue/service/deliver"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
-
-const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw6ZC1kvFfWHo="
 
 // recipe is the part of a document that stands in a block of a language, and has a text in it.
 func recipe(t *testing.T, document, language, part string) string {
@@ -31,54 +25,6 @@ func recipe(t *testing.T, document, language, part string) string {
 	}
 	t.Fatalf("%s has no %s with %q", document, language, part)
 	return ""
-}
-
-// signedCall is a callback that was signed.
-func signedCall(t *testing.T) called {
-	t.Helper()
-	signer, err := deliver.NewSigner(deliver.Secret{Key: "whsec_bmV3IG5ldyBuZXcgbmV3IG5ldyBuZXcgbmV3IG5ldyE="}, deliver.Secret{Key: secret})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var call called
-	t.Run("call", func(t *testing.T) {
-		dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
-			to := receive(t, nil)
-			api := start(t, d, func(c *service.Config) { c.Signer = signer })
-			id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{"url":"`+to.URL+`","body":{"name": "Zoë"}}`).id()
-			api.awaitStatus(id, "succeeded")
-			call = to.all()[0]
-		})
-	})
-	return call
-}
-
-func TestTheRecipeForReceiversInPythonKnowsOurCallbacks(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("left out: the recipe is in Python, and there is no python3 on this machine; install it, for example with apt")
-	}
-	call := signedCall(t)
-	if call.header == nil {
-		t.Fatal("no call came")
-	}
-	headers := fmt.Sprintf("{'webhook-id': %q, 'webhook-timestamp': %q, 'webhook-signature': %q}", call.header.Get("Webhook-Id"), call.header.Get("Webhook-Timestamp"), call.header.Get("Webhook-Signature"))
-	program := recipe(t, "callbacks.md", "python", "def is_ours") + fmt.Sprintf(`
-import sys
-body, headers = sys.stdin.buffer.read(), %s
-at = int(headers["webhook-timestamp"])
-print(is_ours(%q, headers, body, at), is_ours(%q, headers, body + b" ", at), is_ours(%q, headers, body, at + 301),
-      is_ours("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", headers, body, at))
-`, headers, secret, secret, secret)
-	run := exec.CommandContext(t.Context(), python, "-c", program)
-	run.Stdin = strings.NewReader(call.body)
-	out, err := run.CombinedOutput()
-	if err != nil || string(bytes.TrimSpace(out)) != "True False False False" {
-		t.Errorf("%v: %s", err, out)
-	}
-	if err := deliver.Verify(call.header, []byte(call.body), secret, call.at); err != nil {
-		t.Error(err)
-	}
 }
 
 // The INSERT of docs/service.md, in the own transaction of whoever wants a task.
