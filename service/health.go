@@ -9,7 +9,7 @@ import (
 // the service has started; then only /livez is well.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, nil) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, s.stuck()) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { say(w, s.Ready()) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if handler := s.handler.Load(); handler != nil {
@@ -20,6 +20,14 @@ func (s *Service) Handler() http.Handler {
 		say(w, errStarting)
 	})
 	return mux
+}
+
+// stuck returns an error if only a new process can help. That the database is away is no such reason.
+func (s *Service) stuck() error {
+	if s.handler.Load() == nil {
+		return nil
+	}
+	return s.topics.Stuck()
 }
 
 var errStarting = errors.New("the service is starting: it waits for its database")

@@ -26,6 +26,7 @@ const (
 	lookEvery = time.Second
 	lookMax   = 5 * time.Second
 	freshFor  = 10 * time.Second // without an answer for so long, the database is away
+	tryMax    = time.Minute      // a try takes some seconds at most, also if the database is away
 )
 
 // Topic is a topic at a moment. Do not change it.
@@ -55,6 +56,7 @@ type Registry struct {
 	known   atomic.Pointer[known]
 	holders atomic.Pointer[tokens.Set]
 	looked  atomic.Int64 // when it last saw the table, in unix milliseconds
+	tried   atomic.Int64 // when Run last tried to; 0: it does not run
 	mu      sync.Mutex   // of those who bring something new
 	seen    tables.Versions
 	unread  bool // the tokens were never read
@@ -203,12 +205,23 @@ func (r *Registry) Fresh() error {
 	return nil
 }
 
+// Stuck returns an error if Run makes no progress: neither an answer of the database nor the lack of one has come for a minute.
+func (r *Registry) Stuck() error {
+	tried := r.tried.Load()
+	if since := time.Since(time.UnixMilli(tried)); tried > 0 && since > tryMax {
+		return fmt.Errorf("the service has made no progress for %v", since.Round(time.Second))
+	}
+	return nil
+}
+
 // Run looks once a second until ctx ends.
 func (r *Registry) Run(ctx context.Context) {
+	defer r.tried.Store(0)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	failing := false
 	for {
+		r.tried.Store(time.Now().UnixMilli())
 		select {
 		case <-ctx.Done():
 			return

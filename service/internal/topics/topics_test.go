@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -152,4 +154,48 @@ func TestARegistryKnowsHowOldItsLookIs(t *testing.T) {
 	if err := r.Look(t.Context()); err == nil {
 		t.Error("the look succeeded")
 	}
+}
+
+// blocked is a table that does not return, not even when its time is up.
+type blocked struct {
+	table
+	asked, answer chan struct{}
+}
+
+func (b *blocked) Versions(context.Context) (tables.Versions, error) {
+	b.asked <- struct{}{}
+	<-b.answer
+	return tables.Versions{}, errors.New("away")
+}
+
+func TestARegistryThatDoesNotComeBackFromALookIsStuckAndOneWithoutADatabaseIsNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &blocked{asked: make(chan struct{}), answer: make(chan struct{})}
+		r := New(f, 2, nil, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { r.Run(ctx) })
+		for range 100 { // seconds
+			<-f.asked
+			f.answer <- struct{}{}
+			if err := r.Stuck(); err != nil {
+				t.Fatalf("the database is away: %v", err)
+			}
+		}
+		<-f.asked
+		time.Sleep(tryMax - 2*time.Second)
+		if err := r.Stuck(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * time.Second)
+		if r.Stuck() == nil {
+			t.Error("a look has not come back for more than a minute")
+		}
+		f.answer <- struct{}{}
+		cancel()
+		running.Wait()
+		if err := r.Stuck(); err != nil {
+			t.Errorf("it does not run any more: %v", err)
+		}
+	})
 }
