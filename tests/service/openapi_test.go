@@ -179,15 +179,20 @@ func (o *openAPI) tokens(t *testing.T, api *instance) {
 	o.checked(t, api, &get, http.StatusUnauthorized, "GET", "/v1/tokens", "")
 }
 
-// prepared is the path of a request, with a topic and a task that are there and wait.
+// prepared is the path of a request, with a topic, a task that waits and an operation that are there.
 func (o *openAPI) prepared(t *testing.T, api *instance, path string, op *operation) string {
 	t.Helper()
 	api.send(http.StatusOK, "POST", "/v1/batch", `{"tasks":[{"topic":"orders","name":"order-4711","url":"https://shop.example/","at":"2100-01-01T00:00:00Z"}]}`)
 	id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{"url":"https://shop.example/","at":"2100-01-01T00:00:00Z"}`).id()
 	for _, p := range op.Parameters {
-		if p.In == "path" {
-			path = strings.ReplaceAll(path, "{"+p.Name+"}", strings.ReplaceAll(p.Example, "{id}", id))
+		if p.In != "path" {
+			continue
 		}
+		value := strings.ReplaceAll(p.Example, "{id}", id)
+		if value == "{operation}" {
+			value = api.send(http.StatusAccepted, "POST", "/v1/operations", `{"do":"retry","topic":"orders"}`).id()
+		}
+		path = strings.ReplaceAll(path, "{"+p.Name+"}", value)
 	}
 	if op.Try != nil {
 		for _, before := range op.Try.Before {

@@ -70,6 +70,11 @@ func Handler(parts Parts) http.Handler {
 		"POST /v1/topics/{topic}/resume":         {tokens.ManageTopics, a.resumeTopic},
 		"GET /v1/topics/{topic}/stats":           {tokens.ReadTasks, a.topicStats},
 		"GET /v1/destinations":                   {tokens.ReadTasks, a.listDestinations},
+		"POST /v1/operations":                    {tokens.ManageTasks, a.addOperation},
+		"GET /v1/operations":                     {tokens.ReadTasks, a.listOperations},
+		"GET /v1/operations/{id}":                {tokens.ReadTasks, a.showOperation},
+		"POST /v1/operations/{id}/stop":          {tokens.ManageTasks, a.stopOperation},
+		"POST /v1/operations/{id}/resume":        {tokens.ManageTasks, a.resumeOperation},
 		"GET /v1/tokens":                         {tokens.Admin, a.listTokens},
 		"POST /v1/tokens":                        {tokens.Admin, a.addToken},
 		"DELETE /v1/tokens/{id}":                 {tokens.Admin, a.dropToken},
@@ -112,12 +117,16 @@ func (a *api) answer(scope tokens.Scope, do func(*call) error) http.HandlerFunc 
 			a.sorry(w, bad)
 			return
 		}
-		r = r.WithContext(queue_job.WithActor(r.Context(), "API, "+caller.ID, ""))
-		if err := do(&call{w, r, caller}); err != nil && r.Context().Err() == nil { // else nobody listens any more
+		c := &call{w, r, caller}
+		c.Request = r.WithContext(queue_job.WithActor(r.Context(), c.actor(), ""))
+		if err := do(c); err != nil && r.Context().Err() == nil { // else nobody listens any more
 			a.sorry(w, intake.Away(err))
 		}
 	}
 }
+
+// actor is who asks, as the record of acts has it.
+func (c *call) actor() string { return "API, " + c.caller.ID }
 
 func (a *api) sorry(w http.ResponseWriter, p *problem.Problem) {
 	if last, now := a.logged.Load(), time.Now().Unix(); p.Cause != nil && last != now && a.logged.CompareAndSwap(last, now) {

@@ -1,0 +1,269 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+)
+
+// operationVerbs are what may be done to many tasks at once.
+var operationVerbs = map[string]operate.Verb{"cancel": operate.Cancel, "retry": operate.Retry, "run": operate.Reschedule, "delete": operate.Delete}
+
+// newOperation is what a request wants to be done to many tasks of a topic.
+type newOperation struct {
+	Do     string   `json:"do"`
+	Topic  string   `json:"topic"`
+	Status []status `json:"status"`
+	Rate   int      `json:"rate"`
+	Why    string   `json:"why"`
+	DryRun bool     `json:"dry_run"`
+
+	CreatedFrom json.RawMessage `json:"created_from"`
+	CreatedTo   json.RawMessage `json:"created_to"`
+	UpdatedFrom json.RawMessage `json:"updated_from"`
+	UpdatedTo   json.RawMessage `json:"updated_to"`
+	DueFrom     json.RawMessage `json:"due_from"`
+	DueTo       json.RawMessage `json:"due_to"`
+}
+
+// change is what the request means, without its topic. The error has all that is wrong.
+func (n *newOperation) change() (operate.Change, error) {
+	verb, known := operationVerbs[n.Do]
+	c := operate.Change{Verb: verb, PerSecond: n.Rate}
+	var wrong []problem.Field
+	say := func(pointer, format string, args ...any) {
+		wrong = append(wrong, problem.Field{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
+	}
+	if !known {
+		say("/do", "it is to be cancel, retry, run or delete")
+	}
+	if n.Rate < 0 {
+		say("/rate", "it is how many tasks are changed in a second; leave it out for no limit")
+	}
+	if c.Verb == operate.Reschedule {
+		c.Due = time.Unix(0, 0)
+	}
+	for i, s := range n.Status {
+		if jobStatuses[s] == nil || s == inFlight || s == expired {
+			say(fmt.Sprintf("/status/%d", i), "%q cannot be chosen; there are waiting, deferred, retrying, succeeded, failed, cancelled", s)
+			continue
+		}
+		status := jobStatuses[s][0]
+		if verb == operate.Delete && status.Pending() {
+			say(fmt.Sprintf("/status/%d", i), "a task that is %s cannot be deleted; cancel it before", s)
+		}
+		c.Filter.Statuses = append(c.Filter.Statuses, status)
+	}
+	for _, t := range []struct {
+		name string
+		text json.RawMessage
+		to   *time.Time
+	}{
+		{"created_from", n.CreatedFrom, &c.Filter.CreatedFrom}, {"created_to", n.CreatedTo, &c.Filter.CreatedTo},
+		{"updated_from", n.UpdatedFrom, &c.Filter.UpdatedFrom}, {"updated_to", n.UpdatedTo, &c.Filter.UpdatedTo},
+		{"due_from", n.DueFrom, &c.Filter.DueFrom}, {"due_to", n.DueTo, &c.Filter.DueTo},
+	} {
+		if t.text == nil {
+			continue
+		}
+		var err error
+		if *t.to, err = task.ParseTimeJSON(t.text); err != nil {
+			say("/"+t.name, "%v", err)
+		}
+	}
+	if len(wrong) > 0 {
+		return c, problem.OfFields(wrong)
+	}
+	return c, nil
+}
+
+// operationView is an operation as the API shows it.
+type operationView struct {
+	ID      string `json:"id"`
+	Do      string `json:"do"`
+	Topic   string `json:"topic"`
+	State   string `json:"state"`
+	Begun   string `json:"begun"`
+	Actor   string `json:"actor"`
+	Why     string `json:"why,omitempty"`
+	Percent int    `json:"percent"`
+	Changed int    `json:"changed"`
+	Skipped int    `json:"skipped"`
+	Rate    int    `json:"rate,omitempty"`
+}
+
+// viewOfOperation shows an operation on the tasks of a topic that the caller may read. Others are not there.
+func (a *api) viewOfOperation(c *call, o *operate.Operation) (view operationView, there bool) {
+	if len(o.Change.Filter.JobTypes) != 1 {
+		return view, false
+	}
+	topic := a.Topics.OfType(o.Change.Filter.JobTypes[0])
+	if topic == nil || !c.caller.MayTopic(tokens.ReadTasks, topic.Name) {
+		return view, false
+	}
+	view = operationView{
+		ID: strconv.FormatUint(o.Id, 10), Topic: topic.Name, State: string(o.State), Begun: stamp(o.Begun), Actor: o.Actor, Why: o.Why,
+		Percent: 100, Changed: o.Changed, Skipped: o.Skipped, Rate: o.Change.PerSecond,
+	}
+	if o.State != operate.OperationDone {
+		view.Percent = int(100 * o.Reached / max(o.Last, 1))
+	}
+	for do, verb := range operationVerbs {
+		if verb == o.Change.Verb {
+			view.Do = do
+		}
+	}
+	return view, view.Do != ""
+}
+
+// addOperation begins an operation, or says with dry_run what one would be about.
+func (a *api) addOperation(c *call) error {
+	text, release, err := a.body(c, oneMax)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var wanted newOperation
+	if err := decode(text, &wanted); err != nil {
+		return err
+	}
+	change, err := wanted.change()
+	if err != nil {
+		return err
+	}
+	if err := mayTopic(c.caller, tokens.ManageTasks, wanted.Topic); err != nil {
+		return err
+	}
+	topic := a.Topics.Named(wanted.Topic)
+	if topic == nil {
+		return problem.OfField("/topic", "there is no topic %q", wanted.Topic)
+	}
+	change.Filter.JobTypes = []int32{topic.Type}
+	ctx, cancel := c.within()
+	defer cancel()
+	if wanted.DryRun {
+		preview, err := operate.PreviewOf(ctx, a.Jobs, a.DB, change)
+		if err != nil && ctx.Err() != nil {
+			return problem.New(problem.TooLarge, "the tasks could not be counted within %v: few of too many match; name a status, or times", lookMax)
+		}
+		if err != nil {
+			return err
+		}
+		would := forecast{Tasks: preview.Jobs, More: preview.More, Sample: []view{}}
+		for i := range preview.Sample {
+			would.Sample = append(would.Sample, viewOf(&preview.Sample[i], topic))
+		}
+		return c.say(http.StatusOK, would)
+	}
+	id, err := operate.Begin(queue_job.WithActor(ctx, c.actor(), wanted.Why), a.Jobs, a.DB, change)
+	if err != nil {
+		return err
+	}
+	c.Header().Set("Location", "/v1/operations/"+strconv.FormatUint(id, 10))
+	return a.sayOperation(ctx, c, http.StatusAccepted, id)
+}
+
+// forecast is what an operation would be about.
+type forecast struct {
+	Tasks  int    `json:"tasks"`
+	More   bool   `json:"more"`
+	Sample []view `json:"sample"`
+}
+
+func (a *api) sayOperation(ctx context.Context, c *call, status int, id uint64) error {
+	o, err := operate.OperationOf(ctx, a.Jobs, a.DB, id)
+	if errors.Is(err, operate.ErrNoOperation) {
+		return noOperation(id)
+	}
+	if err != nil {
+		return err
+	}
+	view, there := a.viewOfOperation(c, o)
+	if !there {
+		return noOperation(id)
+	}
+	return c.say(status, view)
+}
+
+func noOperation(id uint64) error {
+	return problem.New(problem.NotFound, "there is no operation %d on a topic that you may see", id)
+}
+
+const operationsShown = 100 // the newest ones
+
+func (a *api) listOperations(c *call) error {
+	ctx, cancel := c.within()
+	defer cancel()
+	all, err := operate.Operations(ctx, a.Jobs, a.DB, 0, operationsShown)
+	if err != nil {
+		return err
+	}
+	list := []operationView{}
+	for i := range all {
+		if view, there := a.viewOfOperation(c, &all[i]); there {
+			list = append(list, view)
+		}
+	}
+	return c.say(http.StatusOK, struct {
+		Operations []operationView `json:"operations"`
+	}{list})
+}
+
+func (a *api) showOperation(c *call) error {
+	id, err := operationID(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	return a.sayOperation(ctx, c, http.StatusOK, id)
+}
+
+func operationID(c *call) (uint64, error) {
+	id, err := strconv.ParseUint(c.PathValue("id"), 10, 64)
+	if err != nil || id == 0 {
+		return 0, problem.New(problem.NotFound, "%q is no id of an operation; an id is a number", c.PathValue("id"))
+	}
+	return id, nil
+}
+
+func (a *api) stopOperation(c *call) error   { return a.setOperation(c, operate.Stop) }
+func (a *api) resumeOperation(c *call) error { return a.setOperation(c, operate.Resume) }
+
+// setOperation stops an operation or lets it go on. If it is not open, or not stopped, the answer shows how it is.
+func (a *api) setOperation(c *call, set func(context.Context, *queue_job.Jobs, queue_job.Executor, uint64) (bool, error)) error {
+	id, err := operationID(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	o, err := operate.OperationOf(ctx, a.Jobs, a.DB, id)
+	if errors.Is(err, operate.ErrNoOperation) {
+		return noOperation(id)
+	}
+	if err != nil {
+		return err
+	}
+	view, there := a.viewOfOperation(c, o)
+	if !there {
+		return noOperation(id)
+	}
+	if err := mayTopic(c.caller, tokens.ManageTasks, view.Topic); err != nil {
+		return err
+	}
+	if _, err := set(ctx, a.Jobs, a.DB, id); err != nil {
+		return err
+	}
+	return a.sayOperation(ctx, c, http.StatusOK, id)
+}
