@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,8 @@ type Config struct {
 	Room int64
 	// Retention is how long ended tasks are kept. Default: 3 days those that succeeded or were cancelled, 30 days those that failed.
 	Retention queue_job.Retention
+	// Options are for the Runner that sends tasks, such as an observer of it: package metrics has one. Without delivery, there is no Runner.
+	Options []persistent_queue.Option
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 }
@@ -94,8 +97,8 @@ func New(cfg Config) (*Service, error) {
 	if s.sender, err = deliver.New(cfg.Deliver); err != nil {
 		return nil, err
 	}
-	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping()}, quiet{logger.QueueLog{Slog: cfg.Log}},
-		persistent_queue.WithDB(cfg.DB), persistent_queue.WithRetention(cfg.Retention), persistent_queue.WithMaxWorkers(workersMax))
+	options := append(slices.Clone(cfg.Options), persistent_queue.WithDB(cfg.DB), persistent_queue.WithRetention(cfg.Retention), persistent_queue.WithMaxWorkers(workersMax))
+	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping()}, quiet{logger.QueueLog{Slog: cfg.Log}}, options...)
 	if err != nil {
 		s.sender.Close()
 		return nil, err

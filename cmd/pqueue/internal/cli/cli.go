@@ -1,7 +1,7 @@
 // Package cli is the command line of persistent-queue: a tree of commands over the verbs of queue_job. It has no SQL of its own.
 //
 // Each command is in the file of its noun (job.go, explain.go, steer.go, op.go, audit.go, types.go, fleet.go, keep.go, schema.go,
-// check.go, top.go, serve.go, token.go). Below them are connect.go, which makes a database handle of a DSN, query.go, which reads
+// check.go, top.go, serve.go, settings.go, token.go). Below them are connect.go, which makes a database handle of a DSN, query.go, which reads
 // "type:7 status:failed", and output.go, which writes a list as a table, JSON, CSV or ids.
 package cli
 
@@ -86,11 +86,12 @@ func codeOf(ctx context.Context, err error) int {
 // app is what the commands share: the flags that all of them have.
 type app struct {
 	Streams
-	dsn, driver, prefix string
-	timeout             time.Duration
-	output              string
-	noHeaders           bool
-	actor, why          string
+	dsn, dsnFile   string
+	driver, prefix string
+	timeout        time.Duration
+	output         string
+	noHeaders      bool
+	actor, why     string
 }
 
 func newRoot(streams Streams) *cobra.Command {
@@ -100,13 +101,13 @@ func newRoot(streams Streams) *cobra.Command {
 		Short: "See and steer the jobs of persistent-queue",
 		Long: `pqueue shows and steers the jobs that persistent-queue keeps in a database.
 
-It reads the database's address from --dsn, from PQUEUE_DSN, or from the file that PQUEUE_DSN_FILE names:
+It reads the database's address from --dsn or PQUEUE_DSN, or from the file that --dsn-file or PQUEUE_DSN_FILE names:
 
   mysql://user:password@host:3306/database        MySQL, MariaDB, TiDB
   postgres://user:password@host:5432/database     PostgreSQL
   sqlite:///var/lib/app/jobs.db                   a file of SQLite
 
-A password in --dsn can be seen in the machine's list of processes; the other two ways hide it.
+A password in --dsn can be seen in the machine's list of processes; the other ways hide it.
 
 Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not changed, 5 refused, 6 the database does not answer,
 7 the tables are missing or not up to date, 130 interrupted.`,
@@ -134,7 +135,8 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 		return exitf(exitUsage, "%w; see %s --help", err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.dsn, "dsn", "", "address of the database (default: PQUEUE_DSN, or the file that PQUEUE_DSN_FILE names)")
+	flags.StringVar(&a.dsn, "dsn", "", "address of the database (default: PQUEUE_DSN)")
+	flags.StringVar(&a.dsnFile, "dsn-file", "", "file with that address (default: PQUEUE_DSN_FILE)")
 	flags.StringVar(&a.driver, "driver", "", "mysql, pgx or sqlite: the DSN is in this driver's own form, and no URL")
 	flags.StringVar(&a.prefix, "prefix", os.Getenv("PQUEUE_PREFIX"), "prefix of the tables' names (default: PQUEUE_PREFIX)")
 	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long the database may take to answer; listing jobs may take longer")
@@ -145,7 +147,7 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(), a.hostCommand(), a.opCommand(), a.auditCommand(), a.keepCommand(), a.schemaCommand(),
-		a.checkCommand(), a.topCommand(), a.serveCommand(), a.tokenCommand(), a.versionCommand())
+		a.checkCommand(), a.topCommand(), a.serveCommand(), a.checkConfigCommand(), a.tokenCommand(), a.versionCommand())
 	refuseBadArguments(root)
 	return root
 }

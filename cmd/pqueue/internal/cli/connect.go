@@ -77,18 +77,21 @@ func (a *app) handle(ctx context.Context) (*sql.DB, error) {
 const ownFile = "sqlite://pqueue.db?mode=rwc&_pragma=journal_mode(WAL)"
 
 func (a *app) useOwnFile() {
-	if a.dsn == "" && os.Getenv("PQUEUE_DSN") == "" && os.Getenv("PQUEUE_DSN_FILE") == "" {
+	if cmp.Or(a.dsn, a.dsnFile, os.Getenv("PQUEUE_DSN"), os.Getenv("PQUEUE_DSN_FILE")) == "" {
 		a.dsn, a.driver = ownFile, ""
 	}
 }
 
 // address returns the driver and its DSN, from the flags or the environment.
 func (a *app) address() (driver, dsn string, err error) {
-	dsn = cmp.Or(a.dsn, os.Getenv("PQUEUE_DSN"))
-	if file := os.Getenv("PQUEUE_DSN_FILE"); dsn == "" && file != "" {
+	dsn, file := a.dsn, a.dsnFile
+	if dsn == "" && file == "" {
+		dsn, file = os.Getenv("PQUEUE_DSN"), os.Getenv("PQUEUE_DSN_FILE")
+	}
+	if dsn == "" && file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return "", "", exitf(exitUsage, "PQUEUE_DSN_FILE: %w", err)
+			return "", "", exitf(exitUsage, "--dsn-file, or PQUEUE_DSN_FILE: %w", err)
 		}
 		dsn = strings.TrimSpace(string(text))
 	}

@@ -53,7 +53,10 @@ func newTables(t *testing.T) (*shell, *sql.DB, *queue_job.Jobs) {
 func (sh *shell) run(args ...string) (code int, out, said string) {
 	sh.Helper()
 	var stdout, stderr bytes.Buffer
-	code = Run(sh.Context(), append(args, "--dsn", sh.dsn), Streams{strings.NewReader(sh.in), &stdout, &stderr})
+	if sh.dsn != "" {
+		args = append(args, "--dsn", sh.dsn)
+	}
+	code = Run(sh.Context(), args, Streams{strings.NewReader(sh.in), &stdout, &stderr})
 	return code, stdout.String(), stderr.String()
 }
 

@@ -9,14 +9,17 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/create-info/persistent-queue/console"
 )
 
 // server is what pqueue serve serves.
 type server struct {
-	listen, title, passwordFile string
-	readOnly                    bool
+	config              string // file
+	listen, metrics     string
+	title, passwordFile string
+	readOnly            bool
 
 	api, delivery, console bool
 	allow                  []string
@@ -48,12 +51,25 @@ Without a password, the console is for this machine only. With --password-file, 
 password that the file has. Passwords and tokens go over the network as they are, so put a proxy with TLS in front if it listens on more than
 this machine. With --read-only, it serves the console alone, and nobody can change anything.
 
-/livez says that the process lives, /readyz that requests may be sent here.
+/livez says that the process makes progress, with or without a database; /readyz says that requests may be sent here.
+
+Each flag can be set in a file of YAML, which --config names, and in the environment: --egress-allow is egress-allow there, and
+PQUEUE_EGRESS_ALLOW here. A flag is stronger than the environment, and the environment than the file. pqueue check-config shows what came of
+it. In the file, write a setting a line:
+
+  listen: 0.0.0.0:8080
+  dsn-file: /run/secrets/pqueue-dsn
+  password-file: /run/secrets/pqueue-password
+  secret-file: /run/secrets/pqueue-signing
+  egress-allow: [10.1.0.0/16, "*.svc.cluster.local"]
 
 Applications in Go can have the same console below a path of their own, behind their own login: package console.`,
 		Example: "  pqueue serve --demo\n  pqueue serve --egress-allow 10.1.0.0/16\n  pqueue serve --listen :8080 --console=false\n  pqueue serve --read-only --title 'shop, production'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := settle(cmd, s.config); err != nil {
+				return err
+			}
 			if err := s.parts(cmd); err != nil {
 				return err
 			}
@@ -68,19 +84,25 @@ Applications in Go can have the same console below a path of their own, behind t
 			return a.serveOn(cmd.Context(), &s, password)
 		},
 	}
-	flags := cmd.Flags()
+	s.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&s.demo, "demo", false, "try it: with a database that is deleted at the end, and a receiver that misbehaves")
+	return cmd
+}
+
+// flags are the settings of a server.
+func (s *server) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.config, "config", "", "file with settings, in YAML")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:8080", "address to listen on; port 0: any that is free")
 	flags.BoolVar(&s.api, "api", true, "take tasks in")
 	flags.BoolVar(&s.delivery, "delivery", true, "send tasks")
 	flags.BoolVar(&s.console, "console", true, "serve the console")
+	flags.StringVar(&s.metrics, "metrics-listen", "", "address where Prometheus may read /metrics of the delivery, such as :9090 (default: none)")
 	flags.StringSliceVar(&s.allow, "egress-allow", nil, "addresses that callbacks may go to although they are not public, such as 10.1.0.0/16 or *.svc.cluster.local")
 	flags.StringVar(&s.secretFile, "secret-file", "", "file with the secrets that sign callbacks, one a line: whsec_… or whsk_…")
 	flags.IntVar(&s.topics, "topics", 0, "how many topics there may be (default: 500)")
-	flags.BoolVar(&s.demo, "demo", false, "try it: with a database that is deleted at the end, and a receiver that misbehaves")
 	flags.StringVar(&s.title, "title", "", "a name for the top of the console's pages (default: Jobs)")
 	flags.StringVar(&s.passwordFile, "password-file", "", "file with the password that the console asks for")
 	flags.BoolVar(&s.readOnly, "read-only", false, "serve the console alone, and nobody can change anything")
-	return cmd
 }
 
 // parts says which parts are served: with --read-only, only the console, since the others write.

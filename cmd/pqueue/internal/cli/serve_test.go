@@ -30,7 +30,7 @@ func served(t *testing.T, sh *shell, flags ...string) (address string, end func(
 	}()
 	text := make([]byte, 1000)
 	n, err := said.Read(text)
-	found := regexp.MustCompile(`http://\S+/`).FindString(string(text[:n]))
+	found := regexp.MustCompile(`http://[^/\s]+/`).FindString(string(text[:n]))
 	if err != nil || found == "" {
 		t.Fatalf("it says %q, %v", text[:n], err)
 	}
@@ -127,6 +127,28 @@ func TestTheDemoDoesWhatItSays(t *testing.T) {
 	}
 	cancel()
 	if code := <-code; code != exitDone {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+}
+
+func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
+	sh, _, _ := newTables(t)
+	metrics, end := served(t, sh, "--metrics-listen", "127.0.0.1:0") // it says this address first
+	for path, want := range map[string]int{"metrics": http.StatusOK, "v1/topics": http.StatusNotFound} {
+		answer, err := http.Get(metrics + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != want {
+			t.Errorf("/%s: %s, %v, want %d", path, answer.Status, err, want)
+		}
+		if want == http.StatusOK && !(strings.Contains(string(text), "persistent_queue_healthy ") && strings.Contains(string(text), "go_goroutines ")) {
+			t.Errorf("%s", text)
+		}
+	}
+	if code := end(); code != exitDone {
 		t.Errorf("exit code %d after Ctrl-C", code)
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/metrics"
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/service"
 	"github.com/create-info/persistent-queue/service/deliver"
@@ -52,9 +54,18 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	}
 	defer listener.Close()
 	mux := http.NewServeMux()
+	measured := metrics.New()
+	if s.metrics != "" {
+		at, stop, err := serveMetrics(s.metrics, measured)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		a.sayf("metrics are at http://%s/metrics", at)
+	}
 	var tasks *service.Service
 	if s.api || s.delivery {
-		if tasks, err = a.service(db, s, listener.Addr()); err != nil {
+		if tasks, err = a.service(db, s, listener.Addr(), measured.Option()); err != nil {
 			return err
 		}
 		s.mount(mux, tasks.Handler())
@@ -99,23 +110,19 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 // connectionsMax is how many connections to the database a process may have. The API, delivery and the console share them.
 const connectionsMax = 32
 
-func (a *app) service(db *database, s *server, own net.Addr) (*service.Service, error) {
+func (a *app) service(db *database, s *server, own net.Addr, options ...persistent_queue.Option) (*service.Service, error) {
 	var never []netip.AddrPort
 	if at, err := netip.ParseAddrPort(own.String()); err == nil {
 		never = append(never, at)
 	}
-	guard, err := deliver.NewGuard(s.allow, never)
-	if err != nil {
-		return nil, &exit{exitUsage, err}
+	guard, errGuard := s.guard(never)
+	signer, errSigner := s.signer()
+	if err := errors.Join(errGuard, errSigner); err != nil {
+		return nil, err
 	}
 	cfg := service.Config{
-		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics,
-		Deliver: deliver.Config{Guard: guard}, Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	}
-	if s.secretFile != "" {
-		if cfg.Signer, err = signerOf(s.secretFile); err != nil {
-			return nil, exitf(exitUsage, "--secret-file: %w", err)
-		}
+		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics, Options: options,
+		Deliver: deliver.Config{Guard: guard}, Signer: signer, Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	tasks, err := service.New(cfg)
 	if err != nil {
@@ -124,11 +131,24 @@ func (a *app) service(db *database, s *server, own net.Addr) (*service.Service, 
 	return tasks, nil
 }
 
-// signerOf reads secrets from a file, one a line. All of them sign, so a new one can be added before an old one is taken away.
-func signerOf(file string) (*deliver.Signer, error) {
-	text, err := os.ReadFile(file)
+// guard says where callbacks may go. The addresses are the service's own.
+func (s *server) guard(never []netip.AddrPort) (*deliver.Guard, error) {
+	guard, err := deliver.NewGuard(s.allow, never)
 	if err != nil {
-		return nil, err
+		return nil, exitf(exitUsage, "--egress-allow: %w", err)
+	}
+	return guard, nil
+}
+
+// signer reads the secrets that sign callbacks from their file, one a line. All of them sign, so a new one can be added before an old one
+// is taken away. Nil: callbacks are not signed.
+func (s *server) signer() (*deliver.Signer, error) {
+	if s.secretFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(s.secretFile)
+	if err != nil {
+		return nil, exitf(exitUsage, "--secret-file: %w", err)
 	}
 	var secrets []deliver.Secret
 	for line := range strings.Lines(string(text)) {
@@ -136,7 +156,11 @@ func signerOf(file string) (*deliver.Signer, error) {
 			secrets = append(secrets, deliver.Secret{Key: line})
 		}
 	}
-	return deliver.NewSigner(secrets...)
+	signer, err := deliver.NewSigner(secrets...)
+	if err != nil {
+		return nil, exitf(exitUsage, "--secret-file: %w", err)
+	}
+	return signer, nil
 }
 
 // mount puts the service's handler where its parts belong.

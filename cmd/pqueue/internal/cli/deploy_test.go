@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const deploy = "../../deploy/"
+
+// The files that say how to deploy pqueue serve are settings, flags and variables that it has.
+func TestWhatIsDeployedIsWhatThereIs(t *testing.T) {
+	secrets := t.TempDir()
+	for name, text := range map[string]string{"dsn": "sqlite://jobs.db", "console-password": "s3cret", "signing": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw6ZC1kvFfWHo="} {
+		if err := os.WriteFile(filepath.Join(secrets, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settings := func(t *testing.T, text string) (file string) {
+		t.Helper()
+		file = filepath.Join(t.TempDir(), "pqueue.yaml")
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/run/secrets", secrets)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	read := func(t *testing.T, name string) string {
+		t.Helper()
+		text, err := os.ReadFile(deploy + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	given := settings(t, read(t, "pqueue.yaml"))
+
+	t.Run("pqueue.yaml", func(t *testing.T) {
+		sh := &shell{T: t}
+		sh.want("check-config --config "+given, exitDone, "0.0.0.0:8080", "10.1.0.0/16,*.svc.cluster.local", secrets+"/signing")
+	})
+
+	t.Run("pqueue.service", func(t *testing.T) {
+		sh := &shell{T: t}
+		unit := read(t, "pqueue.service")
+		for _, variable := range regexp.MustCompile(`(?m)^Environment=(\w+)=%d/(.*)$`).FindAllStringSubmatch(unit, -1) {
+			if !strings.Contains(unit, "LoadCredential="+variable[2]+":") {
+				t.Errorf("nothing loads %s", variable[2])
+			}
+			t.Setenv(variable[1], filepath.Join(secrets, variable[2]))
+		}
+		commands := regexp.MustCompile(`(?m)^Exec\w+=/usr/local/bin/pqueue (.*)$`).FindAllStringSubmatch(unit, -1)
+		if len(commands) != 2 || commands[1][1] != "serve --config /etc/pqueue/pqueue.yaml" {
+			t.Fatalf("%q", commands)
+		}
+		sh.want(strings.ReplaceAll(commands[0][1], "/etc/pqueue/pqueue.yaml", given), exitDone, "PQUEUE_DSN_FILE", "PQUEUE_PASSWORD_FILE", "PQUEUE_SECRET_FILE")
+	})
+
+	t.Run("kubernetes.yaml", func(t *testing.T) {
+		sh := &shell{T: t}
+		var config struct{ Data map[string]string }
+		var deployment struct {
+			Spec struct {
+				Template struct {
+					Spec struct {
+						TerminationGracePeriodSeconds float64 `yaml:"terminationGracePeriodSeconds"`
+						Containers                    []struct{ Args []string }
+					}
+				}
+			}
+		}
+		objects := yaml.NewDecoder(strings.NewReader(read(t, "kubernetes.yaml")))
+		for _, object := range []any{&config, &deployment} {
+			if err := objects.Decode(object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spec := deployment.Spec.Template.Spec
+		if ends := leaveFor + endMax + stopMax; spec.TerminationGracePeriodSeconds <= ends.Seconds() {
+			t.Errorf("a pod is killed after %v s, and takes up to %v to end", spec.TerminationGracePeriodSeconds, ends)
+		}
+		if args := strings.Join(spec.Containers[0].Args, " "); args != "serve --config /etc/pqueue/pqueue.yaml" {
+			t.Errorf("it runs pqueue %s", args)
+		}
+		sh.want("check-config --config "+settings(t, config.Data["pqueue.yaml"]), exitDone, secrets+"/dsn")
+	})
+}
