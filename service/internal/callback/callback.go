@@ -21,7 +21,7 @@ type Sender interface {
 
 // Handler sends the tasks of a topic. Signer signs them; nil: they go out without a signature.
 func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer) queue_job.Handler {
-	to := &deliver.Topic{Name: topic.Name, Limits: topic.Config.Limits(), Signer: signer}
+	to := &deliver.Topic{Name: topic.Name, Header: task.HeaderOf(topic.Config.Headers), Limits: topic.Config.Limits(), Rules: topic.Config.Rules, Signer: signer}
 	return func(ctx context.Context, job *queue_job.Job) error {
 		content, bad := task.ParseContent(job.JobParams)
 		if bad != nil {

@@ -88,9 +88,12 @@ func (r *Retry) Wait(failed int) time.Duration {
 }
 
 // Header are the headers that the callback gets.
-func (c *Content) Header() http.Header {
-	header := make(http.Header, len(c.Headers))
-	for name, value := range c.Headers {
+func (c *Content) Header() http.Header { return HeaderOf(c.Headers) }
+
+// HeaderOf are headers that were given as an object of texts.
+func HeaderOf(texts map[string]string) http.Header {
+	header := make(http.Header, len(texts))
+	for name, value := range texts {
 		header.Set(name, value)
 	}
 	return header

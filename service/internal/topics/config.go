@@ -23,6 +23,10 @@ type Config struct {
 	Ordered        bool          // tasks of a key one after the other
 	Timeout        time.Duration // 0: TimeoutDefault
 	Retry          *task.Retry   // nil: RetryDefault
+
+	PerDestinationRate float64           // calls to one destination that start in a second, in each instance; 0: no limit
+	Rules              deliver.Rules     // what an answer means
+	Headers            map[string]string // of each callback; a task's own are stronger
 }
 
 const (
@@ -50,6 +54,11 @@ type written struct {
 	Ordered        bool            `json:"ordered,omitempty"`
 	Timeout        json.RawMessage `json:"timeout,omitempty"`
 	Retry          json.RawMessage `json:"retry,omitempty"`
+
+	PerDestinationRate float64           `json:"per_destination_rate,omitempty"`
+	Success            json.RawMessage   `json:"success,omitempty"`
+	Permanent          string            `json:"permanent_statuses,omitempty"`
+	Headers            map[string]string `json:"headers,omitempty"`
 }
 
 // ParseConfig reads a configuration.
@@ -58,10 +67,15 @@ func ParseConfig(text []byte) (Config, *problem.Problem) {
 	from := json.NewDecoder(strings.NewReader(string(text)))
 	from.DisallowUnknownFields()
 	if err := from.Decode(&w); err != nil || from.More() {
-		return Config{}, problem.OfField("", "it is no configuration of a topic: %v; there are rate, burst, concurrency, per_destination, per_key, ordered, timeout, retry", err)
+		return Config{}, problem.OfField("", "it is no configuration of a topic: %v; there are rate, burst, concurrency, per_destination, per_destination_rate, per_key, ordered, timeout, retry, success, permanent_statuses, headers", err)
 	}
-	c := Config{Rate: w.Rate, Burst: w.Burst, Concurrency: w.Concurrency, PerDestination: w.PerDestination, PerKey: w.PerKey, Ordered: w.Ordered}
+	c := Config{Rate: w.Rate, Burst: w.Burst, Concurrency: w.Concurrency, PerDestination: w.PerDestination, PerKey: w.PerKey, Ordered: w.Ordered,
+		PerDestinationRate: w.PerDestinationRate, Headers: w.Headers}
 	var wrong []problem.Field
+	c.Rules, wrong = parseRules(w.Success, w.Permanent)
+	if err := deliver.CheckHeader(task.HeaderOf(w.Headers)); err != nil {
+		wrong = append(wrong, problem.Field{Pointer: "/headers", Detail: err.Error()})
+	}
 	if given(w.Timeout) {
 		var err error
 		c.Timeout, err = task.ParseDuration(w.Timeout)
@@ -90,7 +104,7 @@ func (c *Config) limits() (wrong []problem.Field) {
 	for _, f := range []struct {
 		pointer    string
 		value, max float64
-	}{{"/rate", c.Rate, rateMax}, {"/burst", float64(c.Burst), rateMax}, {"/concurrency", float64(c.Concurrency), concurrencyMax}, {"/per_key", float64(c.PerKey), concurrencyMax}, {"/per_destination", float64(c.PerDestination), concurrencyMax}} {
+	}{{"/rate", c.Rate, rateMax}, {"/per_destination_rate", c.PerDestinationRate, rateMax}, {"/burst", float64(c.Burst), rateMax}, {"/concurrency", float64(c.Concurrency), concurrencyMax}, {"/per_key", float64(c.PerKey), concurrencyMax}, {"/per_destination", float64(c.PerDestination), concurrencyMax}} {
 		if f.value < 0 || f.value > f.max {
 			wrong = append(wrong, problem.Field{Pointer: f.pointer, Detail: fmt.Sprintf("it is to be from 0, which means the default, to %.0f", f.max)})
 		}
@@ -106,12 +120,16 @@ func (c *Config) limits() (wrong []problem.Field) {
 
 // MarshalJSON writes what was configured, without defaults.
 func (c *Config) MarshalJSON() ([]byte, error) {
-	w := written{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, PerDestination: c.PerDestination, PerKey: c.PerKey, Ordered: c.Ordered}
+	w := written{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, PerDestination: c.PerDestination, PerKey: c.PerKey, Ordered: c.Ordered,
+		PerDestinationRate: c.PerDestinationRate, Permanent: statusesText(c.Rules.Permanent), Headers: c.Headers}
+	var err error
+	if w.Success, err = writtenSuccess(&c.Rules); err != nil {
+		return nil, err
+	}
 	if c.Timeout != 0 {
 		w.Timeout, _ = json.Marshal(c.Timeout.String()) // a text
 	}
 	if c.Retry != nil {
-		var err error
 		if w.Retry, err = json.Marshal(c.Retry); err != nil {
 			return nil, err
 		}
@@ -146,7 +164,7 @@ func (c *Config) AtATime() int { return cmp.Or(c.Concurrency, ConcurrencyDefault
 
 // Limits are those of each destination of the topic.
 func (c *Config) Limits() deliver.Limits {
-	return deliver.Limits{InFlight: cmp.Or(c.PerDestination, (c.AtATime()+1)/2)}
+	return deliver.Limits{InFlight: cmp.Or(c.PerDestination, (c.AtATime()+1)/2), PerSecond: c.PerDestinationRate}
 }
 
 // Job is how the library runs the topic's jobs, but for the handler and the database.

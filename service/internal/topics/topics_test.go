@@ -19,7 +19,7 @@ import (
 )
 
 func TestAConfigurationIsWrittenAsItWasRead(t *testing.T) {
-	const text = `{"rate":0.5,"burst":3,"concurrency":20,"per_destination":5,"per_key":2,"ordered":true,"timeout":"20s","retry":{"waits":["5s","1m0s"],"max_attempts":9}}`
+	const text = `{"rate":0.5,"burst":3,"concurrency":20,"per_destination":5,"per_key":2,"ordered":true,"timeout":"20s","retry":{"waits":["5s","1m0s"],"max_attempts":9},"per_destination_rate":2.5,"success":{"status":"200-299, 304","body_equals":"success","json":{"code":0}},"permanent_statuses":"400, 404, 410-499","headers":{"x-tenant":"7"}}`
 	c, bad := ParseConfig([]byte(text))
 	if bad != nil {
 		t.Fatal(bad)
@@ -56,6 +56,8 @@ type noDB struct{ queue_job.DB }
 func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
 	for text, pointer := range map[string]string{
 		`{"rate":-1}`: "/rate", `{"rate":0.00001}`: "/rate", `{"burst":2}`: "/burst", `{"concurrency":10001}`: "/concurrency", `{"per_key":-1}`: "/per_key",
+		`{"success":{"status":"2xx"}}`: "/success/status", `{"success":{"status":"299-200"}}`: "/success/status", `{"success":{"stat":"200"}}`: "/success", `{"permanent_statuses":"100"}`: "/permanent_statuses",
+		`{"headers":{"host":"a"}}`: "/headers", `{"per_destination_rate":-1}`: "/per_destination_rate",
 		`{"per_destination":-1}`: "/per_destination", `{"timeout":"1ms"}`: "/timeout", `{"timeout":5}`: "/timeout", `{"retry":{"waits":["5"]}}`: "/retry/waits/0",
 		`{"retry":{"max_attempts":0}}`: "/retry/max_attempts", `{"rat":1}`: "", `[]`: "", `{} {}`: "",
 	} {
@@ -170,7 +172,7 @@ func (b *blocked) Versions(context.Context) (tables.Versions, error) {
 
 func TestARegistryThatDoesNotComeBackFromALookIsStuckAndOneWithoutADatabaseIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &blocked{asked: make(chan struct{}), answer: make(chan struct{})}
+		f := &blocked{asked: make(chan struct{}, 1), answer: make(chan struct{})}
 		r := New(f, 2, nil, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -191,8 +193,8 @@ func TestARegistryThatDoesNotComeBackFromALookIsStuckAndOneWithoutADatabaseIsNot
 		if r.Stuck() == nil {
 			t.Error("a look has not come back for more than a minute")
 		}
-		f.answer <- struct{}{}
-		cancel()
+		close(f.answer)
+		cancel() // a tick may have come already
 		running.Wait()
 		if err := r.Stuck(); err != nil {
 			t.Errorf("it does not run any more: %v", err)
