@@ -5,13 +5,17 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
@@ -166,6 +170,52 @@ func mysqlDSN(text string) (string, error) {
 	}
 	_, err = mysql.ParseDSN(dsn)
 	return dsn, err
+}
+
+// serverOf returns the addresses of the database's server; none for a file, and for a socket of this machine.
+func serverOf(ctx context.Context, driver, dsn string) (at []netip.AddrPort, err error) {
+	var hosts []string // with ports
+	switch driver {
+	case "mysql":
+		cfg, err := mysql.ParseDSN(dsn)
+		if err != nil {
+			return nil, err
+		}
+		if cfg.Net == "tcp" {
+			hosts = append(hosts, cfg.Addr)
+		}
+	case "pgx":
+		cfg, err := pgx.ParseConfig(dsn)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, hostWithPort(cfg.Host, cfg.Port))
+		for _, other := range cfg.Fallbacks {
+			hosts = append(hosts, hostWithPort(other.Host, other.Port))
+		}
+	}
+	for _, hostPort := range hosts {
+		host, port, err := net.SplitHostPort(hostPort)
+		if err != nil || strings.HasPrefix(host, "/") {
+			continue // a socket
+		}
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("the database's port %q: %w", port, err)
+		}
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil {
+			return nil, fmt.Errorf("the database's host: %w", err)
+		}
+		for _, addr := range addrs {
+			at = append(at, netip.AddrPortFrom(addr.Unmap(), uint16(number)))
+		}
+	}
+	return at, nil
+}
+
+func hostWithPort(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
 // schemaOptions tells package schema the prefix of the tables' names.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -128,6 +129,24 @@ func TestTheDemoDoesWhatItSays(t *testing.T) {
 	cancel()
 	if code := <-code; code != exitDone {
 		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+}
+
+// A task that calls the database's port could speak to it.
+func TestTheDatabasesServerIsKnownSoThatItIsNeverCalled(t *testing.T) {
+	for _, c := range []struct{ driver, dsn, want string }{
+		{"mysql", "shop:s3cret@tcp(127.0.0.1:3307)/shop", "[127.0.0.1:3307]"},
+		{"mysql", "shop@unix(/run/mysqld/mysqld.sock)/shop", "[]"},
+		{"pgx", "postgres://shop:s3cret@127.0.0.1:6432/shop", "[127.0.0.1:6432]"},
+		{"pgx", "postgres://shop@127.0.0.2:6432,127.0.0.3:6433/shop?sslmode=disable", "[127.0.0.2:6432 127.0.0.3:6433]"},
+		{"pgx", "postgres:///shop?host=/run/postgresql", "[]"},
+		{"sqlite", "file:jobs.db", "[]"},
+	} {
+		at, err := serverOf(t.Context(), c.driver, c.dsn)
+		slices.SortFunc(at, netip.AddrPort.Compare)
+		if got := fmt.Sprint(slices.Compact(at)); err != nil || got != c.want {
+			t.Errorf("%s: %s, %v, want %s", c.dsn, got, err, c.want)
+		}
 	}
 }
 

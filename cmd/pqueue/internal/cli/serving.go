@@ -65,7 +65,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	}
 	var tasks *service.Service
 	if s.api || s.delivery {
-		if tasks, err = a.service(db, s, listener.Addr(), measured.Option()); err != nil {
+		if tasks, err = a.service(ctx, db, s, listener.Addr(), measured.Option()); err != nil {
 			return err
 		}
 		s.mount(mux, tasks.Handler())
@@ -110,8 +110,15 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 // connectionsMax is how many connections to the database a process may have. The API, delivery and the console share them.
 const connectionsMax = 32
 
-func (a *app) service(db *database, s *server, own net.Addr, options ...persistent_queue.Option) (*service.Service, error) {
-	var never []netip.AddrPort
+func (a *app) service(ctx context.Context, db *database, s *server, own net.Addr, options ...persistent_queue.Option) (*service.Service, error) {
+	driver, dsn, err := a.address()
+	if err != nil {
+		return nil, err
+	}
+	never, err := serverOf(ctx, driver, dsn)
+	if err != nil {
+		return nil, err
+	}
 	if at, err := netip.ParseAddrPort(own.String()); err == nil {
 		never = append(never, at)
 	}
