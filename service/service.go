@@ -49,11 +49,17 @@ type Config struct {
 	Room int64
 	// Retention is how long ended tasks are kept. Default: 3 days those that succeeded or were cancelled, 30 days those that failed.
 	Retention queue_job.Retention
+	// Aliases are interfaces of other services that are served, too. Default: none.
+	Aliases Aliases
 	// Options are for the Runner that sends tasks, such as an observer of it: package metrics has one. Without delivery, there is no Runner.
 	Options []persistent_queue.Option
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 }
+
+// Aliases are the interfaces of delay_queue (POST /api/task/save) and of a delay service (POST /delay/task/add), for clients that shall
+// stay as they are. docs/api.md says how their requests are understood.
+type Aliases = api.Aliases
 
 // Service takes tasks in over HTTP, and sends them when they are due. New makes one.
 type Service struct {
@@ -137,7 +143,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stopLook = stop
 	s.looks.Go(func() { s.topics.Run(looking) })
-	parts := api.Parts{DB: s.cfg.DB, Jobs: jobs, Tables: s.tables, Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Log: s.cfg.Log}
+	parts := api.Parts{DB: s.cfg.DB, Jobs: jobs, Tables: s.tables, Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log}
 	if s.sender != nil {
 		parts.Destinations = s.sender.Destinations
 	}

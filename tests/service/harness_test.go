@@ -141,7 +141,9 @@ func (i *instance) send(want int, method, path, body string, headers ...string) 
 
 // called is a callback that a receiver got.
 type called struct {
+	method string
 	path   string
+	query  string
 	header http.Header
 	body   string
 	at     time.Time
@@ -164,7 +166,7 @@ func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Req
 			return // cut off
 		}
 		r.mu.Lock()
-		r.calls = append(r.calls, called{q.URL.Path, q.Header, string(body), at})
+		r.calls = append(r.calls, called{q.Method, q.URL.Path, q.URL.RawQuery, q.Header, string(body), at})
 		n := len(r.calls)
 		r.mu.Unlock()
 		if answer != nil {

@@ -34,6 +34,7 @@ type Parts struct {
 	CheckURL func(address string) error
 	// Destinations tells how the destinations are, at most so many. Nil: this process sends nothing.
 	Destinations func(most int) []deliver.Destination
+	Aliases      Aliases
 	Log          *slog.Logger
 }
 
@@ -84,6 +85,7 @@ func Handler(parts Parts) http.Handler {
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		problem.New(problem.NotFound, "there is no %s %s; /docs has what there is", r.Method, r.URL.Path).Write(w)
 	})
+	a.Aliases.serve(mux, a)
 	describe(mux)
 	return withID(mux)
 }
@@ -129,13 +131,18 @@ func (a *api) answer(scope tokens.Scope, do func(*call) error) http.HandlerFunc 
 func (c *call) actor() string { return "API, " + c.caller.ID }
 
 func (a *api) sorry(w http.ResponseWriter, p *problem.Problem) {
-	if last, now := a.logged.Load(), time.Now().Unix(); p.Cause != nil && last != now && a.logged.CompareAndSwap(last, now) {
-		a.Log.Error("a request cannot be answered", "request", w.Header().Get("X-Request-Id"), "code", string(p.Code), "error", p.Cause)
-	}
+	a.note(w, p)
 	if p.Code == problem.Unauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="pqueue"`)
 	}
 	p.Write(w)
+}
+
+// note logs a problem that has a cause, once a second at most.
+func (a *api) note(w http.ResponseWriter, p *problem.Problem) {
+	if last, now := a.logged.Load(), time.Now().Unix(); p.Cause != nil && last != now && a.logged.CompareAndSwap(last, now) {
+		a.Log.Error("a request cannot be answered", "request", w.Header().Get("X-Request-Id"), "code", string(p.Code), "error", p.Cause)
+	}
 }
 
 // topic is the name of the topic in a request's path, if the caller may do something with it.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/create-info/persistent-queue/service/internal/problem"
 )
 
 var (
@@ -18,6 +20,13 @@ const TopicRule = "a topic's name has 1 to 100 of a-z 0-9 . _ -, and begins with
 
 // IsTopic reports whether a topic may be called that.
 func IsTopic(name string) bool { return topicName.MatchString(name) }
+
+// Check reports what is wrong with a task that was not read by Parse.
+func Check(t *Task) *problem.Problem {
+	p := &parser{}
+	p.check(t)
+	return p.problem()
+}
 
 // check says what is wrong with a task whose fields can be read.
 func (p *parser) check(t *Task) {

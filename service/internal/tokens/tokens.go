@@ -44,6 +44,11 @@ type Caller struct {
 // local is who calls from this machine while there is no token.
 var local = &Caller{ID: "local", scopes: []Scope{Admin}, topics: []string{"*"}}
 
+// Adder is a caller without a token, who may add tasks to all topics and do nothing else.
+func Adder(id string) *Caller {
+	return &Caller{ID: id, scopes: []Scope{AddTasks}, topics: []string{"*"}}
+}
+
 // May reports whether the caller may do something, with topics of any name.
 func (c *Caller) May(scope Scope) bool {
 	return slices.Contains(c.scopes, scope) || slices.Contains(c.scopes, Admin)
@@ -138,16 +143,19 @@ func (s *Set) holder(text string, now time.Time) (*Caller, *problem.Problem) {
 // fromThisMachine goes by the peer and by the name in the address bar: a foreign page may have its own name lead here. A request that
 // a proxy has passed on is somebody else's, and so is one that a foreign page sends.
 func fromThisMachine(r *http.Request) bool {
-	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if r.Header.Get(header) != "" {
-			return false
-		}
+	if IsPassedOn(r) {
+		return false
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return false
 	}
 	peer, _, err := net.SplitHostPort(r.RemoteAddr)
 	return err == nil && isLoopback(peer) && isLoopback(hostOf(r.Host))
+}
+
+// IsPassedOn reports whether a request comes from a proxy, which sent it for somebody else.
+func IsPassedOn(r *http.Request) bool {
+	return slices.ContainsFunc([]string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"}, func(header string) bool { return r.Header.Get(header) != "" })
 }
 
 func hostOf(hostAndPort string) string {

@@ -23,6 +23,9 @@ type server struct {
 
 	api, delivery, console bool
 	allow                  []string
+	delayQueue             string
+	delayService           map[string]string
+	aliasFrom              []string
 	secretFile             string
 	topics                 int
 	demo                   bool
@@ -100,6 +103,9 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.allow, "egress-allow", nil, "addresses that callbacks may go to although they are not public, such as 10.1.0.0/16 or *.svc.cluster.local")
 	flags.StringVar(&s.secretFile, "secret-file", "", "file with the secrets that sign callbacks, one a line: whsec_… or whsk_…")
 	flags.IntVar(&s.topics, "topics", 0, "how many topics there may be (default: 500)")
+	flags.StringVar(&s.delayQueue, "delay-queue", "", "topic for tasks of clients of delay_queue, at /api/task/save (default: none are taken)")
+	flags.StringToStringVar(&s.delayService, "delay-service", nil, "base addresses of services, by their sn, for clients of /delay/task/add, such as shop=http://10.1.2.3:8080")
+	flags.StringSliceVar(&s.aliasFrom, "alias-from", nil, "networks from which such clients need no token")
 	flags.StringVar(&s.title, "title", "", "a name for the top of the console's pages (default: Jobs)")
 	flags.StringVar(&s.passwordFile, "password-file", "", "file with the password that the console asks for")
 	flags.BoolVar(&s.readOnly, "read-only", false, "serve the console alone, and nobody can change anything")

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -124,11 +125,12 @@ func (a *app) service(ctx context.Context, db *database, s *server, own net.Addr
 	}
 	guard, errGuard := s.guard(never)
 	signer, errSigner := s.signer()
-	if err := errors.Join(errGuard, errSigner); err != nil {
+	aliases, errAliases := s.aliases()
+	if err := errors.Join(errGuard, errSigner, errAliases); err != nil {
 		return nil, err
 	}
 	cfg := service.Config{
-		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics, Options: options,
+		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics, Aliases: aliases, Options: options,
 		Deliver: deliver.Config{Guard: guard}, Signer: signer, Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	tasks, err := service.New(cfg)
@@ -170,11 +172,29 @@ func (s *server) signer() (*deliver.Signer, error) {
 	return signer, nil
 }
 
+// aliases are the interfaces of other services.
+func (s *server) aliases() (service.Aliases, error) {
+	a := service.Aliases{DelayQueue: s.delayQueue, DelayService: s.delayService}
+	for _, text := range s.aliasFrom {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return a, exitf(exitUsage, "--alias-from: %q is no network, such as 10.1.0.0/16", text)
+		}
+		a.From = append(a.From, network)
+	}
+	for sn, base := range s.delayService {
+		if at, err := url.Parse(base); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
+			return a, exitf(exitUsage, "--delay-service: %s=%s: write the base as http://host:port", sn, base)
+		}
+	}
+	return a, nil
+}
+
 // mount puts the service's handler where its parts belong.
 func (s *server) mount(mux *http.ServeMux, tasks http.Handler) {
 	paths := []string{"/livez", "/readyz"}
 	if s.api {
-		paths = append(paths, "/v1/", "/docs", "/openapi.json")
+		paths = append(paths, "/v1/", "/docs", "/openapi.json", "/api/task/save", "/delay/task/add")
 	}
 	for _, path := range paths {
 		mux.Handle(path, tasks)

@@ -82,10 +82,15 @@ func (l settingLine) set(f *pflag.Flag) error {
 	if several, ok := f.Value.(pflag.SliceValue); ok {
 		return several.Replace(l.values)
 	}
-	if l.list {
+	if l.list && f.Value.Type() != "stringToString" {
 		return errors.New("it takes one value, and no list")
 	}
-	return f.Value.Set(l.values[0])
+	for _, value := range l.values { // of an object, each Set adds one
+		if err := f.Value.Set(value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settingsIn reads a file of YAML in which each setting is a line, with the name of its flag. Without a file, there are none.
@@ -135,7 +140,7 @@ func settingsIn(flags *pflag.FlagSet, file string) (map[string]settingLine, erro
 
 func (l *settingLine) read(value *yaml.Node) error {
 	nodes := []*yaml.Node{value}
-	if value.Kind == yaml.SequenceNode {
+	if value.Kind != yaml.ScalarNode {
 		nodes, l.list = value.Content, true
 	}
 	for _, n := range nodes {
@@ -143,6 +148,13 @@ func (l *settingLine) read(value *yaml.Node) error {
 			return errors.New("has no value; give it one, or take the line out")
 		}
 		l.values = append(l.values, n.Value)
+	}
+	if value.Kind == yaml.MappingNode { // shop: http://… is what the flag calls shop=http://…
+		pairs := l.values
+		l.values = nil
+		for pair := range slices.Chunk(pairs, 2) {
+			l.values = append(l.values, pair[0]+"="+pair[1])
+		}
 	}
 	return nil
 }
@@ -196,9 +208,10 @@ func (a *app) checkServer(cmd *cobra.Command, s *server) error {
 	_, errPassword := s.password()
 	_, errSigner := s.signer()
 	_, errGuard := s.guard(nil)
+	_, errAliases := s.aliases()
 	a.useOwnFile()
 	_, _, errAddress := a.address()
-	if err := errors.Join(s.parts(cmd), errPassword, errSigner, errGuard, errAddress); err != nil {
+	if err := errors.Join(s.parts(cmd), errPassword, errSigner, errGuard, errAliases, errAddress); err != nil {
 		return &exit{exitUsage, err}
 	}
 	return nil

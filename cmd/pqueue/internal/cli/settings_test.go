@@ -25,6 +25,9 @@ egress-allow: [10.1.0.0/16, "*.svc.cluster.local"]
 title: shop, production
 topics: 40
 timeout: 3s
+delay-service:
+  shop: http://10.1.2.3:8080
+  mail: http://10.1.2.4
 `)
 	t.Setenv("PQUEUE_TITLE", "shop, test")
 	t.Setenv("PQUEUE_TOPICS", "50")
@@ -36,6 +39,9 @@ timeout: 3s
 		if line := strings.Join(strings.Fields(lineOf(out, setting)), " "); line != setting+" "+want {
 			t.Errorf("%q, want %q", line, setting+" "+want)
 		}
+	}
+	if line := lineOf(out, "delay-service"); !strings.Contains(line, "shop=http://10.1.2.3:8080") || !strings.Contains(line, "mail=http://10.1.2.4") {
+		t.Error(line)
 	}
 	if strings.Contains(out, "s3cret") {
 		t.Error("a secret is shown:", out)
@@ -66,13 +72,16 @@ func TestAllThatIsWrongWithSettingsIsSaidAtOnce(t *testing.T) {
 		says        []string
 	}{
 		{"consle: false\ntopics: many\nlisten:\nlisten: ':1'\ntitle: [a, b]\n", "", []string{
-			`:1: there is no setting "consle"; there are api, console, `, ":2: ", `"many"`, ":3: listen has no value; give it one", ":5: it takes one value, and no list",
+			`:1: there is no setting "consle"; there are alias-from, api, console, `, ":2: ", `"many"`, ":3: listen has no value; give it one", ":5: it takes one value, and no list",
 		}},
 		{"topics: 5\ntopics: 6\n", "", []string{":2: topics was set in line 1 already"}},
 		{"output: json\n", "", []string{`there is no setting "output"`}},
 		{"- listen\n", "", []string{`write a setting a line, such as "listen: 127.0.0.1:8080"`}},
 		{"listen: [\n", "", []string{file, "line 1"}},
 		{"listen: :8080\nsecret-file: none\negress-allow: 10.1.0.0/99\n", "", []string{"--password-file", "--secret-file: open none", "--egress-allow: ", "10.1.0.0/99"}},
+		{"delay-service: {shop: 10.1.2.3}\nalias-from: 10.1.2.3\n", "", []string{"--alias-from: \"10.1.2.3\" is no network"}},
+		{"delay-service: {shop: 10.1.2.3}\n", "", []string{"--delay-service: shop=10.1.2.3: write the base as http://host:port"}},
+		{"title: {a: b}\n", "", []string{":1: it takes one value, and no list"}},
 		{"", "--api=false --delivery=false --console=false", []string{"nothing is left to serve"}},
 		{"", "--dsn ftp://x", []string{"ftp:// is no database that pqueue knows"}},
 	} {

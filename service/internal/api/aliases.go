@@ -1,0 +1,226 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/service/internal/intake"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+)
+
+// Aliases are the interfaces of two other services, for clients that shall stay as they are. Both are off by default.
+type Aliases struct {
+	// DelayQueue is the topic of tasks that come in at /api/task/save. Empty: none do.
+	DelayQueue string
+	// DelayService has the base address of each service whose tasks come in at /delay/task/add, by its sn. Nil: none do.
+	DelayService map[string]string
+	// From are networks whose programs need no token there.
+	From []netip.Prefix
+}
+
+// serve adds what is switched on.
+func (s *Aliases) serve(mux *http.ServeMux, a *api) {
+	if s.DelayQueue != "" {
+		mux.HandleFunc("POST /api/task/save", s.answer(a, a.delayQueueTask, func(bad *problem.Problem, id uint64) any {
+			if bad != nil {
+				return delayQueueAnswer{Code: 1, Msg: bad.Detail}
+			}
+			return delayQueueAnswer{Msg: "success", Data: &delayQueueData{strconv.FormatUint(id, 10)}}
+		}))
+	}
+	if s.DelayService != nil {
+		mux.HandleFunc("POST /delay/task/add", s.answer(a, a.delayServiceTask, func(bad *problem.Problem, id uint64) any {
+			if bad != nil {
+				return delayServiceAnswer{Error: bad.Status(), Msg: bad.Detail}
+			}
+			return delayServiceAnswer{Msg: "操作成功", TaskID: id}
+		}))
+	}
+}
+
+type delayQueueAnswer struct {
+	Code int             `json:"code"`
+	Msg  string          `json:"msg"`
+	Data *delayQueueData `json:"data,omitempty"`
+}
+
+type delayQueueData struct {
+	ID string `json:"id"`
+}
+
+type delayServiceAnswer struct {
+	Error  int    `json:"dm_error"`
+	Msg    string `json:"error_msg"`
+	TaskID uint64 `json:"task_id,omitempty"`
+}
+
+// answer adds the task of a request, and answers in the other service's words. An error has our status, for programs that look at it.
+func (s *Aliases) answer(a *api, read func(*call) (*task.Task, error), say func(bad *problem.Problem, id uint64) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, id := &call{w, r, nil}, uint64(0)
+		err := func() error {
+			var bad *problem.Problem
+			if c.caller, bad = s.caller(a, r); bad != nil {
+				return bad
+			}
+			t, err := read(c)
+			if err != nil {
+				return err
+			}
+			if bad = task.Check(t); bad != nil {
+				return bad
+			}
+			job, err := a.job(r.Context(), t, c.caller, "")
+			if err != nil {
+				return err
+			}
+			added, err := a.Intake.Add(r.Context(), job)
+			id = added.Id
+			return err
+		}()
+		status, bad := http.StatusOK, (*problem.Problem)(nil)
+		if err != nil {
+			bad = intake.Away(err)
+			status = bad.Status()
+			a.note(w, bad)
+		}
+		_ = c.say(status, say(bad, id)) // numbers and texts
+	}
+}
+
+// caller says who sent a request. The token may be the password of basic authentication, which clients can have in their address.
+func (s *Aliases) caller(a *api, r *http.Request) (*tokens.Caller, *problem.Problem) {
+	if _, password, given := r.BasicAuth(); given {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+password)
+	}
+	peer, _, err := net.SplitHostPort(r.RemoteAddr)
+	if addr, bad := netip.ParseAddr(peer); err == nil && bad == nil && r.Header.Get("Authorization") == "" && !tokens.IsPassedOn(r) &&
+		slices.ContainsFunc(s.From, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) }) {
+		return tokens.Adder("alias"), nil
+	}
+	return a.Topics.Tokens().Caller(r, time.Now())
+}
+
+// delayQueueWait is how long a task waits whose time has passed, and delayQueueRetry what its retries wait, as in that service.
+const delayQueueWait = 10 * time.Second
+
+var delayQueueRetry = &task.Retry{Waits: []time.Duration{5 * time.Second, 15 * time.Second, 30 * time.Second, 3 * time.Minute, time.Hour, 2 * time.Hour}}
+
+// delayQueueTask reads a form with notify_url, plan_time, method_name and notify_param.
+func (a *api) delayQueueTask(c *call) (*task.Task, error) {
+	release, err := a.readForm(c)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	t := &task.Task{Topic: a.Aliases.DelayQueue, Delay: delayQueueWait, Content: task.Content{Retry: delayQueueRetry}}
+	if t.URL = c.PostForm.Get("notify_url"); t.URL == "" {
+		return nil, problem.OfField("/notify_url", "it is missing")
+	}
+	if text := c.PostForm.Get("plan_time"); text != "" {
+		unix, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || unix < 0 {
+			return nil, problem.OfField("/plan_time", "%q is no time in unix seconds", text)
+		}
+		if at := time.Unix(unix, 0); at.After(time.Now()) {
+			t.At, t.Delay = at, 0
+		}
+	}
+	param := c.PostForm.Get("notify_param")
+	switch method := strings.ToLower(c.PostForm.Get("method_name")); method {
+	case "", "get":
+		t.Method = http.MethodGet
+		if param != "" {
+			joint := "?"
+			if strings.Contains(t.URL, "?") {
+				joint = "&"
+			}
+			t.URL += joint + strings.TrimLeft(param, "?&")
+		}
+	case "post":
+		t.Method, t.Body, t.ContentType = http.MethodPost, []byte(param), "application/x-www-form-urlencoded"
+	default:
+		return nil, problem.OfField("/method_name", "%q is neither get nor post", method)
+	}
+	return t, nil
+}
+
+// readForm reads a form into PostForm, if there is room for it.
+func (a *api) readForm(c *call) (release func(), err error) {
+	release, full := a.Intake.Admit(oneMax)
+	if full != nil {
+		return nil, full
+	}
+	c.Body = http.MaxBytesReader(c.ResponseWriter, c.Body, oneMax)
+	if err := c.ParseForm(); err != nil {
+		release()
+		return nil, problem.New(problem.Invalid, "the body is no form: %v", err)
+	}
+	return release, nil
+}
+
+// delayServiceTask reads JSON with topic, timing_moment and content, whatever the content type says: curl -d says that it is a form.
+func (a *api) delayServiceTask(c *call) (*task.Task, error) {
+	release, full := a.Intake.Admit(oneMax)
+	if full != nil {
+		return nil, full
+	}
+	defer release()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(http.MaxBytesReader(c.ResponseWriter, c.Body, oneMax)); err != nil {
+		if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
+			return nil, tooLarge(oneMax)
+		}
+		return nil, problem.New(problem.Invalid, "the body has not come in whole: %v", err)
+	}
+	var given struct {
+		Topic   string          `json:"topic"`
+		Moment  json.RawMessage `json:"timing_moment"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(text.Bytes(), &given); err != nil {
+		return nil, problem.New(problem.Invalid, "the body is no JSON with topic, timing_moment and content: %v", err)
+	}
+	unix, err := strconv.ParseInt(strings.Trim(string(given.Moment), `"`), 10, 64)
+	if err != nil || unix < 0 {
+		return nil, problem.OfField("/timing_moment", "it is no time in unix seconds")
+	}
+	content := []byte(given.Content)
+	if inText := ""; json.Unmarshal(content, &inText) == nil { // JSON in a text, or an object
+		content = []byte(inText)
+	}
+	t := &task.Task{Topic: given.Topic, At: time.Unix(unix, 0), Content: task.Content{Method: http.MethodPost, Body: content, ContentType: "application/json"}}
+	if t.URL, err = a.delayServiceURL(content); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// delayServiceURL is the address of the service that a content names by its sn, and in it the path that is its url.
+func (a *api) delayServiceURL(content []byte) (string, error) {
+	var to struct{ SN, URL string }
+	if err := json.Unmarshal(content, &to); err != nil {
+		return "", problem.OfField("/content", "it is no JSON object with sn and url")
+	}
+	base, known := a.Aliases.DelayService[to.SN]
+	if !known {
+		return "", problem.OfField("/content/sn", "no service is called %q here", to.SN)
+	}
+	at, err := url.Parse(to.URL)
+	if err != nil || at.IsAbs() || at.Host != "" {
+		return "", problem.OfField("/content/url", "it is to be a path")
+	}
+	return strings.TrimRight(base, "/") + "/" + strings.TrimLeft(to.URL, "/"), nil
+}
