@@ -5,7 +5,7 @@
 //
 // Its pages need no JavaScript, and with it, they stay up to date. They load nothing from elsewhere and work below any path, also
 // behind a proxy that takes a prefix away. Looking is cheap: the pages read a few small tables, and jobs by an index. What the
-// overview shows is read once a second at most, however many people look.
+// overview shows is read once in two seconds at most, however many people look.
 package console
 
 import (
@@ -108,6 +108,7 @@ type console struct {
 	actor   func(*http.Request) string
 	fleet   shared[*queue_job.Fleet]
 	errors  shared[*operate.Errors]
+	health  shared[*operate.Health]
 	pasts   sharedBy[pastKey, *chart]
 	tenures sharedBy[string, []operate.Tenure]
 }
@@ -121,7 +122,7 @@ var staticFiles embed.FS
 // Handler returns the console of the database that the Jobs were opened on. That handle must be a *sql.DB, or have ExecContext and
 // QueryContext as a *sql.DB has; with another, each page says so.
 func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
-	c := &console{jobs: jobs, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
+	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {
 		set(c)
 	}
@@ -134,6 +135,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))
 	mux.HandleFunc("GET /leases", c.page("leases", c.showLeases))
 	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
+	mux.HandleFunc("GET /health", c.page("health", c.showHealth))
 	mux.HandleFunc("GET /acts", c.page("acts", c.acts))
 	mux.HandleFunc("GET /operations/new", c.page("many", c.askForMany))
 	mux.HandleFunc("GET /operations/{id}", c.page("operation", c.showOperation))

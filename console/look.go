@@ -18,17 +18,18 @@ import (
 
 // functions are what templates call.
 var functions = template.FuncMap{
-	"clock":  clock,
-	"span":   span,
-	"ago":    func(at time.Time) string { return span(time.Since(at)) },
-	"pretty": pretty,
-	"plural": plural,
-	"count":  count,
-	"how":    howText,
-	"ended":  endText,
-	"until":  func(from, to time.Time) string { return span(to.Sub(from)) },
-	"about":  about,
-	"upper":  func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
+	"clock":   clock,
+	"span":    span,
+	"ago":     func(at time.Time) string { return span(time.Since(at)) },
+	"pretty":  pretty,
+	"plural":  plural,
+	"count":   count,
+	"how":     howText,
+	"ended":   endText,
+	"until":   func(from, to time.Time) string { return span(to.Sub(from)) },
+	"about":   about,
+	"verdict": verdict,
+	"upper":   func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
 }
 
 // clock says a time in UTC, as people read it. Zero: nothing.
@@ -104,17 +105,8 @@ func (c *console) refused(do Verb) error {
 }
 
 type overview struct {
-	Verdict   string
-	Findings  []finding
-	Types     []*operate.Type
-	Instances []queue_job.Instance
-	Running   int
-}
-
-// finding is something that somebody should know.
-type finding struct {
-	Type *operate.Type
-	Text string
+	*operate.Health
+	Running int
 }
 
 func (c *console) overview(r *http.Request) (any, error) {
@@ -122,56 +114,29 @@ func (c *console) overview(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := overview{Types: types}
-	if o.Instances, err = c.hostsFor(r); err != nil {
+	instances, err := c.hostsFor(r)
+	if err != nil {
 		return nil, err
 	}
-	for _, i := range o.Instances {
+	o := overview{Health: operate.HealthOf(types, instances, time.Now())}
+	for _, i := range instances {
 		o.Running += i.Running
-	}
-	for _, t := range types {
-		if text := trouble(t); text != "" {
-			o.Findings = append(o.Findings, finding{t, text})
-		}
-	}
-	switch n := len(o.Findings); {
-	case len(types) == 0:
-		o.Verdict = "No job type is known yet: no instance has run here, and no job type was paused or divided."
-	case n == 0:
-		o.Verdict = "All job types run, and nothing is late."
-	default:
-		o.Verdict = fmt.Sprintf("%d of %s should be looked at.", n, plural(len(types), "job type"))
 	}
 	return o, nil
 }
 
-const (
-	late   = 10 * time.Second   // a job that has been due for longer in a line is worth a word
-	lately = 7 * 24 * time.Hour // a type that nobody has run for longer was given up, and nobody needs to know
-)
-
-// trouble says what is not as it should be with a type.
-func trouble(t *operate.Type) string {
-	switch m := t.Memory; {
-	case !t.Paused.IsZero():
-		return fmt.Sprintf("is paused, for %s.", span(time.Since(t.Paused)))
-	case t.Held == 0 && ranLately(t):
-		return "is run by nobody."
-	case t.Held == 0:
-	case t.Held < len(t.Leases):
-		return fmt.Sprintf("has shards that nobody runs: %d of %d are held.", t.Held, len(t.Leases))
-	case m != nil && m.Overdue > late:
-		text := fmt.Sprintf("is late: a job has been due for %s, %s wait, and %d of %s are busy.", span(m.Overdue), plural(m.Waiting, "job"), t.Running, plural(m.Workers, "worker"))
-		if rate := t.Known.Config.RatePerSecond; rate > 0 && t.Running < m.Workers {
-			text += fmt.Sprintf(" At most %v of its jobs start in a second.", rate)
-		}
-		return text
+// verdict says in a sentence how things are.
+func verdict(h *operate.Health) string {
+	switch n := len(h.Findings); {
+	case len(h.Types) == 0 && n == 0:
+		return "No job type is known yet: no instance has run here, and no job type was paused or divided."
+	case n == 0:
+		return "All job types run, and nothing is late."
+	case n == 1:
+		return "One thing should be looked at."
+	default:
+		return fmt.Sprintf("%d things should be looked at.", n)
 	}
-	return ""
-}
-
-func ranLately(t *operate.Type) bool {
-	return slices.ContainsFunc(t.Leases, func(l queue_job.Lease) bool { return time.Since(l.Until) < lately })
 }
 
 func (c *console) showType(r *http.Request) (any, error) {

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	freshFor = time.Second     // then something is read again
+	freshFor = 2 * time.Second // then something is read again
 	readMax  = 5 * time.Second // what takes longer fails
 )
 
-// shared is something that all who look share: it is read once a second at most, by the first of them, and the others wait for that.
+// shared is something that all who look share: it is read once in two seconds at most, by the first of them, and the others wait for that.
 type shared[T any] struct {
 	fresh time.Duration // 0: freshFor
 

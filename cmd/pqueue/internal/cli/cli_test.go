@@ -108,7 +108,7 @@ func TestADatabaseThatIsAway(t *testing.T) {
 		if code != exitUnreachable || strings.Contains(said, "secret") {
 			t.Errorf("%s: exit code %d, %s", dsn, code, said)
 		}
-		if code, out, _ := sh.run("check", "--nagios"); code != int(critical) || !strings.HasPrefix(out, "PQUEUE CRITICAL - the database does not answer") {
+		if code, out, _ := sh.run("check", "--nagios"); code != critical || !strings.HasPrefix(out, "PQUEUE CRITICAL - the database does not answer") {
 			t.Errorf("%s: exit code %d, %s", dsn, code, out)
 		}
 	}
@@ -166,7 +166,7 @@ func TestServersAreReachedByTheirURLs(t *testing.T) {
 			sh.want("job add 7", exitDone)
 			await(t, "the job is late", func() bool {
 				code, out, _ := sh.run("check", "--late", "0s")
-				return code == exitError && strings.Contains(out, "nobody runs it, and 1 job fell due")
+				return code == exitError && strings.Contains(out, "Nobody runs it, and 1 job fell due")
 			})
 		})
 	}
@@ -319,21 +319,21 @@ func TestTheLastErrorsAreGrouped(t *testing.T) {
 
 func TestACheckFindsWhatIsLateAndWhatWasForgotten(t *testing.T) {
 	sh, db, jobs := newTables(t)
-	sh.want("check --nagios", int(fine), "PQUEUE OK - all jobs run as they should | types=0 instances=0 findings=0")
+	sh.want("check --nagios", fine, "PQUEUE OK - all jobs run as they should | types=0 instances=0 findings=0")
 	if _, err := jobs.Add(t.Context(), db, queue_job.AddModelJob{JobType: 7, StartTime: uint32(time.Now().Add(-2 * time.Minute).Unix())}); err != nil {
 		t.Fatal(err)
 	}
-	sh.want("check", exitError, "CRITICAL  type 7: nobody runs it, and 1 job fell due more than 1m0s ago")
-	sh.want("check --nagios", int(critical), "PQUEUE CRITICAL - type 7")
+	sh.want("check", exitError, "CRITICAL  type 7: Nobody runs it, and 1 job fell due more than 1m0s ago. Start an instance")
+	sh.want("check --nagios", critical, "PQUEUE CRITICAL - type 7")
 	sh.want("check --late 5m", exitDone, "OK")
 	if _, err := jobs.Pause(t.Context(), db, 7); err != nil {
 		t.Fatal(err)
 	}
-	sh.want("check --nagios", int(warning), "PQUEUE WARNING - no instance is there")
+	sh.want("check --nagios", warning, "PQUEUE WARNING - No instance is there.")
 	if _, err := db.Exec("UPDATE async_job_type_tab SET paused_at = paused_at - 7200"); err != nil {
 		t.Fatal(err)
 	}
-	sh.want("check --nagios", int(warning), "PQUEUE WARNING - type 7 has been paused for 2h")
+	sh.want("check --nagios", warning, "PQUEUE WARNING - No instance is there.", "WARNING: type 7: It has been paused for 2h 0m. ", "(pqueue type resume 7)")
 }
 
 func TestManyJobsAreChangedInAnOperationThatCtrlCStops(t *testing.T) {

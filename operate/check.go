@@ -1,0 +1,196 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Health is what there is to say of job types and instances at a moment.
+type Health struct {
+	At        time.Time
+	Types     []*Type
+	Instances []queue_job.Instance
+	// Late are the pending jobs that fell due more than After ago, by type. Nil: they were not counted.
+	Late  map[int32]int64
+	After time.Duration
+	// Findings are what is not as it should be, the worst first.
+	Findings []Finding
+}
+
+// Finding is something that somebody should know.
+type Finding struct {
+	Severity Severity
+	Kind     FindingKind
+	// JobType is the type that it is about, and Name what it is called. Nil: it is about no type.
+	JobType *int32
+	Name    string
+	// Text says it: a sentence whose subject is the type, if there is one.
+	Text string
+	// Remedy is what can be done. Empty: nothing needs to be.
+	Remedy string
+}
+
+// Severity is how bad a [Finding] is.
+type Severity int
+
+const (
+	// Note: it is so on purpose.
+	Note Severity = iota
+	// Warning: somebody should look at it today.
+	Warning
+	// Critical: jobs do not run.
+	Critical
+)
+
+func (s Severity) String() string { return [...]string{"note", "warning", "critical"}[s] }
+
+// FindingKind is a sort of [Finding].
+type FindingKind string
+
+const (
+	// PausedType: the type is paused. It is a note, and a warning after an hour: somebody may have forgotten it.
+	PausedType FindingKind = "paused"
+	// Unheld: nobody runs the type, or some of its shards. It is critical if jobs are late by that.
+	Unheld FindingKind = "nobody runs it"
+	// LateType: jobs of the type have been due for some time.
+	LateType FindingKind = "late"
+	// NoInstances: no process is there that would run anything.
+	NoInstances FindingKind = "no instance"
+)
+
+const (
+	lateInMemory = 10 * time.Second   // a job that has been due for longer in a line is worth a word
+	lately       = 7 * 24 * time.Hour // a type that nobody has run for longer was given up
+	pausedLong   = time.Hour
+)
+
+// Check looks whether jobs run as they should, by four statements. It counts the pending jobs that fell due more than so long ago, which takes longer the more
+// pending jobs there are; [HealthOf] does without.
+func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, after time.Duration) (*Health, error) {
+	st, err := hidden.StoreOf(jobs, ex)
+	if err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
+	fleet, err := jobs.Fleet(ctx, ex)
+	if err != nil {
+		return nil, err
+	}
+	h := &Health{At: time.Now(), Types: TypesOf(fleet), Instances: fleet.Instances, Late: map[int32]int64{}, After: after}
+	var pending []int32
+	for _, s := range queue_job.PendingStatuses() {
+		pending = append(pending, int32(s))
+	}
+	counts, err := st.Count(ctx, nil, pending, h.At.Add(-after).Unix())
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range counts {
+		h.Late[c.JobType] += c.Rows
+	}
+	h.judge()
+	return h, nil
+}
+
+// HealthOf judges by what holders have told alone, and reads nothing.
+func HealthOf(types []*Type, instances []queue_job.Instance, now time.Time) *Health {
+	h := &Health{At: now, Types: types, Instances: instances}
+	h.judge()
+	return h
+}
+
+func (h *Health) judge() {
+	known := map[int32]bool{}
+	for _, t := range h.Types {
+		known[t.JobType] = true
+		h.judgeType(t)
+	}
+	for jobType, n := range h.Late {
+		if n > 0 && !known[jobType] {
+			h.judgeType(&Type{JobType: jobType})
+		}
+	}
+	if len(h.Instances) == 0 && len(h.Types) > 0 {
+		h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: NoInstances, Text: "No instance is there.", Remedy: "Start one."})
+	}
+	slices.SortFunc(h.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(typeOf(a), typeOf(b)))
+	})
+}
+
+func typeOf(f Finding) int32 {
+	if f.JobType == nil {
+		return -1
+	}
+	return *f.JobType
+}
+
+// judgeType judges a type. The jobs of a paused one are not late: somebody wants them to wait.
+func (h *Health) judgeType(t *Type) {
+	say := func(severity Severity, kind FindingKind, remedy, format string, args ...any) {
+		h.Findings = append(h.Findings, Finding{severity, kind, &t.JobType, t.Name, fmt.Sprintf(format, args...), remedy})
+	}
+	late := h.Late[t.JobType]
+	switch m := t.Memory; {
+	case !t.Paused.IsZero():
+		severity, since := Note, h.At.Sub(t.Paused)
+		if since >= pausedLong {
+			severity = Warning
+		}
+		say(severity, PausedType, "Resume it when its jobs may run.", "It has been paused for %s.", roughly(since))
+	case t.Held == 0 && late > 0:
+		say(Critical, Unheld, "Start an instance that has the type.", "Nobody runs it, and %s fell due more than %v ago.", counted(int(late), "job"), h.After)
+	case t.Held == 0 && t.ranLately(h.At):
+		say(Warning, Unheld, "Start an instance that has the type.", "Nobody runs it.")
+	case t.Held == 0:
+	case t.Held < len(t.Leases):
+		say(Warning, Unheld, "Start an instance that has the type.", "Nobody runs some of its shards: %d of %d are held.", t.Held, len(t.Leases))
+	case late > 0:
+		say(Warning, LateType, lateRemedy(t), "%s fell due more than %v ago.%s", counted(int(late), "job"), h.After, busyText(t))
+	case m != nil && m.Overdue > lateInMemory:
+		say(Warning, LateType, lateRemedy(t), "A job has been due for %s, and %s wait.%s", roughly(m.Overdue), counted(m.Waiting, "job"), busyText(t))
+	}
+}
+
+func (t *Type) ranLately(now time.Time) bool {
+	return slices.ContainsFunc(t.Leases, func(l queue_job.Lease) bool { return now.Sub(l.Until) < lately })
+}
+
+// busyText says how many workers are busy, if the holders have told that.
+func busyText(t *Type) string {
+	if t.Memory == nil {
+		return ""
+	}
+	return fmt.Sprintf(" %d of %s are busy.", min(t.Running, t.Memory.Workers), counted(t.Memory.Workers, "worker"))
+}
+
+// lateRemedy is what may help: a rate that holds jobs up shows in workers that have nothing to do.
+func lateRemedy(t *Type) string {
+	rate := t.Known.Config.RatePerSecond
+	switch {
+	case rate > 0 && t.Memory != nil && t.Running < t.Memory.Workers:
+		return fmt.Sprintf("At most %v of its jobs start in a second: raise RatePerSecond, if what they call allows it.", rate)
+	case t.Memory != nil && t.Running >= t.Memory.Workers:
+		return "Raise WorkerPoolCapacity, start more instances and divide the type into shards, or make the handler quicker."
+	}
+	return "Ask why of one of them: job explain, or its page in the console."
+}
+
+// roughly says a span in its largest unit or two.
+func roughly(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(0, d).Round(time.Second); {
+	case d < time.Minute:
+		return d.String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm %ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
+}

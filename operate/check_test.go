@@ -1,0 +1,71 @@
+package operate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
+	now := time.Now()
+	one := func(change func(*Type)) *Type {
+		t := &Type{JobType: 7, Name: "mails", Leases: []queue_job.Lease{{Until: now}}, Held: 1, Running: 3, Memory: &Memory{Waiting: 5, Workers: 10}}
+		change(t)
+		return t
+	}
+	well := func(*Type) {}
+	overdue := func(t *Type) { t.Memory.Overdue = 14 * time.Second }
+	limited := func(t *Type) { t.Known.Config.RatePerSecond = 2 }
+	for what, c := range map[string]struct {
+		of     *Type
+		late   int64 // -1: not counted
+		says   string
+		remedy string
+	}{
+		"all is well":               {one(well), 0, "", ""},
+		"nothing is told yet":       {one(func(t *Type) { t.Memory = nil }), -1, "", ""},
+		"paused":                    {one(func(t *Type) { t.Paused = now.Add(-59 * time.Minute) }), 9, "note paused: It has been paused for 59m 0s.", "Resume"},
+		"forgotten":                 {one(func(t *Type) { t.Paused = now.Add(-26 * time.Hour); overdue(t) }), 9, "warning paused: It has been paused for 1d 2h.", "Resume"},
+		"nobody runs it":            {one(func(t *Type) { t.Held = 0 }), -1, "warning nobody runs it: Nobody runs it.", "Start"},
+		"nobody runs it, and late":  {one(func(t *Type) { t.Held = 0 }), 1, "critical nobody runs it: Nobody runs it, and 1 job fell due more than 1m0s ago.", "Start"},
+		"given up":                  {one(func(t *Type) { t.Held, t.Leases[0].Until = 0, now.Add(-8*24*time.Hour) }), 0, "", ""},
+		"some shards are free":      {&Type{JobType: 7, Leases: make([]queue_job.Lease, 3), Held: 2}, 0, "warning nobody runs it: Nobody runs some of its shards: 2 of 3 are held.", "Start"},
+		"a moment late":             {one(func(t *Type) { t.Memory.Overdue = time.Second }), -1, "", ""},
+		"late in memory":            {one(overdue), -1, "warning late: A job has been due for 14s, and 5 jobs wait. 3 of 10 workers are busy.", "explain"},
+		"late in memory, its rate":  {one(func(t *Type) { overdue(t); limited(t) }), -1, "warning late: A job has been due for 14s", "At most 2 of its jobs start in a second"},
+		"late, all workers busy":    {one(func(t *Type) { limited(t); t.Running = 12 }), 40, "warning late: 40 jobs fell due more than 1m0s ago. 10 of 10 workers are busy.", "WorkerPoolCapacity"},
+		"late, and nothing is told": {one(func(t *Type) { t.Memory = nil }), 1, "warning late: 1 job fell due more than 1m0s ago.", "explain"},
+	} {
+		h := &Health{At: now, Types: []*Type{c.of}, Instances: make([]queue_job.Instance, 1), After: time.Minute}
+		if c.late >= 0 {
+			h.Late = map[int32]int64{7: c.late}
+		}
+		h.judge()
+		said, remedy := "", ""
+		for _, f := range h.Findings {
+			said += fmt.Sprintf("%v %s: %s", f.Severity, f.Kind, f.Text)
+			remedy += f.Remedy
+		}
+		if (said == "") != (c.says == "") || !strings.HasPrefix(said, c.says) || !strings.Contains(remedy, c.remedy) {
+			t.Errorf("%s: %q, %q, want %q, %q", what, said, remedy, c.says, c.remedy)
+		}
+	}
+}
+
+func TestTheWorstFindingComesFirst(t *testing.T) {
+	now := time.Now()
+	h := &Health{At: now, After: time.Minute, Types: []*Type{
+		{JobType: 1, Paused: now}, {JobType: 3, Leases: make([]queue_job.Lease, 2), Held: 1}, {JobType: 2, Paused: now.Add(-2 * time.Hour)},
+	}, Late: map[int32]int64{9: 5, 8: 0}} // nobody has ever run 9
+	h.judge()
+	var order []string
+	for _, f := range h.Findings {
+		order = append(order, fmt.Sprintf("%v %d", f.Severity, typeOf(f)))
+	}
+	if got := strings.Join(order, ", "); got != "critical 9, warning -1, warning 2, warning 3, note 1" {
+		t.Error(got)
+	}
+}
