@@ -83,7 +83,8 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	if s.tell != nil {
 		s.tell(listener.Addr())
 	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, IdleTimeout: quietMax}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, IdleTimeout: quietMax,
+		ErrorLog: slog.NewLogLogger(a.log().Handler(), slog.LevelWarn)}
 	serving, failed := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -106,6 +107,11 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
+}
+
+// log is where the service says what goes wrong.
+func (a *app) log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // connectionsMax is how many connections to the database a process may have. The API, delivery and the console share them.
@@ -131,7 +137,7 @@ func (a *app) service(ctx context.Context, db *database, s *server, own net.Addr
 	}
 	cfg := service.Config{
 		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics, Aliases: aliases, Options: options,
-		Deliver: deliver.Config{Guard: guard}, Signer: signer, Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Deliver: deliver.Config{Guard: guard}, Signer: signer, Log: a.log(),
 	}
 	tasks, err := service.New(cfg)
 	if err != nil {
