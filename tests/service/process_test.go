@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -133,6 +134,70 @@ func TestAProcessThatIsKilledInTheMiddleLosesNoTask(t *testing.T) {
 		first.end(syscall.SIGTERM)
 		if code := first.command.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("exit code %d after SIGTERM", code)
+		}
+	})
+}
+
+// Each kill interrupts hundreds of calls. Their tasks are sent again, with the same id, and none of them pays with its only attempt.
+func TestFiveKillsWithFiveHundredCallsInFlightFailNoTask(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out: it takes long; make test-all runs it")
+	}
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const kills, hosts, tasks, inFlight = 5, 20, 5000, 500
+		var under atomic.Int64
+		var last atomic.Int64 // when a call came in, in unix milliseconds
+		var receivers []*receiver
+		for range hosts {
+			receivers = append(receivers, receive(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+				under.Add(1)
+				defer under.Add(-1)
+				last.Store(time.Now().UnixMilli())
+				select {
+				case <-time.After(400 * time.Millisecond):
+				case <-r.Context().Done(): // its sender is dead
+				}
+			}))
+		}
+		one := run(t, d)
+		one.send(http.StatusCreated, "PUT", "/v1/topics/orders", `{"concurrency":1000,"per_destination":200,"retry":{"max_attempts":1}}`)
+		var lines strings.Builder
+		for n := range tasks {
+			fmt.Fprintf(&lines, `{"topic":"orders","url":%q}`+"\n", receivers[n%hosts].URL)
+		}
+		one.send(http.StatusOK, "POST", "/v1/batch", lines.String(), "Content-Type: application/x-ndjson")
+		interrupted, longest := int64(0), time.Duration(0)
+		for kill := range kills {
+			await(t, fmt.Sprintf("hundreds are in flight for kill %d", kill+1), func() bool { return under.Load() >= inFlight })
+			interrupted += under.Load()
+			killed := time.Now()
+			one.end(syscall.SIGKILL)
+			one = run(t, d)
+			await(t, "calls go out again", func() bool { return last.Load() > killed.Add(time.Second).UnixMilli() })
+			longest = max(longest, time.Since(killed))
+		}
+		await(t, "all have ended", func() bool {
+			return one.send(http.StatusOK, "GET", "/v1/topics/orders/stats", "").json("waiting") == 0.0 && under.Load() == 0
+		})
+		for _, status := range []string{"failed", "cancelled", "waiting", "retrying", "deferred"} {
+			if some := one.send(http.StatusOK, "GET", "/v1/tasks?topic=orders&limit=1&status="+status, ""); strings.Contains(string(some.text), `"id"`) {
+				t.Errorf("a task is %s: %s", status, some.text)
+			}
+		}
+		calls, ids := 0, map[string]bool{}
+		for _, r := range receivers {
+			for _, c := range r.all() {
+				calls++
+				ids[c.header.Get("Webhook-Id")] = true
+			}
+		}
+		t.Logf("%d calls for %d tasks; %d were interrupted by %d kills; the first call after a kill came within %v", calls, len(ids), interrupted, kills, longest)
+		if len(ids) != tasks || int64(calls) > tasks+interrupted+kills*inFlight {
+			t.Errorf("%d calls for %d tasks, of which %d were interrupted", calls, len(ids), interrupted)
+		}
+		const lease, margin = 10 * time.Second, 5 * time.Second
+		if longest > lease+margin {
+			t.Errorf("after a kill, the first call came after %v", longest)
 		}
 	})
 }

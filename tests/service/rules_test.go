@@ -39,3 +39,21 @@ func TestATopicSaysWhatAnswersMean(t *testing.T) {
 		}
 	})
 }
+
+func TestATopicWithoutASecondAttemptIsServed(t *testing.T) {
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		to := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+		api := start(t, d)
+		api.send(http.StatusCreated, "PUT", "/v1/topics/once", `{"retry":{"max_attempts":1}}`)
+		once := api.send(http.StatusCreated, "POST", "/v1/topics/once/tasks", fmt.Sprintf(`{"url":%q}`, to.URL)).id()
+		twice := api.send(http.StatusCreated, "POST", "/v1/topics/once/tasks", fmt.Sprintf(`{"url":%q,"retry":{"waits":["1s"]}}`, to.URL)).id()
+		for id, attempts := range map[string]float64{once: 1, twice: 2} {
+			if failed := api.awaitStatus(id, "failed"); failed.json("attempts") != attempts || failed.json("max_attempts") != attempts {
+				t.Errorf("%s", failed.text)
+			}
+		}
+		if n := len(to.all()); n != 3 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}

@@ -79,6 +79,9 @@ func outcomeOf(r *deliver.Result, attempts int, retry *task.Retry, most time.Dur
 	case deliver.Aborted:
 		return reason // the context is over: the library runs the job again, and counts nothing
 	}
+	if attempts >= retry.Attempts() {
+		return queue_job.Fail(reason)
+	}
 	wait := retry.Wait(attempts)
 	wait += wait / 4 * time.Duration(step) / jitterSteps // later by up to a quarter, so that what failed together does not come back together
 	return queue_job.RetryAfter(min(max(wait, r.Wait), most), reason)

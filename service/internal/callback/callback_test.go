@@ -28,7 +28,8 @@ func TestWhatTheReceiverAnswersIsWhatBecomesOfTheTask(t *testing.T) {
 		{deliver.Result{Outcome: deliver.Retry}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusRetry, Wait: 4 * time.Second}},
 		{deliver.Result{Outcome: deliver.Retry}, 1, 8, queue_job.Outcome{Status: queue_job.JobStatusRetry, Wait: 4500 * time.Millisecond}},
 		{deliver.Result{Outcome: deliver.Retry, Wait: 9 * time.Second}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusRetry, Wait: 9 * time.Second}},
-		{deliver.Result{Outcome: deliver.Retry}, 7, 0, queue_job.Outcome{Status: queue_job.JobStatusRetry, Wait: most}}, // no longer than to its end
+		{deliver.Result{Outcome: deliver.Retry}, 2, 0, queue_job.Outcome{Status: queue_job.JobStatusRetry, Wait: most}}, // no longer than to its end
+		{deliver.Result{Outcome: deliver.Retry}, 3, 0, queue_job.Outcome{Status: queue_job.JobStatusFailed}},            // that was the last attempt
 		{deliver.Result{Outcome: deliver.Failed}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusFailed}},
 		{deliver.Result{Outcome: deliver.Deferred, Wait: time.Second}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusContinue, Wait: time.Second, Deferred: true}},
 		{deliver.Result{Outcome: deliver.Deferred, Wait: time.Hour}, 1, 0, queue_job.Outcome{Status: queue_job.JobStatusContinue, Wait: most, Deferred: true}},
