@@ -9,7 +9,9 @@ require (
 )
 
 require (
+	github.com/create-info/persistent-queue/cron v0.0.0
 	github.com/jmoiron/sqlx v1.4.0 // indirect
+	github.com/netresearch/go-cron v0.9.1 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/text v0.42.0 // indirect

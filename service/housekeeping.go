@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/schedules"
 	"github.com/create-info/persistent-queue/service/internal/tables"
 )
 
@@ -22,6 +23,16 @@ func (s *Service) housekeeping() queue_job.Config {
 			return s.tables.ForgetKeys(ctx, time.Now().Add(-usedKeysKept))
 		},
 	}
+}
+
+// schedules adds the tasks that come again and again.
+func (s *Service) schedules() queue_job.Config {
+	cfg := schedules.Config()
+	cfg.TablePrefix = s.cfg.TablePrefix
+	cfg.HandleJobFunc = func(ctx context.Context, job *queue_job.Job) error {
+		return schedules.Handler(s.cfg.DB, s.jobs, s.topics)(ctx, job)
+	}
+	return cfg
 }
 
 // every is a schedule of whole multiples of a duration.

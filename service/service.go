@@ -66,6 +66,7 @@ type Service struct {
 	cfg      Config
 	tables   *tables.Tables
 	topics   *topics.Registry
+	jobs     *queue_job.Jobs
 	runner   *persistent_queue.Runner // nil: without delivery
 	sender   *deliver.Deliverer       // nil: without delivery
 	intake   *intake.Intake
@@ -104,7 +105,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	options := append(slices.Clone(cfg.Options), persistent_queue.WithDB(cfg.DB), persistent_queue.WithRetention(cfg.Retention), persistent_queue.WithMaxWorkers(workersMax))
-	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping()}, quiet{logger.QueueLog{Slog: cfg.Log}}, options...)
+	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping(), s.schedules()}, quiet{logger.QueueLog{Slog: cfg.Log}}, options...)
 	if err != nil {
 		s.sender.Close()
 		return nil, err
@@ -132,18 +133,18 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err = s.await(ctx, func() error { return s.topics.Look(ctx) }); err != nil {
 		return fmt.Errorf("start the service: %w", err)
 	}
-	jobs, err := queue_job.OpenContext(ctx, s.cfg.DB, queue_job.WithTablePrefix(s.cfg.TablePrefix))
+	s.jobs, err = queue_job.OpenContext(ctx, s.cfg.DB, queue_job.WithTablePrefix(s.cfg.TablePrefix))
 	if err == nil && s.runner != nil {
 		err = s.runner.Start(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("start the service: %w", err)
 	}
-	s.intake = intake.New(jobs, func(ctx context.Context) (*sql.Tx, error) { return s.cfg.DB.BeginTx(ctx, nil) }, writersMax, s.cfg.Room)
+	s.intake = intake.New(s.jobs, func(ctx context.Context) (*sql.Tx, error) { return s.cfg.DB.BeginTx(ctx, nil) }, writersMax, s.cfg.Room)
 	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stopLook = stop
 	s.looks.Go(func() { s.topics.Run(looking) })
-	parts := api.Parts{DB: s.cfg.DB, Jobs: jobs, Tables: s.tables, Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log}
+	parts := api.Parts{DB: s.cfg.DB, Jobs: s.jobs, Tables: s.tables, Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log}
 	if s.sender != nil {
 		parts.Destinations = s.sender.Destinations
 	}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/schedules"
+	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
+)
+
+// scheduleView is a schedule as the API shows it.
+type scheduleView struct {
+	Name    string          `json:"name"`
+	Cron    string          `json:"cron"`
+	Topic   string          `json:"topic"`
+	Next    string          `json:"next"`
+	Created string          `json:"created"`
+	URL     string          `json:"url"`
+	Task    json.RawMessage `json:"task,omitempty"` // for those who may read bodies
+}
+
+// viewOfSchedule shows the schedule that a job is, if the caller may read its topic.
+func viewOfSchedule(c *call, job *queue_job.JobInfo) (view scheduleView, there bool) {
+	s, bad := schedules.Parse([]byte(job.JobParams))
+	if bad != nil || !c.caller.MayTopic(tokens.ReadTasks, s.Topic) {
+		return view, false
+	}
+	view = scheduleView{Name: job.Key, Cron: s.Cron, Topic: s.Topic, Next: stamp(job.Due), Created: stamp(job.Created), URL: redacted(s.Content().URL)}
+	if c.caller.MayTopic(tokens.ReadBodies, s.Topic) {
+		view.Task = s.Task
+	}
+	return view, true
+}
+
+const inFlightPatience = 100 * time.Millisecond // a schedule's job runs for some milliseconds
+
+// putSchedule makes a schedule, or changes it.
+func (a *api) putSchedule(c *call) error {
+	name := c.PathValue("name")
+	if !task.IsTopic(name) {
+		return problem.New(problem.Invalid, "a schedule's name has 1 to 100 of a-z 0-9 . _ -, and begins with a letter or digit")
+	}
+	text, release, err := a.body(c, oneMax)
+	if err != nil {
+		return err
+	}
+	defer release()
+	s, bad := schedules.Parse(text)
+	if bad != nil {
+		return bad
+	}
+	if err := mayTopic(c.caller, tokens.ManageTasks, s.Topic); err != nil {
+		return err
+	}
+	if err := a.CheckURL(s.Content().URL); err != nil {
+		return problem.OfField("/task/url", "%v", err)
+	}
+	before, err := a.scheduleOf(c, name)
+	if before != nil {
+		if _, mine := viewOfSchedule(c, before); !mine {
+			return problem.New(problem.Exists, "the name is taken; take another one")
+		}
+	}
+	if _, there := err.(*problem.Problem); err != nil && !there {
+		return err
+	}
+	if _, err := a.Topics.Ensure(c.Context(), s.Topic); err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		job, err := s.Job(name, time.Now())
+		if err != nil {
+			return err
+		}
+		added, err := a.Intake.Add(c.Context(), job)
+		switch {
+		case err != nil:
+			return err
+		case added.Existed && !added.Replaced && try < 5:
+			time.Sleep(inFlightPatience)
+			continue
+		case added.Existed && !added.Replaced:
+			return problem.New(problem.InFlight, "the schedule adds a task at this moment; try again")
+		case added.Existed:
+			return a.saySchedule(c, http.StatusOK, name)
+		}
+		return a.saySchedule(c, http.StatusCreated, name)
+	}
+}
+
+// scheduleOf is the job of a schedule. If there is none, the error is a problem.
+func (a *api) scheduleOf(c *call, name string) (*queue_job.JobInfo, error) {
+	ctx, cancel := c.within()
+	defer cancel()
+	job, err := a.Jobs.Get(ctx, a.DB, queue_job.Key(schedules.Type, name))
+	if errors.Is(err, queue_job.ErrNoJob) || err == nil && !job.Pending() {
+		return nil, problem.New(problem.NotFound, "there is no schedule %q", name)
+	}
+	return job, err
+}
+
+func (a *api) showSchedule(c *call) error {
+	return a.saySchedule(c, http.StatusOK, c.PathValue("name"))
+}
+
+func (a *api) saySchedule(c *call, status int, name string) error {
+	job, err := a.scheduleOf(c, name)
+	if err != nil {
+		return err
+	}
+	view, there := viewOfSchedule(c, job)
+	if !there {
+		return problem.New(problem.NotFound, "there is no schedule %q", name)
+	}
+	return c.say(status, view)
+}
+
+const schedulesShown = 1000
+
+func (a *api) listSchedules(c *call) error {
+	ctx, cancel := c.within()
+	defer cancel()
+	jobs, err := a.Jobs.List(ctx, a.DB, queue_job.Filter{JobTypes: []int32{schedules.Type}, Statuses: queue_job.PendingStatuses(), Limit: schedulesShown})
+	if err != nil {
+		return err
+	}
+	list := []scheduleView{}
+	for i := range jobs {
+		if view, there := viewOfSchedule(c, &jobs[i]); there {
+			list = append(list, view)
+		}
+	}
+	return c.say(http.StatusOK, struct {
+		Schedules []scheduleView `json:"schedules"`
+	}{list})
+}
+
+// dropSchedule ends a schedule. Tasks that it has added stay.
+func (a *api) dropSchedule(c *call) error {
+	name := c.PathValue("name")
+	job, err := a.scheduleOf(c, name)
+	if err != nil {
+		return err
+	}
+	view, there := viewOfSchedule(c, job)
+	if !there {
+		return problem.New(problem.NotFound, "there is no schedule %q", name)
+	}
+	if err := mayTopic(c.caller, tokens.ManageTasks, view.Topic); err != nil {
+		return err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	if _, err := a.Jobs.Cancel(ctx, a.DB, queue_job.Key(schedules.Type, name)); err != nil {
+		return err
+	}
+	c.WriteHeader(http.StatusNoContent)
+	return nil
+}
