@@ -181,22 +181,24 @@ type forecast struct {
 }
 
 func (a *api) sayOperation(ctx context.Context, c *call, status int, id uint64) error {
-	o, err := operate.OperationOf(ctx, a.Jobs, a.DB, id)
-	if errors.Is(err, operate.ErrNoOperation) {
-		return noOperation(id)
-	}
+	view, err := a.operationOf(ctx, c, id)
 	if err != nil {
 		return err
-	}
-	view, there := a.viewOfOperation(c, o)
-	if !there {
-		return noOperation(id)
 	}
 	return c.say(status, view)
 }
 
-func noOperation(id uint64) error {
-	return problem.New(problem.NotFound, "there is no operation %d on a topic that you may see", id)
+// operationOf is an operation that the caller may see.
+func (a *api) operationOf(ctx context.Context, c *call, id uint64) (view operationView, err error) {
+	o, err := operate.OperationOf(ctx, a.Jobs, a.DB, id)
+	there := false
+	if err == nil {
+		view, there = a.viewOfOperation(c, o)
+	}
+	if err == nil && !there || errors.Is(err, operate.ErrNoOperation) {
+		err = problem.New(problem.NotFound, "there is no operation %d on a topic that you may see", id)
+	}
+	return view, err
 }
 
 const operationsShown = 100 // the newest ones
@@ -248,16 +250,9 @@ func (a *api) setOperation(c *call, set func(context.Context, *queue_job.Jobs, q
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	o, err := operate.OperationOf(ctx, a.Jobs, a.DB, id)
-	if errors.Is(err, operate.ErrNoOperation) {
-		return noOperation(id)
-	}
+	view, err := a.operationOf(ctx, c, id)
 	if err != nil {
 		return err
-	}
-	view, there := a.viewOfOperation(c, o)
-	if !there {
-		return noOperation(id)
 	}
 	if err := mayTopic(c.caller, tokens.ManageTasks, view.Topic); err != nil {
 		return err

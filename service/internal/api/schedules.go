@@ -61,12 +61,12 @@ func (a *api) putSchedule(c *call) error {
 		return problem.OfField("/task/url", "%v", err)
 	}
 	before, err := a.scheduleOf(c, name)
-	if before != nil {
-		if _, mine := viewOfSchedule(c, before); !mine {
+	switch bad := (*problem.Problem)(nil); {
+	case err == nil:
+		if _, seen := viewOfSchedule(c, before); !seen {
 			return problem.New(problem.Exists, "the name is taken; take another one")
 		}
-	}
-	if _, there := err.(*problem.Problem); err != nil && !there {
+	case !errors.As(err, &bad): // there is none: that is well
 		return err
 	}
 	if _, err := a.Topics.Ensure(c.Context(), s.Topic); err != nil {
@@ -99,7 +99,7 @@ func (a *api) scheduleOf(c *call, name string) (*queue_job.JobInfo, error) {
 	defer cancel()
 	job, err := a.Jobs.Get(ctx, a.DB, queue_job.Key(schedules.Type, name))
 	if errors.Is(err, queue_job.ErrNoJob) || err == nil && !job.Pending() {
-		return nil, problem.New(problem.NotFound, "there is no schedule %q", name)
+		return nil, noSchedule(name)
 	}
 	return job, err
 }
@@ -109,15 +109,28 @@ func (a *api) showSchedule(c *call) error {
 }
 
 func (a *api) saySchedule(c *call, status int, name string) error {
-	job, err := a.scheduleOf(c, name)
+	view, err := a.seenSchedule(c, name)
 	if err != nil {
 		return err
 	}
+	return c.say(status, view)
+}
+
+// seenSchedule is a schedule that the caller may see.
+func (a *api) seenSchedule(c *call, name string) (view scheduleView, err error) {
+	job, err := a.scheduleOf(c, name)
+	if err != nil {
+		return view, err
+	}
 	view, there := viewOfSchedule(c, job)
 	if !there {
-		return problem.New(problem.NotFound, "there is no schedule %q", name)
+		return view, noSchedule(name)
 	}
-	return c.say(status, view)
+	return view, nil
+}
+
+func noSchedule(name string) error {
+	return problem.New(problem.NotFound, "there is no schedule %q", name)
 }
 
 const schedulesShown = 1000
@@ -143,13 +156,9 @@ func (a *api) listSchedules(c *call) error {
 // dropSchedule ends a schedule. Tasks that it has added stay.
 func (a *api) dropSchedule(c *call) error {
 	name := c.PathValue("name")
-	job, err := a.scheduleOf(c, name)
+	view, err := a.seenSchedule(c, name)
 	if err != nil {
 		return err
-	}
-	view, there := viewOfSchedule(c, job)
-	if !there {
-		return problem.New(problem.NotFound, "there is no schedule %q", name)
 	}
 	if err := mayTopic(c.caller, tokens.ManageTasks, view.Topic); err != nil {
 		return err
