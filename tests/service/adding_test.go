@@ -12,6 +12,7 @@ import (
 )
 
 func TestATaskIsCalledBackByteByByte(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		api := start(t, d)
@@ -29,6 +30,7 @@ func TestATaskIsCalledBackByteByByte(t *testing.T) {
 }
 
 func TestATaskIsNotCalledBackBeforeItsTime(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		api := start(t, d)
@@ -42,6 +44,7 @@ func TestATaskIsNotCalledBackBeforeItsTime(t *testing.T) {
 }
 
 func TestANameIsOneTask(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d)
 		const path = "/v1/topics/orders/tasks/order-4711"
@@ -74,6 +77,7 @@ func TestANameIsOneTask(t *testing.T) {
 }
 
 func TestABatchIsAddedAsAWhole(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d)
 		tasks := func(from, to int, more string) string {
@@ -106,6 +110,7 @@ func TestABatchIsAddedAsAWhole(t *testing.T) {
 }
 
 func TestARequestThatIsSentAgainIsAnsweredAsBefore(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d)
 		const body, key = `{"url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`, "Idempotency-Key: 7d0f"
@@ -138,6 +143,7 @@ func TestARequestThatIsSentAgainIsAnsweredAsBefore(t *testing.T) {
 }
 
 func TestATopicThatAnotherInstanceMadeIsServedWithinASecondOrTwo(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		start(t, d)

@@ -44,6 +44,7 @@ func (i *instance) newest(topic string) string {
 }
 
 func TestClientsOfDelayQueueStayAsTheyAre(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		const form = "application/x-www-form-urlencoded"
 		to := receive(t, nil)
@@ -93,6 +94,7 @@ func TestClientsOfDelayQueueStayAsTheyAre(t *testing.T) {
 }
 
 func TestClientsOfTheDelayServiceStayAsTheyAre(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		api := start(t, d, func(c *service.Config) {
@@ -128,6 +130,7 @@ func TestClientsOfTheDelayServiceStayAsTheyAre(t *testing.T) {
 }
 
 func TestOldClientsAreKnownByTheirTokenOrTheirNetwork(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		const form, body = "application/x-www-form-urlencoded", "notify_url=http://127.0.0.1/&plan_time=4102444800"
 		api := start(t, d, func(c *service.Config) { c.Aliases.DelayQueue = "delay_queue" })

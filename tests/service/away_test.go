@@ -31,6 +31,7 @@ func (c *cutable) Connect(context.Context) (driver.Conn, error) {
 func (c *cutable) Driver() driver.Driver { return c.from }
 
 func TestWhileTheDatabaseIsAwayNothingIsAcknowledgedAndThenItGoesOn(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		way := &cutable{from: d.DB.Driver(), dsn: d.DSN}
@@ -65,6 +66,7 @@ func TestWhileTheDatabaseIsAwayNothingIsAcknowledgedAndThenItGoesOn(t *testing.T
 }
 
 func TestAServiceWaitsForItsDatabaseAndIsReadyWhenItIsThere(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		way := &cutable{from: d.DB.Driver(), dsn: d.DSN}
 		way.cut.Store(true)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestADestinationThatHangsHoldsBackNoOther(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		over := make(chan bool)
 		hung := receive(t, func(_ int, _ http.ResponseWriter, r *http.Request) {

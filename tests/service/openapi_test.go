@@ -124,6 +124,7 @@ func (o *openAPI) checked(t *testing.T, api *instance, op *operation, want int, 
 }
 
 func TestTheDescriptionOfTheAPIIsTrue(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d, func(c *service.Config) { c.Deliver.Guard = &deliver.Guard{} })
 		var o openAPI
@@ -182,7 +183,8 @@ func (o *openAPI) tokens(t *testing.T, api *instance) {
 // prepared is the path of a request, with a topic, a task that waits and an operation that are there.
 func (o *openAPI) prepared(t *testing.T, api *instance, path string, op *operation) string {
 	t.Helper()
-	api.send(http.StatusOK, "POST", "/v1/batch", `{"tasks":[{"topic":"orders","name":"order-4711","url":"https://shop.example/","at":"2100-01-01T00:00:00Z"}]}`)
+	api.send(http.StatusOK, "POST", "/v1/batch", `{"tasks":[{"topic":"orders","name":"order-4711","url":"https://shop.example/","at":"2100-01-01T00:00:00Z"},
+		{"topic":"campaign","name":"mail-1","url":"https://shop.example/","at":"2100-01-01T00:00:00Z"}]}`)
 	id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{"url":"https://shop.example/","at":"2100-01-01T00:00:00Z"}`).id()
 	for _, p := range op.Parameters {
 		if p.In != "path" {
@@ -212,6 +214,7 @@ func valueOf(t *testing.T, text []byte) (value any) {
 }
 
 func TestAnAnswerThatIsNotAnnouncedIsNoticed(t *testing.T) {
+	t.Parallel()
 	var o openAPI
 	o.Components.Schemas = map[string]any{"N": map[string]any{"type": "integer"}}
 	schema := valueOf(t, []byte(`{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"$ref":"#/x/N"},"b":{"type":"array","items":{"enum":["x"]}}}}`))

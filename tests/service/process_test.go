@@ -91,6 +91,7 @@ func (p *process) end(signal syscall.Signal) {
 }
 
 func TestAProcessThatIsKilledInTheMiddleLosesNoTask(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("left out: it takes long; make test-all runs it")
 	}
@@ -140,6 +141,7 @@ func TestAProcessThatIsKilledInTheMiddleLosesNoTask(t *testing.T) {
 
 // Each kill interrupts hundreds of calls. Their tasks are sent again, with the same id, and none of them pays with its only attempt.
 func TestFiveKillsWithFiveHundredCallsInFlightFailNoTask(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("left out: it takes long; make test-all runs it")
 	}

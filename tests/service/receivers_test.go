@@ -42,6 +42,7 @@ var receivers = []struct {
 }
 
 func TestReceiversInSevenLanguagesTakeOurCallbacksAndNoOthers(t *testing.T) {
+	t.Parallel()
 	for _, receiver := range receivers {
 		t.Run(receiver.name, func(t *testing.T) {
 			t.Parallel()

@@ -29,6 +29,7 @@ func recipe(t *testing.T, document, language, part string) string {
 
 // The INSERT of docs/service.md, in the own transaction of whoever wants a task.
 func TestATaskCanBeAddedByAPlainInsert(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		api := start(t, d)

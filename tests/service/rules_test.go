@@ -9,6 +9,7 @@ import (
 )
 
 func TestATopicSaysWhatAnswersMean(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, func(n int, w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
@@ -41,6 +42,7 @@ func TestATopicSaysWhatAnswersMean(t *testing.T) {
 }
 
 func TestATopicWithoutASecondAttemptIsServed(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 		api := start(t, d)

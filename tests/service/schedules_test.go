@@ -11,6 +11,7 @@ import (
 )
 
 func TestAScheduleHasOneTaskForEachOfItsTimesHoweverManyInstancesRun(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		api := start(t, d)
@@ -50,6 +51,7 @@ func TestAScheduleHasOneTaskForEachOfItsTimesHoweverManyInstancesRun(t *testing.
 }
 
 func TestAScheduleIsChangedByASecondPut(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d)
 		put := func(want int, cron string) answer {
@@ -85,6 +87,7 @@ func TestAScheduleIsChangedByASecondPut(t *testing.T) {
 
 // An instance that was away for many times makes up for them by one task, and goes on with the next time.
 func TestTimesThatWereMissedAreMadeUpForOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		api := start(t, d)

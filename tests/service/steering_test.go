@@ -17,6 +17,7 @@ import (
 const later = `{"url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`
 
 func TestATaskThatWaitsIsMovedHurriedAndCancelled(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		api := start(t, d)
@@ -59,6 +60,7 @@ func TestATaskThatWaitsIsMovedHurriedAndCancelled(t *testing.T) {
 }
 
 func TestATaskIsSentAgainAsItAsksAndThenHasFailed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 		api := start(t, d)
@@ -87,6 +89,7 @@ func TestATaskIsSentAgainAsItAsksAndThenHasFailed(t *testing.T) {
 }
 
 func TestAReceiverThatAsksForAPauseCostsNoAttempt(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n == 1 {
@@ -103,6 +106,7 @@ func TestAReceiverThatAsksForAPauseCostsNoAttempt(t *testing.T) {
 }
 
 func TestATaskEndsWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 		api := start(t, d)
@@ -113,6 +117,7 @@ func TestATaskEndsWhenItsTimeIsOver(t *testing.T) {
 }
 
 func TestACallThatIsCancelledIsCutOff(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		cut, came := make(chan time.Time, 1), make(chan bool, 1)
 		to := receive(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
@@ -142,6 +147,7 @@ func TestACallThatIsCancelledIsCutOff(t *testing.T) {
 }
 
 func TestATopicIsPausedConfiguredAndCounted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		api := start(t, d)
@@ -179,6 +185,7 @@ func TestATopicIsPausedConfiguredAndCounted(t *testing.T) {
 }
 
 func TestThereAreNoMoreTopicsThanAllowed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d, func(c *service.Config) { c.Topics, c.WithoutDelivery = 2, true })
 		for _, topic := range []string{"a", "b", "a"} {
@@ -191,6 +198,7 @@ func TestThereAreNoMoreTopicsThanAllowed(t *testing.T) {
 }
 
 func TestAListIsReadPageByPage(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
 		var want []string

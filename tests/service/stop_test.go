@@ -16,6 +16,7 @@ import (
 )
 
 func TestAStopSendsNothingTwiceAndLeavesNothingOut(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const tasks = 60
 		running := make(chan bool, tasks)

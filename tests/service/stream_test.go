@@ -72,6 +72,7 @@ func taskLine(name string) string {
 }
 
 func TestALineOfAStreamIsAnsweredAfterItsCommitAndBeforeTheNext(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
 		s := api.stream()
@@ -95,6 +96,7 @@ func TestALineOfAStreamIsAnsweredAfterItsCommitAndBeforeTheNext(t *testing.T) {
 }
 
 func TestALineThatIsWrongHarmsNoOther(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
 		s := api.stream()
@@ -118,6 +120,7 @@ func TestALineThatIsWrongHarmsNoOther(t *testing.T) {
 }
 
 func TestWhatAStreamHasAnsweredIsStoredWhereverItIsCut(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
 		const lines = 3000
@@ -161,6 +164,7 @@ func TestWhatAStreamHasAnsweredIsStoredWhereverItIsCut(t *testing.T) {
 }
 
 func TestAfterAStreamItsConnectionServesOtherRequests(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
 		one := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestATokenIsTakenByAllInstancesUntilItIsRevoked(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		one := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
 		two := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
