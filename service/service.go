@@ -178,7 +178,7 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 	var added, changed []queue_job.Config
 	for _, topic := range news {
 		cfg := topic.Job()
-		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, s.cfg.Signer)
+		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, s.cfg.Signer, s.addUnique)
 		if s.served[topic.Type] {
 			changed = append(changed, cfg)
 		} else {
@@ -197,6 +197,12 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 		return s.runner.Replace(ctx, changed...)
 	}
 	return nil
+}
+
+// addUnique adds a job, unless one with its key is there.
+func (s *Service) addUnique(ctx context.Context, job queue_job.AddModelJob) error {
+	_, err := s.jobs.AddUnique(ctx, s.cfg.DB, job)
+	return err
 }
 
 // Leave turns readiness red, so that no more requests are sent here. Requests that come all the same are answered.

@@ -59,3 +59,35 @@ func TestATopicWithoutASecondAttemptIsServed(t *testing.T) {
 		}
 	})
 }
+
+func TestAFailureIsToldOnceAndOnlyIfItIsFinal(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		to := receive(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/broken" {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		})
+		api := start(t, d)
+		task := fmt.Sprintf(`{"name":"order-4711","url":"%[1]s/broken","labels":{"team":"shop"},"retry":{"waits":["1s"]},"on_failure":{"url":"%[1]s/failed"}}`, to.URL)
+		id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", task).id()
+		well := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", fmt.Sprintf(`{"url":"%[1]s/well","on_failure":{"url":"%[1]s/failed"}}`, to.URL)).id()
+		api.awaitStatus(id, "failed")
+		api.awaitStatus(well, "succeeded")
+		await(t, "the failure is told", func() bool { return len(to.all()) >= 4 })
+		told := map[string]int{}
+		for _, c := range to.all() {
+			told[c.path]++
+			if want := `{"id":"` + id + `","topic":"orders","name":"order-4711","status":"failed","error":"status: the receiver answered 500","attempts":2,"labels":{"team":"shop"}}`; c.path == "/failed" && c.body != want {
+				t.Errorf("%s, want %s", c.body, want)
+			}
+		}
+		if told["/failed"] != 1 || told["/broken"] != 2 || told["/well"] != 1 {
+			t.Errorf("%v", told)
+		}
+		bad := api.send(http.StatusUnprocessableEntity, "POST", "/v1/topics/orders/tasks", `{"url":"http://127.0.0.1/","on_failure":{"url":"http://10.1.2.3/"}}`)
+		if bad.json("errors.0.pointer") != "/on_failure/url" {
+			t.Errorf("%s", bad.text)
+		}
+	})
+}

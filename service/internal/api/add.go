@@ -78,6 +78,11 @@ func (a *api) job(ctx context.Context, t *task.Task, caller *tokens.Caller, at s
 	if err := a.CheckURL(t.URL); err != nil {
 		return queue_job.AddModelJob{}, problem.OfField(at+"/url", "%v", err)
 	}
+	if t.OnFailure != "" {
+		if err := a.CheckURL(t.OnFailure); err != nil {
+			return queue_job.AddModelJob{}, problem.OfField(at+"/on_failure/url", "%v", err)
+		}
+	}
 	if err := deliver.CheckHeader(t.Header()); err != nil {
 		return queue_job.AddModelJob{}, problem.OfField(at+"/headers", "%v", err)
 	}

@@ -3,9 +3,12 @@ package callback
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -19,8 +22,12 @@ type Sender interface {
 	Deliver(ctx context.Context, call *deliver.Call) deliver.Result
 }
 
-// Handler sends the tasks of a topic. Signer signs them; nil: they go out without a signature.
-func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer) queue_job.Handler {
+// Add adds a job, unless one with its key is there.
+type Add func(ctx context.Context, job queue_job.AddModelJob) error
+
+// Handler sends the tasks of a topic. Signer signs them; nil: they go out without a signature. What tells of a failed task is added to the
+// topic before the task has failed, so it is not lost.
+func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add) queue_job.Handler {
 	to := &deliver.Topic{Name: topic.Name, Header: task.HeaderOf(topic.Config.Headers), Limits: topic.Config.Limits(), Rules: topic.Config.Rules, Signer: signer}
 	return func(ctx context.Context, job *queue_job.Job) error {
 		content, bad := task.ParseContent(job.JobParams)
@@ -32,8 +39,47 @@ func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer) queue_j
 		}
 		retry := topic.Config.RetryOf(content)
 		result := sender.Deliver(ctx, callOf(job, content, to, topic.Config.TimeoutOf(content), retry))
-		return outcomeOf(&result, job.Retries+1, retry, untilOver(content, time.Now()), rand.IntN(jitterSteps))
+		outcome := outcomeOf(&result, job.Retries+1, retry, untilOver(content, time.Now()), rand.IntN(jitterSteps))
+		if content.OnFailure != "" && isFinal(outcome) {
+			if err := tell(ctx, add, topic, job, content, outcome); err != nil {
+				return queue_job.Defer(tellAgain) // the receiver may be called once more; the failure is told
+			}
+		}
+		return outcome
 	}
+}
+
+const tellAgain = 5 * time.Second // if the database does not take what tells of a failure
+
+func isFinal(err error) bool {
+	var outcome *queue_job.Outcome
+	return errors.As(err, &outcome) && outcome.Status == queue_job.JobStatusFailed
+}
+
+// failure is what a receiver is told of a task that has failed.
+type failure struct {
+	ID       string            `json:"id"`
+	Topic    string            `json:"topic"`
+	Name     string            `json:"name,omitempty"`
+	Status   string            `json:"status"`
+	Error    string            `json:"error"`
+	Attempts int               `json:"attempts"`
+	Labels   map[string]string `json:"labels,omitempty"`
+}
+
+// tell adds the task that tells of a failure. Its name comes from the failed task's, so there is one, also if this run is repeated.
+func tell(ctx context.Context, add Add, topic *topics.Topic, job *queue_job.Job, content *task.Content, why error) error {
+	body, err := json.Marshal(failure{strconv.FormatUint(job.Id, 10), topic.Name, job.Key, "failed", why.Error(), job.Attempt, content.Labels})
+	if err != nil {
+		return err
+	}
+	told := &task.Task{Name: "failure-of-" + job.IdempotencyKey(), OnConflict: task.Keep, Priority: queue_job.PriorityHigh,
+		Content: task.Content{URL: content.OnFailure, Method: http.MethodPost, Body: body, ContentType: "application/json"}}
+	added, err := told.Job(topic.Type)
+	if err != nil {
+		return err
+	}
+	return add(ctx, added)
 }
 
 var errExpired = errors.New("expired: its time was over before it was sent with success")

@@ -53,7 +53,7 @@ func TestATaskThatIsOverIsNotSent(t *testing.T) {
 	handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
 		t.Error("it was sent")
 		return deliver.Result{Outcome: deliver.Succeeded}
-	}), nil)
+	}), nil, nil)
 	for params, want := range map[string]queue_job.JobStatus{
 		`{"url":"https://shop.example/","expires":1000}`: queue_job.JobStatusCancelled,
 		`{"url":"shop.example"}`:                         queue_job.JobStatusFailed,
@@ -71,7 +71,7 @@ func TestTheCallIsTheTask(t *testing.T) {
 	handle := Handler(&topics.Topic{Name: "mails", Config: topics.Config{Timeout: 20 * time.Second}}, sender(func(c *deliver.Call) deliver.Result {
 		call = c
 		return deliver.Result{Outcome: deliver.Succeeded}
-	}), nil)
+	}), nil, nil)
 	job := &queue_job.Job{
 		Id: 5, JobType: 1_000_000, CreateTime: 7, Attempt: 2, Retries: 1, Key: "order-5", Term: 9,
 		JobParams: `{"url":"https://shop.example/cancel","headers":{"x-tenant":"7"},"body_text":"{\"a\": 1.50}","content_type":"application/json"}`,

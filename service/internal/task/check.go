@@ -54,7 +54,7 @@ func (p *parser) checkKey(at, key string) {
 }
 
 func (p *parser) checkContent(c *Content) {
-	p.checkURL(c.URL)
+	p.checkURL("/url", c.URL)
 	if !slices.Contains(methods, c.Method) {
 		p.say("/method", "it is to be one of %s", strings.Join(methods, ", "))
 	}
@@ -76,14 +76,14 @@ func (p *parser) checkContent(c *Content) {
 }
 
 // checkURL looks at the form only. Where the address leads, and which headers may be sent, is the deliverer's to judge.
-func (p *parser) checkURL(address string) {
+func (p *parser) checkURL(at, address string) {
 	u, err := url.Parse(address)
 	switch {
 	case address == "":
-		p.say("/url", "it is missing: the address that is called")
+		p.say(at, "it is missing: the address that is called")
 	case len(address) > URLMax:
-		p.say("/url", "it has %d bytes, and the most is %d", len(address), URLMax)
+		p.say(at, "it has %d bytes, and the most is %d", len(address), URLMax)
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		p.say("/url", "it is to be an address such as https://shop.example/cancel")
+		p.say(at, "it is to be an address such as https://shop.example/cancel")
 	}
 }

@@ -103,6 +103,7 @@ var contentFields = fields{
 	"timeout":      func(p *parser, v json.RawMessage, t *Task, at string) { p.duration(v, at, &t.Timeout) },
 	"retry":        func(p *parser, v json.RawMessage, t *Task, at string) { t.Retry = p.retry(v, at) },
 	"expires":      func(p *parser, v json.RawMessage, t *Task, at string) { p.time(v, at, &t.Expires) },
+	"on_failure":   (*parser).onFailure,
 	"labels":       func(p *parser, v json.RawMessage, t *Task, at string) { p.into(v, at, &t.Labels, "an object of texts") },
 }
 
@@ -235,6 +236,17 @@ func (p *parser) conflict(v json.RawMessage, t *Task, at string) {
 	if !slices.Contains([]Conflict{Keep, Replace, Error}, t.OnConflict) {
 		p.say(at, `it is to be "keep", "replace" or "error"`)
 	}
+}
+
+func (p *parser) onFailure(v json.RawMessage, t *Task, at string) {
+	for name, value := range p.members(v, at) {
+		if name == "url" {
+			p.text(value, at+"/url", &t.OnFailure)
+		} else {
+			p.say(at+"/"+escaped(name), "there is no such field; there is url")
+		}
+	}
+	p.checkURL(at+"/url", t.OnFailure)
 }
 
 func (p *parser) retry(v json.RawMessage, at string) *Retry {

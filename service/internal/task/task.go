@@ -61,6 +61,7 @@ type Content struct {
 	Retry       *Retry        // nil: the topic's
 	Expires     time.Time     // zero: never
 	Labels      map[string]string
+	OnFailure   string // address that is told if the task fails for good; empty: nobody is
 }
 
 // Retry says how often, and when, a task is sent again after an attempt that failed.
@@ -133,6 +134,11 @@ type stored struct {
 	Retry       *Retry            `json:"retry,omitempty"`
 	Expires     string            `json:"expires,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
+	OnFailure   *onFailure        `json:"on_failure,omitempty"`
+}
+
+type onFailure struct {
+	URL string `json:"url"`
 }
 
 // MarshalJSON writes the content so that the body goes out byte by byte as it came in: JSON is kept as a text.
@@ -140,6 +146,9 @@ func (c *Content) MarshalJSON() ([]byte, error) {
 	s := stored{URL: c.URL, Headers: c.Headers, ContentType: c.ContentType, Retry: c.Retry, Labels: c.Labels}
 	if c.Method != "POST" {
 		s.Method = c.Method
+	}
+	if c.OnFailure != "" {
+		s.OnFailure = &onFailure{c.OnFailure}
 	}
 	if c.Timeout != 0 {
 		s.Timeout = c.Timeout.String()

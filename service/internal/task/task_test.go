@@ -12,7 +12,8 @@ import (
 
 const whole = `{"name":"order-4711-cancel","url":"https://shop.internal/cancel?a=1&b=<2>","method":"PUT","headers":{"x-tenant":"7"},
 	"body":{"order": 4711, "price":1.50},"at":"2030-12-01T09:00:00+01:00","key":"customer-17","priority":"high","timeout":"20s",
-	"retry":{"waits":["5s","1h30m"],"max_attempts":7},"expires":1922000000,"on_conflict":"replace","labels":{"team":"shop"}}`
+	"retry":{"waits":["5s","1h30m"],"max_attempts":7},"expires":1922000000,"on_conflict":"replace","labels":{"team":"shop"},
+	"on_failure":{"url":"https://shop.example/failed"}}`
 
 func parse(t *testing.T, text string) *Task {
 	t.Helper()
@@ -29,7 +30,7 @@ func TestATaskSaysAllThatItsJobNeeds(t *testing.T) {
 		Content: Content{
 			URL: "https://shop.internal/cancel?a=1&b=<2>", Method: "PUT", Headers: map[string]string{"x-tenant": "7"},
 			Body: []byte(`{"order": 4711, "price":1.50}`), ContentType: "application/json", Timeout: 20 * time.Second,
-			Retry: &Retry{[]time.Duration{5 * time.Second, 90 * time.Minute}, 7}, Expires: time.Unix(1922000000, 0), Labels: map[string]string{"team": "shop"},
+			Retry: &Retry{[]time.Duration{5 * time.Second, 90 * time.Minute}, 7}, Expires: time.Unix(1922000000, 0), Labels: map[string]string{"team": "shop"}, OnFailure: "https://shop.example/failed",
 		},
 		Topic: "orders", Name: "order-4711-cancel", Key: "customer-17", At: got.At, Priority: queue_job.PriorityHigh, OnConflict: Replace,
 	}
@@ -94,6 +95,8 @@ func TestWhatIsWrongWithATaskIsSaidAtOnceAndWhere(t *testing.T) {
 		`{"url":"http://h/","retry":{"waits":["1s","x"],"max":1}}`:                 "/tasks/3/retry/max /tasks/3/retry/waits/1",
 		`{"url":"http://h/","retry":{"max_attempts":0}}`:                           "/tasks/3/retry/max_attempts",
 		`{"url":"http://h/","on_conflict":"replace"}`:                              "/tasks/3/on_conflict",
+		`{"url":"http://h/","on_failure":{"uri":"http://h/"}}`:                     "/tasks/3/on_failure/uri /tasks/3/on_failure/url",
+		`{"url":"http://h/","on_failure":"http://h/"}`:                             "/tasks/3/on_failure /tasks/3/on_failure/url",
 		`{"url":"http://h/","name":" a","key":"b "}`:                               "/tasks/3/key /tasks/3/name",
 		`{"url":"http://h/","body":1,"body_text":"1"}`:                             "/tasks/3",
 		`{"url":"http://h/","body_base64":"~"}`:                                    "/tasks/3/body_base64",
