@@ -90,6 +90,9 @@ func WithActor(actor func(r *http.Request) string) Option {
 	return func(c *console) { c.actor = actor }
 }
 
+// WithLogout puts a button at the top of the pages that ends the viewer's session: it sends a POST to the address.
+func WithLogout(address string) Option { return func(c *console) { c.logout = address } }
+
 func addressOf(r *http.Request) string {
 	peer, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -106,6 +109,7 @@ type console struct {
 	title   string
 	mask    func(string) string
 	actor   func(*http.Request) string
+	logout  string // address; empty: none
 	fleet   shared[*queue_job.Fleet]
 	errors  shared[*operate.Errors]
 	health  shared[*operate.Health]
@@ -168,6 +172,8 @@ type page struct {
 	Name  string // of the page
 	Root  string // relative address of the overview
 	Said  string // message about the change that led to this page
+	User  string // who looks; empty: nobody can log out
+	Out   string // address that ends the viewer's session
 	At    time.Time
 	Body  any
 
@@ -208,7 +214,11 @@ func (c *console) page(name string, get func(*http.Request) (body any, err error
 }
 
 func (c *console) pageFor(r *http.Request, name string) *page {
-	return &page{Title: c.title, Name: name, Root: rootOf(r), Said: said[r.URL.Query().Get("said")], At: time.Now(), may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
+	user := ""
+	if c.logout != "" {
+		user = c.actor(r)
+	}
+	return &page{Title: c.title, Name: name, User: user, Out: c.logout, Root: rootOf(r), Said: said[r.URL.Query().Get("said")], At: time.Now(), may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
 }
 
 // sorry shows an error in the place of a page.

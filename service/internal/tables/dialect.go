@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,21 +23,23 @@ type dialect struct {
 
 // {ignore} and {or nothing} make an INSERT of a row that is there already change nothing.
 var (
-	mysql = dialect{name: "MySQL", create: []string{counterDDL, topicDDL, tokenDDL, usedKeyDDL}, words: map[string]string{
+	mysql = dialect{name: "MySQL", create: tablesDDL, words: map[string]string{
 		"ignore": "INSERT IGNORE", "or nothing": "", "name": "VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin",
 		"text": "TEXT CHARACTER SET utf8mb4", "long": "MEDIUMTEXT CHARACTER SET utf8mb4",
 		"key":        "VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin",
 		"time index": ", INDEX idx_time (create_time)", "end": " ENGINE=InnoDB",
 	}}
-	postgres = dialect{name: "PostgreSQL", numbered: true, create: append([]string{counterDDL, topicDDL, tokenDDL, usedKeyDDL}, usedKeyIndex), words: map[string]string{
+	postgres = dialect{name: "PostgreSQL", numbered: true, create: append(slices.Clone(tablesDDL), usedKeyIndex), words: map[string]string{
 		"ignore": "INSERT", "or nothing": " ON CONFLICT DO NOTHING", "name": `VARCHAR(200) COLLATE "C"`,
 		"text": "TEXT", "long": "TEXT", "key": `VARCHAR(200) COLLATE "C"`, "time index": "", "end": "",
 	}}
-	sqlite = dialect{name: "SQLite", create: append([]string{counterDDL, topicDDL, tokenDDL, usedKeyDDL}, usedKeyIndex), words: map[string]string{
+	sqlite = dialect{name: "SQLite", create: append(slices.Clone(tablesDDL), usedKeyIndex), words: map[string]string{
 		"ignore": "INSERT", "or nothing": " ON CONFLICT DO NOTHING", "name": "TEXT", "text": "TEXT", "long": "TEXT", "key": "TEXT",
 		"time index": "", "end": "",
 	}}
 )
+
+var tablesDDL = []string{counterDDL, topicDDL, tokenDDL, usedKeyDDL, userDDL, sessionDDL}
 
 // A counter only grows. Whoever raises it holds its row until the end of the transaction, so a number that can be read stands for all
 // changes up to it. "topics" and "tokens" are the versions of those tables, "job_type" is the last job type that a topic got.
@@ -48,6 +51,13 @@ const topicDDL = `CREATE TABLE IF NOT EXISTS {p}pqueue_topic_tab (
 const tokenDDL = `CREATE TABLE IF NOT EXISTS {p}pqueue_token_tab (
 	id {name} NOT NULL PRIMARY KEY, hash {name} NOT NULL, note {text} NOT NULL, scopes {text} NOT NULL, topics {text} NOT NULL,
 	expire_time BIGINT NOT NULL, create_time BIGINT NOT NULL){end}`
+
+const userDDL = `CREATE TABLE IF NOT EXISTS {p}pqueue_user_tab (
+	name {name} NOT NULL PRIMARY KEY, hash {name} NOT NULL, role {name} NOT NULL, create_time BIGINT NOT NULL){end}`
+
+// A session's secret is not in the table, but its SHA-256.
+const sessionDDL = `CREATE TABLE IF NOT EXISTS {p}pqueue_session_tab (
+	hash {name} NOT NULL PRIMARY KEY, name {name} NOT NULL, expire_time BIGINT NOT NULL){end}`
 
 const usedKeyDDL = `CREATE TABLE IF NOT EXISTS {p}pqueue_used_key_tab (
 	token {name} NOT NULL, used_key {key} NOT NULL, hash {name} NOT NULL, status INT NOT NULL, answer {long} NOT NULL,

@@ -1,4 +1,5 @@
-// Package tables is the service's own SQL: its topics, its tokens, and the idempotency keys that were used. The jobs have tables of
+// Package tables is the service's own SQL: its topics, its tokens, the idempotency keys that were
+// used, and the users of its console. The jobs have tables of
 // their own, which only the library writes.
 package tables
 
@@ -46,7 +47,7 @@ func Open(ctx context.Context, db *sql.DB, prefix string) (*Tables, error) {
 }
 
 func (t *Tables) there(ctx context.Context) bool {
-	for _, table := range []string{"topic", "token", "used_key"} {
+	for _, table := range []string{"topic", "token", "used_key", "user", "session"} {
 		err := t.each(ctx, t.db, func(func(...any) error) error { return nil }, `SELECT 1 FROM {p}pqueue_`+table+`_tab WHERE 1 = 0`)
 		if err != nil {
 			return false

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/service"
 )
 
 // server is what pqueue serve serves.
@@ -19,7 +23,7 @@ type server struct {
 	config              string // file
 	listen, metrics     string
 	title, passwordFile string
-	readOnly            bool
+	readOnly, login     bool
 
 	api, delivery, console bool
 	allow                  []string
@@ -50,8 +54,8 @@ If no database is named, it uses pqueue.db, a file of SQLite in this directory. 
 As long as there is no token, only programs on this machine may call the API: pqueue token create makes one. Callbacks go to public addresses
 only, unless --egress-allow names others.
 
-Without a password, the console is for this machine only. With --password-file, browsers ask for a user, which may be any, and for the
-password that the file has. Passwords and tokens go over the network as they are, so put a proxy with TLS in front if it listens on more than
+Without a password, the console is for this machine only. With --login, it asks for a user, whom pqueue user create has made, and notes the
+user with each change. With --password-file, browsers ask for a user, which may be any, and for the password that the file has. Passwords and tokens go over the network as they are, so put a proxy with TLS in front if it listens on more than
 this machine. With --read-only, it serves the console alone, and nobody can change anything.
 
 /livez says that the process makes progress, with or without a database; /readyz says that requests may be sent here.
@@ -108,6 +112,7 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.aliasFrom, "alias-from", nil, "networks from which such clients need no token")
 	flags.StringVar(&s.title, "title", "", "a name for the top of the console's pages (default: Jobs)")
 	flags.StringVar(&s.passwordFile, "password-file", "", "file with the password that the console asks for")
+	flags.BoolVar(&s.login, "login", false, "the console asks for a user and a password: pqueue user create makes users")
 	flags.BoolVar(&s.readOnly, "read-only", false, "serve the console alone, and nobody can change anything")
 }
 
@@ -127,13 +132,16 @@ func (s *server) parts(cmd *cobra.Command) error {
 
 // password reads the password. Without one, the console must not be seen from elsewhere.
 func (s *server) password() (string, error) {
+	if s.passwordFile != "" && s.login {
+		return "", exitf(exitUsage, "--login and --password-file are two ways to say who may look; use one of them")
+	}
 	if s.passwordFile == "" {
 		host, _, err := net.SplitHostPort(s.listen)
 		if err != nil {
 			return "", exitf(exitUsage, "--listen %s: %w", s.listen, err)
 		}
-		if ip := net.ParseIP(host); s.console && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return "", exitf(exitUsage, "--listen %s: other machines could look at the console, and change jobs; set a password with --password-file, "+
+		if ip := net.ParseIP(host); s.console && !s.login && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return "", exitf(exitUsage, "--listen %s: other machines could look at the console, and change jobs; ask for users with --login, set a password with --password-file, "+
 				"listen on 127.0.0.1, or leave the console out with --console=false", s.listen)
 		}
 		return "", nil
@@ -149,11 +157,31 @@ func (s *server) password() (string, error) {
 	return password, nil
 }
 
-// permit says who may do what, once the password was right.
+// permit says who may do what, once somebody has logged in or the password was right.
 func (s *server) permit(password string) console.Permit {
 	return func(r *http.Request, do console.Verb, jobType int32) bool {
+		if user := service.UserOf(r); s.login {
+			return user != nil && (do == console.See || !s.readOnly && user.Role == service.Operator)
+		}
 		return (do == console.See || !s.readOnly) && (password != "" || console.FromThisMachine(r, do, jobType))
 	}
+}
+
+// protected is the console behind what says who looks.
+func (a *app) protected(ctx context.Context, db *database, s *server, password string) (http.Handler, error) {
+	options := []console.Option{console.WithTitle(cmp.Or(s.title, "Jobs")), console.WithPermit(s.permit(password))}
+	if !s.login {
+		return withPassword(password, console.Handler(db.jobs, options...)), nil
+	}
+	users, err := service.OpenUsers(ctx, db.DB, a.prefix)
+	if err != nil {
+		return nil, err
+	}
+	if there, err := users.List(ctx); err != nil || len(there) == 0 {
+		return nil, errors.Join(err, exitf(exitUsage, "--login: nobody could log in; pqueue user create NAME makes a user"))
+	}
+	options = append(options, console.WithActor(func(r *http.Request) string { return service.UserOf(r).Name }), console.WithLogout("/logout"))
+	return users.Protect(console.Handler(db.jobs, options...)), nil
 }
 
 // withPassword lets requests through that have the password.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -233,4 +235,67 @@ func TestATokenIsShownOnceAndCanBeRevoked(t *testing.T) {
 	sh.want("token revoke "+id, exitDone)
 	sh.want("token revoke "+id, exitNothing)
 	sh.want("token create --scope everything", exitError, "tasks:add")
+}
+
+func TestTheConsoleAsksForUsersAndNotesWhoChangedWhat(t *testing.T) {
+	sh, db, jobs := newTables(t)
+	id, err := jobs.Add(t.Context(), db, queue_job.AddModelJob{JobType: 7, StartTime: 4_000_000_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh.want("serve --login --api=false --delivery=false --listen 127.0.0.1:0", exitUsage, "pqueue user create NAME")
+	sh.want("serve --login --password-file x", exitUsage, "use one of them")
+	password := strings.TrimSpace(sh.want("user create ann", exitDone))
+	sh.in = "a long enough password\n"
+	sh.want("user create bob --role read --password-stdin", exitDone)
+	sh.want("user create bob", exitError, "bob is there already")
+	sh.in = "short\n"
+	sh.want("user create eve --password-stdin", exitError, "12 to 1000 bytes")
+	sh.want("user create Eve", exitError, "a name has")
+	sh.want("user create eve --role admin", exitError, "there are [read operate]")
+	sh.want("user list", exitDone, "ann", "operate", "bob", "read")
+
+	at, end := served(t, sh, "--login", "--api=false", "--delivery=false")
+	as := func(name, password string) *http.Client {
+		t.Helper()
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Jar: jar}
+		answer, err := client.PostForm(at+"login", url.Values{"name": {name}, "password": {password}, "to": {"/jobs"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.Request.URL.Path != "/jobs" || !strings.Contains(string(text), "<span>"+name+"</span> <button>Log out</button>") {
+			t.Fatalf("%s is at %s, %v: %s", name, answer.Request.URL, err, text)
+		}
+		return client
+	}
+	for _, c := range []struct {
+		client *http.Client
+		want   int
+	}{{as("bob", "a long enough password"), http.StatusForbidden}, {as("ann", password), http.StatusOK}, {http.DefaultClient, http.StatusUnauthorized}} {
+		answer, err := c.client.PostForm(fmt.Sprintf("%sjobs/%d/cancel", at, id), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != c.want {
+			t.Errorf("a change is answered with %d, want %d", answer.StatusCode, c.want)
+		}
+	}
+	acts, err := jobs.Acts(t.Context(), db, queue_job.ActFilter{Job: id})
+	if err != nil || len(acts) != 1 || acts[0].Actor != "ann" {
+		t.Errorf("%+v, %v", acts, err)
+	}
+	sh.want("user password ann", exitDone)
+	sh.want("user drop bob", exitDone)
+	sh.want("user drop bob", exitNothing, "there is no user bob")
+	sh.want("user password bob", exitNothing, "there is no user bob")
+	if code := end(); code != exitDone {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
-	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/metrics"
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/service"
@@ -74,7 +72,11 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 		db.SetMaxIdleConns(connectionsMax)
 	}
 	if s.console {
-		mux.Handle("/", withPassword(password, console.Handler(db.jobs, console.WithTitle(cmp.Or(s.title, "Jobs")), console.WithPermit(s.permit(password)))))
+		pages, err := a.protected(ctx, db, s, password)
+		if err != nil {
+			return err
+		}
+		mux.Handle("/", pages)
 		a.sayf("the console is at http://%s/ until Ctrl-C", listener.Addr())
 	}
 	if s.api {

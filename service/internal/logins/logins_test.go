@@ -1,0 +1,314 @@
+package logins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/service/internal/tables"
+)
+
+// table has users and sessions in memory.
+type table struct {
+	mu       sync.Mutex
+	users    map[string]tables.User
+	sessions map[string]session
+	away     bool
+	looks    int
+}
+
+type session struct {
+	name    string
+	expires time.Time
+}
+
+func (m *table) User(_ context.Context, name string) (*tables.User, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u, there := m.users[name]; there {
+		return &u, nil
+	}
+	return nil, m.err()
+}
+
+func (m *table) UserOfSession(_ context.Context, hash string, now time.Time) (*tables.User, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looks++
+	if s, there := m.sessions[hash]; there && s.expires.After(now) && !m.away {
+		u := m.users[s.name]
+		return &u, nil
+	}
+	return nil, m.err()
+}
+
+func (m *table) AddSession(_ context.Context, hash, name string, _, expires time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sessions[hash] = session{name, expires}
+	return m.err()
+}
+
+func (m *table) DropSession(_ context.Context, hash string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sessions, hash)
+	return m.err()
+}
+
+func (m *table) err() error {
+	if m.away {
+		return errors.New("away")
+	}
+	return nil
+}
+
+const right = "correct horse battery"
+
+func newTable(t *testing.T) *table {
+	t.Helper()
+	hash, err := Hash(right)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &table{users: map[string]tables.User{"ann": {Name: "ann", Hash: hash, Role: "operate"}}, sessions: map[string]session{}}
+}
+
+// browser goes to a protected page that says who looks.
+type browser struct {
+	*testing.T
+	http.Client
+	base string
+}
+
+func browse(t *testing.T, g *Guard) *browser {
+	t.Helper()
+	web := httptest.NewServer(g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user := UserOf(r); user != nil {
+			fmt.Fprint(w, "hello ", user.Name)
+		}
+	})))
+	t.Cleanup(web.Close)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &browser{t, http.Client{Jar: jar}, web.URL}
+}
+
+func (b *browser) get(path string) (status int, at, text string) {
+	b.Helper()
+	answer, err := b.Get(b.base + path)
+	return b.read(answer, err)
+}
+
+func (b *browser) post(path string, values url.Values, headers ...string) (status int, at, text string) {
+	b.Helper()
+	r, err := http.NewRequestWithContext(b.Context(), "POST", b.base+path, strings.NewReader(values.Encode()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := b.Do(r)
+	return b.read(answer, err)
+}
+
+func (b *browser) read(answer *http.Response, err error) (status int, at, text string) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var all strings.Builder
+	if err := answer.Write(&all); err != nil {
+		b.Fatal(err)
+	}
+	return answer.StatusCode, answer.Request.URL.RequestURI(), all.String()
+}
+
+// filled is the form, filled in.
+func filled(name, password, to string) url.Values {
+	return url.Values{"name": {name}, "password": {password}, "to": {to}}
+}
+
+func TestWhoeverLogsInSeesThePageThatWasAskedFor(t *testing.T) {
+	m := newTable(t)
+	b := browse(t, New(m))
+	status, at, text := b.get("/jobs?type=7")
+	if status != http.StatusOK || !strings.HasPrefix(at, "/login?to=%2Fjobs%3Ftype%3D7") || !strings.Contains(text, `value="/jobs?type=7"`) {
+		t.Fatalf("%d %s %s", status, at, text)
+	}
+	if status, _, text = b.post("/login", filled("ann", "wrong", "/jobs")); status != http.StatusUnauthorized || !strings.Contains(text, "The name or the password is wrong.") || !strings.Contains(text, `value="ann"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, at, text = b.post("/login", filled("ann", right, "/jobs?type=7")); status != http.StatusOK || at != "/jobs?type=7" || !strings.Contains(text, "hello ann") {
+		t.Errorf("%d %s %s", status, at, text)
+	}
+	before := m.looks
+	for range 20 {
+		b.get("/")
+	}
+	if n := m.looks - before; n > 1 {
+		t.Errorf("twenty pages cost %d looks at the session", n)
+	}
+	if status, at, _ = b.post("/logout", nil); status != http.StatusOK || at != "/login" {
+		t.Errorf("%d %s", status, at)
+	}
+	if _, at, _ = b.get("/jobs"); !strings.HasPrefix(at, "/login") {
+		t.Errorf("after the logout, %s is seen", at)
+	}
+	if status, _, _ = b.post("/jobs/1/cancel", nil); status != http.StatusUnauthorized {
+		t.Errorf("after the logout, a change is answered with %d", status)
+	}
+	if len(m.sessions) != 0 {
+		t.Errorf("%d sessions", len(m.sessions))
+	}
+}
+
+func TestASessionIsNewAtEachLoginAndOutOfOthersReach(t *testing.T) {
+	m := newTable(t)
+	b := browse(t, New(m))
+	u, err := url.Parse(b.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Jar.SetCookies(u, []*http.Cookie{{Name: cookieName, Value: "planted"}})
+	if _, at, _ := b.get("/"); !strings.HasPrefix(at, "/login") {
+		t.Errorf("a planted session opens %s", at)
+	}
+	b.post("/login", filled("ann", right, "/"))
+	first := b.Jar.Cookies(u)[0].Value
+	b.post("/login", filled("ann", right, "/"))
+	second := b.Jar.Cookies(u)[0].Value
+	if first == "planted" || second == first || len(second) < 40 {
+		t.Errorf("sessions %q and %q", first, second)
+	}
+	for hash := range m.sessions {
+		if strings.Contains(hash, first) || len(hash) != 64 {
+			t.Errorf("the table has %q", hash)
+		}
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "https://pqueue.example/login", strings.NewReader(filled("ann", right, "/").Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	New(m).Protect(http.NotFoundHandler()).ServeHTTP(w, r)
+	if cookie := w.Header().Get("Set-Cookie"); !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "Secure") || !strings.Contains(cookie, "SameSite=Lax") {
+		t.Errorf("the cookie is %q", cookie)
+	}
+}
+
+func TestForeignPagesCannotLogAnybodyIn(t *testing.T) {
+	b := browse(t, New(newTable(t)))
+	for _, path := range []string{"/login", "/logout"} {
+		if status, _, _ := b.post(path, filled("ann", right, "/"), "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+			t.Errorf("%s from a foreign page: %d", path, status)
+		}
+	}
+	for _, to := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "javascript:alert(1)", ""} {
+		if _, at, _ := b.post("/login", filled("ann", right, to)); at != "/" {
+			t.Errorf("to=%q leads to %s", to, at)
+		}
+	}
+}
+
+func TestWhoeverGuessesWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var th throttle
+		tries := 0
+		for began := time.Now(); time.Since(began) < 24*time.Hour; {
+			if wait := th.wait(time.Now(), "name ann", "address 10.1.2.3"); wait > 0 {
+				time.Sleep(wait)
+				continue
+			}
+			tries++
+			th.note(time.Now(), false, "name ann", "address 10.1.2.3")
+		}
+		if tries > 130 {
+			t.Errorf("%d guesses in a day", tries)
+		}
+		th.note(time.Now(), false, "name ann", "address 10.1.2.3")
+		if th.wait(time.Now(), "name ann", "address 10.9.9.9") == 0 {
+			t.Error("from another address, the name need not wait")
+		}
+		if th.wait(time.Now(), "name bob", "address 10.9.9.9") > 0 {
+			t.Error("somebody else has to wait")
+		}
+		time.Sleep(longestWait + time.Second)
+		if wait := th.wait(time.Now(), "name ann"); wait > 0 {
+			t.Errorf("later, ann still has to wait for %v", wait)
+		}
+		th.note(time.Now(), true, "name ann")
+		if th.wait(time.Now(), "name ann") > 0 {
+			t.Error("after a success, ann has to wait")
+		}
+		for n := range 3 * knownMax {
+			th.note(time.Now(), false, fmt.Sprint("address ", n))
+		}
+		if n := len(th.failed); n > 2*knownMax+1 {
+			t.Errorf("%d failures are remembered", n)
+		}
+	})
+}
+
+func TestGuessesAreThrottledAtThePageToo(t *testing.T) {
+	b := browse(t, New(newTable(t)))
+	for range freeTries + 1 {
+		b.post("/login", filled("ann", "wrong", "/"))
+	}
+	if status, _, text := b.post("/login", filled("ann", right, "/")); status != http.StatusTooManyRequests || !strings.Contains(text, "Try again in") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+func TestWithoutADatabaseNobodyIsLetIn(t *testing.T) {
+	m := newTable(t)
+	b := browse(t, New(m))
+	b.post("/login", filled("ann", right, "/"))
+	m.away = true
+	other := browse(t, New(m)) // it knows no session yet
+	other.Jar = b.Jar
+	u, _ := url.Parse(other.base)
+	from, _ := url.Parse(b.base)
+	other.Jar.SetCookies(u, b.Jar.Cookies(from))
+	if status, _, text := other.get("/"); status != http.StatusServiceUnavailable || strings.Contains(text, "hello") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+func TestAPasswordFitsItsHashAndNoOther(t *testing.T) {
+	one, err := Hash(right)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, _ := Hash(right)
+	if one == two || !strings.HasPrefix(one, "$argon2id$v=19$m=19456,t=2,p=1$") || !fits(right, one) || !fits(right, two) {
+		t.Errorf("%s, %s", one, two)
+	}
+	for _, hash := range []string{nobody, "", "$argon2id$", strings.Replace(one, "t=2", "t=1", 1), one + "$", strings.ToUpper(one)} {
+		if fits(right, hash) {
+			t.Errorf("%q fits", hash)
+		}
+	}
+	for _, wrong := range []string{"", right + " ", strings.ToUpper(right), strings.Repeat("x", 5000)} {
+		if fits(wrong, one) {
+			t.Errorf("%q fits", wrong)
+		}
+	}
+	for _, bad := range []string{"", "too short", strings.Repeat("x", passwordMax+1)} {
+		if _, err := Hash(bad); err == nil {
+			t.Errorf("a password of %d bytes is taken", len(bad))
+		}
+	}
+}
