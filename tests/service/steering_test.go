@@ -249,3 +249,21 @@ func TestAListIsReadPageByPage(t *testing.T) {
 		}
 	})
 }
+
+func TestTheAPISaysWhyATaskIsNotSent(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d)
+		id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", later).id()
+		api.send(http.StatusOK, "POST", "/v1/topics/orders/pause", "")
+		why := api.send(http.StatusOK, "GET", "/v1/tasks/"+id+"/why", "")
+		if why.json("reasons.0.kind") != "not due" || why.json("reasons.0.until") != "2100-01-01T00:00:00Z" || why.json("reasons.1.kind") != "paused" {
+			t.Errorf("%s", why.text)
+		}
+		api.send(http.StatusOK, "DELETE", "/v1/tasks/"+id, "")
+		if why := api.send(http.StatusOK, "GET", "/v1/tasks/"+id+"/why", ""); why.json("reasons.0.kind") != "final" {
+			t.Errorf("%s", why.text)
+		}
+		api.send(http.StatusNotFound, "GET", "/v1/tasks/4711/why", "")
+	})
+}

@@ -58,6 +58,7 @@ func Handler(parts Parts) http.Handler {
 		"GET /v1/tasks/{id}":                     {tokens.ReadTasks, a.showTask},
 		"GET /v1/tasks/{id}/body":                {tokens.ReadBodies, a.showBody},
 		"GET /v1/tasks/{id}/attempts":            {tokens.ReadTasks, a.listAttempts},
+		"GET /v1/tasks/{id}/why":                 {tokens.ReadTasks, a.why},
 		"GET /v1/topics/{topic}/tasks/{name}":    {tokens.ReadTasks, a.showTask},
 		"DELETE /v1/tasks/{id}":                  {tokens.ManageTasks, a.cancelTask},
 		"DELETE /v1/topics/{topic}/tasks/{name}": {tokens.ManageTasks, a.cancelTask},
