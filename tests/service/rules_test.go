@@ -91,3 +91,29 @@ func TestAFailureIsToldOnceAndOnlyIfItIsFinal(t *testing.T) {
 		}
 	})
 }
+
+func TestANewTopicIsConfiguredByTheLongestPatternThatFits(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		one, other := start(t, d), start(t, d)
+		one.send(http.StatusCreated, "POST", "/v1/topics/customer.1/tasks", later)
+		one.send(http.StatusCreated, "PUT", "/v1/templates/*", `{"rate":1}`)
+		one.send(http.StatusCreated, "PUT", "/v1/templates/customer.*", `{"rate":2}`)
+		one.send(http.StatusOK, "PUT", "/v1/templates/customer.*", `{"rate":3,"headers":{"x-from":"pqueue"}}`)
+		await(t, "the other instance knows of it", func() bool {
+			return other.send(http.StatusOK, "GET", "/v1/templates", "").json("templates.0.config.rate") == 3.0
+		})
+		other.send(http.StatusCreated, "POST", "/v1/topics/customer.2/tasks", later)
+		one.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", later)
+		await(t, "all topics are known", func() bool {
+			return len(one.send(http.StatusOK, "GET", "/v1/topics", "").json("topics").([]any)) == 3
+		})
+		for topic, rate := range map[string]any{"customer.1": nil, "customer.2": 3.0, "orders": 1.0} {
+			if got := one.send(http.StatusOK, "GET", "/v1/topics/"+topic, "").json("config.rate"); got != rate {
+				t.Errorf("%s has the rate %v, want %v", topic, got, rate)
+			}
+		}
+		one.send(http.StatusUnprocessableEntity, "PUT", "/v1/templates/customer", `{}`)
+		one.send(http.StatusUnprocessableEntity, "PUT", "/v1/templates/[a]*", `{}`)
+	})
+}

@@ -71,6 +71,8 @@ func Handler(parts Parts) http.Handler {
 		"POST /v1/topics/{topic}/pause":          {tokens.ManageTopics, a.pauseTopic},
 		"POST /v1/topics/{topic}/resume":         {tokens.ManageTopics, a.resumeTopic},
 		"GET /v1/topics/{topic}/stats":           {tokens.ReadTasks, a.topicStats},
+		"GET /v1/templates":                      {tokens.ReadTasks, a.listTemplates},
+		"PUT /v1/templates/{pattern}":            {tokens.ManageTopics, a.putTemplate},
 		"GET /v1/destinations":                   {tokens.ReadTasks, a.listDestinations},
 		"GET /v1/schedules":                      {tokens.ReadTasks, a.listSchedules},
 		"GET /v1/schedules/{name}":               {tokens.ReadTasks, a.showSchedule},

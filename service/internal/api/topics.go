@@ -83,25 +83,66 @@ func (a *api) putTopic(c *call) error {
 	if !task.IsTopic(name) {
 		return problem.New(problem.Invalid, "%s", task.TopicRule)
 	}
-	text, release, err := a.body(c, oneMax)
+	t, status, err := a.put(c, name)
 	if err != nil {
 		return err
+	}
+	return a.sayTopic(c, status, t)
+}
+
+// put gives a topic or a template the configuration that a request brings.
+func (a *api) put(c *call, name string) (t *topics.Topic, status int, err error) {
+	text, release, err := a.body(c, oneMax)
+	if err != nil {
+		return nil, 0, err
 	}
 	defer release()
 	config, bad := topics.ParseConfig(text)
 	if bad != nil {
-		return bad
+		return nil, 0, bad
 	}
 	ctx, cancel := c.within()
 	defer cancel()
 	t, created, err := a.Topics.Put(ctx, name, &config)
+	if created {
+		return t, http.StatusCreated, err
+	}
+	return t, http.StatusOK, err
+}
+
+// templateView is a template as the API shows it.
+type templateView struct {
+	Pattern string         `json:"pattern"`
+	Created string         `json:"created"`
+	Config  *topics.Config `json:"config"`
+}
+
+// putTemplate says how topics are configured that appear later, with names that a pattern fits.
+func (a *api) putTemplate(c *call) error {
+	pattern := c.PathValue("pattern")
+	if err := mayTopic(c.caller, tokens.ManageTopics, pattern); err != nil {
+		return err
+	}
+	if !topics.IsPattern(pattern) {
+		return problem.New(problem.Invalid, "a pattern is a topic's name in which * stands for any characters, such as shop.*")
+	}
+	t, status, err := a.put(c, pattern)
 	if err != nil {
 		return err
 	}
-	if created {
-		return a.sayTopic(c, http.StatusCreated, t)
+	return c.say(status, templateView{t.Name, stamp(t.Created), &t.Config})
+}
+
+func (a *api) listTemplates(c *call) error {
+	list := []templateView{}
+	for _, t := range a.Topics.Templates() {
+		if c.caller.MayTopic(tokens.ReadTasks, t.Name) {
+			list = append(list, templateView{t.Name, stamp(t.Created), &t.Config})
+		}
 	}
-	return a.sayTopic(c, http.StatusOK, t)
+	return c.say(http.StatusOK, struct {
+		Templates []templateView `json:"templates"`
+	}{list})
 }
 
 func (a *api) pauseTopic(c *call) error  { return a.setPaused(c, a.Jobs.Pause) }

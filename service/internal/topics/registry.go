@@ -2,12 +2,14 @@
 package topics
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tables"
+	"github.com/create-info/persistent-queue/service/internal/task"
 	"github.com/create-info/persistent-queue/service/internal/tokens"
 )
 
@@ -63,17 +66,18 @@ type Registry struct {
 	served  map[int32]int64
 }
 
-// known is copied for each change.
+// known is copied for each change. Templates are kept as topics are, under their patterns, and have no tasks.
 type known struct {
-	byName map[string]*Topic
-	byType map[int32]*Topic
+	byName    map[string]*Topic
+	byType    map[int32]*Topic
+	templates map[string]*Topic
 }
 
 // New makes a registry. The function serve is told of topics that are new or have another configuration, until it returns nil for
 // them; nil: this process sends nothing.
 func New(table Table, limit int, serve func(context.Context, []*Topic) error, log *slog.Logger) *Registry {
 	r := &Registry{table: table, limit: limit, serve: serve, log: log, unread: true, served: map[int32]int64{}}
-	r.known.Store(&known{map[string]*Topic{}, map[int32]*Topic{}})
+	r.known.Store(&known{map[string]*Topic{}, map[int32]*Topic{}, map[string]*Topic{}})
 	r.holders.Store(tokens.NewSet(nil))
 	return r
 }
@@ -89,6 +93,28 @@ func (r *Registry) All() []*Topic {
 	return slices.SortedFunc(maps.Values(r.known.Load().byName), func(a, b *Topic) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// Templates returns all templates, in the order in which they are tried: the longest pattern first.
+func (r *Registry) Templates() []*Topic {
+	return slices.SortedFunc(maps.Values(r.known.Load().templates), func(a, b *Topic) int {
+		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// IsPattern reports whether a text is a pattern of topics that a template can have: a name with * for any characters.
+func IsPattern(text string) bool {
+	return strings.Contains(text, "*") && task.IsTopic(strings.ReplaceAll(text, "*", "a"))
+}
+
+// template is the configuration of a new topic: that of the first template whose pattern fits.
+func (r *Registry) template(name string) *Config {
+	for _, t := range r.Templates() {
+		if fits, err := path.Match(t.Name, name); err == nil && fits {
+			return &t.Config
+		}
+	}
+	return &Config{}
+}
+
 // Tokens are the tokens as they were a second ago at most.
 func (r *Registry) Tokens() *tokens.Set { return r.holders.Load() }
 
@@ -97,11 +123,11 @@ func (r *Registry) Ensure(ctx context.Context, name string) (*Topic, error) {
 	if topic := r.Named(name); topic != nil {
 		return topic, nil
 	}
-	topic, _, err := r.put(ctx, name, &Config{}, false)
+	topic, _, err := r.put(ctx, name, r.template(name), false)
 	return topic, err
 }
 
-// Put gives a topic a configuration, and makes it if it is new.
+// Put gives a topic or a template a configuration, and makes it if it is new. A template is for topics that are made later.
 func (r *Registry) Put(ctx context.Context, name string, config *Config) (topic *Topic, created bool, err error) {
 	return r.put(ctx, name, config, true)
 }
@@ -122,15 +148,15 @@ func (r *Registry) put(ctx context.Context, name string, config *Config, change 
 	defer r.mu.Unlock()
 	r.learn([]tables.Topic{row})
 	r.tell(ctx)
-	return r.OfType(row.Type), created, nil
+	return cmp.Or(r.OfType(row.Type), r.known.Load().templates[row.Name]), created, nil
 }
 
 // learn takes the rows in. A row may come late, after a newer one of the same topic.
 func (r *Registry) learn(rows []tables.Topic) {
 	was := r.known.Load()
-	next := &known{maps.Clone(was.byName), maps.Clone(was.byType)}
+	next := &known{maps.Clone(was.byName), maps.Clone(was.byType), maps.Clone(was.templates)}
 	for _, row := range rows {
-		if has := next.byType[row.Type]; has != nil && has.version >= row.Version {
+		if has := cmp.Or(next.byType[row.Type], next.templates[row.Name]); has != nil && has.version >= row.Version {
 			continue
 		}
 		config, bad := ParseConfig([]byte(row.Config))
@@ -138,7 +164,11 @@ func (r *Registry) learn(rows []tables.Topic) {
 			r.log.Error("a topic's configuration cannot be read; the topic goes on with the defaults", "topic", row.Name, "error", bad)
 		}
 		topic := &Topic{Type: row.Type, Name: row.Name, Config: config, Created: row.Created, version: row.Version}
-		next.byName[row.Name], next.byType[row.Type] = topic, topic
+		if task.IsTopic(row.Name) {
+			next.byName[row.Name], next.byType[row.Type] = topic, topic
+		} else {
+			next.templates[row.Name] = topic
+		}
 	}
 	r.known.Store(next)
 }
