@@ -39,14 +39,26 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go test -count=1 -run '^TestArchitecture' .
 	go test $(RACE) -short -count=1 -timeout 10m ./... ./cmd/pqueue/... ./cron/... ./metrics/... ./otelqueue/... ./queuetest/... ./service/...
 
-# One package at a time: the suite measures how soon things happen.
+# The suite measures how soon things happen, so no other package runs beside it.
 test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'for packages in ./tests ./tests/service ./examples/... ./cmd/pqueue/...; do go test -json -short -count=1 -parallel 16 -timeout 20m $$packages; done'; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; go test $(AS_USUAL) ./tests/service ./examples/... ./cmd/pqueue/...'; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 
+AS_USUAL := -json -short -count=1 -parallel 16 -timeout 20m
+IN_FULL := -json -count=1 -parallel 16 -timeout 60m ./tests ./tests/service
+
+# The names of databases, however deep they stand in a test's name.
+NOT_ON = -skip "/^($(1))$$|//^($(1))$$"
+
+# The tests that make test leaves out or makes short.
+AT_LENGTH := ^($(shell awk '/^func Test/ { test = $$2; sub(/[^A-Za-z0-9_].*/, "", test) } /^}/ { test = "" } \
+	test && /\t(long\(t\)|.*unlessShort|.*testing\.Short|.*eachSession)/ { printf "%s%s", or, test; or = "|"; test = "" }' tests/*_test.go tests/service/*_test.go))$$
+
+# What may race is the library's code, which is the same for all servers. So the race detector has SQLite and one server.
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- go test $(RACE) -json -count=1 -parallel 16 -timeout 60m ./tests ./tests/service; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL); \
+	  go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB)'; \
 	  $(SERVERS) -browser -- go test -json -count=1 ./tests/browser; \
 	  go test -json -count=1 ./tests/testenv ./tests/bench ./tests/summary ./service/deliver; \
 	  PQ_SIM_SEEDS=10000 go test -json -count=1 -run '^TestNothingIsLost' ./internal/simulator; \
@@ -54,9 +66,7 @@ test-all: race ## What make test leaves out: the race detector, long tests, all 
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 6 -timeout 45m; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
 
-# However deep they stand in a test's name.
-OTHERS := ^(SQLite|MariaDB|MySQL|PostgreSQL)$$
-NOT_OTHERS := -skip '/$(OTHERS)|//$(OTHERS)'
+NOT_OTHERS := $(call NOT_ON,SQLite|MariaDB|MySQL|PostgreSQL)
 
 # What goes without the triggers that TiDB lacks, beside the main faults.
 TIDB_FAULTS := ^Test(InstancesThatWereAllFrozen|TransfersHappenExactlyOnce|ABlackHoleBefore|RepliesAreLost|AConnectionCutAtEveryByte|ThirtyPercentOfStatements|ADeployLosesNothing)

@@ -196,7 +196,8 @@ func TestADuplicateIsFoundHoweverOldTheTransaction(t *testing.T) {
 
 func TestOfManyWhoAddAKeyAtOnceOneAddsIt(t *testing.T) {
 	t.Parallel()
-	const rounds, adders = 30, 12
+	const adders = 12
+	rounds := unlessShort(30, 10)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		// Somebody reads from an old snapshot, so that the entries of keys that were taken from their rows stay, as they do

@@ -128,6 +128,7 @@ func stumbling(pool *sql.DB, times int64) (handle *eavesdropped, left *atomic.In
 }
 
 func TestTheHistoryAddsUpOverHandOversAndFailedStatements(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)

@@ -12,6 +12,7 @@ import (
 
 // A hundred thousand jobs for nine o'clock are a hundred pages, and each begins where the one before ended.
 func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
+	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const second, page, rows = 1000, 1000, 128_000
 		migrate(t, d)
@@ -54,6 +55,7 @@ func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
 
 // A new holder waits for this look before it loads anything. SQLite went through ten million finished rows for two seconds.
 func TestLookingForPrioritiesThatAreNonePassesFinishedRowsBy(t *testing.T) {
+	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const few, many = 1000, 256_000
 		const columns = "params, job_type, job_status, start_time, create_time, update_time"

@@ -200,13 +200,22 @@ func TestPagesOfShardsHaveEachRowOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const shards, rows = 3, 400
+		tx, err := d.DB.Begin() // one commit is enough
+		if err != nil {
+			t.Fatal(err)
+		}
 		for n := range rows {
 			key := []any{nil, "", " ", "a", "a ", "Ä", "key 7"}[n%7]
 			if n%7 > 2 {
 				key = fmt.Sprintf("%v%d%s", key, n, strings.Repeat(" ", n%3))
 			}
 			group := []any{nil, nil, "", " ", "a", "Ä", fmt.Sprint("g ", n), fmt.Sprintf("g %d ", n)}[n%8]
-			execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, create_time, update_time, job_key, job_group) VALUES ('{}', 1, 0, 1, 1, ?, ?)", key, group)
+			if _, err := tx.Exec(dbtest.Rebind(d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, create_time, update_time, job_key, job_group) VALUES ('{}', 1, 0, 1, 1, ?, ?)"), key, group); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
 		}
 		st, seen := storeOf(t, d.DB), map[uint64]int{}
 		for shard := range shards {

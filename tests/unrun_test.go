@@ -95,6 +95,7 @@ func TestWorkThatNobodyWillDoIsSaidAndCounted(t *testing.T) {
 }
 
 func TestLookingForWorkThatNobodyDoesPassesFinishedRowsBy(t *testing.T) {
+	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		if d.Name == "TiDB" {
 			t.Skip("left out: the storage that is built into TiDB reads a range of an index to its end, whatever LIMIT says")
