@@ -20,19 +20,21 @@ import (
 
 // server is what pqueue serve serves.
 type server struct {
-	config              string // file
-	listen, metrics     string
-	title, passwordFile string
-	readOnly, login     bool
+	config string // file
+	demo   bool
 
+	listen, metrics        string // addresses
 	api, delivery, console bool
-	allow                  []string
-	delayQueue             string
-	delayService           map[string]string
-	aliasFrom              []string
-	secretFile             string
-	topics                 int
-	demo                   bool
+
+	topics       int
+	allow        []string // addresses that callbacks may go to
+	secretFile   string
+	delayQueue   string            // topic
+	delayService map[string]string // base addresses
+	aliasFrom    []string          // networks
+
+	title, passwordFile string
+	login, readOnly     bool
 
 	tell func(at net.Addr) // what else is said when it listens; nil: nothing
 }
@@ -55,8 +57,8 @@ As long as there is no token, only programs on this machine may call the API: pq
 only, unless --egress-allow names others.
 
 Without a password, the console is for this machine only. With --login, it asks for a user, whom pqueue user create has made, and notes the
-user with each change. With --password-file, browsers ask for a user, which may be any, and for the password that the file has. Passwords and tokens go over the network as they are, so put a proxy with TLS in front if it listens on more than
-this machine. With --read-only, it serves the console alone, and nobody can change anything.
+user with each change. With --password-file, browsers ask for a user, which may be any, and for the password that the file has. Passwords and
+tokens go over the network as they are, so put a proxy with TLS in front if it listens on more than this machine. With --read-only, it serves the console alone, and nobody can change anything.
 
 /livez says that the process makes progress, with or without a database; /readyz says that requests may be sent here.
 

@@ -138,6 +138,8 @@ func settingsIn(flags *pflag.FlagSet, file string) (map[string]settingLine, erro
 	return found, errors.Join(errs...)
 }
 
+var errNoValue = errors.New("has no value; give it one, or take the line out")
+
 func (l *settingLine) read(value *yaml.Node) error {
 	nodes := []*yaml.Node{value}
 	if value.Kind != yaml.ScalarNode {
@@ -145,9 +147,12 @@ func (l *settingLine) read(value *yaml.Node) error {
 	}
 	for _, n := range nodes {
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-			return errors.New("has no value; give it one, or take the line out")
+			return errNoValue
 		}
 		l.values = append(l.values, n.Value)
+	}
+	if len(l.values) == 0 && value.Kind != yaml.SequenceNode {
+		return errNoValue
 	}
 	if value.Kind == yaml.MappingNode { // shop: http://… is what the flag calls shop=http://…
 		pairs := l.values
