@@ -51,7 +51,6 @@ func historySpan(last, step string) (span, each time.Duration, err error) {
 
 // roundStep is the shortest step that people read well and that is not shorter than another.
 func roundStep(least time.Duration) time.Duration {
-	const day = 24 * time.Hour
 	for _, step := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour} {
 		if step >= least {
 			return step

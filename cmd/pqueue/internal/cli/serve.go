@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service"
 )
 
@@ -27,6 +29,7 @@ type server struct {
 	api, delivery, console bool
 
 	topics       int
+	keep         queue_job.Retention
 	allow        []string // addresses that callbacks may go to
 	secretFile   string
 	delayQueue   string            // topic
@@ -98,6 +101,8 @@ Applications in Go can have the same console below a path of their own, behind t
 	return cmd
 }
 
+const day = 24 * time.Hour
+
 // flags are the settings of a server.
 func (s *server) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.config, "config", "", "file with settings, in YAML")
@@ -114,6 +119,8 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.aliasFrom, "alias-from", nil, "networks from which such clients need no token")
 	flags.StringVar(&s.title, "title", "", "a name for the top of the console's pages (default: Jobs)")
 	flags.StringVar(&s.passwordFile, "password-file", "", "file with the password that the console asks for")
+	flags.DurationVar(&s.keep.Done, "keep-succeeded", 3*day, "how long tasks are kept that have succeeded or were cancelled; 0: for ever")
+	flags.DurationVar(&s.keep.Failed, "keep-failed", 30*day, "how long tasks are kept that have failed; 0: for ever")
 	flags.BoolVar(&s.login, "login", false, "the console asks for a user and a password: pqueue user create makes users")
 	flags.BoolVar(&s.readOnly, "read-only", false, "serve the console alone, and nobody can change anything")
 }

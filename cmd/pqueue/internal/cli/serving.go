@@ -15,6 +15,7 @@ import (
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/metrics"
+	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/service"
 	"github.com/create-info/persistent-queue/service/deliver"
@@ -138,7 +139,7 @@ func (a *app) service(ctx context.Context, db *database, s *server, own net.Addr
 		return nil, err
 	}
 	cfg := service.Config{
-		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics, Aliases: aliases, Options: options,
+		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics, Retention: s.retention(), Aliases: aliases, Options: options,
 		Deliver: deliver.Config{Guard: guard}, Signer: signer, Log: a.log(),
 	}
 	tasks, err := service.New(cfg)
@@ -196,6 +197,16 @@ func (s *server) aliases() (service.Aliases, error) {
 		}
 	}
 	return a, nil
+}
+
+// retention is how long ended tasks are kept. Without any limit, it is long, for no retention at all means the service's default.
+func (s *server) retention() queue_job.Retention {
+	const forever = 100 * 365 * day
+	keep := queue_job.Retention{Done: s.keep.Done, Cancelled: s.keep.Done, Failed: s.keep.Failed}
+	if keep == (queue_job.Retention{}) {
+		keep.Done = forever
+	}
+	return keep
 }
 
 // mount puts the service's handler where its parts belong.
