@@ -94,6 +94,12 @@ type facts struct {
 // told reports whether an instance has written the settings of the job's type.
 func (f *facts) told() bool { return !f.kind.Told.IsZero() }
 
+// groupMatters reports whether a job may have to wait for others of its group.
+func (f *facts) groupMatters() bool {
+	c := &f.kind.Config
+	return !f.told() || c.OrderedByKey || c.MaxPerKey > 0
+}
+
 // explain draws the conclusions.
 func explain(f *facts) *Explanation {
 	e := &Explanation{Id: f.id, Job: f.job, Runs: f.runs, At: f.now}
@@ -352,7 +358,7 @@ const lostToSuspect = 2
 // earlier names the job of the same group that comes first, if there is one and that may matter.
 func (f *facts) earlier() *Reason {
 	c := &f.kind.Config
-	if f.first == 0 || f.first >= f.job.Id || f.told() && !c.OrderedByKey && c.MaxPerKey == 0 {
+	if f.first == 0 || f.first >= f.job.Id || !f.groupMatters() {
 		return nil
 	}
 	r := &Reason{Kind: EarlierJob, Job: f.first, Text: fmt.Sprintf("Job %d has the same group, %q, and comes first. ", f.first, f.job.Group)}

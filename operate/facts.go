@@ -13,9 +13,9 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes seven statements: they
-// read the job twice, its log, the leases, the job types, what their holders have told, and the first job of its group, by an index
-// or from small tables. If the job changes during a look, Explain looks again. If it changes during three looks, that is an error.
+// Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes four statements, or five
+// if the job has not ended: they read the job twice, its log, the leases and the job types. If nothing keeps the job but the line of its
+// holder, one or two more read what the holders have told, and the first job of its group. All go by an index or read small tables. If the job changes during a look, Explain looks again. If it changes during three looks, that is an error.
 //
 // Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
 // waits in the holder's line and what the holder has told of it within the last minute ([queue_job.Line]), and lists what the job may
@@ -51,33 +51,43 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 	if f.job == nil {
 		return f, true, nil
 	}
-	types, err := jobs.Types(ctx, ex)
-	if err != nil {
-		return nil, false, err
-	}
-	for _, kind := range types {
-		if kind.JobType == f.job.JobType {
-			f.kind = kind
+	if f.job.Pending() {
+		types, err := jobs.Types(ctx, ex)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, kind := range types {
+			if kind.JobType == f.job.JobType {
+				f.kind = kind
+			}
 		}
 	}
 	if f.runs, err = jobs.Attempts(ctx, ex, id); err != nil {
 		return nil, false, err
 	}
-	if f.job.Group != "" && f.job.Pending() {
-		firsts, err := st.FirstOfKeys(ctx, f.job.JobType, []string{f.job.Group}, 0, 0, 0)
-		if err != nil {
+	if explain(f).Reasons[0].Kind == InLine {
+		if err := f.lookAtLine(ctx, st); err != nil {
 			return nil, false, err
 		}
-		f.first = firsts[f.job.Group]
-	}
-	if f.lines, err = st.Lines(ctx); err != nil {
-		return nil, false, err
 	}
 	again, err := get(ctx, jobs, ex, id)
 	if err != nil {
 		return nil, false, err
 	}
 	return f, again != nil && same(again, f.job), nil
+}
+
+// lookAtLine reads what matters to a job that nothing keeps but its holder's line.
+func (f *facts) lookAtLine(ctx context.Context, st *store.Store) (err error) {
+	if f.job.Group != "" && f.groupMatters() {
+		firsts, err := st.FirstOfKeys(ctx, f.job.JobType, []string{f.job.Group}, 0, 0, 0)
+		if err != nil {
+			return err
+		}
+		f.first = firsts[f.job.Group]
+	}
+	f.lines, err = st.Lines(ctx)
+	return err
 }
 
 func get(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*queue_job.JobInfo, error) {
