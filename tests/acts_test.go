@@ -24,6 +24,7 @@ func asMary(ctx context.Context) context.Context {
 }
 
 func TestWhatAnActorDoesIsNotedWithWhatItWasBefore(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs, ctx := open(t, d.DB), asMary(t.Context())
 		add(t, d.DB, 5, uint32(time.Now().Add(time.Hour).Unix()))
@@ -110,6 +111,7 @@ func jobParams(t *testing.T, d dbtest.Database, id uint64) (params string) {
 }
 
 func TestAnActIsNotedInTheTransactionOfTheCaller(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs, ctx := open(t, d.DB), asMary(t.Context())
 		add(t, d.DB, 1, 0)
@@ -144,6 +146,7 @@ func idsIn(t *testing.T, tx *sql.Tx) (ids []uint64) {
 }
 
 func TestAnOperationIsCarriedOutByARunnerAndChangesEachJobOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs, ctx := open(t, d.DB), asMary(t.Context())
 		const n = 1200
@@ -205,6 +208,7 @@ func jobsOf(t *testing.T, jobs *queue_job.Jobs, d dbtest.Database, operation uin
 }
 
 func TestAnOperationThatIsCutOffGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs, ctx := open(t, d.DB), asMary(t.Context())
 		const n = 2600
@@ -254,6 +258,7 @@ func TestAnOperationThatIsCutOffGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestAnOperationOnAllJobsOrByNobodyIsRefused(t *testing.T) {
+	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		one := queue_job.Filter{JobTypes: []int32{1}}
@@ -282,6 +287,7 @@ func TestAnOperationOnAllJobsOrByNobodyIsRefused(t *testing.T) {
 
 func TestAnOperationWhoseProcessIsKilledGoesOnElsewhereAndChangesEachJobOnce(t *testing.T) {
 	long(t)
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs, ctx := open(t, d.DB), asMary(t.Context())
 		const n = 20_000

@@ -181,7 +181,7 @@ func TestAThousandStartsAndStopsLeaveNothingBehind(t *testing.T) {
 	long(t)
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		cycles := 1000
-		if slack > 1 {
+		if slack > 1 || d.Name == "MySQL" { // which takes long for each; what is left behind is the process's
 			cycles = 50
 		}
 		var ran atomic.Int64
