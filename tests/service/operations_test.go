@@ -16,13 +16,14 @@ func TestManyTasksAreRetriedCancelledAndDeletedAtOnce(t *testing.T) {
 		var up atomic.Bool
 		to := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 			if !up.Load() {
+				w.Header().Set("Pq-Retry", "no") // so the breaker stays closed
 				w.WriteHeader(http.StatusNotFound)
 			}
 		})
 		api := start(t, d)
 		const tasks = 30
-		api.add(tasks, fmt.Sprintf(`{"topic":"orders","url":%q,"retry":{"max_attempts":1,"waits":["1s"]}}`, to.URL))
-		api.add(1, fmt.Sprintf(`{"topic":"others","url":%q,"retry":{"max_attempts":1,"waits":["1s"]}}`, to.URL))
+		api.add(tasks, fmt.Sprintf(`{"topic":"orders","url":%q}`, to.URL))
+		api.add(1, fmt.Sprintf(`{"topic":"others","url":%q}`, to.URL))
 		api.awaitCount("/v1/tasks?status=failed", tasks+1)
 
 		failed := `"topic":"orders","status":["failed"],"created_from":0`
