@@ -70,8 +70,8 @@ const (
 	pausedLong   = time.Hour
 )
 
-// Check looks whether jobs run as they should, by four statements. It counts the pending jobs that fell due more than so long ago, which takes longer the more
-// pending jobs there are; [HealthOf] does without.
+// Check looks whether jobs run as they should, by four statements. It counts the pending jobs that fell due more than so long ago, which
+// takes longer the more pending jobs there are; [HealthOf] does without.
 func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, after time.Duration) (*Health, error) {
 	st, err := hidden.StoreOf(jobs, ex)
 	if err != nil {

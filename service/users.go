@@ -91,8 +91,8 @@ func (u *Users) Drop(ctx context.Context, name string) (there bool, err error) {
 }
 
 // Protect puts a login before a handler at the root of a server, such as a console: whoever is nobody is asked at /login. /logout ends a
-// session, as twelve hours do. What is below /static/ passes. After five failures, a name or an address has to wait before the next try,
-// longer and longer.
+// session, as twelve hours do. What is below /static/ passes. From the sixth failure on, a name or an address has to wait before the
+// next try, longer and longer.
 func (u *Users) Protect(next http.Handler) http.Handler { return logins.New(u.tables).Protect(next) }
 
 // UserOf is who has sent a request that Protect let pass. Nil: it was no such request.

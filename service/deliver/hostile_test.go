@@ -143,8 +143,7 @@ func TestReceiversThatMisbehaveGetTheirVerdictInTime(t *testing.T) {
 		}, Succeeded, ""},
 		"it resets within the body": {func(c *net.TCPConn, _ *http.Request) {
 			io.WriteString(c, okHead+"Content-Length: 500\r\n\r\nxxx")
-			time.Sleep(20 * time.Millisecond)
-			reset(c)
+			reset(c) // what has come in before can be read all the same
 		}, Succeeded, ""},
 		"it fails, and its body has no end": {func(c *net.TCPConn, _ *http.Request) {
 			io.WriteString(c, "HTTP/1.1 500 No\r\n\r\n")

@@ -75,16 +75,8 @@ func (a *api) job(ctx context.Context, t *task.Task, caller *tokens.Caller, at s
 	if err := mayTopic(caller, tokens.AddTasks, t.Topic); err != nil {
 		return queue_job.AddModelJob{}, err
 	}
-	if err := a.CheckURL(t.URL); err != nil {
-		return queue_job.AddModelJob{}, problem.OfField(at+"/url", "%v", err)
-	}
-	if t.OnFailure != "" {
-		if err := a.CheckURL(t.OnFailure); err != nil {
-			return queue_job.AddModelJob{}, problem.OfField(at+"/on_failure/url", "%v", err)
-		}
-	}
-	if err := deliver.CheckHeader(t.Header()); err != nil {
-		return queue_job.AddModelJob{}, problem.OfField(at+"/headers", "%v", err)
+	if err := a.checkContent(&t.Content, at); err != nil {
+		return queue_job.AddModelJob{}, err
 	}
 	topic, err := a.Topics.Ensure(ctx, t.Topic)
 	if err != nil {
@@ -98,6 +90,22 @@ func (a *api) job(ctx context.Context, t *task.Task, caller *tokens.Caller, at s
 		return queue_job.AddModelJob{}, problem.New(problem.TooLarge, "%s has %d bytes as JSON, and the most is %d; store the body elsewhere and send its address", at, len(params), queue_job.ParamsMax)
 	}
 	return job, nil
+}
+
+// checkContent refuses what the deliverer would not send.
+func (a *api) checkContent(t *task.Content, at string) error {
+	if err := a.CheckURL(t.URL); err != nil {
+		return problem.OfField(at+"/url", "%v", err)
+	}
+	if t.OnFailure != "" {
+		if err := a.CheckURL(t.OnFailure); err != nil {
+			return problem.OfField(at+"/on_failure/url", "%v", err)
+		}
+	}
+	if err := deliver.CheckHeader(t.Header()); err != nil {
+		return problem.OfField(at+"/headers", "%v", err)
+	}
+	return nil
 }
 
 // added says what became of a task that was added, or was there.

@@ -57,8 +57,8 @@ func (a *api) putSchedule(c *call) error {
 	if err := mayTopic(c.caller, tokens.ManageTasks, s.Topic); err != nil {
 		return err
 	}
-	if err := a.CheckURL(s.Content().URL); err != nil {
-		return problem.OfField("/task/url", "%v", err)
+	if err := a.checkContent(s.Content(), "/task"); err != nil {
+		return err
 	}
 	before, err := a.scheduleOf(c, name)
 	switch bad := (*problem.Problem)(nil); {

@@ -1,6 +1,5 @@
-// Package tables is the service's own SQL: its topics, its tokens, the idempotency keys that were
-// used, and the users of its console. The jobs have tables of
-// their own, which only the library writes.
+// Package tables is the service's own SQL: its topics, its tokens, the idempotency keys that were used, and the users of its console. The
+// jobs have tables of their own, which only the library writes.
 package tables
 
 import (

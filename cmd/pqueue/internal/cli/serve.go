@@ -61,13 +61,14 @@ only, unless --egress-allow names others.
 
 Without a password, the console is for this machine only. With --login, it asks for a user, whom pqueue user create has made, and notes the
 user with each change. With --password-file, browsers ask for a user, which may be any, and for the password that the file has. Passwords and
-tokens go over the network as they are, so put a proxy with TLS in front if it listens on more than this machine. With --read-only, it serves the console alone, and nobody can change anything.
+tokens go over the network as they are, so put a proxy with TLS in front if it listens on more than this machine. With --read-only, it serves
+the console alone, and nobody can change anything.
 
 /livez says that the process makes progress, with or without a database; /readyz says that requests may be sent here.
 
 Each flag can be set in a file of YAML, which --config names, and in the environment: --egress-allow is egress-allow there, and
-PQUEUE_EGRESS_ALLOW here. A flag is stronger than the environment, and the environment than the file. pqueue check-config shows what came of
-it. In the file, write a setting a line:
+PQUEUE_EGRESS_ALLOW here. If a setting is given in several places, the flag counts, then the environment, then the file. pqueue check-config
+shows the values that count. In the file, each setting has a line:
 
   listen: 0.0.0.0:8080
   dsn-file: /run/secrets/pqueue-dsn
@@ -119,8 +120,8 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.aliasFrom, "alias-from", nil, "networks from which such clients need no token")
 	flags.StringVar(&s.title, "title", "", "a name for the top of the console's pages (default: Jobs)")
 	flags.StringVar(&s.passwordFile, "password-file", "", "file with the password that the console asks for")
-	flags.DurationVar(&s.keep.Done, "keep-succeeded", 3*day, "how long tasks are kept that have succeeded or were cancelled; 0: for ever")
-	flags.DurationVar(&s.keep.Failed, "keep-failed", 30*day, "how long tasks are kept that have failed; 0: for ever")
+	flags.DurationVar(&s.keep.Done, "keep-succeeded", 3*day, "delete tasks this long after they succeeded or were cancelled; 0: never")
+	flags.DurationVar(&s.keep.Failed, "keep-failed", 30*day, "delete tasks this long after they failed; 0: never")
 	flags.BoolVar(&s.login, "login", false, "the console asks for a user and a password: pqueue user create makes users")
 	flags.BoolVar(&s.readOnly, "read-only", false, "serve the console alone, and nobody can change anything")
 }

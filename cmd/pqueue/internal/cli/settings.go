@@ -176,8 +176,8 @@ func (a *app) checkConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check-config",
 		Short: "Check the settings of pqueue serve, and show where each comes from",
-		Long: `Check the settings of pqueue serve, without starting anything: the file that --config names, the environment, and flags, which are those of
-pqueue serve. Files with secrets are read; the database is not asked, see pqueue check. All that is wrong is said at once.`,
+		Long: `Check the settings of pqueue serve, and start nothing. The command takes the same flags, file and environment as pqueue serve, reads the files
+with secrets, and reports all mistakes at once. It does not ask the database; pqueue check does.`,
 		Example: "  pqueue check-config --config pqueue.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,45 +31,42 @@ func (a *app) withUsers(ctx context.Context, act func(context.Context, *service.
 	})
 }
 
-const passwordHelp = "Without --password-stdin, a password is made up, and shown once: the database has its hash only."
-
-// password reads a password, or makes one and tells it.
-func (a *app) password(cmd *cobra.Command, fromInput bool) (password string, tell func() error, err error) {
-	if fromInput {
-		line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-		if line = strings.TrimRight(line, "\r\n"); line == "" {
-			return "", nil, exitf(exitUsage, "--password-stdin: no password came in: %w", err)
+// setsPassword makes a command of one that gives the user in its argument a password, which it reads, or makes up and shows.
+func (a *app) setsPassword(cmd *cobra.Command, set func(ctx context.Context, users *service.Users, name, password string) error) *cobra.Command {
+	var fromInput bool
+	cmd.Long = cmd.Short + ". Without --password-stdin, pqueue makes up a password and shows it once: the database has its hash only."
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		password := rand.Text()
+		if fromInput {
+			line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+			if err != nil && err != io.EOF {
+				return fmt.Errorf("--password-stdin: %w", err)
+			}
+			password = strings.TrimRight(line, "\r\n")
 		}
-		return line, func() error { return nil }, nil
+		return a.withUsers(cmd.Context(), func(ctx context.Context, users *service.Users) error {
+			err := set(ctx, users, args[0], password)
+			if err == nil && !fromInput {
+				_, err = fmt.Fprintln(a.Out, password)
+			}
+			return err
+		})
 	}
-	password = rand.Text()
-	return password, func() error { _, err := fmt.Fprintln(a.Out, password); return err }, nil
+	cmd.Flags().BoolVar(&fromInput, "password-stdin", false, "read the password from standard input")
+	return cmd
 }
 
 func (a *app) userCreate() *cobra.Command {
 	var role string
-	var fromInput bool
-	cmd := &cobra.Command{
+	cmd := a.setsPassword(&cobra.Command{
 		Use:     "create NAME",
 		Short:   "Make a user",
-		Long:    "Make a user. " + passwordHelp,
 		Example: "  pqueue user create ann\n  pqueue user create bob --role read --password-stdin",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			password, tell, err := a.password(cmd, fromInput)
-			if err != nil {
-				return err
-			}
-			return a.withUsers(cmd.Context(), func(ctx context.Context, users *service.Users) error {
-				if err := users.Create(ctx, args[0], password, service.Role(role)); err != nil {
-					return err
-				}
-				return tell()
-			})
-		},
-	}
+	}, func(ctx context.Context, users *service.Users, name, password string) error {
+		return users.Create(ctx, name, password, service.Role(role))
+	})
 	cmd.Flags().StringVar(&role, "role", string(service.Operator), "read: may look; operate: may change things, too")
-	cmd.Flags().BoolVar(&fromInput, "password-stdin", false, "read the password from standard input")
 	return cmd
 }
 
@@ -97,31 +95,22 @@ func (a *app) userList() *cobra.Command {
 }
 
 func (a *app) userPassword() *cobra.Command {
-	var fromInput bool
-	cmd := &cobra.Command{
+	return a.setsPassword(&cobra.Command{
 		Use:   "password NAME",
-		Short: "Give a user another password, and end their sessions",
-		Long:  "Give a user another password, and end their sessions, within ten seconds. " + passwordHelp,
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			password, tell, err := a.password(cmd, fromInput)
-			if err != nil {
-				return err
-			}
-			return a.withUsers(cmd.Context(), func(ctx context.Context, users *service.Users) error {
-				there, err := users.SetPassword(ctx, args[0], password)
-				if err != nil {
-					return err
-				}
-				if !there {
-					return exitf(exitNothing, "there is no user %s", args[0])
-				}
-				return tell()
-			})
-		},
+		Short: "Give a user another password, and end their sessions within ten seconds",
+	}, func(ctx context.Context, users *service.Users, name, password string) error {
+		return thereIs(name)(users.SetPassword(ctx, name, password))
+	})
+}
+
+// thereIs makes an error of what found no user.
+func thereIs(name string) func(there bool, err error) error {
+	return func(there bool, err error) error {
+		if err == nil && !there {
+			return exitf(exitNothing, "there is no user %s", name)
+		}
+		return err
 	}
-	cmd.Flags().BoolVar(&fromInput, "password-stdin", false, "read the password from standard input")
-	return cmd
 }
 
 func (a *app) userDrop() *cobra.Command {
@@ -131,11 +120,7 @@ func (a *app) userDrop() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withUsers(cmd.Context(), func(ctx context.Context, users *service.Users) error {
-				there, err := users.Drop(ctx, args[0])
-				if err == nil && !there {
-					return exitf(exitNothing, "there is no user %s", args[0])
-				}
-				return err
+				return thereIs(args[0])(users.Drop(ctx, args[0]))
 			})
 		},
 	}
