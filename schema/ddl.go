@@ -4,6 +4,8 @@ import (
 	"embed"
 	"regexp"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 //go:embed mysql.sql postgres.sql sqlite.sql
@@ -29,6 +31,15 @@ var (
 	keyLine     = regexp.MustCompile(`^(?:UNIQUE )?KEY (\w+)`)
 	columnLine  = regexp.MustCompile(`^([a-z_]+) `)
 )
+
+// tablesFor reads the schema file of a database, with the prefix before the names of tables and indexes.
+func tablesFor(database, prefix string) ([]*table, error) {
+	text, err := files.ReadFile(fileOf[database])
+	if err != nil {
+		return nil, err
+	}
+	return tables(store.WithPrefix(string(text), prefix)), nil
+}
 
 // tables reads a schema file. The file alone defines the tables; the statements for older tables are made from its
 // lines.

@@ -25,15 +25,32 @@ import (
 // The error is an [*OutdatedError] if something is missing and the database refuses to add it. Any other error may go
 // away by itself: the database does not answer or is read-only, or a table stayed in use.
 func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
-	p, missing, err := look(ctx, db, options)
-	if err != nil || len(missing) == 0 {
+	p, err := find(ctx, db, options)
+	if err != nil {
+		return err
+	}
+	if missing, err := p.lacking(ctx, p.tables...); err != nil || len(missing) == 0 {
+		return err
+	}
+	for _, t := range p.tables {
+		if err := p.complete(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete creates one table, or adds what it lacks.
+func (p place) complete(ctx context.Context, t *table) error {
+	missing, err := p.lacking(ctx, t)
+	if err != nil {
 		return err
 	}
 	for len(missing) > 0 {
 		first := missing[0]
 		errRun := p.run(ctx, first)
 		// Even after an error, another instance may have made the change by now, so the schema decides.
-		if missing, err = p.lacking(ctx); err != nil {
+		if missing, err = p.lacking(ctx, t); err != nil {
 			return fmt.Errorf("bring the schema up to date: %w", errors.Join(errRun, err))
 		}
 		if len(missing) == 0 || missing[0] != first {
@@ -41,15 +58,15 @@ func Migrate(ctx context.Context, db queue_job.DB, options ...Option) error {
 		}
 		switch {
 		case errRun == nil:
-			if missing, err = p.awaitChange(ctx, first); err != nil {
+			if missing, err = p.awaitChange(ctx, t, first); err != nil {
 				return fmt.Errorf("bring the schema up to date: %w", err)
 			}
 			if len(missing) == 0 || missing[0] != first {
 				continue
 			}
-			return &OutdatedError{Database: p.store.Database(), SQL: missing, Err: errNameTaken}
+			return p.outdated(ctx, errNameTaken)
 		case isRefusal(errRun):
-			return &OutdatedError{Database: p.store.Database(), SQL: missing, Err: errRun}
+			return p.outdated(ctx, errRun)
 		case !isWait(errRun):
 			return fmt.Errorf("bring the schema up to date: %w", errRun)
 		case !pause(ctx, lookAgain):
@@ -63,9 +80,9 @@ const lookAgain = 200 * time.Millisecond
 
 // awaitChange looks again, for a while, until a statement that ran without an error is no longer missing. The schema
 // may be read from a replica, which gets the change later.
-func (p place) awaitChange(ctx context.Context, first string) (missing []string, err error) {
+func (p place) awaitChange(ctx context.Context, t *table, first string) (missing []string, err error) {
 	for until := time.Now().Add(replicaBehind); ; {
-		missing, err = p.lacking(ctx)
+		missing, err = p.lacking(ctx, t)
 		if err != nil || len(missing) == 0 || missing[0] != first || time.Now().After(until) || !pause(ctx, lookAgain) {
 			return missing, err
 		}
@@ -81,11 +98,11 @@ var errNameTaken = fmt.Errorf("the first statement below runs without an error, 
 
 // Check reports what the tables lack, as an [*OutdatedError]. It changes nothing: use it if others run the DDL.
 func Check(ctx context.Context, db queue_job.DB, options ...Option) error {
-	p, missing, err := look(ctx, db, options)
-	if err != nil || len(missing) == 0 {
+	p, err := find(ctx, db, options)
+	if err != nil {
 		return err
 	}
-	return &OutdatedError{Database: p.store.Database(), SQL: missing}
+	return p.outdated(ctx, nil)
 }
 
 // Option changes which tables [Migrate] and [Check] look at, and [SQL] makes.
@@ -101,20 +118,21 @@ type place struct {
 	db     store.DB
 	store  *store.Store
 	prefix string
+	tables []*table
 }
 
-func look(ctx context.Context, db queue_job.DB, options []Option) (p place, missing []string, err error) {
+func find(ctx context.Context, db queue_job.DB, options []Option) (p place, err error) {
 	p.db = store.Primary(db)
 	for _, set := range options {
 		set(&p)
 	}
 	if err := store.CheckPrefix(p.prefix); err != nil {
-		return p, nil, fmt.Errorf("schema: table prefix %w", err)
+		return p, fmt.Errorf("schema: table prefix %w", err)
 	}
 	if p.store, err = store.Open(ctx, db, p.prefix); err == nil {
-		missing, err = p.lacking(ctx)
+		p.tables, err = tablesFor(p.store.Database(), p.prefix)
 	}
-	return p, missing, err
+	return p, err
 }
 
 // OutdatedError says that the tables lack something, and has the SQL that adds it.
@@ -134,11 +152,23 @@ func (e *OutdatedError) Error() string {
 
 func (e *OutdatedError) Unwrap() error { return e.Err }
 
-// lacking returns the statements that bring the database up to the schema file. If others change the tables at that
-// time, reading the schema may fail, mostly on Galera; then lacking reads it again.
-func (p place) lacking(ctx context.Context) (ddl []string, err error) {
+// outdated returns an [*OutdatedError] with all that the tables lack, or nil if they lack nothing.
+func (p place) outdated(ctx context.Context, cause error) error {
+	missing, err := p.lacking(ctx, p.tables...)
+	switch {
+	case err != nil:
+		return errors.Join(cause, err)
+	case len(missing) == 0:
+		return nil
+	}
+	return &OutdatedError{Database: p.store.Database(), SQL: missing, Err: cause}
+}
+
+// lacking returns the statements that bring tables up to the schema file. If others change the tables at that time, reading
+// the schema may fail, mostly on Galera; then lacking reads it again.
+func (p place) lacking(ctx context.Context, tables ...*table) (ddl []string, err error) {
 	for {
-		ddl, err = p.compare(ctx)
+		ddl, err = p.compare(ctx, tables)
 		if err == nil || !isWait(err) || !pause(ctx, lookAgain) {
 			return ddl, err
 		}
@@ -146,27 +176,27 @@ func (p place) lacking(ctx context.Context) (ddl []string, err error) {
 }
 
 // compare is lacking in one try.
-func (p place) compare(ctx context.Context) (ddl []string, err error) {
-	return lackingOf(p.store.Database(), p.prefix, func(table string) (columns, indexes []string, err error) {
-		if columns, err = p.store.Columns(ctx, table); err == nil {
-			indexes, err = p.store.Indexes(ctx, table)
-		}
-		return columns, indexes, err
-	})
-}
-
-// lackingOf returns the statements that bring a database, whose tables have these columns and indexes, up to its schema file. A
-// table without columns is not there.
-func lackingOf(database, prefix string, has func(table string) (columns, indexes []string, err error)) (ddl []string, err error) {
-	text, err := files.ReadFile(fileOf[database])
+func (p place) compare(ctx context.Context, tables []*table) (ddl []string, err error) {
+	var names []string
+	for _, t := range tables {
+		names = append(names, t.name)
+	}
+	columns, err := p.store.Columns(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range tables(store.WithPrefix(string(text), prefix)) {
-		columns, indexes, err := has(t.name)
-		if err != nil {
-			return nil, err
-		}
+	indexes, err := p.store.Indexes(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	return lackingOf(p.store.Database(), tables, columns, indexes), nil
+}
+
+// lackingOf returns the statements that bring tables, which have these columns and indexes, up to the schema file. A table
+// without columns is not there.
+func lackingOf(database string, tables []*table, columnsOf, indexesOf map[string][]string) (ddl []string) {
+	for _, t := range tables {
+		columns, indexes := columnsOf[t.name], indexesOf[t.name]
 		if len(columns) == 0 {
 			ddl = append(ddl, t.create)
 			columns = names(t.columns)
@@ -183,7 +213,7 @@ func lackingOf(database, prefix string, has func(table string) (columns, indexes
 			ddl = append(ddl, index.add)
 		}
 	}
-	return ddl, nil
+	return ddl
 }
 
 // joinAlters puts all columns of a table into one statement, if the database can do that.

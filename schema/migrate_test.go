@@ -67,12 +67,44 @@ func list(values ...string) *sqlmock.Rows {
 	return rows
 }
 
-// looked expects a look at the tables: all is there but the due index, if it is left out.
-func (s server) looked(t *testing.T, indexes ...string) {
-	for _, table := range tablesOf(t, "mysql.sql") {
-		s.ExpectQuery("information_schema.columns .*'" + table.name + "'").WillReturnRows(list(names(table.columns)...))
-		s.ExpectQuery("information_schema.statistics .*'" + table.name + "'").WillReturnRows(list(append(indexes, "async_job_key", "async_job_group", "async_job_ended", "async_job_act_job", "async_job_act_state")...))
+// saw expects a look at tables in which all is there but the due index, if it is left out.
+func (s server) saw(tables []*table, indexes ...string) {
+	columns, others := sqlmock.NewRows([]string{"of_table", "name"}), sqlmock.NewRows([]string{"of_table", "name"})
+	for _, t := range tables {
+		for _, name := range names(t.columns) {
+			columns.AddRow(t.name, name)
+		}
+		for _, name := range names(t.indexes) {
+			if name != "async_job_due" {
+				others.AddRow(t.name, name)
+			}
+		}
 	}
+	for _, name := range indexes {
+		others.AddRow(tables[0].name, name)
+	}
+	s.ExpectQuery("information_schema.columns .*'" + tables[len(tables)-1].name + "'").WillReturnRows(columns)
+	s.ExpectQuery("information_schema.statistics .*'" + tables[len(tables)-1].name + "'").WillReturnRows(others)
+}
+
+// looked expects a look at the first table.
+func (s server) looked(t *testing.T, indexes ...string) {
+	t.Helper()
+	s.saw(tablesOf(t, "mysql.sql")[:1], indexes...)
+}
+
+// lookedAtTheOthers expects a look at each table but the first.
+func (s server) lookedAtTheOthers(t *testing.T) {
+	t.Helper()
+	for _, other := range tablesOf(t, "mysql.sql")[1:] {
+		s.saw([]*table{other})
+	}
+}
+
+// lookedAtAll expects a look at all tables at once.
+func (s server) lookedAtAll(t *testing.T, indexes ...string) {
+	t.Helper()
+	s.saw(tablesOf(t, "mysql.sql"), indexes...)
 }
 
 // altered expects the DDL, on a connection that waits a second at most, and its setting undone.
@@ -89,7 +121,7 @@ func (s server) altered(err error) {
 
 func TestAnUpToDateSchemaIsOnlyLookedAt(t *testing.T) {
 	withServer(t, func(t *testing.T, s server) {
-		s.looked(t, "async_job_due")
+		s.lookedAtAll(t, "async_job_due")
 		if err := Migrate(t.Context(), s.db); err != nil {
 			t.Error(err)
 		}
@@ -98,9 +130,11 @@ func TestAnUpToDateSchemaIsOnlyLookedAt(t *testing.T) {
 
 func TestAUserWithoutDDLRightsIsToldWhatToRun(t *testing.T) {
 	withServer(t, func(t *testing.T, s server) {
+		s.lookedAtAll(t)
 		s.looked(t)
 		s.altered(errDenied)
 		s.looked(t)
+		s.lookedAtAll(t)
 		err := Migrate(t.Context(), s.db)
 		var outdated *OutdatedError
 		if !errors.As(err, &outdated) || !errors.Is(err, errDenied) || len(outdated.SQL) != 1 || !strings.Contains(outdated.SQL[0], "async_job_due") {
@@ -111,6 +145,7 @@ func TestAUserWithoutDDLRightsIsToldWhatToRun(t *testing.T) {
 
 func TestAServerThatIsReadOnlyForNowIsNoOutdatedSchema(t *testing.T) {
 	withServer(t, func(t *testing.T, s server) {
+		s.lookedAtAll(t)
 		s.looked(t)
 		s.altered(errReadOnly)
 		s.looked(t)
@@ -123,11 +158,13 @@ func TestAServerThatIsReadOnlyForNowIsNoOutdatedSchema(t *testing.T) {
 
 func TestATableInUseIsWaitedFor(t *testing.T) {
 	withServer(t, func(t *testing.T, s server) {
+		s.lookedAtAll(t)
 		s.looked(t)
 		s.altered(errInUse)
 		s.looked(t)
 		s.altered(nil)
 		s.looked(t, "async_job_due")
+		s.lookedAtTheOthers(t)
 		began := time.Now()
 		if err := Migrate(t.Context(), s.db); err != nil || time.Since(began) == 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -137,6 +174,7 @@ func TestATableInUseIsWaitedFor(t *testing.T) {
 
 func TestATableThatStaysInUseIsReportedWhenTheContextEnds(t *testing.T) {
 	withServer(t, func(t *testing.T, s server) {
+		s.lookedAtAll(t)
 		s.looked(t)
 		s.altered(errInUse)
 		s.looked(t)
@@ -151,9 +189,11 @@ func TestATableThatStaysInUseIsReportedWhenTheContextEnds(t *testing.T) {
 func TestWhatAnotherInstanceDidMeanwhileIsNoError(t *testing.T) {
 	for _, got := range []error{errors.New("Error 1061 (42000): Duplicate key name 'async_job_due'"), errDenied, errReadOnly} {
 		withServer(t, func(t *testing.T, s server) {
+			s.lookedAtAll(t)
 			s.looked(t)
 			s.altered(got)
 			s.looked(t, "async_job_due")
+			s.lookedAtTheOthers(t)
 			if err := Migrate(t.Context(), s.db); err != nil {
 				t.Error(err)
 			}
@@ -163,7 +203,7 @@ func TestWhatAnotherInstanceDidMeanwhileIsNoError(t *testing.T) {
 
 func TestCheckChangesNothing(t *testing.T) {
 	withServer(t, func(t *testing.T, s server) {
-		s.looked(t)
+		s.lookedAtAll(t)
 		var outdated *OutdatedError
 		if err := Check(t.Context(), s.db); !errors.As(err, &outdated) || outdated.Database != "MySQL" || outdated.Err != nil {
 			t.Error(err)
@@ -173,11 +213,13 @@ func TestCheckChangesNothing(t *testing.T) {
 
 func TestADDLThatChangesNothingIsReportedAndNotRepeated(t *testing.T) {
 	withServer(t, func(t *testing.T, s server) {
+		s.lookedAtAll(t)
 		s.looked(t)
 		s.altered(nil)
 		for range 2 + replicaBehind/lookAgain + 1 {
 			s.looked(t)
 		}
+		s.lookedAtAll(t)
 		var outdated *OutdatedError
 		if err := Migrate(t.Context(), s.db); !errors.As(err, &outdated) || !strings.Contains(err.Error(), "belongs to something else") {
 			t.Error(err)
@@ -187,12 +229,14 @@ func TestADDLThatChangesNothingIsReportedAndNotRepeated(t *testing.T) {
 
 func TestASchemaThatIsReadFromAReplicaWhichLagsIsNoOutdatedSchema(t *testing.T) {
 	withServer(t, func(t *testing.T, s server) {
+		s.lookedAtAll(t)
 		s.looked(t)
 		s.altered(nil)
 		for range 10 { // two seconds
 			s.looked(t)
 		}
 		s.looked(t, "async_job_due")
+		s.lookedAtTheOthers(t)
 		if err := Migrate(t.Context(), s.db); err != nil {
 			t.Error(err)
 		}

@@ -34,7 +34,11 @@ func SQL(database string, options ...Option) ([]string, error) {
 	if err := store.CheckPrefix(p.prefix); err != nil {
 		return nil, fmt.Errorf("schema: table prefix %w", err)
 	}
-	return lackingOf(database, p.prefix, func(string) (columns, indexes []string, err error) { return nil, nil, nil })
+	tables, err := tablesFor(database, p.prefix)
+	if err != nil {
+		return nil, err
+	}
+	return lackingOf(database, tables, nil, nil), nil
 }
 
 func known(database string) error {

@@ -68,10 +68,12 @@ type dialect struct {
 	later func(startTime, id string) []string
 
 	// The schema.
-	columnsOf string // format: the columns of the named table
-	indexesOf string // format: the indexes of the named table
-	impatient string // makes this session wait at most a second for the lock of a table; empty: the database does not wait
-	patient   string // takes that back; empty: the end of the transaction does that
+	tableIn       string // format: one of the tables in the list of the next two; %[1]s its name, %[2]s its name without its schema
+	columnsOf     string // format: names of tables and of their columns; %[1]s the list of tables, %[2]s their schema
+	indexesOf     string // format: names of tables and of their indexes; likewise
+	currentSchema string // the schema of tables whose names have none
+	impatient     string // makes this session wait at most a second for the lock of a table; empty: the database does not wait
+	patient       string // takes that back; empty: the end of the transaction does that
 
 	// How statements are sent.
 	begin         string // begins a transaction that will write

@@ -74,10 +74,12 @@ func mysqlFamily(name string) dialect {
 		sweep:      sweepRanges,
 		later:      laterOr,
 
-		columnsOf: "SELECT column_name AS name FROM information_schema.columns WHERE " + thatTable,
-		indexesOf: "SELECT DISTINCT index_name AS name FROM information_schema.statistics WHERE " + thatTable,
-		impatient: "SET SESSION lock_wait_timeout = 1",
-		patient:   "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
+		tableIn:       "'%[2]s'",
+		columnsOf:     "SELECT table_name AS of_table, column_name AS name FROM information_schema.columns WHERE table_schema = %[2]s AND table_name IN (%[1]s)",
+		indexesOf:     "SELECT DISTINCT table_name AS of_table, index_name AS name FROM information_schema.statistics WHERE table_schema = %[2]s AND table_name IN (%[1]s)",
+		currentSchema: "DATABASE()",
+		impatient:     "SET SESSION lock_wait_timeout = 1",
+		patient:       "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
 
 		autocommit:    "SELECT @@autocommit",
 		begin:         "BEGIN",
@@ -119,6 +121,3 @@ func inRanges(ids []uint64) string {
 	}
 	return condition
 }
-
-// thatTable is the condition for the table of a name that may have its database before a dot.
-const thatTable = "table_name = SUBSTRING_INDEX('%[1]s', '.', -1) AND table_schema = IF(LOCATE('.', '%[1]s') > 0, SUBSTRING_INDEX('%[1]s', '.', 1), DATABASE())"

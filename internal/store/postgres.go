@@ -71,8 +71,9 @@ var postgres = dialect{
 	sweep:       sweepEach,
 	later:       laterPair,
 
-	columnsOf: "SELECT attname AS name FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped",
-	indexesOf: "SELECT relname AS name FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = to_regclass('%s')",
+	tableIn:   "to_regclass('%[1]s')",
+	columnsOf: "SELECT relname AS of_table, attname AS name FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid WHERE attrelid IN (%[1]s) AND attnum > 0 AND NOT attisdropped",
+	indexesOf: "SELECT owner.relname AS of_table, own.relname AS name FROM pg_index JOIN pg_class AS own ON own.oid = indexrelid JOIN pg_class AS owner ON owner.oid = indrelid WHERE indrelid IN (%[1]s)",
 	impatient: "SET LOCAL lock_timeout = '1s'", // LOCAL, since a pooler may give the session to another client next
 
 	bind:          sqlx.DOLLAR,

@@ -67,11 +67,14 @@ type KnownType struct {
 	Paused   int64  // unix seconds; 0: it is not
 	Settings string // JSON; empty: only an older version has run it
 	ToldAt   int64  // since when the settings are these, in unix seconds
+	CronAt   int64  // up to this second of unix time, all times of the type's schedule have their jobs; 0: no schedule has begun
 }
 
 // KnownTypes reads all job types that have a row, in their order. It may be asked of a replica.
 func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
-	types, err := read(ctx, s, each(func(t *KnownType) []any { return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt} }), fmt.Sprintf(
-		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0) FROM %s ORDER BY job_type", s.types))
+	types, err := read(ctx, s, each(func(t *KnownType) []any {
+		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt}
+	}), fmt.Sprintf(
+		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0) FROM %s ORDER BY job_type", s.types))
 	return types, wrap("job types", err)
 }

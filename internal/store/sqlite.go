@@ -53,8 +53,9 @@ var sqlite = dialect{
 	sweep:      sweepRanges,
 	later:      laterStretches,
 
-	columnsOf: "SELECT name FROM pragma_table_info('%s')",
-	indexesOf: "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '%s' COLLATE NOCASE",
+	tableIn:   "'%[2]s'",
+	columnsOf: "SELECT t.name AS of_table, c.name AS name FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c WHERE t.type = 'table' AND t.name COLLATE NOCASE IN (%[1]s)",
+	indexesOf: "SELECT tbl_name AS of_table, name FROM sqlite_master WHERE type = 'index' AND tbl_name COLLATE NOCASE IN (%[1]s)",
 
 	begin:     "BEGIN IMMEDIATE",
 	oneWriter: true,

@@ -38,7 +38,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"LastAttempts":  func(ctx context.Context, s *Store) { _, _ = s.LastAttempts(ctx, 500) },
 	"AttemptsOf":    func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, 7) },
 	"Cancel":        func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
-	"Columns":       func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, "async_job_tab") },
+	"Columns":       func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, []string{s.jobs, s.leases}) },
 	"Count":         func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
 	"CountDue":      func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
 	"DeleteOld": func(ctx context.Context, s *Store) {
@@ -115,7 +115,7 @@ var verbs = map[string]func(context.Context, *Store){
 	},
 	"GivenUpJobs": func(ctx context.Context, s *Store) { _, _ = s.GivenUpJobs(ctx, 7, true, 1, 2, 3, 100) },
 	"InState":     func(ctx context.Context, s *Store) { _, _ = s.InState(ctx, ids, InFlight) },
-	"Indexes":     func(ctx context.Context, s *Store) { _, _ = s.Indexes(ctx, "async_job_tab") },
+	"Indexes":     func(ctx context.Context, s *Store) { _, _ = s.Indexes(ctx, []string{s.jobs, s.leases}) },
 	"JobsOfKey":   func(ctx context.Context, s *Store) { _, _ = s.JobsOfKey(ctx, 7, "a", Pending) },
 	"KeepLeases":  func(ctx context.Context, s *Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10, nil) },
 	"KeepLeases and numbers": func(ctx context.Context, s *Store) {
@@ -377,7 +377,7 @@ func TestEveryStatementNamesTheTablesByTheirPrefix(t *testing.T) {
 			r := recording(t)
 			verb(t.Context(), &Store{db: r, dialect: d.named("shop_"), tables: named("shop_")})
 			for _, s := range r.sent {
-				if bare := regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_(due|key|group))\b`).FindString(s.text); bare != "" && name != "Columns" && name != "Indexes" {
+				if bare := regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_(due|key|group))\b`).FindString(s.text); bare != "" {
 					t.Errorf("%s to %s says %s: %s", name, d.name, bare, s.text)
 				}
 			}

@@ -179,10 +179,10 @@ func TestOpenReportsWhyADatabaseThatIsAwayDidNotAnswer(t *testing.T) {
 func TestAResultThatBreaksOffIsAnError(t *testing.T) {
 	db, mock := mocked(t)
 	broken := errors.New("invalid connection")
-	mock.ExpectQuery("SELECT column_name").WillReturnRows(sqlmock.NewRows([]string{"name"}).
-		AddRow("a").AddRow("b").RowError(1, broken))
+	mock.ExpectQuery("column_name").WillReturnRows(sqlmock.NewRows([]string{"of_table", "name"}).
+		AddRow("async_job_tab", "a").AddRow("async_job_tab", "b").RowError(1, broken))
 	mock.ExpectExec("UPDATE").WillReturnResult(sqlmock.NewErrorResult(broken))
-	if read, err := storeOn(db).Columns(t.Context(), "async_job_tab"); !errors.Is(err, broken) {
+	if read, err := storeOn(db).Columns(t.Context(), []string{"async_job_tab"}); !errors.Is(err, broken) {
 		t.Errorf("read %v, %v", read, err)
 	}
 	if n, err := storeOn(db).Settle(t.Context(), ids, Final{9, 2, 1}); !errors.Is(err, broken) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -42,16 +43,42 @@ func CheckPrefix(prefix string) error {
 	return nil
 }
 
-// Columns reads the names of the columns of a table; none: there is no such table.
-func (s *Store) Columns(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf(s.columnsOf, table)))
-	return names, wrap("columns of "+table, err)
+// Columns reads the names of the columns of tables, which all have the same prefix. A table that is not there has none.
+func (s *Store) Columns(ctx context.Context, tables []string) (map[string][]string, error) {
+	return s.partsOf(ctx, "columns", s.columnsOf, tables)
 }
 
-// Indexes reads the names of the indexes of a table; none: there is no such table, or it has no index.
-func (s *Store) Indexes(ctx context.Context, table string) ([]string, error) {
-	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf(s.indexesOf, table)))
-	return names, wrap("indexes of "+table, err)
+// Indexes reads the names of the indexes of tables, which all have the same prefix. A table that is not there has none.
+func (s *Store) Indexes(ctx context.Context, tables []string) (map[string][]string, error) {
+	return s.partsOf(ctx, "indexes", s.indexesOf, tables)
+}
+
+// partsOf reads what tables consist of. The server may write their names in other letters than we do, upper or lower.
+func (s *Store) partsOf(ctx context.Context, what, query string, tables []string) (map[string][]string, error) {
+	schema, bare := s.currentSchema, make([]string, len(tables))
+	list := make([]string, len(tables))
+	for i, table := range tables {
+		before, name, dotted := strings.Cut(table, ".")
+		if dotted {
+			schema = "'" + before + "'"
+		} else {
+			name = table
+		}
+		bare[i], list[i] = name, fmt.Sprintf(s.tableIn, table, name)
+	}
+	type part struct{ table, name string }
+	parts, err := read(ctx, s, each(func(p *part) []any { return []any{&p.table, &p.name} }),
+		s.fromPrimary(fmt.Sprintf(query, strings.Join(list, ", "), schema)))
+	if err != nil {
+		return nil, fmt.Errorf("%s of the tables: %w", what, err)
+	}
+	of := make(map[string][]string, len(tables))
+	for _, p := range parts {
+		if i := slices.IndexFunc(bare, func(name string) bool { return strings.EqualFold(name, p.table) }); i >= 0 {
+			of[tables[i]] = append(of[tables[i]], p.name)
+		}
+	}
+	return of, nil
 }
 
 // LockWait returns two statements: short makes a session wait at most a second for the lock of a table, usual takes that

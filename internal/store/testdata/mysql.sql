@@ -185,10 +185,10 @@ WHERE lock_name IN (?, ?)
 
 -- Columns
 SELECT *
-FROM (SELECT column_name AS name
+FROM (SELECT table_name AS of_table, column_name AS name
   FROM information_schema.columns
-  WHERE table_name = SUBSTRING_INDEX('async_job_tab', '.', -1)
-    AND table_schema = IF(LOCATE('.', 'async_job_tab') > 0, SUBSTRING_INDEX('async_job_tab', '.', 1), DATABASE())) AS latest
+  WHERE table_schema = DATABASE()
+    AND table_name IN ('async_job_tab', 'shedlock_tab')) AS latest
 FOR UPDATE;
 
 -- Count
@@ -389,10 +389,10 @@ FOR UPDATE;
 
 -- Indexes
 SELECT *
-FROM (SELECT DISTINCT index_name AS name
+FROM (SELECT DISTINCT table_name AS of_table, index_name AS name
   FROM information_schema.statistics
-  WHERE table_name = SUBSTRING_INDEX('async_job_tab', '.', -1)
-    AND table_schema = IF(LOCATE('.', 'async_job_tab') > 0, SUBSTRING_INDEX('async_job_tab', '.', 1), DATABASE())) AS latest
+  WHERE table_schema = DATABASE()
+    AND table_name IN ('async_job_tab', 'shedlock_tab')) AS latest
 FOR UPDATE;
 
 -- JobsOfKey
@@ -435,7 +435,7 @@ FROM (SELECT lock_name
 FOR UPDATE; -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0)
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0)
 FROM async_job_type_tab
 ORDER BY job_type;
 

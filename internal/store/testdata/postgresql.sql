@@ -174,9 +174,9 @@ WHERE lock_name IN ($1, $2)
     AND layout > -1028); -- with "a", "b"
 
 -- Columns
-WITH latest AS (SELECT attname AS name
-  FROM pg_attribute
-  WHERE attrelid = to_regclass('async_job_tab')
+WITH latest AS (SELECT relname AS of_table, attname AS name
+  FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+  WHERE attrelid IN (to_regclass('async_job_tab'), to_regclass('shedlock_tab'))
     AND attnum > 0
     AND NOT attisdropped) SELECT *
 FROM latest
@@ -381,9 +381,9 @@ FROM latest
 FOR UPDATE; -- with "{1,2}"
 
 -- Indexes
-WITH latest AS (SELECT relname AS name
-  FROM pg_index JOIN pg_class ON oid = indexrelid
-  WHERE indrelid = to_regclass('async_job_tab')) SELECT *
+WITH latest AS (SELECT owner.relname AS of_table, own.relname AS name
+  FROM pg_index JOIN pg_class AS own ON own.oid = indexrelid JOIN pg_class AS owner ON owner.oid = indrelid
+  WHERE indrelid IN (to_regclass('async_job_tab'), to_regclass('shedlock_tab'))) SELECT *
 FROM latest
 FOR UPDATE;
 
@@ -425,7 +425,7 @@ FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0)
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0)
 FROM async_job_type_tab
 ORDER BY job_type;
 

@@ -149,8 +149,10 @@ WHERE lock_name IN (?, ?)
     AND layout > -1028); -- with "a", "b"
 
 -- Columns
-SELECT name
-FROM pragma_table_info('async_job_tab');
+SELECT t.name AS of_table, c.name AS name
+FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c
+WHERE t.type = 'table'
+  AND t.name COLLATE NOCASE IN ('async_job_tab', 'shedlock_tab');
 
 -- Count
 SELECT job_type, COALESCE(job_status, 0), COUNT(*)
@@ -335,10 +337,10 @@ WHERE id BETWEEN 1 AND 2
   AND term <> 0;
 
 -- Indexes
-SELECT name
+SELECT tbl_name AS of_table, name
 FROM sqlite_master
 WHERE type = 'index'
-  AND tbl_name = 'async_job_tab' COLLATE NOCASE;
+  AND tbl_name COLLATE NOCASE IN ('async_job_tab', 'shedlock_tab');
 
 -- JobsOfKey
 SELECT id
@@ -372,7 +374,7 @@ WHERE lock_name IN (?, ?)
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0)
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0)
 FROM async_job_type_tab
 ORDER BY job_type;
 

@@ -92,10 +92,10 @@ WHERE lock_name IN (?, ?)
     AND layout > -1028); -- with "a", "b"
 
 -- Columns
-SELECT column_name AS name
+SELECT table_name AS of_table, column_name AS name
 FROM information_schema.columns
-WHERE table_name = SUBSTRING_INDEX('async_job_tab', '.', -1)
-  AND table_schema = IF(LOCATE('.', 'async_job_tab') > 0, SUBSTRING_INDEX('async_job_tab', '.', 1), DATABASE());
+WHERE table_schema = DATABASE()
+  AND table_name IN ('async_job_tab', 'shedlock_tab');
 
 -- DeleteOld, strays
 SELECT DISTINCT job_id
@@ -166,10 +166,10 @@ WHERE id IN (1,2)
   AND term <> 0;
 
 -- Indexes
-SELECT DISTINCT index_name AS name
+SELECT DISTINCT table_name AS of_table, index_name AS name
 FROM information_schema.statistics
-WHERE table_name = SUBSTRING_INDEX('async_job_tab', '.', -1)
-  AND table_schema = IF(LOCATE('.', 'async_job_tab') > 0, SUBSTRING_INDEX('async_job_tab', '.', 1), DATABASE());
+WHERE table_schema = DATABASE()
+  AND table_name IN ('async_job_tab', 'shedlock_tab');
 
 -- JobsOfKey
 SELECT id
