@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		os.Exit(workerMain())
 	}
 	before := goleak.IgnoreCurrent() // ants starts goroutines of its own when it is imported
-	code := m.Run()
+	code := dbtest.Run(m)
 	if err := goleak.Find(before); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

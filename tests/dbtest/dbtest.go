@@ -2,18 +2,14 @@
 package dbtest
 
 import (
-	"context"
 	"database/sql"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -163,9 +159,7 @@ func sqlite(t *testing.T) Database {
 	return Database{"SQLite", "sqlite", dsn, Open(t, "sqlite", dsn)}
 }
 
-var databases atomic.Int64
-
-// server makes a database of its own on the server, and drops it after the test.
+// server makes a database of its own on the server, and takes it away after the test.
 func server(t *testing.T, k kind, dsn string) Database {
 	admin := Open(t, k.driver, dsn)
 	var version string
@@ -175,37 +169,17 @@ func server(t *testing.T, k kind, dsn string) Database {
 	if nameOf(version) != k.name {
 		t.Fatalf("the server that %s names says it is %s", k.variable, version)
 	}
-	name := fmt.Sprintf("pq_test_%d_%d", os.Getpid(), databases.Add(1))
-	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
+	name, err := create(k, admin)
+	if err != nil {
 		t.Fatal(err)
 	}
+	dsn = within(t, k.driver, dsn, name)
 	t.Cleanup(func() {
-		if err := drop(k, admin, name); err != nil {
+		if err := takeAway(k, admin, name, dsn); err != nil {
 			t.Error(err)
 		}
 	})
-	dsn = within(t, k.driver, dsn, name)
 	return Database{k.name, k.driver, dsn, Open(t, k.driver, dsn)}
-}
-
-// drop drops a database. MySQL and MariaDB wait for the last connection; the test's own are closed by now. PostgreSQL waits
-// for some seconds and refuses, and a connection may take a moment to end, so it is asked again.
-func drop(k kind, admin *sql.DB, name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for {
-		var err error
-		if k.driver == "pgx" { // DROP DATABASE WITH (FORCE) is too new for PostgreSQL 12
-			_, err = admin.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
-		}
-		if err == nil {
-			_, err = admin.ExecContext(ctx, "DROP DATABASE "+name)
-		}
-		if err == nil || k.driver != "pgx" || ctx.Err() != nil {
-			return err
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
 }
 
 func nameOf(version string) string {

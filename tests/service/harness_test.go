@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) {
 	before := goleak.IgnoreCurrent() // ants starts goroutines of its own when it is imported
-	code := m.Run()
+	code := dbtest.Run(m)
 	os.RemoveAll(built)
 	http.DefaultClient.CloseIdleConnections()
 	if err := goleak.Find(before); err != nil && code == 0 {
