@@ -17,7 +17,7 @@ const (
 	retainAgain = time.Minute      // then this instance asks for the lease again
 	retainEvery = 10 * time.Minute // one instance gets the lease in this time
 	retainRows  = 1000             // are read at a time, at most
-	retainLeast = 200
+	retainLeast = 100
 	retainFor   = 5 * time.Millisecond // is what these rows should take: as long as that, others may wait, for locks and for the disk
 	retainPart  = 10                   // a tenth of the time is spent on it
 
