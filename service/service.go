@@ -41,8 +41,9 @@ type Config struct {
 	WithoutDelivery bool
 	// Deliver says how callbacks are sent, and to which addresses. Its Logger defaults to Log.
 	Deliver deliver.Config
-	// Signer signs the callbacks. Nil: they go out without a signature, and receivers cannot tell that they are ours.
-	Signer *deliver.Signer
+	// SignerOf returns what signs the callbacks of a topic. If it, or what it returns, is nil, they go out without a signature, and
+	// receivers cannot tell that they are ours. A receiver that knows a secret can sign callbacks to all topics that have it.
+	SignerOf func(topic string) *deliver.Signer
 	// Topics is how many topics there may be, since each is a job type. Default 500.
 	Topics int
 	// Room is how many bytes of requests may be in memory; further ones are answered with 503. Default 256 MiB.
@@ -177,8 +178,12 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 	defer s.mu.Unlock()
 	var added, changed []queue_job.Config
 	for _, topic := range news {
+		var signer *deliver.Signer
+		if s.cfg.SignerOf != nil {
+			signer = s.cfg.SignerOf(topic.Name)
+		}
 		cfg := topic.Job()
-		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, s.cfg.Signer, s.addUnique)
+		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, signer, s.addUnique)
 		if s.served[topic.Type] {
 			changed = append(changed, cfg)
 		} else {

@@ -157,7 +157,7 @@ func tryReceiver(t *testing.T, address string) {
 		wantAnswer(t, fmt.Sprintf("with %q for %q", value, header), r, http.StatusUnauthorized)
 	}
 
-	signed := func(c *service.Config) { c.Signer = both }
+	signed := func(c *service.Config) { c.SignerOf = func(string) *deliver.Signer { return both } }
 	t.Run("called", func(t *testing.T) {
 		dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 			api := start(t, d, signed)
