@@ -103,18 +103,19 @@ func addressOf(r *http.Request) string {
 
 // console is the handler of all pages.
 type console struct {
-	jobs    *queue_job.Jobs
-	ex      queue_job.Executor
-	permit  Permit
-	title   string
-	mask    func(string) string
-	actor   func(*http.Request) string
-	logout  string // address; empty: none
-	fleet   shared[*queue_job.Fleet]
-	errors  shared[*operate.Errors]
-	health  shared[*operate.Health]
-	pasts   sharedBy[pastKey, *chart]
-	tenures sharedBy[string, []operate.Tenure]
+	jobs     *queue_job.Jobs
+	ex       queue_job.Executor
+	permit   Permit
+	title    string
+	mask     func(string) string
+	actor    func(*http.Request) string
+	logout   string                                        // address; empty: none
+	schedule func(text string) (queue_job.Schedule, error) // nil: it cannot read schedules
+	fleet    shared[*queue_job.Fleet]
+	errors   shared[*operate.Errors]
+	health   shared[*operate.Health]
+	pasts    sharedBy[pastKey, *chart]
+	tenures  sharedBy[string, []operate.Tenure]
 }
 
 //go:embed pages
@@ -139,6 +140,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))
 	mux.HandleFunc("GET /leases", c.page("leases", c.showLeases))
 	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
+	mux.HandleFunc("GET /schedules", c.page("schedules", c.showSchedules))
 	mux.HandleFunc("GET /health", c.page("health", c.showHealth))
 	mux.HandleFunc("GET /acts", c.page("acts", c.acts))
 	mux.HandleFunc("GET /operations/new", c.page("many", c.askForMany))

@@ -21,6 +21,7 @@ var functions = template.FuncMap{
 	"clock":   clock,
 	"span":    span,
 	"ago":     func(at time.Time) string { return span(time.Since(at)) },
+	"left":    time.Until,
 	"pretty":  pretty,
 	"plural":  plural,
 	"count":   count,

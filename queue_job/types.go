@@ -25,6 +25,9 @@ type Type struct {
 	RetryWaits []Wait
 	// Schedule is the type's schedule in its own words. Empty: none.
 	Schedule string
+	// Scheduled is up to when the times of the schedule are dealt with: each has its job, or was missed and is not caught up. What is
+	// due within two seconds is among them. Zero: no schedule has begun.
+	Scheduled time.Time
 	// Batch: the type has a HandleBatchFunc.
 	Batch bool
 }
@@ -55,6 +58,9 @@ func (j *Jobs) Types(ctx context.Context, ex Executor) ([]Type, error) {
 		}
 		if row.ToldAt > 0 {
 			t.Told = time.Unix(row.ToldAt, 0)
+		}
+		if row.CronAt > 0 {
+			t.Scheduled = time.Unix(row.CronAt, 0)
 		}
 	}
 	return types, nil

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -421,7 +422,7 @@ func TestNothingThatAJobBringsIsMarkup(t *testing.T) {
 		}
 		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
 		b := browse(t, console.Handler(jobs, console.WithTitle(evil)))
-		for _, path := range []string{"/", "/types/7", "/jobs", "/jobs?key=" + url.QueryEscape(evil), fmt.Sprint("/jobs/", added), "/instances", "/health", "/leases", "/?said=" + url.QueryEscape(evil)} {
+		for _, path := range []string{"/", "/types/7", "/jobs", "/jobs?key=" + url.QueryEscape(evil), fmt.Sprint("/jobs/", added), "/instances", "/schedules", "/health", "/leases", "/?said=" + url.QueryEscape(evil)} {
 			page := b.get(path, http.StatusOK)
 			if strings.Contains(page, "<script>") || strings.Contains(page, "<img") || strings.Contains(page, `="javascript:`) {
 				t.Errorf("%s has markup that a job has brought:\n%s", path, page)
@@ -437,6 +438,38 @@ func TestNothingThatAJobBringsIsMarkup(t *testing.T) {
 			if strings.Contains(string(body), "<script>") {
 				t.Errorf("%s: %s", path, body)
 			}
+		}
+	})
+}
+
+func TestTheConsoleShowsWhatASchedulesTimesHaveComeTo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		r := newRunner(t, d.DB, queue_job.Config{JobType: 7, ServiceName: "report", Schedule: cron.MustParse("@every 1h"), HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		page := func(options ...console.Option) string {
+			t.Helper()
+			return browse(t, console.Handler(jobs, options...)).get("/schedules", http.StatusOK)
+		}
+		reads := console.WithSchedules(func(text string) (queue_job.Schedule, error) { return cron.Parse(text) })
+		next := time.Now().UTC().Truncate(time.Hour).Add(time.Hour).Format("15:00:00")
+		await(t, func() string { return "the schedule begins" }, func() bool {
+			types, err := jobs.Types(t.Context(), d.DB)
+			return err == nil && len(types) == 1 && !types[0].Scheduled.IsZero()
+		})
+		if text := page(reads); !strings.Contains(text, "@every 1h0m0s") || !strings.Contains(text, next) || strings.Contains(text, "passed without a job") {
+			t.Errorf("%s is not in %s", next, text)
+		}
+		if text := page(); !strings.Contains(text, "@every 1h0m0s") || strings.Contains(text, "Next times") {
+			t.Error(text)
+		}
+		stop(t, r)
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_type_tab SET cron_at = %d", time.Now().Truncate(time.Hour).Add(-3*time.Hour).Unix()))
+		if text := page(reads); !regexp.MustCompile(`[23] times passed without a job`).MatchString(text) { // two in the first seconds of an hour
+			t.Error(text)
 		}
 	})
 }
@@ -457,7 +490,7 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		}
 		start(t, d.DB, queue_job.Config{JobType: 300, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 		id := addOne(t, jobs, d.DB, ofType(7), queue_job.WithKey("a")).Id
-		for path, most := range map[string]int64{"/": 3, "/types/7": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/health": 4, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 1, fmt.Sprint("/jobs/", id): 5} {
+		for path, most := range map[string]int64{"/": 3, "/types/7": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 4, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 1, fmt.Sprint("/jobs/", id): 5} {
 			b := browse(t, console.Handler(jobs))
 			sent.Store(0)
 			b.get(path, http.StatusOK)

@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/cron"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func main() {
@@ -41,6 +43,8 @@ func main() {
 	}
 }
 
+func readSchedule(text string) (queue_job.Schedule, error) { return cron.Parse(text) }
+
 // run opens the shop and the console, until ctx is done.
 func run(ctx context.Context, listen string, deployEvery time.Duration, out io.Writer) error {
 	listener, err := net.Listen("tcp", listen)
@@ -52,7 +56,7 @@ func run(ctx context.Context, listen string, deployEvery time.Duration, out io.W
 		return errors.Join(err, listener.Close())
 	}
 	defer s.close()
-	web := &http.Server{Handler: console.Handler(s.jobs, console.WithTitle("The shop that lives")), ReadHeaderTimeout: 10 * time.Second}
+	web := &http.Server{Handler: console.Handler(s.jobs, console.WithTitle("The shop that lives"), console.WithSchedules(readSchedule)), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	fmt.Fprintf(out, "The shop is open. Look at http://%s/ until Ctrl-C.\n", listener.Addr())
