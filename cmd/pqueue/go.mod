@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/create-info/persistent-queue v0.0.0
+	github.com/create-info/persistent-queue/cron v0.0.0
 	github.com/create-info/persistent-queue/metrics v0.0.0
 	github.com/create-info/persistent-queue/service v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
@@ -19,7 +20,6 @@ require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/create-info/persistent-queue/cron v0.0.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service"
 )
@@ -39,6 +40,10 @@ type server struct {
 	title, passwordFile string
 	login, readOnly     bool
 
+	userHeader     string
+	trustedProxies []string // networks
+	operators      []string // users
+
 	tell func(at net.Addr) // what else is said when it listens; nil: nothing
 }
 
@@ -60,9 +65,10 @@ As long as there is no token, only programs on this machine may call the API: pq
 only, unless --egress-allow names others.
 
 Without a password, the console is for this machine only. With --login, it asks for a user, whom pqueue user create has made, and notes the
-user with each change. With --password-file, browsers ask for a user, which may be any, and for the password that the file has. Passwords and
-tokens go over the network as they are, so put a proxy with TLS in front if it listens on more than this machine. With --read-only, it serves
-the console alone, and nobody can change anything.
+user with each change. With --password-file, browsers ask for a user, which may be any, and for the password that the file has. With
+--user-header, a proxy that has logged users in says who they are. Passwords and tokens go over the network as they are, so put a proxy with TLS
+in front if it listens on more than this machine, and name it with --trusted-proxy. With --read-only, it serves the console alone, and nobody
+can change anything.
 
 /livez says that the process makes progress, with or without a database; /readyz says that requests may be sent here.
 
@@ -113,7 +119,7 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.console, "console", true, "serve the console")
 	flags.StringVar(&s.metrics, "metrics-listen", "", "address where Prometheus may read /metrics of the delivery, such as :9090 (default: none)")
 	flags.StringSliceVar(&s.allow, "egress-allow", nil, "addresses that callbacks may go to although they are not public, such as 10.1.0.0/16 or *.svc.cluster.local")
-	flags.StringVar(&s.secretFile, "secret-file", "", "file with the secrets that sign callbacks, one a line: whsec_… or whsk_…")
+	flags.StringVar(&s.secretFile, "secret-file", "", "file with the secrets that sign callbacks, one a line: whsec_… or whsk_…, or a pattern of topics and a secret")
 	flags.IntVar(&s.topics, "topics", 0, "how many topics there may be (default: 500)")
 	flags.StringVar(&s.delayQueue, "delay-queue", "", "topic for tasks of clients of delay_queue, at /api/task/save (default: none are taken)")
 	flags.StringToStringVar(&s.delayService, "delay-service", nil, "base addresses of services, by their sn, for clients of /delay/task/add, such as shop=http://10.1.2.3:8080")
@@ -123,6 +129,9 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.keep.Done, "keep-succeeded", 3*day, "delete tasks this long after they succeeded or were cancelled; 0: never")
 	flags.DurationVar(&s.keep.Failed, "keep-failed", 30*day, "delete tasks this long after they failed; 0: never")
 	flags.BoolVar(&s.login, "login", false, "the console asks for a user and a password: pqueue user create makes users")
+	flags.StringVar(&s.userHeader, "user-header", "", "header in which a trusted proxy says who uses the console, such as X-Forwarded-User")
+	flags.StringSliceVar(&s.operators, "operators", nil, "users of --user-header who may change things (default: all of them)")
+	flags.StringSliceVar(&s.trustedProxies, "trusted-proxy", nil, "networks of proxies that say, in X-Forwarded-For, from which address a request comes")
 	flags.BoolVar(&s.readOnly, "read-only", false, "serve the console alone, and nobody can change anything")
 }
 
@@ -142,17 +151,17 @@ func (s *server) parts(cmd *cobra.Command) error {
 
 // password reads the password. Without one, the console must not be seen from elsewhere.
 func (s *server) password() (string, error) {
-	if s.passwordFile != "" && s.login {
-		return "", exitf(exitUsage, "--login and --password-file are two ways to say who may look; use one of them")
+	if s.passwordFile != "" && s.login || s.userHeader != "" && (s.login || s.passwordFile != "") {
+		return "", exitf(exitUsage, "--login, --password-file and --user-header are ways to say who may look; use one of them")
 	}
 	if s.passwordFile == "" {
 		host, _, err := net.SplitHostPort(s.listen)
 		if err != nil {
 			return "", exitf(exitUsage, "--listen %s: %w", s.listen, err)
 		}
-		if ip := net.ParseIP(host); s.console && !s.login && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return "", exitf(exitUsage, "--listen %s: other machines could look at the console, and change jobs; ask for users with --login, set a password with --password-file, "+
-				"listen on 127.0.0.1, or leave the console out with --console=false", s.listen)
+		if ip := net.ParseIP(host); s.console && !s.login && s.userHeader == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return "", exitf(exitUsage, "--listen %s: other machines could look at the console, and change jobs; ask for users with --login, set a password with --password-file, let a proxy "+
+				"say who they are with --user-header, listen on 127.0.0.1, or leave the console out with --console=false", s.listen)
 		}
 		return "", nil
 	}
@@ -168,8 +177,11 @@ func (s *server) password() (string, error) {
 }
 
 // permit says who may do what, once somebody has logged in or the password was right.
-func (s *server) permit(password string) console.Permit {
+func (s *server) permit(password string, p *proxies) console.Permit {
 	return func(r *http.Request, do console.Verb, jobType int32) bool {
+		if s.userHeader != "" {
+			return p.permits(userOf(r), do) && (do == console.See || !s.readOnly)
+		}
 		if user := service.UserOf(r); s.login {
 			return user != nil && (do == console.See || !s.readOnly && user.Role == service.Operator)
 		}
@@ -178,8 +190,12 @@ func (s *server) permit(password string) console.Permit {
 }
 
 // protected is the console behind what says who looks.
-func (a *app) protected(ctx context.Context, db *database, s *server, password string) (http.Handler, error) {
-	options := []console.Option{console.WithTitle(cmp.Or(s.title, "Jobs")), console.WithPermit(s.permit(password))}
+func (a *app) protected(ctx context.Context, db *database, s *server, password string, p *proxies) (http.Handler, error) {
+	options := []console.Option{console.WithTitle(cmp.Or(s.title, "Jobs")), console.WithPermit(s.permit(password, p)),
+		console.WithSchedules(func(text string) (queue_job.Schedule, error) { return cron.Parse(text) })}
+	if s.userHeader != "" {
+		return p.require(console.Handler(db.jobs, append(options, console.WithActor(userOf))...)), nil
+	}
 	if !s.login {
 		return withPassword(password, console.Handler(db.jobs, options...)), nil
 	}

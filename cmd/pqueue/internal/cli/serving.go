@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
-	"strings"
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
@@ -48,6 +46,10 @@ func (a *app) serveOn(ctx context.Context, s *server, password string) error {
 
 // serve serves until ctx ends: then readiness turns red, the listener closes, and what runs ends.
 func (a *app) serve(ctx context.Context, db *database, s *server, password string) error {
+	between, err := s.proxies()
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return exitf(exitError, "--listen: %w", err)
@@ -73,7 +75,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 		db.SetMaxIdleConns(connectionsMax)
 	}
 	if s.console {
-		pages, err := a.protected(ctx, db, s, password)
+		pages, err := a.protected(ctx, db, s, password, &between)
 		if err != nil {
 			return err
 		}
@@ -86,7 +88,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	if s.tell != nil {
 		s.tell(listener.Addr())
 	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, IdleTimeout: quietMax,
+	web := &http.Server{Handler: between.believe(mux), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, IdleTimeout: quietMax,
 		ErrorLog: slog.NewLogLogger(a.log().Handler(), slog.LevelWarn)}
 	serving, failed := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -133,14 +135,14 @@ func (a *app) service(ctx context.Context, db *database, s *server, own net.Addr
 		never = append(never, at)
 	}
 	guard, errGuard := s.guard(never)
-	signer, errSigner := s.signer()
+	signers, errSigners := s.signers()
 	aliases, errAliases := s.aliases()
-	if err := errors.Join(errGuard, errSigner, errAliases); err != nil {
+	if err := errors.Join(errGuard, errSigners, errAliases); err != nil {
 		return nil, err
 	}
 	cfg := service.Config{
 		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics, Retention: s.retention(), Aliases: aliases, Options: options,
-		Deliver: deliver.Config{Guard: guard}, Signer: signer, Log: a.log(),
+		Deliver: deliver.Config{Guard: guard}, SignerOf: signers.of, Log: a.log(),
 	}
 	tasks, err := service.New(cfg)
 	if err != nil {
@@ -158,38 +160,12 @@ func (s *server) guard(never []netip.AddrPort) (*deliver.Guard, error) {
 	return guard, nil
 }
 
-// signer reads the secrets that sign callbacks from their file, one a line. All of them sign, so a new one can be added before an old one
-// is taken away. Nil: callbacks are not signed.
-func (s *server) signer() (*deliver.Signer, error) {
-	if s.secretFile == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(s.secretFile)
-	if err != nil {
-		return nil, exitf(exitUsage, "--secret-file: %w", err)
-	}
-	var secrets []deliver.Secret
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" {
-			secrets = append(secrets, deliver.Secret{Key: line})
-		}
-	}
-	signer, err := deliver.NewSigner(secrets...)
-	if err != nil {
-		return nil, exitf(exitUsage, "--secret-file: %w", err)
-	}
-	return signer, nil
-}
-
 // aliases are the interfaces of other services.
 func (s *server) aliases() (service.Aliases, error) {
 	a := service.Aliases{DelayQueue: s.delayQueue, DelayService: s.delayService}
-	for _, text := range s.aliasFrom {
-		network, err := netip.ParsePrefix(text)
-		if err != nil {
-			return a, exitf(exitUsage, "--alias-from: %q is no network, such as 10.1.0.0/16", text)
-		}
-		a.From = append(a.From, network)
+	var err error
+	if a.From, err = networksOf("--alias-from", s.aliasFrom); err != nil {
+		return a, err
 	}
 	for sn, base := range s.delayService {
 		if at, err := url.Parse(base); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {

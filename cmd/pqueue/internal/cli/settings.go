@@ -211,12 +211,13 @@ with secrets, and reports all mistakes at once. It does not ask the database; pq
 // checkServer returns all that is wrong with settings and can be seen without the database.
 func (a *app) checkServer(cmd *cobra.Command, s *server) error {
 	_, errPassword := s.password()
-	_, errSigner := s.signer()
+	_, errSigners := s.signers()
 	_, errGuard := s.guard(nil)
 	_, errAliases := s.aliases()
+	_, errProxies := s.proxies()
 	a.useOwnFile()
 	_, _, errAddress := a.address()
-	if err := errors.Join(s.parts(cmd), errPassword, errSigner, errGuard, errAliases, errAddress); err != nil {
+	if err := errors.Join(s.parts(cmd), errPassword, errSigners, errGuard, errAliases, errProxies, errAddress); err != nil {
 		return &exit{exitUsage, err}
 	}
 	return nil
