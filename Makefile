@@ -60,7 +60,7 @@ test-all: race ## What make test leaves out: the race detector, long tests, all 
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL); \
 	  go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB)'; \
 	  $(SERVERS) -browser -- go test -json -count=1 ./tests/browser; \
-	  go test -json -count=1 ./tests/testenv ./tests/bench ./tests/summary ./service/deliver; \
+	  go test -json -count=1 ./tests/testenv ./tests/bench ./tests/summary ./tests/release ./service/deliver; \
 	  PQ_SIM_SEEDS=10000 go test -json -count=1 -run '^TestNothingIsLost' ./internal/simulator; \
 	  go test -json -count=1 -run '^TestASeed' ./internal/simulator; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 6 -timeout 45m; \

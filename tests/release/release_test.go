@@ -1,4 +1,6 @@
-package tests
+// Package release tries the modules as a release has them. It compiles for half a minute, so it is no part of the suite, which
+// measures how soon things happen.
+package release
 
 import (
 	"archive/zip"
@@ -69,13 +71,11 @@ func TestAMailIsSent(t *testing.T) {
 
 // The modules require v0.0.0 of each other, which a release replaces by its version; go.work hides whether that works.
 func TestAnotherModuleUsesTheModulesAsAReleaseHasThem(t *testing.T) {
-	long(t)
-	t.Parallel()
 	version := fmt.Sprintf("v0.0.1-test.%d", time.Now().UnixNano())
 	proxy, dir := t.TempDir(), t.TempDir()
 	gets := []string{"get", "-t"}
 	for _, module := range []string{"", "/cron", "/metrics", "/otelqueue", "/queuetest"} {
-		release(t, proxy, filepath.Join("..", module), modulePath+module, version)
+		release(t, proxy, filepath.Join("..", "..", module), modulePath+module, version)
 		gets = append(gets, modulePath+module+"@"+version)
 	}
 	for name, text := range outside {
