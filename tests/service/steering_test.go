@@ -256,7 +256,11 @@ func TestTheAPISaysWhyATaskIsNotSent(t *testing.T) {
 		api := start(t, d)
 		id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", later).id()
 		api.send(http.StatusOK, "POST", "/v1/topics/orders/pause", "")
-		why := api.send(http.StatusOK, "GET", "/v1/tasks/"+id+"/why", "")
+		var why answer
+		await(t, "an instance has the new topic", func() bool {
+			why = api.send(http.StatusOK, "GET", "/v1/tasks/"+id+"/why", "")
+			return why.json("reasons.1.kind") != "no instance"
+		})
 		if why.json("reasons.0.kind") != "not due" || why.json("reasons.0.until") != "2100-01-01T00:00:00Z" || why.json("reasons.1.kind") != "paused" {
 			t.Errorf("%s", why.text)
 		}
