@@ -70,8 +70,8 @@ const (
 	pausedLong   = time.Hour
 )
 
-// Check looks whether jobs run as they should, by four statements. It counts the pending jobs that fell due more than so long ago, which
-// takes longer the more pending jobs there are; [HealthOf] does without.
+// Check says whether jobs run as they should. It sends four statements. One counts the pending jobs that fell due longer ago than after;
+// the more jobs are pending, the longer that takes. [HealthOf] does not count them.
 func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, after time.Duration) (*Health, error) {
 	st, err := hidden.StoreOf(jobs, ex)
 	if err != nil {

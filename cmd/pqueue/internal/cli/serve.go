@@ -179,13 +179,17 @@ func (s *server) password() (string, error) {
 // permit says who may do what, once somebody has logged in or the password was right.
 func (s *server) permit(password string, p *proxies) console.Permit {
 	return func(r *http.Request, do console.Verb, jobType int32) bool {
-		if s.userHeader != "" {
-			return p.permits(userOf(r), do) && (do == console.See || !s.readOnly)
+		if s.readOnly && do != console.See {
+			return false
 		}
-		if user := service.UserOf(r); s.login {
-			return user != nil && (do == console.See || !s.readOnly && user.Role == service.Operator)
+		switch {
+		case s.userHeader != "":
+			return p.permits(userOf(r), do)
+		case s.login:
+			user := service.UserOf(r)
+			return user != nil && (do == console.See || user.Role == service.Operator)
 		}
-		return (do == console.See || !s.readOnly) && (password != "" || console.FromThisMachine(r, do, jobType))
+		return password != "" || console.FromThisMachine(r, do, jobType)
 	}
 }
 

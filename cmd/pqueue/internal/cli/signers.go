@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -11,7 +10,7 @@ import (
 	"github.com/create-info/persistent-queue/service/deliver"
 )
 
-// signers sign callbacks, each those of the topics that its pattern fits; the longest pattern is the first.
+// signers has a signer for each pattern of topics, the longest pattern first.
 type signers []topicSigner
 
 type topicSigner struct {
@@ -85,5 +84,5 @@ func topicsOf(pattern string) string {
 	if pattern == allTopics {
 		return "all topics"
 	}
-	return fmt.Sprintf("the topics %s", pattern)
+	return "the topics " + pattern
 }
