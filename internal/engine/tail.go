@@ -50,11 +50,13 @@ func (d *database) follow(ctx context.Context) {
 		var found bool
 		var err error
 		if !following {
-			if err = d.beginAtTheEnd(lines); err == nil {
-				following = true
-			}
+			err, lines = d.beginAtTheEnd(lines), nil
+			following = err == nil
 		} else {
 			found, err = d.poll(lines, delay >= tailQuiet)
+		}
+		if err == nil {
+			d.lookBehind(ctx, lines)
 		}
 		switch {
 		case d.trouble.on(ctx, "look for new jobs", err):
@@ -75,6 +77,19 @@ func (d *database) follow(ctx context.Context) {
 		case <-ctx.Done():
 		}
 		timer.Stop()
+	}
+}
+
+// lookBehind looks once more at the lines that the tail's last reading was not for: a row that was committed after their first look
+// and before that reading has been seen by neither.
+func (d *database) lookBehind(ctx context.Context, readFor heldLines) {
+	lines := d.heldLines()
+	if slices.Equal(lines, readFor) {
+		return
+	}
+	late := slices.DeleteFunc(lines, func(h held) bool { return slices.Contains(readFor, h) })
+	if len(late) > 0 {
+		d.loops.Go(func() { d.firstLook(ctx, late) })
 	}
 }
 

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
@@ -52,11 +55,11 @@ func (j *tailed) Tail(_ context.Context, _ uint64, _ []store.Gap, wanted []store
 
 func (*tailed) Newest(context.Context) (uint64, float64, error) { return 0, 1_700_000_000, nil }
 
-// A driver that prepares statements knows them by their text: types in another order are another statement.
-func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereConfigured(t *testing.T) {
-	jobs := &tailed{}
+// notStarted opens a database for some job types and starts none of its loops.
+func notStarted(t *testing.T, jobs Jobs, jobTypes ...int32) *database {
+	t.Helper()
 	var configs []queue_job.Config
-	for _, jobType := range []int32{7, -3, 90, 12, 0} {
+	for _, jobType := range jobTypes {
 		configs = append(configs, queue_job.Config{JobType: jobType, WorkerPoolCapacity: 1, WorkerExpirySecond: 1, QueueMaxSize: 9, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 	}
 	open := func(context.Context, queue_job.Config) (Tables, error) {
@@ -66,7 +69,14 @@ func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereConfigured(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.pools.release(true)
+	t.Cleanup(func() { d.pools.release(true) })
+	return d
+}
+
+// A driver that prepares statements knows them by their text: types in another order are another statement.
+func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereConfigured(t *testing.T) {
+	jobs := &tailed{}
+	d := notStarted(t, jobs, 7, -3, 90, 12, 0)
 	for _, l := range d.lines.all() {
 		l.held.Store(leaseIn(t))
 	}
@@ -237,5 +247,80 @@ func TestRunsOfIdsAreAsFewAsAStatementTakes(t *testing.T) {
 	last, below := runs(odd)
 	if want := (store.Gap{From: 2*gapsMax - 1, To: odd[len(odd)-2]}); len(below) != gapsMax || below[gapsMax-1] != want || last != odd[len(odd)-1] {
 		t.Errorf("%d runs, the last one %v, want %v; then %d", len(below), below[len(below)-1], want, last)
+	}
+}
+
+// unnoticed is a database whose statements take a while. A job of type 2 is committed while the tail's statement is under way, and
+// the tail's answer says no more than that its id is taken.
+type unnoticed struct {
+	vanishing
+	during    string // the statement
+	meanwhile func() // happens right before the commit
+	committed atomic.Bool
+	once      sync.Once
+}
+
+func (u *unnoticed) takes(statement string) {
+	time.Sleep(10 * time.Millisecond)
+	if statement == u.during {
+		u.once.Do(func() { u.meanwhile(); u.committed.Store(true) })
+	}
+	time.Sleep(10 * time.Millisecond)
+}
+
+func (u *unnoticed) Newest(ctx context.Context) (uint64, float64, error) {
+	u.takes("Newest")
+	_, now, err := u.vanishing.Newest(ctx)
+	if u.committed.Load() {
+		return 7, now, err
+	}
+	return 6, now, err
+}
+
+func (u *unnoticed) Tail(_ context.Context, above uint64, _ []store.Gap, _ []store.Wanted, _ int64, _ int) (rows []store.TailRow, err error) {
+	u.takes("Tail")
+	rows = append(rows, store.TailRow{Row: store.Row{ID: above}})
+	if u.committed.Load() && above < 7 {
+		rows = append(rows, store.TailRow{Row: store.Row{ID: 7, JobType: 2}})
+	}
+	return rows, nil
+}
+
+func (u *unnoticed) SweepAll(_ context.Context, types []int32, _ int64, _ int) (rows []store.Row, more bool, err error) {
+	if u.committed.Load() && slices.Contains(types, 2) {
+		rows = append(rows, store.Row{ID: 7, JobType: 2, CreateTime: time.Now().Unix(), MaxRetries: store.NotSet})
+	}
+	return rows, false, nil
+}
+
+func TestAJobThatComesBetweenTheFirstLookAndTheTailIsFoundAtOnce(t *testing.T) {
+	for during, heldBefore := range map[string][]int32{"Newest": nil, "Tail": {1}} {
+		t.Run(during, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := &unnoticed{meanwhile: func() {}}
+				d := notStarted(t, u, 1, 2) // asks for the newest, too
+				u.during = during
+				hold := func(jobType int32) {
+					l := d.lines.all()[jobType-1]
+					l.held.Store(leaseIn(t))
+					d.firstLook(t.Context(), heldLines{{l, l.held.Load()}})
+					signal(d.tail.wake)
+				}
+				if len(heldBefore) > 0 {
+					u.meanwhile = func() { hold(2) }
+					hold(1)
+				} else {
+					hold(2)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				d.loops.Go(func() { d.follow(ctx) })
+				time.Sleep(200 * time.Millisecond) // no sweep runs here
+				if !d.lines.all()[1].queue.knows(7) {
+					t.Error("the job waits for a sweep")
+				}
+				stop()
+				d.loops.Wait()
+			})
+		})
 	}
 }
