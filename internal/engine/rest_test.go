@@ -17,11 +17,15 @@ type resting struct {
 	due    atomic.Int64 // the job's id; 0: there is none
 	paused atomic.Bool
 	asked  atomic.Int64 // how often somebody asked which types are paused
+	refuse atomic.Int64 // that many sweeps fail
 }
 
 func (r *resting) SweepAll(context.Context, []int32, int64, int) (rows []store.Row, more bool, err error) {
 	if id := r.due.Load(); id > 0 {
 		rows = append(rows, store.Row{ID: uint64(id), JobType: 1, CreateTime: time.Now().Unix(), MaxRetries: store.NotSet})
+	}
+	if r.refuse.Add(-1) >= 0 {
+		return nil, false, errGone
 	}
 	return rows, false, r.err()
 }
@@ -117,5 +121,21 @@ func TestWhoRestsAsksWhetherTheTypeIsPausedBeforeAJobStarts(t *testing.T) {
 		}
 		r.paused.Store(false)
 		wantStart(time.Second)
+	})
+}
+
+func TestASweepThatFailedIsSentAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := make(chan struct{}, 1)
+		r := workOn(t, func(context.Context, *queue_job.Job) error { started <- struct{}{}; return nil })
+		time.Sleep(time.Minute)
+		r.refuse.Store(3)
+		r.due.Store(1)
+		began := time.Now()
+		<-started
+		r.due.Store(0)
+		if took := time.Since(began); took > sweepEvery+10*retryFirst {
+			t.Errorf("the job started after %v", took)
+		}
 	})
 }

@@ -17,7 +17,7 @@ const tameEvery = 10 * time.Second
 func (d *database) sweep(ctx context.Context) {
 	var looks looks
 	var takes time.Duration
-	tamed := time.Now()
+	tamed, again := time.Now(), retryFirst
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := d.sweepQuiet(&looks)
@@ -28,7 +28,9 @@ func (d *database) sweep(ctx context.Context) {
 		smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
 		rest := restAfter(takes)          // dead index entries can make a sweep slow
 		if d.trouble.on(ctx, "look for due jobs", err) {
-			rest = sweepEvery
+			rest, again = again, min(2*again, sweepEvery)
+		} else {
+			again = retryFirst
 		}
 		sleep(ctx, rest)
 	}
