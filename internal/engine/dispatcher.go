@@ -198,7 +198,9 @@ func alike(batch []*task) (groups [][]*task) {
 func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	d.queue.back(d.filling.take()...)
 	d.workers.wantNone()
-	d.settler.undo(d.lease, d.workers.takeUnstarted()...)
+	for _, t := range d.workers.takeUnstarted() {
+		d.takeBack(d.lease, t)
+	}
 	var again <-chan time.Time
 	if d.queue.inMemory() > 0 {
 		if d.starts.unasked() {
@@ -218,11 +220,16 @@ func (d *dispatcher) awaitAllowed(ctx context.Context) {
 // giveBackSurplus takes back the marks of tasks that will not start soon.
 func (d *dispatcher) giveBackSurplus(turn time.Time) {
 	for _, t := range d.workers.surplus(turn, d.clock.at(turn)) {
-		if t.permit {
-			d.settler.undo(d.lease, t) // another suspect may have the permit
-		} else {
-			d.settler.handBack(d.lease, t)
-		}
+		d.takeBack(d.lease, t)
+	}
+}
+
+// takeBack takes back the mark of a task that may start later. It waits in memory: no sweep has to find it again.
+func (l *line) takeBack(lease *keeper.Lease, t *task) {
+	if t.permit {
+		l.settler.undo(lease, t) // another suspect may have the permit
+	} else {
+		l.settler.handBack(lease, t)
 	}
 }
 

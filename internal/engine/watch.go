@@ -190,21 +190,17 @@ func (l *line) mayStart(t *task) bool {
 	return t.lease.Trusted() && !t.gone.Load() && l.starts.allowedAt(t.started) && l.starts.allowedBy(*t.seen.Load(), t.started)
 }
 
-// notStarted takes back a marked task that may not start. If only an answer is too old, the task waits in memory: its next
-// mark asks the table anew.
+// notStarted takes back a marked task that may not start now, or ever.
 func (l *line) notStarted(t *task) {
 	l.workers.notStarted(t)
 	defer l.workers.handedOver()
-	switch {
-	case t.gone.Load():
-		l.yield(t)
-		l.queue.forget(t)
-		signal(l.wake)
-	case t.permit || !t.lease.Trusted() || !l.starts.allowed():
-		l.settler.undo(t.lease, t)
-	default:
-		l.settler.handBack(t.lease, t)
+	if !t.gone.Load() {
+		l.takeBack(t.lease, t)
+		return
 	}
+	l.yield(t)
+	l.queue.forget(t)
+	signal(l.wake)
 }
 
 // heedCancellations ends the contexts of runs whose rows are not ours any more, and keeps others from starting.
