@@ -14,7 +14,7 @@ import (
 
 const (
 	mutantsVariable = "PQ_SIM_MUTANTS" // "1", or a part of the mutants' names
-	mutantSeeds     = 4000             // for each, unless PQ_SIM_SEEDS says otherwise
+	mutantSeeds     = 10_000           // for each, unless PQ_SIM_SEEDS says otherwise
 )
 
 // mutants are failures that this library, or a similar one, has had or could have. Four failures are missing, because
