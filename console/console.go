@@ -114,7 +114,7 @@ type console struct {
 	fleet    shared[*queue_job.Fleet]
 	errors   shared[*operate.Errors]
 	health   shared[*operate.Health]
-	pasts    sharedBy[pastKey, *chart]
+	pasts    sharedBy[pastKey, told]
 	tenures  sharedBy[string, []operate.Tenure]
 }
 
@@ -135,6 +135,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.page("overview", c.overview))
 	mux.HandleFunc("GET /types/{type}", c.page("type", c.showType))
+	mux.HandleFunc("GET /types/{type}/what-if", c.page("whatif", c.showWhatIf))
 	mux.HandleFunc("GET /jobs", c.page("jobs", c.list))
 	mux.HandleFunc("GET /jobs/{id}", c.page("job", c.showJob))
 	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))

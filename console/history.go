@@ -74,6 +74,13 @@ type past struct {
 	Window  *window
 	Choices []choice
 	*chart
+	periods []operate.Period
+}
+
+// told is what was read of a past.
+type told struct {
+	periods []operate.Period
+	*chart
 }
 
 // pastKey says of which type and window.
@@ -90,19 +97,19 @@ func (c *console) pastOf(r *http.Request, jobType int32) (past, error) {
 	if err != nil {
 		return past{}, err
 	}
-	got, err := c.pasts.of(pastFresh, pastKey{jobType, w.Name}).get(r.Context(), func(ctx context.Context) (*chart, error) {
+	got, err := c.pasts.of(pastFresh, pastKey{jobType, w.Name}).get(r.Context(), func(ctx context.Context) (told, error) {
 		from, before := w.until(time.Now())
 		periods, err := operate.History(ctx, c.jobs, c.ex, jobType, from, before, w.step)
 		if err != nil {
-			return nil, err
+			return told{}, err
 		}
 		tenures, err := operate.LeaseHistory(ctx, c.jobs, c.ex, queue_job.TenureFilter{JobTypes: []int32{jobType}, From: from})
 		if err != nil {
-			return nil, err
+			return told{}, err
 		}
-		return chartOf(periods, tenures, int(w.rows/w.step)), nil
+		return told{periods, chartOf(periods, tenures, int(w.rows/w.step))}, nil
 	})
-	return past{w, w.choices(), got}, err
+	return past{w, w.choices(), got.chart, got.periods}, err
 }
 
 // leasesPage is who had the leases.

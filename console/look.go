@@ -30,6 +30,7 @@ var functions = template.FuncMap{
 	"until":   func(from, to time.Time) string { return span(to.Sub(from)) },
 	"about":   about,
 	"verdict": verdict,
+	"decimal": decimal,
 	"upper":   func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
 }
 
@@ -66,6 +67,9 @@ func count(n int64) string {
 	}
 	return text
 }
+
+// decimal writes a number with three digits that count.
+func decimal(n float64) string { return strconv.FormatFloat(n, 'g', 3, 64) }
 
 func plural(n int, what string) string {
 	if n == 1 {
@@ -145,14 +149,23 @@ func (c *console) showType(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	known, err := c.typeFor(r, jobType)
+	if err != nil {
+		return nil, err
+	}
+	past, err := c.pastOf(r, jobType)
+	return oneType{known, past}, err
+}
+
+// typeFor is a type that the sender of a request may see.
+func (c *console) typeFor(r *http.Request, jobType int32) (*operate.Type, error) {
 	types, err := c.typesFor(r)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range types {
 		if t.JobType == jobType {
-			past, err := c.pastOf(r, jobType)
-			return oneType{t, past}, err
+			return t, nil
 		}
 	}
 	return nil, failed(http.StatusNotFound, "Job type %d is not known here: no instance has run it, and nobody has paused or divided it.", jobType)

@@ -93,12 +93,12 @@ func periodColumns() []column[operate.Period] {
 	return columns
 }
 
-func quantileColumn(name string, of func(*operate.Period) *queue_job.Histogram, part float64) column[operate.Period] {
-	return column[operate.Period]{name, func(p operate.Period) string {
-		if of(&p).Count() == 0 {
+func quantileColumn[T any](name string, of func(*T) *queue_job.Histogram, part float64) column[T] {
+	return column[T]{name, func(item T) string {
+		if of(&item).Count() == 0 {
 			return ""
 		}
-		return shortSpan(of(&p).Quantile(part))
+		return shortSpan(of(&item).Quantile(part))
 	}}
 }
 
@@ -120,13 +120,14 @@ func periodJSON(p operate.Period) any {
 	for status, n := range p.Runs {
 		runs[status.String()] = n
 	}
-	quantiles := func(h *queue_job.Histogram) map[string]float64 {
-		return map[string]float64{"p50": h.Quantile(0.5).Seconds(), "p95": h.Quantile(0.95).Seconds(), "p99": h.Quantile(0.99).Seconds()}
-	}
 	return map[string]any{
 		"from": stamp(p.Begin), "seconds": p.Length.Seconds(), "started": p.Started(), "ended": p.Ended(), "runs": runs,
-		"start_delay_seconds": quantiles(&p.Delays), "run_seconds": quantiles(&p.Durations),
+		"start_delay_seconds": quantilesJSON(&p.Delays), "run_seconds": quantilesJSON(&p.Durations),
 	}
+}
+
+func quantilesJSON(h *queue_job.Histogram) map[string]float64 {
+	return map[string]float64{"p50": h.Quantile(0.5).Seconds(), "p95": h.Quantile(0.95).Seconds(), "p99": h.Quantile(0.99).Seconds()}
 }
 
 func (a *app) leaseHistory() *cobra.Command {

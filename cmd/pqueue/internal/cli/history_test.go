@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func TestTheHistoryOfATypeAndOfLeasesIsShown(t *testing.T) {
@@ -38,6 +40,40 @@ func TestTheHistoryOfATypeAndOfLeasesIsShown(t *testing.T) {
 	if out := sh.want("lease history -n 1", exitDone, "these are the latest 1"); strings.Contains(out, "web-1") {
 		t.Error(out)
 	}
+}
+
+func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
+	sh, db, jobs := newTables(t)
+	st, err := store.Open(t.Context(), db, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh.want("type what-if 7", exitNothing, "no instance has told how it runs job type 7")
+	start(t, db, queue_job.Config{ServiceName: "mail", JobType: 7, WorkerPoolCapacity: 2, RatePerSecond: 50, RateBurst: 10, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
+	await(t, "the type is told", func() bool {
+		types, err := jobs.Types(t.Context(), db)
+		return err == nil && len(types) == 1 && !types[0].Told.IsZero()
+	})
+	sh.want("type what-if mail", exitDone, "as it was", "no job of the type started")
+
+	// A job each second for ten minutes, which take about a second and a half: one worker cannot do them.
+	for minute := range 10 {
+		delay, took := make([]int64, 12), make([]int64, 12)
+		delay[2], took[11] = 60, 60
+		begin := time.Now().Add(-time.Duration(30-minute)*time.Minute).Unix() / 60 * 60
+		if err := st.TellStats(t.Context(), []store.Stat{{JobType: 7, Begin: begin, Lease: "job-7", Term: 3, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": 60}, Delay: delay, Took: took}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := sh.want("type what-if mail --last 1h --workers 1 -o csv", exitDone, "what,workers,rate,started,delay p50,delay p99,waiting at the end,busy workers", "the model wants 2 workers", "no rate does")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[1], "as it was,2,50/s,600,3ms,4ms,,") || !strings.HasPrefix(lines[2], `"model, as it is",2,50/s,600,`) || !strings.HasPrefix(lines[3], `"model, changed",1,50/s,`) {
+		t.Error(out)
+	}
+	sh.want("type what-if mail --last 1h --time-factor 4 -o json", exitDone, `"waiting_at_end"`, `"busy_workers"`, `"rate_per_second": 50`)
+	sh.want("type what-if mail --last 1h --rate 0.1", exitDone, "at this rate, no number of workers", "or a rate of 0.9")
+	sh.want("type what-if mail --within 0s", exitUsage, "how soon")
+	sh.want("type what-if mail --workers -1", exitUsage, "must not be negative")
 }
 
 func TestStepsAreRound(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) typeCommand() *cobra.Command {
-	return noun("type", "See, pause and divide job types", a.typeList(), a.typeGet(), a.typeHistory(),
+	return noun("type", "See, pause and divide job types", a.typeList(), a.typeGet(), a.typeHistory(), a.typeWhatIf(),
 		a.typeSwitch("pause", "Stop a job type on all instances", "From within a second on, no job of the type starts. Jobs that run go on to their end. It lasts until pqueue type resume.",
 			func(ctx context.Context, db *database, jobType int32) (string, error) {
 				changed, err := db.jobs.Pause(ctx, db, jobType)

@@ -1,0 +1,205 @@
+package operate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// event is a run, in seconds.
+type event struct{ due, takes, started float64 }
+
+// events are runs that fall due at random, as many in each minute as told, with handlers that take a time on average.
+func events(perMinute []float64, takes float64, seed uint64) (list []event) {
+	d := rand.New(rand.NewPCG(seed, 1))
+	for minute, n := range perMinute {
+		for at := d.ExpFloat64() / n; at < 1; at += d.ExpFloat64() / n {
+			list = append(list, event{due: 60 * (float64(minute) + at), takes: takes * d.ExpFloat64()})
+		}
+	}
+	return list
+}
+
+// run starts events one by one: each when it is due, a worker is idle, and the rate allows it.
+func run(list []event, l StartLimits) []event {
+	idleAt := make([]float64, l.Workers)
+	tokens, last := float64(l.Burst), 0.0
+	for i := range list {
+		e := &list[i]
+		next := 0
+		for w := range idleAt {
+			if idleAt[w] < idleAt[next] {
+				next = w
+			}
+		}
+		e.started = max(e.due, idleAt[next], last)
+		if l.Rate > 0 {
+			tokens = min(float64(l.Burst), tokens+(e.started-last)*l.Rate)
+			if tokens < 1 {
+				e.started += (1 - tokens) / l.Rate
+				tokens = 1
+			}
+			tokens--
+		}
+		last = e.started
+		idleAt[next] = e.started + e.takes
+	}
+	return list
+}
+
+// historyOf is what instances would have written of the events up to a moment.
+func historyOf(list []event, minutes int) []Period {
+	periods := make([]Period, minutes)
+	in := func(seconds float64) int {
+		i := 0
+		for time.Duration(seconds*float64(time.Second)) >= queue_job.RangeEnd(i) {
+			i++
+		}
+		return i
+	}
+	for i := range periods {
+		periods[i].Begin, periods[i].Length = time.Unix(int64(60*i), 0), time.Minute
+	}
+	for _, e := range list {
+		if at := int(e.started / 60); at < minutes {
+			periods[at].Delays[in(e.started-e.due)]++
+		}
+		if at := int((e.started + e.takes) / 60); at < minutes {
+			periods[at].Durations[in(e.takes)]++
+		}
+	}
+	return periods
+}
+
+// waitingOf is how many events fell due and did not start up to a moment.
+func waitingOf(list []event, minutes int) (n int) {
+	for _, e := range list {
+		if end := float64(60 * minutes); e.due < end && e.started >= end {
+			n++
+		}
+	}
+	return n
+}
+
+// rush is three hours, of which twenty minutes are busy.
+func rush(usual, busy float64) []float64 {
+	perMinute := make([]float64, 180)
+	for i := range perMinute {
+		if perMinute[i] = usual; i >= 60 && i < 80 {
+			perMinute[i] = busy
+		}
+	}
+	return perMinute
+}
+
+// The model is held against a simulation of single runs. It sees what instances write, and has to say what they would write: how late
+// runs are on average, and how many wait at the end, within a fifth, or a quarter under other limits; the delay that one of a hundred
+// exceeds within what a histogram knows of it, a factor of two.
+func TestAReplaySaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
+	for what, c := range map[string]struct {
+		perMinute []float64
+		takes     float64
+		was       StartLimits
+		others    []StartLimits
+	}{
+		"too few workers":     {rush(120, 720), 2, StartLimits{Workers: 15}, []StartLimits{{Workers: 15}, {Workers: 12}, {Workers: 18}, {Workers: 40}, {Workers: 15, TimeFactor: 0.8}}},
+		"enough workers":      {rush(120, 720), 2, StartLimits{Workers: 60}, []StartLimits{{Workers: 60}, {Workers: 15}, {Workers: 10}, {Workers: 60, Rate: 5, Burst: 10}}},
+		"a low rate":          {rush(120, 720), 0.02, StartLimits{Workers: 10, Rate: 6, Burst: 5}, []StartLimits{{Workers: 10, Rate: 6, Burst: 5}, {Workers: 10, Rate: 4, Burst: 5}, {Workers: 10, Rate: 8, Burst: 100}, {Workers: 10}}},
+		"handlers of minutes": {rush(6, 30), 240, StartLimits{Workers: 60}, []StartLimits{{Workers: 60}, {Workers: 40}, {Workers: 150}}},
+		"more than it does":   {rush(600, 600), 1, StartLimits{Workers: 30}, []StartLimits{{Workers: 8}, {Workers: 9}}},
+	} {
+		list := run(events(c.perMinute, c.takes, 7), c.was)
+		past := historyOf(list, len(c.perMinute))
+		for _, l := range c.others {
+			other := slices.Clone(list)
+			for i := range other {
+				if l.TimeFactor > 0 {
+					other[i].takes *= l.TimeFactor
+				}
+			}
+			is := totalOf(historyOf(run(other, l), len(c.perMinute)))
+			waiting := waitingOf(other, len(c.perMinute))
+			r := WhatIf(past, l)
+			off := 0.25
+			if l == c.was {
+				off = 0.2
+			}
+			alike := func(said, is, least float64) bool { return math.Abs(said-is) <= max(least, is*off) }
+			said, late, saidLate := mean(&r.Delays), is.Delays.Quantile(0.99).Seconds(), r.Delays.Quantile(0.99).Seconds()
+			if !alike(said, mean(&is.Delays), 1) || math.Abs(math.Log2((saidLate+3)/(late+3))) > 1 || !alike(r.Waiting, float64(waiting), 20) {
+				t.Errorf("%s, %+v: average delay %.1f s, want %.1f; 99 of 100 %.1f s, want %.1f; %.0f wait at the end, want %d", what, l, said, mean(&is.Delays), saidLate, late, r.Waiting, waiting)
+			}
+			started := 0.0
+			for _, s := range r.Steps {
+				started += s.Started
+				if s.Busy > float64(l.Workers)+1e-6 {
+					t.Fatalf("%s, %+v: %.2f workers are busy", what, l, s.Busy)
+				}
+			}
+			if due := started + r.Waiting; math.Abs(due-float64(started64(past))) > 1 {
+				t.Errorf("%s, %+v: %.1f runs start or wait, of %d", what, l, due, started64(past))
+			}
+		}
+	}
+}
+
+func totalOf(past []Period) (total Period) {
+	for i := range past {
+		total.Delays.Add(&past[i].Delays)
+	}
+	return total
+}
+
+func started64(past []Period) int64 {
+	total := totalOf(past)
+	return total.Started()
+}
+
+func TestTheLeastThatIsEnoughIsFound(t *testing.T) {
+	perMinute := rush(120, 720)
+	list := run(events(perMinute, 2, 7), StartLimits{Workers: 15})
+	past := historyOf(list, len(perMinute))
+	for _, within := range []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute} {
+		n, ok := LeastWorkers(past, StartLimits{}, within)
+		if !ok {
+			t.Fatalf("no number of workers is enough for %v", within)
+		}
+		for workers, enough := range map[int]bool{n: true, n - 1: false} {
+			if got := courseOf(past).meets(StartLimits{Workers: workers}, within); got != enough {
+				t.Errorf("%v: %d workers are enough: %t", within, workers, got)
+			}
+		}
+		is := totalOf(historyOf(run(slices.Clone(list), StartLimits{Workers: n}), len(perMinute)))
+		if late := is.Delays.Quantile(0.99); late > 3*within/2 {
+			t.Errorf("%v: with %d workers, 99 of 100 start within %v", within, n, late)
+		}
+		rate, ok := LeastRate(past, StartLimits{Workers: 100, Burst: 10}, within)
+		if !ok || courseOf(past).meets(StartLimits{Workers: 100, Burst: 10, Rate: rate * 0.97}, within) {
+			t.Errorf("%v: a rate of %.2f, %t", within, rate, ok)
+		}
+	}
+	if n, ok := LeastWorkers(past, StartLimits{Rate: 1, Burst: 1}, time.Minute); ok {
+		t.Errorf("at a rate that is too low, %d workers are enough", n)
+	}
+	if rate, ok := LeastRate(past, StartLimits{Workers: 1}, time.Minute); ok {
+		t.Errorf("with one worker, a rate of %v is enough", rate)
+	}
+}
+
+func TestAReplayOfNothingIsNothing(t *testing.T) {
+	for what, past := range map[string][]Period{"no step": nil, "steps without runs": historyOf(nil, 3)} {
+		for _, l := range []StartLimits{{}, {Workers: 3}, {Workers: 3, Rate: 1}} {
+			if r := WhatIf(past, l); len(r.Steps) != len(past) || r.Waiting != 0 || r.Busy != 0 || r.Delays.Count() != 0 {
+				t.Errorf("%s: %+v", what, r)
+			}
+		}
+	}
+	past := historyOf(run(events([]float64{60, 60}, 1, 3), StartLimits{Workers: 99}), 2)
+	if r := WhatIf(past, StartLimits{}); r.Delays.Count() != 0 || math.Abs(r.Waiting-float64(started64(past))) > 0.1 || r.Oldest < 100*time.Second {
+		t.Errorf("without workers, %d runs start, %.1f wait, the first for %v", r.Delays.Count(), r.Waiting, r.Oldest)
+	}
+}
