@@ -1,7 +1,7 @@
 // Package cli is the command line of persistent-queue: a tree of commands over the verbs of queue_job. It has no SQL of its own.
 //
 // Each command is in the file of its noun (job.go, explain.go, steer.go, op.go, audit.go, types.go, fleet.go, keep.go, schema.go,
-// check.go, top.go, serve.go, settings.go, token.go, user.go). Below them are connect.go, which makes a database handle of a DSN,
+// check.go, top.go, serve.go, settings.go, token.go, user.go, context.go). Below them are connect.go, which makes a database handle of a DSN,
 // query.go, which reads "type:7 status:failed", and output.go, which writes a list as a table, JSON, CSV or ids.
 package cli
 
@@ -86,6 +86,8 @@ func codeOf(ctx context.Context, err error) int {
 // app is what the commands share: the flags that all of them have.
 type app struct {
 	Streams
+	context        string // the name of one; empty: none
+	confirmed      string // the name of a protected one that may be changed
 	dsn, dsnFile   string
 	driver, prefix string
 	timeout        time.Duration
@@ -101,7 +103,8 @@ func newRoot(streams Streams) *cobra.Command {
 		Short: "See and steer the jobs of persistent-queue",
 		Long: `pqueue shows and steers the jobs that persistent-queue keeps in a database.
 
-It reads the database's address from --dsn or PQUEUE_DSN, or from the file that --dsn-file or PQUEUE_DSN_FILE names:
+It reads the database's address from --dsn or PQUEUE_DSN, from the file that --dsn-file or PQUEUE_DSN_FILE names, or from a context,
+see pqueue context list --help:
 
   mysql://user:password@host:3306/database        MySQL, MariaDB, TiDB
   postgres://user:password@host:5432/database     PostgreSQL
@@ -123,6 +126,13 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 			if !slices.Contains(outputs, a.output) {
 				return badOutput(a.output)
 			}
+			name, protected, err := a.useContext(cmd)
+			if err == nil && protected && changes(cmd) {
+				err = a.confirmContext(name)
+			}
+			if err != nil {
+				return err
+			}
 			actor := cmp.Or(a.actor, os.Getenv("PQUEUE_AS"), whoami())
 			cmd.SetContext(queue_job.WithActor(cmd.Context(), actor, a.why))
 			return nil
@@ -135,6 +145,8 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 		return exitf(exitUsage, "%w; see %s --help", err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
+	flags.StringVar(&a.context, "context", "", "name of the database, as pqueue context list shows it (default: PQUEUE_CONTEXT)")
+	flags.StringVar(&a.confirmed, "confirm", "", "name of a protected context that may be changed without asking")
 	flags.StringVar(&a.dsn, "dsn", "", "address of the database (default: PQUEUE_DSN)")
 	flags.StringVar(&a.dsnFile, "dsn-file", "", "file with that address (default: PQUEUE_DSN_FILE)")
 	flags.StringVar(&a.driver, "driver", "", "mysql, pgx or sqlite: the DSN is in this driver's own form, and no URL")
@@ -144,10 +156,11 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 	flags.StringVar(&a.actor, "as", "", "who acts, as pqueue audit list shows it (default: PQUEUE_AS, or the user and the machine)")
 	flags.StringVar(&a.why, "why", "", "why, as pqueue audit list shows it")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "leave out the line with the columns' names")
+	root.RegisterFlagCompletionFunc("context", a.contextsToComplete)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(), a.hostCommand(), a.opCommand(), a.auditCommand(), a.keepCommand(), a.schemaCommand(),
-		a.checkCommand(), a.topCommand(), a.serveCommand(), a.checkConfigCommand(), a.tokenCommand(), a.userCommand(), a.versionCommand())
+		a.checkCommand(), a.topCommand(), a.serveCommand(), a.checkConfigCommand(), a.tokenCommand(), a.userCommand(), a.contextCommand(), a.versionCommand())
 	refuseBadArguments(root)
 	return root
 }

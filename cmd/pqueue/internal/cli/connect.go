@@ -101,7 +101,7 @@ func (a *app) address() (driver, dsn string, err error) {
 	}
 	switch {
 	case dsn == "":
-		return "", "", exitf(exitUsage, "no database is named: set PQUEUE_DSN, or --dsn, to mysql://user:password@host:3306/database, postgres://… or sqlite://file")
+		return "", "", exitf(exitUsage, "no database is named: set PQUEUE_DSN, or --dsn, to mysql://user:password@host:3306/database, postgres://… or sqlite://file, or name a --context")
 	case a.driver == "":
 		driver, dsn, err = fromURL(dsn)
 	case slices.Contains(drivers, a.driver):
