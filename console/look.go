@@ -144,14 +144,16 @@ func verdict(h *operate.Health) string {
 	}
 }
 
-func (c *console) showType(r *http.Request) (any, error) {
+func (c *console) showType(r *http.Request) (any, error) { return c.oneTypeOf(r) }
+
+func (c *console) oneTypeOf(r *http.Request) (oneType, error) {
 	jobType, err := c.typeOf(r)
 	if err != nil {
-		return nil, err
+		return oneType{}, err
 	}
 	known, err := c.typeFor(r, jobType)
 	if err != nil {
-		return nil, err
+		return oneType{}, err
 	}
 	past, err := c.pastOf(r, jobType)
 	return oneType{known, past}, err

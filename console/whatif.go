@@ -42,19 +42,12 @@ type played struct {
 const withinUsual = 10 * time.Second
 
 func (c *console) showWhatIf(r *http.Request) (any, error) {
-	jobType, err := c.typeOf(r)
+	shown, err := c.oneTypeOf(r)
 	if err != nil {
 		return nil, err
 	}
-	known, err := c.typeFor(r, jobType)
-	if err != nil {
-		return nil, err
-	}
-	past, err := c.pastOf(r, jobType)
-	if err != nil {
-		return nil, err
-	}
-	page := whatIf{Type: known, Window: past.Window, Choices: past.Choices, Steps: past.Steps, Clocks: past.Clocks, Known: !known.Known.Told.IsZero()}
+	past := shown.Past
+	page := whatIf{Type: shown.Type, Window: past.Window, Choices: past.Choices, Steps: past.Steps, Clocks: past.Clocks, Known: !shown.Known.Told.IsZero()}
 	if page.Limits, err = page.ask(r); err != nil || !page.Known || past.Started == 0 {
 		return page, err
 	}

@@ -111,8 +111,8 @@ func (c *course) meets(l StartLimits, within time.Duration) bool {
 	return r.Delays.Quantile(0.99) <= within && r.Waiting <= (started+r.Waiting)/100
 }
 
-// course is when the runs of a past fell due, and how long their handlers took. Time is divided into ticks, which are shorter than steps:
-// runs wait for less than a step.
+// course is when the runs of a past fell due, and how long their handlers took. Time is divided into ticks, which are shorter than
+// steps, because most runs wait for less than a step.
 type course struct {
 	past    []Period
 	tick    float64   // seconds
