@@ -18,7 +18,9 @@ ALTER TABLE shedlock_tab
 ALTER TABLE async_job_tab
   DROP INDEX async_job_due,
   DROP INDEX async_job_key,
-  DROP INDEX async_job_group,
+  DROP INDEX async_job_group;
+
+ALTER TABLE async_job_tab
   DROP COLUMN term,
   DROP COLUMN attempts,
   DROP COLUMN retries,
