@@ -12,19 +12,14 @@ import (
 // whatIf is what a type would have done with other limits.
 type whatIf struct {
 	*operate.Type
-	Window  *window
-	Choices []choice
-	Asked   map[string]string // the form's fields
-	Within  time.Duration
-	Changed bool // the limits are not the type's
-	Known   bool // the type's limits are
-	Steps   int
-	Clocks
+	past
+	Asked  map[string]string // the form's fields
+	Limits operate.StartLimits
+	Within time.Duration
 	Played []played // as it was, as the model says it, and with other limits
 	// What is enough for 99 of 100 jobs to start in time. Workers: 0 if no number of them is; Rate likewise.
 	Workers int
 	Rate    float64
-	Limits  operate.StartLimits
 }
 
 // played is a past, real or of the model.
@@ -46,19 +41,19 @@ func (c *console) showWhatIf(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	past := shown.Past
-	page := whatIf{Type: shown.Type, Window: past.Window, Choices: past.Choices, Steps: past.Steps, Clocks: past.Clocks, Known: !shown.Known.Told.IsZero()}
-	if page.Limits, err = page.ask(r); err != nil || !page.Known || past.Started == 0 {
-		return page, err
+	page := whatIf{Type: shown.Type, past: shown.Past}
+	if page.Limits, err = page.ask(r); err != nil {
+		return nil, err
 	}
-	page.play(past.periods)
+	if !page.Known.Told.IsZero() && page.Started > 0 {
+		page.play()
+	}
 	return page, nil
 }
 
 // ask reads the limits that the form asks for. A field that is empty is as the type has it.
 func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
-	limits := operate.LimitsOf(&p.Type.Known.Config)
-	usual := limits
+	limits := operate.LimitsOf(&p.Known.Config)
 	p.Asked = map[string]string{}
 	for _, field := range []struct {
 		name  string
@@ -89,26 +84,22 @@ func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
 		}
 		p.Within, p.Asked["within"] = within, text
 	}
-	p.Changed = limits != usual
 	return limits, nil
 }
 
-// play has the model play the past with the type's limits and with those that were asked for.
-func (p *whatIf) play(past []operate.Period) {
-	usual := operate.LimitsOf(&p.Type.Known.Config)
-	was := played{What: "As it was", Limits: usual, Heat: heatMapOf(past)}
-	var all operate.Period
-	for i := range past {
-		add(&all, &past[i])
+// play replays the past with the type's limits, and with the limits that were asked for.
+func (p *whatIf) play() {
+	usual := operate.LimitsOf(&p.Known.Config)
+	p.Played = []played{
+		{What: "As it was", Limits: usual, Started: p.Started, Delays: p.Delays, Heat: p.Heat},
+		playedAgain("The model, as it is", p.periods, usual),
 	}
-	was.Started, was.Delays = all.Started(), quantilesOf(&all.Delays)
-	p.Played = []played{was, playedAgain("The model, as it is", past, usual)}
-	if p.Changed {
-		p.Played = append(p.Played, playedAgain("The model, changed", past, p.Limits))
+	if p.Limits != usual {
+		p.Played = append(p.Played, playedAgain("The model, changed", p.periods, p.Limits))
 	}
-	p.Workers, _ = operate.LeastWorkers(past, p.Limits, p.Within)
+	p.Workers, _ = operate.LeastWorkers(p.periods, p.Limits, p.Within)
 	if p.Limits.Rate > 0 {
-		p.Rate, _ = operate.LeastRate(past, p.Limits, p.Within)
+		p.Rate, _ = operate.LeastRate(p.periods, p.Limits, p.Within)
 	}
 }
 

@@ -144,8 +144,8 @@ func courseOf(past []Period) *course {
 	return c
 }
 
-// measureHandlers finds how long handlers take in each step. If they take longer than a step, the short ones among those that started
-// in a step end in it, and the long ones later: so steps nearby count, too.
+// measureHandlers finds how long handlers take in each step. A run is counted in the step in which it ends. If handlers take longer than
+// a step, the short runs end first when many start. So the steps nearby count, too.
 func (c *course) measureHandlers() {
 	durations := func(from, to int) (h queue_job.Histogram) {
 		for i := max(0, from); i < min(to, len(c.past)); i++ {
@@ -220,18 +220,11 @@ func averageIn(h *queue_job.Histogram, in int) float64 {
 	if in == 0 || most == least {
 		return (least + most) / 2
 	}
-	density := func(in int) float64 { // for each unit of the range's length; none: as if there were one in a hundred
-		if in < 1 || in >= len(h)-1 {
-			return math.NaN()
-		}
-		return math.Log(max(float64(h[in]), float64(h[in])/100, 0.01)) - float64(in)*math.Ln2
+	power := -1.0 // as many in each part of the logarithm
+	if in > 1 && in < len(h)-2 && h[in-1]+h[in+1] > 0 {
+		density := func(in int) float64 { return math.Log(max(float64(h[in]), 0.01)) - float64(in)*math.Ln2 } // of the range's length
+		power = min(max((density(in+1)-density(in-1))/(2*math.Ln2), -6), 6)
 	}
-	power := (density(in+1) - density(in-1)) / (2 * math.Ln2)
-	switch {
-	case math.IsNaN(power), h[in-1] == 0 && h[min(in+1, len(h)-1)] == 0:
-		power = -1 // the same number in each part of the logarithm
-	}
-	power = min(max(power, -6), 6)
 	return least * doubled(power+2) / doubled(power+1)
 }
 
@@ -292,8 +285,8 @@ func (c *course) replay(l StartLimits) Replay {
 // pool is the workers.
 type pool struct{ workers, busy float64 }
 
-// most is how many runs the workers can start in a tick, if handlers take this long: those that are idle start one at once, and each
-// another when it is done.
+// most is how many runs can start in a tick if a handler takes this long. An idle worker starts a run at once, and every worker starts
+// another as soon as its handler returns.
 func (p *pool) most(tick, takes float64) float64 {
 	if takes == 0 && p.workers > 0 {
 		return math.Inf(1)

@@ -50,8 +50,9 @@ func (d *database) follow(ctx context.Context) {
 		var found bool
 		var err error
 		if !following {
-			err, lines = d.beginAtTheEnd(lines), nil
+			err = d.beginAtTheEnd(lines)
 			following = err == nil
+			lines = nil // it has read no row of theirs
 		} else {
 			found, err = d.poll(lines, delay >= tailQuiet)
 		}
@@ -80,8 +81,8 @@ func (d *database) follow(ctx context.Context) {
 	}
 }
 
-// lookBehind looks once more at the lines that the tail's last reading was not for: a row that was committed after their first look
-// and before that reading has been seen by neither.
+// lookBehind looks once more at the lines for which the tail's last reading was not: if a row of theirs was committed between their
+// first look and that reading, neither has seen it.
 func (d *database) lookBehind(ctx context.Context, readFor heldLines) {
 	lines := d.heldLines()
 	if slices.Equal(lines, readFor) {

@@ -254,16 +254,16 @@ func TestRunsOfIdsAreAsFewAsAStatementTakes(t *testing.T) {
 // the tail's answer says no more than that its id is taken.
 type unnoticed struct {
 	vanishing
-	during    string // the statement
-	meanwhile func() // happens right before the commit
-	committed atomic.Bool
-	once      sync.Once
+	during       string // the statement
+	beforeCommit func() // happens right before the commit
+	committed    atomic.Bool
+	once         sync.Once
 }
 
 func (u *unnoticed) takes(statement string) {
 	time.Sleep(10 * time.Millisecond)
 	if statement == u.during {
-		u.once.Do(func() { u.meanwhile(); u.committed.Store(true) })
+		u.once.Do(func() { u.beforeCommit(); u.committed.Store(true) })
 	}
 	time.Sleep(10 * time.Millisecond)
 }
@@ -297,7 +297,7 @@ func TestAJobThatComesBetweenTheFirstLookAndTheTailIsFoundAtOnce(t *testing.T) {
 	for during, heldBefore := range map[string][]int32{"Newest": nil, "Tail": {1}} {
 		t.Run(during, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				u := &unnoticed{meanwhile: func() {}}
+				u := &unnoticed{beforeCommit: func() {}}
 				d := notStarted(t, u, 1, 2) // asks for the newest, too
 				u.during = during
 				hold := func(jobType int32) {
@@ -307,7 +307,7 @@ func TestAJobThatComesBetweenTheFirstLookAndTheTailIsFoundAtOnce(t *testing.T) {
 					signal(d.tail.wake)
 				}
 				if len(heldBefore) > 0 {
-					u.meanwhile = func() { hold(2) }
+					u.beforeCommit = func() { hold(2) }
 					hold(1)
 				} else {
 					hold(2)

@@ -95,7 +95,7 @@ func (a *app) useContext(cmd *cobra.Command) (name string, protected bool, err e
 	return name, c.Protected, nil
 }
 
-// changing are the commands that change something. Those of a protected context ask first.
+// changing lists the commands that change something. In a protected context, they ask first.
 var changing = []string{
 	"job add", "job cancel", "job retry", "job run-now", "job reschedule", "job set-params", "job set-priority",
 	"type pause", "type resume", "type set-shards", "lease yield", "op run", "op stop", "op resume", "keep run", "schema migrate",

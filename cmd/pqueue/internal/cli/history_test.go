@@ -76,6 +76,14 @@ func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 	sh.want("type what-if mail --workers -1", exitUsage, "must not be negative")
 }
 
+func TestAReplaysStepsAreAsLongAsWhatIsKnown(t *testing.T) {
+	for span, want := range map[time.Duration]time.Duration{5 * time.Minute: time.Minute, time.Hour: 5 * time.Minute, day: 10 * time.Minute, 2 * day: 10 * time.Minute, 7 * day: time.Hour, 90 * day: time.Hour} {
+		if step := replayStep(span); step != want {
+			t.Errorf("of %v: %v, want %v", span, step, want)
+		}
+	}
+}
+
 func TestStepsAreRound(t *testing.T) {
 	for span, want := range map[string]time.Duration{"1m": time.Minute, "1h": 5 * time.Minute, "3h": 15 * time.Minute, "24h": 2 * time.Hour, "7d": 24 * time.Hour, "90d": 8 * 24 * time.Hour} {
 		if _, step, err := historySpan(span, ""); err != nil || step != want {

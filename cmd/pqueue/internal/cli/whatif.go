@@ -14,29 +14,6 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// changedLimits are the limits that a command changes; nil: this one stays as it is.
-type changedLimits struct {
-	workers, burst   *int
-	rate, timeFactor *float64
-}
-
-// to changes limits.
-func (c *changedLimits) to(l operate.StartLimits) operate.StartLimits {
-	if c.workers != nil {
-		l.Workers = *c.workers
-	}
-	if c.rate != nil {
-		l.Rate = *c.rate
-	}
-	if c.burst != nil {
-		l.Burst = *c.burst
-	}
-	if c.timeFactor != nil {
-		l.TimeFactor = *c.timeFactor
-	}
-	return l
-}
-
 func (a *app) typeWhatIf() *cobra.Command {
 	var last, within string
 	var workers, burst int
@@ -53,33 +30,34 @@ nor groups. When they fell due is known within a factor of two of how late they 
 		Example: "  pqueue type what-if 7 --workers 40\n  pqueue type what-if billing --rate 25 --last 7d --within 1m",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			span, each, err := historySpan(last, "")
+			span, _, err := historySpan(last, "")
 			if err != nil {
 				return err
 			}
 			soon, err := durationOf(within)
-			var c changedLimits
-			flag := cmd.Flags().Changed
+			given := cmd.Flags().Changed
 			switch {
 			case err != nil || soon <= 0:
 				return exitf(exitUsage, "--within %s: say how soon jobs are to start, as in 10s or 5m", within)
-			case workers < 0 || burst < 0 || rate < 0 || flag("time-factor") && timeFactor <= 0:
+			case workers < 0 || burst < 0 || rate < 0 || given("time-factor") && timeFactor <= 0:
 				return exitf(exitUsage, "limits must not be negative, and --time-factor must be above 0")
 			}
-			if flag("workers") {
-				c.workers = &workers
+			change := func(l operate.StartLimits) operate.StartLimits {
+				if given("workers") {
+					l.Workers = workers
+				}
+				if given("rate") {
+					l.Rate = rate
+				}
+				if given("burst") {
+					l.Burst = burst
+				}
+				if given("time-factor") {
+					l.TimeFactor = timeFactor
+				}
+				return l
 			}
-			if flag("burst") {
-				c.burst = &burst
-			}
-			if flag("rate") {
-				c.rate = &rate
-			}
-			if flag("time-factor") {
-				c.timeFactor = &timeFactor
-			}
-			each = max(time.Minute, min(each, 10*time.Minute))
-			return a.with(cmd.Context(), func(db *database) error { return a.whatIf(cmd.Context(), db, args[0], &c, span, each, soon) })
+			return a.with(cmd.Context(), func(db *database) error { return a.whatIf(cmd.Context(), db, args[0], change, span, soon) })
 		},
 	}
 	flags := cmd.Flags()
@@ -92,6 +70,14 @@ nor groups. When they fell due is known within a factor of two of how late they 
 	return cmd
 }
 
+// replayStep is how long the steps of a replay are. Of more than two days ago, whole hours are known only.
+func replayStep(span time.Duration) time.Duration {
+	if span > 2*day {
+		return time.Hour
+	}
+	return max(time.Minute, min(roundStep(span/12), 10*time.Minute))
+}
+
 // replayed is a line of the answer.
 type replayed struct {
 	what    string
@@ -102,7 +88,7 @@ type replayed struct {
 	busy    float64
 }
 
-func (a *app) whatIf(ctx context.Context, db *database, name string, c *changedLimits, span, step, within time.Duration) error {
+func (a *app) whatIf(ctx context.Context, db *database, name string, change func(operate.StartLimits) operate.StartLimits, span, within time.Duration) error {
 	known, err := a.knownType(ctx, db, name)
 	if err != nil {
 		return err
@@ -110,7 +96,7 @@ func (a *app) whatIf(ctx context.Context, db *database, name string, c *changedL
 	var past []operate.Period
 	err = a.within(ctx, func(ctx context.Context) (err error) {
 		now := time.Now()
-		past, err = operate.History(ctx, db.jobs, db, known.JobType, now.Add(-span), now, step)
+		past, err = operate.History(ctx, db.jobs, db, known.JobType, now.Add(-span), now, replayStep(span))
 		return err
 	})
 	if err != nil {
@@ -122,7 +108,7 @@ func (a *app) whatIf(ctx context.Context, db *database, name string, c *changedL
 		was.delays.Add(&past[i].Delays)
 	}
 	lines := []replayed{was, replay("model, as it is", past, limits)}
-	if changed := c.to(limits); changed != limits {
+	if changed := change(limits); changed != limits {
 		lines = append(lines, replay("model, changed", past, changed))
 		limits = changed
 	}
