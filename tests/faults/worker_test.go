@@ -181,7 +181,7 @@ func commands() {
 			var m runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&m)
-			fmt.Fprintf(os.Stdout, "memory %d %d %d\n", m.HeapInuse, m.Sys, runtime.NumGoroutine())
+			fmt.Fprintf(os.Stdout, "memory %d %d %d\n", m.HeapAlloc, m.Sys, runtime.NumGoroutine())
 		case "statements":
 			text, _ := json.Marshal(counted.sent())
 			fmt.Fprintf(os.Stdout, "statements %s\n", text)
@@ -273,7 +273,8 @@ func (w *worker) end(s syscall.Signal) error {
 // gone reports whether the process has ended.
 func (w *worker) gone() bool { return isClosed(w.done) }
 
-// askMemory asks the process how much memory it uses, after a collection.
+// askMemory asks the process how much memory its objects take after a collection. Free slots between them, which are up to
+// as much again while jobs run, are the allocator's.
 func (w *worker) askMemory() memory {
 	fmt.Fprintln(w.in, "memory")
 	select {
