@@ -9,10 +9,13 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// gate says when marked jobs may start: as fast as the rate allows, and as many in a call as the handler takes. The workers
-// ask it right before they call the handler, so it counts starts. A nil gate admits every task, one in a call.
+// gate says when marked jobs may start: as fast as the rate allows, and as many in a call as the handler takes. It admits calls
+// to the workers. Between that and the handler's start lies the reading of long parameters, and calls whose readings
+// took their time would start together; so there is a second limiter, which counts the starts. A nil gate admits every task, one in
+// a call.
 type gate struct {
-	limiter *rate.Limiter // nil: without limit
+	limiter *rate.Limiter // of what is admitted; nil: without limit
+	starts  *rate.Limiter // of what starts
 	batch   int           // jobs of one call
 }
 
@@ -20,7 +23,10 @@ type gate struct {
 // few, and few marked rows wait.
 const ahead = 200 * time.Millisecond
 
-const rounding = 1e-6 // of a token
+const (
+	rounding  = 1e-6 // of a token
+	leastWait = 500 * time.Microsecond
+)
 
 // newGate returns the gate for a lease that was just taken. It has no tokens yet: the holder before may have used them.
 func newGate(cfg *queue_job.Config, now time.Time) *gate {
@@ -29,10 +35,15 @@ func newGate(cfg *queue_job.Config, now time.Time) *gate {
 	}
 	g := &gate{batch: max(1, cfg.BatchSize)}
 	if cfg.RatePerSecond > 0 {
-		g.limiter = rate.NewLimiter(rate.Limit(cfg.RatePerSecond), cfg.RateBurst)
-		g.limiter.AllowN(now, cfg.RateBurst)
+		g.limiter, g.starts = emptied(cfg, now), emptied(cfg, now)
 	}
 	return g
+}
+
+func emptied(cfg *queue_job.Config, now time.Time) *rate.Limiter {
+	l := rate.NewLimiter(rate.Limit(cfg.RatePerSecond), cfg.RateBurst)
+	l.AllowN(now, cfg.RateBurst)
+	return l
 }
 
 // admits returns how many of the ready tasks a call may take now or, if none, how long to wait before asking again.
@@ -55,6 +66,16 @@ func (g *gate) enter(now time.Time, n int) {
 	if g.limiter != nil {
 		g.limiter.ReserveN(now, n)
 	}
+}
+
+// delay is how long n tasks of a call that was admitted must wait before they start, because other starts were late. It is none
+// if it is less than a timer is worth.
+func (g *gate) delay(now time.Time, n int) time.Duration {
+	delay := g.starts.ReserveN(now, n).DelayFrom(now)
+	if delay < leastWait {
+		return 0
+	}
+	return delay
 }
 
 // first is how many of the ready tasks go into the next call. A suspect has a call of its own.
@@ -110,9 +131,8 @@ func (g *gate) tokens(now time.Time) float64 {
 
 // lasting is how long that many tokens take to come.
 func (g *gate) lasting(tokens float64) time.Duration {
-	const least = 500 * time.Microsecond
 	if g.limiter == nil {
-		return least
+		return leastWait
 	}
-	return max(least, time.Duration(min(tokens/float64(g.limiter.Limit()), time.Hour.Seconds())*float64(time.Second)))
+	return max(leastWait, time.Duration(min(tokens/float64(g.limiter.Limit()), time.Hour.Seconds())*float64(time.Second)))
 }

@@ -39,7 +39,7 @@ func (l *line) work() {
 // settler gets the outcomes, however the handler ends. The tasks belong to one lease and share one context.
 func (l *line) run(tasks []*task) {
 	ctx, cancel := context.WithCancelCause(l.contextOf(tasks))
-	tasks = l.begin(tasks, cancel)
+	tasks = l.begin(ctx, tasks, cancel)
 	if len(tasks) == 0 {
 		cancel(nil)
 		return
@@ -65,8 +65,11 @@ func (l *line) run(tasks []*task) {
 }
 
 // begin makes the tasks' jobs as the handler sees them, and returns the tasks that may start.
-func (l *line) begin(tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
+func (l *line) begin(ctx context.Context, tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
 	params := l.longParams(tasks)
+	if delay := l.workers.delay(len(tasks)); delay > 0 {
+		sleep(ctx, delay)
+	}
 	started, cancelOne := time.Now(), cancel
 	var others *lastCancels
 	if len(tasks) > 1 {

@@ -132,6 +132,16 @@ func (w *workers) takeCall(came bool) []*task {
 	return call
 }
 
+// delay is how long n tasks that next has returned must wait before they start.
+func (w *workers) delay(n int) time.Duration {
+	if w.cfg.RatePerSecond == 0 {
+		return 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gate.delay(time.Now(), n)
+}
+
 // vanished notes that a worker has gone without asking for more: its handler took the goroutine down.
 func (w *workers) vanished() {
 	w.mu.Lock()
