@@ -17,7 +17,7 @@ import (
 const (
 	standbyEvery = 500 * time.Millisecond // between looks at the leases
 	standbySoon  = 20 * time.Millisecond  // while a lease is about to change hands
-	standbyFirst = 100 * time.Millisecond // after the start, for arriveMax
+	standbyFirst = 100 * time.Millisecond // after the start, for arriveMax, if there are others
 	takeMax      = time.Second            // taking leases must not keep renewals waiting
 	askLasts     = time.Second            // then the asker asks again, if it still wants the lease
 	arriveMax    = time.Second            // how long another instance may be stopping that did not see this one come
@@ -44,6 +44,7 @@ type standBy struct {
 	over     bool      // nobody is expected to take over what is left
 	away     bool      // a lease of this instance is to be handed over
 	tidied   bool      // the rows of instances that are no more were deleted
+	company  bool      // the last look showed other instances, if only such as stop
 }
 
 // open is a lease that waits for somebody to take it, or to ask for it.
@@ -99,7 +100,7 @@ func (s *standBy) rest() time.Duration {
 	if s.dividing || s.away || lately(s.leftAt, leaveMax) || lately(s.askedAt, askLasts) || lately(s.castAt, askLasts) {
 		return standbySoon
 	}
-	if lately(s.began, arriveMax) {
+	if s.company && lately(s.began, arriveMax) {
 		return standbyFirst
 	}
 	rest := standbyEvery*3/4 + time.Duration(s.chance.Int64N(int64(standbyEvery/4)))
@@ -126,6 +127,7 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 		return false, err
 	}
 	p := s.picture(&v, leaving)
+	s.company = !p.Alone() || len(p.Leavers) > 0
 	s.heedExpiry(seen)
 	for _, name := range p.Give() {
 		s.give(s.byName[name], &p)
