@@ -198,9 +198,11 @@ func TestAThousandStartsAndStopsLeaveNothingBehind(t *testing.T) {
 		cycle()
 		d.DB.SetMaxIdleConns(0) // idle connections have goroutines too
 		goroutines := runtime.NumGoroutine()
+		d.DB.SetMaxIdleConns(8)
 		for range cycles {
 			cycle()
 		}
+		d.DB.SetMaxIdleConns(0)
 		await(t, func() string { return "goroutines are left behind" }, func() bool { return runtime.NumGoroutine() <= goroutines })
 		if s := d.DB.Stats(); s.InUse != 0 || s.MaxOpenConnections != 8 {
 			t.Errorf("%d connections in use, limit %d; want 0 and 8", s.InUse, s.MaxOpenConnections)
