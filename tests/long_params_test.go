@@ -191,6 +191,9 @@ func TestTwoThousandJobsOfAMegabyteTakeLittleMemory(t *testing.T) {
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		const workers, most = 10, 100 << 20
 		jobs := unlessShort(2000, 150)
+		if slack > 1 && d.Name == "SQLite" {
+			jobs = min(jobs, 500) // with the race detector, one database writes and reads two gigabytes
+		}
 		if _, err := open(t, d.DB).Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 1, JobParams: longText(1, queue_job.ParamsMax)}); err != nil {
 			t.Fatal(err)
 		}
