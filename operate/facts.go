@@ -13,9 +13,11 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes four statements, or five
-// if the job has not ended: they read the job twice, its log, the leases and the job types. If nothing keeps the job but the line of its
-// holder, one or two more read what the holders have told, and the first job of its group. All go by an index or read small tables. If the job changes during a look, Explain looks again. If it changes during three looks, that is an error.
+// Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes three statements, which
+// read the job twice, and the leases. One more reads the log if a run of the job was ever started, and one more the job types if
+// it has not ended. If nothing keeps the job but the line of its holder, one or two more read what the holders have told, and the
+// first job of its group. All go by an index or read small tables. If the job changes during a look, Explain looks again. If it changes
+// during three looks, that is an error.
 //
 // Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
 // waits in the holder's line and what the holder has told of it within the last minute ([queue_job.Line]), and lists what the job may
@@ -62,8 +64,10 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 			}
 		}
 	}
-	if f.runs, err = jobs.Attempts(ctx, ex, id); err != nil {
-		return nil, false, err
+	if f.job.Attempts > 0 {
+		if f.runs, err = jobs.Attempts(ctx, ex, id); err != nil {
+			return nil, false, err
+		}
 	}
 	if explain(f).Reasons[0].Kind == InLine {
 		if err := f.lookAtLine(ctx, st); err != nil {
