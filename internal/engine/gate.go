@@ -10,9 +10,8 @@ import (
 )
 
 // gate says when marked jobs may start: as fast as the rate allows, and as many in a call as the handler takes. It admits calls
-// to the workers. Between that and the handler's start lies the reading of long parameters, and calls whose readings
-// took their time would start together; so there is a second limiter, which counts the starts. A nil gate admits every task, one in
-// a call.
+// to the workers, which then read long parameters. If such reads are slow, their calls would start together; so a second limiter
+// counts the starts. A nil gate admits every task, one in a call.
 type gate struct {
 	limiter *rate.Limiter // of what is admitted; nil: without limit
 	starts  *rate.Limiter // of what starts
@@ -68,8 +67,8 @@ func (g *gate) enter(now time.Time, n int) {
 	}
 }
 
-// delay is how long n tasks of a call that was admitted must wait before they start, because other starts were late. It is none
-// if it is less than a timer is worth.
+// delay is how long n tasks of a call that was admitted must wait before they start, because other starts were late. A delay
+// too short for a timer counts as none.
 func (g *gate) delay(now time.Time, n int) time.Duration {
 	delay := g.starts.ReserveN(now, n).DelayFrom(now)
 	if delay < leastWait {

@@ -17,7 +17,7 @@ import (
 const (
 	standbyEvery = 500 * time.Millisecond // between looks at the leases
 	standbySoon  = 20 * time.Millisecond  // while a lease is about to change hands
-	standbyFirst = 100 * time.Millisecond // after the start, for arriveMax, if there are others
+	standbyFirst = 100 * time.Millisecond // for arriveMax after the start, if others are there
 	takeMax      = time.Second            // taking leases must not keep renewals waiting
 	askLasts     = time.Second            // then the asker asks again, if it still wants the lease
 	arriveMax    = time.Second            // how long another instance may be stopping that did not see this one come
@@ -44,7 +44,7 @@ type standBy struct {
 	over     bool      // nobody is expected to take over what is left
 	away     bool      // a lease of this instance is to be handed over
 	tidied   bool      // the rows of instances that are no more were deleted
-	company  bool      // the last look showed other instances, if only such as stop
+	company  bool      // the last look showed other instances, also those that stop
 }
 
 // open is a lease that waits for somebody to take it, or to ask for it.

@@ -50,6 +50,6 @@ func TestThirtyPercentOfStatementsFail(t *testing.T) {
 		x.noneFailed()
 		x.noDuplicates(o)
 		x.stopWorkers()
-		x.tell("30 % of statements fail: "+x.dialect.refusalCodes+", cut connections", 1, o, gap, 2*time.Second, "%v long, %.0f jobs/s meanwhile of 300 added", lasts, float64(ran)/lasts.Seconds())
+		x.tell("30 % of statements fail: "+x.dialect.refusalCodes+", cut connections", 1, o, gap, 2*time.Second, "for %v; %.0f jobs ran a second, of 300 added", lasts, float64(ran)/lasts.Seconds())
 	})
 }

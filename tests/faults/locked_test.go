@@ -104,7 +104,7 @@ func TestRowsThatBusinessCodeLocksHoldUpNoOthers(t *testing.T) {
 				x.noneFailed()
 				x.noneRetried()
 				x.tell("rows locked by business code for 8 s while "+when, times, o, worst, bound,
-					"%d others started meanwhile; the locked ones were done within %v", flowed, back.Round(time.Millisecond))
+					"%d other jobs started during the lock; the locked jobs were done within %v", flowed, back.Round(time.Millisecond))
 			})
 		})
 	}

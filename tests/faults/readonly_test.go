@@ -66,7 +66,7 @@ func TestAServerThatIsReadOnlyForAWhileFailsNoJob(t *testing.T) {
 					x.Error("business code was refused nothing")
 				}
 				x.tell(fmt.Sprintf("read-only failover (%s), then the lease is %s", x.dialect.readOnlyCode, lease.is), times, o, worst, bound,
-					"%v long; all that waited was done within %v; at most %d statements a second meanwhile, by all; %d business transactions refused",
+					"for %v; the waiting jobs were done within %v; all instances sent at most %d statements a second; the server refused %d business transactions",
 					readOnlyFor, worstOfAll.Round(time.Millisecond), statements, refused)
 			})
 		})

@@ -273,8 +273,8 @@ func (w *worker) end(s syscall.Signal) error {
 // gone reports whether the process has ended.
 func (w *worker) gone() bool { return isClosed(w.done) }
 
-// askMemory asks the process how much memory its objects take after a collection. Free slots between them, which are up to
-// as much again while jobs run, are the allocator's.
+// askMemory asks the process how much memory its objects take after a collection. The free slots between them do not count: their
+// number is the allocator's choice.
 func (w *worker) askMemory() memory {
 	fmt.Fprintln(w.in, "memory")
 	select {
