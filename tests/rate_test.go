@@ -92,10 +92,7 @@ func TestTheRateHoldsOverProcessesWithFailovers(t *testing.T) {
 		const least = 190 / slack // while somebody works
 		// Promised are LockSecond and one after the kill, and one after each stop.
 		const failovers = (3 + 1 + 1) * time.Second * slack
-		lasts := 48 * time.Second
-		if slack > 1 { // it says nothing about speed, and need not take that long
-			lasts /= 2
-		}
+		const lasts = 24 * time.Second
 		pulse := feelPulse(t, d)
 		bestOfThree(t, func() error {
 			add(t, d.DB, int(rate*(lasts+5*time.Second).Seconds()), 0)
