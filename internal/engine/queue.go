@@ -227,6 +227,7 @@ func (q *queue) numbers(now int64) (waiting, parked int, overdue time.Duration) 
 func (q *queue) inMemory() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.flush()
 	return len(q.known)
 }
 
