@@ -146,6 +146,16 @@ type Config struct {
 	// only [Jobs.SetShards] changes it. At most 64, WorkerPoolCapacity, and RateBurst / BatchSize; default 1.
 	Shards int
 
+	// DormantAfter lets the type be dormant: if no job of the type has waited or run for this long, the instance that has its lease
+	// gives the lease up, and nobody takes it. A dormant type costs no statement and hardly any memory, so an application may have
+	// ten thousand types of which a few hundred have work. A job that is inserted wakes its type at once, and starts within a
+	// second. A job that becomes pending in another way, such as by Retry, or in a transaction that was open for seconds, starts within
+	// fifteen seconds. A type with delayed jobs is not dormant.
+	//
+	// The type begins dormant, and a type that has been divided into shards never is. At least a second; default 0: the type has a
+	// holder at all times.
+	DormantAfter time.Duration
+
 	// LockSecond is the length of the job type's lease, in seconds. If an instance dies suddenly, another takes over within
 	// LockSecond + 1 s. The lease is renewed every third of that length. At least 2, at most a day; default 10.
 	LockSecond uint32
@@ -233,6 +243,12 @@ func (c *Config) Validate() error {
 		return bad("ScheduleParams", "%w; use what fits as JSON", paramsErr)
 	case c.ScheduleCatchUp < -1 || c.ScheduleCatchUp > scheduleCatchUpMax:
 		return bad("ScheduleCatchUp", "is %d; use 1 to %d, 0 for the default of %d, or -1 for none", c.ScheduleCatchUp, scheduleCatchUpMax, defaults.ScheduleCatchUp)
+	case c.DormantAfter < 0 || c.DormantAfter > 0 && c.DormantAfter < dormantAfterMin:
+		return bad("DormantAfter", "is %v; use %v or more, or 0 for never", c.DormantAfter, dormantAfterMin)
+	case c.DormantAfter > 0 && c.Schedule != nil:
+		return bad("DormantAfter", "is %v, and there is a Schedule, whose times somebody has to keep; use 0", c.DormantAfter)
+	case c.DormantAfter > 0 && c.Shards > 1:
+		return bad("DormantAfter", "is %v, and Shards is %d; use 0, or one shard", c.DormantAfter, c.Shards)
 	case c.LockSecond > 0 && c.lock() < lease.ShortestLock:
 		return bad("LockSecond", "is %d; use %d or more, or 0 for the default of %d", c.LockSecond, lease.ShortestLock/time.Second, defaults.LockSecond)
 	case c.LockSecond > lockSecondMax:
@@ -250,8 +266,9 @@ const (
 	scheduleCatchUpMax = 1000
 	lostLimitMax       = 100 // the column is a tinyint
 
-	lockSecondMax = 24 * 60 * 60
-	waitTimeMax   = 10 * 365 * 24 * time.Hour // start_time, an int unsigned, ends in 2106
+	lockSecondMax   = 24 * 60 * 60
+	dormantAfterMin = time.Second
+	waitTimeMax     = 10 * 365 * 24 * time.Hour // start_time, an int unsigned, ends in 2106
 
 	batchSizeMax     = 1000 // rows of one mark
 	batchWaitMax     = time.Minute

@@ -16,7 +16,7 @@ func everySetting() *Config {
 		NeedRetry: true, MaxRetries: 3, WaitTime: 90 * time.Second, LostLimit: 5, Timeout: time.Minute,
 		WorkerPoolCapacity: 12, WorkerExpirySecond: 61, RatePerSecond: 0.5, RateBurst: 4, MaxPerKey: 2, OrderedByKey: true,
 		FirstPullDay: -1, QueueMaxSize: 100, LoadLimit: 50, BatchSize: 10, BatchWait: time.Second, ScheduleCatchUp: 9,
-		Shards: 4, LockSecond: 20, MinLockSecond: 3,
+		Shards: 4, DormantAfter: time.Hour, LockSecond: 20, MinLockSecond: 3,
 	}
 }
 
@@ -41,7 +41,7 @@ func TestWhatIsToldOfATypeIsReadAgain(t *testing.T) {
 	if !reflect.DeepEqual(got.Config, want) {
 		t.Errorf("%+v\nwant %+v", got.Config, want)
 	}
-	if list := got.Settings(); len(list) != 20 || list[2] != (Setting{"WaitTime", "1m30s"}) {
+	if list := got.Settings(); len(list) != 21 || list[2] != (Setting{"WaitTime", "1m30s"}) {
 		t.Errorf("settings: %v", list)
 	}
 	if wait := (Wait{90 * time.Second, 90 * time.Second}); !slices.Equal(got.RetryWaits, []Wait{wait, wait, wait}) {

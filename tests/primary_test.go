@@ -41,6 +41,10 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 				l, err := s.EndedLeases(ctx, []string{"job-"})
 				return len(l), err
 			},
+			"HaveWork": func(ctx context.Context, s *store.Store) (int, error) {
+				work, err := s.HaveWork(ctx, []int32{1})
+				return len(work), err
+			},
 			"RunningOfKeys": func(ctx context.Context, s *store.Store) (int, error) {
 				l, err := s.RunningOfKeys(ctx, 1, []string{"k"}, []int64{9})
 				return len(l), err

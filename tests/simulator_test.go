@@ -32,6 +32,7 @@ func TestTheSimulatorsTablesDoWhatTheDatabaseDoes(t *testing.T) {
 		}
 		p := &pair{T: t, Rand: rand.New(rand.NewPCG(seed, 0)), db: d.DB, real: s}
 		p.table = simulator.NewTable(func() time.Time { return p.now })
+		p.exec("INSERT INTO async_job_type_tab (job_type) VALUES (1), (2)")
 		for range statements {
 			p.readClock()
 			p.step()
@@ -47,6 +48,7 @@ type tables interface {
 	engine.Jobs
 	keeper.Leases
 	engine.Layouts
+	engine.Dormancy
 	Layout(ctx context.Context, jobType int32) (int64, error)
 }
 
@@ -274,9 +276,11 @@ func (p *pair) exec(query string, args ...any) {
 func (p *pair) lease() {
 	names, owner := []string{"job-1", "job-2"}[:1+p.IntN(2)], fmt.Sprintf("owner %d", p.IntN(3))
 	name := names[len(names)-1]
-	switch p.IntN(10) {
+	switch p.IntN(11) {
 	case 9:
 		p.divide(names, name)
+	case 10:
+		p.dormant(name)
 	case 0:
 		p.both("make leases", func(t tables) (any, error) { return nil, t.MakeLeases(p.Context(), names) })
 	case 1:
@@ -367,6 +371,21 @@ func (p *pair) lease() {
 		}
 	}
 	p.compareLeases()
+}
+
+func (p *pair) dormant(name string) {
+	switch p.IntN(3) {
+	case 0:
+		owner := p.ownerOf(name)
+		p.both("lay a type down", func(t tables) (any, error) { return nil, t.LayDown(p.Context(), name, owner) })
+	case 1:
+		if _, awake := p.table.Lease(name); !awake {
+			p.both("wake types", func(t tables) (any, error) { return nil, t.Wake(p.Context(), []string{name}) })
+		}
+	case 2:
+		types := []int32{1, 2}[:1+p.IntN(2)]
+		p.both("look for work", func(t tables) (any, error) { return t.HaveWork(p.Context(), types) })
+	}
 }
 
 // layout is one of a few, so that statements about the same one meet.

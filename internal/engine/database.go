@@ -43,6 +43,7 @@ type database struct {
 	recasts     chan recast                        // for standBy
 	retention   queue_job.Retention
 	health      health
+	dormant     dormancy
 	looked      func() // is called when the instance has looked at the leases, and has taken its own
 	lines       *lineList
 	chronicle   *chronicle // nil: nobody writes it down
@@ -117,7 +118,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), dormant: newDormancy(), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: log.GetNewContext(service)}
 	if tables.History != nil {
 		d.chronicle = newChronicle()
 	}
@@ -145,6 +146,9 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	d.configure(configs)
 	d.lines, d.looked = linesOf(), func() {}
 	for _, cfg := range d.configured() {
+		if d.mayBeDormant(&cfg) {
+			continue // it is, until it has a job
+		}
 		l, err := newLine(cfg, d, share.Undivided, 0)
 		if err != nil {
 			return nil, err
@@ -166,11 +170,21 @@ func (d *database) configured() []queue_job.Config {
 func (d *database) configure(configs []queue_job.Config) {
 	sorted := slices.SortedFunc(slices.Values(configs), func(a, b queue_job.Config) int { return cmp.Compare(a.JobType, b.JobType) })
 	d.configs.Store(&sorted)
+	d.dormant.any.Store(slices.ContainsFunc(sorted, func(cfg queue_job.Config) bool { return d.mayBeDormant(&cfg) }))
 }
 
-// placeOf is the place of a job type among the configured ones; false: it is none of them.
-func (d *database) placeOf(jobType int32) (int, bool) {
-	return slices.BinarySearchFunc(d.configured(), jobType, func(cfg queue_job.Config, jobType int32) int { return cmp.Compare(cfg.JobType, jobType) })
+// configOf is the configuration of a job type; nil: there is none here.
+func (d *database) configOf(jobType int32) *queue_job.Config {
+	configs := d.configured()
+	if place, found := placeIn(configs, jobType); found {
+		return &configs[place]
+	}
+	return nil
+}
+
+// placeIn is the place of a job type among configurations in the order of their types.
+func placeIn(configs []queue_job.Config, jobType int32) (place int, found bool) {
+	return slices.BinarySearchFunc(configs, jobType, func(cfg queue_job.Config, jobType int32) int { return cmp.Compare(cfg.JobType, jobType) })
 }
 
 // start starts the loops.
@@ -192,6 +206,7 @@ func (d *database) start() {
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
 	d.loops.Go(func() { d.tellUnrun(working) })
+	d.loops.Go(func() { d.lookForWork(working) })
 	if d.tables.Lines != nil {
 		d.loops.Go(func() { newReporter(d).loop(working) })
 	}

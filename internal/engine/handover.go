@@ -29,11 +29,14 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 	case cause == nil:
 		l.leases.remove(lease)
 		d.chronicle.ended(lease, l.howGiven(), d.clock.now())
-		if later := l.later.Load(); later > 0 {
+		switch later := l.later.Load(); {
+		case later > 0:
 			d.close(l, lease, later)
-			return
+		case l.dormant.Load():
+			d.layDown(l, lease)
+		default:
+			d.release(d.patience, lease)
 		}
-		d.release(d.patience, lease)
 	case errors.Is(cause, keeper.ErrLost):
 		l.leases.remove(lease)
 		d.chronicle.ended(lease, store.Lost, d.clock.now())

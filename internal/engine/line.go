@@ -81,9 +81,13 @@ type tenure struct {
 	wanted  atomic.Bool                  // somebody waits for it: an instance that asks for it, or a later layout
 	later   atomic.Int64                 // the layout that has followed; 0: none
 	recast  atomic.Bool                  // the type has another configuration now, or none
+	dormant atomic.Bool                  // the type is dormant as soon as the lease is given up
 	leases  leaseSet                     // the one held, and earlier leases under which something still runs
 	remains atomic.Pointer[remains]      // what still runs under earlier leases of this type, of any instance
 }
+
+// turnsMax bounds how long a lease waits for its turn to be given away.
+const turnsMax = 1000
 
 func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) (*line, error) {
 	handler, batch, err := handlersOf(&cfg)
@@ -105,8 +109,8 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
 	}
-	place, _ := d.placeOf(cfg.JobType)
-	l.turn = time.Duration(place)*20*time.Microsecond + time.Duration(shard)*300*time.Nanosecond
+	place, _ := placeIn(d.configured(), cfg.JobType)
+	l.turn = time.Duration(place%turnsMax)*20*time.Microsecond + time.Duration(shard)*300*time.Nanosecond
 	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake, places: places{quota: d.quota}}
 	l.backlog = backlog{wake: make(chan struct{}, 1), since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.newestAtStart}
 	l.scheduler = scheduler{line: l, tables: d.tables.Schedules, params: scheduledParams}
@@ -145,7 +149,7 @@ func abandonedBefore(days int, now int64) int64 {
 }
 
 // retired reports whether the line only finishes what it had started: others serve its part now, or nobody here does.
-func (l *line) retired() bool { return l.later.Load() > 0 || l.recast.Load() }
+func (l *line) retired() bool { return l.later.Load() > 0 || l.recast.Load() || l.dormant.Load() }
 
 // want is the line's lease. It is named after the type, not the service: two services can never both work it.
 func (l *line) want() keeper.Want {

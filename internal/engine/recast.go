@@ -48,24 +48,23 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	if leaving {
 		return recasting{err: ErrStopped}
 	}
-	configs := slices.Clone(s.configured())
-	drop := func(jobType int32) {
-		configs = slices.DeleteFunc(configs, func(cfg queue_job.Config) bool { return cfg.JobType == jobType })
-	}
+	gone := map[int32]bool{}
 	for _, jobType := range r.remove {
-		drop(jobType)
+		gone[jobType] = true
 		retired, _ := s.retireType(jobType, "the job type was removed here")
 		done.retired = append(done.retired, retired...)
 	}
-	s.configure(configs)
+	for _, cfg := range r.cast {
+		gone[cfg.JobType] = true
+	}
+	stay := slices.DeleteFunc(slices.Clone(s.configured()), func(cfg queue_job.Config) bool { return gone[cfg.JobType] })
+	s.configure(append(stay, r.cast...))
 	for _, cfg := range r.cast {
 		s.castAt = time.Now()
-		drop(cfg.JobType)
-		configs = append(configs, cfg)
-		s.configure(configs)
 		retired, layout := s.retireType(cfg.JobType, "the job type has another configuration")
 		done.retired = append(done.retired, retired...)
-		if done.err = s.pools.provide(cfg); done.err == nil {
+		done.err = s.pools.provide(cfg)
+		if done.err == nil && !(layout == share.Undivided && s.mayBeDormant(&cfg)) {
 			done.err = s.addLines(cfg, layout)
 		}
 		if done.err != nil {

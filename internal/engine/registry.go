@@ -41,6 +41,7 @@ func (d *database) tellTypes(ctx context.Context, configs []queue_job.Config) {
 		cancel()
 		if !d.trouble.on(ctx, "tell the job types", err) {
 			d.tellOtherNames(configs, others)
+			signal(d.dormant.told)
 			return
 		}
 		if !sleep(ctx, wait) {

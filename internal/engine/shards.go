@@ -79,10 +79,13 @@ func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more
 		}
 	}
 	for _, cfg := range s.configured() {
+		if v.Layouts[cfg.JobType] == 0 && s.mayBeDormant(&cfg) {
+			continue // its line comes and goes with its lease
+		}
 		s.relayout(cfg, v.LayoutOf(cfg.JobType), leaving)
 	}
 	for _, c := range v.Changes {
-		if _, ours := s.placeOf(c.JobType); !ours {
+		if s.configOf(c.JobType) == nil {
 			continue
 		}
 		more = true
@@ -123,7 +126,7 @@ func (s *standBy) relayout(cfg queue_job.Config, layout share.Layout, leaving bo
 	there := false
 	for _, l := range s.lines.all() {
 		switch {
-		case l.cfg.JobType != cfg.JobType || l.recast.Load():
+		case l.cfg.JobType != cfg.JobType || l.recast.Load() || l.dormant.Load():
 		case l.layout == layout:
 			there = true
 		case l.later.CompareAndSwap(0, int64(layout)):

@@ -45,6 +45,7 @@ type standBy struct {
 	away     bool      // a lease of this instance is to be handed over
 	tidied   bool      // the rows of instances that are no more were deleted
 	company  bool      // the last look showed other instances, also those that stop
+	idle     map[*line]idle
 }
 
 // open is a lease that waits for somebody to take it, or to ask for it.
@@ -54,7 +55,7 @@ type open struct {
 }
 
 func newStandBy(d *database, working context.Context) *standBy {
-	s := &standBy{database: d, working: working, began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), byName: map[string]*line{}, serving: map[*line]context.CancelFunc{}, open: map[string]open{}}
+	s := &standBy{database: d, working: working, began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), byName: map[string]*line{}, serving: map[*line]context.CancelFunc{}, open: map[string]open{}, idle: map[*line]idle{}}
 	for _, l := range d.lines.all() {
 		s.byName[l.name] = l
 	}
@@ -88,6 +89,7 @@ func (s *standBy) loop(ctx context.Context) {
 		case r := <-s.recasts:
 			r.answer <- s.recast(r, leaving)
 		case <-leaves:
+		case <-s.dormant.wake:
 		case <-ctx.Done():
 		}
 		timer.Stop()
@@ -144,10 +146,14 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 	case err == nil:
 		err = s.ask(statement, p.Ask(), seen)
 	}
+	if err == nil && !leaving {
+		s.layDownIdle(&v)
+	}
 	return p.Alone(), err
 }
 
-// see looks at the leases, and at the database's clock. If a type is not divided and has no lease yet, the lease is free.
+// see looks at the leases, and at the database's clock. If a type is not divided and has no lease yet, the lease is free, unless the
+// type is dormant. If somebody has seen work of a dormant type, see wakes it.
 func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err error) {
 	sent := time.Now()
 	fleet, err = s.keeper.Look(ctx, share.Prefixes)
@@ -165,8 +171,13 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 		rows = append(rows, share.Row{Name: row.Name, Free: row.Free, Instance: owner.Instance, Service: owner.Service, Term: row.Term, Running: row.Running, Layout: share.Layout(row.Layout)})
 		there[row.Name] = true
 	}
+	woken, err := s.wakeNoted(ctx, sent, there, layouts)
+	if err != nil {
+		return v, fleet, err
+	}
 	for _, cfg := range s.configured() {
-		if name := share.TypeLease(cfg.JobType); !there[name] && layouts[cfg.JobType] == 0 {
+		name := share.TypeLease(cfg.JobType)
+		if !there[name] && layouts[cfg.JobType] == 0 && (woken[name] || !s.mayBeDormant(&cfg)) {
 			rows = append(rows, share.Row{Name: name, Free: true, Layout: share.Undivided})
 		}
 	}
@@ -177,10 +188,7 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 func (s *standBy) picture(v *share.View, leaving bool) share.Picture {
 	p := v.Picture
 	p.Leaving = leaving
-	p.Mine = func(jobType int32) bool {
-		_, found := s.placeOf(jobType)
-		return found
-	}
+	p.Mine = func(jobType int32) bool { return s.configOf(jobType) != nil }
 	s.heedOpen(p.Leases)
 	lines := s.lines.all()
 	busy := slices.DeleteFunc(slices.Clone(lines), func(l *line) bool { return !l.workers.busy() })
@@ -196,13 +204,19 @@ func (s *standBy) heedExpiry(seen []store.Seen) {
 	s.expires = time.Time{}
 	now := time.Now()
 	for _, row := range seen {
-		if l := s.byName[row.Name]; l == nil || row.Free || l.serving.Load() {
+		if jobType, _, ok := share.ParseType(row.Name); !ok || row.Free || s.configOf(jobType) == nil || s.serves(row.Name) {
 			continue
 		}
 		if at := now.Add(time.Duration(row.Left * float64(time.Second))); s.expires.IsZero() || at.Before(s.expires) {
 			s.expires = at
 		}
 	}
+}
+
+// serves reports whether this instance serves the lease of a type.
+func (s *standBy) serves(lease string) bool {
+	l := s.byName[lease]
+	return l != nil && l.serving.Load()
 }
 
 // heedOpen notes since when leases have been free or to be handed over, and which of them others have let lie.
@@ -251,7 +265,7 @@ func (s *standBy) take(ctx context.Context, p *share.Picture, seen []store.Seen)
 		wants = append(wants, keeper.Want{Name: share.Presence(s.keeper.ID()), Holder: s.instance, Lock: s.shortestLock(), Once: true})
 	}
 	for _, name := range p.Take() {
-		if l := s.byName[name]; l != nil && !l.serving.Load() {
+		if l := s.lineOf(name); l != nil && !l.serving.Load() {
 			wants = append(wants, l.want())
 		}
 	}
@@ -262,6 +276,7 @@ func (s *standBy) take(ctx context.Context, p *share.Picture, seen []store.Seen)
 	for _, lease := range leases {
 		if s.byName[lease.Name] == nil {
 			s.presence.Store(lease)
+			signal(s.tail.wake)
 		} else {
 			taken = append(taken, lease)
 		}

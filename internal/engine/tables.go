@@ -20,6 +20,7 @@ type Tables struct {
 	Lines     Lines                  // nil: nobody tells what waits in memory
 	History   History                // nil: nobody writes down what has run, and who had the leases
 	Unrun     Unrun                  // nil: nobody asks which jobs wait for nobody
+	Dormancy  Dormancy               // nil: no type is ever dormant
 	Deletes   Deletes                // nil: nothing is deleted
 	Acts      *store.Store           // nil: nobody carries out operations on many jobs
 	Advise    func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
@@ -54,5 +55,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, History: jobs, Unrun: jobs, Deletes: jobs, Acts: jobs, Advise: jobs.Advise, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, History: jobs, Unrun: jobs, Dormancy: jobs, Deletes: jobs, Acts: jobs, Advise: jobs.Advise, Close: release}, nil
 }

@@ -29,7 +29,7 @@ type tail struct {
 	crowd int         // rows of other types that the last poll saw
 	late  chan uint64 // ids of rows below the newest one that the sweep has found
 	looks looks
-	wake  chan struct{} // a type was taken
+	wake  chan struct{} // a type was taken, or the lease that says that this instance is here
 }
 
 // follow polls for new rows until ctx ends.
@@ -39,7 +39,7 @@ func (d *database) follow(ctx context.Context) {
 	delay, following := tailFast, false
 	for ctx.Err() == nil {
 		lines := d.heldLines()
-		if len(lines) == 0 {
+		if len(lines) == 0 && !d.looksForOthers() {
 			following = false
 			select {
 			case <-d.tail.wake:
@@ -52,7 +52,8 @@ func (d *database) follow(ctx context.Context) {
 		if !following {
 			err = d.beginAtTheEnd(lines)
 			following = err == nil
-			lines = nil // it has read no row of theirs
+			lines = nil            // it has read no row of theirs
+			signal(d.dormant.told) // and none of dormant types
 		} else {
 			found, err = d.poll(lines, delay >= tailQuiet)
 		}
@@ -172,8 +173,9 @@ func (d *database) poll(lines heldLines, quiet bool) (found bool, err error) {
 			last, d.tail.born = row.ID, row.CreateTime
 		}
 		h := lines.of(&row.Row)
-		if h == nil {
+		if h == nil || h.dormant.Load() {
 			d.tail.crowd++
+			d.noteWork(row.JobType)
 			continue
 		}
 		found = true

@@ -109,6 +109,8 @@ func (v *vanishing) NoteRunning(context.Context, string, string, int64, int) err
 func (v *vanishing) DropLease(context.Context, string, string) error               { return v.err() }
 func (v *vanishing) EndedLeases(context.Context, []string) ([]string, error)       { return nil, v.err() }
 func (v *vanishing) DropEnded(context.Context, []string) error                     { return v.err() }
+func (v *vanishing) LayDown(context.Context, string, string) error                 { return v.err() }
+func (v *vanishing) Wake(context.Context, []string) error                          { return v.err() }
 
 func (v *vanishing) AbandonLeases(context.Context, []string, string) error { return v.err() }
 func (v *vanishing) ReleaseLease(context.Context, string, string, time.Duration) (bool, error) {

@@ -125,6 +125,9 @@ type Leases interface {
 	DropLease(ctx context.Context, name, owner string) error
 	EndedLeases(ctx context.Context, prefixes []string) ([]string, error)
 	DropEnded(ctx context.Context, names []string) error
+
+	LayDown(ctx context.Context, name, owner string) error
+	Wake(ctx context.Context, names []string) error
 }
 
 // Keeper takes and keeps leases on one database. [Keeper.Run] renews what [Keeper.Take] has taken, so it must run as long
@@ -333,6 +336,24 @@ func (k *Keeper) Close(ctx context.Context, l *Lease, layout int64) error {
 		return k.leases.DropLease(ctx, row, l.owner)
 	}
 	return k.leases.CloseLease(ctx, l.Name, l.owner, layout)
+}
+
+// LayDown gives a lease back, whose type becomes dormant: nobody can take the lease until [Keeper.Wake].
+func (k *Keeper) LayDown(ctx context.Context, l *Lease) error {
+	row := k.drop(l)
+	l.end(ErrReleased)
+	if row != l.Name { // the name was given away before
+		return k.leases.DropLease(ctx, row, l.owner)
+	}
+	return k.leases.LayDown(ctx, l.Name, l.owner)
+}
+
+// Wake makes the leases of dormant types free. None of these leases may have been seen by a look.
+func (k *Keeper) Wake(ctx context.Context, names []string) error { return k.leases.Wake(ctx, names) }
+
+// Make writes a row for each lease that has none.
+func (k *Keeper) Make(ctx context.Context, names []string) error {
+	return k.leases.MakeLeases(ctx, names)
 }
 
 func (k *Keeper) giveBack(ctx context.Context, l *Lease, row string) (ours bool, err error) {

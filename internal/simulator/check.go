@@ -463,7 +463,8 @@ func (j *judge) expectOneLayout(i *instance, jobType int32, layout share.Layout)
 	}
 }
 
-// expectMove expects that leases of job types change hands only soon after instances have come or gone. A lease whose taking had
+// expectMove expects that leases of job types change hands only soon after instances have come or gone. If types may be dormant, the
+// others are shared out anew whenever one is laid down or wakes. A lease whose taking had
 // an unknown outcome may have to expire first.
 func (j *judge) expectMove(i *instance, name string) {
 	w := j.world
@@ -474,7 +475,7 @@ func (j *judge) expectMove(i *instance, name string) {
 		}
 	}
 	goes := func(i *instance) bool { return i.ending.Load() && !i.stopped }
-	if !w.weather.gentle || !w.calm() || w.over || slices.ContainsFunc(w.instances, goes) {
+	if w.anyDormant() || !w.weather.gentle || !w.calm() || w.over || slices.ContainsFunc(w.instances, goes) {
 		return
 	}
 	j.saw["move"]++
@@ -886,6 +887,9 @@ func (j *judge) expectFlow() {
 		}
 		if w.plan.maxWorkers > 0 { // the other types have their turns first
 			within += time.Duration(len(w.plan.configs)) * longestUsualRun
+		}
+		if cfg.DormantAfter > 0 {
+			within += wakesWithin
 		}
 		if cfg.QueueMaxSize < 16 { // rows that fall due within three seconds may take all the room
 			within += 3 * time.Second

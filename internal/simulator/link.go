@@ -47,6 +47,9 @@ const (
 	makeClosed     verb = "make closed leases"
 	closeLeases    verb = "close leases"
 	openLeases     verb = "open leases"
+	layDown        verb = "lay a type down"
+	wakeTypes      verb = "wake types"
+	lookForWork    verb = "look for work"
 	commit         verb = "commit"
 	byHand         verb = "by hand"
 	reschedule     verb = "reschedule"
@@ -135,7 +138,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 		l.inARow[v] = 0
 	}
 	switch v {
-	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, lookAtFleet, moveLease, noteRunning, dropLease, seeEnded, dropEnded, setLayout, makeClosed, closeLeases, openLeases:
+	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, lookAtFleet, moveLease, noteRunning, dropLease, seeEnded, dropEnded, setLayout, makeClosed, closeLeases, openLeases, layDown, wakeTypes:
 	default:
 		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
 	}
@@ -643,6 +646,25 @@ func (l *link) EndedLeases(ctx context.Context, prefixes []string) ([]string, er
 
 func (l *link) DropEnded(ctx context.Context, names []string) error {
 	return l.change(ctx, dropEnded, names, func(ctx context.Context) error { return l.world.table.DropEnded(ctx, names) })
+}
+
+func (l *link) LayDown(ctx context.Context, name, owner string) error {
+	err := l.change(ctx, layDown, []string{name}, func(ctx context.Context) error {
+		l.world.judge.saw["laid down"]++
+		return l.world.table.LayDown(ctx, name, owner)
+	})
+	l.mayHold(err)
+	return err
+}
+
+func (l *link) Wake(ctx context.Context, names []string) error {
+	return l.change(ctx, wakeTypes, names, func(ctx context.Context) error { return l.world.table.Wake(ctx, names) })
+}
+
+func (l *link) HaveWork(ctx context.Context, types []int32) (map[int32]bool, error) {
+	return send(ctx, l, lookForWork, func(ctx context.Context) (map[int32]bool, error) {
+		return l.world.table.HaveWork(ctx, types)
+	}, about{})
 }
 
 // change sends a statement about leases of which only the error is of interest.

@@ -79,6 +79,7 @@ func draw(seed uint64) *plan {
 	p.drawShards(throw(seed, 8))
 	p.drawHandOvers(throw(seed, 9))
 	p.drawRecasts(throw(seed, 10))
+	p.drawDormant(throw(seed, 11))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

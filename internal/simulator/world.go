@@ -246,10 +246,11 @@ type insertion struct {
 	*world
 	*Transaction
 	orders []*order
+	opened time.Time
 }
 
 func (w *world) insert(orders []*order) *insertion {
-	x := &insertion{w, w.table.Begin(), orders}
+	x := &insertion{w, w.table.Begin(), orders, time.Now()}
 	now := w.clock().Unix()
 	for _, o := range orders {
 		row := o.row
@@ -274,6 +275,7 @@ func (w *world) insert(orders []*order) *insertion {
 func (x *insertion) commit(notify bool) {
 	x.mu.Lock()
 	x.Commit()
+	x.judge.expectAwake(x)
 	x.mu.Unlock()
 	if notify {
 		wake.Notify()
@@ -417,7 +419,7 @@ func (i *instance) start() *engine.Engine {
 	for {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
-			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Layouts: i.link, Close: func() {}, ID: i.id()}, nil
+			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Layouts: i.link, Dormancy: i.link, Close: func() {}, ID: i.id()}, nil
 		}
 		e, err := engine.Start(ctx, opened, i.configs(), i.options(), journal{i})
 		cancel()

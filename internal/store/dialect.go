@@ -62,6 +62,7 @@ type dialect struct {
 	keyHash     string                                     // what share.ShardOf makes of a row's group; empty: the database cannot compute that
 	unforeseen  string                                     // format: a number that the planner does not see
 	anyType     string                                     // end of a SELECT that finds the first job type in a range along the due index
+	pendingOnly bool                                       // the due index has pending rows only
 	lanesInFull bool                                       // ORDER BY of a lane also names columns that are constant in it, see postgres.go
 	sweep       func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
 	// one or more conditions for what lies behind a start time and an id, written so that the index is entered there

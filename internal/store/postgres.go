@@ -67,6 +67,7 @@ var postgres = dialect{
 	atOnce:      "start_time BETWEEN 0 AND 0",
 	unforeseen:  "(SELECT CAST(%s AS bigint))",
 	lanesInFull: true,
+	pendingOnly: true,
 	anyType:     " AND (job_status IN (" + pendingStatuses + ") OR job_status IS NULL) ORDER BY job_type, job_status, priority, start_time, id",
 	sweep:       sweepEach,
 	later:       laterPair,

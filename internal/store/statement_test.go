@@ -98,10 +98,14 @@ var verbs = map[string]func(context.Context, *Store){
 	"Tenures of": func(ctx context.Context, s *Store) {
 		_, _ = s.Tenures(ctx, TenureFilter{Types: []int32{7}, From: 1000, Before: 2000, Most: 100})
 	},
-	"DropTenures": func(ctx context.Context, s *Store) { _ = s.DropTenures(ctx, 1000) },
-	"KnownTypes":  func(ctx context.Context, s *Store) { _, _ = s.KnownTypes(ctx) },
-	"TypeNames":   func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
-	"TypeLeases":  func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
+	"DropTenures":      func(ctx context.Context, s *Store) { _ = s.DropTenures(ctx, 1000) },
+	"HaveWork":         func(ctx context.Context, s *Store) { _, _ = s.HaveWork(ctx, []int32{7, 8}) },
+	"HaveWork, of all": func(ctx context.Context, s *Store) { _, _ = s.HaveWork(ctx, nil) },
+	"LayDown":          func(ctx context.Context, s *Store) { _ = s.LayDown(ctx, "job-7", "me") },
+	"Wake":             func(ctx context.Context, s *Store) { _ = s.Wake(ctx, []string{"job-7", "job-8"}) },
+	"KnownTypes":       func(ctx context.Context, s *Store) { _, _ = s.KnownTypes(ctx) },
+	"TypeNames":        func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
+	"TypeLeases":       func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
 	"FinishThrough": func(ctx context.Context, s *Store) {
 		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 2, 1)
 	},

@@ -364,6 +364,51 @@ FROM (SELECT id
   LIMIT 100) AS latest
 FOR UPDATE;
 
+-- HaveWork
+SELECT *
+FROM (SELECT job_type, ((SELECT 1
+      FROM async_job_tab AS work FORCE INDEX (async_job_due)
+      WHERE work.job_type = known.job_type
+        AND work.job_status IS NULL
+      LIMIT 1) IS NOT NULL OR (SELECT 1
+      FROM async_job_tab AS work FORCE INDEX (async_job_due)
+      WHERE work.job_type = known.job_type
+        AND work.job_status = 0
+      LIMIT 1) IS NOT NULL OR (SELECT 1
+      FROM async_job_tab AS work FORCE INDEX (async_job_due)
+      WHERE work.job_type = known.job_type
+        AND work.job_status = 3
+      LIMIT 1) IS NOT NULL OR (SELECT 1
+      FROM async_job_tab AS work FORCE INDEX (async_job_due)
+      WHERE work.job_type = known.job_type
+        AND work.job_status = 4
+      LIMIT 1) IS NOT NULL) AS has_work
+  FROM async_job_type_tab AS known
+  WHERE job_type IN (7,8)) AS latest
+FOR UPDATE;
+
+-- HaveWork, of all
+SELECT *
+FROM (SELECT job_type, ((SELECT 1
+      FROM async_job_tab AS work FORCE INDEX (async_job_due)
+      WHERE work.job_type = known.job_type
+        AND work.job_status IS NULL
+      LIMIT 1) IS NOT NULL OR (SELECT 1
+      FROM async_job_tab AS work FORCE INDEX (async_job_due)
+      WHERE work.job_type = known.job_type
+        AND work.job_status = 0
+      LIMIT 1) IS NOT NULL OR (SELECT 1
+      FROM async_job_tab AS work FORCE INDEX (async_job_due)
+      WHERE work.job_type = known.job_type
+        AND work.job_status = 3
+      LIMIT 1) IS NOT NULL OR (SELECT 1
+      FROM async_job_tab AS work FORCE INDEX (async_job_due)
+      WHERE work.job_type = known.job_type
+        AND work.job_status = 4
+      LIMIT 1) IS NOT NULL) AS has_work
+  FROM async_job_type_tab AS known) AS latest
+FOR UPDATE;
+
 -- Holdings
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, UNIX_TIMESTAMP(locked_at) AS held_since, UNIX_TIMESTAMP(lock_until) AS held_until
 FROM shedlock_tab
@@ -448,6 +493,21 @@ FROM (SELECT job_id, attempt, term, outcome, error, started, finished, instance
   ORDER BY job_id DESC, attempt DESC, term DESC
   LIMIT 500) AS logged JOIN async_job_tab ON async_job_tab.id = logged.job_id
 ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC;
+
+-- LayDown
+DELETE
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND EXISTS (SELECT *
+  FROM (SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name = ?
+      AND locked_by = ?) AS awake); -- with "dormant-7", "job-7", "me"
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_name = ?, lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "dormant-7", "job-7", "me"
 
 -- Layout
 SELECT *
@@ -1122,3 +1182,9 @@ WHERE job_type IN (7,8)
 SELECT job_type
 FROM async_job_type_tab
 ORDER BY job_type;
+
+-- Wake
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_name = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? END
+WHERE lock_name IN (?, ?); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"

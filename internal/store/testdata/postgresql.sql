@@ -357,6 +357,29 @@ WITH latest AS (SELECT id
 FROM latest
 FOR UPDATE; -- with 1, 2, 3, 100
 
+-- HaveWork
+WITH latest AS (SELECT job_type, (SELECT 1
+    FROM async_job_tab AS work
+    WHERE work.job_type = known.job_type
+      AND (job_status IN (0, 3, 4) OR job_status IS NULL)
+    ORDER BY job_type, job_status, priority, start_time, id
+    LIMIT 1) IS NOT NULL AS has_work
+  FROM async_job_type_tab AS known
+  WHERE job_type IN (7,8)) SELECT *
+FROM latest
+FOR UPDATE;
+
+-- HaveWork, of all
+WITH latest AS (SELECT job_type, (SELECT 1
+    FROM async_job_tab AS work
+    WHERE work.job_type = known.job_type
+      AND (job_status IN (0, 3, 4) OR job_status IS NULL)
+    ORDER BY job_type, job_status, priority, start_time, id
+    LIMIT 1) IS NOT NULL AS has_work
+  FROM async_job_type_tab AS known) SELECT *
+FROM latest
+FOR UPDATE;
+
 -- Holdings
 SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, EXTRACT(EPOCH FROM locked_at) AS held_since, EXTRACT(EPOCH FROM lock_until) AS held_until
 FROM shedlock_tab
@@ -438,6 +461,20 @@ FROM (SELECT job_id, attempt, term, outcome, error, started, finished, instance
   ORDER BY job_id DESC, attempt DESC, term DESC
   LIMIT 500) AS logged JOIN async_job_tab ON async_job_tab.id = logged.job_id
 ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC;
+
+-- LayDown
+DELETE
+FROM shedlock_tab
+WHERE lock_name = $1
+  AND EXISTS (SELECT *
+  FROM (SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name = $2
+      AND locked_by = $3) AS awake); -- with "dormant-7", "job-7", "me"
+UPDATE shedlock_tab
+SET lock_name = $1, lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()))
+WHERE lock_name = $2
+  AND locked_by = $3; -- with "dormant-7", "job-7", "me"
 
 -- Layout
 WITH latest AS (SELECT layout
@@ -1118,3 +1155,8 @@ WHERE job_type IN (7,8)
 SELECT job_type
 FROM async_job_type_tab
 ORDER BY job_type;
+
+-- Wake
+UPDATE shedlock_tab
+SET lock_name = CASE lock_name WHEN $1 THEN $2 WHEN $3 THEN $4 END
+WHERE lock_name IN ($5, $6); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"

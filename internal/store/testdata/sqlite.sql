@@ -315,6 +315,47 @@ WHERE job_type = 7
 ORDER BY id
 LIMIT 100;
 
+-- HaveWork
+SELECT job_type, ((SELECT 1
+    FROM async_job_tab AS work INDEXED BY async_job_due
+    WHERE work.job_type = known.job_type
+      AND work.job_status IS NULL
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work INDEXED BY async_job_due
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 0
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work INDEXED BY async_job_due
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 3
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work INDEXED BY async_job_due
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 4
+    LIMIT 1) IS NOT NULL) AS has_work
+FROM async_job_type_tab AS known
+WHERE job_type IN (7,8);
+
+-- HaveWork, of all
+SELECT job_type, ((SELECT 1
+    FROM async_job_tab AS work INDEXED BY async_job_due
+    WHERE work.job_type = known.job_type
+      AND work.job_status IS NULL
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work INDEXED BY async_job_due
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 0
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work INDEXED BY async_job_due
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 3
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work INDEXED BY async_job_due
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 4
+    LIMIT 1) IS NOT NULL) AS has_work
+FROM async_job_type_tab AS known;
+
 -- Holdings
 SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, unixepoch(locked_at) AS held_since, unixepoch(lock_until) AS held_until
 FROM shedlock_tab
@@ -387,6 +428,20 @@ FROM (SELECT job_id, attempt, term, outcome, error, started, finished, instance
   ORDER BY job_id DESC, attempt DESC, term DESC
   LIMIT 500) AS logged JOIN async_job_tab ON async_job_tab.id = logged.job_id
 ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC;
+
+-- LayDown
+DELETE
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND EXISTS (SELECT *
+  FROM (SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name = ?
+      AND locked_by = ?) AS awake); -- with "dormant-7", "job-7", "me"
+UPDATE shedlock_tab
+SET lock_name = ?, lock_until = datetime(unixepoch(), 'unixepoch')
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "dormant-7", "job-7", "me"
 
 -- Layout
 SELECT layout
@@ -1037,3 +1092,8 @@ WHERE job_type IN (7,8)
 SELECT job_type
 FROM async_job_type_tab
 ORDER BY job_type;
+
+-- Wake
+UPDATE shedlock_tab
+SET lock_name = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? END
+WHERE lock_name IN (?, ?); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"

@@ -158,6 +158,47 @@ WHERE job_type = 7
 ORDER BY id
 LIMIT 100;
 
+-- HaveWork
+SELECT job_type, ((SELECT 1
+    FROM async_job_tab AS work FORCE INDEX (async_job_due)
+    WHERE work.job_type = known.job_type
+      AND work.job_status IS NULL
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work FORCE INDEX (async_job_due)
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 0
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work FORCE INDEX (async_job_due)
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 3
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work FORCE INDEX (async_job_due)
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 4
+    LIMIT 1) IS NOT NULL) AS has_work
+FROM async_job_type_tab AS known
+WHERE job_type IN (7,8);
+
+-- HaveWork, of all
+SELECT job_type, ((SELECT 1
+    FROM async_job_tab AS work FORCE INDEX (async_job_due)
+    WHERE work.job_type = known.job_type
+      AND work.job_status IS NULL
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work FORCE INDEX (async_job_due)
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 0
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work FORCE INDEX (async_job_due)
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 3
+    LIMIT 1) IS NOT NULL OR (SELECT 1
+    FROM async_job_tab AS work FORCE INDEX (async_job_due)
+    WHERE work.job_type = known.job_type
+      AND work.job_status = 4
+    LIMIT 1) IS NOT NULL) AS has_work
+FROM async_job_type_tab AS known;
+
 -- InState
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)
@@ -201,6 +242,20 @@ FROM shedlock_tab
 WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
+
+-- LayDown
+DELETE
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND EXISTS (SELECT *
+  FROM (SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name = ?
+      AND locked_by = ?) AS awake); -- with "dormant-7", "job-7", "me"
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_name = ?, lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE lock_name = ?
+  AND locked_by = ?; -- with "dormant-7", "job-7", "me"
 
 -- Layout
 SELECT layout
@@ -389,3 +444,8 @@ UPDATE async_job_type_tab
 SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
+
+-- Wake
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_name = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? END
+WHERE lock_name IN (?, ?); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"

@@ -1,0 +1,298 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+const (
+	lookForWorkEvery = 10 * time.Second // in the table, for all dormant types
+	lookForWorkAgain = time.Second      // after an error
+)
+
+// Dormancy is what the engine needs of the tables to let types be dormant. *store.Store has it. What changes the leases is the
+// keeper's.
+type Dormancy interface {
+	HaveWork(ctx context.Context, types []int32) (map[int32]bool, error)
+}
+
+// dormancy is what a database knows of types that may be dormant. A dormant type has no lease that anybody could take, and no line.
+//
+// The holder lays a type down: it looks whether the type has a pending job, gives up the lease under another name, and looks again. A
+// job that is committed before that second look is found by it. The tail of every instance sees a later one, among the rows that no line
+// of the instance wants, and has the type woken. What neither sees, a look at the table finds, which one of the instances takes every
+// ten seconds: a job that was retried, or comes from a long transaction, or whose instance has died between the two looks.
+type dormancy struct {
+	any   atomic.Bool   // there are types that may be dormant
+	first atomic.Bool   // this instance is the one that looks at the table for all
+	wake  chan struct{} // standBy: work was noted
+	told  chan struct{} // lookForWork: the table knows types that are new here
+	look  chan struct{} // lookForWork: standBy has asked
+
+	mu    sync.Mutex
+	noted map[int32]time.Time // types that had work at that moment, and may be dormant
+	asked map[int32]bool      // types that have had nothing to do
+	none  map[int32]bool      // types of those asked about last that have no work
+}
+
+func newDormancy() dormancy {
+	return dormancy{wake: make(chan struct{}, 1), told: make(chan struct{}, 1), look: make(chan struct{}, 1), noted: map[int32]time.Time{}}
+}
+
+// mayBeDormant reports whether a type is dormant if it has no lease. If the type is divided, or ever was, its leases stay.
+func (d *database) mayBeDormant(cfg *queue_job.Config) bool {
+	return cfg.DormantAfter > 0 && d.tables.Dormancy != nil
+}
+
+// looksForOthers reports whether this instance looks for new jobs although it holds no lease of a type.
+func (d *database) looksForOthers() bool {
+	here := d.presence.Load()
+	return d.dormant.any.Load() && here != nil && here.Context().Err() == nil
+}
+
+// noteWork notes that there is work of a type that no line of this instance wants. If the type is dormant, the next look at the leases
+// wakes it, and comes at once.
+func (d *database) noteWork(jobType int32) {
+	if !d.dormant.any.Load() {
+		return
+	}
+	if cfg := d.configOf(jobType); cfg != nil && d.mayBeDormant(cfg) {
+		d.dormant.note(jobType)
+	}
+}
+
+func (d *dormancy) note(jobType int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, known := d.noted[jobType]; !known {
+		d.noted[jobType] = time.Now()
+		signal(d.wake)
+	}
+}
+
+// heed compares what was noted with what a look at the leases has shown that was sent at a moment, and returns the types to wake. If
+// a type was awake after its work was noted, and is laid down later, its holder looks for work after that.
+func (d *dormancy) heed(sent time.Time, awake func(jobType int32) bool) (asleep []int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for jobType, at := range d.noted {
+		switch {
+		case at.After(sent):
+			signal(d.wake)
+		case awake(jobType):
+			delete(d.noted, jobType)
+		default:
+			asleep = append(asleep, jobType)
+		}
+	}
+	slices.Sort(asleep)
+	return asleep
+}
+
+func (d *dormancy) forget(jobType int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.noted, jobType)
+}
+
+// wakeNoted wakes the dormant types of which work was noted before a look at the leases was sent, and returns the names of their leases.
+func (s *standBy) wakeNoted(ctx context.Context, sent time.Time, there map[string]bool, layouts map[int32]share.Layout) (woken map[string]bool, err error) {
+	if s.leaving() {
+		return nil, nil
+	}
+	types := s.dormant.heed(sent, func(jobType int32) bool { return there[share.TypeLease(jobType)] || layouts[jobType] > 0 })
+	if len(types) == 0 {
+		return nil, nil
+	}
+	names, own, woken := make([]string, len(types)), []string{}, map[string]bool{}
+	for i, jobType := range types {
+		names[i] = share.TypeLease(jobType)
+		if woken[names[i]] = true; s.configOf(jobType) != nil {
+			own = append(own, names[i])
+		}
+	}
+	if err = s.keeper.Wake(ctx, names); err == nil && len(own) > 0 {
+		err = s.keeper.Make(ctx, own) // of types that were never awake
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, jobType := range types {
+		s.dormant.forget(jobType)
+	}
+	return woken, nil
+}
+
+// lineOf returns the line that a lease is for; nil: there is none. A type that may be dormant gets its line here, to take the lease.
+func (s *standBy) lineOf(lease string) *line {
+	if l := s.byName[lease]; l != nil {
+		return l
+	}
+	jobType, _, _ := share.ParseType(lease)
+	cfg := s.configOf(jobType)
+	if cfg == nil || lease != share.TypeLease(jobType) || !s.mayBeDormant(cfg) {
+		return nil
+	}
+	if err := s.addLines(*cfg, share.Undivided); err != nil { // the configuration was tried when it came
+		s.log.Error(s.about, err.Error())
+	}
+	return s.byName[lease]
+}
+
+// idle is since when a line has had nothing to do, as looks at the leases have seen it.
+type idle struct {
+	since time.Time
+	ended byStatus
+}
+
+// layDownIdle lays types down that this instance holds, and that have had nothing to do for long enough and have no job in the table.
+// Lines of types that others have laid down end.
+func (s *standBy) layDownIdle(v *share.View) {
+	if !s.dormant.any.Load() {
+		return
+	}
+	s.dormant.first.Store(!slices.ContainsFunc(v.Present, func(id string) bool { return id < s.keeper.ID() }))
+	awake := map[int32]bool{}
+	for _, l := range v.Leases {
+		awake[l.JobType] = true
+	}
+	was, without := s.idle, s.dormant.without()
+	s.idle = map[*line]idle{}
+	for _, l := range s.lines.all() {
+		switch {
+		case !s.mayBeDormant(&l.cfg) || l.layout != share.Undivided || l.retired() || v.Layouts[l.cfg.JobType] > 0:
+		case !l.serving.Load() && !awake[l.cfg.JobType]:
+			s.end(l, "the type is dormant")
+		case l.serving.Load():
+			next := idle{time.Now(), l.counts.endedNow()}
+			if last, known := was[l]; known && last.ended == next.ended && l.queue.inMemory() == 0 && l.quiet() {
+				next.since = last.since
+			}
+			s.idle[l] = next
+			switch {
+			case time.Since(next.since) < max(l.cfg.DormantAfter, l.want().MinLock):
+			case without[l.cfg.JobType]:
+				s.end(l, fmt.Sprintf("no job for %v: the type is dormant until there is one", l.cfg.DormantAfter))
+			default:
+				s.dormant.ask(l.cfg.JobType)
+			}
+		}
+	}
+}
+
+// ask has lookForWork look whether a type has work.
+func (d *dormancy) ask(jobType int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asked == nil {
+		d.asked = map[int32]bool{}
+	}
+	d.asked[jobType] = true
+	signal(d.look)
+}
+
+// without returns the types that have no work, by the answers to what was asked since the last call.
+func (d *dormancy) without() map[int32]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	none := d.none
+	d.none = nil
+	return none
+}
+
+// end has a line give up its lease, if it has one, and end. The type gets another line when it wakes here.
+func (s *standBy) end(l *line, why string) {
+	l.dormant.Store(true)
+	s.retire(l, why)
+}
+
+// layDown gives up the lease of a type that has had nothing to do, so that nobody takes it, and looks once more whether there is work.
+func (d *database) layDown(l *line, lease *keeper.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.patience), stopPatience)
+	defer cancel()
+	if err := d.keeper.LayDown(ctx, lease); err != nil {
+		d.log.Warn(l.about, fmt.Sprintf("%s: %v; it expires by itself", lease.Name, err))
+	}
+	if work, err := d.tables.Dormancy.HaveWork(ctx, []int32{l.cfg.JobType}); err != nil || work[l.cfg.JobType] {
+		d.dormant.note(l.cfg.JobType)
+	}
+}
+
+// lookForWork looks, until ctx ends, whether types have work about which standBy asks, and every now and then which dormant types have
+// work, and has them woken. Dormant types that are new here are looked for by this instance; later, one instance looks for all, also for
+// types that it does not work itself.
+func (d *database) lookForWork(ctx context.Context) {
+	var looks looks
+	next, news := time.Now(), true
+	for ctx.Err() == nil {
+		err := d.answerAsked(&looks)
+		if err == nil && d.dormant.any.Load() && (news || d.dormant.first.Load()) && !time.Now().Before(next) {
+			err = d.noteAllWork(&looks)
+			next, news = time.Now().Add(lookForWorkEvery), news && err != nil
+		}
+		if d.trouble.on(ctx, "look for work of dormant types", err) {
+			next = time.Now().Add(lookForWorkAgain)
+		}
+		timer := time.NewTimer(max(time.Until(next), lookForWorkAgain))
+		select {
+		case <-timer.C:
+		case <-d.dormant.look:
+		case <-d.dormant.told:
+			next, news = time.Now(), true
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// answerAsked answers what standBy has asked. After an error, standBy asks again.
+func (d *database) answerAsked(looks *looks) error {
+	d.dormant.mu.Lock()
+	asked := slices.Sorted(maps.Keys(d.dormant.asked))
+	d.dormant.asked = nil
+	d.dormant.mu.Unlock()
+	if len(asked) == 0 {
+		return nil
+	}
+	work, err := d.haveWork(looks, asked)
+	none := map[int32]bool{}
+	for jobType, has := range work {
+		if !has {
+			none[jobType] = true
+		}
+	}
+	d.dormant.mu.Lock()
+	d.dormant.none = none
+	d.dormant.mu.Unlock()
+	return err
+}
+
+// noteAllWork notes the types that have work, as far as this instance does not serve them.
+func (d *database) noteAllWork(looks *looks) error {
+	work, err := d.haveWork(looks, nil)
+	lines := d.heldLines()
+	for jobType, has := range work {
+		if has && len(lines.ofType(jobType)) == 0 {
+			d.dormant.note(jobType)
+		}
+	}
+	return err
+}
+
+func (d *database) haveWork(looks *looks, types []int32) (work map[int32]bool, err error) {
+	holding := d.holding(d.heldLines())
+	err = looks.look(holding, func(ctx context.Context) (err error) {
+		work, err = d.tables.Dormancy.HaveWork(ctx, types)
+		return err
+	})
+	return work, unlessOver(holding, err)
+}

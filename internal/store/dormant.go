@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// A job type that has no work may be dormant: nobody holds its lease, and nobody looks for its jobs. The row of its lease has another
+// name then, so looks at the leases do not read the row. It keeps its term, so terms go on growing when the type wakes.
+//
+//	job-7, held ──► dormant-7 ──► job-7, free
+
+// DormantPrefix stands in the place of [LeasePrefix] in the name of the lease of a dormant type.
+const DormantPrefix = "dormant-"
+
+func dormant(name string) string { return DormantPrefix + strings.TrimPrefix(name, LeasePrefix) }
+
+// LayDown makes the type dormant of whose lease this is, if the owner has the lease. Sent again, it changes nothing.
+func (s *Store) LayDown(ctx context.Context, name, owner string) error {
+	// If there are both rows, somebody who knows no dormant types has made the second one. Its term is the larger one, since it came
+	// from the clock. MySQL lets a DELETE read its own table in a derived table only.
+	_, err := s.exec(ctx, fmt.Sprintf("DELETE FROM %[1]s WHERE lock_name = ? AND EXISTS (SELECT * FROM (SELECT lock_name FROM %[1]s WHERE lock_name = ? AND locked_by = ?) AS awake)", s.leases), dormant(name), name, owner)
+	if err == nil {
+		_, err = s.exec(ctx, fmt.Sprintf("%s SET lock_name = ?, lock_until = %s WHERE lock_name = ? AND locked_by = ?", s.leaseUpdate, s.timestamp(s.leaseNow)), dormant(name), name, owner)
+	}
+	return wrap("lay a job type down", err)
+}
+
+// Wake wakes the types of these leases, as far as they are dormant: their leases are free again. None of the leases may have a row of
+// its own name. Sent again, it changes nothing.
+func (s *Store) Wake(ctx context.Context, names []string) error {
+	names = slices.Sorted(slices.Values(names)) // as in MakeLeases
+	var args []any
+	asleep := make([]string, len(names))
+	for i, name := range names {
+		asleep[i] = dormant(name)
+		args = append(args, asleep[i], name)
+	}
+	query, args, err := sqlx.In(fmt.Sprintf("%s SET lock_name = CASE lock_name%s END WHERE lock_name IN (?)", s.leaseUpdate, strings.Repeat(" WHEN ? THEN ?", len(names))), append(args, asleep)...)
+	if err == nil {
+		_, err = s.exec(ctx, query, args...)
+	}
+	return wrap("wake job types", err)
+}
+
+// HaveWork reads, of the job types that have a row in the table of types, which have a pending job, due or not. If a type is missing,
+// it has no row. If no types are given, it asks for all. It reads a few entries of the due index for each type.
+func (s *Store) HaveWork(ctx context.Context, types []int32) (map[int32]bool, error) {
+	type row struct {
+		jobType int32
+		work    bool
+	}
+	where := ""
+	if len(types) > 0 {
+		where = fmt.Sprintf(" WHERE job_type IN (%s)", numbers(types))
+	}
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.jobType, &r.work} }), s.fromPrimary(fmt.Sprintf(
+		"SELECT job_type, %s AS has_work FROM %s AS known%s", s.anyPending("known.job_type"), s.types, where)))
+	have := make(map[int32]bool, len(rows))
+	for _, r := range rows {
+		have[r.jobType] = r.work
+	}
+	return have, wrap("look which job types have work", err)
+}
+
+// anyPending writes the condition that there is a pending job of a type. A subquery with LIMIT stays what it is; an EXISTS might become
+// a join with all pending rows.
+func (s *Store) anyPending(jobType string) string {
+	one := func(status string) string {
+		return fmt.Sprintf("(SELECT 1 FROM %s AS work %s WHERE work.job_type = %s%s LIMIT 1) IS NOT NULL", s.jobs, s.byDue, jobType, status)
+	}
+	if s.pendingOnly {
+		return one(s.anyType)
+	}
+	alternatives := []string{one(" AND work.job_status IS NULL")}
+	for status := range strings.SplitSeq(pendingStatuses, ", ") {
+		alternatives = append(alternatives, one(" AND work.job_status = "+status))
+	}
+	return "(" + strings.Join(alternatives, " OR ") + ")"
+}

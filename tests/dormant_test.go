@@ -1,0 +1,188 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+const (
+	awakeTypes   = "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name LIKE 'job-%'"
+	dormantTypes = "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name LIKE 'dormant-%'"
+)
+
+func dormantConfig(d dbtest.Database, jobType int32, r *runs) queue_job.Config {
+	cfg := typeConfig(d, jobType, r.handler)
+	cfg.DormantAfter = time.Second
+	return cfg
+}
+
+func TestADormantTypeHasNoHolderAndWakesWithItsFirstJob(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var ran runs
+		addType(t, d.DB, 3, 1, 0) // before the start
+		for range 2 {
+			start(t, d.DB, dormantConfig(d, 1, &ran), dormantConfig(d, 2, &ran), dormantConfig(d, 3, &ran))
+		}
+		awaitNumber(t, d.DB, 1, succeeded)
+		awaitNumber(t, d.DB, 0, awakeTypes)
+		leases, err := jobs.Leases(t.Context(), d.DB)
+		if err != nil || slices.ContainsFunc(leases, func(l queue_job.Lease) bool { return l.JobType != 0 }) {
+			t.Errorf("%+v, %v", leases, err)
+		}
+		pulse, term := feelPulse(t, d), int64(0)
+		for n := range int64(3) {
+			began := time.Now()
+			addType(t, d.DB, 1, 2, 0)
+			awaitNumber(t, d.DB, 1+2*(n+1), succeeded)
+			if took, most := time.Since(began), pulse.allows(time.Second*slack, began, time.Now()); took > most {
+				t.Errorf("the first jobs of a dormant type were done after %v, at most %v are allowed", took, most)
+			}
+			awaitNumber(t, d.DB, 0, awakeTypes)
+			awaitNumber(t, d.DB, 2, dormantTypes) // types 1 and 3; type 2 was never awake
+			next := number(t, d.DB, "SELECT term FROM shedlock_tab WHERE lock_name = 'dormant-1'")
+			if next <= term {
+				t.Errorf("term %d follows %d", next, term)
+			}
+			term = next
+		}
+	})
+}
+
+func TestADormantTypeWakesForAJobThatNobodyInserted(t *testing.T) {
+	t.Parallel()
+	long(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var ran runs
+		cfg := dormantConfig(d, 1, &ran)
+		cfg.HandleJobFunc = func(_ context.Context, job *queue_job.Job) error {
+			if ran.note(job); len(ran.all()) == 1 {
+				return queue_job.Fail(errors.New("not today"))
+			}
+			return nil
+		}
+		start(t, d.DB, cfg)
+		addType(t, d.DB, 1, 1, 0)
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		awaitNumber(t, d.DB, 0, awakeTypes)
+		id := ran.all()[0].id
+		if n, err := jobs.Retry(t.Context(), d.DB, queue_job.ID(id)); err != nil || n.Jobs != 1 {
+			t.Fatal(n, err)
+		}
+		began := time.Now()
+		await(t, func() string { return "it has not run again" }, func() bool { return len(ran.of(id)) == 2 })
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("a job that was retried started after %v", took)
+		}
+		awaitNumber(t, d.DB, 0, awakeTypes)
+
+		tx, err := d.DB.BeginTx(t.Context(), nil) // for longer than the tail remembers that it has passed the id
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := jobs.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, JobParams: "late"}); err != nil {
+			t.Fatal(err)
+		}
+		if d.Name != "SQLite" { // where it would have to wait
+			addType(t, d.DB, 9, 1, 0)
+		}
+		sleep(t.Context(), 6*time.Second)
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		began = time.Now()
+		awaitNumber(t, d.DB, 2, succeeded)
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("a job of a long transaction started after %v", took)
+		}
+	})
+}
+
+func TestATypeWithADelayedJobIsNotDormant(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		start(t, d.DB, dormantConfig(d, 1, &ran))
+		due := time.Now().Add(5 * time.Second)
+		addType(t, d.DB, 1, 1, uint32(due.Unix()))
+		awaitNumber(t, d.DB, 1, awakeTypes)
+		for time.Until(due) > time.Second {
+			if number(t, d.DB, awakeTypes) != 1 {
+				t.Fatal("the type has a job that is due soon, and is dormant")
+			}
+			sleep(t.Context(), 100*time.Millisecond)
+		}
+		awaitNumber(t, d.DB, 1, succeeded)
+		awaitNumber(t, d.DB, 0, awakeTypes)
+	})
+}
+
+// A type that is divided, or whose configuration changes, is awake.
+func TestADormantTypeIsDividedConfiguredAndRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var ran, other runs
+		r := start(t, d.DB, dormantConfig(d, 1, &ran), dormantConfig(d, 2, &ran))
+		if err := r.Replace(t.Context(), dormantConfig(d, 1, &other)); err != nil {
+			t.Fatal(err)
+		}
+		addType(t, d.DB, 1, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded)
+		if len(other.all()) != 1 || len(ran.all()) != 0 {
+			t.Errorf("%d runs of the new handler, %d of the old one", len(other.all()), len(ran.all()))
+		}
+		if err := jobs.SetShards(t.Context(), d.DB, 2, 2); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 2, "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name LIKE 'job-2/%'")
+		addType(t, d.DB, 2, 10, 0)
+		awaitNumber(t, d.DB, 11, succeeded)
+		if err := r.Remove(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		addType(t, d.DB, 1, 1, 0)
+		usual := typeConfig(d, 1, other.handler)
+		if err := r.Add(t.Context(), usual); err != nil { // never dormant from now on
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 12, succeeded)
+		sleep(t.Context(), 2*time.Second)
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name = 'job-1'")
+	})
+}
+
+// Ten thousand types of which none has work cost what one instance costs that has none.
+func TestTenThousandDormantTypesCostNoStatements(t *testing.T) {
+	long(t)
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		var configs []queue_job.Config
+		for jobType := range int32(10_000) {
+			configs = append(configs, dormantConfig(d, jobType+1, &ran))
+		}
+		began := time.Now()
+		r := start(t, d.DB, configs[:1]...)
+		if err := r.Add(t.Context(), configs[1:]...); err != nil {
+			t.Fatal(err)
+		}
+		added := time.Since(began)
+		awaitNumber(t, d.DB, 10_000, "SELECT COUNT(*) FROM async_job_type_tab WHERE settings IS NOT NULL")
+		t.Logf("%s: 10,000 types are there after %v, and in the table after %v", d.Name, added, time.Since(began))
+		for n := range int64(3) {
+			began := time.Now()
+			addType(t, d.DB, int32(7_000+n), 1, 0)
+			awaitNumber(t, d.DB, n+1, succeeded)
+			t.Logf("%s: a job of one of them was done after %v", d.Name, time.Since(began))
+		}
+	})
+}
