@@ -2,8 +2,10 @@ package tests
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,28 +163,61 @@ func TestADormantTypeIsDividedConfiguredAndRemoved(t *testing.T) {
 	})
 }
 
-// Ten thousand types of which none has work cost what one instance costs that has none.
-func TestTenThousandDormantTypesCostNoStatements(t *testing.T) {
+// counting is a handle that counts statements. It lends no connections, so no statement goes past it.
+type counting struct {
+	queue_job.DB
+	pool *sql.DB
+	sent atomic.Int64
+}
+
+func (c *counting) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	c.sent.Add(1)
+	return c.pool.ExecContext(ctx, query, args...)
+}
+
+func (c *counting) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	c.sent.Add(1)
+	return c.pool.QueryContext(ctx, query, args...)
+}
+
+// A dormant type costs no statement: what ten thousand types cost is what the five hundred cost that are awake.
+func TestOfTenThousandTypesOnlyThoseThatAreAwakeCostStatements(t *testing.T) {
+	t.Parallel()
 	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const known, awake, most = 10_000, 500, 40 // statements a second
+		handle := &counting{DB: d.DB, pool: d.DB}
 		var ran runs
-		var configs []queue_job.Config
-		for jobType := range int32(10_000) {
-			configs = append(configs, dormantConfig(d, jobType+1, &ran))
+		configs := make([]queue_job.Config, known)
+		for n := range configs {
+			configs[n] = typeConfig(d, int32(n+1), ran.handler)
+			configs[n].Db, configs[n].DormantAfter = handle, time.Minute
 		}
+		r := start(t, handle, configs[:1]...)
 		began := time.Now()
-		r := start(t, d.DB, configs[:1]...)
 		if err := r.Add(t.Context(), configs[1:]...); err != nil {
 			t.Fatal(err)
 		}
 		added := time.Since(began)
-		awaitNumber(t, d.DB, 10_000, "SELECT COUNT(*) FROM async_job_type_tab WHERE settings IS NOT NULL")
-		t.Logf("%s: 10,000 types are there after %v, and in the table after %v", d.Name, added, time.Since(began))
-		for n := range int64(3) {
-			began := time.Now()
-			addType(t, d.DB, int32(7_000+n), 1, 0)
-			awaitNumber(t, d.DB, n+1, succeeded)
-			t.Logf("%s: a job of one of them was done after %v", d.Name, time.Since(began))
+		awaitNumber(t, d.DB, known, "SELECT COUNT(*) FROM async_job_type_tab WHERE settings IS NOT NULL")
+		began = time.Now()
+		addType(t, d.DB, known, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded)
+		first := time.Since(began)
+		for n := range awake - 1 {
+			addType(t, d.DB, int32(n*known/awake+1), 1, 0)
+		}
+		awaitNumber(t, d.DB, awake, succeeded)
+		awaitNumber(t, d.DB, awake, awakeTypes)
+		all := time.Since(began)
+		const rest, span = 5 * time.Second, 10 * time.Second // jobs of half a minute ago keep the instance lively
+		sleep(t.Context(), rest)
+		before := handle.sent.Load()
+		sleep(t.Context(), span)
+		perSecond := float64(handle.sent.Load()-before) / span.Seconds()
+		t.Logf("%s: %d types added in %v; the first job of one of them done after %v, of %d after %v; then %.1f statements a second", d.Name, known, added, first, awake, all, perSecond)
+		if perSecond > most {
+			t.Errorf("%.1f statements a second, want %d at most", perSecond, most)
 		}
 	})
 }
