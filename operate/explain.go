@@ -62,6 +62,8 @@ const (
 	NotDue Kind = "not due"
 	// NoInstance: no instance holds the lease of the job's type.
 	NoInstance Kind = "no instance"
+	// Dormant: the type had no work, see [queue_job.Config.DormantAfter]. An instance is about to wake it.
+	Dormant Kind = "dormant"
 	// Divided: the type is being divided into another number of shards.
 	Divided Kind = "divided"
 	// Paused: the type is paused.
@@ -289,7 +291,17 @@ func (f *facts) lease() (held *store.Seen, missing *Reason) {
 	case ever:
 		return nil, f.divided()
 	}
+	if after := f.kind.Config.DormantAfter; after > 0 {
+		return nil, f.dormant(after)
+	}
 	return nil, &Reason{Kind: NoInstance, Remedy: f.startOne(), Text: fmt.Sprintf("No instance has ever run job type %d.%s", jobType, zeroType(jobType))}
+}
+
+func (f *facts) dormant(after time.Duration) *Reason {
+	if f.present() == 0 {
+		return &Reason{Kind: NoInstance, Remedy: f.startOne(), Text: fmt.Sprintf("Job type %d is dormant, and there is no instance that could wake it.", f.job.JobType)}
+	}
+	return &Reason{Kind: Dormant, Text: fmt.Sprintf("Job type %d is dormant: it had no job for %v. An instance wakes it within a second of an INSERT, and within fifteen seconds if the job became pending in another way.", f.job.JobType, after)}
 }
 
 // takenWithin is how long a free lease may stay free while there is an instance that wants it.

@@ -44,6 +44,8 @@ func dueIn(d time.Duration) func(*facts) {
 	return func(f *facts) { f.job.Due = now.Add(d) }
 }
 
+func dormant(f *facts) { f.kind.Config.DormantAfter = time.Minute }
+
 func paused(f *facts) { f.kind.Paused = now.Add(-time.Hour) }
 
 func told(cfg queue_job.Config) func(*facts) {
@@ -110,6 +112,8 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		{"snoozed", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue)), []Kind{NotDue}, "handler has put it off"},
 		{"all at once", waiting(dueIn(time.Hour), paused, leases()), []Kind{NotDue, NoInstance, Paused}, ""},
 		{"nobody ever ran the type", waiting(leases(store.Seen{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1"})), []Kind{NoInstance}, "No instance has ever run job type 7."},
+		{"the type is dormant", waiting(dormant, leases(present)), []Kind{Dormant}, "wakes it within a second"},
+		{"the type is dormant, and nobody is there", waiting(dormant, leases()), []Kind{NoInstance}, "no instance that could wake it"},
 		{"no type was given", waiting(leases(), func(f *facts) { f.job.JobType = 0 }), []Kind{NoInstance}, "without a JobType has type 0"},
 		{"the lease is between two holders", waiting(leases(freeFor(0.1))), []Kind{NoInstance}, "takes it within a second"},
 		{"nobody has the lease", waiting(leases(freeFor(60))), []Kind{NoInstance}, "nobody holds its lease, job-7"},

@@ -60,6 +60,8 @@ func (t *Type) State() string {
 	switch {
 	case !t.Paused.IsZero():
 		return "paused"
+	case t.Dormant():
+		return "dormant"
 	case t.Held == 0:
 		return "nobody runs it"
 	case t.Held < len(t.Leases):
@@ -67,6 +69,9 @@ func (t *Type) State() string {
 	}
 	return "runs"
 }
+
+// Dormant reports whether nobody runs the type because it had no work, see [queue_job.Config.DormantAfter].
+func (t *Type) Dormant() bool { return len(t.Leases) == 0 && t.Known.Config.DormantAfter > 0 }
 
 // Types returns the job types that the database knows, in their order, with what their holders tell. It reads three small tables and
 // no job.
