@@ -17,6 +17,7 @@ import (
 const (
 	lookForWorkEvery = 10 * time.Second // in the table, for all dormant types
 	lookForWorkAgain = time.Second      // after an error
+	typesTogether    = 1000             // are asked about in one statement
 )
 
 // Dormancy is what the engine needs of the tables to let types be dormant. *store.Store has it. What changes the leases is the
@@ -35,17 +36,17 @@ type dormancy struct {
 	any   atomic.Bool   // there are types that may be dormant
 	first atomic.Bool   // this instance is the one that looks at the table for all
 	wake  chan struct{} // standBy: work was noted
-	told  chan struct{} // lookForWork: the table knows types that are new here
-	look  chan struct{} // lookForWork: standBy has asked
+	look  chan struct{} // lookForWork: somebody has asked
 
-	mu    sync.Mutex
-	noted map[int32]time.Time // types that had work at that moment, and may be dormant
-	asked map[int32]bool      // types that have had nothing to do
-	none  map[int32]bool      // types of those asked about last that have no work
+	mu       sync.Mutex
+	noted    map[int32]time.Time // types that had work at that moment, and may be dormant
+	asked    map[int32]bool      // types that have had nothing to do, or are new here
+	askedAll bool
+	none     map[int32]bool // types of those asked about last that have no work
 }
 
 func newDormancy() dormancy {
-	return dormancy{wake: make(chan struct{}, 1), told: make(chan struct{}, 1), look: make(chan struct{}, 1), noted: map[int32]time.Time{}}
+	return dormancy{wake: make(chan struct{}, 1), look: make(chan struct{}, 1), noted: map[int32]time.Time{}}
 }
 
 // mayBeDormant reports whether a type is dormant if it has no lease. If the type is divided, or ever was, its leases stay.
@@ -183,30 +184,10 @@ func (s *standBy) layDownIdle(v *share.View) {
 			case without[l.cfg.JobType]:
 				s.end(l, fmt.Sprintf("no job for %v: the type is dormant until there is one", l.cfg.DormantAfter))
 			default:
-				s.dormant.ask(l.cfg.JobType)
+				s.dormant.ask(false, l.cfg.JobType)
 			}
 		}
 	}
-}
-
-// ask has lookForWork look whether a type has work.
-func (d *dormancy) ask(jobType int32) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.asked == nil {
-		d.asked = map[int32]bool{}
-	}
-	d.asked[jobType] = true
-	signal(d.look)
-}
-
-// without returns the types that have no work, by the answers to what was asked since the last call.
-func (d *dormancy) without() map[int32]bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	none := d.none
-	d.none = nil
-	return none
 }
 
 // end has a line give up its lease, if it has one, and end. The type gets another line when it wakes here.
@@ -227,72 +208,112 @@ func (d *database) layDown(l *line, lease *keeper.Lease) {
 	}
 }
 
-// lookForWork looks, until ctx ends, whether types have work about which standBy asks, and every now and then which dormant types have
-// work, and has them woken. Dormant types that are new here are looked for by this instance; later, one instance looks for all, also for
-// types that it does not work itself.
+// ask has lookForWork look whether types have work; all: whether any has.
+func (d *dormancy) ask(all bool, types ...int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asked == nil {
+		d.asked = map[int32]bool{}
+	}
+	for _, jobType := range types {
+		d.asked[jobType] = true
+	}
+	d.askedAll = d.askedAll || all
+	signal(d.look)
+}
+
+// askForNew has lookForWork look whether types have work that are new here, and are in the table by now.
+func (d *database) askForNew(configs []queue_job.Config) {
+	for _, cfg := range configs {
+		if d.mayBeDormant(&cfg) {
+			d.dormant.ask(false, cfg.JobType)
+		}
+	}
+}
+
+// takeAsked returns the types that were asked for since the last call, and whether all were.
+func (d *dormancy) takeAsked() (types []int32, all bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	types, all = slices.Sorted(maps.Keys(d.asked)), d.askedAll
+	d.asked, d.askedAll = nil, false
+	return types, all
+}
+
+// without returns the types without work that the last answer has named, once.
+func (d *dormancy) without() map[int32]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	none := d.none
+	d.none = nil
+	return none
+}
+
+// lookForWork looks, until ctx ends, whether types have work about which somebody asks. Every now and then, one instance of all asks for
+// all types, also for those that it does not work itself.
 func (d *database) lookForWork(ctx context.Context) {
 	var looks looks
-	next, news := time.Now(), true
-	for ctx.Err() == nil {
-		err := d.answerAsked(&looks)
-		if err == nil && d.dormant.any.Load() && (news || d.dormant.first.Load()) && !time.Now().Before(next) {
-			err = d.noteAllWork(&looks)
-			next, news = time.Now().Add(lookForWorkEvery), news && err != nil
+	for next := time.Now(); ctx.Err() == nil; {
+		if !time.Now().Before(next) {
+			next = time.Now().Add(lookForWorkEvery)
+			if d.dormant.first.Load() {
+				d.dormant.ask(true)
+			}
 		}
-		if d.trouble.on(ctx, "look for work of dormant types", err) {
-			next = time.Now().Add(lookForWorkAgain)
+		rest := time.Until(next)
+		if d.trouble.on(ctx, "look for work of dormant types", d.answerAsked(&looks)) {
+			rest = lookForWorkAgain
 		}
-		timer := time.NewTimer(max(time.Until(next), lookForWorkAgain))
+		timer := time.NewTimer(rest)
 		select {
 		case <-timer.C:
 		case <-d.dormant.look:
-		case <-d.dormant.told:
-			next, news = time.Now(), true
 		case <-ctx.Done():
 		}
 		timer.Stop()
 	}
 }
 
-// answerAsked answers what standBy has asked. After an error, standBy asks again.
+// answerAsked looks for what was asked. Types that have work, and that this instance does not serve, are noted.
 func (d *database) answerAsked(looks *looks) error {
-	d.dormant.mu.Lock()
-	asked := slices.Sorted(maps.Keys(d.dormant.asked))
-	d.dormant.asked = nil
-	d.dormant.mu.Unlock()
-	if len(asked) == 0 {
+	asked, all := d.dormant.takeAsked()
+	for types := range slices.Chunk(asked, typesTogether) {
+		if err := d.lookForWorkOf(looks, types); err != nil {
+			d.dormant.ask(all, asked...)
+			return err
+		}
+	}
+	if !all {
 		return nil
 	}
-	work, err := d.haveWork(looks, asked)
-	none := map[int32]bool{}
-	for jobType, has := range work {
-		if !has {
-			none[jobType] = true
-		}
+	err := d.lookForWorkOf(looks, nil)
+	if err != nil {
+		d.dormant.ask(true)
 	}
-	d.dormant.mu.Lock()
-	d.dormant.none = none
-	d.dormant.mu.Unlock()
 	return err
 }
 
-// noteAllWork notes the types that have work, as far as this instance does not serve them.
-func (d *database) noteAllWork(looks *looks) error {
-	work, err := d.haveWork(looks, nil)
+func (d *database) lookForWorkOf(looks *looks, types []int32) error {
+	var work map[int32]bool
 	lines := d.heldLines()
-	for jobType, has := range work {
-		if has && len(lines.ofType(jobType)) == 0 {
-			d.dormant.note(jobType)
-		}
-	}
-	return err
-}
-
-func (d *database) haveWork(looks *looks, types []int32) (work map[int32]bool, err error) {
-	holding := d.holding(d.heldLines())
-	err = looks.look(holding, func(ctx context.Context) (err error) {
+	holding := d.holding(lines)
+	err := looks.look(holding, func(ctx context.Context) (err error) {
 		work, err = d.tables.Dormancy.HaveWork(ctx, types)
 		return err
 	})
-	return work, unlessOver(holding, err)
+	none := map[int32]bool{}
+	for jobType, has := range work {
+		switch {
+		case !has:
+			none[jobType] = true
+		case len(lines.ofType(jobType)) == 0:
+			d.dormant.note(jobType)
+		}
+	}
+	if len(types) > 0 {
+		d.dormant.mu.Lock()
+		d.dormant.none = none
+		d.dormant.mu.Unlock()
+	}
+	return unlessOver(holding, err)
 }

@@ -41,7 +41,7 @@ func (d *database) tellTypes(ctx context.Context, configs []queue_job.Config) {
 		cancel()
 		if !d.trouble.on(ctx, "tell the job types", err) {
 			d.tellOtherNames(configs, others)
-			signal(d.dormant.told)
+			d.askForNew(configs)
 			return
 		}
 		if !sleep(ctx, wait) {

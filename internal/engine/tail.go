@@ -52,8 +52,10 @@ func (d *database) follow(ctx context.Context) {
 		if !following {
 			err = d.beginAtTheEnd(lines)
 			following = err == nil
-			lines = nil            // it has read no row of theirs
-			signal(d.dormant.told) // and none of dormant types
+			lines = nil // it has read no row of theirs
+			if d.dormant.any.Load() {
+				d.dormant.ask(true) // and none of dormant types
+			}
 		} else {
 			found, err = d.poll(lines, delay >= tailQuiet)
 		}

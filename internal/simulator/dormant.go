@@ -54,9 +54,10 @@ func (t *Table) HaveWork(_ context.Context, types []int32) (map[int32]bool, erro
 	return have, nil
 }
 
-// drawDormant draws which types may be dormant, from dice of its own.
+// drawDormant draws which types may be dormant, from dice of its own. Where the tables of jobs are slow, none is: there, types wait for
+// seconds in any case.
 func (p *plan) drawDormant(d *dice) {
-	if d.chance(700) {
+	if d.chance(700) || p.weather.sluggish > 0 {
 		return
 	}
 	for i := range p.configs {
@@ -76,7 +77,7 @@ const wakesWithin = 13 * time.Second
 // expectAwake expects that a type is awake soon after a job was committed. The world stands still.
 func (j *judge) expectAwake(x *insertion) {
 	w := j.world
-	if !w.weather.gentle || w.weather.refused > 0 || w.weather.stray > 0 || w.weather.sluggish > 0 || w.weather.steered || time.Since(x.opened) > time.Second {
+	if !w.weather.gentle || w.weather.refused > 0 || w.weather.stray > 0 || w.weather.steered || time.Since(x.opened) > time.Second {
 		return
 	}
 	for _, o := range x.orders {

@@ -449,10 +449,6 @@ func (j *judge) expectProgress(lately time.Duration) {
 		return
 	}
 	for _, cfg := range w.plan.configs {
-		lately := lately
-		if cfg.DormantAfter > 0 {
-			lately += wakesWithin
-		}
 		waits, began := false, false
 		for _, h := range j.histories {
 			if h.order.row.JobType != cfg.JobType {

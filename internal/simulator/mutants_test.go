@@ -422,6 +422,42 @@ var mutants = []mutant.Mutant{
 		New:  "return ofType >= 2 || ofType == 1 && n.all[from] >= n.all[to]+1",
 	},
 	{
+		Name: "the tail passes the first job of a dormant type by",
+		File: "internal/engine/tail.go",
+		Old:  "\t\t\td.noteWork(row.JobType)\n",
+		New:  "",
+	},
+	{
+		Name: "who lays a type down does not look for work afterwards",
+		File: "internal/engine/dormant.go",
+		Old:  "err != nil || work[l.cfg.JobType] {",
+		New:  "err != nil {",
+	},
+	{
+		Name: "nobody looks for work of dormant types but at the start",
+		File: "internal/engine/dormant.go",
+		Old:  "if d.dormant.first.Load() {",
+		New:  "if false {",
+	},
+	{
+		Name: "a type that is about to be dormant takes rows from the tail",
+		File: "internal/engine/tail.go",
+		Old:  "h == nil || h.dormant.Load()",
+		New:  "h == nil",
+	},
+	{
+		Name: "what was noted is forgotten by a look that is older",
+		File: "internal/engine/dormant.go",
+		Old:  "\t\tcase at.After(sent):\n\t\t\tsignal(d.wake)\n",
+		New:  "",
+	},
+	{
+		Name: "a tail that begins does not have dormant types looked for",
+		File: "internal/engine/tail.go",
+		Old:  "d.dormant.ask(true) // and none of dormant types",
+		New:  "",
+	},
+	{
 		Name: "a layout opens before all leases of the one before are closed",
 		File: "internal/share/layout.go",
 		Old:  "open := len(c.Make)+len(c.Close)+len(c.GiveUp) == 0 && !othersHold",

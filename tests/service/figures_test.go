@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,5 +143,57 @@ func TestFiguresOfTasksThatAreDueAtOnce(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		t.Logf("%s: %d due in one second: p50 %v, p99 %v, last %v, first %v", d.Name, n, percentile(late, 0.5), percentile(late, 0.99), percentile(late, 1), percentile(late, 0))
+	})
+}
+
+func TestFiguresOfTenThousandTopics(t *testing.T) {
+	figures(t)
+	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
+		const known, awake = 10_000, 500
+		receiver := receive(t, nil)
+		api := start(t, d, func(c *service.Config) { c.Log = slog.New(slog.DiscardHandler) })
+		began := time.Now()
+		var group sync.WaitGroup
+		for part := range 8 {
+			group.Go(func() {
+				for n := part; n < known; n += 8 {
+					api.send(http.StatusCreated, "PUT", fmt.Sprintf("/v1/topics/topic-%d", n), `{"concurrency":4}`)
+				}
+			})
+		}
+		group.Wait()
+		made := time.Since(began)
+		began = time.Now()
+		for n := range awake {
+			api.send(http.StatusCreated, "POST", fmt.Sprintf("/v1/topics/topic-%d/tasks", n*known/awake), fmt.Sprintf(`{"url":"%s/"}`, receiver.URL))
+			if n == 0 {
+				await(t, "the first call", func() bool { return len(receiver.all()) == 1 })
+				t.Logf("%s: %d topics made in %v; the first task of one of them called after %v", d.Name, known, made, time.Since(began))
+			}
+		}
+		await(t, "all calls", func() bool { return len(receiver.all()) == awake })
+		t.Logf("%s: tasks of %d of them called after %v", d.Name, awake, time.Since(began))
+		time.Sleep(65 * time.Second) // then it is at rest
+		const span = 20 * time.Second
+		cpu := func() time.Duration {
+			var u syscall.Rusage
+			if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+				t.Fatal(err)
+			}
+			return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+		sent := func() (n float64) {
+			switch d.Name {
+			case "MySQL", "MariaDB":
+				var name string
+				if err := d.DB.QueryRow("SHOW GLOBAL STATUS LIKE 'Queries'").Scan(&name, &n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return n
+		}
+		statements, used := sent(), cpu()
+		time.Sleep(span)
+		t.Logf("%s: at rest %.1f statements a second, %.1f %% of a core in this process", d.Name, (sent()-statements)/span.Seconds(), 100*float64(cpu()-used)/float64(span))
 	})
 }

@@ -174,6 +174,7 @@ func (t *Topic) Job() queue_job.Config {
 		ServiceName: t.Name, JobType: t.Type, WorkerPoolCapacity: c.AtATime(),
 		RatePerSecond: c.Rate, RateBurst: c.Burst, MaxPerKey: c.PerKey, OrderedByKey: c.Ordered,
 		NeedRetry: true, MaxRetries: max(1, c.RetryOf(&task.Content{}).Attempts()-1), // the handler knows of topics without a second attempt
-		LostLimit: -1, // a callback cannot harm this process, so a process that dies says nothing against its tasks
+		DormantAfter: dormantAfter,
+		LostLimit:    -1, // a callback cannot harm this process, so a process that dies says nothing against its tasks
 	}
 }

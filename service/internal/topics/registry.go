@@ -23,8 +23,10 @@ import (
 )
 
 const (
-	// LimitDefault is how many topics there may be: each is a job type, which costs a little also if it has nothing to do.
-	LimitDefault = 500
+	// LimitDefault is how many topics there may be. A topic without tasks costs nothing.
+	LimitDefault = 10_000
+
+	dormantAfter = 10 * time.Minute // without a task
 
 	lookEvery = time.Second
 	lookMax   = 5 * time.Second
