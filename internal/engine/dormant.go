@@ -105,8 +105,8 @@ func (d *dormancy) forget(jobType int32) {
 	delete(d.noted, jobType)
 }
 
-// wakeNoted wakes the dormant types of which work was noted before a look at the leases was sent, and returns the names of their leases.
-func (s *standBy) wakeNoted(ctx context.Context, sent time.Time, there map[string]bool, layouts map[int32]share.Layout) (woken map[string]bool, err error) {
+// wakeNoted wakes the dormant types of which work was noted before a look at the leases was sent, and returns them.
+func (s *standBy) wakeNoted(ctx context.Context, sent time.Time, there map[string]bool, layouts map[int32]share.Layout) (woken map[int32]bool, err error) {
 	if s.leaving() {
 		return nil, nil
 	}
@@ -114,11 +114,13 @@ func (s *standBy) wakeNoted(ctx context.Context, sent time.Time, there map[strin
 	if len(types) == 0 {
 		return nil, nil
 	}
-	names, own, woken := make([]string, len(types)), []string{}, map[string]bool{}
-	for i, jobType := range types {
-		names[i] = share.TypeLease(jobType)
-		if woken[names[i]] = true; s.configOf(jobType) != nil {
-			own = append(own, names[i])
+	woken = map[int32]bool{}
+	var names, own []string
+	for _, jobType := range types {
+		woken[jobType] = true
+		name := share.TypeLease(jobType)
+		if names = append(names, name); s.configOf(jobType) != nil {
+			own = append(own, name)
 		}
 	}
 	if err = s.keeper.Wake(ctx, names); err == nil && len(own) > 0 {

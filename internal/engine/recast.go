@@ -60,12 +60,15 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	stay := slices.DeleteFunc(slices.Clone(s.configured()), func(cfg queue_job.Config) bool { return gone[cfg.JobType] })
 	s.configure(append(stay, r.cast...))
 	for _, cfg := range r.cast {
-		s.castAt = time.Now()
 		retired, layout := s.retireType(cfg.JobType, "the job type has another configuration")
 		done.retired = append(done.retired, retired...)
 		done.err = s.pools.provide(cfg)
-		if done.err == nil && !(layout == share.Undivided && s.mayBeDormant(&cfg)) {
+		dormant := layout == share.Undivided && s.mayBeDormant(&cfg)
+		if done.err == nil && !dormant {
 			done.err = s.addLines(cfg, layout)
+		}
+		if len(retired) > 0 || !dormant {
+			s.castAt = time.Now()
 		}
 		if done.err != nil {
 			return done

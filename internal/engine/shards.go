@@ -78,11 +78,13 @@ func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more
 			return more, err
 		}
 	}
-	for _, cfg := range s.configured() {
-		if v.Layouts[cfg.JobType] == 0 && s.mayBeDormant(&cfg) {
+	configs := s.configured()
+	for i := range configs {
+		cfg := &configs[i]
+		if v.Layouts[cfg.JobType] == 0 && s.mayBeDormant(cfg) {
 			continue // its line comes and goes with its lease
 		}
-		s.relayout(cfg, v.LayoutOf(cfg.JobType), leaving)
+		s.relayout(*cfg, v.LayoutOf(cfg.JobType), leaving)
 	}
 	for _, c := range v.Changes {
 		if s.configOf(c.JobType) == nil {

@@ -175,9 +175,13 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 	if err != nil {
 		return v, fleet, err
 	}
-	for _, cfg := range s.configured() {
-		name := share.TypeLease(cfg.JobType)
-		if !there[name] && layouts[cfg.JobType] == 0 && (woken[name] || !s.mayBeDormant(&cfg)) {
+	configs := s.configured()
+	for i := range configs { // there may be thousands, most of them dormant
+		jobType := configs[i].JobType
+		if s.mayBeDormant(&configs[i]) && !woken[jobType] || layouts[jobType] > 0 {
+			continue
+		}
+		if name := share.TypeLease(jobType); !there[name] {
 			rows = append(rows, share.Row{Name: name, Free: true, Layout: share.Undivided})
 		}
 	}
