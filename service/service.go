@@ -44,8 +44,8 @@ type Config struct {
 	// SignerOf returns what signs the callbacks of a topic. If it, or what it returns, is nil, they go out without a signature, and
 	// receivers cannot tell that they are ours. A receiver that knows a secret can sign callbacks to all topics that have it.
 	SignerOf func(topic string) *deliver.Signer
-	// Topics is how many topics there may be. Each is a job type, which costs nothing while it has no task; a topic that has tasks, also
-	// such as are due next week, costs a little. Default 10,000.
+	// Topics is how many topics there may be. Each is a job type, which costs nothing while it has no task; a topic with tasks, even if
+	// they are due next week, costs a little. Default 10,000.
 	Topics int
 	// Room is how many bytes of requests may be in memory; further ones are answered with 503. Default 256 MiB.
 	Room int64

@@ -251,8 +251,8 @@ func (d *dormancy) without() map[int32]bool {
 	return none
 }
 
-// lookForWork looks, until ctx ends, whether types have work about which somebody asks. Every now and then, one instance of all asks for
-// all types, also for those that it does not work itself.
+// lookForWork looks, until ctx ends, whether types have work about which somebody asks. Every now and then, one instance asks for all
+// types, even if it has no configuration for them.
 func (d *database) lookForWork(ctx context.Context) {
 	var looks looks
 	for next := time.Now(); ctx.Err() == nil; {

@@ -61,7 +61,7 @@ func TestWhoLaysATypeDownLooksForWorkOnceMore(t *testing.T) {
 		noted bool
 	}{
 		"nothing came":          {work{types: map[int32]bool{7: false}}, false},
-		"a job came meanwhile":  {work{types: map[int32]bool{7: true}}, true},
+		"a job has come":        {work{types: map[int32]bool{7: true}}, true},
 		"the look has failed":   {work{err: errors.New("the connection broke")}, true},
 		"the type is not known": {work{types: map[int32]bool{}}, false},
 	} {

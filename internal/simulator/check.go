@@ -463,9 +463,9 @@ func (j *judge) expectOneLayout(i *instance, jobType int32, layout share.Layout)
 	}
 }
 
-// expectMove expects that leases of job types change hands only soon after instances have come or gone. If types may be dormant, the
-// others are shared out anew whenever one is laid down or wakes. A lease whose taking had
-// an unknown outcome may have to expire first.
+// expectMove expects that leases of job types change hands only soon after instances have come or gone. A lease
+// whose taking had an unknown outcome may have to expire first. In a world with dormant types, it expects nothing: whenever a type is
+// laid down or wakes, the others are shared out anew.
 func (j *judge) expectMove(i *instance, name string) {
 	w := j.world
 	within := 5 * time.Second
