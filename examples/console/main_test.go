@@ -50,10 +50,11 @@ func TestTheShopIsSeenInTheConsoleWhileItIsDeployed(t *testing.T) {
 		}
 	}
 	ofInstances := regexp.MustCompile(`<span class="of">([0-9a-f]{12})</span>`)
-	first := ofInstances.FindAllString(page("instances"), -1)
-	if len(first) == 0 {
-		t.Fatalf("no instance is seen\n%s", page("instances"))
-	}
+	var first []string
+	await("the instances of the start", func() bool {
+		first = ofInstances.FindAllString(page("instances"), -1)
+		return len(first) > 0
+	})
 	await("mails that were sent", func() bool { return strings.Contains(page("jobs?type=1&status=success"), `href="./jobs/`) })
 	await("a deploy of all instances", func() bool {
 		now := page("instances")
