@@ -75,6 +75,9 @@ type Lease struct {
 
 const unknown = -1
 
+// partingMost is how many leases are given back at a time. Each takes a connection for a moment, of which a server may have 100.
+const partingMost = 16
+
 // epoch anchors moments to the monotonic clock, so that setting the wall clock has no effect on trust.
 var epoch = time.Now()
 
@@ -144,6 +147,8 @@ type Keeper struct {
 	held    map[string]*Lease
 	changed chan struct{} // a lease was taken: Run looks anew when the next renewal is
 
+	turns chan struct{} // of those who give leases back
+
 	late []*Lease // leases whose rows are to be given back, see dropLate; only Run uses it
 }
 
@@ -157,7 +162,7 @@ func NewID() string {
 // New returns a keeper. When parent ends, the contexts of its leases end. Holder and id stand in the table as the holder of its
 // leases. The keeper calls onRenewal after each renewal, with nil or with the error after which it tries again.
 func New(parent context.Context, leases Leases, holder, id string, onRenewal func(error)) *Keeper {
-	return &Keeper{leases: leases, parent: parent, holder: holder, id: id, onRenewal: onRenewal, held: map[string]*Lease{}, changed: make(chan struct{}, 1)}
+	return &Keeper{leases: leases, parent: parent, holder: holder, id: id, onRenewal: onRenewal, held: map[string]*Lease{}, changed: make(chan struct{}, 1), turns: make(chan struct{}, partingMost)}
 }
 
 // ID is the keeper's identity.
@@ -323,29 +328,45 @@ func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Leas
 // Release gives a lease back: others can take it at once, or when MinLock has passed. It reports whether the lease was
 // still ours; if not, it changes nothing in the table. If the lease is for once, or was moved, its row is deleted.
 func (k *Keeper) Release(ctx context.Context, l *Lease) (ours bool, err error) {
-	row := k.drop(l)
-	l.end(ErrReleased)
-	return k.giveBack(ctx, l, row)
+	err = k.part(ctx, l, func(row string) (err error) {
+		ours, err = k.giveBack(ctx, l, row)
+		return err
+	})
+	return ours, err
 }
 
 // Close gives a lease back in such a way that nobody can take it until a later layout opens it.
 func (k *Keeper) Close(ctx context.Context, l *Lease, layout int64) error {
-	row := k.drop(l)
-	l.end(ErrReleased)
-	if row != l.Name { // the name was given away before
-		return k.leases.DropLease(ctx, row, l.owner)
-	}
-	return k.leases.CloseLease(ctx, l.Name, l.owner, layout)
+	return k.part(ctx, l, func(row string) error {
+		if row != l.Name { // the name was given away before
+			return k.leases.DropLease(ctx, row, l.owner)
+		}
+		return k.leases.CloseLease(ctx, l.Name, l.owner, layout)
+	})
 }
 
 // LayDown gives a lease back, whose type becomes dormant: nobody can take the lease until [Keeper.Wake].
 func (k *Keeper) LayDown(ctx context.Context, l *Lease) error {
+	return k.part(ctx, l, func(row string) error {
+		if row != l.Name { // the name was given away before
+			return k.leases.DropLease(ctx, row, l.owner)
+		}
+		return k.leases.LayDown(ctx, l.Name, l.owner)
+	})
+}
+
+// part ends a lease here, and has its row given back, as soon as it is its turn: an instance that stops gives all its leases back at
+// once, and is not to open a connection for each.
+func (k *Keeper) part(ctx context.Context, l *Lease, give func(row string) error) error {
 	row := k.drop(l)
 	l.end(ErrReleased)
-	if row != l.Name { // the name was given away before
-		return k.leases.DropLease(ctx, row, l.owner)
+	select {
+	case k.turns <- struct{}{}:
+		defer func() { <-k.turns }()
+		return give(row)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return k.leases.LayDown(ctx, l.Name, l.owner)
 }
 
 // Wake makes the leases of dormant types free. None of these leases may have been seen by a look.

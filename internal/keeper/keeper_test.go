@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,6 +313,41 @@ func TestAReleasedLeaseIsNeitherTrustedNorRenewed(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := len(f.statements(keep)); n > 0 {
 			t.Errorf("renewed %d times", n)
+		}
+	})
+}
+
+func TestAtMostSixteenLeasesAreGivenBackAtATime(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.alwaysSays(release, answer{changed: 1, takes: time.Second})
+		began := time.Now()
+		var released sync.WaitGroup
+		for range 2*partingMost + 1 {
+			l := f.hold(wanted[0], 41, "shop@host/1#a1", time.Now())
+			released.Go(func() {
+				if ours, err := f.Release(t.Context(), l); !ours || err != nil {
+					t.Error(ours, err)
+				}
+			})
+			synctest.Wait()
+			if l.Trusted() {
+				t.Error("a lease is trusted that waits to be given back")
+			}
+		}
+		released.Wait()
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range partingMost {
+			f.turns <- struct{}{}
+		}
+		if _, err := f.Release(ctx, f.hold(wanted[0], 42, "shop@host/1#a1", time.Now())); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if n := len(f.statements(release)); n != 2*partingMost+1 {
+			t.Errorf("%d statements", n)
 		}
 	})
 }
