@@ -36,5 +36,6 @@ func init() {
 		*c = c.withDefaults()
 	}
 	hidden.Settings = func(cfg any) string { return settingsOf(cfg.(*Config)) }
+	hidden.TypeOf = func(row *store.KnownType) any { return typeOf(row) }
 	hidden.ScheduledParams = func(cfg any) (string, error) { return encode(cfg.(*Config).ScheduleParams) }
 }

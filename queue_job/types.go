@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Type is a job type that the database knows: it was run, paused or divided.
@@ -46,24 +48,28 @@ func (j *Jobs) Types(ctx context.Context, ex Executor) ([]Type, error) {
 		return nil, err
 	}
 	types := make([]Type, len(rows))
-	for i, row := range rows {
-		t := &types[i]
-		if row.Settings != "" {
-			t.readSettings(row.Settings)
-		}
-		t.JobType, t.Name = row.JobType, row.Name
-		t.Config.JobType, t.Config.ServiceName = row.JobType, row.Name
-		if row.Paused > 0 {
-			t.Paused = time.Unix(row.Paused, 0)
-		}
-		if row.ToldAt > 0 {
-			t.Told = time.Unix(row.ToldAt, 0)
-		}
-		if row.CronAt > 0 {
-			t.Scheduled = time.Unix(row.CronAt, 0)
-		}
+	for i := range rows {
+		types[i] = typeOf(&rows[i])
 	}
 	return types, nil
+}
+
+func typeOf(row *store.KnownType) (t Type) {
+	if row.Settings != "" {
+		t.readSettings(row.Settings)
+	}
+	t.JobType, t.Name = row.JobType, row.Name
+	t.Config.JobType, t.Config.ServiceName = row.JobType, row.Name
+	t.Paused, t.Told, t.Scheduled = second(row.Paused), second(row.ToldAt), second(row.CronAt)
+	return t
+}
+
+// second is a second of unix time; 0: none.
+func second(s int64) time.Time {
+	if s <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(s, 0)
 }
 
 // Setting is a field of a [Config], as text.

@@ -491,7 +491,7 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		start(t, d.DB, queue_job.Config{JobType: 300, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 		id := addOne(t, jobs, d.DB, ofType(7), queue_job.WithKey("a")).Id
 		release, started := make(chan struct{}), make(chan struct{})
-		start(t, d.DB, queue_job.Config{JobType: 301, WorkerPoolCapacity: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error {
+		start(t, d.DB, queue_job.Config{JobType: 301, WorkerPoolCapacity: 1, OrderedByKey: true, HandleJobFunc: func(context.Context, *queue_job.Job) error {
 			close(started)
 			<-release
 			return nil
@@ -499,7 +499,8 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		defer close(release)
 		addOne(t, jobs, d.DB, ofType(301))
 		<-started
-		inLine := addOne(t, jobs, d.DB, ofType(301)).Id
+		inLine := addOne(t, jobs, d.DB, ofType(301), queue_job.WithGroup("b")).Id
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET attempts = 1 WHERE id = %d", inLine)) // it has a log to read
 		for path, most := range map[string]int64{"/": 3, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 4, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 1, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
 			b := browse(t, console.Handler(jobs))
 			sent.Store(0)

@@ -31,6 +31,8 @@ var (
 	SetDefaults func(cfg any)
 	// Settings returns how a *queue_job.Config runs its type, as async_job_type_tab has it.
 	Settings func(cfg any) string
+	// TypeOf returns a row of the registry of types as a queue_job.Type.
+	TypeOf func(row *store.KnownType) any
 	// ScheduledParams returns the parameters of the jobs that the schedule of a *queue_job.Config adds, as they are stored.
 	ScheduledParams func(cfg any) (string, error)
 )

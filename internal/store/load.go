@@ -367,10 +367,9 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 // before the moment, in unix seconds, do not count, since they are left alone. The read goes along the key index and the group
 // index, through the finished rows of the keys too.
 func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
-	due := fmt.Sprintf("CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END", fmt.Sprintf(s.integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.integer, "create_time"))
 	// With MIN(id), a planner may read along the ids instead, and look at each row's key.
 	firsts, err := ofGroups(ctx, s, "MIN(id + 0) AS first", jobType, keys, func(args *arguments) string {
-		return fmt.Sprintf("id + 0 >= %s AND (id > %s OR %s >= %s)", args.id(from), args.id(upTo), due, args.number(before))
+		return fmt.Sprintf("id + 0 >= %s AND (id > %s OR %s >= %s)", args.id(from), args.id(upTo), s.dueSecond(), args.number(before))
 	}, func(a, b uint64) uint64 { return min(a, b) })
 	return firsts, wrap("first jobs of keys", err)
 }

@@ -58,6 +58,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"TellLines": func(ctx context.Context, s *Store) {
 		_ = s.TellLines(ctx, []Line{{Lease: "job-7", Term: 3}, {Lease: "job-8/1", Term: 4, LineState: LineState{Running: 2}}})
 	},
+	"BesideJob": func(ctx context.Context, s *Store) { _, _ = s.BesideJob(ctx, 4, 7, "job-7") },
 	"Lines":     func(ctx context.Context, s *Store) { _, _ = s.Lines(ctx) },
 	"DropLines": func(ctx context.Context, s *Store) { _ = s.DropLines(ctx, 1000) },
 	"NoteAct": func(ctx context.Context, s *Store) {

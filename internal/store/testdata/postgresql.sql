@@ -133,6 +133,17 @@ SET cron_at = GREATEST(COALESCE(cron_at, 0), 1700000000), cron_spec = $1
 WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> $2 OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
+-- BesideJob
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS text, COALESCE(paused_at, 0) AS a, COALESCE(told_at, 0) AS b, COALESCE(cron_at, 0) AS c, 0 AS d, 0 AS e
+FROM async_job_type_tab
+WHERE job_type = $1
+UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0
+FROM async_job_now_tab
+WHERE lock_name = $2 OR lock_name LIKE $3
+UNION ALL SELECT 3, '', '', job_status, term, attempts, deferred, (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END)
+FROM async_job_tab
+WHERE id = $4; -- with 7, "job-7", "job-7/%", 4
+
 -- Cancel
 UPDATE async_job_tab
 SET job_status = 5, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
@@ -319,7 +330,7 @@ WITH latest AS (SELECT job_key, MIN(id + 0) AS first
     AND NULLIF(RTRIM(job_group), '') IS NULL
     AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND id + 0 >= $6
-    AND (id > $7 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= $8)
+    AND (id > $7 OR (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) >= $8)
   GROUP BY job_key
   UNION ALL SELECT job_group, MIN(id + 0) AS first
   FROM async_job_tab
@@ -327,7 +338,7 @@ WITH latest AS (SELECT job_key, MIN(id + 0) AS first
     AND job_group IN ($10, $11, $12, $13)
     AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND id + 0 >= $14
-    AND (id > $15 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= $16)
+    AND (id > $15 OR (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) >= $16)
   GROUP BY job_group) SELECT *
 FROM latest
 FOR UPDATE; -- with 7, "a", "b", "c", "d", 3, 5, 1000, 7, "a", "b", "c", "d", 3, 5, 1000

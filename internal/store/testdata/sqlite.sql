@@ -110,6 +110,17 @@ SET cron_at = MAX(COALESCE(cron_at, 0), 1700000000), cron_spec = ?
 WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
+-- BesideJob
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS text, COALESCE(paused_at, 0) AS a, COALESCE(told_at, 0) AS b, COALESCE(cron_at, 0) AS c, 0 AS d, 0 AS e
+FROM async_job_type_tab
+WHERE job_type = 7
+UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0
+FROM async_job_now_tab
+WHERE lock_name = ? OR lock_name LIKE ?
+UNION ALL SELECT 3, '', '', CAST(job_status AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(deferred AS INTEGER), (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END)
+FROM async_job_tab
+WHERE id = 4; -- with "job-7", "job-7/%"
+
 -- Cancel
 UPDATE async_job_tab NOT INDEXED
 SET job_status = 5, update_time = unixepoch()
@@ -283,7 +294,7 @@ WHERE job_type = 7
   AND NULLIF(RTRIM(job_group), '') IS NULL
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND id + 0 >= 3
-  AND (id > 5 OR CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END >= 1000)
+  AND (id > 5 OR (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) >= 1000)
 GROUP BY job_key
 UNION ALL SELECT job_group, MIN(id + 0) AS first
 FROM async_job_tab INDEXED BY async_job_group
@@ -291,7 +302,7 @@ WHERE job_type = 7
   AND job_group IN (?, ?, ?, ?)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND id + 0 >= 3
-  AND (id > 5 OR CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END >= 1000)
+  AND (id > 5 OR (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) >= 1000)
 GROUP BY job_group; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 
 -- Fleet

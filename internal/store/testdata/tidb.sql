@@ -126,7 +126,7 @@ WHERE job_type = 7
   AND NULLIF(RTRIM(job_group), '') IS NULL
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND id + 0 >= 3
-  AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
+  AND (id > 5 OR (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) >= 1000)
 GROUP BY job_key
 UNION ALL SELECT job_group, MIN(id + 0) AS first
 FROM async_job_tab FORCE INDEX (async_job_group)
@@ -134,7 +134,7 @@ WHERE job_type = 7
   AND job_group IN (?, ?, ?, ?)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND id + 0 >= 3
-  AND (id > 5 OR CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END >= 1000)
+  AND (id > 5 OR (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) >= 1000)
 GROUP BY job_group; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 
 -- Fleet
