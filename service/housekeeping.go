@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -12,6 +13,7 @@ import (
 const (
 	housekeepingEvery = 10 * time.Minute
 	usedKeysKept      = 24 * time.Hour
+	deletedTopicsKept = 30 * 24 * time.Hour // until then, what was added to them while they were deleted has come
 )
 
 // housekeeping deletes what nobody needs any more. It is a job with a schedule, so one instance does it.
@@ -20,7 +22,9 @@ func (s *Service) housekeeping() queue_job.Config {
 		ServiceName: "pqueue", JobType: tables.FirstType - 1, TablePrefix: s.cfg.TablePrefix, Schedule: every(housekeepingEvery),
 		WorkerPoolCapacity: 1,
 		HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
-			return s.tables.ForgetKeys(ctx, time.Now().Add(-usedKeysKept))
+			return errors.Join(
+				s.tables.ForgetKeys(ctx, time.Now().Add(-usedKeysKept)),
+				s.tables.ForgetTopics(ctx, time.Now().Add(-deletedTopicsKept)))
 		},
 	}
 }

@@ -197,6 +197,65 @@ func TestThereAreNoMoreTopicsThanAllowed(t *testing.T) {
 	})
 }
 
+func TestADeletedTopicFreesItsNameAndLosesNoTask(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		to := receive(t, nil)
+		api := start(t, d, func(c *service.Config) { c.Topics = 2 })
+		other := start(t, d)
+		made := api.send(http.StatusCreated, "PUT", "/v1/topics/orders", `{"concurrency":3}`)
+		awaitTopics := func(at *instance, n int) {
+			t.Helper()
+			await(t, "what there is of topics is known", func() bool {
+				return len(at.send(http.StatusOK, "GET", "/v1/topics", "").json("topics").([]any)) == n
+			})
+		}
+		awaitTopics(other, 1)
+		task := `{"url":"` + to.URL + `"}`
+		api.awaitStatus(api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", task).id(), "succeeded")
+		waits := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", later).id()
+		if refused := api.send(http.StatusConflict, "DELETE", "/v1/topics/orders", ""); refused.json("code") != "topic-in-use" {
+			t.Errorf("%s", refused.text)
+		}
+		api.send(http.StatusOK, "DELETE", "/v1/tasks/"+waits, "")
+		api.send(http.StatusNoContent, "DELETE", "/v1/topics/orders", "")
+		for _, at := range []*instance{api, other} {
+			awaitTopics(at, 0)
+			at.send(http.StatusNotFound, "GET", "/v1/topics/orders", "")
+			at.send(http.StatusNotFound, "DELETE", "/v1/topics/orders", "")
+			if cancelled := at.send(http.StatusOK, "GET", "/v1/tasks/"+waits, ""); cancelled.json("topic") != "orders" {
+				t.Errorf("%s", cancelled.text)
+			}
+		}
+		jobs, err := queue_job.Open(d.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: int32(made.json("job_type").(float64)), JobParams: queue_job.JSON(task)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		api.awaitStatus(fmt.Sprint(late), "succeeded")
+
+		// The limit of two counts neither the deleted topic nor a deleted template.
+		api.send(http.StatusCreated, "PUT", "/v1/templates/bills.*", `{"concurrency":5}`)
+		api.send(http.StatusNoContent, "DELETE", "/v1/templates/bills.*", "")
+		api.send(http.StatusNotFound, "DELETE", "/v1/templates/bills.*", "")
+		api.send(http.StatusNotFound, "DELETE", "/v1/templates/bills", "")
+		again := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", task).id()
+		api.awaitStatus(again, "succeeded")
+		api.awaitStatus(api.send(http.StatusCreated, "POST", "/v1/topics/bills.mary/tasks", task).id(), "succeeded")
+		awaitTopics(other, 2)
+		anew := other.send(http.StatusOK, "GET", "/v1/topics/orders", "")
+		if anew.json("job_type") == made.json("job_type") || anew.json("config.concurrency") != nil {
+			t.Errorf("%s", anew.text)
+		}
+		if bills := other.send(http.StatusOK, "GET", "/v1/topics/bills.mary", ""); bills.json("config.concurrency") != nil {
+			t.Errorf("%s", bills.text)
+		}
+	})
+}
+
 func TestAListIsReadPageByPage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -110,6 +110,51 @@ func (a *api) put(c *call, name string) (t *topics.Topic, status int, err error)
 	return t, http.StatusOK, err
 }
 
+// dropTopic deletes a topic without tasks that wait. A task that is added while it looks is still sent.
+func (a *api) dropTopic(c *call) error {
+	t, err := a.topicOf(c, tokens.ManageTopics)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	pending, err := a.Jobs.List(ctx, a.DB, queue_job.Filter{JobTypes: []int32{t.Type}, Statuses: queue_job.PendingStatuses(), OmitLongParams: true, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(pending) > 0 {
+		return problem.New(problem.TopicInUse, "topic %q has tasks that have not ended, task %d for one; cancel them, by POST /v1/operations for example, or wait", t.Name, pending[0].Id)
+	}
+	return a.drop(ctx, c, t.Name, "there is no topic %q")
+}
+
+func (a *api) dropTemplate(c *call) error {
+	pattern := c.PathValue("pattern")
+	if err := mayTopic(c.caller, tokens.ManageTopics, pattern); err != nil {
+		return err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	if !topics.IsPattern(pattern) {
+		return problem.New(problem.NotFound, noTemplate, pattern)
+	}
+	return a.drop(ctx, c, pattern, noTemplate)
+}
+
+const noTemplate = "there is no template %q; GET /v1/templates lists them"
+
+func (a *api) drop(ctx context.Context, c *call, name, missing string) error {
+	found, err := a.Topics.Delete(ctx, name)
+	if err == nil && !found {
+		err = problem.New(problem.NotFound, missing, name)
+	}
+	if err != nil {
+		return err
+	}
+	c.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 // templateView is a template as the API shows it.
 type templateView struct {
 	Pattern string         `json:"pattern"`

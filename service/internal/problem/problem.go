@@ -21,6 +21,7 @@ const (
 	InFlight     Code = "in-flight"       // the task is being sent, or is about to be
 	Ended        Code = "ended"           // the task is in a state in which that cannot be done
 	TopicLimit   Code = "topic-limit"     // there are as many topics as there may be
+	TopicInUse   Code = "topic-in-use"    // the topic has tasks that have not ended
 	TooLarge     Code = "too-large"       // the request, or a task, is larger than it may be
 	MediaType    Code = "media-type"      // the request has a Content-Type that is not understood here
 	KeyReused    Code = "key-reused"      // the Idempotency-Key was used for another request
@@ -32,7 +33,7 @@ const (
 var statuses = map[Code]int{
 	Invalid: http.StatusUnprocessableEntity, Unauthorized: http.StatusUnauthorized, Forbidden: http.StatusForbidden,
 	NotFound: http.StatusNotFound, Exists: http.StatusConflict, InFlight: http.StatusConflict, Ended: http.StatusConflict,
-	TopicLimit: http.StatusConflict, TooLarge: http.StatusRequestEntityTooLarge, MediaType: http.StatusUnsupportedMediaType,
+	TopicLimit: http.StatusConflict, TopicInUse: http.StatusConflict, TooLarge: http.StatusRequestEntityTooLarge, MediaType: http.StatusUnsupportedMediaType,
 	KeyReused: http.StatusUnprocessableEntity, Busy: http.StatusServiceUnavailable, DatabaseAway: http.StatusServiceUnavailable,
 	Unknown: http.StatusServiceUnavailable,
 }

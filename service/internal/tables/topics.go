@@ -5,8 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
+
+// deletedMark and the job type stand behind the name of a deleted topic, which frees the name.
+const deletedMark = "~"
 
 // Topic is a row of the topics.
 type Topic struct {
@@ -15,6 +19,7 @@ type Topic struct {
 	Config  string // JSON
 	Version int64
 	Created time.Time
+	Deleted bool // then Created is when it was deleted
 }
 
 // ErrTopicLimit is the error of a topic that would be more than there may be.
@@ -36,6 +41,7 @@ func (t *Tables) TopicsSince(ctx context.Context, version int64) (topics []Topic
 func scanTopic(scan func(...any) error) (topic Topic, err error) {
 	var created int64
 	err = scan(&topic.Type, &topic.Name, &topic.Config, &topic.Version, &created)
+	topic.Name, _, topic.Deleted = strings.Cut(topic.Name, deletedMark)
 	topic.Created = fromUnix(created)
 	return topic, err
 }
@@ -49,12 +55,7 @@ func (t *Tables) PutTopic(ctx context.Context, name, config string, change bool,
 		if err != nil {
 			return err
 		}
-		found := false
-		err = t.each(ctx, tx, func(scan func(...any) error) (err error) {
-			found = true
-			topic, err = scanTopic(scan)
-			return err
-		}, `SELECT job_type, name, config, version, create_time FROM {p}pqueue_topic_tab WHERE name = ?`, name)
+		found, err := t.findTopic(ctx, tx, name, &topic)
 		switch {
 		case err != nil:
 			return err
@@ -74,10 +75,49 @@ func (t *Tables) PutTopic(ctx context.Context, name, config string, change bool,
 	return topic, created, nil
 }
 
+func (t *Tables) findTopic(ctx context.Context, tx *sql.Tx, name string, topic *Topic) (found bool, err error) {
+	err = t.each(ctx, tx, func(scan func(...any) error) (err error) {
+		found = true
+		*topic, err = scanTopic(scan)
+		return err
+	}, `SELECT job_type, name, config, version, create_time FROM {p}pqueue_topic_tab WHERE name = ?`, name)
+	return found, err
+}
+
+// DeleteTopic deletes a topic, if it is there. Its row stays under another name, for the instances that have yet to learn of it, and for
+// the tasks that were added to the topic at that moment.
+func (t *Tables) DeleteTopic(ctx context.Context, name string) (topic Topic, found bool, err error) {
+	err = t.In(ctx, func(tx *sql.Tx) error {
+		version, err := t.raise(ctx, tx, topicsCounter)
+		if err != nil {
+			return err
+		}
+		if found, err = t.findTopic(ctx, tx, name, &topic); err != nil || !found {
+			return err
+		}
+		topic.Version, topic.Deleted, topic.Created = version, true, time.Now()
+		return t.exec(ctx, tx, `UPDATE {p}pqueue_topic_tab SET name = ?, version = ?, create_time = ? WHERE job_type = ?`,
+			fmt.Sprint(name, deletedMark, topic.Type), version, unix(topic.Created), topic.Type)
+	})
+	if err != nil {
+		return Topic{}, false, fmt.Errorf("delete topic %s: %w", name, err)
+	}
+	return topic, found, nil
+}
+
+// ForgetTopics removes the rows of topics that were deleted before a moment.
+func (t *Tables) ForgetTopics(ctx context.Context, before time.Time) error {
+	err := t.exec(ctx, t.db, `DELETE FROM {p}pqueue_topic_tab WHERE name LIKE ? AND create_time < ?`, "%"+deletedMark+"%", unix(before))
+	if err != nil {
+		return fmt.Errorf("remove the rows of deleted topics: %w", err)
+	}
+	return nil
+}
+
 // insertTopic gives the topic a job type that no other ever had.
 func (t *Tables) insertTopic(ctx context.Context, tx *sql.Tx, topic Topic, limit int) (Topic, error) {
 	there := 0
-	err := t.each(ctx, tx, func(scan func(...any) error) error { return scan(&there) }, `SELECT COUNT(*) FROM {p}pqueue_topic_tab`)
+	err := t.each(ctx, tx, func(scan func(...any) error) error { return scan(&there) }, `SELECT COUNT(*) FROM {p}pqueue_topic_tab WHERE name NOT LIKE ?`, "%"+deletedMark+"%")
 	if err != nil {
 		return topic, err
 	}

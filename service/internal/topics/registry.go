@@ -49,6 +49,7 @@ type Table interface {
 	Versions(ctx context.Context) (tables.Versions, error)
 	TopicsSince(ctx context.Context, version int64) ([]tables.Topic, error)
 	PutTopic(ctx context.Context, name, config string, change bool, limit int) (tables.Topic, bool, error)
+	DeleteTopic(ctx context.Context, name string) (topic tables.Topic, found bool, err error)
 	Tokens(ctx context.Context) ([]tables.Token, error)
 }
 
@@ -64,11 +65,13 @@ type Registry struct {
 	tried   atomic.Int64 // when Run last tried to; 0: it does not run
 	mu      sync.Mutex   // of those who bring something new
 	seen    tables.Versions
-	unread  bool // the tokens were never read
+	unread  bool            // the tokens were never read
+	latest  map[int32]int64 // the version that was learned last, of each topic and template
 	served  map[int32]int64
 }
 
-// known is copied for each change. Templates are kept as topics are, under their patterns, and have no tasks.
+// known is copied for each change. A deleted topic has no name, but still its type: a task may have been added to it at that moment.
+// Templates are kept as topics are, under their patterns, and have no tasks.
 type known struct {
 	byName    map[string]*Topic
 	byType    map[int32]*Topic
@@ -78,7 +81,7 @@ type known struct {
 // New makes a registry. The function serve is told of topics that are new or have another configuration, until it returns nil for
 // them; nil: this process sends nothing.
 func New(table Table, limit int, serve func(context.Context, []*Topic) error, log *slog.Logger) *Registry {
-	r := &Registry{table: table, limit: limit, serve: serve, log: log, unread: true, served: map[int32]int64{}}
+	r := &Registry{table: table, limit: limit, serve: serve, log: log, unread: true, latest: map[int32]int64{}, served: map[int32]int64{}}
 	r.known.Store(&known{map[string]*Topic{}, map[int32]*Topic{}, map[string]*Topic{}})
 	r.holders.Store(tokens.NewSet(nil))
 	return r
@@ -146,11 +149,33 @@ func (r *Registry) put(ctx context.Context, name string, config *Config, change 
 	if err != nil {
 		return nil, false, err
 	}
+	r.news(ctx, row)
+	return r.topicOf(&row), created, nil
+}
+
+// Delete deletes a topic or a template, if it is there. Whoever does so sees to it that the topic has no tasks.
+func (r *Registry) Delete(ctx context.Context, name string) (found bool, err error) {
+	row, found, err := r.table.DeleteTopic(ctx, name)
+	if found {
+		r.news(ctx, row)
+	}
+	return found, err
+}
+
+// news takes a row in that this process has written.
+func (r *Registry) news(ctx context.Context, row tables.Topic) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.learn([]tables.Topic{row})
 	r.tell(ctx)
-	return cmp.Or(r.OfType(row.Type), r.known.Load().templates[row.Name]), created, nil
+}
+
+func (r *Registry) topicOf(row *tables.Topic) *Topic {
+	config, bad := ParseConfig([]byte(row.Config))
+	if bad != nil {
+		r.log.Error("a topic's configuration cannot be read; the topic goes on with the defaults", "topic", row.Name, "error", bad)
+	}
+	return &Topic{Type: row.Type, Name: row.Name, Config: config, Created: row.Created, version: row.Version}
 }
 
 // learn takes the rows in. A row may come late, after a newer one of the same topic.
@@ -158,18 +183,18 @@ func (r *Registry) learn(rows []tables.Topic) {
 	was := r.known.Load()
 	next := &known{maps.Clone(was.byName), maps.Clone(was.byType), maps.Clone(was.templates)}
 	for _, row := range rows {
-		if has := cmp.Or(next.byType[row.Type], next.templates[row.Name]); has != nil && has.version >= row.Version {
+		if r.latest[row.Type] >= row.Version {
 			continue
 		}
-		config, bad := ParseConfig([]byte(row.Config))
-		if bad != nil {
-			r.log.Error("a topic's configuration cannot be read; the topic goes on with the defaults", "topic", row.Name, "error", bad)
-		}
-		topic := &Topic{Type: row.Type, Name: row.Name, Config: config, Created: row.Created, version: row.Version}
+		r.latest[row.Type] = row.Version
+		topic, names := r.topicOf(&row), next.templates
 		if task.IsTopic(row.Name) {
-			next.byName[row.Name], next.byType[row.Type] = topic, topic
-		} else {
-			next.templates[row.Name] = topic
+			next.byType[row.Type], names = topic, next.byName
+		}
+		if !row.Deleted {
+			names[row.Name] = topic
+		} else if has := names[row.Name]; has != nil && has.Type == row.Type {
+			delete(names, row.Name)
 		}
 	}
 	r.known.Store(next)

@@ -95,6 +95,17 @@ func (f *table) PutTopic(_ context.Context, name, config string, _ bool, limit i
 	return row, true, f.err
 }
 
+func (f *table) DeleteTopic(_ context.Context, name string) (tables.Topic, bool, error) {
+	for i := range f.rows {
+		if row := &f.rows[i]; row.Name == name && !row.Deleted {
+			f.versions.Topics++
+			row.Version, row.Deleted = f.versions.Topics, true
+			return *row, true, f.err
+		}
+	}
+	return tables.Topic{}, false, f.err
+}
+
 func (f *table) Tokens(context.Context) ([]tables.Token, error) { return nil, f.err }
 
 func TestATopicIsServedUntilThatSucceedsAndThenOnlyIfItChanges(t *testing.T) {
@@ -140,6 +151,49 @@ func TestATopicIsServedUntilThatSucceedsAndThenOnlyIfItChanges(t *testing.T) {
 	}
 	if n := len(r.All()); n != 2 {
 		t.Errorf("%d topics", n)
+	}
+}
+
+func TestADeletedTopicHasNoNameAndIsStillServed(t *testing.T) {
+	f := &table{}
+	served := map[int32]bool{}
+	serve := func(_ context.Context, news []*Topic) error {
+		for _, n := range news {
+			served[n.Type] = true
+		}
+		return nil
+	}
+	r, other := New(f, 10, serve, slog.New(slog.DiscardHandler)), New(f, 10, nil, slog.New(slog.DiscardHandler))
+	first, err := r.Ensure(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Put(t.Context(), "a.*", &Config{Concurrency: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "a.*"} {
+		if found, err := other.Delete(t.Context(), name); err != nil || !found {
+			t.Fatal(found, err)
+		}
+		if found, err := other.Delete(t.Context(), name); err != nil || found {
+			t.Errorf("%s was deleted twice, %v", name, err)
+		}
+	}
+	if err := r.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.learn([]tables.Topic{{Type: first.Type, Name: "a", Config: "{}", Version: 1}, {Type: first.Type + 1, Name: "a.*", Config: "{}", Version: 2}}) // they come late
+	if r.Named("a") != nil || len(r.All()) != 0 || len(r.Templates()) != 0 || r.OfType(first.Type) == nil {
+		t.Errorf("%v, %v", r.All(), r.Templates())
+	}
+	second, err := r.Ensure(t.Context(), "a")
+	if err != nil || second.Type == first.Type || r.Named("a") != second || second.Config.Concurrency != 0 {
+		t.Errorf("%+v, %v", second, err)
+	}
+	late := New(f, 10, serve, slog.New(slog.DiscardHandler))
+	clear(served)
+	if err := late.Look(t.Context()); err != nil || !served[first.Type] || !served[second.Type] || late.Named("a").Type != second.Type {
+		t.Errorf("%v, %v", served, err)
 	}
 }
 
