@@ -150,7 +150,11 @@ func (r *Registry) put(ctx context.Context, name string, config *Config, change 
 		return nil, false, err
 	}
 	r.news(ctx, row)
-	return r.topicOf(&row), created, nil
+	topic := cmp.Or(r.OfType(row.Type), r.known.Load().templates[row.Name])
+	if topic == nil { // a template that somebody has deleted since
+		topic = r.topicOf(&row)
+	}
+	return topic, created, nil
 }
 
 // Delete deletes a topic or a template, if it is there. Whoever does so sees to it that the topic has no tasks.
