@@ -131,10 +131,10 @@ func readLine(from *bufio.Reader) (text []byte, err error) {
 		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = from.ReadSlice('\n')
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		return nil, errLong
+		return nil, errLong // also at the end, where no line break follows
 	}
 }
 
