@@ -112,6 +112,7 @@ type console struct {
 	logout   string                                        // address; empty: none
 	schedule func(text string) (queue_job.Schedule, error) // nil: it cannot read schedules
 	fleet    shared[*queue_job.Fleet]
+	types    shared[[]queue_job.Type]
 	errors   shared[*operate.Errors]
 	health   shared[*operate.Health]
 	pasts    sharedBy[pastKey, told]

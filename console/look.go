@@ -204,7 +204,7 @@ func (c *console) instances(r *http.Request) (any, error) { return c.hostsFor(r)
 
 // pageOfJobs is a page of a list of jobs, and what it is a list of.
 type pageOfJobs struct {
-	Types    []*operate.Type
+	Types    []queue_job.Type
 	Statuses []queue_job.JobStatus
 	Type     string
 	Status   string
@@ -219,10 +219,11 @@ type pageOfJobs struct {
 
 func (c *console) list(r *http.Request) (any, error) {
 	q := r.URL.Query()
-	types, err := c.typesFor(r)
+	types, err := c.types.get(r.Context(), func(ctx context.Context) ([]queue_job.Type, error) { return c.jobs.Types(ctx, c.ex) })
 	if err != nil {
 		return nil, err
 	}
+	types = slices.DeleteFunc(slices.Clone(types), func(t queue_job.Type) bool { return !c.permit(r, See, t.JobType) })
 	l := pageOfJobs{Types: types, Statuses: everyStatus(), Type: q.Get("type"), Status: q.Get("status"), Key: q.Get("key")}
 	filter, err := l.filter(q.Get("before"))
 	if err != nil {

@@ -2,18 +2,21 @@ package console
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 const (
 	jobsOnAPage = 50
+	fewMax      = 2000 // jobs of a type with a status: so many are found by an index, and sorted
 
-	// A search goes along the ids in windows, which grow as long as each is read in a moment.
+	// A search goes along the ids in windows: a first one, and a second of which the first has shown how large it may be.
 	windowFirst, windowMost = 10_000, 1_000_000
-	momentMax               = 30 * time.Millisecond
-	searchMax               = 150 * time.Millisecond
+	searchMax               = 60 * time.Millisecond
 )
 
 // search finds the jobs of a page, and one more if there is one, from the newest down. Where no index leads to them, few of millions may
@@ -24,6 +27,11 @@ func (c *console) search(ctx context.Context, filter queue_job.Filter) (jobs []q
 		jobs, err = c.jobs.List(ctx, c.ex, filter)
 		return jobs, 0, err
 	}
+	if len(filter.JobTypes) == 1 && len(filter.Statuses) == 1 {
+		if jobs, few, err := c.searchFew(ctx, filter); few || err != nil {
+			return jobs, 0, err
+		}
+	}
 	goOn = filter.Before
 	if goOn == 0 {
 		newest, err := c.jobs.List(ctx, c.ex, queue_job.Filter{NewestFirst: true, Limit: 1, OmitLongParams: true})
@@ -32,24 +40,53 @@ func (c *console) search(ctx context.Context, filter queue_job.Filter) (jobs []q
 		}
 		goOn = newest[0].Id + 1
 	}
-	window := uint64(windowFirst)
-	for began := time.Now(); goOn > 1 && len(jobs) <= jobsOnAPage && time.Since(began) < searchMax; {
+	window, began := uint64(windowFirst), time.Now()
+	for range 2 {
 		filter.Before, filter.After, filter.Limit = goOn, 0, jobsOnAPage+1-len(jobs)
 		if goOn > window {
 			filter.After = goOn - window - 1
 		}
-		read := time.Now()
 		some, err := c.jobs.List(ctx, c.ex, filter)
 		if err != nil {
 			return nil, 0, err
 		}
 		jobs, goOn = append(jobs, some...), filter.After+1
-		if time.Since(read) < momentMax {
-			window = min(4*window, windowMost)
+		took := time.Since(began)
+		if goOn == 1 || len(jobs) > jobsOnAPage || took >= searchMax {
+			break
 		}
+		window = min(windowMost, uint64(float64(window)*float64(searchMax-took)/float64(took)))
 	}
 	if goOn == 1 { // no job has a lower id
 		goOn = 0
 	}
 	return jobs, goOn, nil
+}
+
+// searchFew finds the jobs of a type with a status by the index, if there are few.
+func (c *console) searchFew(ctx context.Context, filter queue_job.Filter) (jobs []queue_job.JobInfo, few bool, err error) {
+	st, err := hidden.StoreOf(c.jobs, c.ex)
+	if err != nil {
+		return nil, false, err
+	}
+	all := store.Filter{Types: filter.JobTypes, Statuses: []int32{int32(filter.Statuses[0])}}
+	if !st.HasIndexFor(&all) {
+		return nil, false, nil
+	}
+	ids, err := st.IDs(ctx, all, fewMax+1)
+	if err != nil || len(ids) > fewMax {
+		return nil, false, err
+	}
+	slices.Sort(ids)
+	if filter.Before > 0 {
+		end, _ := slices.BinarySearch(ids, filter.Before)
+		ids = ids[:end]
+	}
+	ids = ids[max(0, len(ids)-filter.Limit):]
+	if len(ids) == 0 {
+		return nil, true, nil
+	}
+	filter.IDs = ids
+	jobs, err = c.jobs.List(ctx, c.ex, filter)
+	return jobs, true, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
@@ -16,9 +17,10 @@ type Health struct {
 	At        time.Time
 	Types     []*Type
 	Instances []queue_job.Instance
-	// Late are the pending jobs that fell due more than After ago, by type. Nil: they were not counted.
-	Late  map[int32]int64
-	After time.Duration
+	// Late are the pending jobs that fell due more than After ago, by type. Nil: they were not counted. AtLeast: there may be more.
+	Late    map[int32]int64
+	AtLeast bool
+	After   time.Duration
 	// Findings are what is not as it should be, the worst first.
 	Findings []Finding
 }
@@ -68,10 +70,13 @@ const (
 	lateInMemory = 10 * time.Second   // a job that has been due for longer in a line is worth a word
 	lately       = 7 * 24 * time.Hour // a type that nobody has run for longer was given up
 	pausedLong   = time.Hour
+
+	lateMost       = 5000 // are counted of each kind of jobs
+	otherTypesMost = 100  // that have jobs, and that nobody has ever run, paused or divided
 )
 
-// Check says whether jobs run as they should. It sends four statements. One counts the pending jobs that fell due longer ago than after;
-// the more jobs are pending, the longer that takes. [HealthOf] does not count them.
+// Check says whether jobs run as they should. It sends five statements. Of these, two look for the pending jobs that fell due longer ago
+// than after; they count some thousands of them at most, see [Health.AtLeast]. [HealthOf] does not count them.
 func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, after time.Duration) (*Health, error) {
 	st, err := hidden.StoreOf(jobs, ex)
 	if err != nil {
@@ -81,17 +86,18 @@ func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, aft
 	if err != nil {
 		return nil, err
 	}
-	h := &Health{At: time.Now(), Types: TypesOf(fleet), Instances: fleet.Instances, Late: map[int32]int64{}, After: after}
-	var pending []int32
-	for _, s := range queue_job.PendingStatuses() {
-		pending = append(pending, int32(s))
+	h := &Health{At: time.Now(), Types: TypesOf(fleet), Instances: fleet.Instances, After: after}
+	types := make([]int32, len(h.Types))
+	for i, t := range h.Types {
+		types[i] = t.JobType
 	}
-	counts, err := st.Count(ctx, nil, pending, h.At.Add(-after).Unix())
+	others, err := st.OtherTypes(ctx, types, otherTypesMost)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range counts {
-		h.Late[c.JobType] += c.Rows
+	h.Late, h.AtLeast, err = st.CountLate(ctx, append(types, others...), h.At.Add(-after).Unix(), lateMost)
+	if err != nil {
+		return nil, err
 	}
 	h.judge()
 	return h, nil
@@ -144,18 +150,27 @@ func (h *Health) judgeType(t *Type) {
 		}
 		say(severity, PausedType, "Resume it when its jobs may run.", "It has been paused for %s.", roughly(since))
 	case t.Held == 0 && late > 0:
-		say(Critical, Unheld, "Start an instance that has the type.", "Nobody runs it, and %s fell due more than %v ago.", counted(int(late), "job"), h.After)
+		say(Critical, Unheld, "Start an instance that has the type.", "Nobody runs it, and %s fell due more than %v ago.", h.lateText(late), h.After)
 	case t.Held == 0 && t.ranLately(h.At):
 		say(Warning, Unheld, "Start an instance that has the type.", "Nobody runs it.")
 	case t.Held == 0:
 	case t.Held < len(t.Leases):
 		say(Warning, Unheld, "Start an instance that has the type.", "Nobody runs some of its shards: %d of %d are held.", t.Held, len(t.Leases))
 	case late > 0:
-		say(Warning, LateType, lateRemedy(t), "%s fell due more than %v ago.%s", counted(int(late), "job"), h.After, busyText(t))
+		say(Warning, LateType, lateRemedy(t), "%s fell due more than %v ago.%s", upper(h.lateText(late)), h.After, busyText(t))
 	case m != nil && m.Overdue > lateInMemory:
 		say(Warning, LateType, lateRemedy(t), "A job has been due for %s, and %s wait.%s", roughly(m.Overdue), counted(m.Waiting, "job"), busyText(t))
 	}
 }
+
+func (h *Health) lateText(late int64) string {
+	if h.AtLeast {
+		return fmt.Sprintf("at least %d jobs", late)
+	}
+	return counted(int(late), "job")
+}
+
+func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 func (t *Type) ranLately(now time.Time) bool {
 	return slices.ContainsFunc(t.Leases, func(l queue_job.Lease) bool { return now.Sub(l.Until) < lately })

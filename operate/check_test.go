@@ -21,7 +21,7 @@ func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 	limited := func(t *Type) { t.Known.Config.RatePerSecond = 2 }
 	for what, c := range map[string]struct {
 		of     *Type
-		late   int64 // -1: not counted
+		late   int64 // -1: not counted; 5000: at least
 		says   string
 		remedy string
 	}{
@@ -37,11 +37,13 @@ func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 		"late in memory":            {one(overdue), -1, "warning late: A job has been due for 14s, and 5 jobs wait. 3 of 10 workers are busy.", "explain"},
 		"late in memory, its rate":  {one(func(t *Type) { overdue(t); limited(t) }), -1, "warning late: A job has been due for 14s", "At most 2 of its jobs start in a second"},
 		"late, all workers busy":    {one(func(t *Type) { limited(t); t.Running = 12 }), 40, "warning late: 40 jobs fell due more than 1m0s ago. 10 of 10 workers are busy.", "WorkerPoolCapacity"},
+		"late, and too many":        {one(func(t *Type) { t.Memory = nil }), 5000, "warning late: At least 5000 jobs fell due more than 1m0s ago.", "explain"},
+		"nobody runs it, too many":  {one(func(t *Type) { t.Held = 0 }), 5000, "critical nobody runs it: Nobody runs it, and at least 5000 jobs fell due", "Start"},
 		"late, and nothing is told": {one(func(t *Type) { t.Memory = nil }), 1, "warning late: 1 job fell due more than 1m0s ago.", "explain"},
 	} {
 		h := &Health{At: now, Types: []*Type{c.of}, Instances: make([]queue_job.Instance, 1), After: time.Minute}
 		if c.late >= 0 {
-			h.Late = map[int32]int64{7: c.late}
+			h.Late, h.AtLeast = map[int32]int64{7: c.late}, c.late == 5000
 		}
 		h.judge()
 		said, remedy := "", ""

@@ -115,8 +115,8 @@ func (c *Change) check(actor string) error {
 		return errors.New("the context does not say who asks for it; use queue_job.WithActor")
 	case !slices.Contains(bulk.Verbs, string(c.Verb)):
 		return fmt.Errorf("Change.Verb is %q; use one of %q", c.Verb, bulk.Verbs)
-	case f.After != 0, f.Before != 0, f.Limit != 0, f.NewestFirst:
-		return errors.New("Change.Filter has After, Before, Limit or NewestFirst; an operation takes all jobs in the order of their ids")
+	case f.After != 0, f.Before != 0, f.Limit != 0, f.NewestFirst, len(f.IDs) > 0:
+		return errors.New("Change.Filter has IDs, After, Before, Limit or NewestFirst; an operation takes all jobs of the filter in the order of their ids, and the verbs of Jobs take ids")
 	case len(f.JobTypes) == 0 && len(f.Statuses) == 0 && f.Key == "" &&
 		f.CreatedFrom.IsZero() && f.CreatedTo.IsZero() && f.UpdatedFrom.IsZero() && f.UpdatedTo.IsZero() && f.DueFrom.IsZero() && f.DueTo.IsZero():
 		return errors.New("Change.Filter is empty, so it is for all jobs; name a type at least")
@@ -196,36 +196,40 @@ func operationOf(act *store.Act) Operation {
 
 // Preview is what an operation would be about, if it began now.
 type Preview struct {
-	// Jobs is how many jobs there are, at most 10,000. More: there are more than that.
+	// Jobs is how many jobs there are, at most 10,000, or 1,000 if the filter has neither a type nor a key. More: there are more.
 	Jobs int
 	More bool
-	// Sample are the first of them, at most ten, without long parameters.
+	// Sample are at most ten of them, the first ones unless there are more, without long parameters.
 	Sample []queue_job.JobInfo
 }
 
-// PreviewOf says what an operation would be about, and changes nothing. It reads rows until it has found enough, which takes long if few
-// of millions match: give ctx a deadline.
+// PreviewOf says what an operation would be about, and changes nothing. It sends two statements. The first goes along an index if the
+// filter has a key, or types and statuses; on PostgreSQL, no index has jobs that have ended. Otherwise it reads rows until it has found
+// enough, which takes long if few of millions match: give ctx a deadline.
 func PreviewOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, c Change) (*Preview, error) {
-	const most, sample = 10_000, 10
-	if err := c.check("somebody"); err != nil {
+	const sample = 10
+	most := 10_000
+	if len(c.Filter.JobTypes) == 0 && c.Filter.Key == "" {
+		most = 1000
+	}
+	st, err := hidden.StoreOf(jobs, ex)
+	if err == nil {
+		err = c.check("somebody")
+	}
+	var ids []uint64
+	if err == nil {
+		stored := c.stored()
+		ids, err = st.IDs(ctx, stored.Filter.Rows(), most+1)
+	}
+	p := &Preview{Jobs: min(len(ids), most), More: len(ids) > most}
+	if err == nil && len(ids) > 0 {
+		slices.Sort(ids)
+		p.Sample, err = jobs.List(ctx, ex, queue_job.Filter{IDs: ids[:min(len(ids), sample)], OmitLongParams: true})
+	}
+	if err != nil {
 		return nil, fmt.Errorf("preview of an operation: %w", err)
 	}
-	f := c.Filter
-	f.Statuses, f.OmitLongParams, f.Limit = c.statuses(), true, most+1
-	var p Preview
-	for info, err := range jobs.All(ctx, ex, f) {
-		if err != nil {
-			return nil, fmt.Errorf("preview of an operation: %w", err)
-		}
-		if p.Jobs == most {
-			p.More = true
-			break
-		}
-		if p.Jobs++; p.Jobs <= sample {
-			p.Sample = append(p.Sample, info)
-		}
-	}
-	return &p, nil
+	return p, nil
 }
 
 // Operations returns operations, the newest first: those with smaller ids than before, which is 0 for the newest of all, and at most so

@@ -90,6 +90,8 @@ func (j *Jobs) Get(ctx context.Context, ex Executor, which Which) (*JobInfo, err
 
 // Filter says which jobs [Jobs.List] returns. Its zero value is for all jobs.
 type Filter struct {
+	// IDs are the ids of the jobs. Empty: any.
+	IDs      []uint64
 	JobTypes []int32
 	Statuses []JobStatus
 	// Key is the business key; empty: any, or none.
@@ -121,7 +123,7 @@ const (
 // and may read many rows if few of them match the filter.
 func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo, error) {
 	f := store.Filter{
-		Types: filter.JobTypes, Statuses: numbersOf(filter.Statuses), Key: filter.Key,
+		IDs: store.SortedIDs(filter.IDs), Types: filter.JobTypes, Statuses: numbersOf(filter.Statuses), Key: filter.Key,
 		CreatedFrom: secondOf(filter.CreatedFrom), CreatedTo: secondOf(filter.CreatedTo),
 		UpdatedFrom: secondOf(filter.UpdatedFrom), UpdatedTo: secondOf(filter.UpdatedTo),
 		DueFrom: secondOf(filter.DueFrom), DueTo: secondOf(filter.DueTo),

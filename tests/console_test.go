@@ -248,6 +248,13 @@ func TestASearchForTheOneJobOfManySaysHowFarItHasLooked(t *testing.T) {
 		if pages < 3 {
 			t.Errorf("%d pages, and each look takes longer than a page may search", pages)
 		}
+		// With a status, an index leads there at once.
+		page := func(query string) string { return b.get("/jobs?type=8&status="+query, http.StatusOK) }
+		for query, is := range map[string]bool{"init": true, fmt.Sprint("init&before=", wanted+1): true, fmt.Sprint("init&before=", wanted): false, "retry": false} {
+			if text := page(query); strings.Contains(text, found) != is || strings.Contains(text, "There is no such job.") == is {
+				t.Errorf("%s:\n%s", query, text)
+			}
+		}
 		if quick := browse(t, console.Handler(open(t, d.DB))).get("/jobs?type=9", http.StatusOK); !strings.Contains(quick, "There is no such job.") && !looked.MatchString(quick) {
 			t.Errorf("a job of a type that has none:\n%s", quick)
 		}
@@ -501,7 +508,7 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		<-started
 		inLine := addOne(t, jobs, d.DB, ofType(301), queue_job.WithGroup("b")).Id
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET attempts = 1 WHERE id = %d", inLine)) // it has a log to read
-		for path, most := range map[string]int64{"/": 3, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 4, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 1, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
+		for path, most := range map[string]int64{"/": 3, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 5, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
 			b := browse(t, console.Handler(jobs))
 			sent.Store(0)
 			b.get(path, http.StatusOK)

@@ -107,6 +107,8 @@ var sentBy = map[string]*regexp.Regexp{
 	"KnownTypes":         regexp.MustCompile(`^SELECT job_type, COALESCE\(name`),
 	"TellSettings":       regexp.MustCompile(`^UPDATE async_job_type_tab SET settings = CASE`),
 	"TellLines":          regexp.MustCompile(`^INSERT INTO async_job_now_tab .* ON DUPLICATE KEY UPDATE`),
+	"IDs":                regexp.MustCompile(`^SELECT id FROM async_job_tab .* LIMIT \?$`),
+	"CountLate":          regexp.MustCompile(`^SELECT part, job_type, COUNT`),
 	"BesideJob":          regexp.MustCompile(`^SELECT \? AS part, COALESCE\(name`),
 	"Lines":              regexp.MustCompile(`^SELECT lock_name, term, told_at, state FROM async_job_now_tab`),
 	"TellStats":          regexp.MustCompile(`^INSERT INTO async_job_stat_tab .* ON DUPLICATE KEY UPDATE`),
@@ -265,8 +267,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ignoring := func(_ any, err error) error { return err }
-	rolledUp := func(_ int64, _ bool, err error) error { return err }
+	ignoring, ignoringTwo := func(_ any, err error) error { return err }, func(_, _ any, err error) error { return err }
 	if err := st.MakeLeases(ctx, []string{"rest-7-1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -298,6 +299,8 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"Leases":        ignoring(jobs.Leases(ctx, pool)),
 		"Types":         ignoring(jobs.Types(ctx, pool)),
 		"Lines":         ignoring(jobs.Lines(ctx, pool)),
+		"IDs":           ignoring(st.IDs(ctx, store.Filter{Types: []int32{jobType}, Statuses: []int32{0, 2}}, 9)),
+		"CountLate":     ignoringTwo(st.CountLate(ctx, []int32{jobType}, later.Unix(), 9)),
 		"BesideJob":     ignoring(st.BesideJob(ctx, 1, jobType, "job-7")),
 		"TellStats":     st.TellStats(ctx, []store.Stat{{JobType: jobType, Begin: 60, Seconds: 60, Lease: "job-7", Term: 1}}),
 		"Stats":         ignoring(jobs.Stats(ctx, pool, jobType, time.Unix(0, 0), later)),
@@ -328,7 +331,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		}
 	}
 	operateOnAll(t, jobs, pool, jobType)
-	if err := errors.Join(rolledUp(st.RollUp(ctx, jobType, 0, later.Unix(), 3600)), st.DropStats(ctx, jobType, later.Unix())); err != nil {
+	if err := errors.Join(ignoringTwo(st.RollUp(ctx, jobType, 0, later.Unix(), 3600)), st.DropStats(ctx, jobType, later.Unix())); err != nil {
 		t.Error(err)
 	}
 	if _, err := jobs.SetParams(ctx, pool, key, "other"); !errors.Is(err, queue_job.ErrInFlight) {

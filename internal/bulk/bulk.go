@@ -112,7 +112,7 @@ func find(ctx context.Context, st *store.Store, op *Operation, act *store.Act) (
 	if op.PerSecond > 0 {
 		limit = min(limit, op.PerSecond)
 	}
-	f := op.Filter.rows()
+	f := op.Filter.Rows()
 	if f.Key == "" { // else an index has them
 		to = min(act.Reached+window, act.LastID)
 	}
@@ -127,7 +127,8 @@ func find(ctx context.Context, st *store.Store, op *Operation, act *store.Act) (
 	return jobs, to, err
 }
 
-func (f *Filter) rows() store.Filter {
+// Rows is the filter of the rows.
+func (f *Filter) Rows() store.Filter {
 	return store.Filter{Types: f.Types, Statuses: f.Statuses, Key: f.Key, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
 		UpdatedFrom: f.UpdatedFrom, UpdatedTo: f.UpdatedTo, DueFrom: f.DueFrom, DueTo: f.DueTo}
 }

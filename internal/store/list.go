@@ -39,15 +39,58 @@ type Filter struct {
 // are no more.
 func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
 	args := s.arguments()
-	index, order := "", "id"
-	if f.Key != "" {
-		index, order = s.byKey, "id + 0" // not the order of the primary key: PostgreSQL might then read along it to find the key
-	} else if f.After > 0 && f.Before > 0 {
-		index = s.byPrimary // the range is for a search that is not to read more rows than it has
-	}
+	order := ""
 	if f.Descending {
-		order += " DESC"
+		order = " DESC"
 	}
+	from, where := s.jobs, ""
+	if f.Key != "" { // of many rows with the key, only those that are returned are read whole; by id alone, PostgreSQL might look for the key along the ids
+		from = fmt.Sprintf("(SELECT id AS found FROM %s %s WHERE %s ORDER BY id + 0%s LIMIT %s) AS keyed JOIN %[1]s ON id = found",
+			s.jobs, s.byKey, s.matching(&f, args), order, args.number(int64(limit)))
+	} else {
+		if f.After > 0 && f.Before > 0 {
+			from += " " + s.byPrimary // the range is for a search that is not to read more rows than it has
+		}
+		where = " WHERE " + s.matching(&f, args)
+	}
+	params := wholeParams
+	if f.OmitLong {
+		params = "params"
+	}
+	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '') FROM %s%s ORDER BY id%s LIMIT %s",
+		s.rowColumns(params, "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), from, where, order, args.number(int64(limit))), args.list...)
+	for i := range rows {
+		row := &rows[i]
+		if row.Long = isLong(row.Params) || row.HasLong(); row.Long && f.OmitLong {
+			row.Params = ""
+		}
+	}
+	return rows, wrap("list jobs", err)
+}
+
+// IDs returns the ids of at most limit rows: in no order if there is an index for the filter, else the first of them.
+func (s *Store) IDs(ctx context.Context, f Filter, limit int) ([]uint64, error) {
+	args, index, order := s.arguments(), s.byDue, ""
+	switch {
+	case f.Key != "":
+		index = s.byKey
+	case !s.HasIndexFor(&f):
+		index, order = s.byPrimary, " ORDER BY id"
+	}
+	where := s.matching(&f, args)
+	ids, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s LIMIT %s", s.jobs, index, where, order, args.number(int64(limit))), args.list...)
+	return ids, wrap("look for jobs", err)
+}
+
+// HasIndexFor reports whether an index leads to the rows: if the filter has a key, or types and statuses. On PostgreSQL, the due index has
+// pending rows only.
+func (s *Store) HasIndexFor(f *Filter) bool {
+	isFinal := func(status int32) bool { return slices.Contains(FinalStatuses, status) }
+	return f.Key != "" || len(f.Types) > 0 && len(f.Statuses) > 0 && !(s.lanesInFull && slices.ContainsFunc(f.Statuses, isFinal))
+}
+
+// matching writes the condition that a row matches a filter.
+func (s *Store) matching(f *Filter, args *arguments) string {
 	where := []string{"id > " + args.id(f.After)}
 	and := func(format string, values ...any) { where = append(where, fmt.Sprintf(format, values...)) }
 	if f.Before > 0 {
@@ -79,19 +122,7 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 			and("%s < %s", r.what, args.number(r.to))
 		}
 	}
-	params := wholeParams
-	if f.OmitLong {
-		params = "params"
-	}
-	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '') FROM %s %s WHERE %s ORDER BY %s LIMIT %s",
-		s.rowColumns(params, "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), s.jobs, index, strings.Join(where, " AND "), order, args.number(int64(limit))), args.list...)
-	for i := range rows {
-		row := &rows[i]
-		if row.Long = isLong(row.Params) || row.HasLong(); row.Long && f.OmitLong {
-			row.Params = ""
-		}
-	}
-	return rows, wrap("list jobs", err)
+	return strings.Join(where, " AND ")
 }
 
 func listedPlaces(l *Listed) []any {

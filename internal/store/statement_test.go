@@ -58,6 +58,12 @@ var verbs = map[string]func(context.Context, *Store){
 	"TellLines": func(ctx context.Context, s *Store) {
 		_ = s.TellLines(ctx, []Line{{Lease: "job-7", Term: 3}, {Lease: "job-8/1", Term: 4, LineState: LineState{Running: 2}}})
 	},
+	"IDs": func(ctx context.Context, s *Store) {
+		for _, f := range []Filter{{Types: []int32{7}, Statuses: []int32{0, 4}}, {Statuses: []int32{2}}, {Key: "order 4711"}} {
+			_, _ = s.IDs(ctx, f, 100)
+		}
+	},
+	"CountLate": func(ctx context.Context, s *Store) { _, _, _ = s.CountLate(ctx, []int32{7, 8}, 1000, 100) },
 	"BesideJob": func(ctx context.Context, s *Store) { _, _ = s.BesideJob(ctx, 4, 7, "job-7") },
 	"Lines":     func(ctx context.Context, s *Store) { _, _ = s.Lines(ctx) },
 	"DropLines": func(ctx context.Context, s *Store) { _ = s.DropLines(ctx, 1000) },

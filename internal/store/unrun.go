@@ -55,7 +55,7 @@ func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, erro
 }
 
 // otherTypesTogether is how many ranges one statement of [Store.OtherTypes] looks at.
-const otherTypesTogether = 100
+const otherTypesTogether = 250
 
 // OtherTypes reads the job types that rows have and that are not in the list, in ascending order and at most limit of
 // them. It goes from type to type along the due index: it reads one entry for each type and for each gap in the list, and

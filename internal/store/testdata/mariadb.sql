@@ -233,6 +233,64 @@ FROM (SELECT *
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     LIMIT 100) AS part) AS due;
 
+-- CountLate
+SELECT part, job_type, COUNT(*)
+FROM (SELECT *
+  FROM (SELECT 0 AS part, job_type
+    FROM async_job_tab FORCE INDEX (async_job_due)
+    WHERE job_type IN (7,8)
+      AND job_status IN (0, 3, 4)
+      AND priority IN (2,1,0,-1)
+      AND start_time > 0
+      AND start_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 1 AS part, job_type
+    FROM async_job_tab FORCE INDEX (async_job_due)
+    WHERE job_type IN (7,8)
+      AND job_status IN (0, 3, 4)
+      AND priority IN (2,1,0,-1)
+      AND start_time = 0
+      AND create_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 2 AS part, job_type
+    FROM async_job_tab FORCE INDEX (async_job_due)
+    WHERE job_type IN (7,8)
+      AND job_status IN (0, 3, 4)
+      AND priority IN (2,1,0,-1)
+      AND start_time IS NULL
+      AND create_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 3 AS part, job_type
+    FROM async_job_tab FORCE INDEX (async_job_due)
+    WHERE job_type IN (7,8)
+      AND job_status IS NULL
+      AND priority IN (2,1,0,-1)
+      AND start_time > 0
+      AND start_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 4 AS part, job_type
+    FROM async_job_tab FORCE INDEX (async_job_due)
+    WHERE job_type IN (7,8)
+      AND job_status IS NULL
+      AND priority IN (2,1,0,-1)
+      AND start_time = 0
+      AND create_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 5 AS part, job_type
+    FROM async_job_tab FORCE INDEX (async_job_due)
+    WHERE job_type IN (7,8)
+      AND job_status IS NULL
+      AND priority IN (2,1,0,-1)
+      AND start_time IS NULL
+      AND create_time < 1000
+    LIMIT 100) AS part) AS late
+GROUP BY part, job_type;
+
 -- CountOperation
 UPDATE async_job_act_tab
 SET changed = changed + 400, skipped = skipped + 100, state = ?
@@ -428,6 +486,25 @@ WHERE lock_name LIKE 'job-%'
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()
 ORDER BY lock_name;
 
+-- IDs
+SELECT id
+FROM async_job_tab FORCE INDEX (async_job_due)
+WHERE id > 0
+  AND job_type IN (7)
+  AND (job_status IN (0,4) OR job_status IS NULL)
+LIMIT 100;
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id > 0
+  AND job_status IN (2)
+ORDER BY id
+LIMIT 100;
+SELECT id
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE id > 0
+  AND job_key = ?
+LIMIT 100; -- with "order 4711"
+
 -- InOneTransaction
 DELETE
 FROM shedlock_tab
@@ -541,15 +618,18 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
   AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
     FROM async_job_type_tab AS named
     WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
-FROM async_job_tab FORCE INDEX (async_job_key)
-WHERE id > 0
-  AND id < 9
-  AND id IN (1,2)
-  AND job_key = ?
-  AND job_type IN (7)
-  AND (job_status IN (0) OR job_status IS NULL)
-  AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < 9
-ORDER BY id + 0
+FROM (SELECT id AS found
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE id > 0
+    AND id < 9
+    AND id IN (1,2)
+    AND job_key = ?
+    AND job_type IN (7)
+    AND (job_status IN (0) OR job_status IS NULL)
+    AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < 9
+  ORDER BY id + 0
+  LIMIT 10) AS keyed JOIN async_job_tab ON id = found
+ORDER BY id
 LIMIT 10; -- with "a"
 
 -- LockState

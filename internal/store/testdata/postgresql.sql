@@ -226,6 +226,64 @@ FROM (SELECT *
     ORDER BY job_status, priority, start_time, id
     LIMIT 100) AS part) AS due;
 
+-- CountLate
+SELECT part, job_type, COUNT(*)
+FROM (SELECT *
+  FROM (SELECT 0 AS part, job_type
+    FROM async_job_tab
+    WHERE job_type IN (7,8)
+      AND job_status IN (0, 3, 4)
+      AND priority IN (2,1,0,-1)
+      AND start_time > 0
+      AND start_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 1 AS part, job_type
+    FROM async_job_tab
+    WHERE job_type IN (7,8)
+      AND job_status IN (0, 3, 4)
+      AND priority IN (2,1,0,-1)
+      AND start_time = 0
+      AND create_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 2 AS part, job_type
+    FROM async_job_tab
+    WHERE job_type IN (7,8)
+      AND job_status IN (0, 3, 4)
+      AND priority IN (2,1,0,-1)
+      AND start_time IS NULL
+      AND create_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 3 AS part, job_type
+    FROM async_job_tab
+    WHERE job_type IN (7,8)
+      AND job_status IS NULL
+      AND priority IN (2,1,0,-1)
+      AND start_time > 0
+      AND start_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 4 AS part, job_type
+    FROM async_job_tab
+    WHERE job_type IN (7,8)
+      AND job_status IS NULL
+      AND priority IN (2,1,0,-1)
+      AND start_time = 0
+      AND create_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 5 AS part, job_type
+    FROM async_job_tab
+    WHERE job_type IN (7,8)
+      AND job_status IS NULL
+      AND priority IN (2,1,0,-1)
+      AND start_time IS NULL
+      AND create_time < 1000
+    LIMIT 100) AS part) AS late
+GROUP BY part, job_type;
+
 -- CountOperation
 UPDATE async_job_act_tab
 SET changed = changed + 400, skipped = skipped + 100, state = $1
@@ -399,6 +457,25 @@ WHERE lock_name LIKE 'job-%'
   AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())
 ORDER BY lock_name;
 
+-- IDs
+SELECT id
+FROM async_job_tab
+WHERE id > $1
+  AND job_type IN (7)
+  AND (job_status IN (0,4) OR job_status IS NULL)
+LIMIT $2; -- with 0, 100
+SELECT id
+FROM async_job_tab
+WHERE id > $1
+  AND job_status IN (2)
+ORDER BY id
+LIMIT $2; -- with 0, 100
+SELECT id
+FROM async_job_tab
+WHERE id > $1
+  AND job_key = $2
+LIMIT $3; -- with 0, "order 4711", 100
+
 -- InOneTransaction
 DELETE
 FROM shedlock_tab
@@ -508,16 +585,19 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
   AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
     FROM async_job_type_tab AS named
     WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
-FROM async_job_tab
-WHERE id > $1
-  AND id < $2
-  AND id = ANY(CAST($3 AS bigint[]))
-  AND job_key = $4
-  AND job_type IN (7)
-  AND (job_status IN (0) OR job_status IS NULL)
-  AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < $5
-ORDER BY id + 0
-LIMIT $6; -- with 0, 9, "{1,2}", "a", 9, 10
+FROM (SELECT id AS found
+  FROM async_job_tab
+  WHERE id > $1
+    AND id < $2
+    AND id = ANY(CAST($3 AS bigint[]))
+    AND job_key = $4
+    AND job_type IN (7)
+    AND (job_status IN (0) OR job_status IS NULL)
+    AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < $5
+  ORDER BY id + 0
+  LIMIT $6) AS keyed JOIN async_job_tab ON id = found
+ORDER BY id
+LIMIT $7; -- with 0, 9, "{1,2}", "a", 9, 10, 10
 
 -- LockState
 SELECT id

@@ -196,6 +196,64 @@ FROM (SELECT *
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
     LIMIT 100) AS part) AS due;
 
+-- CountLate
+SELECT part, job_type, COUNT(*)
+FROM (SELECT *
+  FROM (SELECT 0 AS part, job_type
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type IN (7,8)
+      AND job_status IN (0, 3, 4)
+      AND priority IN (2,1,0,-1)
+      AND start_time > 0
+      AND start_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 1 AS part, job_type
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type IN (7,8)
+      AND job_status IN (0, 3, 4)
+      AND priority IN (2,1,0,-1)
+      AND start_time = 0
+      AND create_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 2 AS part, job_type
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type IN (7,8)
+      AND job_status IN (0, 3, 4)
+      AND priority IN (2,1,0,-1)
+      AND start_time IS NULL
+      AND create_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 3 AS part, job_type
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type IN (7,8)
+      AND job_status IS NULL
+      AND priority IN (2,1,0,-1)
+      AND start_time > 0
+      AND start_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 4 AS part, job_type
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type IN (7,8)
+      AND job_status IS NULL
+      AND priority IN (2,1,0,-1)
+      AND start_time = 0
+      AND create_time < 1000
+    LIMIT 100) AS part
+  UNION ALL SELECT *
+  FROM (SELECT 5 AS part, job_type
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type IN (7,8)
+      AND job_status IS NULL
+      AND priority IN (2,1,0,-1)
+      AND start_time IS NULL
+      AND create_time < 1000
+    LIMIT 100) AS part) AS late
+GROUP BY part, job_type;
+
 -- CountOperation
 UPDATE async_job_act_tab
 SET changed = changed + 400, skipped = skipped + 100, state = ?
@@ -375,6 +433,25 @@ WHERE lock_name LIKE 'job-%'
   AND unixepoch(lock_until) > unixepoch()
 ORDER BY lock_name;
 
+-- IDs
+SELECT id
+FROM async_job_tab INDEXED BY async_job_due
+WHERE id > 0
+  AND job_type IN (7)
+  AND (job_status IN (0,4) OR job_status IS NULL)
+LIMIT 100;
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id > 0
+  AND job_status IN (2)
+ORDER BY id
+LIMIT 100;
+SELECT id
+FROM async_job_tab INDEXED BY async_job_key
+WHERE id > 0
+  AND job_key = ?
+LIMIT 100; -- with "order 4711"
+
 -- InOneTransaction
 DELETE
 FROM shedlock_tab
@@ -473,15 +550,18 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
   AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), COALESCE((SELECT name
     FROM async_job_type_tab AS named
     WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
-FROM async_job_tab INDEXED BY async_job_key
-WHERE id > 0
-  AND id < 9
-  AND id BETWEEN 1 AND 2
-  AND job_key = ?
-  AND job_type IN (7)
-  AND (job_status IN (0) OR job_status IS NULL)
-  AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < 9
-ORDER BY id + 0
+FROM (SELECT id AS found
+  FROM async_job_tab INDEXED BY async_job_key
+  WHERE id > 0
+    AND id < 9
+    AND id BETWEEN 1 AND 2
+    AND job_key = ?
+    AND job_type IN (7)
+    AND (job_status IN (0) OR job_status IS NULL)
+    AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < 9
+  ORDER BY id + 0
+  LIMIT 10) AS keyed JOIN async_job_tab ON id = found
+ORDER BY id
 LIMIT 10; -- with "a"
 
 -- LockState

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// CountLate counts, by type, the pending rows of these types that fell due before a second of unix time. It goes along the due index, and
+// past the rows that fall due later without reading them. A row without a start time fell due when it was created; that stands in the row
+// alone. So it counts most of each of six kinds of rows, and more says that there may be others. It needs rows with one of the
+// [Priorities]; those of types that run have one.
+func (s *Store) CountLate(ctx context.Context, types []int32, before int64, most int) (late map[int32]int64, more bool, err error) {
+	late = map[int32]int64{}
+	if len(types) == 0 {
+		return late, false, nil
+	}
+	var parts []string
+	for _, status := range []string{"job_status IN (" + pendingStatuses + ")", "job_status IS NULL"} {
+		for _, start := range []string{
+			fmt.Sprintf("start_time > 0 AND start_time < %d", before),
+			fmt.Sprintf("start_time = 0 AND create_time < %d", before),
+			fmt.Sprintf("start_time IS NULL AND create_time < %d", before),
+		} {
+			parts = append(parts, fmt.Sprintf("SELECT * FROM (SELECT %d AS part, job_type FROM %s %s WHERE job_type IN (%s) AND %s AND priority IN (%s) AND %s LIMIT %d) AS part",
+				len(parts), s.jobs, s.byDue, numbers(types), status, numbers(Priorities), start, most))
+		}
+	}
+	type counted struct {
+		part    int
+		jobType int32
+		rows    int64
+	}
+	counts, err := read(ctx, s, each(func(c *counted) []any { return []any{&c.part, &c.jobType, &c.rows} }),
+		fmt.Sprintf("SELECT part, job_type, COUNT(*) FROM (%s) AS late GROUP BY part, job_type", strings.Join(parts, " UNION ALL ")))
+	ofPart := make([]int64, len(parts))
+	for _, c := range counts {
+		late[c.jobType] += c.rows
+		ofPart[c.part] += c.rows
+		more = more || ofPart[c.part] == int64(most)
+	}
+	return late, more, wrap("count late jobs", err)
+}
