@@ -142,7 +142,7 @@ WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
 -- BesideJob
-SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS text, COALESCE(paused_at, 0) AS a, COALESCE(told_at, 0) AS b, COALESCE(cron_at, 0) AS c, 0 AS d, 0 AS e
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), 0, 0
 FROM async_job_type_tab
 WHERE job_type = 7
 UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0
