@@ -253,6 +253,38 @@ func TestADeletedTopicFreesItsNameAndLosesNoTask(t *testing.T) {
 		if bills := other.send(http.StatusOK, "GET", "/v1/topics/bills.mary", ""); bills.json("config.concurrency") != nil {
 			t.Errorf("%s", bills.text)
 		}
+
+		// A month later, the rows of deleted topics are removed.
+		left := func() (deleted, all int) {
+			t.Helper()
+			if err := d.DB.QueryRow("SELECT COUNT(CASE WHEN name LIKE '%~%' THEN 1 END), COUNT(*) FROM pqueue_topic_tab").Scan(&deleted, &all); err != nil {
+				t.Fatal(err)
+			}
+			return deleted, all
+		}
+		keepHouse := func() {
+			t.Helper()
+			const housekeeping = 999_999
+			id, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: housekeeping})
+			if err != nil {
+				t.Fatal(err)
+			}
+			await(t, "housekeeping is done", func() bool {
+				job, err := jobs.Get(t.Context(), d.DB, queue_job.ID(id))
+				return err == nil && job.Status == queue_job.JobStatusSuccess
+			})
+		}
+		keepHouse()
+		if deleted, all := left(); deleted != 2 || all != 4 {
+			t.Errorf("%d of %d topics and templates are deleted ones, want 2 of 4", deleted, all)
+		}
+		if _, err := d.DB.Exec("UPDATE pqueue_topic_tab SET create_time = create_time - 31*86400"); err != nil {
+			t.Fatal(err)
+		}
+		keepHouse()
+		if deleted, all := left(); deleted != 0 || all != 2 {
+			t.Errorf("%d of %d topics and templates are deleted ones, want 0 of 2", deleted, all)
+		}
 	})
 }
 
