@@ -12,7 +12,7 @@ import (
 
 const (
 	jobsOnAPage = 50
-	fewMax      = 2000 // jobs of a type with a status: so many are found by an index, and sorted
+	fewMax      = 2000 // an index finds the jobs of a type with a status if there are no more
 
 	// A search goes along the ids in windows: a first one, and a second of which the first has shown how large it may be.
 	windowFirst, windowMost = 10_000, 1_000_000

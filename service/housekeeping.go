@@ -13,7 +13,7 @@ import (
 const (
 	housekeepingEvery = 10 * time.Minute
 	usedKeysKept      = 24 * time.Hour
-	deletedTopicsKept = 30 * 24 * time.Hour // until then, what was added to them while they were deleted has come
+	deletedTopicsKept = 30 * 24 * time.Hour // by then, every transaction that adds a task to them has ended
 )
 
 // housekeeping deletes what nobody needs any more. It is a job with a schedule, so one instance does it.

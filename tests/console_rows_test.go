@@ -51,7 +51,7 @@ var wholeTable = map[string]*regexp.Regexp{
 }
 
 // Whoever looks at a page of the console waits for a tenth of a second at most, and sends five statements at most, also if the table has
-// millions of rows. So many rows keep the servers busy for minutes: they are for a run of this test alone: PQ_TEST_ROWS=11000000.
+// millions of rows. Such a table keeps a server busy for minutes, so run this test alone, with PQ_TEST_ROWS=11000000.
 func TestThePagesOfTheConsoleAreQuickHoweverManyJobsThereAre(t *testing.T) {
 	all, err := strconv.Atoi(os.Getenv("PQ_TEST_ROWS"))
 	if err != nil {

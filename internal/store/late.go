@@ -8,8 +8,8 @@ import (
 
 // CountLate counts, by type, the pending rows of these types that fell due before a second of unix time. It goes along the due index, and
 // past the rows that fall due later without reading them. A row without a start time fell due when it was created; that stands in the row
-// alone. So it counts most of each of six kinds of rows, and more says that there may be others. It needs rows with one of the
-// [Priorities]; those of types that run have one.
+// alone. So it counts most of each of six kinds of rows, and more says that there may be others. Rows whose priority is none of
+// the [Priorities] do not count: there are none of a type that an instance runs.
 func (s *Store) CountLate(ctx context.Context, types []int32, before int64, most int) (late map[int32]int64, more bool, err error) {
 	late = map[int32]int64{}
 	if len(types) == 0 {

@@ -44,7 +44,9 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 		order = " DESC"
 	}
 	from, where := s.jobs, ""
-	if f.Key != "" { // of many rows with the key, only those that are returned are read whole; by id alone, PostgreSQL might look for the key along the ids
+	if f.Key != "" {
+		// Many rows may have the key, so the ids come first, and only the rows of the page are read whole. With ORDER BY id, PostgreSQL
+		// might look for the key along the ids.
 		from = fmt.Sprintf("(SELECT id AS found FROM %s %s WHERE %s ORDER BY id + 0%s LIMIT %s) AS keyed JOIN %[1]s ON id = found",
 			s.jobs, s.byKey, s.matching(&f, args), order, args.number(int64(limit)))
 	} else {
