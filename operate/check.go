@@ -64,6 +64,8 @@ const (
 	LateType FindingKind = "late"
 	// NoInstances: no process is there that would run anything.
 	NoInstances FindingKind = "no instance"
+	// FailingStatements: statements of an instance fail.
+	FailingStatements FindingKind = "statements fail"
 )
 
 const (
@@ -124,9 +126,29 @@ func (h *Health) judge() {
 	if len(h.Instances) == 0 && len(h.Types) > 0 {
 		h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: NoInstances, Text: "No instance is there.", Remedy: "Start one."})
 	}
+	h.judgeHolders()
 	slices.SortFunc(h.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(typeOf(a), typeOf(b)))
 	})
+}
+
+const failingRemedy = "See to the database, and to what the user of that process may do there. Its log has the errors."
+
+// judgeHolders says which processes tell that their statements fail, each once, whatever the number of its types.
+func (h *Health) judgeHolders() {
+	told := map[string]bool{}
+	for _, t := range h.Types {
+		if t.Memory == nil {
+			continue
+		}
+		for _, f := range t.Memory.Failing {
+			if !told[f.Holder] {
+				told[f.Holder] = true
+				h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: FailingStatements, Remedy: failingRemedy,
+					Text: fmt.Sprintf("Statements of %s have failed for %s. The last one: %s.", f.Holder, roughly(h.At.Sub(f.Since)), f.Latest)})
+			}
+		}
+	}
 }
 
 func typeOf(f Finding) int32 {

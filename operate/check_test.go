@@ -2,6 +2,7 @@ package operate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,30 @@ func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 		if (said == "") != (c.says == "") || !strings.HasPrefix(said, c.says) || !strings.Contains(remedy, c.remedy) {
 			t.Errorf("%s: %q, %q, want %q, %q", what, said, remedy, c.says, c.remedy)
 		}
+	}
+}
+
+func TestAHolderWhoseStatementsFailIsFoundOnceForAllItsTypes(t *testing.T) {
+	now := time.Now()
+	typeOf := func(jobType int32, holder, latest string) *Type {
+		line := queue_job.Line{Lease: fmt.Sprint("job-", jobType), JobType: jobType, Instance: "there", FailingSince: now.Add(-time.Minute), Failing: latest}
+		return TypesOf(&queue_job.Fleet{Lines: []queue_job.Line{line}, Leases: []queue_job.Lease{{Name: line.Lease, JobType: jobType, Holder: holder}}})[0]
+	}
+	h := &Health{At: now, Instances: make([]queue_job.Instance, 2), Types: []*Type{
+		typeOf(1, "shop@web-1/17", "mark jobs: no space left"), typeOf(2, "shop@web-1/17", "mark jobs: no space left"),
+		typeOf(3, "shop@web-2/18", "load jobs: denied"), typeOf(4, "shop@web-3/19", ""),
+	}}
+	h.judge()
+	var said []string
+	for _, f := range h.Findings {
+		said = append(said, fmt.Sprintf("%v %s: %s", f.Severity, f.Kind, f.Text))
+	}
+	want := []string{
+		"warning statements fail: Statements of shop@web-1/17 have failed for 1m 0s. The last one: mark jobs: no space left.",
+		"warning statements fail: Statements of shop@web-2/18 have failed for 1m 0s. The last one: load jobs: denied.",
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
 	}
 }
 

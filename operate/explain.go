@@ -71,7 +71,9 @@ const (
 	// InLine: nothing else keeps it. It waits for its turn in the instance that holds its type.
 	InLine Kind = "in line"
 
-	// EarlierJob, Limits, Suspect and LeftAlone are in [Explanation.Perhaps] only. EarlierJob: a job of the same group comes first.
+	// Failing and those after it are in [Explanation.Perhaps] only. Failing: statements of the holder fail.
+	Failing Kind = "failing"
+	// EarlierJob: a job of the same group comes first.
 	EarlierJob Kind = "earlier job"
 	// Limits: all workers are busy, the rate is used up, or a batch is not full.
 	Limits Kind = "limits"
@@ -134,7 +136,7 @@ func explain(f *facts) *Explanation {
 	if len(e.Reasons) == 0 {
 		add(Reason{Kind: InLine, Since: f.job.Due,
 			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.%s%s", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"), f.inMemory(held), f.overdue(held))})
-		e.Perhaps = f.perhaps()
+		e.Perhaps = f.perhaps(held)
 	}
 	return e
 }
@@ -172,13 +174,21 @@ func (f *facts) overdue(l *store.Seen) string {
 	return fmt.Sprintf(" But it has not renewed its lease in time. If it has died, another instance goes on in %v.", time.Duration(l.Left+1)*time.Second)
 }
 
-// inMemory says what the holder of a lease told last of its workers and of what waits.
-func (f *facts) inMemory(held *store.Seen) string {
+// lineOf returns what the holder of a lease told last; nil: it has told nothing.
+func (f *facts) lineOf(held *store.Seen) *store.Line {
 	i := slices.IndexFunc(f.lines, func(l store.Line) bool { return l.Lease == held.Name && l.Term == held.Term })
 	if i < 0 {
+		return nil
+	}
+	return &f.lines[i]
+}
+
+// inMemory says what the holder of a lease told last of its workers and of what waits.
+func (f *facts) inMemory(held *store.Seen) string {
+	l := f.lineOf(held)
+	if l == nil {
 		return ""
 	}
-	l := &f.lines[i]
 	text := fmt.Sprintf(" %v ago, %d of its %s were busy and %s waited in its memory", max(0, f.now.Sub(time.Unix(l.ToldAt, 0)).Truncate(time.Second)),
 		min(l.Running+l.Elsewhere, l.Workers), counted(l.Workers, "worker"), counted(l.Waiting+l.Marked, "job"))
 	if l.Overdue > 0 {
@@ -386,7 +396,11 @@ func (f *facts) earlier() *Reason {
 }
 
 // perhaps lists what may keep a job that nothing else keeps.
-func (f *facts) perhaps() (list []Reason) {
+func (f *facts) perhaps(held *store.Seen) (list []Reason) {
+	if l := f.lineOf(held); l != nil && l.FailingSince > 0 {
+		list = append(list, Reason{Kind: Failing, Since: time.Unix(l.FailingSince, 0), Remedy: failingRemedy,
+			Text: fmt.Sprintf("Statements of %s fail. The last one: %s.", share.Readable(held.Owner), l.Failing)})
+	}
 	if earlier := f.earlier(); earlier != nil {
 		list = append(list, *earlier)
 	}

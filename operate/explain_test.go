@@ -52,6 +52,12 @@ func told(cfg queue_job.Config) func(*facts) {
 	return func(f *facts) { f.kind.Told, f.kind.Config = now.Add(-24*time.Hour), cfg }
 }
 
+func failing(lease string, term int64) func(*facts) {
+	return func(f *facts) {
+		f.lines = []store.Line{{Lease: lease, Term: term, LineState: store.LineState{FailingSince: now.Unix() - 60, Failing: "mark jobs: no space left"}}}
+	}
+}
+
 // second is what a job of a group is, whose first one is 39.
 func second(f *facts) { f.first, f.job.Group = 39, "a" }
 
@@ -154,6 +160,9 @@ func TestWhatTheTablesDoNotTellIsOnlyPerhapsSo(t *testing.T) {
 		kinds []Kind
 	}{
 		{"nothing is known", waiting(), []Kind{Limits}},
+		{"statements of the holder fail", waiting(failing("job-7", 41)), []Kind{Failing, Limits}},
+		{"statements of an earlier holder failed", waiting(failing("job-7", 40)), []Kind{Limits}},
+		{"statements of another type's holder fail", waiting(failing("job-70", 41)), []Kind{Limits}},
 		{"it is the first of its group", waiting(func(f *facts) { f.first, f.job.Group = 40, "a" }), []Kind{Limits}},
 		{"another one is", waiting(second), []Kind{EarlierJob, Limits}},
 		{"another one is, and groups do not count", waiting(second, told(queue_job.Config{FirstPullDay: -1})), []Kind{Limits}},

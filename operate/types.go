@@ -42,9 +42,20 @@ type Memory struct {
 	Workers int
 	// Overdue is how long the job that has waited longest in memory has been due.
 	Overdue time.Duration
+	// Failing are the holders whose statements fail.
+	Failing []FailingHolder
 }
 
-func (m *Memory) add(l *queue_job.Line) {
+// FailingHolder is a process whose statements fail.
+type FailingHolder struct {
+	// Holder is its service, host and process.
+	Holder string
+	// Since is when that began, and Latest what failed last, with its error.
+	Since  time.Time
+	Latest string
+}
+
+func (m *Memory) add(l *queue_job.Line, holder string) {
 	if m.AsOf.IsZero() || l.Told.Before(m.AsOf) {
 		m.AsOf = l.Told
 	}
@@ -53,6 +64,9 @@ func (m *Memory) add(l *queue_job.Line) {
 	m.Workers += l.Workers
 	m.More = m.More || l.More
 	m.Overdue = max(m.Overdue, l.Overdue)
+	if l.Failing != "" && !slices.ContainsFunc(m.Failing, func(f FailingHolder) bool { return f.Holder == holder }) {
+		m.Failing = append(m.Failing, FailingHolder{holder, l.FailingSince, l.Failing})
+	}
 }
 
 // State says in a few words whether the type's jobs run.
@@ -110,11 +124,20 @@ func TypesOf(fleet *queue_job.Fleet) (types []*Type) {
 			if t.Memory == nil {
 				t.Memory = &Memory{}
 			}
-			t.Memory.add(l)
+			t.Memory.add(l, t.holderOf(l.Lease))
 		}
 	}
 	slices.SortFunc(types, func(a, b *Type) int { return cmp.Compare(a.JobType, b.JobType) })
 	return types
+}
+
+// holderOf is the service, host and process that has a lease of the type.
+func (t *Type) holderOf(lease string) string {
+	i := slices.IndexFunc(t.Leases, func(l queue_job.Lease) bool { return l.Name == lease })
+	if i < 0 {
+		return ""
+	}
+	return t.Leases[i].Holder
 }
 
 func (t *Type) addLease(l *queue_job.Lease) {

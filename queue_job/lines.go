@@ -36,6 +36,10 @@ type Line struct {
 	Elsewhere int
 	// LeftAlone is how many jobs are too old for FirstPullDay. They never run by themselves.
 	LeftAlone int
+	// FailingSince is when statements of the holder's process began to fail, and Failing what failed last, with its error. Zero and
+	// empty: none has failed for longer than some seconds.
+	FailingSince time.Time
+	Failing      string
 	// Runs are the runs that have ended since the instance took the lease, by the status that they led to.
 	Runs map[JobStatus]int
 }
@@ -79,7 +83,10 @@ func linesOf(told []store.Line, held []store.Holding) (lines []Line) {
 		l := Line{
 			Lease: t.Lease, JobType: jobType, Shard: shard, Instance: holders[tenure{t.Lease, t.Term}], Told: time.Unix(t.ToldAt, 0),
 			Waiting: t.Waiting, Parked: t.Parked, More: t.Behind, Overdue: time.Duration(t.Overdue) * time.Millisecond,
-			Marked: t.Marked, Running: t.Running, Workers: t.Workers, Elsewhere: t.Elsewhere, LeftAlone: t.LeftAlone,
+			Marked: t.Marked, Running: t.Running, Workers: t.Workers, Elsewhere: t.Elsewhere, LeftAlone: t.LeftAlone, Failing: t.Failing,
+		}
+		if t.FailingSince > 0 {
+			l.FailingSince = time.Unix(t.FailingSince, 0)
 		}
 		for status := JobStatusInit; status <= JobStatusCancelled; status++ {
 			if n := t.Runs[status.String()]; n > 0 {

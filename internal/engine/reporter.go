@@ -12,6 +12,8 @@ const (
 	reportEvery = 10 * time.Second // what has changed
 	reportAgain = time.Minute      // what has not: then a reader knows that it is still so
 	linesKept   = 24 * time.Hour   // of types that nobody holds any more
+
+	failingMax = 300 // characters of an error
 )
 
 // Lines is what the engine needs of the tables to tell what its lines have in memory. *store.Store has it.
@@ -57,6 +59,7 @@ func (r *reporter) report() error {
 	var news []store.Line
 	for _, h := range r.heldLines() {
 		next := report{h.lease.Term, h.state(r.clock.now()), now}
+		next.state.FailingSince, next.state.Failing = r.failing()
 		last, known := r.told[h.lease.Name]
 		if known && last.term == next.term && now.Sub(last.at) < reportAgain && reflect.DeepEqual(last.state, next.state) {
 			told[h.lease.Name] = last
@@ -74,6 +77,15 @@ func (r *reporter) report() error {
 		r.told = told
 	}
 	return err
+}
+
+// failing says since when statements fail, in unix seconds, and how the last of them did.
+func (r *reporter) failing() (since int64, latest string) {
+	lasts, latest := r.trouble.failing()
+	if lasts == 0 {
+		return 0, ""
+	}
+	return (r.clock.now() - lasts.Milliseconds()) / 1000, cut(latest, failingMax)
 }
 
 func (r *reporter) look(statement func(context.Context) error) error {

@@ -82,6 +82,21 @@ func TestALineTellsWhatHasChangedAndOnceAMinuteThatNothingHas(t *testing.T) {
 		if last := after(10*time.Second, 1); last.Runs["retry"] != 1 {
 			t.Errorf("%+v", last)
 		}
+		fails := func(times int) {
+			for range times {
+				l.trouble.on(ctx, "mark jobs", errors.New("no space left"))
+				time.Sleep(time.Second)
+			}
+		}
+		fails(1) // as in a deadlock
+		after(9*time.Second, 0)
+		fails(10)
+		if last := after(0, 1); last.Failing != "mark jobs: no space left" || last.FailingSince == 0 {
+			t.Errorf("%+v", last)
+		}
+		if last := after(20*time.Second, 1); last.Failing != "" || last.FailingSince != 0 {
+			t.Errorf("when no statement fails any more: %+v", last)
+		}
 		l.held.Store(nil)
 		after(5*time.Minute, 0)
 		stop()

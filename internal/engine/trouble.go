@@ -27,6 +27,7 @@ type trouble struct {
 
 	mu          sync.Mutex
 	first, last time.Time // errors; zero: the database answers
+	latest      string    // what failed last, and how
 	told        time.Time
 	untold      int
 }
@@ -54,11 +55,27 @@ func (t *trouble) on(ctx context.Context, doing string, err error) bool {
 // lately reports whether a statement has failed that may have brought the process to another server.
 func (t *trouble) lately() bool { return t.any.Load() }
 
+// failingFor is how long statements must have failed before others than the log hear of it: a deadlock now and then is no news.
+const failingFor = 5 * time.Second
+
+// failing says for how long statements have failed, and how the last of them did. Zero: none has, for failingFor.
+func (t *trouble) failing() (lasts time.Duration, latest string) {
+	if !t.any.Load() {
+		return 0, ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.first.IsZero() || t.last.Sub(t.first) < failingFor {
+		return 0, ""
+	}
+	return time.Since(t.first), t.latest
+}
+
 func (t *trouble) failed(doing string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.any.Store(true)
-	t.last = time.Now()
+	t.last, t.latest = time.Now(), doing+": "+err.Error()
 	if t.first.IsZero() {
 		t.first = t.last
 	}

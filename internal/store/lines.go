@@ -30,6 +30,9 @@ type LineState struct {
 	Behind    bool             `json:"behind,omitempty"`     // the table may have due rows that are not in memory
 	LeftAlone int              `json:"left_alone,omitempty"` // rows that FirstPullDay leaves alone
 	Runs      map[string]int64 `json:"runs,omitempty"`       // that ended since the lease was taken, by their outcome
+
+	FailingSince int64  `json:"failing_since,omitempty"` // unix seconds; since then, statements of the holder's process fail
+	Failing      string `json:"failing,omitempty"`       // what failed last, and how
 }
 
 // linesTogether is how many lines one statement of [Store.TellLines] is about.

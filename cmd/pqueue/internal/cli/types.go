@@ -165,6 +165,9 @@ func (t *jobType) show(to io.Writer) error {
 			line("of these, for their group", strconv.Itoa(m.Parked))
 		}
 		line("overdue", t.overdueText())
+		for _, f := range m.Failing {
+			line("statements fail", fmt.Sprintf("of %s, since %s: %s", f.Holder, clock(f.Since), f.Latest))
+		}
 		line("memory as of", clock(m.AsOf))
 	}
 	if len(t.Leases) > 1 {
@@ -246,7 +249,11 @@ func typeJSON(t *jobType) any {
 		j["settings"], j["settings_since"], j["schedule"], j["batch"] = settings, stamp(t.Known.Told), t.Known.Schedule, t.Known.Batch
 	}
 	if m := t.Memory; m != nil {
-		j["memory"] = map[string]any{"waiting": m.Waiting, "parked": m.Parked, "more_in_table": m.More, "overdue_seconds": m.Overdue.Seconds(), "workers": m.Workers, "as_of": stamp(m.AsOf)}
+		failing := []any{}
+		for _, f := range m.Failing {
+			failing = append(failing, map[string]any{"holder": f.Holder, "since": stamp(f.Since), "latest": f.Latest})
+		}
+		j["memory"] = map[string]any{"waiting": m.Waiting, "parked": m.Parked, "more_in_table": m.More, "overdue_seconds": m.Overdue.Seconds(), "workers": m.Workers, "as_of": stamp(m.AsOf), "failing": failing}
 	}
 	if t.counted {
 		j["not_done"], j["done"], j["nobody_runs_it"] = t.waiting, t.done, t.unrun
