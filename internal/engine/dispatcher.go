@@ -280,8 +280,9 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	cancel()
 	l.trouble.on(lease.Context(), "mark jobs", err)
 	if err == nil && marked == len(batch) {
-		for _, t := range batch {
-			l.nowOurs(t, lease, t.Attempts+1, lostIfMarked(&t.Row, lease.Term))
+		var spare spareRuns
+		for i, t := range batch {
+			l.nowOurs(t, spare.next(len(batch)-i), lease, t.Attempts+1, lostIfMarked(&t.Row, lease.Term))
 		}
 		ours = batch
 	} else {
@@ -317,7 +318,7 @@ func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task
 			t.dueMillis = max(t.dueMillis, l.clock.now()+shownAgain.Milliseconds())
 			l.queue.back(t)
 		default:
-			l.nowOurs(t, lease, row.Attempts, row.Lost)
+			l.nowOurs(t, new(run), lease, row.Attempts, row.Lost)
 			ours = append(ours, t)
 		}
 	}
@@ -363,11 +364,11 @@ func (l *line) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64]s
 }
 
 // nowOurs notes on a task that it bears our term. If an earlier run of it was lost, the log hears of that.
-func (l *line) nowOurs(t *task, lease *keeper.Lease, attempts int32, lost int16) {
+func (l *line) nowOurs(t *task, r *run, lease *keeper.Lease, attempts int32, lost int16) {
 	if lost > t.Lost {
 		l.settler.noteLost(t, lease)
 	}
-	t.run = &run{lease: lease}
+	t.run, r.lease = r, lease
 	t.Term, t.Attempts, t.Lost = lease.Term, attempts, lost
 	if l.cfg.OrderedByKey {
 		l.queue.remember(t)

@@ -46,6 +46,22 @@ type run struct {
 	outcome outcome // when it has ended
 }
 
+// runsTogether is how many runs are allocated at a time. The memory of all is kept until the last has ended, so they are few.
+const runsTogether = 4
+
+// spareRuns are allocated and not yet used.
+type spareRuns []run
+
+// next returns a run; left is how many are needed, this one included.
+func (r *spareRuns) next(left int) *run {
+	if len(*r) == 0 {
+		*r = make(spareRuns, min(left, runsTogether))
+	}
+	first := &(*r)[0]
+	*r = (*r)[1:]
+	return first
+}
+
 // timed reports whether the task waits for its time.
 func (t *task) timed() bool { return t.dueMillis > 0 }
 
