@@ -175,23 +175,48 @@ type Retried struct {
 // Retry makes failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they
 // are. So does a job whose key another job by now has as its unique key; [Retried.Taken] names it.
 func (j *Jobs) Retry(ctx context.Context, ex Executor, which Which) (Retried, error) {
+	return j.retry(ctx, ex, which, retrying)
+}
+
+// RetryWith is [Jobs.Retry] with other parameters, stored like [AddModelJob.JobParams]: a job never runs again with the old ones.
+func (j *Jobs) RetryWith(ctx context.Context, ex Executor, which Which, params any) (Retried, error) {
+	text, err := encode(params)
+	if err != nil {
+		return Retried{}, steerErr("retry", which, err)
+	}
+	return j.retry(ctx, ex, which, rerun{
+		deed{verb: "retry", state: store.GivenUp, after: text, of: func(row *store.Listed) any { return row.Params }},
+		func(st *store.Store, ctx context.Context, ids []uint64) (int, []uint64, error) {
+			return st.RetryWith(ctx, ids, text)
+		},
+	})
+}
+
+// rerun is a way to have jobs run again.
+type rerun struct {
+	deed
+	change func(st *store.Store, ctx context.Context, ids []uint64) (changed int, taken []uint64, err error)
+}
+
+// retrying leaves the jobs their parameters.
+var retrying = rerun{deed{verb: "retry", state: store.GivenUp}, (*store.Store).Retry}
+
+func (j *Jobs) retry(ctx context.Context, ex Executor, which Which, how rerun) (all Retried, err error) {
 	st, err := j.through(ex)
 	var ids []uint64
 	if err == nil {
 		ids, err = which.find(ctx, st, store.GivenUp)
 	}
-	if err != nil {
-		return Retried{}, steerErr("retry", which, err)
+	if err == nil {
+		err = retryAll(ctx, st, ids, how, &all)
 	}
-	var all Retried
-	err = retryAll(ctx, st, ids, &all)
 	return all, steerErr("retry", which, err)
 }
 
-func retryAll(ctx context.Context, st *store.Store, ids []uint64, all *Retried) error {
+func retryAll(ctx context.Context, st *store.Store, ids []uint64, how rerun, all *Retried) error {
 	for some := range slices.Chunk(ids, steerRowsMax) {
-		n, taken, err := noting(ctx, st, deed{verb: "retry", state: store.GivenUp}, some, func(st *store.Store, ids []uint64) (int, []uint64, error) {
-			return st.Retry(ctx, ids)
+		n, taken, err := noting(ctx, st, how.deed, some, func(st *store.Store, ids []uint64) (int, []uint64, error) {
+			return how.change(st, ctx, ids)
 		})
 		all.Jobs += n
 		all.Taken = append(all.Taken, taken...)
@@ -240,7 +265,7 @@ func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Ret
 		}
 		ids, err := st.GivenUpJobs(ctx, which.JobType, which.Cancelled, from, to, after, limit)
 		if err == nil {
-			err = retryAll(ctx, st, ids, &all)
+			err = retryAll(ctx, st, ids, retrying, &all)
 		}
 		if err != nil {
 			return all, fmt.Errorf("retry jobs of type %d: %w", which.JobType, err)

@@ -26,6 +26,7 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 		"SetParams":   func() error { _, err := jobs.SetParams(ctx, ex, which, 1); return err },
 		"SetPriority": func() error { _, err := jobs.SetPriority(ctx, ex, which, queue_job.PriorityHigh); return err },
 		"Retry":       func() error { _, err := jobs.Retry(ctx, ex, which); return err },
+		"RetryWith":   func() error { _, err := jobs.RetryWith(ctx, ex, which, 1); return err },
 		"RetryAll":    func() error { _, err := jobs.RetryAll(ctx, ex, queue_job.RetryRange{JobType: 1}); return err },
 		"Pause":       func() error { _, err := jobs.Pause(ctx, ex, 1); return err },
 		"Resume":      func() error { _, err := jobs.Resume(ctx, ex, 1); return err },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -129,5 +130,51 @@ func TestARetriedJobRunsBesideACancelledRunThatIsDeaf(t *testing.T) {
 		}
 		second <- struct{}{}
 		awaitNumber(t, d.DB, 1, succeeded+" AND attempts = 2")
+	})
+}
+
+func TestAJobIsRetriedWithOtherParametersAndNeverRunsAgainWithItsOldOnes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var ran runs
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.note(job)
+			if job.JobParams == `"bad"` {
+				return queue_job.Fail(errors.New("such an order is not there"))
+			}
+			return nil
+		}})
+		const n = 20
+		for range n {
+			addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, JobParams: "bad"})
+		}
+		awaitNumber(t, d.DB, n, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		ids := idsWhere(t, d, "1 = 1")
+		long := strings.Repeat("x", 100_000) // does not fit into params
+		for i, id := range ids {
+			params := []string{"good", long}[i%2]
+			r, err := jobs.RetryWith(queue_job.WithActor(t.Context(), "mary", "a typo"), d.DB, queue_job.ID(id), params)
+			if err != nil || r.Jobs != 1 {
+				t.Fatal(r, err)
+			}
+		}
+		awaitNumber(t, d.DB, n, succeeded)
+		for i, id := range ids {
+			list := ran.of(id)
+			if want := fmt.Sprintf("%q", []string{"good", long}[i%2]); len(list) != 2 || list[1].job.JobParams != want || list[1].job.Retries != 0 {
+				t.Errorf("job %d ran %d times, at last with %.20s; want twice, and %.20s", id, len(list), list[len(list)-1].job.JobParams, want)
+			}
+		}
+		acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Job: ids[0]})
+		if err != nil || len(acts) != 1 || acts[0].Verb != "retry" || acts[0].Detail != `{"before":"\"bad\"","after":"\"good\""}` {
+			t.Errorf("%+v, %v", acts, err)
+		}
+		if r, err := jobs.RetryWith(t.Context(), d.DB, queue_job.ID(ids[0]), "again"); err != nil || r.Jobs != 0 {
+			t.Errorf("a job that has succeeded: %+v, %v", r, err)
+		}
+		if _, err := jobs.RetryWith(t.Context(), d.DB, queue_job.ID(ids[0]), strings.Repeat("x", queue_job.ParamsMax)); !errors.Is(err, queue_job.ErrParamsTooLong) {
+			t.Errorf("too long: %v", err)
+		}
 	})
 }

@@ -171,6 +171,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"Reschedule":     func(ctx context.Context, s *Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
 	"Resume":         func(ctx context.Context, s *Store) { _, _ = s.Resume(ctx, 7) },
 	"Retry":          func(ctx context.Context, s *Store) { _, _, _ = s.Retry(ctx, ids) },
+	"RetryWith":      func(ctx context.Context, s *Store) { _, _, _ = s.RetryWith(ctx, ids, "{}") },
 	"SeeLeases":      func(ctx context.Context, s *Store) { _, _ = s.SeeLeases(ctx, leases) },
 	"SetParams":      func(ctx context.Context, s *Store) { _, _ = s.SetParams(ctx, ids, "{}") },
 	"SetPriority":    func(ctx context.Context, s *Store) { _, _ = s.SetPriority(ctx, ids, 2) },

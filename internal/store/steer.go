@@ -70,9 +70,13 @@ func (s *Store) Reschedule(ctx context.Context, ids []uint64, at int64) (int, er
 // same.
 func (s *Store) SetParams(ctx context.Context, ids []uint64, params string) (int, error) {
 	return s.change(ctx, "set parameters of jobs", ids, waiting, func(args *arguments) string {
-		short, long := inColumns(params)
-		return fmt.Sprintf("params = %s, long_params = %s, changes = changes + 1", args.value(short), args.orNull(long))
+		return setParams(args, params) + ", changes = changes + 1"
 	})
+}
+
+func setParams(args *arguments, params string) string {
+	short, long := inColumns(params)
+	return fmt.Sprintf("params = %s, long_params = %s", args.value(short), args.orNull(long))
 }
 
 // SetPriority gives pending rows another priority; for rows in flight, it counts when they run again. It returns how many
@@ -104,6 +108,16 @@ func (s *Store) change(ctx context.Context, act string, ids []uint64, condition 
 // In a transaction, the rows are locked from the first statement on. Outside, somebody who adds a job may take a row's
 // uniqueness between two statements; then Retry neither changes nor returns that row.
 func (s *Store) Retry(ctx context.Context, ids []uint64) (changed int, taken []uint64, err error) {
+	return s.retry(ctx, ids, func(*arguments) string { return "" })
+}
+
+// RetryWith is [Store.Retry] with other parameters.
+func (s *Store) RetryWith(ctx context.Context, ids []uint64, params string) (changed int, taken []uint64, err error) {
+	return s.retry(ctx, ids, func(args *arguments) string { return setParams(args, params) + ", " })
+}
+
+// retry sets what else is to be set; that ends with a comma, if there is any.
+func (s *Store) retry(ctx context.Context, ids []uint64, alsoSet func(*arguments) string) (changed int, taken []uint64, err error) {
 	rows, err := s.givenUp(ctx, ids)
 	if err != nil {
 		return 0, nil, err
@@ -130,8 +144,8 @@ func (s *Store) Retry(ctx context.Context, ids []uint64) (changed int, taken []u
 		if len(part.ids) == 0 {
 			continue
 		}
-		n, err := s.change(ctx, "retry jobs", part.ids, conditions[GivenUp]+" AND "+part.condition, func(*arguments) string {
-			return fmt.Sprintf("job_status = 0, start_time = %s, term = 0, retries = 0, lost = 0, changes = changes + 1", s.now)
+		n, err := s.change(ctx, "retry jobs", part.ids, conditions[GivenUp]+" AND "+part.condition, func(args *arguments) string {
+			return alsoSet(args) + fmt.Sprintf("job_status = 0, start_time = %s, term = 0, retries = 0, lost = 0, changes = changes + 1", s.now)
 		})
 		if changed += n; err != nil {
 			return changed, nil, err

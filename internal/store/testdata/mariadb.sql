@@ -900,6 +900,14 @@ WHERE id IN (1,2)
 ORDER BY id
 FOR UPDATE;
 
+-- RetryWith
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND job_status IN (2, 5)
+ORDER BY id
+FOR UPDATE;
+
 -- RollUp
 SELECT *
 FROM (SELECT begins_at

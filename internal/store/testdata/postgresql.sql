@@ -865,6 +865,14 @@ WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id
 FOR UPDATE; -- with "{1,2}"
 
+-- RetryWith
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND job_status IN (2, 5)
+ORDER BY id
+FOR UPDATE; -- with "{1,2}"
+
 -- RollUp
 WITH latest AS (SELECT begins_at
   FROM async_job_stat_tab

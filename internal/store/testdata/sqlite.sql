@@ -828,6 +828,13 @@ WHERE id BETWEEN 1 AND 2
   AND job_status IN (2, 5)
 ORDER BY id;
 
+-- RetryWith
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2
+  AND job_status IN (2, 5)
+ORDER BY id;
+
 -- RollUp
 SELECT begins_at
 FROM async_job_stat_tab

@@ -246,13 +246,17 @@ func (a *app) jobRetry() *cobra.Command {
 		verb:    "retry", done: "retried",
 		change: func() operate.Change { return operate.Change{Verb: operate.Retry} },
 		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
-			retried, err := db.jobs.Retry(ctx, db, which)
-			if len(retried.Taken) > 0 {
-				a.sayf("not run again, because another job has their unique key by now: %v", retried.Taken)
-			}
-			return retried.Jobs, err
+			return a.retried(db.jobs.Retry(ctx, db, which))
 		},
 	})
+}
+
+// retried says which jobs do not run again, and returns how many do.
+func (a *app) retried(r queue_job.Retried, err error) (int, error) {
+	if len(r.Taken) > 0 {
+		a.sayf("not run again, because another job has their unique key by now: %v", r.Taken)
+	}
+	return r.Jobs, err
 }
 
 func (a *app) jobRunNow() *cobra.Command {
@@ -312,12 +316,13 @@ func (a *app) jobSetPriority() *cobra.Command {
 }
 
 func (a *app) jobSetParams() *cobra.Command {
-	return &cobra.Command{
+	retry := false
+	cmd := &cobra.Command{
 		Use:   "set-params <id> <params>",
 		Short: "Give a waiting job other parameters",
 		Long: `Give a waiting job other parameters, as JSON; "-" reads them from standard input. The old ones are printed. A job that is in flight is
-refused: its handler has the old parameters, and a retry would have others.`,
-		Example: `  pqueue job set-params 4711 '{"order": 48}'`,
+refused: its handler has the old parameters, and a retry would have others. With --retry, a failed or cancelled job runs again with these.`,
+		Example: "  pqueue job set-params 4711 '{\"order\": 48}'\n  pqueue job set-params 4711 --retry '{\"order\": 48}'",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := idOf(args[0])
@@ -328,19 +333,25 @@ refused: its handler has the old parameters, and a retry would have others.`,
 			if err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(db *database) error { return a.setParams(cmd.Context(), db, id, text) })
+			return a.with(cmd.Context(), func(db *database) error { return a.setParams(cmd.Context(), db, id, text, retry) })
 		},
 	}
+	cmd.Flags().BoolVar(&retry, "retry", false, "have a failed or cancelled job run again")
+	return cmd
 }
 
-func (a *app) setParams(ctx context.Context, db *database, id uint64, text string) error {
+func (a *app) setParams(ctx context.Context, db *database, id uint64, text string, retry bool) error {
 	old, _, err := a.get(ctx, db, id)
 	if err != nil {
 		return err
 	}
 	changed := 0
 	err = a.within(ctx, func(ctx context.Context) error {
-		changed, err = db.jobs.SetParams(ctx, db, queue_job.ID(id), queue_job.JSON(text))
+		if retry {
+			changed, err = a.retried(db.jobs.RetryWith(ctx, db, queue_job.ID(id), queue_job.JSON(text)))
+		} else {
+			changed, err = db.jobs.SetParams(ctx, db, queue_job.ID(id), queue_job.JSON(text))
+		}
 		return err
 	})
 	if err != nil {
