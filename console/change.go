@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -16,6 +15,7 @@ var said = map[string]string{
 	"cancelled": "The job is cancelled. If its handler runs, its context ends within a second.",
 	"retried":   "The job runs again, with all its retries.",
 	"due":       "The job is due now.",
+	"changed":   "The job is changed.",
 	"paused":    "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
 	"resumed":   "The type goes on.",
 	"asked":     "The holder is asked for the lease. It gives it to another instance within a second.",
@@ -60,32 +60,18 @@ func (c *console) changeJob(ctx context.Context, r *http.Request) (outcome, to s
 	if err != nil {
 		return "", "", err
 	}
-	n := 0
-	switch do := r.PathValue("do"); do {
-	case "cancel":
-		if outcome, err = "cancelled", c.allow(r, Cancel, job.JobType); err == nil {
-			n, err = c.jobs.Cancel(ctx, c.ex, which)
-		}
-	case "retry":
-		if outcome, err = "retried", c.allow(r, Retry, job.JobType); err == nil {
-			var again queue_job.Retried
-			again, err = c.jobs.Retry(ctx, c.ex, which)
-			if n = again.Jobs; n == 0 && len(again.Taken) > 0 {
-				n, outcome = 1, "taken"
-			}
-		}
-	case "run-now":
-		if outcome, err = "due", c.allow(r, RunNow, job.JobType); err == nil {
-			n, err = c.jobs.Reschedule(ctx, c.ex, which, time.Now())
-			if errors.Is(err, queue_job.ErrInFlight) {
-				n, outcome, err = 1, "in-flight", nil
-			}
-		}
-	default:
-		return "", "", failed(http.StatusNotFound, "Nothing is called %q here.", do)
+	do, known := jobChanges[r.PathValue("do")]
+	if !known {
+		return "", "", failed(http.StatusNotFound, "Nothing is called %q here.", r.PathValue("do"))
 	}
-	if n == 0 {
-		outcome = "nothing"
+	for _, verb := range do.needs(r) {
+		if err := c.allow(r, verb, job.JobType); err != nil {
+			return "", "", err
+		}
+	}
+	outcome, err = do.change(c, ctx, r, which)
+	if errors.Is(err, queue_job.ErrInFlight) {
+		outcome, err = "in-flight", nil
 	}
 	return outcome, "jobs/" + strconv.FormatUint(id, 10), err
 }

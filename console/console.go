@@ -34,6 +34,11 @@ const (
 	Cancel Verb = "cancel"
 	Retry  Verb = "retry"
 	RunNow Verb = "run now"
+	// SetParams, Reschedule and SetPriority are done to one job that waits. To retry a job with other parameters is both Retry and
+	// SetParams.
+	SetParams   Verb = "set parameters"
+	Reschedule  Verb = "reschedule"
+	SetPriority Verb = "set priority"
 	// Pause is to pause a type, and Resume to let it go on.
 	Pause  Verb = "pause"
 	Resume Verb = "resume"

@@ -310,7 +310,13 @@ type oneJob struct {
 	*operate.Explanation
 	Params, Result, Progress string
 	Meta                     map[string]string
+	Priorities               []queue_job.Priority
+	// Editable: the parameters may be changed here. What is masked may not: it would be stored as it is shown. Nor may what is long.
+	Editable bool
 }
+
+// editableMax is how many bytes of parameters a form may show.
+const editableMax = 32 << 10
 
 func (c *console) showJob(r *http.Request) (any, error) {
 	id, err := idOf(r)
@@ -328,7 +334,8 @@ func (c *console) showJob(r *http.Request) (any, error) {
 	case !c.permit(r, See, e.Job.JobType):
 		return nil, c.refused(See)
 	}
-	j := oneJob{Explanation: e, Params: c.mask(e.Job.JobParams), Result: c.mask(e.Job.Result), Progress: c.mask(e.Job.Progress), Meta: map[string]string{}}
+	j := oneJob{Explanation: e, Params: c.mask(e.Job.JobParams), Result: c.mask(e.Job.Result), Progress: c.mask(e.Job.Progress), Meta: map[string]string{}, Priorities: priorities}
+	j.Editable = j.Params == e.Job.JobParams && len(j.Params) <= editableMax
 	for name, value := range e.Job.Meta {
 		j.Meta[name] = c.mask(value)
 		if secret.MatchString(name) {

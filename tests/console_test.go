@@ -154,6 +154,26 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		close(goOn)
 		status(later.Id, queue_job.JobStatusSuccess)
 
+		job = fmt.Sprint("/jobs/", addOne(t, jobs, d.DB, ofType(7), inAnHour(), func(j *queue_job.AddModelJob) { j.JobParams = map[string]int{"order": 1} }).Id)
+		says(b.get(job, http.StatusOK), "Change it", "<textarea", "&#34;order&#34;: 1", "<option selected>normal</option>")
+		says(b.send(job+"/set-params", url.Values{"params": {"{\r\n  \"order\": 12345678901234567890\r\n}"}}, http.StatusOK), "The job is changed", "12345678901234567890")
+		says(b.send(job+"/set-params", url.Values{"params": {"{order}"}}, http.StatusBadRequest), "The parameters are no JSON")
+		says(b.send(job+"/set-priority", url.Values{"priority": {"high"}}, http.StatusOK), "The job is changed", "<option selected>high</option>")
+		b.send(job+"/set-priority", url.Values{"priority": {"highest"}}, http.StatusBadRequest)
+		says(b.send(job+"/reschedule", url.Values{"due": {"2099-01-02T03:04"}}, http.StatusOK), "The job is changed", "2099-01-02 03:04:00")
+		b.send(job+"/reschedule", url.Values{"due": {"tomorrow"}}, http.StatusBadRequest)
+		says(b.press(job+"/cancel", http.StatusOK), "Retry it with other parameters")
+		says(b.send(job+"/set-params", url.Values{"params": {"{}"}}, http.StatusOK), "Nothing was changed")
+		says(b.send(job+"/retry", url.Values{"params": {`{"order": 2}`}}, http.StatusOK), "The job runs again")
+		await(t, func() string { return "it does not run with the other parameters" }, func() bool {
+			page := b.get(job, http.StatusOK)
+			return strings.Contains(page, "success") && strings.Contains(page, "&#34;order&#34;: 2") && !strings.Contains(page, "<textarea")
+		})
+		masked := fmt.Sprint("/jobs/", addOne(t, jobs, d.DB, ofType(7), inAnHour(), func(j *queue_job.AddModelJob) { j.JobParams = map[string]string{"password": "x"} }).Id)
+		if page := b.get(masked, http.StatusOK); strings.Contains(page, "<textarea") || !strings.Contains(page, "pqueue job set-params") {
+			t.Errorf("masked parameters may be changed: %s", page)
+		}
+
 		says(b.get("/instances", http.StatusOK), "1 instance", "mail")
 		says(b.press("/types/7/leases/0/hand-over", http.StatusConflict), "no other instance")
 		says(b.get("/jobs/999999", http.StatusNotFound), "There is no job 999999")
@@ -350,7 +370,7 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 			t.Errorf("an operation may be changed: %s", page)
 		}
 		for _, id := range []uint64{seen, hidden} {
-			for _, do := range []string{"cancel", "retry", "run-now"} {
+			for _, do := range []string{"cancel", "retry", "run-now", "set-params", "reschedule", "set-priority"} {
 				b.press(fmt.Sprintf("/jobs/%d/%s", id, do), http.StatusForbidden)
 			}
 		}
@@ -360,6 +380,25 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_type_tab WHERE paused_at IS NOT NULL"); n != 2 {
 			t.Errorf("%d of 2 types are paused", n)
 		}
+	})
+}
+
+// Who may retry, and not see to parameters, retries with the old ones.
+func TestToRetryWithOtherParametersIsTwoPermissions(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		id := addOne(t, jobs, d.DB, ofType(7)).Id
+		changed(t, 1)(jobs.Cancel(t.Context(), d.DB, queue_job.ID(id)))
+		b := browse(t, console.Handler(jobs, console.WithPermit(func(_ *http.Request, do console.Verb, _ int32) bool {
+			return do == console.See || do == console.Retry
+		})))
+		path := fmt.Sprint("/jobs/", id)
+		if page := b.get(path, http.StatusOK); strings.Contains(page, "<textarea") || !strings.Contains(page, "/retry") {
+			t.Errorf("%s", page)
+		}
+		b.send(path+"/retry", url.Values{"params": {"{}"}}, http.StatusForbidden)
+		b.press(path+"/retry", http.StatusOK)
 	})
 }
 

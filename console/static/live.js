@@ -3,8 +3,11 @@
 "use strict";
 (() => {
   const every = 2000;
+  const edited = (field) =>
+    field.options ? [...field.options].some((o) => o.selected !== o.defaultSelected) : field.value !== field.defaultValue;
   const busy = (main) =>
-    document.hidden || main.contains(document.activeElement) || !getSelection().isCollapsed;
+    document.hidden || main.contains(document.activeElement) || !getSelection().isCollapsed ||
+    [...main.querySelectorAll("input, textarea, select")].some(edited);
   const look = async () => {
     const main = document.querySelector("main[data-live]");
     if (!main || busy(main)) return;

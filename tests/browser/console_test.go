@@ -54,9 +54,9 @@ const (
 
 // world is a database with jobs in all states, and a Runner.
 type world struct {
-	db                                       *sql.DB
-	jobs                                     *queue_job.Jobs
-	done, failed, retried, waits, runs, left uint64 // jobs
+	db                                                        *sql.DB
+	jobs                                                      *queue_job.Jobs
+	done, failed, failsToo, retried, later, waits, runs, left uint64 // jobs
 }
 
 func newWorld(t *testing.T) *world {
@@ -121,7 +121,9 @@ func newWorld(t *testing.T) *world {
 	}
 	w.done = add(mails, smuggled)
 	w.failed = add(mails, "fails")
+	w.failsToo = add(mails, "fails")
 	w.retried = add(mails, "is retried")
+	w.later = add(paused, map[string]any{"amount": 1})
 	w.waits = add(paused, map[string]any{"password": "secret", "amount": 12345678901234567})
 	w.runs = add(long, strings.Repeat("long ", 300))
 	w.left = add(unknown, nil)
@@ -190,7 +192,7 @@ func (w *world) remember(t *testing.T) {
 // settled waits until the jobs are in the states that the test is about.
 func (w *world) settled(t *testing.T) {
 	t.Helper()
-	want := map[uint64]queue_job.JobStatus{w.done: queue_job.JobStatusSuccess, w.failed: queue_job.JobStatusFailed, w.retried: queue_job.JobStatusRetry}
+	want := map[uint64]queue_job.JobStatus{w.done: queue_job.JobStatusSuccess, w.failed: queue_job.JobStatusFailed, w.failsToo: queue_job.JobStatusFailed, w.retried: queue_job.JobStatusRetry}
 	for end := time.Now().Add(patience); len(want) > 0; time.Sleep(tick) {
 		for id, status := range want {
 			job, err := w.jobs.Get(t.Context(), w.db, queue_job.ID(id))
@@ -211,7 +213,7 @@ func (w *world) settled(t *testing.T) {
 func (w *world) pages() map[string]bool {
 	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "schedules": false, "health": false, "errors": false, "acts": false, "acts?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true, "leases": false, "leases?last=30d": false, "types/1?last=30h": false, "types/1/what-if": false, "types/1/what-if?last=30h&workers=1&rate=0.5": false, "types/1/what-if?workers=x": true, "types/1?last=a": true,
 		"types/1": false, "types/2": false, "types/3": false, "types/77": true, "jobs/999999": true, "jobs/x": true}
-	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.waits, w.runs, w.left} {
+	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.later, w.waits, w.runs, w.left} {
 		pages[fmt.Sprintf("jobs/%d", id)] = false
 	}
 	return pages
@@ -254,6 +256,7 @@ func TestEveryPageCanBeUsedOnEveryScreen(t *testing.T) {
 				b.screen(width, dark)
 				b.do(chromedp.Navigate(root + page))
 				where := fmt.Sprintf("/%s, %d pixels, dark %v", page, width, dark)
+				eval[chromedp.Void](b, `document.querySelectorAll("details").forEach((d) => { d.open = true; })`)
 				b.accessible(where)
 				if isError {
 					b.quiet(where, notFound, badRequest)
@@ -326,16 +329,23 @@ func TestEveryChangeIsMadeByTheKeyboard(t *testing.T) {
 			w.settled(t)
 			root := w.behindProxy(t)
 			call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !withScripts})
-			for _, change := range []struct{ page, button, says string }{
-				{"types/1", "Pause on all instances", "paused"},
-				{"types/1", "Resume", "goes on"},
-				{"types/1", "Hand over", "asked"},
-				{fmt.Sprintf("jobs/%d", w.failed), "Retry", "runs again"},
-				{fmt.Sprintf("jobs/%d", w.retried), "Run now", "due now"},
-				{fmt.Sprintf("jobs/%d", w.waits), "Cancel", "cancelled"},
-				{fmt.Sprintf("jobs/%d", w.runs), "Cancel", "cancelled"},
+			for _, change := range []struct{ page, open, button, says string }{
+				{"types/1", "", "Pause on all instances", "paused"},
+				{"types/1", "", "Resume", "goes on"},
+				{"types/1", "", "Hand over", "asked"},
+				{fmt.Sprintf("jobs/%d", w.failed), "", "Retry", "runs again"},
+				{fmt.Sprintf("jobs/%d", w.failsToo), "Retry it with other parameters", "Retry with these", "runs again"},
+				{fmt.Sprintf("jobs/%d", w.retried), "", "Run now", "due now"},
+				{fmt.Sprintf("jobs/%d", w.later), "Change it", "Set the parameters", "changed"},
+				{fmt.Sprintf("jobs/%d", w.later), "Change it", "Reschedule", "changed"},
+				{fmt.Sprintf("jobs/%d", w.later), "Change it", "Set the priority", "changed"},
+				{fmt.Sprintf("jobs/%d", w.waits), "", "Cancel", "cancelled"},
+				{fmt.Sprintf("jobs/%d", w.runs), "", "Cancel", "cancelled"},
 			} {
 				b.do(chromedp.Navigate(root + change.page))
+				if change.open != "" {
+					b.press(change.open)
+				}
 				b.press(change.button)
 				b.await(`document.querySelector("[role=status]") !== null`)
 				if says := eval[string](b, `document.querySelector("[role=status]").innerText`); !strings.Contains(strings.ToLower(says), change.says) {
@@ -377,4 +387,11 @@ func TestAPageStaysUpToDateAndRestsWhileSomebodyIsAtWorkInIt(t *testing.T) {
 	eval[chromedp.Void](b, "document.activeElement.blur()")
 	b.await(`document.querySelector("main").innerText.includes("Pause on all instances")`)
 	b.quiet("types/1")
+
+	b.do(chromedp.Navigate(w.serve(t, "/") + fmt.Sprintf("jobs/%d", w.later)))
+	eval[chromedp.Void](b, `document.querySelector("textarea").value = "{}"`)
+	time.Sleep(twoLooks)
+	if text := eval[string](b, `document.querySelector("textarea").value`); text != "{}" {
+		t.Errorf("what somebody had written was taken away: %q is there", text)
+	}
 }
