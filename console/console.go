@@ -116,12 +116,14 @@ type console struct {
 	actor    func(*http.Request) string
 	logout   string                                        // address; empty: none
 	schedule func(text string) (queue_job.Schedule, error) // nil: it cannot read schedules
-	fleet    shared[*queue_job.Fleet]
+	fleet    shared[*fleet]
 	types    shared[[]queue_job.Type]
 	errors   shared[*operate.Errors]
 	health   shared[*operate.Health]
+	activity shared[*activity]
 	pasts    sharedBy[pastKey, told]
 	tenures  sharedBy[string, []operate.Tenure]
+	rendered rendered
 }
 
 //go:embed pages
@@ -133,7 +135,7 @@ var staticFiles embed.FS
 // Handler returns the console of the database that the Jobs were opened on. That handle must be a *sql.DB, or have ExecContext and
 // QueryContext as a *sql.DB has; with another, each page says so.
 func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
-	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
+	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, activity: shared[*activity]{fresh: activityFresh}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {
 		set(c)
 	}
@@ -218,7 +220,7 @@ func (c *console) page(name string, get func(*http.Request) (body any, err error
 			c.sorry(w, p, "This page cannot be shown", err)
 			return
 		}
-		write(w, show, http.StatusOK, p)
+		c.write(w, show, http.StatusOK, p)
 	}
 }
 
@@ -238,7 +240,7 @@ func (c *console) sorry(w http.ResponseWriter, p *page, what string, err error) 
 		status = f.status
 	}
 	p.Name, p.Body = "error", struct{ What, Why string }{what, err.Error()}
-	write(w, errorPage, status, p)
+	c.write(w, errorPage, status, p)
 }
 
 func templateOf(name string) *template.Template {
@@ -247,15 +249,15 @@ func templateOf(name string) *template.Template {
 
 var errorPage = templateOf("error")
 
-func write(w http.ResponseWriter, show *template.Template, status int, p *page) {
-	var text strings.Builder // so a page comes whole, or not at all
-	if err := show.Execute(&text, p); err != nil {
+func (c *console) write(w http.ResponseWriter, show *template.Template, status int, p *page) {
+	text, err := c.rendered.render(show, p)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text.String())) // whoever asked may be gone
+	_, _ = w.Write(text) // whoever asked may be gone
 }
 
 // rootOf leads from a page to the overview. It is made of the path's depth alone, so it does not matter what a proxy has taken away.

@@ -34,7 +34,7 @@ func (c *console) showHealth(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		seen.Health, seen.NotCounted = operate.HealthOf(operate.TypesOf(fleet), fleet.Instances, time.Now()), true
+		seen.Health, seen.NotCounted = operate.HealthOf(fleet.types, fleet.Instances, time.Now()), true
 	case err != nil:
 		return nil, err
 	default:

@@ -84,11 +84,27 @@ func (c *console) typesFor(r *http.Request) ([]*operate.Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(operate.TypesOf(fleet), func(t *operate.Type) bool { return !c.permit(r, See, t.JobType) }), nil
+	return c.visible(r, fleet), nil
 }
 
-func (c *console) fleetNow(r *http.Request) (*queue_job.Fleet, error) {
-	return c.fleet.get(r.Context(), func(ctx context.Context) (*queue_job.Fleet, error) { return c.jobs.Fleet(ctx, c.ex) })
+func (c *console) visible(r *http.Request, f *fleet) []*operate.Type {
+	return slices.DeleteFunc(slices.Clone(f.types), func(t *operate.Type) bool { return !c.permit(r, See, t.JobType) })
+}
+
+// fleet is what a look at the instances has shown.
+type fleet struct {
+	*queue_job.Fleet
+	types []*operate.Type
+}
+
+func (c *console) fleetNow(r *http.Request) (*fleet, error) {
+	return c.fleet.get(r.Context(), func(ctx context.Context) (*fleet, error) {
+		f, err := c.jobs.Fleet(ctx, c.ex)
+		if err != nil {
+			return nil, err
+		}
+		return &fleet{f, operate.TypesOf(f)}, nil
+	})
 }
 
 func (c *console) hostsFor(r *http.Request) ([]queue_job.Instance, error) {
@@ -112,22 +128,41 @@ func (c *console) refused(do Verb) error {
 type overview struct {
 	*operate.Health
 	Running int
+
+	fleet    *fleet
+	activity *activity
 }
 
 func (c *console) overview(r *http.Request) (any, error) {
-	types, err := c.typesFor(r)
+	if !c.permit(r, See, anyType) {
+		return nil, c.refused(See)
+	}
+	fleet, err := c.fleetNow(r)
 	if err != nil {
 		return nil, err
 	}
-	instances, err := c.hostsFor(r)
-	if err != nil {
-		return nil, err
-	}
-	o := overview{Health: operate.HealthOf(types, instances, time.Now())}
-	for _, i := range instances {
+	o := &overview{Health: operate.HealthOf(c.visible(r, fleet), fleet.Instances, time.Now()), fleet: fleet}
+	for _, i := range fleet.Instances {
 		o.Running += i.Running
 	}
-	return o, nil
+	o.activity, err = c.activityOf(r, fleet)
+	return o, err
+}
+
+// Spark is how busy a type was in the last hour.
+func (o *overview) Spark(jobType int32) spark { return sparkOf(o.activity.byType[jobType]) }
+
+// sameAs is what the page is made of: it is the same for all who may see the same types.
+func (o *overview) sameAs() any {
+	var types strings.Builder
+	for _, t := range o.Types {
+		fmt.Fprintf(&types, "%d ", t.JobType)
+	}
+	return struct {
+		*fleet
+		*activity
+		types string
+	}{o.fleet, o.activity, types.String()}
 }
 
 // verdict says in a sentence how things are.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -47,6 +48,32 @@ func History(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, j
 		return nil, err
 	}
 	return periodsOf(stats, from, before, step), nil
+}
+
+// Activity returns how busy job types were: for each that has run anything, how many runs have started and how many have ended in each
+// step, added up. The steps are those of [History]. It reads a few numbers for each minute and type, so it is for lists of many types.
+func Activity(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, jobTypes []int32, from, before time.Time, step time.Duration) (map[int32][]int64, error) {
+	from, err := firstStep(from, before, step)
+	if err != nil {
+		return nil, fmt.Errorf("activity: %w", err)
+	}
+	st, err := hidden.StoreOf(jobs, ex)
+	if err != nil {
+		return nil, fmt.Errorf("activity: %w", err)
+	}
+	counted, err := st.Activity(ctx, jobTypes, from.Unix(), before.Unix())
+	if err != nil {
+		return nil, err
+	}
+	steps := int((before.Sub(from) + step - 1) / step)
+	busy := map[int32][]int64{}
+	for _, c := range counted {
+		if busy[c.JobType] == nil {
+			busy[c.JobType] = make([]int64, steps)
+		}
+		busy[c.JobType][int(time.Unix(c.Begin, 0).Sub(from)/step)] += c.Counted
+	}
+	return busy, nil
 }
 
 func firstStep(from, before time.Time, step time.Duration) (time.Time, error) {

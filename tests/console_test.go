@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"math"
 	"net/http"
@@ -383,6 +384,32 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 	})
 }
 
+// The overview is rendered once for all who may see the same.
+func TestWhoMaySeeLessGetsAnOverviewOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for _, jobType := range []int32{7, 8} {
+			if _, err := jobs.Pause(t.Context(), d.DB, jobType); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := console.Handler(jobs, console.WithPermit(func(r *http.Request, _ console.Verb, jobType int32) bool {
+			return jobType != 8 || r.Header.Get("X-User") == "mary"
+		}), console.WithActor(func(r *http.Request) string { return r.Header.Get("X-User") }), console.WithLogout("/out"))
+		for _, who := range []string{"mary", "john", "mary", "<b>", "john"} {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Header.Set("X-User", who)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			page := w.Body.String()
+			if !strings.Contains(page, "types/7") || strings.Contains(page, "types/8") != (who == "mary") || !strings.Contains(page, html.EscapeString(who)) {
+				t.Errorf("%s sees %s", who, page)
+			}
+		}
+	})
+}
+
 // Who may retry, and not see to parameters, retries with the old ones.
 func TestToRetryWithOtherParametersIsTwoPermissions(t *testing.T) {
 	t.Parallel()
@@ -547,13 +574,16 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		<-started
 		inLine := addOne(t, jobs, d.DB, ofType(301), queue_job.WithGroup("b")).Id
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET attempts = 1 WHERE id = %d", inLine)) // it has a log to read
-		for path, most := range map[string]int64{"/": 3, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 5, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
-			b := browse(t, console.Handler(jobs))
-			sent.Store(0)
-			b.get(path, http.StatusOK)
-			if n := sent.Load(); n < 1 || n > most {
-				t.Errorf("%s costs %d statements, want %d at most", path, n, most)
-			}
+		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 5, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
+			bestOfThree(t, func() error {
+				b := browse(t, console.Handler(jobs))
+				sent.Store(0)
+				b.get(path, http.StatusOK)
+				if n := sent.Load(); n < 1 || n > most {
+					return fmt.Errorf("%s costs %d statements, want %d at most", path, n, most)
+				}
+				return nil
+			})
 		}
 		b := browse(t, console.Handler(jobs))
 		sent.Store(0)
@@ -562,7 +592,8 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 			b.get("/", http.StatusOK)
 		}
 		took := time.Since(began)
-		if n, most := sent.Load(), 3*(int64(took/(2*time.Second))+1); n > most { // three in two seconds
+		// three in two seconds, and one in half a minute
+		if n, most := sent.Load(), 3*(int64(took/(2*time.Second))+1)+int64(took/(30*time.Second))+1; n > most {
 			t.Errorf("twenty viewers cost %d statements within %v, want %d at most", n, took, most)
 		}
 	})

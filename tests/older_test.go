@@ -91,6 +91,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Reschedule":         regexp.MustCompile(`^UPDATE async_job_tab .* SET start_time = .*, changes = changes`),
 	"Resume":             regexp.MustCompile(`^UPDATE async_job_type_tab SET paused_at = NULL`),
 	"Retry":              regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = .*, retries = \?`),
+	"RetryWith":          regexp.MustCompile(`^UPDATE async_job_tab .* SET params = .*, job_status = \?, start_time = .*, retries = \?`),
 	"Schedule":           regexp.MustCompile(`^SELECT \* FROM \(SELECT cron_at IS NOT NULL .* FROM async_job_type_tab`),
 	"SeeLeases":          regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name, .* AS free, locked_by, term FROM shedlock_tab`),
 	"SetParams":          regexp.MustCompile(`^UPDATE async_job_tab .* SET params = `),
@@ -112,6 +113,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"BesideJob":          regexp.MustCompile(`^SELECT \? AS part, COALESCE\(name`),
 	"Lines":              regexp.MustCompile(`^SELECT lock_name, term, told_at, state FROM async_job_now_tab`),
 	"TellStats":          regexp.MustCompile(`^INSERT INTO async_job_stat_tab .* ON DUPLICATE KEY UPDATE`),
+	"Activity":           regexp.MustCompile(`^SELECT job_type, begins_at, counted FROM async_job_stat_tab`),
 	"Stats":              regexp.MustCompile(`^SELECT job_type, begins_at, lock_name, .* FROM async_job_stat_tab .* ORDER BY begins_at`),
 	"RollUp":             regexp.MustCompile(`^SELECT job_type, begins_at, lock_name, .* FROM async_job_stat_tab .* FOR UPDATE$`),
 	"DropStats":          regexp.MustCompile(`^DELETE doomed FROM async_job_stat_tab AS doomed .* AND begins_at < \?$`),
@@ -273,6 +275,11 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 	}
 	execute(t, pool, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) VALUES (1, 99, 1, 'lost', '', 1, 2, 'test')")
 	execute(t, pool, "UPDATE async_job_tab SET job_status = 1 WHERE id = 1")
+	again := queue_job.ID(added[2].Id)
+	changed(t, 1)(jobs.Cancel(ctx, pool, again))
+	if r, err := jobs.RetryWith(ctx, pool, again, "other"); err != nil || r.Jobs != 1 {
+		t.Fatal(r, err)
+	}
 	_, _, errSpan := st.Span(ctx)
 	_, errFleet := st.Fleet(ctx, []string{"job-", "at-"})
 	for verb, err := range map[string]error{
@@ -303,6 +310,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"CountLate":     ignoringTwo(st.CountLate(ctx, []int32{jobType}, later.Unix(), 9)),
 		"BesideJob":     ignoring(st.BesideJob(ctx, 1, jobType, "job-7")),
 		"TellStats":     st.TellStats(ctx, []store.Stat{{JobType: jobType, Begin: 60, Seconds: 60, Lease: "job-7", Term: 1}}),
+		"Activity":      ignoring(st.Activity(ctx, []int32{jobType}, 0, 1000)),
 		"Stats":         ignoring(jobs.Stats(ctx, pool, jobType, time.Unix(0, 0), later)),
 		"TypesKnown":    ignoring(st.TypesKnown(ctx)),
 		"TellTenures":   st.TellTenures(ctx, []store.Tenure{{Lease: "job-7", Term: 1, Owner: "me", Taken: 1000}}),

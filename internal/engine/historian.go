@@ -123,7 +123,7 @@ func (h *historian) step(ctx context.Context, now time.Time) {
 	if h.trouble.on(ctx, "write the history", h.tell(statement, now, false)) {
 		h.tellWithin(historyAgain)
 	} else if next := h.chronicle.next(); !next.IsZero() {
-		h.tellWithin(next.Sub(now))
+		h.tellWithin(max(next.Sub(now), noteSoon)) // what is near comes with it
 	}
 }
 

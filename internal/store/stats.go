@@ -103,6 +103,31 @@ func (s *Store) Stats(ctx context.Context, jobType int32, from, before int64) ([
 	return stats, wrap("stats", err)
 }
 
+// Activity is how much of a job type has been counted in the span of a stat.
+type Activity struct {
+	JobType int32
+	Begin   int64 // unix seconds
+	Counted int64 // starts and ends of runs
+}
+
+// activityTogether is how many types one statement of [Store.Activity] is about.
+const activityTogether = 250
+
+// Activity reads what stats of these job types have counted that begin in a span of unix seconds. It may be asked of a replica.
+func (s *Store) Activity(ctx context.Context, jobTypes []int32, from, before int64) (all []Activity, err error) {
+	for some := range slices.Chunk(jobTypes, activityTogether) {
+		args := s.arguments()
+		rows, err := read(ctx, s, each(func(a *Activity) []any { return []any{&a.JobType, &a.Begin, &a.Counted} }),
+			fmt.Sprintf("SELECT job_type, begins_at, counted FROM %s WHERE job_type IN (%s) AND begins_at >= %s AND begins_at < %s",
+				s.stats, numbers(some), args.number(from), args.number(before)), args.list...)
+		if err != nil {
+			return nil, wrap("activity", err)
+		}
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
 func (s *Store) readStats(ctx context.Context, query string, args *arguments) ([]Stat, error) {
 	type told struct {
 		Stat

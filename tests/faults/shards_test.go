@@ -317,7 +317,7 @@ func TestARateHoldsOverShardsAndFailovers(t *testing.T) {
 		}
 		x.awaitShards(shards, 3)
 		lasts := time.Duration(repeat(40, 15)) * time.Second
-		x.addMany(1, int(lasts.Seconds()+float64(repeat(10, 3)))*rate, work{}) // some for the time before they are counted
+		x.addMany(1, int(lasts.Seconds()+float64(repeat(10, 8)))*rate, work{}) // some for the time before they are counted
 		x.awaitStart(time.Now(), 20*time.Second)
 		began := time.Now()
 		for n := range 2 {

@@ -25,6 +25,13 @@ WHERE job_type = 7
   AND start_time BETWEEN 0 AND 0
   AND id <= 500;
 
+-- Activity
+SELECT job_type, begins_at, counted
+FROM async_job_stat_tab
+WHERE job_type IN (7,8)
+  AND begins_at >= $1
+  AND begins_at < $2; -- with 1000, 2000
+
 -- Acts
 SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
 FROM async_job_act_tab
