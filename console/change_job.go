@@ -27,7 +27,7 @@ var jobChanges = map[string]jobChange{
 	"set-priority": {SetPriority, (*console).setPriority},
 }
 
-// needs are the verbs that somebody must be permitted for a request.
+// needs are the verbs that a request needs a permit for.
 func (d jobChange) needs(r *http.Request) []Verb {
 	if d.verb == Retry && r.PostFormValue("params") != "" {
 		return []Verb{Retry, SetParams}
@@ -80,7 +80,7 @@ func (c *console) setParams(ctx context.Context, r *http.Request, which queue_jo
 	return ifChanged("changed", n, err)
 }
 
-// paramsOf reads parameters from a form, in which they stand on several lines, so that people can read them.
+// paramsOf reads parameters from a form. It takes out the line breaks that the form has for people.
 func paramsOf(text string) (queue_job.JSON, error) {
 	var params bytes.Buffer
 	if err := json.Compact(&params, []byte(text)); err != nil {

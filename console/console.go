@@ -34,8 +34,8 @@ const (
 	Cancel Verb = "cancel"
 	Retry  Verb = "retry"
 	RunNow Verb = "run now"
-	// SetParams, Reschedule and SetPriority are done to one job that waits. To retry a job with other parameters is both Retry and
-	// SetParams.
+	// SetParams, Reschedule and SetPriority change one job that is not done. To retry a job with other parameters, somebody needs both
+	// Retry and SetParams.
 	SetParams   Verb = "set parameters"
 	Reschedule  Verb = "reschedule"
 	SetPriority Verb = "set priority"

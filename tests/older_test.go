@@ -47,7 +47,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Settle":             regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
 	"FinishThrough":      regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),
 	"FirstOfKeys":        regexp.MustCompile(`^SELECT \* FROM \(SELECT job_key, MIN\(id \+ \?\) AS first FROM async_job_tab`),
-	"Fleet":              regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name, .* AS free, locked_by, term, running, layout, .* AS time_left FROM shedlock_tab .* UNION ALL SELECT .* FROM async_job_type_tab`),
+	"Fleet":              regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name, locked_by, term, running, layout, .* AS held_until FROM shedlock_tab .* UNION ALL SELECT .* FROM async_job_type_tab`),
 	"Layout":             regexp.MustCompile(`^SELECT \* FROM \(SELECT layout FROM async_job_type_tab`),
 	"SetLayout":          regexp.MustCompile(`^UPDATE async_job_type_tab SET layout = `),
 	"MakeClosed":         regexp.MustCompile(`^INSERT INTO shedlock_tab \(lock_name, locked_by, layout, lock_until\)`),
