@@ -74,7 +74,7 @@ func (x *trial) awaitStandBy(p *proxy, within time.Duration) {
 	x.Helper()
 	var answered atomic.Bool
 	p.intercept(func(c command) fate {
-		if strings.Contains(c.text, " AS free, ") {
+		if strings.Contains(c.text, " AS held_until FROM ") {
 			return fate{afterReply: func() { answered.Store(true) }}
 		}
 		return fate{}
