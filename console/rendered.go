@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// rendered are the pages that many may look at, as they were sent last. With twenty viewers, to render the overview of two hundred types
-// for each of them takes several times as much of a core as all statements of the console.
+// rendered are the pages that many may look at, as they were sent last. Twenty viewers cost one rendering in two seconds, and not ten
+// a second.
 type rendered struct {
 	mu    sync.Mutex
 	texts map[renderedKey][]byte
