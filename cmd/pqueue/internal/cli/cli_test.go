@@ -253,7 +253,10 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 		<-goOn
 		return nil
 	}})
-	await(t, "the type is held", func() bool { return strings.Contains(sh.want("type list", exitDone), "runs") })
+	await(t, "the type is held, and has its name", func() bool {
+		out := sh.want("type list -o json", exitDone)
+		return strings.Contains(out, `"state": "runs"`) && strings.Contains(out, `"name": "billing"`)
+	})
 	id, err := jobs.Add(t.Context(), db, queue_job.AddModelJob{JobType: 7})
 	if err != nil {
 		t.Fatal(err)
