@@ -12,7 +12,7 @@ import (
 )
 
 // lastHour is what the small pictures of the overview show.
-var lastHour = window{Each: "2 minutes", step: 2 * time.Minute, long: time.Hour}
+var lastHour = window{step: 2 * time.Minute, long: time.Hour}
 
 const sparkHeight = 16
 
@@ -20,7 +20,7 @@ const sparkHeight = 16
 type spark struct {
 	Steps int
 	Bars  string // path
-	Runs  int64  // about so many in all: each starts and ends
+	Runs  int64  // about how many runs there were: half of what was counted, for each starts and ends
 }
 
 // Height is how high the picture is.

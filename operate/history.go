@@ -50,8 +50,8 @@ func History(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, j
 	return periodsOf(stats, from, before, step), nil
 }
 
-// Activity returns how busy job types were: for each that has run anything, how many runs have started and how many have ended in each
-// step, added up. The steps are those of [History]. It reads a few numbers for each minute and type, so it is for lists of many types.
+// Activity returns how busy job types were. For each type that has run anything, it adds up the runs that started and the runs that
+// ended in each step. The steps are those of [History]. Use it for many types: it reads one number for each type, minute and lease.
 func Activity(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, jobTypes []int32, from, before time.Time, step time.Duration) (map[int32][]int64, error) {
 	from, err := firstStep(from, before, step)
 	if err != nil {

@@ -228,7 +228,7 @@ func TestOfTenThousandTypesOnlyThoseThatAreAwakeCostStatements(t *testing.T) {
 		configs := make([]queue_job.Config, known)
 		for n := range configs {
 			configs[n] = typeConfig(d, int32(n+1), ran.handler)
-			configs[n].Db, configs[n].DormantAfter = handle, 10*time.Minute // those that begin dormant stay so, and others wake
+			configs[n].Db, configs[n].DormantAfter = handle, 10*time.Minute // no type becomes dormant during the test
 		}
 		r := start(t, handle, configs[:1]...)
 		began := time.Now()

@@ -35,7 +35,7 @@ func TestAHolderWhoseStatementsFailIsNamedAsWhatKeepsAJob(t *testing.T) {
 		if p := e.Perhaps[0]; !strings.Contains(p.Text, "The last one: mark jobs: ") || !strings.Contains(p.Text, errStumbled.Error()) {
 			t.Errorf("perhaps %+v", p)
 		}
-		// A process that stands still for a while may see none fail for so long that it begins to count anew.
+		// If the process stands still for some seconds, it takes the next failure for the first one.
 		if since := e.Perhaps[0].Since; since.Before(e.Job.Due.Add(-2*time.Second)) || time.Since(since) < 3*time.Second {
 			t.Errorf("they began to fail at %v, and the job was due at %v", since, e.Job.Due)
 		}

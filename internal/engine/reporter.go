@@ -57,9 +57,10 @@ func (r *reporter) loop(ctx context.Context) {
 func (r *reporter) report() error {
 	now, told := time.Now(), map[string]report{}
 	var news []store.Line
+	since, latest := r.failing()
 	for _, h := range r.heldLines() {
 		next := report{h.lease.Term, h.state(r.clock.now()), now}
-		next.state.FailingSince, next.state.Failing = r.failing()
+		next.state.FailingSince, next.state.Failing = since, latest
 		last, known := r.told[h.lease.Name]
 		if known && last.term == next.term && now.Sub(last.at) < reportAgain && reflect.DeepEqual(last.state, next.state) {
 			told[h.lease.Name] = last

@@ -85,7 +85,7 @@ func TestALineTellsWhatHasChangedAndOnceAMinuteThatNothingHas(t *testing.T) {
 		fails := func(times int) {
 			for range times {
 				l.trouble.on(ctx, "mark jobs", errors.New("no space left"))
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // virtual
 			}
 		}
 		fails(1) // as in a deadlock

@@ -25,8 +25,8 @@ const (
 )
 
 // Fleet reads the leases whose names begin with one of the prefixes: those that are held and, if the name begins with the first
-// prefix, those that are free, too. It locks nothing. Each instance sends it twice a second, so what follows from the times is worked
-// out here: that saves MySQL and MariaDB a fifth of the statement's cost with 250 leases.
+// prefix, those that are free, too. It locks nothing. Each instance sends it twice a second. The database returns the times as they are,
+// and Fleet compares them: with 250 leases, that saves MySQL and MariaDB a fifth of the statement's cost.
 func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err error) {
 	query := fmt.Sprintf("SELECT lock_name, locked_by, term, running, layout, %s AS held_until FROM %s WHERE %s"+
 		" UNION ALL SELECT '', '%s', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0 FROM %s WHERE layout IS NOT NULL OR paused_at IS NOT NULL"+

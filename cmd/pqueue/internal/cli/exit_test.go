@@ -89,7 +89,7 @@ func TestEachCommandExitsWithACodeThatSaysWhatIsWrong(t *testing.T) {
 		if leaf.elsewhere {
 			continue
 		}
-		exits(t.Context(), "no database is named", exitUsage, "--dsn", "nothing")
+		exits(t.Context(), "a DSN that is none", exitUsage, "--dsn", "nothing")
 		exits(t.Context(), "a server that is not there", exitUnreachable, "--dsn", "mysql://me:secret@127.0.0.1:1/jobs")
 		exits(over, "Ctrl-C", exitInterrupted, "--dsn", sh.dsn)
 		if !leaf.makesTables {
