@@ -293,5 +293,7 @@ func quotedOrNull(text string) string {
 
 // quoted writes a text as an element of an array.
 func quoted(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
+	return `"` + arrayEscapes.Replace(text) + `"`
 }
+
+var arrayEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

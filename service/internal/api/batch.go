@@ -5,8 +5,12 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"strconv"
+	"sync"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/intake"
@@ -61,37 +65,75 @@ func (a *api) addBatch(c *call) error {
 	return c.say(http.StatusOK, body)
 }
 
-// readBatch reads all tasks, and says at once what is wrong with any of them.
+// readBatch reads all tasks, and says at once what is wrong with any of them. No topic is made for a batch that has an error.
 func (a *api) readBatch(c *call, texts []json.RawMessage) ([]*task.Task, []queue_job.AddModelJob, error) {
-	var tasks []*task.Task
+	tasks, jobs := make([]*task.Task, len(texts)), make([]queue_job.AddModelJob, len(texts))
+	err := onAllProcessors(len(texts), func(n int) error {
+		t, bad := task.Parse(texts[n], pointerOf(n), task.Defaults{OnConflict: task.Keep})
+		if tasks[n] = t; bad != nil {
+			return bad
+		}
+		return nil
+	})
+	if err == nil {
+		err = onAllProcessors(len(tasks), func(n int) (err error) {
+			jobs[n], err = a.job(c.Context(), tasks[n], c.caller, pointerOf(n))
+			return err
+		})
+	}
+	return tasks, jobs, err
+}
+
+// pointerOf points to a task of a batch.
+func pointerOf(n int) string { return "/tasks/" + strconv.Itoa(n) }
+
+// onAllProcessors reads what is numbered from 0 to n-1, a part of it on each processor. What is wrong with fields comes back as one
+// problem, in their order; any other error ends its part, and the first of these comes back.
+func onAllProcessors(n int, read func(int) error) error {
+	const most = 8 // for one request, beside which there are others
+	processors := min(most, runtime.GOMAXPROCS(0))
+	size := (n + processors - 1) / processors
+	type part struct {
+		wrong    []problem.Field
+		err      error
+		panicked string
+	}
+	var reading sync.WaitGroup
+	var parts []*part
+	for from := 0; from < n; from += size {
+		p := &part{}
+		parts = append(parts, p)
+		reading.Go(func() {
+			defer func() {
+				if panicked := recover(); panicked != nil {
+					p.panicked = fmt.Sprintf("%v\n%s", panicked, debug.Stack())
+				}
+			}()
+			for i := from; i < min(from+size, n) && p.err == nil && len(p.wrong) < batchErrorsMax; i++ {
+				err := read(i)
+				if bad := (*problem.Problem)(nil); errors.As(err, &bad) && bad.Code == problem.Invalid {
+					p.wrong = append(p.wrong, bad.Fields...)
+				} else {
+					p.err = err
+				}
+			}
+		})
+	}
+	reading.Wait()
 	var wrong []problem.Field
-	for i, text := range texts {
-		t, bad := task.Parse(text, "/tasks/"+strconv.Itoa(i), task.Defaults{OnConflict: task.Keep})
-		if bad != nil {
-			wrong = append(wrong, bad.Fields...)
+	for _, p := range parts {
+		switch {
+		case p.panicked != "":
+			panic(p.panicked) // here the server catches it, and only this request fails
+		case p.err != nil:
+			return p.err
 		}
-		if len(wrong) > batchErrorsMax {
-			break
-		}
-		tasks = append(tasks, t)
+		wrong = append(wrong, p.wrong...)
 	}
 	if len(wrong) > 0 {
-		return nil, nil, problem.OfFields(wrong[:min(len(wrong), batchErrorsMax)])
+		return problem.OfFields(wrong[:min(len(wrong), batchErrorsMax)])
 	}
-	var jobs []queue_job.AddModelJob
-	for i, t := range tasks {
-		job, err := a.job(c.Context(), t, c.caller, "/tasks/"+strconv.Itoa(i))
-		if bad := (*problem.Problem)(nil); errors.As(err, &bad) && bad.Code == problem.Invalid {
-			wrong = append(wrong, bad.Fields...)
-		} else if err != nil {
-			return nil, nil, err
-		}
-		jobs = append(jobs, job)
-	}
-	if len(wrong) > 0 {
-		return nil, nil, problem.OfFields(wrong[:min(len(wrong), batchErrorsMax)])
-	}
-	return tasks, jobs, nil
+	return nil
 }
 
 // batchAnswer is the answer to a batch, unless one of its names is taken and its task says that this is an error.
@@ -101,7 +143,7 @@ func batchAnswer(tasks []*task.Task, added []queue_job.Added) (int, any, error) 
 	for i, t := range tasks {
 		results[i] = resultOf(t, added[i])
 		if added[i].Existed && t.OnConflict == task.Error && len(taken) < batchErrorsMax {
-			taken = append(taken, problem.Field{Pointer: "/tasks/" + strconv.Itoa(i) + "/name", Detail: "task " + results[i].ID + " has the name already"})
+			taken = append(taken, problem.Field{Pointer: pointerOf(i) + "/name", Detail: "task " + results[i].ID + " has the name already"})
 		}
 	}
 	if len(taken) > 0 {
