@@ -252,11 +252,12 @@ func TestEveryPageCanBeUsedOnEveryScreen(t *testing.T) {
 	root := w.serve(t, "/")
 	for page, isError := range w.pages() {
 		for _, width := range []int{360, 900, 1440} {
+			b.screen(width, false)
+			b.do(chromedp.Navigate(root + page))
+			eval[chromedp.Void](b, `document.querySelectorAll("details").forEach((d) => { d.open = true; })`)
 			for _, dark := range []bool{false, true} {
 				b.screen(width, dark)
-				b.do(chromedp.Navigate(root + page))
 				where := fmt.Sprintf("/%s, %d pixels, dark %v", page, width, dark)
-				eval[chromedp.Void](b, `document.querySelectorAll("details").forEach((d) => { d.open = true; })`)
 				b.accessible(where)
 				if isError {
 					b.quiet(where, notFound, badRequest)
