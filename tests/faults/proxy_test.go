@@ -481,6 +481,7 @@ func (c *connection) passRequest(packet []byte, kind commandKind) bool {
 	case f.cutsRequest:
 		n := min(f.requestBytes, len(packet))
 		if c.mayPass(toServer) {
+			c.silence() // a server may answer a whole request before the cut
 			c.server.Write(packet[:n])
 			c.cut()
 		}
