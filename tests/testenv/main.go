@@ -23,10 +23,11 @@
 //
 //	go run ./tests/testenv -tidb -- go test -run TheClaim ./tests
 //
-// A browser is provided alone, to tests that find its program in PQ_TEST_BROWSER. It comes from the PATH, or is installed from apt by
-// root. If neither works, that is no error unless PQ_TEST_ALL or CI is set; at the end testenv names what was left out.
+// A browser and shells are provided alone, to tests that find the browser's program in PQ_TEST_BROWSER, and the shells on the PATH.
+// What is not on the PATH is installed from apt by root. If neither works, that is no error unless PQ_TEST_ALL or CI is set; at the end
+// testenv names what was left out.
 //
-//	go run ./tests/testenv -browser -- go test ./tests/browser
+//	go run ./tests/testenv -browser -- go test ./tests/browser ./tests/shells
 //
 // Tests that kill, freeze or starve servers need servers of their own:
 //
@@ -79,7 +80,7 @@ func run(arguments []string) (exitCode int) {
 	leaveOut := flags.Bool("leave-out", false, "with -private, go on without a server that this machine cannot have, and name it at the end")
 	withRedis := flags.Bool("redis", false, "provide Redis too, as PQ_TEST_REDIS_ADDR")
 	onlyTiDB := flags.Bool("tidb", false, "provide TiDB alone, as PQ_TEST_TIDB_DSN; the first time, it is built")
-	onlyBrowser := flags.Bool("browser", false, "provide a browser alone, as PQ_TEST_BROWSER")
+	onlyBrowser := flags.Bool("browser", false, "provide a browser alone, as PQ_TEST_BROWSER, and shells")
 	if flags.Parse(arguments) != nil {
 		return 2
 	}
@@ -118,7 +119,7 @@ func run(arguments []string) (exitCode int) {
 		err = errors.Join(got.addGalera(ctx, m), got.addPgBouncer(ctx, m))
 	}
 	if err == nil && *onlyBrowser {
-		err = got.addBrowser(ctx, m)
+		err = errors.Join(got.addBrowser(ctx, m), got.addShells(ctx, m))
 	}
 	if ctx.Err() != nil {
 		return 1 // it has been said
