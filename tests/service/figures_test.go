@@ -119,31 +119,81 @@ func TestFiguresOfBatches(t *testing.T) {
 func TestFiguresOfTasksThatAreDueAtOnce(t *testing.T) {
 	figures(t)
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
-		const n = 3500
-		var late []time.Duration
-		var mu sync.Mutex
-		var due atomic.Int64
-		to := receive(t, func(_ int, _ http.ResponseWriter, _ *http.Request) {
-			mu.Lock()
-			late = append(late, time.Since(time.Unix(due.Load(), 0)))
-			mu.Unlock()
-		})
 		api := start(t, d)
-		at := time.Now().Unix() + 8
-		due.Store(at)
-		var lines strings.Builder
-		for range n {
-			fmt.Fprintf(&lines, `{"topic":"orders","url":%q,"body":{"order":4711,"text":%q},"at":%d}`+"\n", to.URL, strings.Repeat("x", 200), at)
+		for _, n := range []int{3500, 35_000} {
+			var late []time.Duration
+			var mu sync.Mutex
+			var due atomic.Int64
+			to := receive(t, func(_ int, _ http.ResponseWriter, _ *http.Request) {
+				mu.Lock()
+				late = append(late, time.Since(time.Unix(due.Load(), 0)))
+				mu.Unlock()
+			})
+			bare := sendBare(t, to.URL, n)
+			mu.Lock()
+			late = nil
+			mu.Unlock()
+			came := len(to.all())
+			at := time.Now().Unix() + 8 + int64(n/2000)
+			due.Store(at)
+			for range n / 3500 {
+				var lines strings.Builder
+				for range 3500 {
+					lines.WriteString(aTask(to.URL, at) + "\n")
+				}
+				answer := api.send(http.StatusOK, "POST", "/v1/batch", lines.String(), "Content-Type: application/x-ndjson")
+				if stored := strings.Count(string(answer.text), `"id"`); stored != 3500 {
+					t.Fatalf("%d of 3500 are stored: %.300s", stored, answer.text)
+				}
+			}
+			if left := time.Until(time.Unix(at, 0)); left < time.Second {
+				t.Fatalf("the tasks were stored %v before they are due", left)
+			}
+			await(t, "all have come", func() bool { return len(to.all())-came >= n })
+			mu.Lock()
+			last := percentile(late, 1)
+			t.Logf("%s: %d due in one second: p50 %v, p99 %v, last %v, first %v; a bare client sends them in %v: %.2f of its rate", d.Name, n, percentile(late, 0.5), percentile(late, 0.99), last, percentile(late, 0), bare, float64(bare)/float64(last))
+			mu.Unlock()
 		}
-		answer := api.send(http.StatusOK, "POST", "/v1/batch", lines.String(), "Content-Type: application/x-ndjson")
-		if stored := strings.Count(string(answer.text), `"id"`); stored != n {
-			t.Fatalf("%d of %d are stored: %.300s", stored, n, answer.text)
-		}
-		await(t, "all have come", func() bool { return len(to.all()) >= n })
-		mu.Lock()
-		defer mu.Unlock()
-		t.Logf("%s: %d due in one second: p50 %v, p99 %v, last %v, first %v", d.Name, n, percentile(late, 0.5), percentile(late, 0.99), percentile(late, 1), percentile(late, 0))
 	})
+}
+
+// aTask is a task of the article's size.
+func aTask(address string, at int64) string {
+	return fmt.Sprintf(`{"topic":"orders","url":%q,"body":{"order":4711,"text":%q},"at":%d}`, address, strings.Repeat("x", 200), at)
+}
+
+// sendBare is how long a plain client takes for as many requests, over 64 connections: the best of three.
+func sendBare(t *testing.T, address string, n int) (best time.Duration) {
+	t.Helper()
+	const connections = 64
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
+	defer client.CloseIdleConnections()
+	body := aTask(address, 0)
+	for range 3 {
+		began := time.Now()
+		var left atomic.Int64
+		left.Store(int64(n))
+		var group sync.WaitGroup
+		for range connections {
+			group.Go(func() {
+				for left.Add(-1) >= 0 {
+					answer, err := client.Post(address, "application/json", strings.NewReader(body))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
+			})
+		}
+		group.Wait()
+		if took := time.Since(began); best == 0 || took < best {
+			best = took
+		}
+	}
+	return best
 }
 
 func TestFiguresOfTenThousandTopics(t *testing.T) {
