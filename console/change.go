@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -19,6 +20,8 @@ var said = map[string]string{
 	"paused":    "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
 	"resumed":   "The type goes on.",
 	"asked":     "The holder is asked for the lease. It gives it to another instance within a second.",
+	"drained":   "The instance gives its leases to the others within a second, and takes none. What runs on it, runs on.",
+	"undrained": "The instance takes its part of the leases again.",
 	"begun":     "The operation has begun. An instance starts on it within five seconds.",
 	"stopped":   "The operation is stopped. What it has changed stays so.",
 	"goes-on":   "The operation goes on where it was, within five seconds.",
@@ -121,6 +124,32 @@ func (c *console) changeLease(ctx context.Context, r *http.Request) (outcome, to
 		}
 	}
 	return "", "", failed(http.StatusNotFound, "There is no such lease.")
+}
+
+// drainFor is for how long the console drains an instance. Who needs longer has Drain and pqueue.
+const drainFor = time.Hour
+
+func (c *console) changeInstance(ctx context.Context, r *http.Request) (outcome, to string, err error) {
+	if err := c.allow(r, Drain, anyType); err != nil {
+		return "", "", err
+	}
+	id := r.PathValue("instance")
+	switch do := r.PathValue("do"); do {
+	case "drain":
+		outcome, err = "drained", c.jobs.Drain(ctx, c.ex, id, drainFor)
+	case "undrain":
+		outcome = "undrained"
+		was, errUndrain := c.jobs.Undrain(ctx, c.ex, id)
+		if err = errUndrain; !was {
+			outcome = "nothing"
+		}
+	default:
+		return "", "", failed(http.StatusNotFound, "Nothing is called %q here.", do)
+	}
+	if err != nil {
+		return "", "", failed(http.StatusConflict, "%v.", err)
+	}
+	return outcome, "instances", nil
 }
 
 // allow returns an error unless the sender of a request may do something with a type.

@@ -44,6 +44,8 @@ const (
 	Resume Verb = "resume"
 	// HandOver is to have a lease of a type go to another instance.
 	HandOver Verb = "hand over"
+	// Drain is to have an instance give its leases to the others for a while, and to end that. The permit is asked for the job type -1.
+	Drain Verb = "drain"
 )
 
 // Permit reports whether the sender of a request may do something with a job type. It is asked on the server for each type that a
@@ -158,6 +160,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("POST /operations/{id}/{do}", c.change(c.changeOperation))
 	mux.HandleFunc("POST /jobs/{id}/{do}", c.change(c.changeJob))
 	mux.HandleFunc("POST /types/{type}/{do}", c.change(c.changeType))
+	mux.HandleFunc("POST /instances/{instance}/{do}", c.change(c.changeInstance))
 	mux.HandleFunc("POST /types/{type}/leases/{shard}/{do}", c.change(c.changeLease))
 	mux.Handle("GET /static/", http.FileServerFS(staticFiles))
 	return c.guarded(http.NewCrossOriginProtection().Handler(mux))

@@ -10,7 +10,7 @@ import (
 )
 
 // WithActor returns a context that says who steers, and why. The verbs that get it note what they did in async_job_act_tab: Cancel,
-// Reschedule, SetParams, SetPriority, Retry, RetryAll, Delete, Pause, Resume, HandOver and SetShards. The note stands in the same
+// Reschedule, SetParams, SetPriority, Retry, RetryAll, Delete, Pause, Resume, HandOver, Drain, Undrain, Break and SetShards. The note stands in the same
 // transaction as the change: in yours, if the verb gets your transaction, or in one of its own, if the verb gets a *sql.DB. So what
 // is noted was done, and what was done is noted. A verb that changes nothing notes nothing.
 //
@@ -35,10 +35,10 @@ type Act struct {
 	At time.Time
 	// Actor is who did it, and Why the reason, in the actor's words; empty: none was given.
 	Actor, Why string
-	// Verb is what was done: "cancel", "reschedule", "set params", "set priority", "retry", "delete", "pause", "resume", "hand over"
-	// or "set shards".
+	// Verb is what was done: "cancel", "reschedule", "set params", "set priority", "retry", "delete", "pause", "resume", "hand over",
+	// "drain", "undrain", "break" or "set shards".
 	Verb string
-	// JobType is the type that the act is about; nil: it is about jobs.
+	// JobType is the type that the act is about; nil: it is about jobs, or about an instance, whose id is in Detail.
 	JobType *int32
 	// Jobs are the jobs that it changed, in ascending order. Jobs.Delete only counts them.
 	Jobs []uint64
@@ -164,8 +164,19 @@ func without(ids, left []uint64) []uint64 {
 	return kept
 }
 
-// notingType calls a change of a type. If ctx has an actor and the change did something, that is noted in the same transaction.
+// notingType calls a change of a type, see notingOther.
 func notingType(ctx context.Context, st *store.Store, verb string, jobType int32, after any, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
+	return notingOther(ctx, st, store.Act{Verb: verb, JobType: &jobType}, after, change)
+}
+
+// notingFleet calls a change of an instance, see notingOther.
+func notingFleet(ctx context.Context, st *store.Store, verb, instance string, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
+	return notingOther(ctx, st, store.Act{Verb: verb}, instance, change)
+}
+
+// notingOther calls a change that is not one of jobs. If ctx has an actor and the change did something, that is noted in the same
+// transaction.
+func notingOther(ctx context.Context, st *store.Store, act store.Act, after any, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
 	a, ok := actingOf(ctx)
 	if !ok {
 		return change(st)
@@ -174,7 +185,7 @@ func notingType(ctx context.Context, st *store.Store, verb string, jobType int32
 		if changed, err = change(st); err != nil || !changed {
 			return err
 		}
-		act := store.Act{Actor: a.actor, Why: a.why, Verb: verb, JobType: &jobType}
+		act.Actor, act.Why = a.actor, a.why
 		if after != nil {
 			text, err := json.Marshal(detail{After: after})
 			if err != nil {

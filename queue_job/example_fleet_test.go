@@ -3,6 +3,7 @@ package queue_job_test
 import (
 	"log"
 	"strings"
+	"time"
 )
 
 // Where the mails are sent, and how many at this moment.
@@ -47,6 +48,22 @@ func ExampleJobs_HandOver() {
 			continue
 		}
 		if err := jobs.HandOver(ctx, db, l.Name); err != nil {
+			log.Print(err)
+		}
+	}
+}
+
+// No jobs on this machine while its kernel is changed; its process goes on to answer requests.
+func ExampleJobs_Drain() {
+	instances, err := jobs.Instances(ctx, db)
+	if err != nil {
+		log.Print(err)
+	}
+	for _, i := range instances {
+		if i.Host != "web-3" {
+			continue
+		}
+		if err := jobs.Drain(ctx, db, i.Id, time.Hour); err != nil {
 			log.Print(err)
 		}
 	}

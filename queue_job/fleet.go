@@ -74,6 +74,8 @@ type Instance struct {
 	Running int
 	// Leaving: the instance's Runner is about to stop, and gives its leases to the others.
 	Leaving bool
+	// DrainedUntil is until when the instance is to have no leases, see [Jobs.Drain]. Zero: it has its part of them.
+	DrainedUntil time.Time
 }
 
 // Fleet is who runs what, read at once: what [Jobs.Types], [Jobs.Leases], [Jobs.Lines] and [Jobs.Instances] return.
@@ -195,6 +197,11 @@ func instancesOf(rows []store.Holding) (instances []Instance) {
 		of[id] = &Instance{
 			Id: id, Service: owner.Service, Host: owner.Host, Process: owner.Process,
 			Since: momentOf(row.Since), Until: momentOf(row.Until), Leaving: row.Running == share.Leaves,
+		}
+	}
+	for _, row := range rows {
+		if id, ok := share.ParseDrain(row.Name); ok && !row.Free && of[id] != nil {
+			of[id].DrainedUntil = momentOf(row.Until)
 		}
 	}
 	for _, l := range leasesOf(rows) {

@@ -34,41 +34,87 @@ func (j *Jobs) HandOver(ctx context.Context, ex Executor, lease string) error {
 	return nil
 }
 
+var errNoTypeLease = errors.New(`it is not the lease of a job type; use a name that Leases returns, such as "job-7"`)
+
 func (j *Jobs) handOver(ctx context.Context, ex Executor, lease string) error {
-	st, err := j.through(ex)
+	jobType, _, ok := share.ParseType(lease)
+	if !ok {
+		return errNoTypeLease
+	}
+	st, rows, err := j.look(ctx, ex)
 	if err != nil {
 		return err
 	}
-	if _, _, ok := share.ParseType(lease); !ok {
-		return errors.New(`it is not the lease of a job type; use a name that Leases returns, such as "job-7"`)
-	}
-	fleet, err := st.Fleet(ctx, share.Prefixes)
-	if err != nil {
-		return err
-	}
-	term, err := mayHandOver(lease, fleet.Leases)
+	term, err := mayHandOver(lease, rows)
 	if err != nil {
 		return err
 	}
 	if err := dropHandOvers(ctx, st); err != nil {
 		return err
 	}
-	jobType, _, _ := share.ParseType(lease)
 	_, err = notingType(ctx, st, "hand over", jobType, lease, func(st *store.Store) (bool, error) {
-		return true, askForHandOver(ctx, st, share.HandOver(lease, term))
+		return true, takeAsking(ctx, st, share.HandOver(lease, term), "HandOver", handOverLasts)
 	})
 	return err
 }
 
-// askForHandOver takes the lease that asks for a hand-over, unless somebody else has it. Its new row looks like one that has
-// ended, so an instance that starts may delete it before it is taken; then it is made again.
-func askForHandOver(ctx context.Context, st *store.Store, name string) error {
+// Break ends a lease under its holder, so that another instance, or the same one, takes it. The lease is a [Lease.Name] of
+// [Jobs.Leases]. Use it if the holder does not answer and the lease would last for minutes, see [Config.LockSecond]; if the holder
+// lives, [Jobs.HandOver] is the better way, for nothing runs twice then. Through a transaction, it takes effect at the commit.
+//
+// The holder hears of it at its next statement: it starts nothing more, no outcome of its handlers is written, and their contexts
+// end, after a third of [Config.LockSecond] at most. Until then, its handlers run beside those of the next holder, which counts the
+// holder's jobs as lost and runs them again. So jobs that run now may run twice, and limits such as [Config.MaxPerKey] may be exceeded
+// until then.
+//
+// It is an error if the name is not that of a job type's lease, or if nobody holds the lease.
+func (j *Jobs) Break(ctx context.Context, ex Executor, lease string) error {
+	if err := j.breakLease(ctx, ex, lease); err != nil {
+		return fmt.Errorf("break %q: %w", lease, err)
+	}
+	return nil
+}
+
+func (j *Jobs) breakLease(ctx context.Context, ex Executor, lease string) error {
+	jobType, _, ok := share.ParseType(lease)
+	if !ok {
+		return errNoTypeLease
+	}
+	st, rows, err := j.look(ctx, ex)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.Name != lease || row.Free {
+			continue
+		}
+		_, err := notingType(ctx, st, "break", jobType, lease, func(st *store.Store) (bool, error) {
+			return true, st.AbandonLeases(ctx, []string{lease}, row.Owner)
+		})
+		return err
+	}
+	return errors.New("nobody holds it, so the next instance that looks takes it")
+}
+
+// look reads the leases as an instance does.
+func (j *Jobs) look(ctx context.Context, ex Executor) (*store.Store, []store.Seen, error) {
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, nil, err
+	}
+	fleet, err := st.Fleet(ctx, share.Prefixes)
+	return st, fleet.Leases, err
+}
+
+// takeAsking takes a lease that asks for something, unless somebody else has it. Its new row looks like one that has ended, so an
+// instance that starts may delete it before it is taken; then it is made again.
+func takeAsking(ctx context.Context, st *store.Store, name, verb string, seconds int64) error {
 	const tries = 5
 	for range tries {
 		if err := st.MakeLeases(ctx, []string{name}); err != nil {
 			return err
 		}
-		taken, err := st.TakeLeases(ctx, []string{name}, whoAsks(), int64(share.Undivided), handOverLasts)
+		taken, err := st.TakeLeases(ctx, []string{name}, whoAsks(verb), int64(share.Undivided), seconds)
 		if err != nil || len(taken) > 0 {
 			return err
 		}
@@ -88,19 +134,36 @@ func mayHandOver(lease string, rows []store.Seen) (term int64, err error) {
 		return 0, fmt.Errorf("its holder, %s, is of an older version, which cannot be asked; stop that instance, and another one takes the lease", share.Readable(rows[i].Owner))
 	}
 	service := holder.Service
-	for _, row := range rows {
-		if row.Name == share.Presence(holder.Instance) { // a type's configuration may have another name than the instance
-			service = share.OwnerOf(row.Owner).Service
-		}
+	if here, found := presenceOf(holder.Instance, rows); found { // a type's configuration may have another name than the instance
+		service = share.OwnerOf(here.Owner).Service
 	}
-	another := func(row store.Seen) bool {
-		id, present := share.ParsePresence(row.Name)
-		return present && !row.Free && row.Running != share.Leaves && id != holder.Instance && share.OwnerOf(row.Owner).Service == service
-	}
-	if !slices.ContainsFunc(rows, another) {
+	if !another(service, holder.Instance, rows) {
 		return 0, fmt.Errorf("there is no other instance of service %q that could take it; start one that has a configuration for job type %d", service, jobType)
 	}
 	return rows[i].Term, nil
+}
+
+// presenceOf finds the row that says that an instance is there.
+func presenceOf(instance string, rows []store.Seen) (row store.Seen, found bool) {
+	i := slices.IndexFunc(rows, func(row store.Seen) bool { return row.Name == share.Presence(instance) && !row.Free })
+	if i < 0 {
+		return store.Seen{}, false
+	}
+	return rows[i], true
+}
+
+// another reports whether there is an instance of a service beside one, which does not leave.
+func another(service, beside string, rows []store.Seen) bool {
+	drained := map[string]bool{}
+	for _, row := range rows {
+		if id, ok := share.ParseDrain(row.Name); ok && !row.Free {
+			drained[id] = true
+		}
+	}
+	return slices.ContainsFunc(rows, func(row store.Seen) bool {
+		id, present := share.ParsePresence(row.Name)
+		return present && !row.Free && row.Running != share.Leaves && !drained[id] && id != beside && share.OwnerOf(row.Owner).Service == service
+	})
 }
 
 // dropHandOvers deletes what earlier calls have asked for.
@@ -115,7 +178,7 @@ func dropHandOvers(ctx context.Context, st *store.Store) error {
 }
 
 // whoAsks is the owner of a row that asks: another text at each call.
-func whoAsks() string {
+func whoAsks(verb string) string {
 	host, _ := os.Hostname()
-	return fmt.Sprintf("HandOver@%s/%d#%s", host, os.Getpid(), rand.Text())
+	return fmt.Sprintf("%s@%s/%d#%s", verb, host, os.Getpid(), rand.Text())
 }

@@ -177,6 +177,13 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 
 		says(b.get("/instances", http.StatusOK), "1 instance", "mail")
 		says(b.press("/types/7/leases/0/hand-over", http.StatusConflict), "no other instance")
+		instances, err := jobs.Instances(t.Context(), d.DB)
+		if err != nil || len(instances) != 1 {
+			t.Fatal(instances, err)
+		}
+		says(b.press("/instances/"+instances[0].Id+"/drain", http.StatusConflict), "no other instance")
+		says(b.press("/instances/"+instances[0].Id+"/undrain", http.StatusOK), "Nothing was changed")
+		b.press("/instances/"+instances[0].Id+"/restart", http.StatusNotFound)
 		says(b.get("/jobs/999999", http.StatusNotFound), "There is no job 999999")
 		b.get("/types/8", http.StatusNotFound)
 		b.get("/jobs?status=odd", http.StatusBadRequest)
@@ -295,7 +302,7 @@ func TestEveryAddressOfTheConsoleIsRelative(t *testing.T) {
 		}
 		b := browse(t, http.StripPrefix("/a/b", console.Handler(jobs)))
 		address := regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
-		change := regexp.MustCompile(`/(cancel|run-now|resume|pause|set-params|reschedule|set-priority)$`)
+		change := regexp.MustCompile(`/(cancel|run-now|resume|pause|set-params|reschedule|set-priority|drain)$`)
 		todo, seen := []string{"/a/b/"}, map[string]bool{"/a/b/": true}
 		for len(todo) > 0 && len(seen) < 500 {
 			at := todo[0]
@@ -350,7 +357,7 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 		for _, path := range []string{fmt.Sprint("/jobs/", hidden), "/jobs?type=8", "/types/8"} {
 			b.get(path, http.StatusForbidden)
 		}
-		for _, path := range []string{"/types/7/pause", "/types/7/resume", "/types/8/resume", "/types/7/leases/0/hand-over"} {
+		for _, path := range []string{"/types/7/pause", "/types/7/resume", "/types/8/resume", "/types/7/leases/0/hand-over", "/instances/0123456789ab/drain"} {
 			b.press(path, http.StatusForbidden)
 		}
 		change := url.Values{"verb": {"cancel"}, "type": {"7"}, "why": {"a test"}}

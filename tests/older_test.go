@@ -319,6 +319,9 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"DropTenures":   st.DropTenures(ctx, 1000),
 		"Instances":     ignoring(jobs.Instances(ctx, pool)),
 		"HandOver":      handOverOf(t, st, jobs, pool),
+		"Drain":         jobs.Drain(ctx, pool, "aaaaaaaaaaaa", time.Hour), // beside the two of HandOver
+		"Undrain":       ignoring(jobs.Undrain(ctx, pool, "aaaaaaaaaaaa")),
+		"Break":         jobs.Break(ctx, pool, "job-8"),
 		"NoteRunning":   st.NoteRunning(ctx, "rest-7-1", "me", 10, 2),
 		"DropLease":     st.DropLease(ctx, "rest-7-1", "me"),
 		"EndedLeases":   ignoring(st.EndedLeases(ctx, []string{"at-"})),
@@ -393,7 +396,7 @@ func operateOnAll(t *testing.T, jobs *queue_job.Jobs, pool *sql.DB, jobType int3
 // handOverOf hands a lease over from one instance to another, neither of which is there.
 func handOverOf(t *testing.T, st *store.Store, jobs *queue_job.Jobs, pool *sql.DB) error {
 	t.Helper()
-	for name, owner := range map[string]string{"job-8": "test@a/1#aaaaaaaaaaaa.1", "at-bbbbbbbbbbbb": "test@b/1#bbbbbbbbbbbb.1"} {
+	for name, owner := range map[string]string{"job-8": "test@a/1#aaaaaaaaaaaa.1", "at-aaaaaaaaaaaa": "test@a/1#aaaaaaaaaaaa.2", "at-bbbbbbbbbbbb": "test@b/1#bbbbbbbbbbbb.1"} {
 		if err := st.MakeLeases(t.Context(), []string{name}); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ const (
 	askLasts     = time.Second            // then the asker asks again, if it still wants the lease
 	arriveMax    = time.Second            // how long another instance may be stopping that did not see this one come
 	leaveMax     = time.Second            // how long Stop waits for others to ask for the leases; until then, jobs still start here
+	lieMax       = 5 * time.Second        // how long a lease lies until an instance takes it that is drained
 )
 
 // standBy is this instance's part in sharing out the leases of the database. It looks at them every now and then, takes what is
@@ -40,6 +41,7 @@ type standBy struct {
 	castAt   time.Time      // when a type last got another configuration: its lease is about to come free
 	expires  time.Time      // when the first lease of another instance does, as it looks now
 	leftAt   time.Time      // when it was first seen that Stop was called
+	drainAt  time.Time      // when it was first seen that this instance is drained; zero: it is not
 	said     bool           // farewell
 	over     bool           // nobody is expected to take over what is left
 	away     bool           // a lease of this instance is to be handed over
@@ -99,7 +101,7 @@ func (s *standBy) loop(ctx context.Context) {
 // rest is how long until the next look. Instances that started together need not look together.
 func (s *standBy) rest() time.Duration {
 	lately := func(at time.Time, span time.Duration) bool { return time.Since(at) < span }
-	if s.dividing || s.away || lately(s.leftAt, leaveMax) || lately(s.askedAt, askLasts) || lately(s.castAt, askLasts) {
+	if s.dividing || s.away || lately(s.leftAt, leaveMax) || lately(s.drainAt, leaveMax) || lately(s.askedAt, askLasts) || lately(s.castAt, askLasts) {
 		return standbySoon
 	}
 	if s.company && lately(s.began, arriveMax) {
@@ -193,7 +195,8 @@ func (s *standBy) picture(v *share.View, leaving bool) share.Picture {
 	p := v.Picture
 	p.Leaving = leaving
 	p.Mine = func(jobType int32) bool { return s.configOf(jobType) != nil }
-	s.heedOpen(p.Leases)
+	s.heedDrain(p.Drained)
+	s.heedOpen(p.Leases, p.Drained)
 	lines := s.lines.all()
 	busy := slices.DeleteFunc(slices.Clone(lines), func(l *line) bool { return !l.workers.busy() })
 	for _, l := range lines {
@@ -223,8 +226,25 @@ func (s *standBy) serves(lease string) bool {
 	return l != nil && l.serving.Load()
 }
 
-// heedOpen notes since when leases have been free or to be handed over, and which of them others have let lie.
-func (s *standBy) heedOpen(leases []share.Lease) {
+// heedDrain notes when this instance began to be drained, and says so.
+func (s *standBy) heedDrain(drained bool) {
+	switch {
+	case drained && s.drainAt.IsZero():
+		s.drainAt = time.Now()
+		s.log.Info(s.about, "this instance is drained: it gives its leases to the others, until Undrain is called or the time is over")
+	case !drained && !s.drainAt.IsZero():
+		s.drainAt = time.Time{}
+		s.log.Info(s.about, "this instance is drained no more: it takes its part of the leases again")
+	}
+}
+
+// heedOpen notes since when leases have been free or to be handed over, and which of them others have let lie. What an instance that
+// is drained took too soon, it would have to give away again.
+func (s *standBy) heedOpen(leases []share.Lease, drained bool) {
+	lies := standbyEvery / 2
+	if drained {
+		lies = lieMax
+	}
 	s.away = false
 	now := time.Now()
 	for i := range leases {
@@ -237,9 +257,9 @@ func (s *standBy) heedOpen(leases []share.Lease) {
 		case !known || was.free != l.Free:
 			s.open[l.Name] = open{l.Free, now}
 		case l.Left == s.keeper.ID(): // it has handed the lease over, and whoever asked for it may be gone
-			l.Waited = now.Sub(was.since) >= 2*standbyEvery
+			l.Waited = now.Sub(was.since) >= max(2*standbyEvery, lies)
 		default:
-			l.Waited = now.Sub(was.since) >= standbyEvery/2
+			l.Waited = now.Sub(was.since) >= lies
 		}
 	}
 }
@@ -337,6 +357,8 @@ func why(p *share.Picture, name string) string {
 	switch {
 	case p.Leaving:
 		return "this instance stops"
+	case p.Drained:
+		return "this instance is drained"
 	case slices.ContainsFunc(p.Leases, func(l share.Lease) bool { return l.Name == name && l.Away }):
 		return "HandOver was called"
 	default:

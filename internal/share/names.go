@@ -22,17 +22,19 @@ const shard = `((-?\d{1,10})(?:/(\d{1,2}))?)`
 //	want-7            its owner asks for job-7
 //	rest-7-16…        jobs of type 7 still run under a term whose holder gave job-7 away; rest-7/2-16…: job-7/2
 //	away-7-16…        somebody asks whoever holds job-7 under this term to give it to any other instance
+//	away-1f2e…        somebody asks an instance to give away all that it has, and to take nothing
 var (
 	ofType     = regexp.MustCompile(`^job-` + shard + `$`)
 	ofInstance = regexp.MustCompile(`^at-([0-9a-f]{12})$`)
 	ofRemains  = regexp.MustCompile(`^rest-` + shard + `-(\d+)$`)
 	ofHandOver = regexp.MustCompile(`^away-` + shard + `-(\d+)$`)
+	ofDrain    = regexp.MustCompile(`^away-([0-9a-f]{12})$`)
 )
 
 // Prefixes are what the names of these rows begin with. Other rows may begin so, too.
 var Prefixes = []string{"job-", "at-", "want-", "rest-", HandOvers}
 
-// HandOvers is what the names of rows begin with that ask for a lease to be handed over.
+// HandOvers is what the names of rows begin with that ask for a lease to be handed over, or all of an instance's.
 const HandOvers = "away-"
 
 // TypeLease is the name of the lease of a job type.
@@ -61,9 +63,20 @@ func HandOver(lease string, term int64) string {
 	return fmt.Sprintf("%s%s-%d", HandOvers, strings.TrimPrefix(lease, "job-"), term)
 }
 
+// Drain is the name of the lease that asks an instance to give away all that it has.
+func Drain(instance string) string { return HandOvers + instance }
+
+// ParseDrain returns the instance that is to give away all that it has, if the name is of such a row.
+func ParseDrain(name string) (instance string, ok bool) {
+	if m := ofDrain.FindStringSubmatch(name); m != nil {
+		return m[1], true
+	}
+	return "", false
+}
+
 // Ephemeral reports whether a row with this name is of no use when its lease has ended.
 func Ephemeral(name string) bool {
-	return ofInstance.MatchString(name) || ofRemains.MatchString(name) || ofHandOver.MatchString(name)
+	return ofInstance.MatchString(name) || ofRemains.MatchString(name) || ofHandOver.MatchString(name) || ofDrain.MatchString(name)
 }
 
 // ParseType takes the name of the lease of a job type, or of a shard of it, apart. A type that is not divided has shard 0 only.
@@ -129,7 +142,7 @@ func (v *View) LayoutOf(jobType int32) Layout { return cmp.Or(v.Layouts[jobType]
 // picture: nobody can take them any more.
 func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 	v := View{Picture: Picture{Me: me, Present: []string{me}}, Layouts: layouts}
-	asked, away := map[string]string{}, map[string]int64{}
+	asked, away, drained := map[string]string{}, map[string]int64{}, map[string]bool{}
 	of := map[int32][]Row{}
 	for _, row := range rows {
 		if m := ofType.FindStringSubmatch(row.Name); m != nil {
@@ -153,8 +166,12 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 		if m := ofRemains.FindStringSubmatch(row.Name); m != nil {
 			v.Rests = append(v.Rests, Rest{number[int32](m[2]), number[int](m[3]), row.Layout, number[int64](m[4]), row.Instance, row.Running})
 		}
+		if id, ok := ParseDrain(row.Name); ok {
+			drained[id] = true
+		}
 		asked[row.Name] = row.Instance
 	}
+	v.drain(drained)
 	for jobType := range layouts {
 		of[jobType] = of[jobType][:len(of[jobType]):len(of[jobType])] // a type may have a layout, and no row yet
 	}
@@ -178,6 +195,23 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 		}
 	}
 	return v
+}
+
+// drain has instances leave for the others, though they are there. If none were left, all stay: somebody has to do the work.
+func (v *View) drain(drained map[string]bool) {
+	var stay, leave []string
+	for _, id := range v.Present {
+		if drained[id] {
+			leave = append(leave, id)
+		} else {
+			stay = append(stay, id)
+		}
+	}
+	if len(stay) == 0 || len(leave) == 0 {
+		return
+	}
+	v.Present, v.Drained = stay, drained[v.Me]
+	v.Leavers = append(v.Leavers, leave...)
 }
 
 func number[N int | int32 | int64](digits string) N {

@@ -36,6 +36,7 @@ type Lease struct {
 type Picture struct {
 	Me      string
 	Leaving bool                     // this instance takes nothing more, and gives what it is asked for
+	Drained bool                     // this instance gives what it is asked for, and takes what nobody else does
 	Mine    func(jobType int32) bool // whether this instance works the type
 	Present []string                 // the instances of the same service that stay
 	Leavers []string                 // instances that give everything to those who ask
@@ -44,14 +45,15 @@ type Picture struct {
 
 // Take returns the names of the free leases to take now. Leases that become free together, because an instance has died, go to
 // several instances at once: each instance hands all of them out in the same way, and takes what falls to itself. A lease that
-// nobody has taken for a while is for everybody but the instance that was to hand it over.
+// nobody has taken for a while is for everybody but the instance that was to hand it over; an instance that is drained takes no other.
 func (p *Picture) Take() (names []string) {
 	if p.Leaving {
 		return nil
 	}
 	falls := p.handOut(func(l Lease) bool { return l.Free })
 	for _, l := range p.Leases {
-		mine := falls[l.Name] == p.Me && l.Asker == "" || l.Asker == p.Me || l.Waited && l.Asker == "" && (l.Left != p.Me || p.Alone())
+		lies := l.Waited && l.Asker == "" && (l.Left != p.Me || p.Alone())
+		mine := falls[l.Name] == p.Me && l.Asker == "" || l.Asker == p.Me && !p.Drained || lies
 		if l.Free && p.Mine(l.JobType) && mine {
 			names = append(names, l.Name)
 		}
@@ -63,7 +65,7 @@ func (p *Picture) Take() (names []string) {
 // they fall to this instance; and those of instances that have more than their part. It asks for few at a time if this instance has
 // its part already, because others may ask at the same moment.
 func (p *Picture) Ask() (names []string) {
-	if p.Leaving {
+	if p.Leaving || p.Drained {
 		return nil
 	}
 	falls := p.handOut(func(l Lease) bool {
@@ -120,7 +122,7 @@ func (p *Picture) Give() (names []string) {
 		if l.Free || l.Holder != p.Me || l.Asker == "" || l.Asker == p.Me {
 			continue
 		}
-		if p.Leaving || p.present(l.Asker) && (l.Away || n.uneven(l.JobType, p.Me, l.Asker)) {
+		if p.Leaving || p.present(l.Asker) && (p.Drained || l.Away || n.uneven(l.JobType, p.Me, l.Asker)) {
 			n.move(l, p.Me, l.Asker)
 			names = append(names, l.Name)
 		}

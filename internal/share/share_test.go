@@ -100,6 +100,46 @@ func TestAnInstanceThatLeavesTakesNothingAndGivesEverything(t *testing.T) {
 	}
 }
 
+func TestAnInstanceThatIsDrainedGivesEverythingAndTakesWhatLies(t *testing.T) {
+	p := pictureOf("a", []string{"b"}, "a?b", "a?z", "b", "b", "b", "-", "-?a", "-!")
+	p.Drained = true
+	if !slices.Equal(p.Take(), []string{"job-07"}) || len(p.Ask()) != 0 || !slices.Equal(p.Give(), []string{"job-00"}) {
+		t.Errorf("%v, %v, %v", p.Take(), p.Ask(), p.Give())
+	}
+}
+
+func TestOneDrainedInstanceLeavesAndAllStay(t *testing.T) {
+	const a, b, c, other = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc", "dddddddddddd"
+	here := func(instance, service string) Row {
+		return Row{Name: Presence(instance), Instance: instance, Service: service}
+	}
+	drained := func(instance string, free bool) Row { return Row{Name: Drain(instance), Free: free} }
+	rows := []Row{here(a, "shop"), here(b, "shop"), here(c, "shop"), here(other, "mail")}
+	for what, w := range map[string]struct {
+		me      string
+		drains  []Row
+		stay    []string
+		leave   []string
+		drained bool
+	}{
+		"nobody is drained":              {me: a, stay: []string{a, b, c}},
+		"another is":                     {me: a, drains: []Row{drained(b, false)}, stay: []string{a, c}, leave: []string{b}},
+		"this one is":                    {me: a, drains: []Row{drained(a, false)}, stay: []string{b, c}, leave: []string{a}, drained: true},
+		"it is over":                     {me: a, drains: []Row{drained(a, true)}, stay: []string{a, b, c}},
+		"all are":                        {me: a, drains: []Row{drained(a, false), drained(b, false), drained(c, false)}, stay: []string{a, b, c}},
+		"one of another service is":      {me: a, drains: []Row{drained(other, false)}, stay: []string{a, b, c}},
+		"one that is not there is":       {me: a, drains: []Row{drained("eeeeeeeeeeee", false)}, stay: []string{a, b, c}},
+		"the only one of its service is": {me: other, drains: []Row{drained(other, false)}, stay: []string{other}},
+	} {
+		service := map[bool]string{true: "mail", false: "shop"}[w.me == other]
+		v := See(w.me, service, slices.Concat(rows, w.drains), nil)
+		slices.Sort(v.Present)
+		if !slices.Equal(v.Present, w.stay) || !slices.Equal(v.Leavers, w.leave) || v.Drained != w.drained {
+			t.Errorf("%s: %v stay, %v leave, drained: %v", what, v.Present, v.Leavers, v.Drained)
+		}
+	}
+}
+
 func TestWhatALeaverHasFallsToTheOthers(t *testing.T) {
 	for _, me := range []string{"b", "c"} {
 		p := pictureOf(me, []string{"b", "c"}, "a", "a", "a", "a", "b", "c")
@@ -305,7 +345,7 @@ func TestNames(t *testing.T) {
 	if Asking(TypeLease(-8)) != "want--8" || Remains(TypeLease(7), 123) != "rest-7-123" || Remains(ShardLease(7, 2), 123) != "rest-7/2-123" || HandOver(ShardLease(7, 2), 123) != "away-7/2-123" {
 		t.Error(Asking(TypeLease(-8)), Remains(TypeLease(7), 123), Remains(ShardLease(7, 2), 123), HandOver(ShardLease(7, 2), 123))
 	}
-	for name, ephemeral := range map[string]bool{"at-aaaaaaaaaaaa": true, "rest-7-123": true, "rest--7/3-123": true, "away-7-123": true, "away-7/2-123": true, "away-day": false, "job-7/3": false, "want-7": false, "job-7": false, "at-midnight": false, "rest-api-sync": false} {
+	for name, ephemeral := range map[string]bool{"at-aaaaaaaaaaaa": true, "rest-7-123": true, "rest--7/3-123": true, "away-7-123": true, "away-7/2-123": true, "away-day": false, "away-aaaaaaaaaaaa": true, "away-aaaaaaaaaaaaa": false, "job-7/3": false, "want-7": false, "job-7": false, "at-midnight": false, "rest-api-sync": false} {
 		if Ephemeral(name) != ephemeral {
 			t.Error(name)
 		}

@@ -29,10 +29,11 @@ type judge struct {
 	pausedTypes map[int32]*pause
 	heard       map[looker]*hearing // of pauses
 	handed      map[*queue_job.Job]*run
-	cameOrWent  time.Time               // when an instance last came or went, a type was divided anew, or a lease was to be handed over
+	cameOrWent  time.Time               // when an instance last came or went, a type was divided anew, or a lease was to be handed over, or an instance drained
 	recast      time.Time               // when an instance last got the configuration of a type anew: its lines begin as behind a start
-	moved       time.Time               // when a type was last divided anew, or a lease to be handed over
+	moved       time.Time               // when a type was last divided anew, or a lease to be handed over, or an instance drained
 	asked       map[leaseTerm]time.Time // when somebody asked for a lease to be handed over
+	drained     map[*instance]drained   // who was to be drained last, and when
 	disturbed   time.Time               // until then, some instance is struck
 	disturbance int
 	accusations []string
@@ -181,7 +182,7 @@ type verdict struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, saw: map[string]int{}}
+	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{}, saw: map[string]int{}}
 }
 
 // accuse notes that something happened that must not happen. After a TRUNCATE the ids begin anew, and engines may take
@@ -430,6 +431,7 @@ func (j *judge) took(i *instance, terms map[string]int64, layout share.Layout) {
 		j.expectOneLayout(i, jobType, layout)
 		j.expectMove(i, name)
 		j.expectHandOver(i, name, layout)
+		j.expectNotDrained(i, name)
 		if term <= j.latest[name] && !j.world.weather.edited {
 			j.accuse("lease %s: term %d after term %d", name, term, j.latest[name])
 		}
@@ -506,13 +508,43 @@ func (j *judge) expectHandOver(i *instance, name string, layout share.Layout) {
 	delete(j.asked, before)
 	w := j.world
 	others := slices.ContainsFunc(w.instances, func(other *instance) bool {
-		return other != holder && other.up && !other.ending.Load() && !other.struck.Load() && other.since.Before(at)
+		return other != holder && other.up && !other.ending.Load() && !other.struck.Load() && other.since.Before(at) && j.drained[other].until.Before(at)
 	})
 	switch {
 	case holder != i:
 		j.saw["hand-over"]++
 	case others && time.Since(at) < handOverLasts && w.weather.gentle && w.weather.refused+w.weather.broken == 0 && !holder.ending.Load():
 		j.accuse("instance %d takes %s, which it was asked to hand over, and there are others", i.number, name)
+	}
+}
+
+// drained is a time for which somebody drains an instance.
+type drained struct{ from, until time.Time }
+
+// drains is told that somebody drains an instance. The world stands still.
+func (j *judge) drains(i *instance, for_ time.Duration) {
+	j.hasMoved()
+	j.drained[i] = drained{time.Now(), time.Now().Add(for_)}
+}
+
+// isDrained reports whether an instance has been drained for this long, and will be for a second.
+func (j *judge) isDrained(i *instance, for_ time.Duration) bool {
+	d := j.drained[i]
+	return !d.from.IsZero() && time.Since(d.from) >= for_ && time.Until(d.until) > time.Second // a lease ends with a whole second
+}
+
+// expectNotDrained expects that an instance that is drained takes nothing, unless there is nobody else, or statements have failed.
+func (j *judge) expectNotDrained(i *instance, name string) {
+	const within = time.Second // it looks every half a second
+	if was := j.takingUnder(leaseTerm{name, j.latest[name]}).by; was != nil && was != i && j.isDrained(was, 0) {
+		j.saw["taking from a drained instance"]++
+	}
+	w := j.world
+	others := slices.ContainsFunc(w.instances, func(other *instance) bool {
+		return other != i && other.up && !other.ending.Load() && !other.struck.Load() && time.Since(other.since) > within && j.drained[other].until.Before(time.Now())
+	})
+	if others && j.isDrained(i, within) && w.weather.gentle && w.weather.refused+w.weather.broken == 0 {
+		j.accuse("instance %d takes %s, and it has been drained for %v", i.number, name, time.Since(j.drained[i].from))
 	}
 }
 

@@ -423,6 +423,12 @@ var mutants = []mutant.Mutant{
 		New:  "return ofType >= 2 || ofType == 1 && n.all[from] >= n.all[to]+1",
 	},
 	{
+		Name: "an instance that is drained takes its part",
+		File: "internal/share/names.go",
+		Old:  "v.Present, v.Drained = stay, drained[v.Me]",
+		New:  "v.Drained = drained[v.Me] && len(stay) == 0",
+	},
+	{
 		Name: "the tail passes the first job of a dormant type by",
 		File: "internal/engine/tail.go",
 		Old:  "\t\t\td.noteWork(row.JobType)\n",

@@ -80,6 +80,7 @@ func draw(seed uint64) *plan {
 	p.drawHandOvers(throw(seed, 9))
 	p.drawRecasts(throw(seed, 10))
 	p.drawDormant(throw(seed, 11))
+	p.drawDrains(throw(seed, 12))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

@@ -100,6 +100,17 @@ func (p *plan) drawHandOvers(d *dice) {
 	}
 }
 
+// drawDrains draws that somebody drains instances for a while, from dice of its own.
+func (p *plan) drawDrains(d *dice) {
+	if d.chance(700) {
+		return
+	}
+	for range 1 + d.upTo(3) {
+		among, for_ := d.next(), time.Duration(1+d.upTo(4))*time.Second
+		p.at(d.between(200*time.Millisecond, p.calmAt), func(w *world) { w.drain(among, for_) }, "drain an instance for %v", for_)
+	}
+}
+
 // drawRecasts draws that instances get the configuration of a type anew, or give the type up and take it on again, from dice of its
 // own.
 func (p *plan) drawRecasts(d *dice) {
@@ -175,6 +186,25 @@ func (w *world) handOver(jobType int32) {
 			return
 		}
 	}
+}
+
+// drain asks an instance to give away all that it has, as queue_job does.
+func (w *world) drain(among uint64, for_ time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	up := w.up()
+	if len(up) == 0 {
+		return
+	}
+	i := up[among%uint64(len(up))]
+	now := w.clock().Unix()
+	w.table.SetLease(share.Drain(i.id()), Lease{Until: now + int64(for_/time.Second), Since: now, Owner: "somebody", Layout: 1})
+	w.judge.drains(i, for_)
+	time.AfterFunc(for_, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.judge.hasMoved() // it takes its part again
+	})
 }
 
 // cancel cancels a job in flight; begun says whether its run has to have begun.

@@ -210,7 +210,7 @@ func (w *world) divide(jobType int32, shards int) {
 func (w *world) recast(among uint64, jobType int32, remove bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	up := slices.DeleteFunc(slices.Clone(w.instances), func(i *instance) bool { return i.engine == nil || i.ending.Load() })
+	up := w.up()
 	if len(up) == 0 {
 		return
 	}
@@ -219,6 +219,11 @@ func (w *world) recast(among uint64, jobType int32, remove bool) {
 	w.judge.recast = time.Now()
 	w.judge.saw["recast"]++
 	go i.recast(jobType, remove)
+}
+
+// up are the instances that have started and are not to end.
+func (w *world) up() []*instance {
+	return slices.DeleteFunc(slices.Clone(w.instances), func(i *instance) bool { return i.engine == nil || i.ending.Load() })
 }
 
 func (i *instance) recast(jobType int32, remove bool) {

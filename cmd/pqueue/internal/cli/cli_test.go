@@ -276,7 +276,7 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh.want("host list", exitDone, "billing", "there")
 	sh.want("lease list -o json", exitDone, `"lease": "job-7"`)
 	t.Setenv("PQUEUE_DSN", sh.dsn)
-	for line, want := range map[string]string{"type pause": "7\tbilling\n", "lease yield": "job-7\tbilling\n"} {
+	for line, want := range map[string]string{"type pause": "7\tbilling\n", "lease yield": "job-7\tbilling\n", "host drain": ""} {
 		var out strings.Builder
 		args := append([]string{"__complete"}, append(strings.Fields(line), "")...)
 		if code := Run(t.Context(), args, Streams{strings.NewReader(""), &out, io.Discard}); code != exitDone || !strings.HasPrefix(out.String(), want) {
@@ -302,6 +302,16 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh.want("type history 7 --last 90d --step 1m", exitError, "use 10000 at most")
 	sh.want("lease yield job-8", exitNothing, "there is no lease")
 	sh.want("lease yield job-7", exitError, "no other instance")
+	instances, err := jobs.Instances(t.Context(), db)
+	if err != nil || len(instances) != 1 {
+		t.Fatal(instances, err)
+	}
+	sh.want("host drain 0123456789ab", exitNothing, "there is no instance")
+	sh.want("host drain "+instances[0].Id, exitError, "no other instance")
+	sh.want("host undrain "+instances[0].Id, exitNothing, "is not drained")
+	sh.want("lease break job-8 --yes", exitNothing, "there is no lease")
+	sh.want("lease break job-7", exitRefused, "may run twice")
+	sh.want("lease break job-7 --yes", exitDone, "job-7 is taken from billing@")
 	sh.want("type set-shards 7 2", exitDone, "2 shards")
 }
 

@@ -50,3 +50,15 @@ func (a *app) leasesToComplete(ctx context.Context, db *database) (words []strin
 	}
 	return words
 }
+
+func (a *app) instancesToComplete(ctx context.Context, db *database) (words []string) {
+	var instances []queue_job.Instance
+	a.within(ctx, func(ctx context.Context) (err error) {
+		instances, err = db.jobs.Instances(ctx, db)
+		return err
+	})
+	for _, i := range instances {
+		words = append(words, i.Id+"\t"+i.Service+" on "+i.Host)
+	}
+	return words
+}

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) leaseCommand() *cobra.Command {
-	return noun("lease", "See and move the leases: which instance runs which job type", a.leaseList(), a.leaseHistory(), a.leaseYield())
+	return noun("lease", "See and move the leases: which instance runs which job type", a.leaseList(), a.leaseHistory(), a.leaseYield(), a.leaseBreak())
 }
 
 func (a *app) leaseList() *cobra.Command {
@@ -127,6 +127,42 @@ func (a *app) yield(ctx context.Context, db *database, name string) error {
 	return exitf(exitNothing, "%s has the same holder after %v, %s: no other instance runs the type, or the holder does not answer", name, yieldWithin, before.Holder)
 }
 
+func (a *app) leaseBreak() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "break <lease>",
+		Short: "End a lease whose holder does not answer",
+		Long: `End a lease whose holder does not answer, so that another instance takes it before it expires. If the holder lives, use lease yield:
+with break, jobs that run now may run twice, for the next holder runs them again. The old holder's handlers end after a third of the
+lease's length at most, and what they come to is not written.`,
+		Example: "  pqueue lease break job-7\n  pqueue lease break job-7/2 --yes    # in a script",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.leasesToComplete),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), func(db *database) error {
+				before, err := a.lease(cmd.Context(), db, args[0])
+				if err != nil {
+					return err
+				}
+				if before.Holder == "" {
+					return exitf(exitNothing, "nobody holds %s", args[0])
+				}
+				if !yes {
+					if err := a.confirm(fmt.Sprintf("end %s under %s? %s may run twice", args[0], before.Holder, plural(before.Running, "job"))); err != nil {
+						return err
+					}
+				}
+				if err := a.within(cmd.Context(), func(ctx context.Context) error { return db.jobs.Break(ctx, db, args[0]) }); err != nil {
+					return err
+				}
+				a.sayf("%s is taken from %s", args[0], before.Holder)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
 func (a *app) lease(ctx context.Context, db *database, name string) (found queue_job.Lease, err error) {
 	err = a.within(ctx, func(ctx context.Context) error {
 		leases, err := db.jobs.Leases(ctx, db)
@@ -145,7 +181,93 @@ func (a *app) lease(ctx context.Context, db *database, name string) (found queue
 }
 
 func (a *app) hostCommand() *cobra.Command {
-	return noun("host", "See the instances", a.hostList())
+	return noun("host", "See and drain the instances", a.hostList(), a.hostDrain(), a.hostUndrain())
+}
+
+func (a *app) hostDrain() *cobra.Command {
+	var lasts time.Duration
+	cmd := &cobra.Command{
+		Use:   "drain <instance>",
+		Short: "Have an instance give its leases to the others, and take none",
+		Long: `Have an instance give its leases to the other instances of its service, and take none, until the time is over or host undrain is called.
+Handlers that run, run on where they are. It waits until the instance has no lease, for 5 seconds at most; what runs on no other
+instance stays.`,
+		Example: "  pqueue host list\n  pqueue host drain 5e0c8f3a91d2 --for 2h",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.instancesToComplete),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), func(db *database) error { return a.drain(cmd.Context(), db, args[0], lasts) })
+		},
+	}
+	cmd.Flags().DurationVar(&lasts, "for", time.Hour, "how long")
+	return cmd
+}
+
+func (a *app) hostUndrain() *cobra.Command {
+	return &cobra.Command{
+		Use:   "undrain <instance>",
+		Short: "Have an instance that was drained take its part of the leases again",
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.instancesToComplete),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), func(db *database) error {
+				return a.within(cmd.Context(), func(ctx context.Context) error {
+					was, err := db.jobs.Undrain(ctx, db, args[0])
+					if err == nil && !was {
+						err = exitf(exitNothing, "%s is not drained", args[0])
+					}
+					return err
+				})
+			})
+		},
+	}
+}
+
+func (a *app) drain(ctx context.Context, db *database, id string, lasts time.Duration) error {
+	here, err := a.instance(ctx, db, id)
+	if err != nil {
+		return err
+	}
+	if err := a.within(ctx, func(ctx context.Context) error { return db.jobs.Drain(ctx, db, id, lasts) }); err != nil {
+		return err
+	}
+	for end := time.Now().Add(yieldWithin); len(here.Leases) > 0 && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+		if here, err = a.instance(ctx, db, id); err != nil {
+			return err
+		}
+	}
+	if n := len(here.Leases); n > 0 {
+		return exitf(exitPartly, "%s on %s is drained until %s, and still has %s: no other instance takes %s", id, here.Host, clock(here.DrainedUntil), plural(n, "lease"), strings.Join(here.Leases, ", "))
+	}
+	a.sayf("%s on %s has no lease, and takes none until %s; %s on", id, here.Host, clock(here.DrainedUntil), handlersRun(here.Running))
+	return nil
+}
+
+func handlersRun(n int) string {
+	if n == 1 {
+		return "1 handler runs"
+	}
+	return strconv.Itoa(n) + " handlers run"
+}
+
+func (a *app) instance(ctx context.Context, db *database, id string) (found queue_job.Instance, err error) {
+	err = a.within(ctx, func(ctx context.Context) error {
+		instances, err := db.jobs.Instances(ctx, db)
+		if err != nil {
+			return err
+		}
+		for _, i := range instances {
+			if i.Id == id {
+				found = i
+				return nil
+			}
+		}
+		return exitf(exitNothing, "there is no instance %q; pqueue host list has their ids", id)
+	})
+	return found, err
 }
 
 func (a *app) hostList() *cobra.Command {
@@ -157,7 +279,7 @@ func (a *app) hostList() *cobra.Command {
 			return fleetList(cmd.Context(), a, "instances", (*queue_job.Jobs).Instances, instanceColumns(), func(i queue_job.Instance) any {
 				return map[string]any{
 					"instance": i.Id, "service": i.Service, "host": i.Host, "process": i.Process, "since": stamp(i.Since), "until": stamp(i.Until),
-					"leases": append([]string{}, i.Leases...), "running": i.Running, "leaving": i.Leaving,
+					"leases": append([]string{}, i.Leases...), "running": i.Running, "leaving": i.Leaving, "drained_until": stamp(i.DrainedUntil),
 				}
 			})
 		},
@@ -173,6 +295,17 @@ func instanceColumns() []column[queue_job.Instance] {
 		{"since", func(i queue_job.Instance) string { return clock(i.Since) }},
 		{"leases", func(i queue_job.Instance) string { return strconv.Itoa(len(i.Leases)) }},
 		{"running", func(i queue_job.Instance) string { return strconv.Itoa(i.Running) }},
-		{"state", func(i queue_job.Instance) string { return either(i.Leaving, "leaves", "there") }},
+		{"state", func(i queue_job.Instance) string { return instanceState(&i) }},
+	}
+}
+
+func instanceState(i *queue_job.Instance) string {
+	switch {
+	case i.Leaving:
+		return "leaves"
+	case !i.DrainedUntil.IsZero():
+		return "drained until " + clock(i.DrainedUntil)
+	default:
+		return "there"
 	}
 }
