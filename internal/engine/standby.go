@@ -211,7 +211,10 @@ func (s *standBy) heedExpiry(seen []store.Seen) {
 	s.expires = time.Time{}
 	now := time.Now()
 	for _, row := range seen {
-		if jobType, _, ok := share.ParseType(row.Name); !ok || row.Free || s.configOf(jobType) == nil || s.serves(row.Name) {
+		if row.Free || s.serves(row.Name) {
+			continue
+		}
+		if jobType, _, ok := share.ParseType(row.Name); !ok || s.configOf(jobType) == nil {
 			continue
 		}
 		if at := now.Add(time.Duration(row.Left * float64(time.Second))); s.expires.IsZero() || at.Before(s.expires) {

@@ -145,31 +145,40 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 	asked, away, drained := map[string]string{}, map[string]int64{}, map[string]bool{}
 	of := map[int32][]Row{}
 	for _, row := range rows {
-		if m := ofType.FindStringSubmatch(row.Name); m != nil {
-			jobType := number[int32](m[2])
-			of[jobType] = append(of[jobType], row)
-		}
-		if row.Free {
+		kind, _, _ := strings.Cut(row.Name, "-")
+		switch {
+		case kind == "job":
+			if m := ofType.FindStringSubmatch(row.Name); m != nil {
+				jobType := number[int32](m[2])
+				of[jobType] = append(of[jobType], row)
+			}
+			continue
+		case row.Free:
 			continue
 		}
-		if m := ofHandOver.FindStringSubmatch(row.Name); m != nil {
-			lease := "job-" + m[1]
-			away[lease] = max(away[lease], number[int64](m[4]))
+		switch kind {
+		case "want":
+			asked[row.Name] = row.Instance
+		case "away":
+			if m := ofHandOver.FindStringSubmatch(row.Name); m != nil {
+				lease := "job-" + m[1]
+				away[lease] = max(away[lease], number[int64](m[4]))
+			} else if id, ok := ParseDrain(row.Name); ok {
+				drained[id] = true
+			}
+		case "at":
+			switch id, ok := ParsePresence(row.Name); {
+			case !ok || id == me:
+			case row.Running == Leaves:
+				v.Leavers = append(v.Leavers, id)
+			case row.Service == service:
+				v.Present = append(v.Present, id)
+			}
+		case "rest":
+			if m := ofRemains.FindStringSubmatch(row.Name); m != nil {
+				v.Rests = append(v.Rests, Rest{number[int32](m[2]), number[int](m[3]), row.Layout, number[int64](m[4]), row.Instance, row.Running})
+			}
 		}
-		switch id := ofInstance.FindStringSubmatch(row.Name); {
-		case id == nil || id[1] == me:
-		case row.Running == Leaves:
-			v.Leavers = append(v.Leavers, id[1])
-		case row.Service == service:
-			v.Present = append(v.Present, id[1])
-		}
-		if m := ofRemains.FindStringSubmatch(row.Name); m != nil {
-			v.Rests = append(v.Rests, Rest{number[int32](m[2]), number[int](m[3]), row.Layout, number[int64](m[4]), row.Instance, row.Running})
-		}
-		if id, ok := ParseDrain(row.Name); ok {
-			drained[id] = true
-		}
-		asked[row.Name] = row.Instance
 	}
 	v.drain(drained)
 	for jobType := range layouts {

@@ -338,7 +338,7 @@ func TestACallEndsAtOnceWithItsContext(t *testing.T) {
 
 // What was called once and never again leaves nothing behind.
 func TestManyHostsThatAreCalledOnceLeaveNothingBehind(t *testing.T) {
-	const hosts = 5_000
+	hosts := orMany(5_000, 100_000)
 	to := receiver(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	port := to.URL[strings.LastIndexByte(to.URL, ':')+1:]
 	d := newDeliverer(t, Config{Guard: local(t), Resolver: loopbackNames{}})
@@ -361,7 +361,7 @@ func TestManyHostsThatAreCalledOnceLeaveNothingBehind(t *testing.T) {
 	all.Wait()
 	more := heapInUse() - before
 	t.Logf("%d hosts: %d MB more in use, %d destinations known", hosts, more>>20, len(d.Destinations(hosts)))
-	if more > hosts*4<<10 {
+	if more > int64(hosts)*4<<10 {
 		t.Errorf("%d MB more are in use", more>>20)
 	}
 }

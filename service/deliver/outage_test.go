@@ -9,7 +9,8 @@ import (
 )
 
 func TestAHostThatWasDownForEightHoursGetsEverythingGently(t *testing.T) {
-	const tasks = 2_000
+	const usual = 2_000
+	tasks := orMany(usual, 1_000_000)
 	for what, script := range map[string]func(down *atomic.Bool) *simReceiver{
 		"nobody listens": func(down *atomic.Bool) *simReceiver {
 			return &simReceiver{connect: func() error {
@@ -63,7 +64,7 @@ func TestAHostThatWasDownForEightHoursGetsEverythingGently(t *testing.T) {
 				if after.mostDeferrals > int(8*time.Hour/(openMax-openMax/openLess))+20 {
 					t.Errorf("a task was put off %d times", after.mostDeferrals)
 				}
-				if took := added.Add(most).Sub(first); took > time.Minute {
+				if took := added.Add(most).Sub(first); tasks == usual && took > time.Minute {
 					t.Errorf("99 %% of the tasks had arrived only %v after the probe", took)
 				}
 			})

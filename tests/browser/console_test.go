@@ -247,25 +247,29 @@ const notFound, badRequest = "the server responded with a status of 404", "the s
 
 func TestEveryPageCanBeUsedOnEveryScreen(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w := newWorld(t)
 	w.settled(t)
 	root := w.serve(t, "/")
-	for page, isError := range w.pages() {
-		for _, width := range []int{360, 900, 1440} {
-			b.screen(width, false)
-			b.do(chromedp.Navigate(root + page))
-			eval[chromedp.Void](b, `document.querySelectorAll("details").forEach((d) => { d.open = true; })`)
-			for _, dark := range []bool{false, true} {
-				b.screen(width, dark)
-				where := fmt.Sprintf("/%s, %d pixels, dark %v", page, width, dark)
-				b.accessible(where)
-				if isError {
-					b.quiet(where, notFound, badRequest)
-				} else {
-					b.quiet(where)
+	for _, width := range []int{360, 900, 1440} {
+		t.Run(fmt.Sprint(width, " pixels"), func(t *testing.T) {
+			t.Parallel()
+			b := openTab(t)
+			for page, isError := range w.pages() {
+				b.screen(width, false)
+				b.do(chromedp.Navigate(root + page))
+				eval[chromedp.Void](b, `document.querySelectorAll("details").forEach((d) => { d.open = true; })`)
+				for _, dark := range []bool{false, true} {
+					b.screen(width, dark)
+					where := fmt.Sprintf("/%s, %d pixels, dark %v", page, width, dark)
+					b.accessible(where)
+					if isError {
+						b.quiet(where, notFound, badRequest)
+					} else {
+						b.quiet(where)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 

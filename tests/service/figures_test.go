@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -36,42 +37,48 @@ func percentile(all []time.Duration, p float64) time.Duration {
 func TestFiguresOfSingleAdds(t *testing.T) {
 	figures(t)
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
-		const clients, span = 64, 8 * time.Second
 		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
-		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
-		defer client.CloseIdleConnections()
-		var mu sync.Mutex
-		var all []time.Duration
-		var group sync.WaitGroup
 		body := `{"url":"http://127.0.0.1/cancel","body":{"order":4711,"customer":"customer-17"},"at":"2100-01-01T00:00:00Z"}`
 		api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", body)
-		began := time.Now()
-		for range clients {
-			group.Go(func() {
-				var took []time.Duration
-				for time.Since(began) < span {
-					from := time.Now()
-					answer, err := client.Post(api.base+"/v1/topics/orders/tasks", "application/json", strings.NewReader(body))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					_, _ = io.Copy(io.Discard, answer.Body)
-					answer.Body.Close()
-					if answer.StatusCode != http.StatusCreated {
-						t.Error(answer.Status)
-						return
-					}
-					took = append(took, time.Since(from))
-				}
-				mu.Lock()
-				all = append(all, took...)
-				mu.Unlock()
-			})
-		}
-		group.Wait()
-		t.Logf("%s: %.0f single adds/s, p50 %v, p99 %v", d.Name, float64(len(all))/time.Since(began).Seconds(), percentile(all, 0.5), percentile(all, 0.99))
+		all, took := addSingly(t, api.base+"/v1/topics/orders/tasks", body)
+		t.Logf("%s: %.0f single adds/s, p50 %v, p99 %v", d.Name, float64(len(all))/took.Seconds(), percentile(all, 0.5), percentile(all, 0.99))
 	})
+}
+
+// addSingly has 64 clients send a task for eight seconds, each again and again, and returns how long each call took.
+func addSingly(t *testing.T, address, body string) (all []time.Duration, span time.Duration) {
+	t.Helper()
+	const clients, lasts = 64, 8 * time.Second
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		group.Go(func() {
+			var took []time.Duration
+			for time.Since(began) < lasts {
+				from := time.Now()
+				answer, err := client.Post(address, "application/json", strings.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+				if answer.StatusCode != http.StatusCreated {
+					t.Error(answer.Status)
+					return
+				}
+				took = append(took, time.Since(from))
+			}
+			mu.Lock()
+			all = append(all, took...)
+			mu.Unlock()
+		})
+	}
+	group.Wait()
+	return all, time.Since(began)
 }
 
 func TestFiguresOfBatches(t *testing.T) {
@@ -121,39 +128,10 @@ func TestFiguresOfTasksThatAreDueAtOnce(t *testing.T) {
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d)
 		for _, n := range []int{3500, 35_000} {
-			var late []time.Duration
-			var mu sync.Mutex
-			var due atomic.Int64
-			to := receive(t, func(_ int, _ http.ResponseWriter, _ *http.Request) {
-				mu.Lock()
-				late = append(late, time.Since(time.Unix(due.Load(), 0)))
-				mu.Unlock()
-			})
-			bare := sendBare(t, to.URL, n)
-			mu.Lock()
-			late = nil
-			mu.Unlock()
-			came := len(to.all())
-			at := time.Now().Unix() + 8 + int64(n/2000)
-			due.Store(at)
-			for range n / 3500 {
-				var lines strings.Builder
-				for range 3500 {
-					lines.WriteString(aTask(to.URL, at) + "\n")
-				}
-				answer := api.send(http.StatusOK, "POST", "/v1/batch", lines.String(), "Content-Type: application/x-ndjson")
-				if stored := strings.Count(string(answer.text), `"id"`); stored != 3500 {
-					t.Fatalf("%d of 3500 are stored: %.300s", stored, answer.text)
-				}
-			}
-			if left := time.Until(time.Unix(at, 0)); left < time.Second {
-				t.Fatalf("the tasks were stored %v before they are due", left)
-			}
-			await(t, "all have come", func() bool { return len(to.all())-came >= n })
-			mu.Lock()
-			last := percentile(late, 1)
-			t.Logf("%s: %d due in one second: p50 %v, p99 %v, last %v, first %v; a bare client sends them in %v: %.2f of its rate", d.Name, n, percentile(late, 0.5), percentile(late, 0.99), last, percentile(late, 0), bare, float64(bare)/float64(last))
-			mu.Unlock()
+			late := lateness(t)
+			late.due(time.Now().Unix() + 8 + int64(n/2000))
+			api.addLines(aTask(late.to.URL, late.at), n)
+			t.Log(late.say(d.Name, n))
 		}
 	})
 }
@@ -161,6 +139,57 @@ func TestFiguresOfTasksThatAreDueAtOnce(t *testing.T) {
 // aTask is a task of the article's size.
 func aTask(address string, at int64) string {
 	return fmt.Sprintf(`{"topic":"orders","url":%q,"body":{"order":4711,"text":%q},"at":%d}`, address, strings.Repeat("x", 200), at)
+}
+
+// late is a receiver that notes how late its calls come.
+type late struct {
+	*testing.T
+	to *httptest.Server
+	at int64 // unix seconds
+
+	mu    sync.Mutex
+	calls []time.Duration
+}
+
+func lateness(t *testing.T) *late {
+	t.Helper()
+	l := &late{T: t}
+	l.to = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		by := time.Since(time.Unix(l.at, 0))
+		l.mu.Lock()
+		l.calls = append(l.calls, by)
+		l.mu.Unlock()
+	}))
+	t.Cleanup(l.to.Close)
+	return l
+}
+
+// due says for when tasks are about to be added.
+func (l *late) due(at int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at, l.calls = at, nil
+}
+
+func (l *late) came() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.calls)
+}
+
+// say waits until all calls have come, and says how late they were, beside the time that a bare client takes for as many.
+func (l *late) say(what string, n int) string {
+	l.Helper()
+	if left := time.Until(time.Unix(l.at, 0)); left < time.Second {
+		l.Fatalf("the tasks were stored %v before they are due", left)
+	}
+	await(l.T, "all have come", func() bool { return l.came() >= n })
+	calls := l.calls
+	bare := sendBare(l.T, l.to.URL, n)
+	last := percentile(calls, 1)
+	return fmt.Sprintf("%s: %d due in one second: p50 %v, p99 %v, last %v, first %v; a bare client sends them in %v: %.2f of its rate",
+		what, n, percentile(calls, 0.5), percentile(calls, 0.99), last, percentile(calls, 0), bare, float64(bare)/float64(last))
 }
 
 // sendBare is how long a plain client takes for as many requests, over 64 connections: the best of three.
