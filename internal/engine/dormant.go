@@ -158,7 +158,8 @@ type idle struct {
 }
 
 // layDownIdle lays types down that this instance holds, and that have had nothing to do for long enough and have no job in the table.
-// Lines of types that others have laid down end.
+// Lines of types that others have laid down end. It looks at a few types at a time: each that is laid down takes some statements, and
+// there may be thousands whose work ended together.
 func (s *standBy) layDownIdle(v *share.View) {
 	if !s.dormant.any.Load() {
 		return
@@ -170,7 +171,10 @@ func (s *standBy) layDownIdle(v *share.View) {
 	}
 	was, without := s.idle, s.dormant.without()
 	s.idle = map[*line]idle{}
-	for _, l := range s.lines.all() {
+	lines := s.lines.all()
+	const few, oneOf = 3, 200
+	most := max(few, len(lines)/oneOf)
+	for _, l := range lines {
 		switch {
 		case !s.mayBeDormant(&l.cfg) || l.layout != share.Undivided || l.retired() || v.Layouts[l.cfg.JobType] > 0:
 		case !l.serving.Load() && !awake[l.cfg.JobType]:
@@ -185,8 +189,9 @@ func (s *standBy) layDownIdle(v *share.View) {
 			case time.Since(next.since) < max(l.cfg.DormantAfter, l.want().MinLock):
 			case without[l.cfg.JobType]:
 				s.end(l, fmt.Sprintf("no job for %v: the type is dormant until there is one", l.cfg.DormantAfter))
-			default:
+			case most > 0:
 				s.dormant.ask(false, l.cfg.JobType)
+				most--
 			}
 		}
 	}

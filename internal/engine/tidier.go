@@ -11,6 +11,7 @@ import (
 const (
 	tidyFirst = 2 * time.Minute // after the start, and up to as much later
 	tidyEvery = time.Hour
+	tidyRest  = 100 * time.Millisecond // after a statement, at least: there are two for each type that the database knows
 	tidyLease = "tidy-history"
 
 	minutesKept = 48 * time.Hour // then those of an hour are one row
@@ -84,10 +85,10 @@ func (t *tidier) rollUp(ctx context.Context, lease *keeper.Lease, jobType int32)
 	return err
 }
 
-// step sends a statement, and then rests nine times as long as it took.
+// step sends a statement, and then rests nine times as long as it took, or a little longer.
 func (t *tidier) step(ctx context.Context, lease *keeper.Lease, statement func(context.Context) error) error {
 	began := time.Now()
 	err := t.looks.look(lease.Context(), statement)
-	sleep(ctx, (retainPart-1)*time.Since(began))
+	sleep(ctx, max(tidyRest, (retainPart-1)*time.Since(began)))
 	return err
 }

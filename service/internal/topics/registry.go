@@ -68,6 +68,11 @@ type Registry struct {
 	unread  bool            // the tokens were never read
 	latest  map[int32]int64 // the version that was learned last, of each topic and template
 	served  map[int32]int64
+
+	waiting struct { // rows that this process has written, until somebody takes them in
+		sync.Mutex
+		rows []tables.Topic
+	}
 }
 
 // known is copied for each change. A deleted topic has no name, but still its type: a task may have been added to it at that moment.
@@ -166,12 +171,22 @@ func (r *Registry) Delete(ctx context.Context, name string) (found bool, err err
 	return found, err
 }
 
-// news takes a row in that this process has written.
+// news takes a row in that this process has written, and with it what others have written meanwhile: to take one in costs little less
+// than to take in many.
 func (r *Registry) news(ctx context.Context, row tables.Topic) {
+	r.waiting.Lock()
+	r.waiting.rows = append(r.waiting.rows, row)
+	r.waiting.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.learn([]tables.Topic{row})
-	r.tell(ctx)
+	r.waiting.Lock()
+	rows := r.waiting.rows
+	r.waiting.rows = nil
+	r.waiting.Unlock()
+	if len(rows) > 0 { // else somebody else has taken it in
+		r.learn(rows)
+		r.tell(ctx)
+	}
 }
 
 func (r *Registry) topicOf(row *tables.Topic) *Topic {

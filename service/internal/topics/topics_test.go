@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +110,44 @@ func (f *table) DeleteTopic(_ context.Context, name string) (tables.Topic, bool,
 }
 
 func (f *table) Tokens(context.Context) ([]tables.Token, error) { return nil, f.err }
+
+func TestTopicsThatComeWhileOneIsTakenInAreTakenInTogether(t *testing.T) {
+	const topics = 50
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var told []int
+	r := New(&table{}, topics, func(_ context.Context, news []*Topic) error {
+		if told = append(told, len(news)); len(told) == 1 {
+			close(begun)
+			<-goOn
+		}
+		return nil
+	}, slog.New(slog.DiscardHandler))
+	var coming sync.WaitGroup
+	come := func(n int32) {
+		coming.Go(func() {
+			r.news(t.Context(), tables.Topic{Type: n, Name: fmt.Sprint("topic-", n), Config: "{}", Version: int64(n)})
+			if r.OfType(n) == nil {
+				t.Errorf("topic %d is not known yet", n)
+			}
+		})
+	}
+	come(1)
+	<-begun
+	for n := range int32(topics - 1) {
+		come(n + 2)
+	}
+	for waits := 0; waits < topics-1; {
+		r.waiting.Lock()
+		waits = len(r.waiting.rows)
+		r.waiting.Unlock()
+		runtime.Gosched()
+	}
+	close(goOn)
+	coming.Wait()
+	if !slices.Equal(told, []int{1, topics - 1}) {
+		t.Errorf("served %v at a time", told)
+	}
+}
 
 func TestATopicIsServedUntilThatSucceedsAndThenOnlyIfItChanges(t *testing.T) {
 	f := &table{rows: []tables.Topic{{Type: 1_000_000, Name: "a", Config: "{}", Version: 1}}, versions: tables.Versions{Topics: 1}}
