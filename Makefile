@@ -104,8 +104,8 @@ soak: ## Mix faults at random: make soak FOR=30m SEED=1 (the default: ten minute
 bench: ## Compare with River, asynq and plain SQL, for hours; writes tests/bench/results: make bench ARGS="-only drain".
 	$(SERVERS) -redis -- go run ./tests/bench $(ARGS)
 
-pictures: ## Take the pictures of the console that the documents show.
-	PQ_TEST_PICTURES=$(CURDIR)/docs/console $(SERVERS) -browser -- go test -count=1 -run '^TestTheShop' ./tests/browser
+pictures: ## Take the pictures of the console that the documents show, which takes twenty minutes.
+	PQ_TEST_PICTURES=$(CURDIR)/docs/console $(SERVERS) -browser -- go test -count=1 -timeout 45m -run '^TestTheShop' ./tests/browser
 
 # The benchmarks beside the hot code, and what they came to when their baseline was committed.
 MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/engine ./internal/store

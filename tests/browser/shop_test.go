@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -43,7 +44,7 @@ func openShop(t *testing.T) (address string) {
 	return regexp.MustCompile(`http://\S+/`).FindString(line)
 }
 
-// With PQ_TEST_PICTURES, it takes the pictures of docs/console.md: "make pictures".
+// With PQ_TEST_PICTURES, it takes the pictures of docs/console.md, after twenty minutes or so: "make pictures".
 func TestTheShopThatLivesIsSeen(t *testing.T) {
 	t.Parallel()
 	b := openTab(t)
@@ -59,7 +60,10 @@ func TestTheShopThatLivesIsSeen(t *testing.T) {
 	has("types/4", `"job-4/2"`)
 	folder := os.Getenv("PQ_TEST_PICTURES")
 	if folder != "" {
-		has("", `"should be looked at"`) // partner, some time after it has become unreachable
+		b.do(chromedp.Navigate(root))
+		// Partner, some time after it has become unreachable, and something in the pictures of the last hour.
+		b.awaitWithin(30*time.Minute, `document.querySelector("main").innerText.includes("should be looked at") &&
+			[...document.querySelectorAll("td svg path")].some((bars) => bars.getAttribute("d").split("M").length > 10)`)
 	}
 	for _, of := range []struct {
 		name, page string

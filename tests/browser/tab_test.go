@@ -146,9 +146,14 @@ func eval[T any](b *tab, script string) T {
 // await waits until JavaScript says true.
 func (b *tab) await(script string) {
 	b.Helper()
-	for end := time.Now().Add(patience); !eval[bool](b, script); time.Sleep(tick) {
+	b.awaitWithin(patience, script)
+}
+
+func (b *tab) awaitWithin(span time.Duration, script string) {
+	b.Helper()
+	for end := time.Now().Add(span); !eval[bool](b, script); time.Sleep(tick) {
 		if time.Now().After(end) {
-			b.Fatalf("not within %v: %s\n%s", patience, script, eval[string](b, "document.body.innerText"))
+			b.Fatalf("not within %v: %s\n%s", span, script, eval[string](b, "document.body.innerText"))
 		}
 	}
 }
