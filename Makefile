@@ -59,8 +59,8 @@ AT_LENGTH := ^($(shell awk '/^func Test/ { test = $$2; sub(/[^A-Za-z0-9_].*/, ""
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL); \
 	  go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB)'; \
-	  $(SERVERS) -browser -- go test -json -count=1 ./tests/browser ./tests/shells ./tests/release ./tests/summary ./service/deliver; \
-	  go test -json -count=1 ./tests/testenv ./tests/bench; \
+	  $(SERVERS) -browser -- go test -json -count=1 ./tests/browser ./tests/shells ./tests/release ./tests/summary ./tests/bench ./service/deliver; \
+	  go test -json -count=1 ./tests/testenv; \
 	  PQ_SIM_SEEDS=10000 go test -json -count=1 -run '^TestNothingIsLost' ./internal/simulator; \
 	  go test -json -count=1 -run '^TestASeed' ./internal/simulator; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 8 -timeout 45m; \
