@@ -34,14 +34,8 @@ func (j *Jobs) HandOver(ctx context.Context, ex Executor, lease string) error {
 	return nil
 }
 
-var errNoTypeLease = errors.New(`it is not the lease of a job type; use a name that Leases returns, such as "job-7"`)
-
 func (j *Jobs) handOver(ctx context.Context, ex Executor, lease string) error {
-	jobType, _, ok := share.ParseType(lease)
-	if !ok {
-		return errNoTypeLease
-	}
-	st, rows, err := j.look(ctx, ex)
+	st, rows, jobType, err := j.lookForType(ctx, ex, lease)
 	if err != nil {
 		return err
 	}
@@ -76,11 +70,7 @@ func (j *Jobs) Break(ctx context.Context, ex Executor, lease string) error {
 }
 
 func (j *Jobs) breakLease(ctx context.Context, ex Executor, lease string) error {
-	jobType, _, ok := share.ParseType(lease)
-	if !ok {
-		return errNoTypeLease
-	}
-	st, rows, err := j.look(ctx, ex)
+	st, rows, jobType, err := j.lookForType(ctx, ex, lease)
 	if err != nil {
 		return err
 	}
@@ -94,6 +84,16 @@ func (j *Jobs) breakLease(ctx context.Context, ex Executor, lease string) error 
 		return err
 	}
 	return errors.New("nobody holds it, so the next instance that looks takes it")
+}
+
+// lookForType is look for somebody who wants the lease of a job type.
+func (j *Jobs) lookForType(ctx context.Context, ex Executor, lease string) (st *store.Store, rows []store.Seen, jobType int32, err error) {
+	jobType, _, ok := share.ParseType(lease)
+	if !ok {
+		return nil, nil, 0, errors.New(`it is not the lease of a job type; use a name that Leases returns, such as "job-7"`)
+	}
+	st, rows, err = j.look(ctx, ex)
+	return st, rows, jobType, err
 }
 
 // look reads the leases as an instance does.

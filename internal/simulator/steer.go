@@ -192,11 +192,10 @@ func (w *world) handOver(jobType int32) {
 func (w *world) drain(among uint64, for_ time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	up := w.up()
-	if len(up) == 0 {
+	i := w.oneUp(among)
+	if i == nil {
 		return
 	}
-	i := up[among%uint64(len(up))]
 	now := w.clock().Unix()
 	w.table.SetLease(share.Drain(i.id()), Lease{Until: now + int64(for_/time.Second), Since: now, Owner: "somebody", Layout: 1})
 	w.judge.drains(i, for_)

@@ -210,20 +210,23 @@ func (w *world) divide(jobType int32, shards int) {
 func (w *world) recast(among uint64, jobType int32, remove bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	up := w.up()
-	if len(up) == 0 {
+	i := w.oneUp(among)
+	if i == nil {
 		return
 	}
-	i := up[among%uint64(len(up))]
 	w.judge.hasMoved()
 	w.judge.recast = time.Now()
 	w.judge.saw["recast"]++
 	go i.recast(jobType, remove)
 }
 
-// up are the instances that have started and are not to end.
-func (w *world) up() []*instance {
-	return slices.DeleteFunc(slices.Clone(w.instances), func(i *instance) bool { return i.engine == nil || i.ending.Load() })
+// oneUp is one of the instances that have started and are not to end; nil: there is none.
+func (w *world) oneUp(among uint64) *instance {
+	up := slices.DeleteFunc(slices.Clone(w.instances), func(i *instance) bool { return i.engine == nil || i.ending.Load() })
+	if len(up) == 0 {
+		return nil
+	}
+	return up[among%uint64(len(up))]
 }
 
 func (i *instance) recast(jobType int32, remove bool) {
