@@ -24,6 +24,7 @@ func (f fleet) of(id string) queue_job.Instance {
 }
 
 func TestAnInstanceThatIsDrainedHasNoLeaseWithinTwoSecondsAndNothingRunsTwice(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		jobs := open(t, d.DB)
