@@ -56,12 +56,11 @@ func (j *Jobs) handOver(ctx context.Context, ex Executor, lease string) error {
 // [Jobs.Leases]. Use it if the holder does not answer and the lease would last for minutes, see [Config.LockSecond]; if the holder
 // lives, [Jobs.HandOver] is the better way, for nothing runs twice then. Through a transaction, it takes effect at the commit.
 //
-// The holder hears of it at its next statement: it starts nothing more, no outcome of its handlers is written, and their contexts
-// end, after a third of [Config.LockSecond] at most. Until then, its handlers run beside those of the next holder, which counts the
-// holder's jobs as lost and runs them again. So jobs that run now may run twice, and limits such as [Config.MaxPerKey] may be exceeded
-// until then.
+// The holder starts nothing more, and the outcomes of its handlers are dropped. Their contexts end after a third of
+// [Config.LockSecond] at most. The next holder counts their jobs as lost and runs them again, at once. So jobs that run now may run
+// twice, and for that time more of them may run than limits such as [Config.MaxPerKey] allow.
 //
-// It is an error if the name is not that of a job type's lease, or if nobody holds the lease.
+// Break returns an error if nobody holds the lease, or if the lease is not one of a job type.
 func (j *Jobs) Break(ctx context.Context, ex Executor, lease string) error {
 	if err := j.breakLease(ctx, ex, lease); err != nil {
 		return fmt.Errorf("break %q: %w", lease, err)
@@ -83,7 +82,7 @@ func (j *Jobs) breakLease(ctx context.Context, ex Executor, lease string) error 
 		})
 		return err
 	}
-	return errors.New("nobody holds it, so the next instance that looks takes it")
+	return errors.New("nobody holds it")
 }
 
 // lookForType is look for somebody who wants the lease of a job type.

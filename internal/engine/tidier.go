@@ -85,7 +85,7 @@ func (t *tidier) rollUp(ctx context.Context, lease *keeper.Lease, jobType int32)
 	return err
 }
 
-// step sends a statement, and then rests nine times as long as it took, or a little longer.
+// step sends a statement, and then rests nine times as long as it took, but at least tidyRest.
 func (t *tidier) step(ctx context.Context, lease *keeper.Lease, statement func(context.Context) error) error {
 	began := time.Now()
 	err := t.looks.look(lease.Context(), statement)

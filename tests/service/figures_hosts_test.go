@@ -113,7 +113,7 @@ func TestFiguresOfMemory(t *testing.T) {
 		})
 		api.addLines(`{"topic":"orders","url":"`+hung.URL+`","body_text":"`+strings.Repeat("x", size)+`"}`, tasks)
 		await(t, "it hangs", func() bool { return hangs.Load() > 5 })
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // in which the memory is watched
 		close(stop)
 		watching.Wait()
 		t.Logf("%s: 100,000 tasks of 10 kB wait: %d MB of heap, at most %d MB while they were added; before them %d", d.Name, heap()>>20, most>>20, base>>20)

@@ -1,4 +1,5 @@
-// Package shells presses Tab behind pqueue in real shells. "make test-all" runs it, with shells; alone, with those that this machine has:
+// Package shells tests pqueue's completion in bash, fish and zsh. "make test-all" installs the shells and runs it. To run it in the
+// shells that are installed:
 //
 //	go test ./tests/shells
 package shells

@@ -65,7 +65,7 @@ func (a *api) addBatch(c *call) error {
 	return c.say(http.StatusOK, body)
 }
 
-// readBatch reads all tasks, and says at once what is wrong with any of them. No topic is made for a batch that has an error.
+// readBatch reads all tasks, and says at once what is wrong with any of them. It makes topics only when all tasks can be read.
 func (a *api) readBatch(c *call, texts []json.RawMessage) ([]*task.Task, []queue_job.AddModelJob, error) {
 	tasks, jobs := make([]*task.Task, len(texts)), make([]queue_job.AddModelJob, len(texts))
 	err := onAllProcessors(len(texts), func(n int) error {

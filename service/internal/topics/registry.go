@@ -69,7 +69,7 @@ type Registry struct {
 	latest  map[int32]int64 // the version that was learned last, of each topic and template
 	served  map[int32]int64
 
-	waiting struct { // rows that this process has written, until somebody takes them in
+	waiting struct { // rows that this process has written and not learned of
 		sync.Mutex
 		rows []tables.Topic
 	}
@@ -171,8 +171,7 @@ func (r *Registry) Delete(ctx context.Context, name string) (found bool, err err
 	return found, err
 }
 
-// news takes a row in that this process has written, and with it what others have written meanwhile: to take one in costs little less
-// than to take in many.
+// news learns of a row that this process has written. Many rows cost little more than one, so it learns of all that wait.
 func (r *Registry) news(ctx context.Context, row tables.Topic) {
 	r.waiting.Lock()
 	r.waiting.rows = append(r.waiting.rows, row)
@@ -183,7 +182,7 @@ func (r *Registry) news(ctx context.Context, row tables.Topic) {
 	rows := r.waiting.rows
 	r.waiting.rows = nil
 	r.waiting.Unlock()
-	if len(rows) > 0 { // else somebody else has taken it in
+	if len(rows) > 0 { // else another call has learned of them
 		r.learn(rows)
 		r.tell(ctx)
 	}

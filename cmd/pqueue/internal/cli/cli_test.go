@@ -276,7 +276,7 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh.want("host list", exitDone, "billing", "there")
 	sh.want("lease list -o json", exitDone, `"lease": "job-7"`)
 	t.Setenv("PQUEUE_DSN", sh.dsn)
-	for line, want := range map[string]string{"type pause": "7\tbilling\n", "lease yield": "job-7\tbilling\n", "host drain": ""} {
+	for line, want := range map[string]string{"type pause": "7\tbilling\n", "lease yield": "job-7\tbilling\n"} {
 		var out strings.Builder
 		args := append([]string{"__complete"}, append(strings.Fields(line), "")...)
 		if code := Run(t.Context(), args, Streams{strings.NewReader(""), &out, io.Discard}); code != exitDone || !strings.HasPrefix(out.String(), want) {
@@ -305,6 +305,10 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	instances, err := jobs.Instances(t.Context(), db)
 	if err != nil || len(instances) != 1 {
 		t.Fatal(instances, err)
+	}
+	var out strings.Builder
+	if Run(t.Context(), []string{"__complete", "host", "drain", ""}, Streams{strings.NewReader(""), &out, io.Discard}); !strings.HasPrefix(out.String(), instances[0].Id+"\tbilling on ") {
+		t.Errorf("pqueue host drain <Tab>: %q", out.String())
 	}
 	sh.want("host drain 0123456789ab", exitNothing, "there is no instance")
 	sh.want("host drain "+instances[0].Id, exitError, "no other instance")
