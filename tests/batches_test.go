@@ -49,6 +49,7 @@ func TestBatchesAreFilledAndNoLargerThanBatchSize(t *testing.T) {
 }
 
 func TestABatchWaitsNoLongerThanBatchWait(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const wait = 6 * time.Second // long: what happens in between may come some seconds late
 		type call struct {

@@ -166,8 +166,8 @@ func await(t *testing.T, what func() string, condition func() bool) {
 // awaitWithin is await where the time is a promise.
 func awaitWithin(t *testing.T, within time.Duration, what func() string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(within); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for began := time.Now(); !condition(); time.Sleep(dbtest.Pace(time.Since(began))) {
+		if time.Since(began) > within {
 			t.Fatalf("after %v: %s", within, what())
 		}
 	}

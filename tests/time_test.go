@@ -21,7 +21,7 @@ func TestJobsDueInOneSecondStartOnTimeAndNoneEarly(t *testing.T) {
 		const jobs = 1000
 		bestOfThree(t, func() error {
 			var ran runs
-			due := time.Now().Add(3 * time.Second).Truncate(time.Second)
+			due := time.Now().Add(2 * time.Second).Truncate(time.Second)
 			add(t, d.DB, jobs/2, uint32(due.Unix()))
 			r := start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 			add(t, d.DB, jobs/2, uint32(due.Unix()))
@@ -91,6 +91,7 @@ func heap() uint64 {
 }
 
 func TestALateCommitRunsWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // SQLite has one writer at a time: nothing commits late
 		migrate(t, d)
 		var ran runs

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -240,4 +241,10 @@ func ContinueIDs(t *testing.T, d Database) {
 	if _, err := d.DB.Exec("SELECT setval(pg_get_serial_sequence('async_job_tab', 'id'), MAX(id)) FROM async_job_tab"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Pace is how long somebody who asks a database again and again waits for the next time: a twentieth of the wait so far, for that
+// is how exact it needs to be. What takes seconds is not asked for hundreds of times in each.
+func Pace(waited time.Duration) time.Duration {
+	return min(max(waited/20, 2*time.Millisecond), 20*time.Millisecond)
 }

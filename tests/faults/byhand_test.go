@@ -63,7 +63,7 @@ func TestAJobRunsWithItsOwnParametersThoughItsIdIsUsedAgain(t *testing.T) {
 	for _, seconds := range []int64{1, 2} {
 		t.Run(fmt.Sprintf("in second %d", seconds), func(t *testing.T) {
 			t.Parallel()
-			eachServer(t, func(x *trial) {
+			eachServerAtOnce(t, func(x *trial) {
 				x.startWorker(workerSettings{LockSecond: calmLock, Capacity: 2, NoRetry: true})
 				x.addMany(1, 2000, work{MS: 50})
 				x.awaitHolder(time.Now())

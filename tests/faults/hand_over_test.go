@@ -10,6 +10,7 @@ import (
 
 // Somebody asks for one hand-over after the other, while all types are busy.
 func TestHandOversInAFleetLoseNothing(t *testing.T) {
+	besideOthersInShort(t)
 	eachServerInTurn(t, func(x *trial) {
 		instances, moves := repeat(20, 6), int64(repeat(10_000, 150))
 		types := numbered(2 * instances)

@@ -19,6 +19,7 @@ const (
 )
 
 func TestHandlersThatMisbehaveCostNoSlotAndHoldNoOtherTypeUp(t *testing.T) {
+	besideOthersInShort(t)
 	eachServer(t, func(x *trial) {
 		const capacity, hangingAmongMixed, bound = 20, 5, time.Second
 		jobs := repeat(100_000, 4000)

@@ -11,7 +11,7 @@ func TestHandlersThatUseUpThePoolCannotStarveTheLease(t *testing.T) {
 	for limit := 1; limit <= 3; limit++ {
 		t.Run(fmt.Sprintf("MaxOpenConns %d", limit), func(t *testing.T) {
 			t.Parallel()
-			eachServer(t, func(x *trial) { x.useUpPool(limit) })
+			eachServerAtOnce(t, func(x *trial) { x.useUpPool(limit) })
 		})
 	}
 }

@@ -57,9 +57,9 @@ func (l *load) adds(from, to time.Time) time.Duration {
 }
 
 func TestOldJobsAreDeletedWhileOthersRunAndAProcessIsKilled(t *testing.T) {
+	besideOthersInShort(t)
 	each := eachServerInTurn // for its figures
 	if testing.Short() {
-		t.Parallel()
 		each = eachServerAtOnce
 	}
 	each(t, func(x *trial) {

@@ -58,7 +58,7 @@ func TestThreeProcessesWorkOnOneType(t *testing.T) {
 		for try := 0; try < tries && of < 0.95; try++ {
 			before := x.startsBy(workers)
 			began := time.Now()
-			jobs := x.addEvenly(repeat(120, 36), work{MS: int(takes / time.Millisecond)})
+			jobs := x.addEvenly(repeat(120, 24), work{MS: int(takes / time.Millisecond)})
 			o = x.conclude(2 * time.Minute)
 			x.noDuplicates(o)
 			of = (time.Duration(jobs/capacity) * takes).Seconds() / x.lastStart().Add(takes).Sub(began).Seconds()
@@ -195,6 +195,7 @@ func TestHandlersThatComputeUseTwoProcesses(t *testing.T) {
 }
 
 func TestATypeInOrderIsDividedAnew(t *testing.T) {
+	besideOthersInShort(t)
 	eachServerInTurn(t, func(x *trial) {
 		const keys, bound = 50, time.Second
 		perKey := repeat(200, 60)
@@ -316,8 +317,8 @@ func TestARateHoldsOverShardsAndFailovers(t *testing.T) {
 			x.startWorker(settings)
 		}
 		x.awaitShards(shards, 3)
-		lasts := time.Duration(repeat(40, 15)) * time.Second
-		x.addMany(1, int(lasts.Seconds()+float64(repeat(10, 8)))*rate, work{}) // some for the time before they are counted
+		lasts := time.Duration(repeat(40, 12)) * time.Second
+		x.addMany(1, int(lasts.Seconds()+float64(repeat(10, 3)))*rate, work{}) // some for the time before they are counted
 		x.awaitStart(time.Now(), 20*time.Second)
 		began := time.Now()
 		for n := range 2 {

@@ -232,7 +232,7 @@ func TestADeployOfSixProcessesHoldsNoTypeUp(t *testing.T) {
 		x.awaitRest()
 		began := time.Now()
 		ended := make(chan error, instances)
-		const pace = 1500 * time.Millisecond // a platform waits until the new process is ready, too
+		pace := time.Duration(repeat(1500, 800)) * time.Millisecond // a platform waits until the new process is ready, too
 		for _, w := range old {
 			x.startWorker(workerSettings{Types: types})
 			time.Sleep(pace)

@@ -23,7 +23,7 @@ import (
 // the index entries of all jobs that were finished meanwhile.
 func TestAReaderWithAnOldSnapshotSlowsNothingDown(t *testing.T) {
 	eachServerInTurn(t, func(x *trial) {
-		jobs, drains := repeat(200_000, 20_000), repeat(5, 3)
+		jobs, drains := repeat(200_000, 15_000), repeat(5, 3)
 		x.auditNoJobs()
 		r := &drainer{trial: x, db: dbtest.Open(x.T, x.dialect.driver, x.dsn)}
 		const triesMax = 3 // what the reader slows down is slow each time, what the machine slows down is not

@@ -69,6 +69,13 @@ func eachServerInShortToo(t *testing.T, test func(x *trial)) {
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { test(newTrial(t, d.Name, d.DSN)) })
 }
 
+// besideOthersInShort is for what needs the machine to itself only at full length, where it is measured.
+func besideOthersInShort(t *testing.T) {
+	if testing.Short() {
+		t.Parallel()
+	}
+}
+
 func skipPostgreSQL(t *testing.T, because string) {
 	t.Run("PostgreSQL", func(t *testing.T) { t.Skip("left out: " + because) })
 }
@@ -80,14 +87,13 @@ func eachServerInTurn(t *testing.T, test func(x *trial)) {
 	if testing.Short() {
 		names := fnv.New32a()
 		names.Write([]byte(t.Name()))
-		other := []string{"MariaDB", "MySQL"}[names.Sum32()%2]
-		dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-			if d.Name == other {
-				t.Skip("left out: this needs the machine to itself, so the short run shows it on one server; make faults and make many show it on both")
+		chosen := []string{"MySQL", "MariaDB"}[names.Sum32()%2]
+		dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
+			if d.Name != chosen {
+				t.Skip("left out: this is long or needs the machine to itself, so the short run shows it on one server; make faults and make many show it on all")
 			}
 			test(newTrial(t, d.Name, d.DSN))
 		})
-		skipPostgreSQL(t, onlyMainFaults)
 		return
 	}
 	var turn sync.Mutex
@@ -290,8 +296,8 @@ func (x *trial) awaitStart(after time.Time, within time.Duration, but ...*worker
 // await waits until the condition holds.
 func (x *trial) await(within time.Duration, otherwise string, condition func() bool) {
 	x.Helper()
-	for deadline := time.Now().Add(within); ; time.Sleep(2 * time.Millisecond) {
-		late := time.Now().After(deadline) // asked first: who stood still meanwhile looks once more
+	for began := time.Now(); ; time.Sleep(dbtest.Pace(time.Since(began))) {
+		late := time.Since(began) > within // asked first: who stood still meanwhile looks once more
 		if condition() {
 			return
 		}
