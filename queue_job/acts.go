@@ -35,7 +35,7 @@ type Act struct {
 	At time.Time
 	// Actor is who did it, and Why the reason, in the actor's words; empty: none was given.
 	Actor, Why string
-	// Verb is what was done: "cancel", "reschedule", "set params", "set priority", "retry", "delete", "pause", "resume", "hand over",
+	// Verb is what was done: "cancel", "reschedule", "set params", "set priority", "retry", "delete", "restore", "pause", "resume", "hand over",
 	// "drain", "undrain", "break" or "set shards".
 	Verb string
 	// JobType is the type that the act is about; nil: it is about jobs, or about an instance, whose id is in Detail.

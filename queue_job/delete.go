@@ -35,6 +35,11 @@ type DeleteRange struct {
 	Before time.Time
 	// Limit is how many jobs are deleted at most. Default 1000.
 	Limit int
+	// Archive, if set, gets the jobs before they are deleted: up to 100 with each call, since the parameters of each may take a
+	// megabyte. If it returns an error, these jobs stay, and Delete ends with the error. So return nil only when the jobs are stored
+	// for good. It may get a job again: if Delete was cut off before the job was deleted, or if somebody had it run again just then.
+	// See [Jobs.Restore].
+	Archive func(ctx context.Context, jobs []Archived) error `json:"-"`
 }
 
 // Delete deletes the rows of jobs that do not run any more, and what the log has of their runs, and returns how many jobs. It
@@ -55,14 +60,18 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 	if err != nil {
 		return 0, fmt.Errorf("delete jobs: %w", err)
 	}
-	const together = 1000
-	limit := which.Limit
+	const limitDefault = 1000
+	limit, together := which.Limit, 1000
 	if limit == 0 {
-		limit = together
+		limit = limitDefault
+	}
+	if which.Archive != nil {
+		together = 100
 	}
 	old, after := which.old(), uint64(0)
 	for more := true; more && deleted < limit; {
 		page, err := noteDeleted(ctx, st, which, func(st *store.Store) (store.OldPage, error) {
+			old.First = archiving(ctx, st, which.Archive)
 			return st.DeleteOld(ctx, old, after, min(limit-deleted, together))
 		})
 		if deleted += page.Deleted; err != nil {

@@ -1,7 +1,9 @@
 package queue_job_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -107,6 +109,29 @@ func ExampleJobs_Delete() {
 		}
 		log.Printf("%d jobs deleted", n)
 	}
+}
+
+// Jobs go to a file before they are deleted. Some of them are wanted again.
+func ExampleJobs_Restore() {
+	var file bytes.Buffer // in truth a file, which is synced before Archive returns
+	which := queue_job.DeleteRange{JobTypes: []int32{mailType}, Before: time.Now().AddDate(0, -1, 0)}
+	which.Archive = func(_ context.Context, some []queue_job.Archived) error {
+		return json.NewEncoder(&file).Encode(some)
+	}
+	if _, err := jobs.Delete(ctx, db, which); err != nil {
+		log.Print(err)
+		return
+	}
+	var some []queue_job.Archived // the first ones
+	if err := json.NewDecoder(&file).Decode(&some); err != nil {
+		log.Print(err)
+		return
+	}
+	n, err := jobs.Restore(ctx, db, some)
+	if err != nil {
+		log.Print(err)
+	}
+	log.Printf("%d jobs are back", n)
 }
 
 func ExampleJobs_Get() {

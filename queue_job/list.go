@@ -357,16 +357,21 @@ func (j *Jobs) Attempts(ctx context.Context, ex Executor, id uint64) ([]Attempt,
 	if err != nil {
 		return nil, fmt.Errorf("job %d: %w", id, err)
 	}
-	rows, err := st.AttemptsOf(ctx, id)
+	rows, err := st.AttemptsOf(ctx, []uint64{id})
 	if err != nil {
 		return nil, fmt.Errorf("job %d: %w", id, err)
 	}
 	attempts := make([]Attempt, len(rows))
 	for i, r := range rows {
-		attempts[i] = Attempt{Attempt: r.Attempt, Outcome: r.Outcome, Error: r.Error, Finished: time.UnixMilli(r.Finished), Instance: r.Instance, Term: r.Term}
-		if r.Started > 0 {
-			attempts[i].Started = time.UnixMilli(r.Started)
-		}
+		attempts[i] = attemptOf(r)
 	}
 	return attempts, nil
+}
+
+func attemptOf(r store.Attempt) Attempt {
+	a := Attempt{Attempt: r.Attempt, Outcome: r.Outcome, Error: r.Error, Finished: time.UnixMilli(r.Finished), Instance: r.Instance, Term: r.Term}
+	if r.Started > 0 {
+		a.Started = time.UnixMilli(r.Started)
+	}
+	return a
 }

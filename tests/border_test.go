@@ -39,6 +39,7 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 			return err
 		},
 		"Delete":    func() error { _, err := jobs.Delete(ctx, ex, queue_job.DeleteRange{Before: time.Now()}); return err },
+		"Restore":   func() error { _, err := jobs.Restore(ctx, ex, nil); return err },
 		"Leases":    func() error { _, err := jobs.Leases(ctx, ex); return err },
 		"Instances": func() error { _, err := jobs.Instances(ctx, ex); return err },
 		"HandOver":  func() error { return jobs.HandOver(ctx, ex, "job-1") },

@@ -65,8 +65,16 @@ func (a *arguments) in(s *Store, ids []uint64) string {
 	if !a.bound {
 		return s.idIn(ids)
 	}
-	a.list = append(a.list, "{"+numbers(ids)+"}")
-	return "id = ANY(CAST(? AS bigint[]))"
+	return a.oneOf("id", ids)
+}
+
+// oneOf writes the condition that a column other than the id has one of these numbers.
+func (a *arguments) oneOf(column string, numbered []uint64) string {
+	if !a.bound {
+		return column + " IN (" + numbers(numbered) + ")"
+	}
+	a.list = append(a.list, "{"+numbers(numbered)+"}")
+	return column + " = ANY(CAST(? AS bigint[]))"
 }
 
 // among writes the condition that the column has one of these texts. With bound arguments, each number of texts would be

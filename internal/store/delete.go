@@ -12,6 +12,7 @@ import (
 type Old struct {
 	Types  []int32 // none: all
 	Before map[int32]int64
+	First  func(ids []uint64) error // gets the ids of the next rows, before they are deleted; nil: nobody does. If it fails, they stay
 }
 
 func (o *Old) has(row *Aged) bool {
@@ -56,6 +57,11 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, after uint64, limit int)
 	for i := range page.Rows {
 		if row := &rows[i]; old.has(row) {
 			ids[row.Status] = append(ids[row.Status], row.ID)
+		}
+	}
+	if old.First != nil && len(ids) > 0 {
+		if err := old.First(slices.Concat(slices.Collect(maps.Values(ids))...)); err != nil {
+			return page, err
 		}
 	}
 	for _, status := range slices.Sorted(maps.Keys(ids)) {

@@ -174,11 +174,11 @@ func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore in
 	return counts, wrap("count jobs", err)
 }
 
-// AttemptsOf reads the attempts of a job that are in the log, in their order.
-func (s *Store) AttemptsOf(ctx context.Context, id uint64) ([]Attempt, error) {
+// AttemptsOf reads the attempts of jobs that are in the log: job by job, in their order.
+func (s *Store) AttemptsOf(ctx context.Context, ids []uint64) ([]Attempt, error) {
 	args := s.arguments()
-	list, err := read(ctx, s, each((*Attempt).places), fmt.Sprintf("SELECT %s FROM %s WHERE job_id = %s ORDER BY attempt, term", attemptColumns, s.attempts, args.id(id)), args.list...)
-	return list, wrap("attempts of the job", err)
+	list, err := read(ctx, s, each((*Attempt).places), fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY job_id, attempt, term", attemptColumns, s.attempts, args.oneOf("job_id", ids)), args.list...)
+	return list, wrap("read the attempts of jobs", err)
 }
 
 func (a *Attempt) places() []any {

@@ -36,7 +36,8 @@ var verbs = map[string]func(context.Context, *Store){
 	"AddJob, long":  func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &long, 1_700_000_000) },
 	"AddJobs, long": func(ctx context.Context, s *Store) { _, _ = s.AddJobs(ctx, []NewJob{newJobs[0], long}, 1_700_000_000) },
 	"LastAttempts":  func(ctx context.Context, s *Store) { _, _ = s.LastAttempts(ctx, 500) },
-	"AttemptsOf":    func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, 7) },
+	"AttemptsOf":    func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, ids) },
+	"Restore":       func(ctx context.Context, s *Store) { _, _ = s.Restore(ctx, archived) },
 	"Cancel":        func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
 	"Columns":       func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, []string{s.jobs, s.leases}) },
 	"Count":         func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
@@ -201,7 +202,11 @@ var (
 	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, OrFinal: true, MaxRetries: 3, Meta: `{"a":"b"}`, Group: "g"}}
 	another     = NewJob{Params: "{}", JobType: 7, Priority: 1, Key: "b", Unique: true, OrFinal: true, MaxRetries: NotSet}
 	long        = NewJob{Params: strings.Repeat("x", paramsMax+1), JobType: 7, MaxRetries: NotSet}
-	wanted      = []Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
+	archived    = []Listed{
+		{Row: Row{ID: 4, Params: "{}", JobType: 7, Status: 1, CreateTime: 1000, MaxRetries: NotSet}, UpdateTime: 1001},
+		{Row: Row{ID: 5, Params: long.Params, JobType: 7, Status: 2, MaxRetries: 3, Key: "a", Extra: &Extra{Meta: "{}", Group: "b"}}, Progress: "half", Result: "done"},
+	}
+	wanted = []Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
 )
 
 func places() (list []Place) {

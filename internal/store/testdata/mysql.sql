@@ -137,8 +137,8 @@ WHERE id = 3
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
 FROM async_job_log_tab
-WHERE job_id = 7
-ORDER BY attempt, term;
+WHERE job_id IN (1,2)
+ORDER BY job_id, attempt, term;
 
 -- BeginSchedule
 INSERT IGNORE INTO async_job_type_tab (job_type)
@@ -892,6 +892,10 @@ SET start_time = GREATEST(1700000000, UNIX_TIMESTAMP()), changes = changes + 1, 
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0;
+
+-- Restore
+INSERT IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result)
+VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
 -- Resume
 UPDATE async_job_type_tab

@@ -128,8 +128,8 @@ WHERE id = 3
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
 FROM async_job_log_tab
-WHERE job_id = $1
-ORDER BY attempt, term; -- with 7
+WHERE job_id = ANY(CAST($1 AS bigint[]))
+ORDER BY job_id, attempt, term; -- with "{1,2}"
 
 -- BeginSchedule
 INSERT INTO async_job_type_tab (job_type)
@@ -857,6 +857,11 @@ SET start_time = GREATEST($1, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp(
 WHERE id = ANY(CAST($2 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with 1700000000, "{1,2}"
+
+-- Restore
+INSERT INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result)
+VALUES ($1, $2, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), ($3, $4, $5, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, $6, $7, 0, 3, $8, $9, $10)
+ON CONFLICT DO NOTHING; -- with 4, "{}", 5, "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
 -- Resume
 UPDATE async_job_type_tab

@@ -36,6 +36,7 @@ var leaves = map[string]struct {
 	"job set-params":   {args: "1 {}"},
 	"job set-priority": {args: "high 1"},
 	"job watch":        {args: "1"},
+	"keep restore":     {args: "testdata/archive.jsonl"},
 	"keep run":         {args: "30d --yes"},
 	"lease break":      {args: "job-7"},
 	"lease history":    {},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,19 +11,24 @@ import (
 )
 
 func (a *app) keepCommand() *cobra.Command {
-	return noun("keep", "Delete the rows of jobs that are done", a.keepRun())
+	return noun("keep", "Delete the rows of jobs that are done, archive and restore them", a.keepRun(), a.keepRestore())
 }
 
 func (a *app) keepRun() *cobra.Command {
 	var types, statuses []string
+	var file string
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "run <time>",
 		Short: "Delete the jobs that ended before a time, with what the log has of their runs",
 		Long: `Delete the jobs that ended before a time, with what the log has of their runs: 30d is thirty days ago, 2026-11-01 a day. It deletes 1,000 at a
 time, each time in a transaction of its own, with a rest of nine times as long after it, so that others hardly notice. Ctrl-C
-ends it between two. Runners do the same by themselves, if they have WithRetention.`,
-		Example: "  pqueue keep run 30d\n  pqueue keep run 7d --status success --type 7",
+ends it between two. Runners do the same by themselves, if they have WithRetention.
+
+With --archive, it writes each job to a file before it deletes it: 100 jobs at a time, and only when the disk has them are they deleted.
+The file has a job in each line, as JSON with its parameters and its unsuccessful runs; if it exists, the jobs are added to it. A
+new file may be read by its owner only, since parameters may be confidential.`,
+		Example: "  pqueue keep run 30d\n  pqueue keep run 7d --status success --type 7\n  pqueue keep run 30d --archive jobs-2026-11.jsonl",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			before, err := momentOf(args[0], time.Now())
@@ -50,12 +56,21 @@ ends it between two. Runners do the same by themselves, if they have WithRetenti
 						return err
 					}
 				}
-				return a.delete(cmd.Context(), db, which)
+				if file == "" {
+					return a.delete(cmd.Context(), db, which)
+				}
+				to, err := openArchive(file)
+				if err != nil {
+					return err
+				}
+				which.Archive = to.add
+				return errors.Join(a.delete(cmd.Context(), db, which), to.Close())
 			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&types, "type", nil, "only jobs of these types")
 	cmd.Flags().StringSliceVar(&statuses, "status", nil, "only jobs with these statuses: success, failed, cancelled")
+	cmd.Flags().StringVar(&file, "archive", "", "the `file` to which each job is written before it is deleted")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }

@@ -1,0 +1,126 @@
+package queue_job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Archived is a job with its runs, as [DeleteRange.Archive] gets it and [Jobs.Restore] puts it back. Between the two it may be JSON:
+// json.Marshal and json.Unmarshal keep all of it.
+type Archived struct {
+	JobInfo
+	// Runs are the runs that did not succeed, as [Jobs.Attempts] returns them.
+	Runs []Attempt
+}
+
+// archiving returns what reads jobs by their ids, and archives them. If nobody archives, it returns nil.
+func archiving(ctx context.Context, st *store.Store, archive func(context.Context, []Archived) error) func([]uint64) error {
+	if archive == nil {
+		return nil
+	}
+	return func(ids []uint64) error {
+		rows, err := st.List(ctx, store.Filter{IDs: ids}, len(ids))
+		if err != nil {
+			return err
+		}
+		attempts, err := st.AttemptsOf(ctx, ids)
+		if err != nil {
+			return err
+		}
+		runs := map[uint64][]Attempt{}
+		for _, a := range attempts {
+			runs[a.JobID] = append(runs[a.JobID], attemptOf(a))
+		}
+		jobs := make([]Archived, len(rows))
+		for i := range rows {
+			jobs[i] = Archived{*infoOf(&rows[i]), runs[rows[i].ID]}
+		}
+		if err := archive(ctx, jobs); err != nil {
+			return fmt.Errorf("archive jobs: %w", err)
+		}
+		return nil
+	}
+}
+
+// Restore puts jobs back that were archived, with their ids and their runs, and returns how many. A job whose id is in the table stays
+// as it is there. The jobs do not run: they are done, failed or cancelled. [Jobs.Retry] makes one of them run again.
+//
+// A restored job is as old as it was: a Runner with [github.com/create-info/persistent-queue.WithRetention] deletes it within the hour,
+// if it does not run again. Its key is not unique any more, for another job may have the key by now.
+func (j *Jobs) Restore(ctx context.Context, ex Executor, jobs []Archived) (restored int, err error) {
+	st, err := j.through(ex)
+	if err == nil {
+		restored, err = restore(ctx, st, jobs)
+	}
+	if err != nil {
+		return restored, fmt.Errorf("restore jobs: %w", err)
+	}
+	return restored, nil
+}
+
+func restore(ctx context.Context, st *store.Store, jobs []Archived) (restored int, err error) {
+	rows := make([]store.Listed, len(jobs))
+	var attempts []store.Attempt
+	for i := range jobs {
+		job := &jobs[i]
+		if rows[i], err = job.row(); err != nil {
+			return 0, err
+		}
+		for _, run := range job.Runs {
+			attempts = append(attempts, run.of(job.Id))
+		}
+	}
+	_, err = notingOther(ctx, st, store.Act{Verb: "restore"}, len(jobs), func(st *store.Store) (bool, error) {
+		if restored, err = st.Restore(ctx, rows); err == nil { // first the jobs: attempts of jobs that are not there are deleted
+			err = st.LogAttempts(ctx, attempts)
+		}
+		return restored > 0, err
+	})
+	return restored, err
+}
+
+// row is the row that the job stands in.
+func (a *Archived) row() (row store.Listed, err error) {
+	switch {
+	case a.Id == 0:
+		return row, errors.New("a job has no id; pass jobs as DeleteRange.Archive got them")
+	case a.Pending():
+		return row, fmt.Errorf("job %d is %v; only jobs that do not run any more are archived and restored", a.Id, a.Status)
+	}
+	row = store.Listed{
+		Row: store.Row{
+			ID: a.Id, JobType: a.JobType, Params: a.JobParams, Status: int16(a.Status), StartTime: a.Due.Unix(), CreateTime: a.Created.Unix(),
+			Term: a.Term, Attempts: int32(a.Attempts), Retries: int32(a.Retries), Lost: int16(a.Lost), Deferred: int32(a.Deferred),
+			Key: a.Key, Priority: int32(a.Priority), MaxRetries: store.NotSet,
+		},
+		UpdateTime: a.Updated.Unix(), Progress: a.Progress, Result: a.Result,
+	}
+	if a.MaxRetries != nil {
+		row.MaxRetries = int32(*a.MaxRetries)
+	}
+	var extra store.Extra
+	if len(a.Meta) > 0 {
+		text, err := json.Marshal(a.Meta)
+		if err != nil {
+			return row, fmt.Errorf("job %d: %w", a.Id, err)
+		}
+		extra.Meta = string(text)
+	}
+	if a.Group != a.Key {
+		extra.Group = a.Group
+	}
+	row.Extra = &extra
+	return row, nil
+}
+
+func (a Attempt) of(job uint64) store.Attempt {
+	logged := store.Attempt{JobID: job, Attempt: a.Attempt, Term: a.Term, Outcome: a.Outcome, Error: a.Error, Finished: a.Finished.UnixMilli(), Instance: a.Instance}
+	if !a.Started.IsZero() {
+		logged.Started = a.Started.UnixMilli()
+	}
+	return logged
+}

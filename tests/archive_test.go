@@ -1,0 +1,164 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// whole reads all jobs with their runs.
+func whole(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs) (list []queue_job.Archived) {
+	t.Helper()
+	for info, err := range jobs.All(t.Context(), d.DB, queue_job.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, err := jobs.Attempts(t.Context(), d.DB, info.Id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, queue_job.Archived{JobInfo: info, Runs: runs})
+	}
+	return list
+}
+
+func TestWhatIsArchivedAsItIsDeletedIsRestoredAsItWas(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), t.Context()
+		tenRetries := 10
+		for _, job := range []queue_job.AddModelJob{
+			{JobType: 1, JobParams: map[string]string{"text": "it's \"quoted\" \\ % ? $1 — 你好"}},
+			{JobType: 1, JobParams: strings.Repeat("long ", 2000)},
+			{JobType: 2, Key: "order-47", Priority: queue_job.PriorityHigh, MaxRetries: &tenRetries, Meta: map[string]string{"tenant": "acme", "trace": "0-1"}},
+			{JobType: 2, Key: "order-48", Group: "customer-7", StartTime: uint32(time.Now().Unix())},
+			{JobType: 1, JobParams: 0},
+		} {
+			if _, err := jobs.Add(ctx, d.DB, job); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := jobs.AddUnique(ctx, d.DB, queue_job.AddModelJob{JobType: 3, Key: "once", Unique: queue_job.UniqueForever}); err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, 250, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = CASE WHEN job_type = 2 THEN 2 ELSE 1 END, term = 7, attempts = 5, retries = 3, lost = 1, deferred = 1, progress = 'half', result = 'it''s done'")
+		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 6, 'retry', 'no luck', 1001, 2002, 'test' FROM async_job_tab")
+		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 2, 7, 'lost', '', 0, 3003, 'test' FROM async_job_tab WHERE job_type = 2")
+		add(t, d.DB, 1, 0) // the one with the largest id is not deleted
+		age(t, d, 48*time.Hour, "1 = 1")
+		before := whole(t, d, jobs)
+
+		var lines []string
+		n, err := jobs.Delete(ctx, d.DB, queue_job.DeleteRange{Before: time.Now().Add(-time.Hour), Limit: 10_000, Archive: func(_ context.Context, some []queue_job.Archived) error {
+			if len(some) > 100 {
+				t.Errorf("%d jobs with a call", len(some))
+			}
+			for _, job := range some {
+				line, err := json.Marshal(job)
+				if err != nil {
+					return err
+				}
+				lines = append(lines, string(line))
+			}
+			return nil
+		}})
+		if err != nil || n != len(before)-1 || len(lines) != n {
+			t.Fatal(n, err, len(lines))
+		}
+		if left := whole(t, d, jobs); len(left) != 1 || number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab") > 0 {
+			t.Fatalf("%d jobs are left", len(left))
+		}
+		archived := make([]queue_job.Archived, len(lines))
+		for i, line := range lines {
+			if err := json.Unmarshal([]byte(line), &archived[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, want := range []int{n, 0} {
+			if restored, err := jobs.Restore(ctx, d.DB, archived); err != nil || restored != want {
+				t.Fatalf("%d jobs are restored, want %d: %v", restored, want, err)
+			}
+		}
+		after := whole(t, d, jobs)
+		if len(after) != len(before) {
+			t.Fatalf("%d jobs, and there were %d", len(after), len(before))
+		}
+		for i := range before {
+			before[i].Unique = false // its rival may be there by now
+			if !reflect.DeepEqual(after[i], before[i]) {
+				t.Errorf("restored: %+v\nwas: %+v", after[i], before[i])
+			}
+		}
+
+		var ran runs
+		cfg := queue_job.Config{JobType: 2, HandleJobFunc: ran.handler}
+		start(t, d.DB, cfg)
+		again := before[3].Id
+		if r, err := jobs.Retry(ctx, d.DB, queue_job.ID(again)); err != nil || r.Jobs != 1 {
+			t.Fatal(r, err)
+		}
+		await(t, func() string { return "the restored job does not run" }, func() bool { return len(ran.of(again)) == 1 })
+		awaitNumber(t, d.DB, 1, fmt.Sprintf("SELECT job_status FROM async_job_tab WHERE id = %d", again))
+		if restored, err := jobs.Restore(ctx, d.DB, archived[3:4]); err != nil || restored != 0 || number(t, d.DB, fmt.Sprintf("SELECT job_status FROM async_job_tab WHERE id = %d", again)) != 1 {
+			t.Errorf("a job that is there was restored over: %d, %v", restored, err)
+		}
+	})
+}
+
+func TestWhatIsNotArchivedStays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), t.Context()
+		add(t, d.DB, 251, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2")
+		which := queue_job.DeleteRange{Before: time.Now().Add(time.Hour), Limit: 1000}
+		full, calls := errors.New("no space left"), 0
+		which.Archive = func(context.Context, []queue_job.Archived) error {
+			if calls++; calls > 1 {
+				return full
+			}
+			return nil
+		}
+		if n, err := jobs.Delete(ctx, d.DB, which); n != 100 || !errors.Is(err, full) || number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab") != 151 {
+			t.Errorf("deleted %d, %v", n, err)
+		}
+		// Somebody has a job run again while it is archived.
+		first := idsWhere(t, d, "1 = 1")[0]
+		which.Archive = func(ctx context.Context, some []queue_job.Archived) error {
+			if some[0].Id == first {
+				r, err := jobs.Retry(ctx, d.DB, queue_job.ID(first))
+				if err != nil || r.Jobs != 1 {
+					return fmt.Errorf("%v, %w", r, err)
+				}
+			}
+			return nil
+		}
+		if n, err := jobs.Delete(ctx, d.DB, which); err != nil || n != 149 || number(t, d.DB, fmt.Sprintf("SELECT job_status FROM async_job_tab WHERE id = %d", first)) != 0 {
+			t.Errorf("deleted %d, %v", n, err)
+		}
+	})
+}
+
+func TestWhatRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		for want, job := range map[string]queue_job.JobInfo{
+			"job 4 is retry; only jobs that do not run any more": {Id: 4, Status: queue_job.JobStatusRetry},
+			"a job has no id": {Status: queue_job.JobStatusSuccess},
+		} {
+			if _, err := open(t, d.DB).Restore(t.Context(), d.DB, []queue_job.Archived{{JobInfo: job}}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+	})
+}
