@@ -17,6 +17,7 @@ import (
 // verbs are all verbs of Jobs, each with what they share.
 func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, which queue_job.Which) map[string]func() error {
 	unique := queue_job.UniqueKey("k", queue_job.UniqueWhilePending)
+	archived := []queue_job.Archived{{JobInfo: queue_job.JobInfo{Id: 1, Status: queue_job.JobStatusSuccess}}}
 	return map[string]func() error{
 		"Add":         func() error { _, err := jobs.Add(ctx, ex, theJob); return err },
 		"AddUnique":   func() error { _, err := jobs.AddUnique(ctx, ex, theJob.With(unique)); return err },
@@ -39,7 +40,7 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 			return err
 		},
 		"Delete":    func() error { _, err := jobs.Delete(ctx, ex, queue_job.DeleteRange{Before: time.Now()}); return err },
-		"Restore":   func() error { _, err := jobs.Restore(ctx, ex, nil); return err },
+		"Restore":   func() error { _, err := jobs.Restore(ctx, ex, archived); return err },
 		"Leases":    func() error { _, err := jobs.Leases(ctx, ex); return err },
 		"Instances": func() error { _, err := jobs.Instances(ctx, ex); return err },
 		"HandOver":  func() error { return jobs.HandOver(ctx, ex, "job-1") },
