@@ -182,7 +182,7 @@ func TestAThousandStartsAndStopsLeaveNothingBehind(t *testing.T) {
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
 		cycles := 1000
 		if slack > 1 || d.Name == "MySQL" { // which takes long for each; what is left behind is the process's
-			cycles = 50
+			cycles = 20
 		}
 		var ran atomic.Int64
 		d.DB.SetMaxOpenConns(8)
