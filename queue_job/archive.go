@@ -10,7 +10,8 @@ import (
 )
 
 // Archived is a job with its runs, as [DeleteRange.Archive] gets it and [Jobs.Restore] puts it back. Between the two it may be JSON:
-// json.Marshal and json.Unmarshal keep all of it.
+// json.Marshal and json.Unmarshal keep all of it. Of metadata that somebody else has inserted, and that is no JSON object of texts,
+// nothing is kept.
 type Archived struct {
 	JobInfo
 	// Runs are the runs that did not succeed, as [Jobs.Attempts] returns them.

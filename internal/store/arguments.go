@@ -68,7 +68,7 @@ func (a *arguments) in(s *Store, ids []uint64) string {
 	return a.oneOf("id", ids)
 }
 
-// oneOf writes the condition that a column other than the id has one of these numbers.
+// oneOf writes the condition that a column has one of these numbers. For the id there is in.
 func (a *arguments) oneOf(column string, numbered []uint64) string {
 	if !a.bound {
 		return column + " IN (" + numbers(numbered) + ")"
