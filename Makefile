@@ -44,9 +44,9 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go test -count=1 -run '^TestArchitecture' .
 	go test $(RACE) $(IN_BUBBLES) -short -count=1 -timeout 10m ./... ./cmd/pqueue/... ./cron/... ./metrics/... ./otelqueue/... ./queuetest/... ./service/...
 
-# The suite measures how soon things happen, so no other package runs beside it. Those after it wait more than they compute.
+# The suite measures how soon things happen, so no other package runs beside it.
 test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; go test -p 4 $(AS_USUAL) ./tests/service ./examples/... ./cmd/pqueue/...'; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; go test $(AS_USUAL) ./tests/service ./examples/... ./cmd/pqueue/...'; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 
