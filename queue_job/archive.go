@@ -48,10 +48,11 @@ func archiving(ctx context.Context, st *store.Store, archive func(context.Contex
 }
 
 // Restore puts jobs back that were archived, with their ids and their runs, and returns how many. A job whose id is in the table stays
-// as it is there. The jobs do not run: they are done, failed or cancelled. [Jobs.Retry] makes one of them run again.
+// as it is there. Of several with one id, the first is restored, so pass the one with the latest Updated. The jobs do not run: they are
+// done, failed or cancelled. [Jobs.Retry] makes one of them run again.
 //
-// A restored job is as old as it was: a Runner with [github.com/create-info/persistent-queue.WithRetention] deletes it within the hour,
-// if it does not run again. Its key is not unique any more, for another job may have the key by now.
+// A restored job is as old as it was: if it does not run again, a Runner with [github.com/create-info/persistent-queue.WithRetention]
+// deletes it, within a day or so. Its key is not unique any more, for another job may have the key by now.
 func (j *Jobs) Restore(ctx context.Context, ex Executor, jobs []Archived) (restored int, err error) {
 	st, err := j.through(ex)
 	if err == nil {

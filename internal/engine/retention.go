@@ -42,7 +42,7 @@ type retainer struct {
 	looks looks
 
 	walked  time.Time // when a round last began with the first row, or the log heard how many there are; zero: never
-	settled uint64    // up to this id, no row is left that could outlive its time, unless somebody makes it run again
+	settled uint64    // up to this id, no row is left that could outlive its time, unless somebody makes it run again, or restores it
 }
 
 func newRetainer(d *database) *retainer {

@@ -8,7 +8,7 @@ import (
 
 const (
 	restoreRowsMax  = 200     // a row has up to eight arguments; this is well below every database's limit
-	restoreBytesMax = 1 << 20 // of texts in a statement; a row alone may have more
+	restoreBytesMax = 1 << 20 // of parameters and results in a statement; a row alone may have more
 	restoreColumns  = "id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result"
 )
 

@@ -297,7 +297,7 @@ func (x *trial) awaitStart(after time.Time, within time.Duration, but ...*worker
 func (x *trial) await(within time.Duration, otherwise string, condition func() bool) {
 	x.Helper()
 	for began := time.Now(); ; time.Sleep(dbtest.Pace(time.Since(began))) {
-		late := time.Since(began) > within // asked first: who stood still meanwhile looks once more
+		late := time.Since(began) > within // read before the condition: if the machine stood still, the test tries once more
 		if condition() {
 			return
 		}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,10 +35,25 @@ func openArchive(name string) (archive, error) {
 	if err == nil && last[0] != '\n' {
 		_, err = file.WriteString("\n")
 	}
+	if err == nil && size == 0 {
+		err = syncFolder(filepath.Dir(name))
+	}
 	if err != nil {
 		return archive{}, errors.Join(fmt.Errorf("the archive: %w", err), file.Close())
 	}
 	return archive{file}, nil
+}
+
+// syncFolder returns when the disk has the name of a new file. Windows does not sync folders.
+func syncFolder(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // add returns when the disk has the jobs.
@@ -59,8 +76,9 @@ func (a *app) keepRestore() *cobra.Command {
 		Use:   "restore <file>",
 		Short: "Put jobs back that were archived, with their ids and their runs",
 		Long: `Put jobs back that keep run --archive has written to a file, with their ids and their runs. A job whose id is in the table stays as it
-is there, so the command may be repeated. Restored jobs do not run; pqueue job retry makes one of them run again. They are as old as
-they were: runners with WithRetention delete them within the hour, if they do not run again.`,
+is there, so the command may be repeated. Of several lines with one id, the first is restored. Restored jobs do not run; pqueue job
+retry makes one of them run again. They are as old as they were: if they do not run again within a day or so, runners with
+WithRetention delete them.`,
 		Example: "  pqueue keep restore jobs-2026-11.jsonl\n  grep '\"Key\":\"order-4711\"' jobs-2026-11.jsonl | pqueue keep restore -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
