@@ -31,7 +31,7 @@ func TestOldJobsAreDeletedOnGaleraNodesWithoutAStop(t *testing.T) {
 	without := c.stops(quiet)
 	x.stopWorkers()
 
-	settings.Retention = time.Hour
+	settings.Retention = keptFor
 	c.startWorkers(x, settings, c.only)
 	began := time.Now()
 	with := c.stops(quiet)

@@ -2,28 +2,55 @@ package faults
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// addOld adds jobs that came to their end two hours ago, one in ten of which has failed twice. It returns a function that says how
-// many are left, if they are deleted in the order of their ids.
+// oldJobs is how many old jobs there are: as many as the variable says, or a number that takes minutes.
+func oldJobs(t *testing.T) (n int, asked bool) {
+	text, asked := os.LookupEnv("PQ_FAULTS_OLD_JOBS")
+	if !asked {
+		return repeat(300_000, 20_000), false
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 10 {
+		t.Fatalf("PQ_FAULTS_OLD_JOBS=%s is no number of jobs: give at least 10", text)
+	}
+	return n, true
+}
+
+// oldAge is how long ago old jobs came to their end, and keptFor how long jobs are kept. No job of the load gets as old as that.
+const (
+	oldAge  = 48 * time.Hour
+	keptFor = 24 * time.Hour
+)
+
+// addOld adds jobs that came to their end long ago, a tenth of which has failed twice. It returns a function that says how many are
+// left, if they are deleted in the order of their ids.
 func (x *trial) addOld(n int) (left func() int64) {
 	x.Helper()
 	const columns = "params, job_type, job_status, start_time, create_time, update_time, attempts, retries"
-	at := time.Now().Add(-2 * time.Hour).Unix()
-	x.execute(fmt.Sprintf("INSERT INTO async_job_tab (%s) VALUES ('%s', 1, 1, 0, %d, %d, 1, 0)", columns, work{}.params(), at, at))
-	for there := 1; there < n; {
-		more := min(there, n-there, 50_000)
+	const perStatement = 50_000
+	at := time.Now().Add(-oldAge).Unix()
+	done := fmt.Sprintf("('%s', 1, 1, 0, %d, %d, 1, 0), ", work{}.params(), at, at)
+	failed := fmt.Sprintf("('%s', 1, 2, 0, %d, %d, 2, 1)", work{}.params(), at, at)
+	x.execute(fmt.Sprintf("INSERT INTO async_job_tab (%s) VALUES ", columns) + strings.Repeat(done, 9) + failed)
+	for there := 10; there < n; {
+		more := min(there, n-there, perStatement)
 		x.execute(fmt.Sprintf("INSERT INTO async_job_tab (%s) SELECT %s FROM async_job_tab ORDER BY id LIMIT %d", columns, columns, more))
 		there += more
 	}
-	x.execute("UPDATE async_job_tab SET job_status = 2, attempts = 2, retries = 1 WHERE id % 10 = 0")
-	x.execute("INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'retry', 'no luck', 1, 2, 'test' FROM async_job_tab WHERE job_status = 2")
 	last := x.number("SELECT MAX(id) FROM async_job_tab")
+	for first := int64(0); first <= last; first += perStatement {
+		x.execute("INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'retry', 'no luck', 1, 2, 'test' FROM async_job_tab WHERE job_status = 2 AND id BETWEEN ? AND ?",
+			first, first+perStatement-1)
+	}
 	return func() int64 {
 		time.Sleep(50 * time.Millisecond) // to look is work for the server
 		return max(0, last-x.number("SELECT COALESCE(MIN(id), 0) FROM async_job_tab")+1)
@@ -58,14 +85,23 @@ func (l *load) adds(from, to time.Time) time.Duration {
 
 func TestOldJobsAreDeletedWhileOthersRunAndAProcessIsKilled(t *testing.T) {
 	besideOthersInShort(t)
+	old, asked := oldJobs(t)
 	each := eachServerInTurn // for its figures
-	if testing.Short() {
+	quiet := time.Duration(repeat(30, 5)) * time.Second
+	if asked {
+		quiet = 2 * time.Minute
+	}
+	if testing.Short() || asked {
 		each = eachServerAtOnce
 	}
+	var filling atomic.Int32 // how many servers get their old jobs
 	each(t, func(x *trial) {
-		old, perSecond, quiet := repeat(300_000, 20_000), repeat(1000, 200), time.Duration(repeat(30, 5))*time.Second
+		perSecond := repeat(1000, 200)
 		x.auditNoJobs()
+		filling.Add(1)
 		left := x.addOld(old)
+		filling.Add(-1)
+		x.await(time.Hour, "another server has not got its old jobs", func() bool { return filling.Load() == 0 })
 		settings := workerSettings{Capacity: 50}
 		for range 2 {
 			x.startWorker(settings)
@@ -78,13 +114,14 @@ func TestOldJobsAreDeletedWhileOthersRunAndAProcessIsKilled(t *testing.T) {
 		calm := time.Now()
 		x.stopWorkers()
 
-		settings.Retention = time.Hour
+		settings.Retention = keptFor
 		for range 2 {
 			x.startWorker(settings)
 		}
 		x.awaitHeld()
 		deleting := time.Now()
-		x.await(time.Minute, "no old job is deleted", func() bool { return left() < int64(old)*9/10 })
+		some := int64(min(old, 300_000) / 10)
+		x.await(time.Minute, "no old job is deleted", func() bool { return left() < int64(old)-some })
 		victim := x.deleter()
 		if victim == nil {
 			x.Fatal("nobody has the lease under which old jobs are deleted")
@@ -92,10 +129,18 @@ func TestOldJobsAreDeletedWhileOthersRunAndAProcessIsKilled(t *testing.T) {
 		victim.end(syscall.SIGKILL)
 		killed, then := time.Now(), left()
 		x.startWorker(settings)
-		x.await(3*time.Minute, "nobody goes on deleting", func() bool { return left() < then*9/10 })
+		x.await(3*time.Minute, "nobody goes on deleting", func() bool { return left() < then-some })
 		resumed := time.Now()
 		goesOn := resumed.Sub(killed)
-		x.await(time.Hour, "old jobs are left", func() bool { return left() == 0 })
+		told := resumed
+		x.await(3*time.Hour, "old jobs are left", func() bool {
+			n := left()
+			if time.Since(told) > time.Minute {
+				told = time.Now()
+				fmt.Fprintf(os.Stderr, "%s: %d of %d old jobs are left\n", x.name, n, old)
+			}
+			return n == 0
+		})
 		over := time.Now()
 		load.stop()
 		x.awaitDone(time.Minute)
