@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -76,90 +75,170 @@ func (a *app) keepRestore() *cobra.Command {
 		Use:   "restore <file>",
 		Short: "Put jobs back that were archived, with their ids and their runs",
 		Long: `Put jobs back that keep run --archive has written to a file, with their ids and their runs. A job whose id is in the table stays as it
-is there, so the command may be repeated. Of several lines with one id, the first is restored. Restored jobs do not run; pqueue job
-retry makes one of them run again. They are as old as they were: if they do not run again within a day or so, runners with
-WithRetention delete them.`,
+is there, so the command may be repeated. The file is read from its end: of several lines with one id, the last is restored. Restored
+jobs do not run; pqueue job retry makes one of them run again. They are as old as they were: if they do not run again within a day or
+so, runners with WithRetention delete them.`,
 		Example: "  pqueue keep restore jobs-2026-11.jsonl\n  grep '\"Key\":\"order-4711\"' jobs-2026-11.jsonl | pqueue keep restore -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from := a.In
-			if args[0] != "-" {
-				file, err := os.Open(args[0])
-				if err != nil {
-					return &exit{exitUsage, fmt.Errorf("the archive: %w", err)}
-				}
-				defer file.Close()
-				from = file
+			file, done, err := a.openToRestore(args[0])
+			if err != nil {
+				return err
 			}
-			return a.with(cmd.Context(), func(db *database) error { return a.restore(cmd.Context(), db, from) })
+			defer done()
+			return a.with(cmd.Context(), func(db *database) error { return a.restore(cmd.Context(), db, file) })
 		},
 	}
 }
 
-// restored counts what became of the lines of an archive.
-type restored struct {
-	jobs, there, broken int
-	firstBroken         int // its line, from 1
+// openToRestore opens a file that can be read from its end. What comes from a pipe is copied to such a file first.
+func (a *app) openToRestore(name string) (file *os.File, done func(), err error) {
+	from := a.In
+	if name != "-" {
+		if file, err = os.Open(name); err != nil {
+			return nil, nil, &exit{exitUsage, fmt.Errorf("the archive: %w", err)}
+		}
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			return file, func() { file.Close() }, nil
+		}
+		defer file.Close()
+		from = file
+	}
+	copied, err := os.CreateTemp("", "pqueue-restore-*") // its owner alone may read it
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() {
+		copied.Close()
+		os.Remove(copied.Name())
+	}
+	if _, err := io.Copy(copied, from); err != nil {
+		done()
+		return nil, nil, &exit{exitUsage, fmt.Errorf("the archive: %w", err)}
+	}
+	return copied, done, nil
 }
 
-func (a *app) restore(ctx context.Context, db *database, from io.Reader) error {
-	const together = 100
-	var sum restored
-	var some []queue_job.Archived
-	put := func() error {
-		var n int
-		err := a.within(ctx, func(ctx context.Context) (err error) {
+// restoration puts the jobs of an archive back, and counts what becomes of its lines.
+type restoration struct {
+	put                 func([]queue_job.Archived) (restored int, err error)
+	some                []queue_job.Archived // to be put back together
+	jobs, there, broken int
+	lastBroken          string // how it begins
+}
+
+const restoredTogether = 100
+
+// take takes a line of the archive.
+func (r *restoration) take(line []byte) error {
+	if len(line) == 0 {
+		return nil
+	}
+	var job queue_job.Archived
+	if json.Unmarshal(line, &job) != nil || job.Id == 0 {
+		if r.broken++; r.broken == 1 {
+			r.lastBroken = shortened(string(line[:min(len(line), 400)]), 60)
+		}
+		return nil
+	}
+	if r.some = append(r.some, job); len(r.some) < restoredTogether {
+		return nil
+	}
+	return r.send()
+}
+
+func (r *restoration) send() error {
+	if len(r.some) == 0 {
+		return nil
+	}
+	n, err := r.put(r.some)
+	if r.jobs += n; err == nil {
+		r.there += len(r.some) - n
+	}
+	r.some = r.some[:0]
+	return err
+}
+
+func (a *app) restore(ctx context.Context, db *database, file *os.File) error {
+	r := restoration{put: func(some []queue_job.Archived) (n int, err error) {
+		err = a.within(ctx, func(ctx context.Context) (err error) {
 			n, err = db.jobs.Restore(ctx, db, some)
 			return err
 		})
-		if sum.jobs += n; err == nil {
-			sum.there += len(some) - n
-		}
-		some = some[:0]
-		return err
+		return n, err
+	}}
+	lines, err := fromTheEnd(file)
+	if err != nil {
+		return fmt.Errorf("the archive: %w", err)
 	}
-	lines, shown := bufio.NewReader(from), time.Now()
-	for line := 1; ; line++ {
-		text, end := lines.ReadBytes('\n')
-		if text = bytes.TrimSpace(text); len(text) > 0 {
-			var job queue_job.Archived
-			if json.Unmarshal(text, &job) != nil || job.Id == 0 {
-				if sum.broken++; sum.broken == 1 {
-					sum.firstBroken = line
-				}
-			} else {
-				some = append(some, job)
-			}
+	for shown := time.Now(); lines.more(); {
+		line, err := lines.next()
+		if err != nil {
+			return fmt.Errorf("the archive: %w", err)
 		}
-		if len(some) == together || end != nil && len(some) > 0 {
-			if err := put(); err != nil {
-				a.sayf("restored %s, then:", plural(sum.jobs, "job"))
-				return err
-			}
+		if err := r.take(bytes.TrimSpace(line)); err != nil {
+			return a.sayCutOff(&r, err)
 		}
-		switch {
-		case errors.Is(end, io.EOF):
-			return a.sayRestored(&sum)
-		case end != nil:
-			return fmt.Errorf("the archive: %w", end)
-		case time.Since(shown) > 5*time.Second:
-			a.sayf("%d …", sum.jobs)
+		if time.Since(shown) > 5*time.Second {
+			a.sayf("%d …", r.jobs)
 			shown = time.Now()
 		}
 	}
+	if err := r.send(); err != nil {
+		return a.sayCutOff(&r, err)
+	}
+	return a.sayRestored(&r)
 }
 
-func (a *app) sayRestored(sum *restored) error {
-	a.sayf("restored %s", plural(sum.jobs, "job"))
-	if sum.there > 0 {
-		a.sayf("in the table already, and left as they are there: %s", plural(sum.there, "job"))
+func (a *app) sayCutOff(r *restoration, err error) error {
+	a.sayf("restored %s, then:", plural(r.jobs, "job"))
+	return err
+}
+
+func (a *app) sayRestored(r *restoration) error {
+	a.sayf("restored %s", plural(r.jobs, "job"))
+	if r.there > 0 {
+		a.sayf("in the table already, and left as they are there: %s", plural(r.there, "job"))
 	}
 	switch {
-	case sum.broken > 0:
-		return exitf(exitPartly, "%s could not be read, the first of them line %d: if something ended keep run while it wrote a line, the job was not deleted",
-			plural(sum.broken, "line"), sum.firstBroken)
-	case sum.jobs == 0:
+	case r.broken > 0:
+		return exitf(exitPartly, "%s could not be read, the last of them begins with %s: if something ended keep run while it wrote a line, the job was not deleted",
+			plural(r.broken, "line"), oneLine(r.lastBroken))
+	case r.jobs == 0:
 		return exitf(exitNothing, "nothing to restore")
 	}
 	return nil
+}
+
+// backwards reads the lines of a file from the last to the first.
+type backwards struct {
+	file io.ReaderAt
+	at   int64  // from here on, the file was read
+	rest []byte // of what was read, the lines that are still to come
+}
+
+func fromTheEnd(file *os.File) (*backwards, error) {
+	size, err := file.Seek(0, io.SeekEnd)
+	return &backwards{file: file, at: size}, err
+}
+
+func (b *backwards) more() bool { return b.at > 0 || len(b.rest) > 0 }
+
+// next is the line before the last one, without its end.
+func (b *backwards) next() ([]byte, error) {
+	const atATime = 256 << 10
+	b.rest = bytes.TrimSuffix(b.rest, []byte{'\n'})
+	for searched := len(b.rest); ; {
+		if i := bytes.LastIndexByte(b.rest[:searched], '\n'); i >= 0 || b.at == 0 {
+			line := b.rest[i+1:]
+			b.rest = b.rest[:i+1]
+			return line, nil
+		}
+		n := min(b.at, atATime)
+		before := make([]byte, n, int(n)+len(b.rest))
+		if _, err := b.file.ReadAt(before, b.at-n); err != nil {
+			return nil, err
+		}
+		b.rest, b.at, searched = append(before, b.rest...), b.at-n, int(n)
+	}
 }
