@@ -122,6 +122,7 @@ type console struct {
 	types    shared[[]queue_job.Type]
 	errors   shared[*operate.Errors]
 	health   shared[*operate.Health]
+	kept     shared[*operate.Kept]
 	activity shared[*activity]
 	pasts    sharedBy[pastKey, told]
 	tenures  sharedBy[string, []operate.Tenure]
@@ -137,7 +138,7 @@ var staticFiles embed.FS
 // Handler returns the console of the database that the Jobs were opened on. That handle must be a *sql.DB, or have ExecContext and
 // QueryContext as a *sql.DB has; with another, each page says so.
 func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
-	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, activity: shared[*activity]{fresh: activityFresh}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
+	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*operate.Kept]{fresh: healthFresh}, activity: shared[*activity]{fresh: activityFresh}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {
 		set(c)
 	}
@@ -153,6 +154,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
 	mux.HandleFunc("GET /schedules", c.page("schedules", c.showSchedules))
 	mux.HandleFunc("GET /health", c.page("health", c.showHealth))
+	mux.HandleFunc("GET /retention", c.page("retention", c.showKept))
 	mux.HandleFunc("GET /acts", c.page("acts", c.acts))
 	mux.HandleFunc("GET /operations/new", c.page("many", c.askForMany))
 	mux.HandleFunc("GET /operations/{id}", c.page("operation", c.showOperation))

@@ -12,7 +12,7 @@ import (
 
 const (
 	lateAfter   = time.Minute      // a job that fell due longer ago is late
-	healthFresh = 30 * time.Second // late jobs are counted
+	healthFresh = 30 * time.Second // to look at the table of jobs costs more than to look at the small tables
 )
 
 // checkUp is what was found out about jobs that are late, and about the rest.

@@ -31,6 +31,7 @@ var functions = template.FuncMap{
 	"about":   about,
 	"verdict": verdict,
 	"decimal": decimal,
+	"kept":    kept,
 	"upper":   func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
 }
 
@@ -57,6 +58,14 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
 	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
+}
+
+// kept says how long something is kept.
+func kept(d time.Duration) string {
+	if d == 0 {
+		return "for ever"
+	}
+	return span(d)
 }
 
 // count writes a number with its digits in groups of three.

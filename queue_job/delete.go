@@ -20,6 +20,24 @@ type Retention struct {
 	Failed    time.Duration
 }
 
+// times are the fields by their names.
+func (r *Retention) times() map[string]*time.Duration {
+	return map[string]*time.Duration{"Done": &r.Done, "Cancelled": &r.Cancelled, "Failed": &r.Failed}
+}
+
+// Of returns how long the rows of jobs with a status are kept. Zero: for ever.
+func (r Retention) Of(status JobStatus) time.Duration {
+	switch status {
+	case JobStatusSuccess:
+		return r.Done
+	case JobStatusCancelled:
+		return r.Cancelled
+	case JobStatusFailed:
+		return r.Failed
+	}
+	return 0
+}
+
 // FinalStatuses are the statuses of jobs that do not run any more: done, failed or cancelled.
 func FinalStatuses() []JobStatus {
 	return []JobStatus{JobStatusSuccess, JobStatusFailed, JobStatusCancelled}

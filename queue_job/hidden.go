@@ -35,7 +35,7 @@ func init() {
 		c := cfg.(*Config)
 		*c = c.withDefaults()
 	}
-	hidden.Settings = func(cfg any) string { return settingsOf(cfg.(*Config)) }
+	hidden.Settings = func(cfg, kept any) string { return settingsOf(cfg.(*Config), kept.(*Retention)) }
 	hidden.TypeOf = func(row *store.KnownType) any { return typeOf(row) }
 	hidden.ScheduledParams = func(cfg any) (string, error) { return encode(cfg.(*Config).ScheduleParams) }
 }

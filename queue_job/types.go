@@ -32,6 +32,9 @@ type Type struct {
 	Scheduled time.Time
 	// Batch: the type has a HandleBatchFunc.
 	Batch bool
+	// Retention is how long the rows of its jobs are kept when they have ended, as that instance deletes them. Zero: for ever, or
+	// an older version of this package wrote last, which does not tell it.
+	Retention Retention
 }
 
 // Wait is how long a retry waits. It may depend on chance: then Least and Most are what three tries gave.
@@ -85,15 +88,16 @@ func (t *Type) Settings() (list []Setting) {
 
 // settings is what stands in async_job_type_tab.settings.
 type settings[Value any] struct {
-	Config     map[string]Value `json:"config"`                // the fields that are plain values and not zero; a duration as in "1m30s"
-	RetryWaits [][2]string      `json:"retry_waits,omitempty"` // the least and the most
-	Schedule   string           `json:"schedule,omitempty"`
-	Batch      bool             `json:"batch,omitempty"`
+	Config     map[string]Value  `json:"config"`                // the fields that are plain values and not zero; a duration as in "1m30s"
+	RetryWaits [][2]string       `json:"retry_waits,omitempty"` // the least and the most
+	Schedule   string            `json:"schedule,omitempty"`
+	Batch      bool              `json:"batch,omitempty"`
+	Retention  map[string]string `json:"retention,omitempty"` // the times that are not zero, by their field
 }
 
-// settingsOf writes the settings of a configuration, with its defaults.
-func settingsOf(c *Config) string {
-	s := settings[any]{Config: map[string]any{}, Batch: c.HandleBatchFunc != nil, RetryWaits: retryPreview(c)}
+// settingsOf writes the settings of a configuration, with its defaults, and how long its jobs are kept.
+func settingsOf(c *Config, kept *Retention) string {
+	s := settings[any]{Config: map[string]any{}, Batch: c.HandleBatchFunc != nil, RetryWaits: retryPreview(c), Retention: map[string]string{}}
 	if inWords, ok := c.Schedule.(fmt.Stringer); ok {
 		s.Schedule = inWords.String()
 	}
@@ -103,6 +107,11 @@ func settingsOf(c *Config) string {
 			s.Config[name] = d.String()
 		}
 	})
+	for name, d := range kept.times() {
+		if *d > 0 {
+			s.Retention[name] = d.String()
+		}
+	}
 	text, _ := json.Marshal(s) // plain values: it cannot fail
 	return string(text)
 }
@@ -139,6 +148,9 @@ func (t *Type) readSettings(text string) {
 		return
 	}
 	t.Schedule, t.Batch = s.Schedule, s.Batch
+	for name, kept := range t.Retention.times() {
+		*kept, _ = time.ParseDuration(s.Retention[name])
+	}
 	for _, wait := range s.RetryWaits {
 		least, _ := time.ParseDuration(wait[0])
 		most, _ := time.ParseDuration(wait[1])

@@ -28,7 +28,8 @@ func TestWhatIsToldOfATypeIsReadAgain(t *testing.T) {
 			t.Fatalf("%s is not set here: set it, so that it is tried", field.Name)
 		}
 	}
-	text := settingsOf(told)
+	keeps := Retention{Done: time.Hour, Failed: 30 * 24 * time.Hour}
+	text := settingsOf(told, &keeps)
 	for _, private := range []string{"mail", "shop_", "JobType"} {
 		if strings.Contains(text, private) {
 			t.Errorf("%q is told: %s", private, text)
@@ -43,6 +44,9 @@ func TestWhatIsToldOfATypeIsReadAgain(t *testing.T) {
 	}
 	if list := got.Settings(); len(list) != 21 || list[2] != (Setting{"WaitTime", "1m30s"}) {
 		t.Errorf("settings: %v", list)
+	}
+	if got.Retention != keeps {
+		t.Errorf("jobs are kept for %v", got.Retention)
 	}
 	if wait := (Wait{90 * time.Second, 90 * time.Second}); !slices.Equal(got.RetryWaits, []Wait{wait, wait, wait}) {
 		t.Errorf("retries wait for %v", got.RetryWaits)
@@ -84,13 +88,13 @@ func TestThePreviewOfRetries(t *testing.T) {
 	} {
 		c.cfg.HandleJobFunc = handler
 		var got Type
-		got.readSettings(settingsOf(&c.cfg))
+		got.readSettings(settingsOf(&c.cfg, &Retention{}))
 		if !slices.Equal(got.RetryWaits, c.want) {
 			t.Errorf("%s: %v, want %v", c.what, got.RetryWaits, c.want)
 		}
 	}
 	var got Type
-	got.readSettings(settingsOf(&Config{NeedRetry: true, MaxRetries: Unlimited, RetryTiming: Exponential(8*s, time.Hour)}))
+	got.readSettings(settingsOf(&Config{NeedRetry: true, MaxRetries: Unlimited, RetryTiming: Exponential(8*s, time.Hour)}, &Retention{}))
 	if len(got.RetryWaits) != retriesShown {
 		t.Fatalf("%d waits are shown", len(got.RetryWaits))
 	}

@@ -78,7 +78,7 @@ func TestThePagesOfTheConsoleAreQuickHoweverManyJobsThereAre(t *testing.T) {
 		for _, path := range []string{
 			"/", "/types/7", "/types/7/what-if", "/jobs", "/jobs?type=7", "/jobs?type=1&status=failed", "/jobs?type=7&status=failed", "/jobs?type=7&status=init", "/jobs?type=7&status=retry",
 			"/jobs?status=failed", "/jobs?status=retry", "/jobs?status=success", "/jobs?key=key-7", "/jobs?key=none", fmt.Sprint("/jobs?key=", failed), fmt.Sprint("/jobs?before=", all/2), fmt.Sprint("/jobs?type=7&status=failed&before=", all/2),
-			fmt.Sprint("/jobs/", last), fmt.Sprint("/jobs/", failed), "/errors", "/leases", "/leases?last=30d", "/instances", "/schedules", "/health", "/acts", fmt.Sprint("/acts?job=", failed),
+			fmt.Sprint("/jobs/", last), fmt.Sprint("/jobs/", failed), "/errors", "/leases", "/leases?last=30d", "/instances", "/schedules", "/health", "/retention", "/acts", fmt.Sprint("/acts?job=", failed),
 			"/operations/new?verb=cancel&type=7&status=init", "/operations/new?verb=retry&status=failed",
 		} {
 			var took []time.Duration

@@ -502,7 +502,7 @@ func TestNothingThatAJobBringsIsMarkup(t *testing.T) {
 		}
 		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
 		b := browse(t, console.Handler(jobs, console.WithTitle(evil)))
-		for _, path := range []string{"/", "/types/7", "/types/7/what-if", "/jobs", "/jobs?key=" + url.QueryEscape(evil), fmt.Sprint("/jobs/", added), "/instances", "/schedules", "/health", "/leases", "/?said=" + url.QueryEscape(evil)} {
+		for _, path := range []string{"/", "/types/7", "/types/7/what-if", "/jobs", "/jobs?key=" + url.QueryEscape(evil), fmt.Sprint("/jobs/", added), "/instances", "/schedules", "/health", "/retention", "/leases", "/?said=" + url.QueryEscape(evil)} {
 			page := b.get(path, http.StatusOK)
 			if strings.Contains(page, "<script>") || strings.Contains(page, "<img") || strings.Contains(page, `="javascript:`) {
 				t.Errorf("%s has markup that a job has brought:\n%s", path, page)
@@ -581,7 +581,7 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		<-started
 		inLine := addOne(t, jobs, d.DB, ofType(301), queue_job.WithGroup("b")).Id
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET attempts = 1 WHERE id = %d", inLine)) // it has a log to read
-		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 5, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
+		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 5, "/retention": 5, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
 			bestOfThree(t, func() error {
 				b := browse(t, console.Handler(jobs))
 				sent.Store(0)

@@ -99,6 +99,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"SetPriority":        regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = \?, changes`),
 	"SetProgress":        regexp.MustCompile(`^UPDATE async_job_tab .* SET progress = `),
 	"SetResult":          regexp.MustCompile(`^UPDATE async_job_tab .* SET result = `),
+	"FirstRows":          regexp.MustCompile(`^SELECT id, job_type, job_status, .*create_time.* FROM async_job_tab .* LIMIT \?$`),
 	"Span":               regexp.MustCompile(`^SELECT COALESCE\(MIN\(id\), \?\), COALESCE\(MAX\(id\), \?\) FROM async_job_tab`),
 	"Standings":          regexp.MustCompile(`^SELECT \* FROM \(SELECT id, COALESCE\(job_status, \?\) AS status, term, attempts, changes FROM async_job_tab`),
 	"SweepAll":           regexp.MustCompile(`^\(SELECT .* FROM async_job_tab .* job_status IN \(\?\) AND priority IN \([^)]*\) AND start_time <= .*UNION ALL`),
@@ -286,6 +287,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 	for verb, err := range map[string]error{
 		"Fleet":         errFleet,
 		"Span":          errSpan,
+		"FirstRows":     ignoring(st.FirstRows(ctx, 9)),
 		"Delete":        ignoring(jobs.Delete(ctx, pool, queue_job.DeleteRange{Before: later})),
 		"Restore":       ignoring(jobs.Restore(ctx, pool, []queue_job.Archived{{JobInfo: queue_job.JobInfo{Id: 1, Status: queue_job.JobStatusSuccess, Created: later, Due: later, Updated: later}}})),
 		"Layout":        ignoring(st.Layout(ctx, jobType)),

@@ -30,7 +30,7 @@ func (d *database) tellTypes(ctx context.Context, configs []queue_job.Config) {
 	names, settings := make([]store.TypeName, len(configs)), make([]store.TypeSettings, len(configs))
 	for i, cfg := range configs {
 		names[i] = store.TypeName{JobType: cfg.JobType, Name: nameOf(&cfg)}
-		settings[i] = store.TypeSettings{JobType: cfg.JobType, Settings: hidden.Settings(&cfg)}
+		settings[i] = store.TypeSettings{JobType: cfg.JobType, Settings: hidden.Settings(&cfg, &d.retention)}
 	}
 	for wait := time.Second; ; wait = min(2*wait, tellAgain) {
 		statements, cancel := context.WithTimeout(d.patience, statementMax)

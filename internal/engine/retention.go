@@ -46,9 +46,9 @@ type retainer struct {
 }
 
 func newRetainer(d *database) *retainer {
-	r, times := d.retention, map[int32]time.Duration{}
-	for status, kept := range map[queue_job.JobStatus]time.Duration{queue_job.JobStatusSuccess: r.Done, queue_job.JobStatusFailed: r.Failed, queue_job.JobStatusCancelled: r.Cancelled} {
-		if kept > 0 {
+	times := map[int32]time.Duration{}
+	for _, status := range queue_job.FinalStatuses() {
+		if kept := d.retention.Of(status); kept > 0 {
 			times[int32(status)] = kept
 		}
 	}

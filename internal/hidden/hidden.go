@@ -29,8 +29,9 @@ var (
 	ActorOf func(ctx context.Context) (actor, why string)
 	// SetDefaults replaces the zero values of a *queue_job.Config by the defaults.
 	SetDefaults func(cfg any)
-	// Settings returns how a *queue_job.Config runs its type, as async_job_type_tab has it.
-	Settings func(cfg any) string
+	// Settings returns how a *queue_job.Config runs its type, and how long a *queue_job.Retention keeps its jobs, as
+	// async_job_type_tab has it.
+	Settings func(cfg, kept any) string
 	// TypeOf returns a row of the registry of types as a queue_job.Type.
 	TypeOf func(row *store.KnownType) any
 	// ScheduledParams returns the parameters of the jobs that the schedule of a *queue_job.Config adds, as they are stored.

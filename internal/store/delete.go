@@ -73,6 +73,9 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, after uint64, limit int)
 	return page, s.deleteStrays(ctx, after, rows[last].ID)
 }
 
+// FirstRows reads the rows with the smallest ids.
+func (s *Store) FirstRows(ctx context.Context, most int) ([]Aged, error) { return s.aged(ctx, 0, most) }
+
 // aged reads along the primary key.
 func (s *Store) aged(ctx context.Context, after uint64, limit int) ([]Aged, error) {
 	args := s.arguments()

@@ -48,6 +48,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"DeleteOld, rows":     func(ctx context.Context, s *Store) { _, _ = s.deleteFinal(ctx, ids, 1, 1000) },
 	"DeleteOld, strays":   func(ctx context.Context, s *Store) { _ = s.deleteStrays(ctx, 3, 500) },
 	"DeleteOld, attempts": func(ctx context.Context, s *Store) { _ = s.deleteAttempts(ctx, ids) },
+	"FirstRows":           func(ctx context.Context, s *Store) { _, _ = s.FirstRows(ctx, 500) },
 	"Span":                func(ctx context.Context, s *Store) { _, _, _ = s.Span(ctx) },
 	"OtherTypes":          func(ctx context.Context, s *Store) { _, _ = s.OtherTypes(ctx, []int32{7, -8, 8}, 100) },
 	"NameTypes": func(ctx context.Context, s *Store) {

@@ -211,7 +211,7 @@ func (w *world) settled(t *testing.T) {
 
 // pages are all that the console has, and whether the answer is an error.
 func (w *world) pages() map[string]bool {
-	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "schedules": false, "health": false, "errors": false, "acts": false, "acts?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true, "leases": false, "leases?last=30d": false, "types/1?last=30h": false, "types/1/what-if": false, "types/1/what-if?last=30h&workers=1&rate=0.5": false, "types/1/what-if?workers=x": true, "types/1?last=a": true,
+	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "schedules": false, "health": false, "retention": false, "errors": false, "acts": false, "acts?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true, "leases": false, "leases?last=30d": false, "types/1?last=30h": false, "types/1/what-if": false, "types/1/what-if?last=30h&workers=1&rate=0.5": false, "types/1/what-if?workers=x": true, "types/1?last=a": true,
 		"types/1": false, "types/2": false, "types/3": false, "types/77": true, "jobs/999999": true, "jobs/x": true}
 	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.later, w.waits, w.runs, w.left} {
 		pages[fmt.Sprintf("jobs/%d", id)] = false

@@ -415,6 +415,13 @@ FROM (SELECT job_key, MIN(id + 0) AS first
   GROUP BY job_group) AS latest
 FOR UPDATE; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 
+-- FirstRows
+SELECT id, job_type, job_status, create_time, update_time
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id > 0
+ORDER BY id
+LIMIT 500;
+
 -- Fleet
 SELECT *
 FROM (SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_until) AS held_until

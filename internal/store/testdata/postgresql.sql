@@ -408,6 +408,13 @@ WITH latest AS (SELECT job_key, MIN(id + 0) AS first
 FROM latest
 FOR UPDATE; -- with 7, "a", "b", "c", "d", 3, 5, 1000, 7, "a", "b", "c", "d", 3, 5, 1000
 
+-- FirstRows
+SELECT id, job_type, job_status, create_time, update_time
+FROM async_job_tab
+WHERE id > $1
+ORDER BY id
+LIMIT $2; -- with 0, 500
+
 -- Fleet
 WITH latest AS (SELECT lock_name, locked_by, term, running, layout, EXTRACT(EPOCH FROM lock_until) AS held_until
   FROM shedlock_tab

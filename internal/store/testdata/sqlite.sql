@@ -370,6 +370,13 @@ WHERE job_type = 7
   AND (id > 5 OR (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) >= 1000)
 GROUP BY job_group; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 
+-- FirstRows
+SELECT id, job_type, job_status, CAST(create_time AS INTEGER), CAST(update_time AS INTEGER)
+FROM async_job_tab NOT INDEXED
+WHERE id > 0
+ORDER BY id
+LIMIT 500;
+
 -- Fleet
 SELECT lock_name, locked_by, term, running, layout, unixepoch(lock_until) AS held_until
 FROM shedlock_tab

@@ -74,7 +74,7 @@ func TestAFileOfContextsThatIsWrongSaysWhere(t *testing.T) {
 // Whoever adds a command says whether it changes something.
 func TestEachCommandIsKnownToChangeSomethingOrNot(t *testing.T) {
 	looking := []string{
-		"audit list", "check", "check-config", "context list", "host list", "job errors", "job explain", "job get", "job list", "job watch", "lease history",
+		"audit list", "check", "check-config", "context list", "host list", "job errors", "job explain", "job get", "job list", "job watch", "keep status", "lease history",
 		"lease list", "op get", "op list", "schema check", "schema print", "token list", "top", "type get", "type history", "type list", "type what-if", "user list",
 		"version",
 	}

@@ -38,6 +38,7 @@ var leaves = map[string]struct {
 	"job watch":        {args: "1"},
 	"keep restore":     {args: "testdata/archive.jsonl"},
 	"keep run":         {args: "30d --yes"},
+	"keep status":      {},
 	"lease break":      {args: "job-7"},
 	"lease history":    {},
 	"lease list":       {},

@@ -3,15 +3,98 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func (a *app) keepCommand() *cobra.Command {
-	return noun("keep", "Delete the rows of jobs that are done, archive and restore them", a.keepRun(), a.keepRestore())
+	return noun("keep", "Delete the rows of jobs that are done, archive and restore them", a.keepStatus(), a.keepRun(), a.keepRestore())
+}
+
+func (a *app) keepStatus() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show for how long jobs are kept, and whether somebody deletes them",
+		Long: `Show for how long the jobs of each type are kept when they have ended, as the instance that started last deletes them, and what should have
+been deleted among the first 500 rows of the table. The number of rows is what the ids allow, at most: to count them would take long.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(db *database) error { return a.showKept(cmd.Context(), db) })
+		},
+	}
+}
+
+func (a *app) showKept(ctx context.Context, db *database) error {
+	var kept *operate.Kept
+	err := a.within(ctx, func(ctx context.Context) error {
+		types, err := operate.Types(ctx, db.jobs, db)
+		if err == nil {
+			kept, err = operate.KeptOf(ctx, db.jobs, db, types)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case a.output == "json":
+		types := []any{}
+		for _, t := range kept.Types {
+			types = append(types, keptJSON(t))
+		}
+		return indented(a.Out, map[string]any{"schema": 1, "rows_at_most": kept.Rows, "oldest": stamp(kept.Oldest), "verdict": kept.Verdict(), "types": types})
+	case a.output == "table":
+		out := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+		line := labelled(out)
+		line("rows", fmt.Sprintf("%d at most", kept.Rows))
+		line("oldest", clock(kept.Oldest))
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Out, "%s\n\n", kept.Verdict()) // an error comes again, from the list
+	}
+	_, err = list(a, all(kept.Types), "types", keptColumns, keptJSON)
+	return err
+}
+
+var keptColumns = []column[*operate.KeptType]{
+	{"type", func(t *operate.KeptType) string { return strconv.Itoa(int(t.JobType)) }},
+	{"name", func(t *operate.KeptType) string { return t.Name }},
+	{"success", func(t *operate.KeptType) string { return keptFor(t.Known.Retention.Done) }},
+	{"cancelled", func(t *operate.KeptType) string { return keptFor(t.Known.Retention.Cancelled) }},
+	{"failed", func(t *operate.KeptType) string { return keptFor(t.Known.Retention.Failed) }},
+	{"overdue", func(t *operate.KeptType) string {
+		if t.Overdue == 0 {
+			return ""
+		}
+		return span(t.Overdue)
+	}},
+}
+
+func keptFor(d time.Duration) string {
+	if d == 0 {
+		return "for ever"
+	}
+	return span(d)
+}
+
+func keptJSON(t *operate.KeptType) any {
+	return map[string]any{"type": t.JobType, "name": t.Name, "retention_seconds": retentionJSON(&t.Known), "overdue_seconds": int64(t.Overdue.Seconds())}
+}
+
+// retentionJSON are seconds; 0: for ever.
+func retentionJSON(t *queue_job.Type) map[string]int64 {
+	seconds := map[string]int64{}
+	for _, status := range queue_job.FinalStatuses() {
+		seconds[status.String()] = int64(t.Retention.Of(status).Seconds())
+	}
+	return seconds
 }
 
 func (a *app) keepRun() *cobra.Command {

@@ -75,13 +75,13 @@ func (sh *shell) want(line string, code int, parts ...string) (out string) {
 	return out
 }
 
-// start runs job types until the test ends.
+// start runs job types until the test ends. Jobs that succeed are kept for a month.
 func start(t *testing.T, db *sql.DB, configs ...queue_job.Config) {
 	t.Helper()
 	for i := range configs {
 		configs[i].LockSecond = 2
 	}
-	runner, err := persistent_queue.New(configs, nil, persistent_queue.WithDB(db), persistent_queue.WithoutMigration())
+	runner, err := persistent_queue.New(configs, nil, persistent_queue.WithDB(db), persistent_queue.WithoutMigration(), persistent_queue.WithRetention(queue_job.Retention{Done: 30 * day}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,6 +181,9 @@ func (t *jobType) show(to io.Writer) error {
 		line(s.Name, s.Value)
 	}
 	line("retries wait", waitsText(t.Known.RetryWaits))
+	if r := t.Known.Retention; r != (queue_job.Retention{}) {
+		line("kept", fmt.Sprintf("success %s, cancelled %s, failed %s", keptFor(r.Done), keptFor(r.Cancelled), keptFor(r.Failed)))
+	}
 	line("settings since", clock(t.Known.Told))
 	return out.Flush()
 }
@@ -247,6 +250,7 @@ func typeJSON(t *jobType) any {
 			settings[s.Name] = s.Value
 		}
 		j["settings"], j["settings_since"], j["schedule"], j["batch"] = settings, stamp(t.Known.Told), t.Known.Schedule, t.Known.Batch
+		j["retention_seconds"] = retentionJSON(&t.Known)
 	}
 	if m := t.Memory; m != nil {
 		failing := []any{}

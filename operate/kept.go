@@ -1,0 +1,100 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Kept is what the table keeps of jobs that have ended, and for how long.
+type Kept struct {
+	At time.Time
+	// Rows is how many rows the table has at most: as many as there are ids from the first to the last. To count them would cost more.
+	Rows int64
+	// Oldest is when the job with the smallest id was added. Zero: the table is empty.
+	Oldest time.Time
+	// Types are the job types that the database knows, in their order.
+	Types []*KeptType
+}
+
+// KeptType is for how long the ended jobs of a type are kept.
+type KeptType struct {
+	*Type
+	// Overdue is for how long a job of the type has outlived its time, and is still there: the longest among the first 500 rows of
+	// the table. Zero: there is none. Instances with WithRetention delete every ten minutes what has ended lately, and once a day what
+	// was restored, or ran again long after it was added.
+	Overdue time.Duration
+}
+
+const (
+	rowsLookedAt = 500
+	deletedIn    = 25 * time.Hour // by an instance with WithRetention, unless there is very much to delete
+)
+
+// KeptOf looks at the oldest rows of the table, and says of types, as [Types] returned them, for how long their jobs are kept. It
+// sends two statements.
+func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, types []*Type) (*Kept, error) {
+	st, err := hidden.StoreOf(jobs, ex)
+	if err != nil {
+		return nil, fmt.Errorf("what is kept: %w", err)
+	}
+	first, last, err := st.Span(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := st.FirstRows(ctx, rowsLookedAt)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kept{At: time.Now()}
+	if last > 0 {
+		k.Rows = int64(last - first + 1)
+	}
+	if len(rows) > 0 {
+		k.Oldest = time.Unix(rows[0].Created, 0)
+	}
+	rows = slices.DeleteFunc(rows, func(row store.Aged) bool { return row.ID >= last }) // nobody deletes the row with the largest id
+	for _, t := range types {
+		k.Types = append(k.Types, &KeptType{t, overdue(t, rows, k.At)})
+	}
+	return k, nil
+}
+
+// overdue is for how long the first of the rows that is a job of the type should have been deleted. Zero: none should have been.
+func overdue(t *Type, rows []store.Aged, now time.Time) (longest time.Duration) {
+	for i := range rows {
+		row := &rows[i]
+		kept := t.Known.Retention.Of(queue_job.JobStatus(row.Status))
+		if row.JobType == t.JobType && kept > 0 {
+			longest = max(longest, now.Sub(time.Unix(row.Written, 0))-kept)
+		}
+	}
+	return longest
+}
+
+// Verdict says in a sentence whether somebody deletes the jobs that have ended.
+func (k *Kept) Verdict() string {
+	some, late := false, 0
+	var longest time.Duration
+	for _, t := range k.Types {
+		some = some || t.Known.Retention != (queue_job.Retention{})
+		longest = max(longest, t.Overdue)
+		if t.Overdue > deletedIn {
+			late++
+		}
+	}
+	switch {
+	case late > 0:
+		return fmt.Sprintf("Jobs of %s have outlived their time for more than a day: start an instance that has the type and WithRetention, or see its log.", counted(late, "type"))
+	case !some:
+		return "Nobody deletes jobs that have ended: use WithRetention, or pqueue keep run."
+	case longest > 0:
+		return "Jobs that have outlived their time are about to be deleted."
+	}
+	return "Jobs are deleted when they have outlived their time."
+}
