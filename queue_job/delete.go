@@ -1,6 +1,7 @@
 package queue_job
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,6 +101,56 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 		}
 	}
 	return deleted, nil
+}
+
+// ErrNewest is the cause of an error of [Jobs.DeleteJobs] if a job has the largest id of all. It can be deleted when another job was added.
+var ErrNewest = errors.New("it has the largest id of all, which some databases would give to another job")
+
+// DeleteJobs deletes jobs that do not run any more, with what the log has of their runs, and returns how many; [Key] selects those of
+// a key. Jobs that wait or run stay: cancel them first. If one of the jobs has the largest id of all, the error is [ErrNewest]; the
+// others are deleted. To delete jobs by their age, use [Jobs.Delete].
+func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (deleted int, err error) {
+	st, err := j.through(ex)
+	var ids []uint64
+	if err == nil {
+		ids, err = which.find(ctx, st, store.Ended)
+	}
+	var newest uint64
+	if err == nil {
+		_, newest, err = st.Span(ctx)
+	}
+	others := slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return id == newest })
+	for some := range slices.Chunk(others, steerRowsMax) {
+		if err != nil {
+			break
+		}
+		var n int
+		n, _, err = noting(ctx, st, deed{verb: "delete", state: store.Ended}, some, func(st *store.Store, ids []uint64) (n int, _ []uint64, err error) {
+			n, err = deleteEnded(ctx, st, ids)
+			return n, nil, err
+		})
+		deleted += n
+	}
+	if err == nil && len(others) < len(ids) {
+		if ended, lookErr := st.InState(ctx, []uint64{newest}, store.Ended); lookErr != nil || len(ended) > 0 {
+			err = cmp.Or(lookErr, fmt.Errorf("%w: job %d", ErrNewest, newest))
+		}
+	}
+	return deleted, steerErr("delete", which, err)
+}
+
+// deleteEnded deletes those of the jobs that do not run any more. They are locked first: the log of a job that somebody makes run again
+// stays.
+func deleteEnded(ctx context.Context, st *store.Store, ids []uint64) (n int, err error) {
+	err = st.InOneTransaction(ctx, func(st *store.Store) error {
+		n = 0
+		ended, err := st.LockState(ctx, ids, store.Ended)
+		if err == nil && len(ended) > 0 {
+			n, err = st.DeleteEnded(ctx, ended)
+		}
+		return err
+	})
+	return n, err
 }
 
 func (r *DeleteRange) check() error {

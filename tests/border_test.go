@@ -39,17 +39,18 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 			}
 			return err
 		},
-		"Delete":    func() error { _, err := jobs.Delete(ctx, ex, queue_job.DeleteRange{Before: time.Now()}); return err },
-		"Restore":   func() error { _, err := jobs.Restore(ctx, ex, archived); return err },
-		"Leases":    func() error { _, err := jobs.Leases(ctx, ex); return err },
-		"Instances": func() error { _, err := jobs.Instances(ctx, ex); return err },
-		"HandOver":  func() error { return jobs.HandOver(ctx, ex, "job-1") },
-		"Drain":     func() error { return jobs.Drain(ctx, ex, "0123456789ab", time.Hour) },
-		"Undrain":   func() error { _, err := jobs.Undrain(ctx, ex, "0123456789ab"); return err },
-		"Break":     func() error { return jobs.Break(ctx, ex, "job-1") },
-		"SetShards": func() error { return jobs.SetShards(ctx, ex, 1, 2) },
-		"Counts":    func() error { _, err := jobs.Counts(ctx, ex, queue_job.CountFilter{}); return err },
-		"Attempts":  func() error { _, err := jobs.Attempts(ctx, ex, 1); return err },
+		"Delete":     func() error { _, err := jobs.Delete(ctx, ex, queue_job.DeleteRange{Before: time.Now()}); return err },
+		"DeleteJobs": func() error { _, err := jobs.DeleteJobs(ctx, ex, which); return err },
+		"Restore":    func() error { _, err := jobs.Restore(ctx, ex, archived); return err },
+		"Leases":     func() error { _, err := jobs.Leases(ctx, ex); return err },
+		"Instances":  func() error { _, err := jobs.Instances(ctx, ex); return err },
+		"HandOver":   func() error { return jobs.HandOver(ctx, ex, "job-1") },
+		"Drain":      func() error { return jobs.Drain(ctx, ex, "0123456789ab", time.Hour) },
+		"Undrain":    func() error { _, err := jobs.Undrain(ctx, ex, "0123456789ab"); return err },
+		"Break":      func() error { return jobs.Break(ctx, ex, "job-1") },
+		"SetShards":  func() error { return jobs.SetShards(ctx, ex, 1, 2) },
+		"Counts":     func() error { _, err := jobs.Counts(ctx, ex, queue_job.CountFilter{}); return err },
+		"Attempts":   func() error { _, err := jobs.Attempts(ctx, ex, 1); return err },
 	}
 }
 
@@ -82,7 +83,7 @@ func TestAVerbThatNamesNoJobSaysSo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		for _, which := range []queue_job.Which{{}, queue_job.ID()} {
 			all := verbs(t.Context(), open(t, d.DB), d.DB, which)
-			for _, what := range []string{"Cancel", "Reschedule", "SetParams", "SetPriority", "Retry", "Get"} {
+			for _, what := range []string{"Cancel", "Reschedule", "SetParams", "SetPriority", "Retry", "DeleteJobs", "Get"} {
 				saysOnce(t, what, all[what](), "no job is named; pass ids to queue_job.ID, or a key to queue_job.Key")
 			}
 			if err := all["Get"](); !errors.Is(err, queue_job.ErrNoJob) {

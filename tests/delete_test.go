@@ -101,6 +101,47 @@ func TestTheJobWithTheLargestIDIsNotDeleted(t *testing.T) {
 	})
 }
 
+func TestDeleteJobsTakesJobsThatDoNotRunAnyMore(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), t.Context()
+		for _, key := range []string{"a", "a", "b", "c", "d", "e", "f"} {
+			addOne(t, jobs, d.DB, queue_job.WithKey(key))
+		}
+		ids := idsWhere(t, d, "1 = 1")
+		for i, status := range []int{1, 0, 2, 5, 4, 0, 1} {
+			execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET job_status = %d WHERE id = %d", status, ids[i]))
+		}
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET term = 1 WHERE id = %d", ids[5])) // in flight
+		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'retry', 'no luck', 1, 2, 'test' FROM async_job_tab")
+		deletes := func(ctx context.Context, want int, cause error, which queue_job.Which) {
+			t.Helper()
+			if n, err := jobs.DeleteJobs(ctx, d.DB, which); n != want || !errors.Is(err, cause) {
+				t.Errorf("%v: %d deleted, %v; want %d, %v", which, n, err, want, cause)
+			}
+		}
+		deletes(ctx, 1, nil, queue_job.Key(1, "a"))
+		deletes(ctx, 0, nil, queue_job.Key(1, "a")) // the other one waits
+		deletes(ctx, 0, nil, queue_job.Key(2, "b"))
+		deletes(ctx, 0, nil, queue_job.ID(ids[1], ids[4], ids[5], ids[6]+9))
+		deletes(queue_job.WithActor(ctx, "mary", "it is private"), 2, queue_job.ErrNewest, queue_job.ID(ids...))
+		deletes(ctx, 0, queue_job.ErrNewest, queue_job.ID(ids[6]))
+		want := []uint64{ids[1], ids[4], ids[5], ids[6]}
+		if left := idsWhere(t, d, "1 = 1"); !slices.Equal(left, want) {
+			t.Errorf("%d are left, want %d", left, want)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(DISTINCT job_id) FROM async_job_log_tab"); n != int64(len(want)) {
+			t.Errorf("the log has runs of %d jobs, want %d", n, len(want))
+		}
+		acts, err := jobs.Acts(ctx, d.DB, queue_job.ActFilter{})
+		if err != nil || len(acts) != 1 || acts[0].Verb != "delete" || !slices.Equal(acts[0].Jobs, []uint64{ids[2], ids[3]}) {
+			t.Errorf("noted: %+v, %v", acts, err)
+		}
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET job_status = 0 WHERE id = %d", ids[6]))
+		deletes(ctx, 0, nil, queue_job.ID(ids[6])) // the newest, and it waits
+	})
+}
+
 func TestAUniqueKeyIsFreeAgainWhenItsJobIsDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -41,6 +41,19 @@ func TestJobsAreArchivedAndRestored(t *testing.T) {
 		t.Errorf("the archive is %s, %v", written, err)
 	}
 	sh.want("keep restore no-such-file", exitUsage, "no-such-file")
+
+	sh.want("job delete 4711", exitRefused, "delete 1 job?")
+	sh.want("job delete 4711 --dry-run", exitDone, "would delete 1 job", "order-47")
+	sh.want("job delete key:order-47", exitRefused, "delete 1 job?")
+	sh.want("job delete 4711 -y", exitDone, "deleted 1 job")
+	sh.want("job delete 4711 -y", exitNothing, "job 4711")
+	sh.want("keep restore testdata/archive.jsonl", exitDone, "restored 1 job")
+	sh.want("job delete key:order-47 -y", exitDone, "deleted 1")
+	sh.want("job get 4711", exitNothing)
+	newest := strings.TrimSpace(sh.want("job list -o id", exitDone))
+	sh.want("job delete "+newest+" -y", exitNothing, "nothing to delete")
+	sh.want("job cancel "+newest, exitDone)
+	sh.want("job delete "+newest+" -y", exitError, "the largest id of all")
 }
 
 func TestOfSeveralLinesOfAJobTheLastIsRestored(t *testing.T) {

@@ -26,6 +26,7 @@ var leaves = map[string]struct {
 	"host undrain":     {args: "0123456789ab"},
 	"job add":          {args: "7 {}"},
 	"job cancel":       {args: "1"},
+	"job delete":       {args: "1 --yes"},
 	"job errors":       {},
 	"job explain":      {args: "1"},
 	"job get":          {args: "1"},

@@ -19,7 +19,7 @@ import (
 func (a *app) jobCommand() *cobra.Command {
 	return noun("job", "See, add and steer jobs",
 		a.jobList(), a.jobGet(), a.jobExplain(), a.jobErrors(), a.jobWatch(), a.jobAdd(),
-		a.jobCancel(), a.jobRetry(), a.jobRunNow(), a.jobReschedule(), a.jobSetPriority(), a.jobSetParams())
+		a.jobCancel(), a.jobRetry(), a.jobRunNow(), a.jobReschedule(), a.jobSetPriority(), a.jobSetParams(), a.jobDelete())
 }
 
 func (a *app) jobList() *cobra.Command {

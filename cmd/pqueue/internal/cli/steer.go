@@ -19,6 +19,7 @@ import (
 type steering struct {
 	use, short, long, example string
 	verb, done                string // "cancel", "cancelled"
+	forGood                   bool   // it cannot be taken back, so somebody is asked for a single job, too
 	// prepare reads what the command needs beside the jobs, which are the other arguments.
 	prepare func(args []string) (jobs []string, err error)
 	// act changes jobs that are given by ids, and returns how many.
@@ -70,6 +71,10 @@ func (a *app) steer(s steering) *cobra.Command {
 					return a.steerMany(cmd.Context(), db, s, q, sel)
 				case sel.dryRun:
 					return a.sample(cmd.Context(), db, s, ids)
+				case s.forGood && !sel.yes:
+					if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, plural(len(ids), "job"))); err != nil {
+						return err
+					}
 				}
 				return a.change(cmd.Context(), db, s, ids)
 			})
@@ -121,7 +126,7 @@ func (a *app) steerMany(ctx context.Context, db *database, s steering, q *query,
 	case sel.limit > 0 && (preview.Jobs > sel.limit || preview.More):
 		return exitf(exitRefused, "%s match, and --limit is %d; narrow the query, or raise --limit", number, sel.limit)
 	}
-	if preview.Jobs > 1 && !sel.yes {
+	if (preview.Jobs > 1 || s.forGood) && !sel.yes {
 		if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, number)); err != nil {
 			return err
 		}
@@ -311,6 +316,20 @@ func (a *app) jobSetPriority() *cobra.Command {
 		},
 		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
 			return db.jobs.SetPriority(ctx, db, which, priority)
+		},
+	})
+}
+
+func (a *app) jobDelete() *cobra.Command {
+	return a.steer(steering{
+		use: "delete <id>... | <term>...", short: "Delete jobs that are done, failed or cancelled, with what the log has of their runs",
+		long: `Jobs that wait or run stay: cancel them first. The job with the largest id of all stays, too, since some databases would give its id to
+another job. A query without status: is for all jobs that do not run any more. pqueue keep run deletes by age, and can archive.`,
+		example: "  pqueue job delete 4711\n  pqueue job delete type:7 key:order-47 --dry-run",
+		verb:    "delete", done: "deleted", forGood: true,
+		change: func() operate.Change { return operate.Change{Verb: operate.Delete} },
+		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+			return db.jobs.DeleteJobs(ctx, db, which)
 		},
 	})
 }
