@@ -3,6 +3,7 @@ package persistent_queue_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"expvar"
 	"fmt"
 	"log"
@@ -178,6 +179,39 @@ func ExampleWithRetention() {
 		log.Fatal(err)
 	}
 	defer runner.Stop(context.Background())
+}
+
+// Jobs of payments are kept for a month, and then go to a bucket for seven years. Each is stored under its id, so a job that comes twice is
+// stored once.
+func ExampleWithArchive() {
+	archive := func(ctx context.Context, jobs []queue_job.Archived) error {
+		for i := range jobs {
+			text, err := json.Marshal(&jobs[i])
+			if err != nil {
+				return err
+			}
+			if err := putIntoBucket(ctx, fmt.Sprintf("payments/%d.json", jobs[i].Id), text); err != nil {
+				return err // it stays, and comes again
+			}
+		}
+		return nil
+	}
+	keep := queue_job.Retention{Done: 30 * 24 * time.Hour, Cancelled: 30 * 24 * time.Hour, Failed: 30 * 24 * time.Hour}
+	runner, err := persistent_queue.New([]queue_job.Config{{ServiceName: "payments", JobType: 8, Db: db, HandleJobFunc: sendMail}}, nil,
+		persistent_queue.WithRetention(keep), persistent_queue.WithArchive(archive))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := runner.Start(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	defer runner.Close()
+}
+
+// putIntoBucket stands for the client of an object store.
+func putIntoBucket(ctx context.Context, name string, text []byte) error {
+	log.Printf("%s: %d bytes", name, len(text))
+	return nil
 }
 
 // Each customer has a job type of its own, with a limit that a form may change, and that goes with the customer.

@@ -2,6 +2,7 @@ package persistent_queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -115,6 +116,18 @@ func WithRetention(times queue_job.Retention) Option {
 	return func(r *Runner) { r.options.Retention = times }
 }
 
+// WithArchive has a function get the jobs before [WithRetention] deletes them, with their parameters and their unsuccessful runs: up to
+// 100 with each call, one call at a time. Have it store them where they shall stay, and return nil only when they are stored for
+// good. If it returns an error, panics, or takes longer than a minute, the jobs stay, the log has the error, and some instance tries
+// again within ten minutes or so. It also gets a job again if its process dies before the job was deleted, or if somebody has the job
+// run again just then; so store a job under its id, and let the later Updated count. The context ends after that minute, if the lease
+// is lost, and if [Runner.Stop] no longer waits.
+//
+// [queue_job.Jobs.Restore] puts jobs back. Default none: what is deleted is gone. [New] refuses an archive without a retention.
+func WithArchive(archive func(ctx context.Context, jobs []queue_job.Archived) error) Option {
+	return func(r *Runner) { r.options.Archive = archive }
+}
+
 // WithGrace sets how long [Runner.Run] and [Runner.Close], and a [Runner.Stop] whose context is over, wait for the handlers that
 // run. Use it if the platform gives the process more or less than 30 seconds from the signal to its end: leave some seconds for the
 // rest of the application. Default 25s. [New] refuses a time that is not positive.
@@ -122,7 +135,10 @@ func WithGrace(grace time.Duration) Option {
 	return func(r *Runner) { r.grace = grace }
 }
 
-func checkRetention(times queue_job.Retention) error {
+func checkRetention(times queue_job.Retention, archives bool) error {
+	if archives && times == (queue_job.Retention{}) {
+		return errors.New("persistent_queue.WithArchive: without WithRetention no job is deleted, so none is archived; use both")
+	}
 	for _, t := range []struct {
 		field string
 		kept  time.Duration

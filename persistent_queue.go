@@ -104,7 +104,7 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if r.grace <= 0 {
 		return nil, fmt.Errorf("persistent_queue.WithGrace: it is %v; use a positive time", r.grace)
 	}
-	if err := checkRetention(r.options.Retention); err != nil {
+	if err := checkRetention(r.options.Retention, r.options.Archive != nil); err != nil {
 		return nil, err
 	}
 	var err error

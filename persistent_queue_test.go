@@ -190,6 +190,14 @@ func TestWithDBIsForConfigurationsThatHaveNone(t *testing.T) {
 	}
 }
 
+func TestAnArchiveWithoutARetentionIsRefused(t *testing.T) {
+	archive := func(context.Context, []queue_job.Archived) error { return nil }
+	_, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, nil, persistent_queue.WithArchive(archive))
+	if err == nil || !strings.Contains(err.Error(), "WithArchive: without WithRetention no job is deleted") {
+		t.Error(err)
+	}
+}
+
 func TestAnImpossibleRetentionIsRefused(t *testing.T) {
 	for field, times := range map[string]queue_job.Retention{"Done is 24ns": {Done: 24}, "Cancelled is -1h0m0s": {Cancelled: -time.Hour}, "Failed is 999ms": {Failed: 999 * time.Millisecond}} {
 		_, err := persistent_queue.New([]queue_job.Config{config(&away{}, 7)}, nil, persistent_queue.WithRetention(times))

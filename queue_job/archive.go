@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -19,7 +20,7 @@ type Archived struct {
 }
 
 // archiving returns what reads jobs by their ids, and archives them. If nobody archives, it returns nil.
-func archiving(ctx context.Context, st *store.Store, archive func(context.Context, []Archived) error) func([]uint64) error {
+func archiving(ctx context.Context, st hidden.Rows, archive func(context.Context, []Archived) error) func([]uint64) error {
 	if archive == nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -85,7 +86,7 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 		limit = limitDefault
 	}
 	if which.Archive != nil {
-		together = 100
+		together = hidden.ArchivedMost
 	}
 	old, after := which.old(), uint64(0)
 	for more := true; more && deleted < limit; {

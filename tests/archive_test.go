@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -110,6 +112,61 @@ func TestWhatIsArchivedAsItIsDeletedIsRestoredAsItWas(t *testing.T) {
 		awaitNumber(t, d.DB, 1, fmt.Sprintf("SELECT job_status FROM async_job_tab WHERE id = %d", again))
 		if restored, err := jobs.Restore(ctx, d.DB, archived[3:4]); err != nil || restored != 0 || number(t, d.DB, fmt.Sprintf("SELECT job_status FROM async_job_tab WHERE id = %d", again)) != 1 {
 			t.Errorf("a job that is there was restored over: %d, %v", restored, err)
+		}
+	})
+}
+
+func TestWhatARunnerDeletesIsArchivedBefore(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		add(t, d.DB, 250, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = CASE WHEN id % 2 = 0 THEN 2 ELSE 1 END, attempts = 1")
+		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'failed', 'no luck', 1001, 2002, 'test' FROM async_job_tab WHERE job_status = 2")
+		age(t, d, 48*time.Hour, "1 = 1")
+		alike := func(list []queue_job.Archived) []queue_job.Archived { // the first instance names the type
+			for i := range list {
+				if list[i].TypeName = ""; len(list[i].Runs) == 0 {
+					list[i].Runs = nil
+				}
+			}
+			return list
+		}
+		before := alike(whole(t, d, jobs))
+		works := func(archive func(context.Context, []queue_job.Archived) error) *lines {
+			t.Helper()
+			var log lines
+			r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "test", JobType: 1, Db: d.DB, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}}, log.log(),
+				persistent_queue.WithRetention(queue_job.Retention{Done: time.Hour, Failed: time.Hour}), persistent_queue.WithArchive(archive))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { stop(t, r) })
+			return &log
+		}
+		log := works(func(context.Context, []queue_job.Archived) error { return errors.New("no room") })
+		await(t, log.String, func() bool { return strings.Contains(log.String(), "archive jobs: no room") })
+		if left := alike(whole(t, d, jobs)); !reflect.DeepEqual(left, before) {
+			t.Fatalf("%d jobs are left of %d", len(left), len(before))
+		}
+		execute(t, d.DB, "DELETE FROM shedlock_tab WHERE lock_name LIKE 'retain-%'") // it is kept for ten minutes
+
+		var mu sync.Mutex
+		var archived []queue_job.Archived
+		works(func(_ context.Context, some []queue_job.Archived) error {
+			mu.Lock()
+			defer mu.Unlock()
+			archived = append(archived, some...)
+			return nil
+		})
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab")
+		mu.Lock()
+		defer mu.Unlock()
+		if !reflect.DeepEqual(alike(archived), before[:len(before)-1]) {
+			t.Errorf("%d jobs are archived of %d, or otherwise than they were", len(archived), len(before)-1)
 		}
 	})
 }

@@ -42,6 +42,7 @@ type database struct {
 	configs     atomic.Pointer[[]queue_job.Config] // in the order of their types; never changed in place, and replaced by standBy alone
 	recasts     chan recast                        // for standBy
 	retention   queue_job.Retention
+	archive     func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
 	health      health
 	dormant     dormancy
 	looked      func() // is called when the instance has looked at the leases, and has taken its own

@@ -42,6 +42,7 @@ func (e *Engine) databases() []*database {
 type Options struct {
 	MaxWorkers int // handlers that run at a time, at most; 0: as many as the configurations say
 	Retention  queue_job.Retention
+	Archive    func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
 	Observers  []queue_job.Observer
 	OnSettled  func(context.Context, []queue_job.Settled) // nil: nobody is told, as below
 	OnDead     func(context.Context, []queue_job.Settled)
@@ -83,7 +84,7 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*database, error) {
 	d, err := openDatabase(ctx, e.open, group, e.log, e.permit, e.quota, e.told)
 	if err == nil {
-		d.address, d.retention = addressOf(&group[0]), e.options.Retention
+		d.address, d.retention, d.archive = addressOf(&group[0]), e.options.Retention, e.options.Archive
 	}
 	return d, err
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -20,6 +22,7 @@ const (
 	retainLeast = 100
 	retainFor   = 5 * time.Millisecond // is what these rows should take: as long as that, others may wait, for locks and for the disk
 	retainPart  = 10                   // a tenth of the time is spent on it
+	archivedIn  = time.Minute          // a page, with what the application's archive takes
 
 	keptFirst = time.Minute // after the start, the log hears how many rows are kept for ever
 	keptEvery = 24 * time.Hour
@@ -27,6 +30,7 @@ const (
 
 // Deletes is what the engine needs of the tables to delete rows that have outlived their time. *store.Store has it.
 type Deletes interface {
+	hidden.Rows
 	DeleteOld(ctx context.Context, old store.Old, after uint64, limit int) (store.OldPage, error)
 	Span(ctx context.Context) (first, last uint64, err error)
 }
@@ -132,10 +136,14 @@ func (r *retainer) page(lease *keeper.Lease, after uint64) (page store.OldPage, 
 		old.Before[status] = (r.clock.now() - kept.Milliseconds()) / 1000
 	}
 	began := time.Now()
-	err = r.looks.look(lease.Context(), func(ctx context.Context) (err error) {
-		page, err = r.tables.Deletes.DeleteOld(ctx, old, after, r.rows)
-		return err
-	})
+	if r.archive == nil {
+		err = r.looks.look(lease.Context(), func(ctx context.Context) (err error) {
+			page, err = r.tables.Deletes.DeleteOld(ctx, old, after, r.rows)
+			return err
+		})
+	} else {
+		page, err = r.archived(lease.Context(), old, after)
+	}
 	took = time.Since(began)
 	switch {
 	case err != nil || took > retainFor:
@@ -144,6 +152,21 @@ func (r *retainer) page(lease *keeper.Lease, after uint64) (page store.OldPage, 
 		r.rows = min(2*r.rows, retainRows)
 	}
 	return page, took, err
+}
+
+// archived is what page does, with an archive that may be far away.
+func (r *retainer) archived(ctx context.Context, old store.Old, after uint64) (store.OldPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, archivedIn)
+	defer cancel()
+	old.First = hidden.Archiving(ctx, r.tables.Deletes, func(ctx context.Context, jobs []queue_job.Archived) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		return r.archive(ctx, jobs)
+	})
+	return r.tables.Deletes.DeleteOld(ctx, old, after, min(r.rows, hidden.ArchivedMost))
 }
 
 // young reports whether no row behind these can have outlived its time: they were created too lately.

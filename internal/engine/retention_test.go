@@ -18,7 +18,8 @@ import (
 // growing is a table of rows of type 1, one more every second, each of which came to its end as soon as it was added.
 type growing struct {
 	resting
-	slow time.Duration // each row that is read takes so long
+	slow    time.Duration                                     // each row that is read takes so long
+	archive func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted
 
 	mu     sync.Mutex
 	began  time.Time
@@ -65,10 +66,36 @@ func (g *growing) ReleaseLease(_ context.Context, name, _ string, minLock time.D
 	return true, nil
 }
 
+func (g *growing) List(_ context.Context, f store.Filter, _ int) (rows []store.Listed, err error) {
+	for _, id := range f.IDs {
+		rows = append(rows, store.Listed{Row: store.Row{ID: id, JobType: 1, Status: int16(g.status), MaxRetries: store.NotSet}})
+	}
+	return rows, nil
+}
+
+func (g *growing) AttemptsOf(context.Context, []uint64) ([]store.Attempt, error) { return nil, nil }
+
 func (g *growing) DeleteOld(_ context.Context, old store.Old, after uint64, limit int) (page store.OldPage, err error) {
+	if old.First != nil {
+		if err := old.First(g.doomed(old, after, limit)); err != nil {
+			return page, err
+		}
+	}
 	page = g.delete(old, after, limit)
 	time.Sleep(time.Duration(len(page.Rows)) * g.slow)
 	return page, nil
+}
+
+// doomed are the ids that delete would delete.
+func (g *growing) doomed(old store.Old, after uint64, limit int) (ids []uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id := after + 1; id < uint64(g.rows()) && len(ids) < limit && g.began.Unix()+int64(id) < old.Before[g.status]; id++ {
+		if !g.gone[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func (g *growing) delete(old store.Old, after uint64, limit int) (page store.OldPage) {
@@ -112,6 +139,9 @@ func (t *told) Info(_ context.Context, line string) {
 	t.lines = append(t.lines, line)
 }
 
+func (t *told) Warn(ctx context.Context, line string)  { t.Info(ctx, line) }
+func (t *told) Error(ctx context.Context, line string) { t.Info(ctx, line) }
+
 func (t *told) saying(what string) (lines []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +168,7 @@ func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, 
 			t.Fatal(err)
 		}
 		defer d.pools.release(true)
-		d.retention = times
+		d.retention, d.archive = times, g.archive
 		loops.Go(func() { d.keeper.Run(ctx) })
 		lease, err := d.keeper.Take(ctx, []keeper.Want{d.lines.all()[0].want()})
 		if err != nil {
@@ -213,4 +243,44 @@ func TestTheLogSaysOnceADayHowManyRowsAreKeptForEver(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestRowsAreDeletedOnlyWhenTheyAreArchived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &growing{status: 1}
+		calls, archived := 0, map[uint64]bool{}
+		g.archive = func(ctx context.Context, jobs []queue_job.Archived) error {
+			calls++
+			if len(jobs) > 100 {
+				t.Errorf("%d jobs with a call", len(jobs))
+			}
+			switch calls {
+			case 1:
+				return errGone
+			case 2:
+				panic("no room")
+			case 3:
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			for i := range jobs {
+				archived[jobs[i].Id] = true
+			}
+			return nil
+		}
+		log := retain(t, g, 1, queue_job.Retention{Done: time.Hour}, 3*time.Hour)
+		for id := range g.gone {
+			if !archived[id] {
+				t.Fatalf("row %d is gone, and was not archived", id)
+			}
+		}
+		if least := 2*60*60 - 2*int(retainEvery/time.Second); len(g.gone) < least || len(archived) != len(g.gone) {
+			t.Errorf("%d rows are gone and %d archived, want %d at least", len(g.gone), len(archived), least)
+		}
+		for _, want := range []string{errGone.Error(), "panic: no room", "context deadline exceeded"} {
+			if len(log.saying(want)) == 0 {
+				t.Errorf("the log does not have %q", want)
+			}
+		}
+	})
 }

@@ -16,7 +16,18 @@ type Run interface {
 	FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error)
 }
 
+// ArchivedMost is how many jobs are archived together: the parameters of each may take a megabyte.
+const ArchivedMost = 100
+
+// Rows are the rows of jobs, and what the log has of their runs. *store.Store has them.
+type Rows interface {
+	List(ctx context.Context, f store.Filter, limit int) ([]store.Listed, error)
+	AttemptsOf(ctx context.Context, ids []uint64) ([]store.Attempt, error)
+}
+
 var (
+	// Archiving returns what reads jobs by their ids, and passes them to a func(context.Context, []queue_job.Archived) error. If the function is nil, it returns nil.
+	Archiving func(ctx context.Context, rows Rows, archive any) func(ids []uint64) error
 	// Through gives a *queue_job.Job its way to the table, and the number that its run has there, before its handler is called.
 	Through func(job any, run Run, number int32)
 	// Completed reports whether CompleteTx of a *queue_job.Job was called, whatever came of it.
