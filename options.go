@@ -117,11 +117,13 @@ func WithRetention(times queue_job.Retention) Option {
 }
 
 // WithArchive has a function get the jobs before [WithRetention] deletes them, with their parameters and their unsuccessful runs: up to
-// 100 with each call, one call at a time. Have it store them where they shall stay, and return nil only when they are stored for
-// good. If it returns an error, panics, or takes longer than a minute, the jobs stay, the log has the error, and some instance tries
-// again within ten minutes or so. It also gets a job again if its process dies before the job was deleted, or if somebody has the job
-// run again just then; so store a job under its id, and let the later Updated count. The context ends after that minute, if the lease
-// is lost, and if [Runner.Stop] no longer waits.
+// 100 with each call, and for each database one call at a time. Have it store them where they shall stay, and return nil only when they
+// are stored for good.
+//
+// If it returns an error, panics, or takes longer than a minute, the jobs stay, and so does what comes after them. The log has the
+// error, and some instance tries again within ten minutes or so, with fewer jobs at a time. It also gets a job again if its process dies
+// before the job was deleted, or if somebody has the job run again just then; so store a job under its id, and let the later Updated
+// count. The context ends after that minute, if the lease is lost, and when the Runner stops, which does not wait for the function.
 //
 // [queue_job.Jobs.Restore] puts jobs back. Default none: what is deleted is gone. [New] refuses an archive without a retention.
 func WithArchive(archive func(ctx context.Context, jobs []queue_job.Archived) error) Option {

@@ -8,11 +8,17 @@ import (
 	"github.com/create-info/persistent-queue/operate"
 )
 
+// retentionPage has the types that the viewer may see; the verdict is about all.
+type retentionPage struct {
+	*operate.Kept
+	Types []*operate.KeptType
+}
+
 func (c *console) showKept(r *http.Request) (any, error) {
 	if !c.permit(r, See, anyType) {
 		return nil, c.refused(See)
 	}
-	kept, err := c.kept.get(r.Context(), func(ctx context.Context) (*operate.Kept, error) {
+	all, err := c.kept.get(r.Context(), func(ctx context.Context) (*operate.Kept, error) {
 		fleet, err := c.fleetNow(r)
 		if err != nil {
 			return nil, err
@@ -22,7 +28,6 @@ func (c *console) showKept(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := *kept // the others see more, or less
-	seen.Types = slices.DeleteFunc(slices.Clone(kept.Types), func(t *operate.KeptType) bool { return !c.permit(r, See, t.JobType) })
-	return &seen, nil
+	seen := slices.DeleteFunc(slices.Clone(all.Types), func(t *operate.KeptType) bool { return !c.permit(r, See, t.JobType) })
+	return retentionPage{all, seen}, nil
 }

@@ -33,7 +33,7 @@ type KeptType struct {
 
 const (
 	rowsLookedAt = 500
-	deletedIn    = 25 * time.Hour // by an instance with WithRetention, unless there is very much to delete
+	lateAfter    = 25 * time.Hour // instances with WithRetention go through all rows once a day
 )
 
 // KeptOf looks at the oldest rows of the table, and says of types, as [Types] returned them, for how long their jobs are kept. It
@@ -65,7 +65,7 @@ func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, ty
 	return k, nil
 }
 
-// overdue is for how long the first of the rows that is a job of the type should have been deleted. Zero: none should have been.
+// overdue is for how long a job of the type has outlived its time: the longest among the rows. Zero: none has.
 func overdue(t *Type, rows []store.Aged, now time.Time) (longest time.Duration) {
 	for i := range rows {
 		row := &rows[i]
@@ -84,17 +84,17 @@ func (k *Kept) Verdict() string {
 	for _, t := range k.Types {
 		some = some || t.Known.Retention != (queue_job.Retention{})
 		longest = max(longest, t.Overdue)
-		if t.Overdue > deletedIn {
+		if t.Overdue > lateAfter {
 			late++
 		}
 	}
 	switch {
 	case late > 0:
-		return fmt.Sprintf("Jobs of %s have outlived their time for more than a day: start an instance that has the type and WithRetention, or see its log.", counted(late, "type"))
+		return fmt.Sprintf("Jobs of %s have outlived their time for more than a day. Unless they were restored, or there is much to delete: start an instance that has the type and WithRetention, or see its log.", counted(late, "type"))
 	case !some:
 		return "Nobody deletes jobs that have ended: use WithRetention, or pqueue keep run."
 	case longest > 0:
 		return "Jobs that have outlived their time are about to be deleted."
 	}
-	return "Jobs are deleted when they have outlived their time."
+	return fmt.Sprintf("No job has outlived its time, among the first %d rows.", rowsLookedAt)
 }

@@ -128,6 +128,9 @@ func noting(ctx context.Context, st *store.Store, d deed, ids []uint64, change f
 		_, err = st.NoteAct(ctx, &act)
 		return err
 	})
+	if err != nil {
+		changed, left = 0, nil // it was rolled back
+	}
 	return changed, left, err
 }
 

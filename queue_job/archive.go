@@ -19,33 +19,27 @@ type Archived struct {
 	Runs []Attempt
 }
 
-// archiving returns what reads jobs by their ids, and archives them. If nobody archives, it returns nil.
-func archiving(ctx context.Context, st hidden.Rows, archive func(context.Context, []Archived) error) func([]uint64) error {
-	if archive == nil {
-		return nil
+// archivedOf reads jobs by their ids, with their runs. A job that somebody has had run again is not among them.
+func archivedOf(ctx context.Context, st hidden.Rows, ids []uint64) ([]Archived, error) {
+	rows, err := st.List(ctx, store.Filter{IDs: ids}, len(ids))
+	if err != nil {
+		return nil, err
 	}
-	return func(ids []uint64) error {
-		rows, err := st.List(ctx, store.Filter{IDs: ids}, len(ids))
-		if err != nil {
-			return err
-		}
-		attempts, err := st.AttemptsOf(ctx, ids)
-		if err != nil {
-			return err
-		}
-		runs := map[uint64][]Attempt{}
-		for _, a := range attempts {
-			runs[a.JobID] = append(runs[a.JobID], attemptOf(a))
-		}
-		jobs := make([]Archived, len(rows))
-		for i := range rows {
-			jobs[i] = Archived{*infoOf(&rows[i]), runs[rows[i].ID]}
-		}
-		if err := archive(ctx, jobs); err != nil {
-			return fmt.Errorf("archive jobs: %w", err)
-		}
-		return nil
+	attempts, err := st.AttemptsOf(ctx, ids)
+	if err != nil {
+		return nil, err
 	}
+	runs := map[uint64][]Attempt{}
+	for _, a := range attempts {
+		runs[a.JobID] = append(runs[a.JobID], attemptOf(a))
+	}
+	jobs := make([]Archived, 0, len(rows))
+	for i := range rows {
+		if info := infoOf(&rows[i]); !info.Pending() {
+			jobs = append(jobs, Archived{*info, runs[info.Id]})
+		}
+	}
+	return jobs, nil
 }
 
 // Restore puts jobs back that were archived, with their ids and their runs, and returns how many. A job whose id is in the table stays
@@ -90,7 +84,7 @@ func restore(ctx context.Context, st *store.Store, jobs []Archived) (restored in
 func (a *Archived) row() (row store.Listed, err error) {
 	switch {
 	case a.Id == 0:
-		return row, errors.New("a job has no id; pass jobs as DeleteRange.Archive got them")
+		return row, errors.New("a job has no id; pass jobs as an archive got them")
 	case a.Pending():
 		return row, fmt.Errorf("job %d is %v; only jobs that do not run any more are archived and restored", a.Id, a.Status)
 	}

@@ -1,7 +1,6 @@
 package queue_job
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,11 +89,18 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 	}
 	old, after := which.old(), uint64(0)
 	for more := true; more && deleted < limit; {
-		page, err := noteDeleted(ctx, st, which, func(st *store.Store) (store.OldPage, error) {
-			old.First = archiving(ctx, st, which.Archive)
-			return st.DeleteOld(ctx, old, after, min(limit-deleted, together))
-		})
-		if deleted += page.Deleted; err != nil {
+		page, err := st.FindOld(ctx, old, after, min(limit-deleted, together))
+		if err == nil && which.Archive != nil && len(page.Old) > 0 {
+			page.Old, err = archive(ctx, st, page.Old, which.Archive)
+		}
+		n := 0
+		if err == nil {
+			n, err = noteDeleted(ctx, st, which, func(st *store.Store) (int, error) {
+				d, err := st.DeleteOld(ctx, old, page)
+				return d.Rows, err
+			})
+		}
+		if deleted += n; err != nil {
 			return deleted, fmt.Errorf("delete jobs: %w", err)
 		}
 		if more = page.More; more {
@@ -104,12 +110,28 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 	return deleted, nil
 }
 
+// archive passes jobs to a function, and returns the ids of the jobs that it got.
+func archive(ctx context.Context, st *store.Store, ids []uint64, to func(context.Context, []Archived) error) ([]uint64, error) {
+	jobs, err := archivedOf(ctx, st, ids)
+	if err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	if err := to(ctx, jobs); err != nil {
+		return nil, fmt.Errorf("archive jobs: %w", err)
+	}
+	ids = make([]uint64, len(jobs))
+	for i := range jobs {
+		ids[i] = jobs[i].Id
+	}
+	return ids, nil
+}
+
 // ErrNewest is the cause of an error of [Jobs.DeleteJobs] if a job has the largest id of all. It can be deleted when another job was added.
 var ErrNewest = errors.New("it has the largest id of all, which some databases would give to another job")
 
 // DeleteJobs deletes jobs that do not run any more, with what the log has of their runs, and returns how many; [Key] selects those of
-// a key. Jobs that wait or run stay: cancel them first. If one of the jobs has the largest id of all, the error is [ErrNewest]; the
-// others are deleted. To delete jobs by their age, use [Jobs.Delete].
+// a key. Jobs that wait or run stay: cancel them first. If one of the others has the largest id of all, it stays, too, and the error is
+// [ErrNewest]. To delete jobs by their age, use [Jobs.Delete].
 func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (deleted int, err error) {
 	st, err := j.through(ex)
 	var ids []uint64
@@ -120,7 +142,8 @@ func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (delete
 	if err == nil {
 		_, newest, err = st.Span(ctx)
 	}
-	others := slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return id == newest })
+	older, _ := slices.BinarySearch(ids, newest) // behind it may be others that a transaction does not see yet
+	others := ids[:older]
 	for some := range slices.Chunk(others, steerRowsMax) {
 		if err != nil {
 			break
@@ -133,8 +156,9 @@ func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (delete
 		deleted += n
 	}
 	if err == nil && len(others) < len(ids) {
-		if ended, lookErr := st.InState(ctx, []uint64{newest}, store.Ended); lookErr != nil || len(ended) > 0 {
-			err = cmp.Or(lookErr, fmt.Errorf("%w: job %d", ErrNewest, newest))
+		var ended []uint64
+		if ended, err = st.InState(ctx, ids[len(others):], store.Ended); len(ended) > 0 {
+			err = fmt.Errorf("%w: job %d", ErrNewest, ended[0])
 		}
 	}
 	return deleted, steerErr("delete", which, err)
@@ -151,6 +175,9 @@ func deleteEnded(ctx context.Context, st *store.Store, ids []uint64) (n int, err
 		}
 		return err
 	})
+	if err != nil {
+		n = 0 // it was rolled back
+	}
 	return n, err
 }
 
@@ -178,14 +205,14 @@ func (r *DeleteRange) old() store.Old {
 	return old
 }
 
-// noteDeleted calls what deletes jobs. If ctx has an actor, it notes in the same transaction how many were deleted.
-func noteDeleted(ctx context.Context, st *store.Store, which DeleteRange, remove func(*store.Store) (store.OldPage, error)) (page store.OldPage, err error) {
+// noteDeleted calls what deletes jobs, and returns how many were deleted. If ctx has an actor, it notes that in the same transaction.
+func noteDeleted(ctx context.Context, st *store.Store, which DeleteRange, remove func(*store.Store) (int, error)) (deleted int, err error) {
 	a, ok := actingOf(ctx)
 	if !ok {
 		return remove(st)
 	}
 	err = st.InOneTransaction(ctx, func(st *store.Store) (err error) {
-		if page, err = remove(st); err != nil || page.Deleted == 0 {
+		if deleted, err = remove(st); err != nil || deleted == 0 {
 			return err
 		}
 		which.Limit = 0 // says nothing of these jobs
@@ -193,8 +220,11 @@ func noteDeleted(ctx context.Context, st *store.Store, which DeleteRange, remove
 		if err != nil {
 			return err
 		}
-		_, err = st.NoteAct(ctx, &store.Act{Actor: a.actor, Why: a.why, Verb: "delete", Detail: string(text), Changed: page.Deleted})
+		_, err = st.NoteAct(ctx, &store.Act{Actor: a.actor, Why: a.why, Verb: "delete", Detail: string(text), Changed: deleted})
 		return err
 	})
-	return page, err
+	if err != nil {
+		deleted = 0 // it was rolled back
+	}
+	return deleted, err
 }

@@ -111,6 +111,17 @@ func ExampleJobs_Delete() {
 	}
 }
 
+// A customer has gone, and what is known of the customer goes as well: jobs that wait are cancelled first.
+func ExampleJobs_DeleteJobs() {
+	which := queue_job.Key(mailType, "customer-4711")
+	if _, err := jobs.Cancel(ctx, db, which); err != nil {
+		log.Print(err)
+		return
+	}
+	n, err := jobs.DeleteJobs(ctx, db, which)
+	log.Printf("%d jobs deleted: %v", n, err)
+}
+
 // Jobs go to a file before they are deleted. Some of them are wanted again.
 func ExampleJobs_Restore() {
 	var file bytes.Buffer // in truth a file, which is synced before Archive returns

@@ -10,8 +10,8 @@ import (
 
 // What Runners need of jobs and configurations, and users do not.
 func init() {
-	hidden.Archiving = func(ctx context.Context, rows hidden.Rows, archive any) func([]uint64) error {
-		return archiving(ctx, rows, archive.(func(context.Context, []Archived) error))
+	hidden.Archived = func(ctx context.Context, rows hidden.Rows, ids []uint64) (any, error) {
+		return archivedOf(ctx, rows, ids)
 	}
 	hidden.Through = func(job any, run hidden.Run, number int32) {
 		j := job.(*Job)

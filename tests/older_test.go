@@ -99,6 +99,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"SetPriority":        regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = \?, changes`),
 	"SetProgress":        regexp.MustCompile(`^UPDATE async_job_tab .* SET progress = `),
 	"SetResult":          regexp.MustCompile(`^UPDATE async_job_tab .* SET result = `),
+	"FindOld":            regexp.MustCompile(`^SELECT id, job_type, job_status, .*create_time.* FROM async_job_tab .* LIMIT \?$`),
 	"FirstRows":          regexp.MustCompile(`^SELECT id, job_type, job_status, .*create_time.* FROM async_job_tab .* LIMIT \?$`),
 	"Span":               regexp.MustCompile(`^SELECT COALESCE\(MIN\(id\), \?\), COALESCE\(MAX\(id\), \?\) FROM async_job_tab`),
 	"Standings":          regexp.MustCompile(`^SELECT \* FROM \(SELECT id, COALESCE\(job_status, \?\) AS status, term, attempts, changes FROM async_job_tab`),

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -20,9 +21,9 @@ const (
 	retainEvery = 10 * time.Minute // one instance gets the lease in this time
 	retainRows  = 1000             // are read at a time, at most
 	retainLeast = 100
-	retainFor   = 5 * time.Millisecond // is what these rows should take: as long as that, others may wait, for locks and for the disk
+	retainFor   = 5 * time.Millisecond // is what a statement should take: as long as that, others may wait, for locks and for the disk
 	retainPart  = 10                   // a tenth of the time is spent on it
-	archivedIn  = time.Minute          // a page, with what the application's archive takes
+	archivedIn  = time.Minute          // or the archive gets fewer jobs the next time
 
 	keptFirst = time.Minute // after the start, the log hears how many rows are kept for ever
 	keptEvery = 24 * time.Hour
@@ -31,7 +32,8 @@ const (
 // Deletes is what the engine needs of the tables to delete rows that have outlived their time. *store.Store has it.
 type Deletes interface {
 	hidden.Rows
-	DeleteOld(ctx context.Context, old store.Old, after uint64, limit int) (store.OldPage, error)
+	FindOld(ctx context.Context, old store.Old, after uint64, limit int) (store.OldPage, error)
+	DeleteOld(ctx context.Context, old store.Old, page store.OldPage) (store.Deletion, error)
 	Span(ctx context.Context) (first, last uint64, err error)
 }
 
@@ -105,19 +107,25 @@ func (r *retainer) round(ctx context.Context) error {
 	}
 	after, unbroken := r.settled, true
 	for more := true; more && ctx.Err() == nil && lease.Trusted(); {
-		page, took, err := r.page(lease, after)
+		page, err := r.page(ctx, lease, after)
+		if failed := (*archiveError)(nil); errors.As(err, &failed) {
+			if ctx.Err() == nil {
+				r.log.Error(r.about, fmt.Sprintf("archive jobs that WithRetention is to delete: %v; they stay for now, and what comes after them", err))
+			}
+			break
+		}
 		if err != nil {
 			return err
 		}
-		deleted += page.Deleted
+		deleted += page.deleted
 		forEver, others := r.notOurs(page.Rows)
 		kept += forEver
 		if more = page.More && !r.young(page.Rows); more {
 			after = page.Rows[len(page.Rows)-1].ID
-			if unbroken = unbroken && page.Deleted+forEver+others == len(page.Rows); unbroken {
+			if unbroken = unbroken && page.deleted+forEver+others == len(page.Rows); unbroken {
 				r.settled = after
 			}
-			sleep(ctx, (retainPart-1)*took)
+			sleep(ctx, (retainPart-1)*page.took)
 		}
 	}
 	if deleted > 0 {
@@ -129,45 +137,102 @@ func (r *retainer) round(ctx context.Context) error {
 	return nil
 }
 
-// page deletes what is old in the next rows. If that takes long, it takes fewer the next time.
-func (r *retainer) page(lease *keeper.Lease, after uint64) (page store.OldPage, took time.Duration, err error) {
+// retained is what the retainer has done with a page.
+type retained struct {
+	store.OldPage
+	deleted int
+	took    time.Duration // by the database
+}
+
+// page deletes what is old in the next rows. If a statement takes long, the next page is smaller.
+func (r *retainer) page(ctx context.Context, lease *keeper.Lease, after uint64) (page retained, err error) {
 	old := store.Old{Types: r.types, Before: map[int32]int64{}}
 	for status, kept := range r.times {
 		old.Before[status] = (r.clock.now() - kept.Milliseconds()) / 1000
 	}
-	began := time.Now()
-	if r.archive == nil {
-		err = r.looks.look(lease.Context(), func(ctx context.Context) (err error) {
-			page, err = r.tables.Deletes.DeleteOld(ctx, old, after, r.rows)
+	look := func(read func(context.Context) error) {
+		if err == nil {
+			began := time.Now()
+			err = r.looks.look(lease.Context(), read)
+			page.took += time.Since(began)
+		}
+	}
+	look(func(ctx context.Context) (err error) {
+		page.OldPage, err = r.tables.Deletes.FindOld(ctx, old, after, r.rows)
+		return err
+	})
+	if r.archive != nil && len(page.Old) > 0 {
+		var jobs any
+		look(func(ctx context.Context) (err error) {
+			jobs, err = hidden.Archived(ctx, r.tables.Deletes, page.Old)
 			return err
 		})
-	} else {
-		page, err = r.archived(lease.Context(), old, after)
+		if err == nil {
+			page.Old, err = r.archived(ctx, lease, jobs.([]queue_job.Archived))
+		}
 	}
-	took = time.Since(began)
-	switch {
-	case err != nil || took > retainFor:
-		r.rows = max(r.rows/2, retainLeast)
-	case took < retainFor/2:
-		r.rows = min(2*r.rows, retainRows)
-	}
-	return page, took, err
+	var d store.Deletion
+	look(func(ctx context.Context) (err error) {
+		d, err = r.tables.Deletes.DeleteOld(ctx, old, page.OldPage)
+		return err
+	})
+	page.deleted = d.Rows
+	r.resize(d.Longest, err)
+	return page, err
 }
 
-// archived is what page does, with an archive that may be far away.
-func (r *retainer) archived(ctx context.Context, old store.Old, after uint64) (store.OldPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, archivedIn)
+// resize finds how many rows to read at a time: with an error fewer, and otherwise as many as to make a statement take retainFor.
+func (r *retainer) resize(longest time.Duration, err error) {
+	least, most := retainLeast, retainRows
+	if r.archive != nil {
+		least, most = 1, hidden.ArchivedMost
+	}
+	fits := 2 * r.rows
+	if err != nil {
+		fits = r.rows / 2
+	} else if longest > 0 {
+		fits = min(fits, max(r.rows/2, int(int64(r.rows)*int64(retainFor)/int64(longest))))
+	}
+	r.rows = min(max(fits, least), most)
+}
+
+// archived passes jobs to the archive, and returns the ids of the jobs that it has. If the lease is lost, the instance stops, or the
+// archive takes too long, nobody waits for it any more, and the jobs stay.
+func (r *retainer) archived(ctx context.Context, lease *keeper.Lease, jobs []queue_job.Archived) (ids []uint64, err error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	holding, cancel := context.WithTimeout(lease.Context(), archivedIn)
 	defer cancel()
-	old.First = hidden.Archiving(ctx, r.tables.Deletes, func(ctx context.Context, jobs []queue_job.Archived) (err error) {
+	defer context.AfterFunc(ctx, cancel)()
+	done := make(chan error, 1)
+	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+				done <- fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
 		}()
-		return r.archive(ctx, jobs)
-	})
-	return r.tables.Deletes.DeleteOld(ctx, old, after, min(r.rows, hidden.ArchivedMost))
+		done <- r.archive(holding, jobs)
+	}()
+	select {
+	case err = <-done:
+	case <-holding.Done():
+		err = holding.Err()
+	}
+	if err != nil {
+		return nil, &archiveError{err}
+	}
+	for i := range jobs {
+		ids = append(ids, jobs[i].Id)
+	}
+	return ids, nil
 }
+
+// archiveError is the application's, and says nothing of the database.
+type archiveError struct{ err error }
+
+func (e *archiveError) Error() string { return e.err.Error() }
+func (e *archiveError) Unwrap() error { return e.err }
 
 // young reports whether no row behind these can have outlived its time: they were created too lately.
 func (r *retainer) young(rows []store.Aged) bool {

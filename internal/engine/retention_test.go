@@ -75,30 +75,7 @@ func (g *growing) List(_ context.Context, f store.Filter, _ int) (rows []store.L
 
 func (g *growing) AttemptsOf(context.Context, []uint64) ([]store.Attempt, error) { return nil, nil }
 
-func (g *growing) DeleteOld(_ context.Context, old store.Old, after uint64, limit int) (page store.OldPage, err error) {
-	if old.First != nil {
-		if err := old.First(g.doomed(old, after, limit)); err != nil {
-			return page, err
-		}
-	}
-	page = g.delete(old, after, limit)
-	time.Sleep(time.Duration(len(page.Rows)) * g.slow)
-	return page, nil
-}
-
-// doomed are the ids that delete would delete.
-func (g *growing) doomed(old store.Old, after uint64, limit int) (ids []uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for id := after + 1; id < uint64(g.rows()) && len(ids) < limit && g.began.Unix()+int64(id) < old.Before[g.status]; id++ {
-		if !g.gone[id] {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-func (g *growing) delete(old store.Old, after uint64, limit int) (page store.OldPage) {
+func (g *growing) FindOld(_ context.Context, old store.Old, after uint64, limit int) (page store.OldPage, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked = append(g.asked, limit)
@@ -110,14 +87,24 @@ func (g *growing) delete(old store.Old, after uint64, limit int) (page store.Old
 		at := g.began.Unix() + int64(id)
 		page.Rows = append(page.Rows, store.Aged{ID: id, JobType: 1, Status: g.status, Created: at, Written: at})
 		if before, named := old.Before[g.status]; named && at < before && slices.Contains(old.Types, 1) {
-			g.gone[id] = true
-			page.Deleted++
+			page.Old = append(page.Old, id)
 		}
 	}
 	page.More = len(page.Rows) == limit
 	g.read += len(page.Rows)
-	g.busy += time.Duration(len(page.Rows)) * g.slow
-	return page
+	return page, nil
+}
+
+func (g *growing) DeleteOld(_ context.Context, _ store.Old, page store.OldPage) (d store.Deletion, err error) {
+	g.mu.Lock()
+	for _, id := range page.Old {
+		g.gone[id] = true
+	}
+	d = store.Deletion{Rows: len(page.Old), Longest: time.Duration(len(page.Rows)) * g.slow}
+	g.busy += d.Longest
+	g.mu.Unlock()
+	time.Sleep(d.Longest)
+	return d, nil
 }
 
 func (g *growing) Span(context.Context) (first, last uint64, err error) {

@@ -26,8 +26,8 @@ type Rows interface {
 }
 
 var (
-	// Archiving returns what reads jobs by their ids, and passes them to a func(context.Context, []queue_job.Archived) error. If the function is nil, it returns nil.
-	Archiving func(ctx context.Context, rows Rows, archive any) func(ids []uint64) error
+	// Archived reads jobs by their ids, as an archive gets them: a []queue_job.Archived. Jobs that run again by now are not among them.
+	Archived func(ctx context.Context, rows Rows, ids []uint64) (jobs any, err error)
 	// Through gives a *queue_job.Job its way to the table, and the number that its run has there, before its handler is called.
 	Through func(job any, run Run, number int32)
 	// Completed reports whether CompleteTx of a *queue_job.Job was called, whatever came of it.

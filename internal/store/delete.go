@@ -5,19 +5,34 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 )
 
-// Old says which rows [Store.DeleteOld] deletes: rows of these types that were last written before the second of unix time that
-// stands under their status. A row whose status does not stand there stays.
+// Old says which rows are to be deleted: rows of these types that were last written before the second of unix time that stands under
+// their status. A row whose status does not stand there stays.
 type Old struct {
 	Types  []int32 // none: all
 	Before map[int32]int64
-	First  func(ids []uint64) error // gets the ids of the next rows, before they are deleted; nil: nobody does. If it fails, they stay
 }
 
 func (o *Old) has(row *Aged) bool {
 	before, named := o.Before[row.Status]
 	return named && row.Written < before && (len(o.Types) == 0 || slices.Contains(o.Types, row.JobType))
+}
+
+// condition is what a row of these types must still fulfil when it is deleted.
+func (o *Old) condition(args *arguments) string {
+	statuses := map[int64][]int32{} // by the second before which they were written
+	for status, before := range o.Before {
+		statuses[before] = append(statuses[before], status)
+	}
+	var any []string
+	for _, before := range slices.Sorted(maps.Keys(statuses)) {
+		slices.Sort(statuses[before])
+		any = append(any, fmt.Sprintf("job_status IN (%s) AND update_time < %s", numbers(statuses[before]), args.number(before)))
+	}
+	return "(" + strings.Join(any, " OR ") + ")"
 }
 
 // Aged is a row with what says how old it is. A NULL status reads as 0.
@@ -28,49 +43,61 @@ type Aged struct {
 	Written         int64 // unix seconds: if the row is final, when it became so
 }
 
-// OldPage is what [Store.DeleteOld] came to.
+// OldPage is what [Store.FindOld] has found.
 type OldPage struct {
-	Rows    []Aged // that it read, deleted or not; without the row with the largest id
-	Deleted int
-	More    bool // there are rows behind these
+	Rows []Aged   // that it read, old or not; without the row with the largest id
+	Old  []uint64 // the ids of the old ones among them
+	More bool     // there are rows behind these
+
+	after, upTo uint64 // between these ids it has read
 }
 
-// DeleteOld reads the next rows behind an id, at most limit of them, and deletes the old ones. The row with the largest id stays:
-// on some databases, its id would be given to a second row. Whatever the log has of the attempts of rows that are gone is deleted
-// up to the last row that was read, so nothing stays behind if an earlier call was cut off in the middle.
-//
-// A row is deleted only if it has the status and the age at that moment; somebody may have made it run again since it was read.
-// Pending rows are never deleted. If a call was cut off, the same call goes on there.
-func (s *Store) DeleteOld(ctx context.Context, old Old, after uint64, limit int) (page OldPage, err error) {
-	for status := range old.Before {
-		if !slices.Contains(FinalStatuses, status) {
-			return page, fmt.Errorf("delete jobs: status %d is not final", status)
-		}
-	}
+// FindOld reads the next rows behind an id, at most limit of them, and says which of them are old. The row with the largest id never is:
+// on some databases, its id would be given to a second row.
+func (s *Store) FindOld(ctx context.Context, old Old, after uint64, limit int) (page OldPage, err error) {
 	rows, err := s.aged(ctx, after, limit+1)
 	if err != nil || len(rows) == 0 {
 		return page, err
 	}
 	last := len(rows) - 1
-	page.Rows, page.More = rows[:last], last == limit
-	ids := map[int32][]uint64{}
+	page = OldPage{Rows: rows[:last], More: last == limit, after: after, upTo: rows[last].ID}
 	for i := range page.Rows {
 		if row := &rows[i]; old.has(row) {
-			ids[row.Status] = append(ids[row.Status], row.ID)
+			page.Old = append(page.Old, row.ID)
 		}
 	}
-	if old.First != nil && len(ids) > 0 {
-		if err := old.First(slices.Concat(slices.Collect(maps.Values(ids))...)); err != nil {
-			return page, err
+	return page, nil
+}
+
+// Deletion is what [Store.DeleteOld] came to.
+type Deletion struct {
+	Rows    int
+	Longest time.Duration // that a statement took that deleted rows
+}
+
+// DeleteOld deletes the old rows of a page, and what the log has of their attempts. If something has ended earlier deletions in the
+// middle, it also deletes the attempts that they have left of rows between those of the page.
+//
+// A row is deleted only if it has the status and the age at that moment; somebody may have made it run again since it was read.
+// Pending rows are never deleted.
+func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage) (d Deletion, err error) {
+	for status := range old.Before {
+		if !slices.Contains(FinalStatuses, status) {
+			return d, fmt.Errorf("delete jobs: status %d is not final", status)
 		}
 	}
-	for _, status := range slices.Sorted(maps.Keys(ids)) {
-		n, err := s.deleteFinal(ctx, ids[status], status, old.Before[status])
-		if page.Deleted += n; err != nil {
-			return page, err
-		}
+	if page.upTo == 0 {
+		return d, nil
 	}
-	return page, s.deleteStrays(ctx, after, rows[last].ID)
+	if len(page.Old) > 0 {
+		began := time.Now()
+		d.Rows, err = s.deleteFinal(ctx, page.Old, &old)
+		d.Longest = time.Since(began)
+	}
+	if err == nil {
+		err = s.deleteStrays(ctx, page.after, page.upTo, &d)
+	}
+	return d, err
 }
 
 // FirstRows reads the rows with the smallest ids.
@@ -87,9 +114,9 @@ func (s *Store) aged(ctx context.Context, after uint64, limit int) ([]Aged, erro
 	return rows, wrap("find old jobs", err)
 }
 
-func (s *Store) deleteFinal(ctx context.Context, ids []uint64, status int32, before int64) (n int, err error) {
+func (s *Store) deleteFinal(ctx context.Context, ids []uint64, old *Old) (n int, err error) {
 	args := s.arguments()
-	statement := fmt.Sprintf("%s WHERE %s AND job_status = %d AND update_time < %s", fmt.Sprintf(s.deleteFrom, s.jobs), args.in(s, ids), status, args.number(before))
+	statement := fmt.Sprintf("%s WHERE %s AND %s", fmt.Sprintf(s.deleteFrom, s.jobs), args.in(s, ids), old.condition(args))
 	err = s.inSpiteOfDeadlocks(func() (err error) {
 		n, err = s.exec(ctx, statement, args.list...)
 		return err
@@ -98,14 +125,16 @@ func (s *Store) deleteFinal(ctx context.Context, ids []uint64, status int32, bef
 }
 
 // deleteStrays deletes attempts of rows that are gone, above an id and up to another.
-func (s *Store) deleteStrays(ctx context.Context, after, upTo uint64) error {
+func (s *Store) deleteStrays(ctx context.Context, after, upTo uint64, d *Deletion) error {
 	const together = 1000
 	for {
 		args := s.arguments()
 		strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id FROM %s WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
 			s.attempts, args.id(after), args.id(upTo), s.jobs, together)), args.list...)
 		if err == nil && len(strays) > 0 {
+			began := time.Now()
 			err = s.deleteAttempts(ctx, strays)
+			d.Longest = max(d.Longest, time.Since(began))
 		}
 		if err != nil || len(strays) < together {
 			return wrap("delete the attempts of deleted jobs", err)

@@ -310,23 +310,27 @@ WHERE id IN (1,2)
   AND job_status IN (1, 2, 5);
 
 -- DeleteOld
-SELECT id, job_type, job_status, create_time, update_time
-FROM async_job_tab FORCE INDEX (PRIMARY)
-WHERE id > 3
-ORDER BY id
-LIMIT 101;
+DELETE doomed
+FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND (job_status IN (2)
+    AND update_time < 900 OR job_status IN (1,5)
+    AND update_time < 1000);
+SELECT *
+FROM (SELECT DISTINCT job_id
+  FROM async_job_log_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS latest
+FOR UPDATE;
 
 -- DeleteOld, attempts
 DELETE doomed
 FROM async_job_log_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE job_id IN (1,2);
-
--- DeleteOld, rows
-DELETE doomed
-FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
-WHERE id IN (1,2)
-  AND job_status = 1
-  AND update_time < 1000;
 
 -- DeleteOld, strays
 SELECT *
@@ -385,6 +389,13 @@ WHERE how IS NULL
   AND (lock_name = ?
     AND term < ? OR lock_name = ?
     AND term < ?); -- with "job-7", 1000, "job-8/1", 2000, "job-7", 3, "job-8/1", 4
+
+-- FindOld
+SELECT id, job_type, job_status, create_time, update_time
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id > 3
+ORDER BY id
+LIMIT 101;
 
 -- FinishThrough
 UPDATE async_job_tab FORCE INDEX (PRIMARY)

@@ -303,23 +303,27 @@ WHERE id = ANY(CAST($1 AS bigint[]))
   AND job_status IN (1, 2, 5); -- with "{1,2}"
 
 -- DeleteOld
-SELECT id, job_type, job_status, create_time, update_time
+DELETE
 FROM async_job_tab
-WHERE id > $1
-ORDER BY id
-LIMIT $2; -- with 3, 101
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND (job_status IN (2)
+    AND update_time < $2 OR job_status IN (1,5)
+    AND update_time < $3); -- with "{1,2}", 900, 1000
+WITH latest AS (SELECT DISTINCT job_id
+  FROM async_job_log_tab
+  WHERE job_id > $1
+    AND job_id <= $2
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) SELECT *
+FROM latest
+FOR UPDATE; -- with 3, 1f4
 
 -- DeleteOld, attempts
 DELETE
 FROM async_job_log_tab
 WHERE job_id IN (1,2);
-
--- DeleteOld, rows
-DELETE
-FROM async_job_tab
-WHERE id = ANY(CAST($1 AS bigint[]))
-  AND job_status = 1
-  AND update_time < $2; -- with "{1,2}", 1000
 
 -- DeleteOld, strays
 WITH latest AS (SELECT DISTINCT job_id
@@ -378,6 +382,13 @@ WHERE how IS NULL
   AND (lock_name = $5
     AND term < $6 OR lock_name = $7
     AND term < $8); -- with "job-7", 1000, "job-8/1", 2000, "job-7", 3, "job-8/1", 4
+
+-- FindOld
+SELECT id, job_type, job_status, create_time, update_time
+FROM async_job_tab
+WHERE id > $1
+ORDER BY id
+LIMIT $2; -- with 3, 101
 
 -- FinishThrough
 UPDATE async_job_tab

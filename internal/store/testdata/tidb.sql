@@ -97,6 +97,22 @@ FROM information_schema.columns
 WHERE table_schema = DATABASE()
   AND table_name IN ('async_job_tab', 'shedlock_tab');
 
+-- DeleteOld
+DELETE doomed
+FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND (job_status IN (2)
+    AND update_time < 900 OR job_status IN (1,5)
+    AND update_time < 1000);
+SELECT DISTINCT job_id
+FROM async_job_log_tab
+WHERE job_id > 3
+  AND job_id <= 500
+  AND NOT EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id)
+LIMIT 1000;
+
 -- DeleteOld, strays
 SELECT DISTINCT job_id
 FROM async_job_log_tab

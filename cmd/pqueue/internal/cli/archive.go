@@ -75,9 +75,10 @@ func (a *app) keepRestore() *cobra.Command {
 		Use:   "restore <file>",
 		Short: "Put jobs back that were archived, with their ids and their runs",
 		Long: `Put jobs back that keep run --archive has written to a file, with their ids and their runs. A job whose id is in the table stays as it
-is there, so the command may be repeated. The file is read from its end: of several lines with one id, the last is restored. Restored
-jobs do not run; pqueue job retry makes one of them run again. They are as old as they were: if they do not run again within a day or
-so, runners with WithRetention delete them.`,
+is there, so the command may be repeated. The file is read from its end: of several lines with one id, the last is restored. What comes
+from a pipe is copied to a file for that time, in the folder for such files, which only you may read. Restored jobs do not run; pqueue
+job retry makes one of them run again. They are as old as they were: if they do not run again within a day or so, runners with
+WithRetention delete them.`,
 		Example: "  pqueue keep restore jobs-2026-11.jsonl\n  grep '\"Key\":\"order-4711\"' jobs-2026-11.jsonl | pqueue keep restore -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -106,15 +107,15 @@ func (a *app) openToRestore(name string) (file *os.File, done func(), err error)
 	}
 	copied, err := os.CreateTemp("", "pqueue-restore-*") // its owner alone may read it
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("copy the archive: %w", err)
 	}
-	done = func() {
-		copied.Close()
-		os.Remove(copied.Name())
+	done = func() { copied.Close() }
+	if err := os.Remove(copied.Name()); err != nil { // on Windows, an open file stays
+		done = func() { copied.Close(); os.Remove(copied.Name()) }
 	}
 	if _, err := io.Copy(copied, from); err != nil {
 		done()
-		return nil, nil, &exit{exitUsage, fmt.Errorf("the archive: %w", err)}
+		return nil, nil, fmt.Errorf("copy the archive: %w", err)
 	}
 	return copied, done, nil
 }
@@ -129,8 +130,8 @@ type restoration struct {
 
 const restoredTogether = 100
 
-// take takes a line of the archive.
-func (r *restoration) take(line []byte) error {
+// add notes a line of the archive, and sends jobs when there are enough.
+func (r *restoration) add(line []byte) error {
 	if len(line) == 0 {
 		return nil
 	}
@@ -174,9 +175,9 @@ func (a *app) restore(ctx context.Context, db *database, file *os.File) error {
 	for shown := time.Now(); lines.more(); {
 		line, err := lines.next()
 		if err != nil {
-			return fmt.Errorf("the archive: %w", err)
+			return a.sayCutOff(&r, fmt.Errorf("the archive: %w", err))
 		}
-		if err := r.take(bytes.TrimSpace(line)); err != nil {
+		if err := r.add(bytes.TrimSpace(line)); err != nil {
 			return a.sayCutOff(&r, err)
 		}
 		if time.Since(shown) > 5*time.Second {

@@ -83,6 +83,8 @@ func TestOfSeveralLinesOfAJobTheLastIsRestored(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	copies := t.TempDir()
+	t.Setenv("TMPDIR", copies)
 	for _, c := range []struct{ from, pipe string }{{file, ""}, {"-", text.String()}} {
 		sh, db := newShell(t)
 		sh.want("schema migrate", exitDone)
@@ -102,8 +104,8 @@ func TestOfSeveralLinesOfAJobTheLastIsRestored(t *testing.T) {
 			}
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "pqueue-restore-*")); err != nil || len(left) > 0 {
-		t.Errorf("copies are left: %s, %v", left, err)
+	if left, err := os.ReadDir(copies); err != nil || len(left) > 0 {
+		t.Errorf("copies are left: %v, %v", left, err)
 	}
 }
 

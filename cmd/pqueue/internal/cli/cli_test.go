@@ -270,7 +270,7 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh.want("type get billing -o json", exitDone, `"WorkerPoolCapacity": "100"`)
 	sh.want("type get billing", exitDone, "success 30d, cancelled for ever, failed for ever")
 	sh.want("type get billing -o json", exitDone, `"success": 2592000`)
-	sh.want("keep status", exitDone, "1 at most", "Jobs are deleted when they have outlived their time.", "SUCCESS", "billing  30d")
+	sh.want("keep status", exitDone, "1 at most", "No job has outlived its time", "SUCCESS", "billing  30d")
 	sh.want("keep status -o json", exitDone, `"rows_at_most": 1`, `"success": 2592000`, `"overdue_seconds": 0`)
 	sh.want("keep status -o id", exitDone, "7\n")
 	await(t, "the holder tells what waits", func() bool {

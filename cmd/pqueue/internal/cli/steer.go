@@ -191,7 +191,7 @@ func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64
 			changed += n
 			return err
 		})
-		if errors.Is(err, queue_job.ErrInFlight) {
+		if errors.Is(err, queue_job.ErrInFlight) || errors.Is(err, queue_job.ErrNewest) {
 			refused = append(refused, err)
 		} else if err != nil {
 			a.sayf("%s %d of %s, then:", s.done, changed, plural(len(ids), "job"))
@@ -204,6 +204,9 @@ func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64
 	if changed == len(ids) {
 		a.sayf("%s %s", s.done, plural(changed, "job"))
 		return nil
+	}
+	if len(ids) == 1 && len(refused) > 0 {
+		return refused[0]
 	}
 	if len(ids) == 1 {
 		return a.whyNot(ctx, db, s.verb, ids[0])
@@ -324,7 +327,8 @@ func (a *app) jobDelete() *cobra.Command {
 	return a.steer(steering{
 		use: "delete <id>... | <term>...", short: "Delete jobs that are done, failed or cancelled, with what the log has of their runs",
 		long: `Jobs that wait or run stay: cancel them first. The job with the largest id of all stays, too, since some databases would give its id to
-another job. A query without status: is for all jobs that do not run any more. pqueue keep run deletes by age, and can archive.`,
+another job. Without a terminal, it needs --yes for a single job, too. A query without status: is for all jobs that do not run any more.
+pqueue keep run deletes by age, and can archive.`,
 		example: "  pqueue job delete 4711\n  pqueue job delete type:7 key:order-47 --dry-run",
 		verb:    "delete", done: "deleted", forGood: true,
 		change: func() operate.Change { return operate.Change{Verb: operate.Delete} },
