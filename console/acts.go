@@ -133,7 +133,7 @@ func (c *console) allowMany(r *http.Request, do Verb, types []int32) error {
 }
 
 // manyVerbs are what may be done to many jobs at once, and what somebody needs to be permitted for it.
-var manyVerbs = map[Verb]operate.Verb{Cancel: operate.Cancel, Retry: operate.Retry, RunNow: operate.Reschedule}
+var manyVerbs = map[Verb]operate.Verb{Cancel: operate.Cancel, Retry: operate.Retry, RunNow: operate.Reschedule, Delete: operate.Delete}
 
 // changeOf reads what is to be done to which jobs, from a form.
 func (c *console) changeOf(r *http.Request) (do Verb, change operate.Change, err error) {
@@ -239,15 +239,17 @@ func everyStatus() (all []queue_job.JobStatus) {
 
 // manyFor returns what may be done to all jobs that a filter selects, by the sender of a request.
 func (c *console) manyFor(r *http.Request, f queue_job.Filter) (may []Verb) {
-	pending, givenUp := len(f.Statuses) == 0, len(f.Statuses) == 0
+	all := len(f.Statuses) == 0
+	pending, givenUp, ended := all, all, all
 	for _, s := range f.Statuses {
 		pending = pending || s.Pending()
 		givenUp = givenUp || s == queue_job.JobStatusFailed || s == queue_job.JobStatusCancelled
+		ended = ended || !s.Pending()
 	}
 	for _, v := range []struct {
 		do    Verb
 		makes bool // sense
-	}{{Retry, givenUp}, {RunNow, pending}, {Cancel, pending}} {
+	}{{Retry, givenUp}, {RunNow, pending}, {Cancel, pending}, {Delete, ended}} {
 		if v.makes && c.allowMany(r, v.do, f.JobTypes) == nil {
 			may = append(may, v.do)
 		}

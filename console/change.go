@@ -17,6 +17,8 @@ var said = map[string]string{
 	"retried":   "The job runs again, with all its retries.",
 	"due":       "The job is due now.",
 	"changed":   "The job is changed.",
+	"deleted":   "The job is deleted, with what the log had of its runs.",
+	"newest":    "Nothing was changed: the job has the largest id of all, which some databases would give to another job. It can be deleted when there is a newer one.",
 	"paused":    "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
 	"resumed":   "The type goes on.",
 	"asked":     "The holder is asked for the lease. It gives it to another instance within a second.",
@@ -75,6 +77,9 @@ func (c *console) changeJob(ctx context.Context, r *http.Request) (outcome, to s
 	outcome, err = do.change(c, ctx, r, which)
 	if errors.Is(err, queue_job.ErrInFlight) {
 		outcome, err = "in-flight", nil
+	}
+	if outcome == "deleted" {
+		return outcome, "jobs", err
 	}
 	return outcome, "jobs/" + strconv.FormatUint(id, 10), err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -25,6 +26,7 @@ var jobChanges = map[string]jobChange{
 	"set-params":   {SetParams, (*console).setParams},
 	"reschedule":   {Reschedule, (*console).reschedule},
 	"set-priority": {SetPriority, (*console).setPriority},
+	"delete":       {Delete, (*console).delete},
 }
 
 // needs are the verbs that a request needs a permit for.
@@ -114,4 +116,12 @@ func (c *console) setPriority(ctx context.Context, r *http.Request, which queue_
 	}
 	n, err := c.jobs.SetPriority(ctx, c.ex, which, priorities[i])
 	return ifChanged("changed", n, err)
+}
+
+func (c *console) delete(ctx context.Context, _ *http.Request, which queue_job.Which) (string, error) {
+	n, err := c.jobs.DeleteJobs(ctx, c.ex, which)
+	if errors.Is(err, queue_job.ErrNewest) {
+		return "newest", nil
+	}
+	return ifChanged("deleted", n, err)
 }

@@ -39,6 +39,8 @@ const (
 	SetParams   Verb = "set parameters"
 	Reschedule  Verb = "reschedule"
 	SetPriority Verb = "set priority"
+	// Delete is to delete a job that does not run any more, or all such jobs that a filter selects, for good.
+	Delete Verb = "delete"
 	// Pause is to pause a type, and Resume to let it go on.
 	Pause  Verb = "pause"
 	Resume Verb = "resume"

@@ -154,8 +154,12 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		says(b.press("/types/7/resume", http.StatusOK), "The type goes on", "WorkerPoolCapacity")
 		close(goOn)
 		status(later.Id, queue_job.JobStatusSuccess)
+		says(b.press(fmt.Sprintf("/jobs/%d/delete", later.Id), http.StatusOK), "the largest id of all", "Delete for good")
 
 		job = fmt.Sprint("/jobs/", addOne(t, jobs, d.DB, ofType(7), inAnHour(), func(j *queue_job.AddModelJob) { j.JobParams = map[string]int{"order": 1} }).Id)
+		says(b.press(fmt.Sprintf("/jobs/%d/delete", later.Id), http.StatusOK), "The job is deleted")
+		b.get(fmt.Sprint("/jobs/", later.Id), http.StatusNotFound)
+		says(b.press(job+"/delete", http.StatusOK), "Nothing was changed")
 		says(b.get(job, http.StatusOK), "Change it", "<textarea", "&#34;order&#34;: 1", "<option selected>normal</option>")
 		says(b.send(job+"/set-params", url.Values{"params": {"{\r\n  \"order\": 12345678901234567890\r\n}"}}, http.StatusOK), "The job is changed", "12345678901234567890")
 		says(b.send(job+"/set-params", url.Values{"params": {"{order}"}}, http.StatusBadRequest), "The parameters are no JSON")
@@ -187,7 +191,7 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		says(b.get("/jobs/999999", http.StatusNotFound), "There is no job 999999")
 		b.get("/types/8", http.StatusNotFound)
 		b.get("/jobs?status=odd", http.StatusBadRequest)
-		b.press(job+"/delete", http.StatusNotFound)
+		b.press(job+"/explode", http.StatusNotFound)
 	})
 }
 
@@ -210,6 +214,7 @@ func TestTheConsoleChangesManyJobsAndShowsWhoDidWhatAndWhy(t *testing.T) {
 		says(b.get("/acts", http.StatusOK), "Nobody did anything")
 		says(b.get("/jobs?type=7&status=failed", http.StatusOK), "All of these", `value="retry"`)
 		says(b.get("/operations/new?verb=retry&type=7&status=failed", http.StatusOK), "Retry: 700 jobs", "required")
+		says(b.get("/operations/new?verb=delete&type=7&status=failed", http.StatusOK), "Delete: 700 jobs", "gone for good")
 		says(b.get("/operations/new?verb=retry&type=9", http.StatusOK), "There is no such job")
 		b.get("/operations/new?verb=explode&type=7", http.StatusBadRequest)
 		form := url.Values{"verb": {"retry"}, "type": {"7"}, "status": {"failed"}, "rate": {"5000"}}
@@ -302,7 +307,7 @@ func TestEveryAddressOfTheConsoleIsRelative(t *testing.T) {
 		}
 		b := browse(t, http.StripPrefix("/a/b", console.Handler(jobs)))
 		address := regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
-		change := regexp.MustCompile(`/(cancel|run-now|resume|pause|set-params|reschedule|set-priority|drain)$`)
+		change := regexp.MustCompile(`/(cancel|run-now|resume|pause|set-params|reschedule|set-priority|delete|drain)$`)
 		todo, seen := []string{"/a/b/"}, map[string]bool{"/a/b/": true}
 		for len(todo) > 0 && len(seen) < 500 {
 			at := todo[0]
@@ -378,7 +383,7 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 			t.Errorf("an operation may be changed: %s", page)
 		}
 		for _, id := range []uint64{seen, hidden} {
-			for _, do := range []string{"cancel", "retry", "run-now", "set-params", "reschedule", "set-priority"} {
+			for _, do := range []string{"cancel", "retry", "run-now", "set-params", "reschedule", "set-priority", "delete"} {
 				b.press(fmt.Sprintf("/jobs/%d/%s", id, do), http.StatusForbidden)
 			}
 		}
