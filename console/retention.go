@@ -11,7 +11,8 @@ import (
 // retentionPage has the types that the viewer may see; the verdict is about all.
 type retentionPage struct {
 	*operate.Kept
-	Types []*operate.KeptType
+	Types           []*operate.KeptType
+	Verdict, Remedy string
 }
 
 func (c *console) showKept(r *http.Request) (any, error) {
@@ -29,5 +30,7 @@ func (c *console) showKept(r *http.Request) (any, error) {
 		return nil, err
 	}
 	seen := slices.DeleteFunc(slices.Clone(all.Types), func(t *operate.KeptType) bool { return !c.permit(r, See, t.JobType) })
-	return retentionPage{all, seen}, nil
+	page := retentionPage{Kept: all, Types: seen}
+	page.Verdict, page.Remedy = all.Verdict()
+	return page, nil
 }

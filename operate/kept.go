@@ -77,8 +77,8 @@ func overdue(t *Type, rows []store.Aged, now time.Time) (longest time.Duration) 
 	return longest
 }
 
-// Verdict says in a sentence whether somebody deletes the jobs that have ended.
-func (k *Kept) Verdict() string {
+// Verdict says in a sentence whether somebody deletes the jobs that have ended, and what can be done. An empty remedy: nothing needs to be.
+func (k *Kept) Verdict() (text, remedy string) {
 	some, late := false, 0
 	var longest time.Duration
 	for _, t := range k.Types {
@@ -90,11 +90,12 @@ func (k *Kept) Verdict() string {
 	}
 	switch {
 	case late > 0:
-		return fmt.Sprintf("Jobs of %s have outlived their time for more than a day. Unless they were restored, or there is much to delete: start an instance that has the type and WithRetention, or see its log.", counted(late, "type"))
+		return fmt.Sprintf("Jobs of %s have outlived their time for more than a day.", counted(late, "type")),
+			"Unless they were restored, or there is much to delete: start an instance that has the type and WithRetention, or see its log."
 	case !some:
-		return "Nobody deletes jobs that have ended: use WithRetention, or pqueue keep run."
+		return "Nobody deletes jobs that have ended.", "Use WithRetention, or pqueue keep run."
 	case longest > 0:
-		return "Jobs that have outlived their time are about to be deleted."
+		return "Jobs that have outlived their time are about to be deleted.", ""
 	}
-	return fmt.Sprintf("No job has outlived its time, among the first %d rows.", rowsLookedAt)
+	return fmt.Sprintf("No job has outlived its time, among the first %d rows.", rowsLookedAt), ""
 }

@@ -60,7 +60,8 @@ func openShop(ctx context.Context) (*shop, error) {
 }
 
 func (s *shop) startInstance(ctx context.Context) error {
-	runner, err := persistent_queue.New(jobTypes(), nil, persistent_queue.WithDB(s.db))
+	keep := queue_job.Retention{Done: time.Hour, Cancelled: time.Hour, Failed: 24 * time.Hour}
+	runner, err := persistent_queue.New(jobTypes(), nil, persistent_queue.WithDB(s.db), persistent_queue.WithRetention(keep))
 	if err != nil {
 		return err
 	}

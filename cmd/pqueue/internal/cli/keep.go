@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -40,16 +41,18 @@ func (a *app) showKept(ctx context.Context, db *database) error {
 		}
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case a.output == "json":
+	}
+	verdict, remedy := kept.Verdict()
+	switch a.output {
+	case "json":
 		types := []any{}
 		for _, t := range kept.Types {
 			types = append(types, keptJSON(t))
 		}
-		return indented(a.Out, map[string]any{"schema": 1, "rows_at_most": kept.Rows, "oldest": stamp(kept.Oldest), "verdict": kept.Verdict(), "types": types})
-	case a.output == "table":
+		return indented(a.Out, map[string]any{"schema": 1, "rows_at_most": kept.Rows, "oldest": stamp(kept.Oldest), "verdict": verdict, "remedy": remedy, "types": types})
+	case "table":
 		out := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
 		line := labelled(out)
 		line("rows", fmt.Sprintf("%d at most", kept.Rows))
@@ -57,7 +60,7 @@ func (a *app) showKept(ctx context.Context, db *database) error {
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "%s\n\n", kept.Verdict()) // an error comes again, from the list
+		fmt.Fprintf(a.Out, "%s\n\n", strings.TrimSpace(verdict+" "+remedy)) // an error comes again, from the list
 	}
 	_, err = list(a, all(kept.Types), "types", keptColumns, keptJSON)
 	return err
