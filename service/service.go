@@ -49,7 +49,8 @@ type Config struct {
 	Topics int
 	// Room is how many bytes of requests may be in memory; further ones are answered with 503. Default 256 MiB.
 	Room int64
-	// Retention is how long ended tasks are kept. Default: 3 days those that succeeded or were cancelled, 30 days those that failed.
+	// Retention is how long ended tasks are kept; a negative time keeps them for ever. Default, if no time is set: 3 days those that
+	// succeeded or were cancelled, 30 days those that failed.
 	Retention queue_job.Retention
 	// Aliases are interfaces of other services that are served, too. Default: none.
 	Aliases Aliases
@@ -94,10 +95,7 @@ func New(cfg Config) (*Service, error) {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	cfg.Deliver.Logger = cmp.Or(cfg.Deliver.Logger, cfg.Log)
 	cfg.Deliver.Guard = cmp.Or(cfg.Deliver.Guard, &deliver.Guard{})
-	const day = 24 * time.Hour
-	if cfg.Retention == (queue_job.Retention{}) {
-		cfg.Retention = queue_job.Retention{Done: 3 * day, Cancelled: 3 * day, Failed: 30 * day}
-	}
+	cfg.Retention = retentionOf(cfg.Retention)
 	s := &Service{cfg: cfg, served: map[int32]bool{}}
 	if cfg.WithoutDelivery {
 		return s, nil
@@ -113,6 +111,15 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// retentionOf is the retention of the service's Runner, for which zero is for ever.
+func retentionOf(keep queue_job.Retention) queue_job.Retention {
+	const day = 24 * time.Hour
+	if keep == (queue_job.Retention{}) {
+		return queue_job.Retention{Done: 3 * day, Cancelled: 3 * day, Failed: 30 * day}
+	}
+	return queue_job.Retention{Done: max(0, keep.Done), Cancelled: max(0, keep.Cancelled), Failed: max(0, keep.Failed)}
 }
 
 // Start creates the tables if they are not there, and begins to work. While the database is away, it waits, until ctx ends. The context

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,14 +176,10 @@ func (s *server) aliases() (service.Aliases, error) {
 	return a, nil
 }
 
-// retention is how long ended tasks are kept. Without any limit, it is long, for no retention at all means the service's default.
+// retention is how long ended tasks are kept. A flag that is 0 keeps them for ever, which is a negative time for the service.
 func (s *server) retention() queue_job.Retention {
-	const forever = 100 * 365 * day
-	keep := queue_job.Retention{Done: s.keep.Done, Cancelled: s.keep.Done, Failed: s.keep.Failed}
-	if keep == (queue_job.Retention{}) {
-		keep.Done = forever
-	}
-	return keep
+	done, failed := cmp.Or(s.keep.Done, -1), cmp.Or(s.keep.Failed, -1)
+	return queue_job.Retention{Done: done, Cancelled: done, Failed: failed}
 }
 
 // mount puts the service's handler where its parts belong.
