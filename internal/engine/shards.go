@@ -101,7 +101,9 @@ func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more
 // seed writes the layout of types whose configuration asks for shards, if nobody has done that yet. If the configuration of this
 // instance allows fewer shards than the table says, it lowers the number.
 func (s *standBy) seed(ctx context.Context, v *share.View) (changed bool, err error) {
-	for _, cfg := range s.configured() {
+	configs := s.configured()
+	for i := range configs { // there may be thousands
+		cfg := &configs[i]
 		layout := v.LayoutOf(cfg.JobType)
 		wanted := layout.Shards()
 		switch most := share.ShardsMax(cfg.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchSize); {

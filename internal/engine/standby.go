@@ -163,7 +163,7 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 		return v, fleet, err
 	}
 	s.clock.reading(fleet.Now, sent, time.Now())
-	rows := make([]share.Row, 0, len(fleet.Leases)+len(s.configured()))
+	rows := make([]share.Row, 0, len(fleet.Leases))
 	there, layouts := map[string]bool{}, map[int32]share.Layout{}
 	for jobType, layout := range fleet.Layouts {
 		layouts[jobType] = share.Layout(layout)
