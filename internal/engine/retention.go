@@ -141,7 +141,7 @@ func (r *retainer) round(ctx context.Context) error {
 type retained struct {
 	store.OldPage
 	deleted int
-	took    time.Duration // by the database
+	took    time.Duration // by the statements
 }
 
 // page deletes what is old in the next rows. If a statement takes long, the next page is smaller.
