@@ -117,8 +117,8 @@ func WithRetention(times queue_job.Retention) Option {
 }
 
 // WithArchive has a function get the jobs before [WithRetention] deletes them, with their parameters and their unsuccessful runs: up to
-// 100 with each call, and for each database one call at a time. Have it store them where they shall stay, and return nil only when they
-// are stored for good.
+// 100 with each call, and for each database one call at a time, if none goes on after its context has ended. Have it store them where
+// they shall stay, and return nil only when they are stored for good.
 //
 // If it returns an error, panics, or takes longer than a minute, the jobs stay, and so does what comes after them. The log has the
 // error, and some instance tries again within ten minutes or so, with fewer jobs at a time. It also gets a job again if its process dies

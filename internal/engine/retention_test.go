@@ -236,12 +236,16 @@ func TestRowsAreDeletedOnlyWhenTheyAreArchived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &growing{status: 1}
 		calls, archived := 0, map[uint64]bool{}
+		var mu sync.Mutex // nobody waits for a call that takes too long
 		g.archive = func(ctx context.Context, jobs []queue_job.Archived) error {
+			mu.Lock()
 			calls++
+			call := calls
+			mu.Unlock()
 			if len(jobs) > 100 {
 				t.Errorf("%d jobs with a call", len(jobs))
 			}
-			switch calls {
+			switch call {
 			case 1:
 				return errGone
 			case 2:
@@ -250,6 +254,8 @@ func TestRowsAreDeletedOnlyWhenTheyAreArchived(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			for i := range jobs {
 				archived[jobs[i].Id] = true
 			}
