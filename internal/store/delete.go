@@ -27,12 +27,12 @@ func (o *Old) condition(args *arguments) string {
 	for status, before := range o.Before {
 		statuses[before] = append(statuses[before], status)
 	}
-	var any []string
+	var either []string
 	for _, before := range slices.Sorted(maps.Keys(statuses)) {
 		slices.Sort(statuses[before])
-		any = append(any, fmt.Sprintf("job_status IN (%s) AND update_time < %s", numbers(statuses[before]), args.number(before)))
+		either = append(either, fmt.Sprintf("job_status IN (%s) AND update_time < %s", numbers(statuses[before]), args.number(before)))
 	}
-	return "(" + strings.Join(any, " OR ") + ")"
+	return "(" + strings.Join(either, " OR ") + ")"
 }
 
 // Aged is a row with what says how old it is. A NULL status reads as 0.
