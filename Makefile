@@ -19,10 +19,9 @@ SERVERS := go run ./tests/testenv
 PRIVATE := $(SERVERS) -private
 FAULTS := -- go -C tests/faults test -count=1
 
-# What says, of a run of tests, what ran on which database, what failed and what was left out. What compiles beside it ends with it; a
-# shell starts such a process so that it ignores SIGINT, unless told otherwise.
+# What says, of a run of tests, what ran on which database, what failed and what was left out.
 SUMMARY := go run ./tests/summary
-SAY_HOW_IT_ENDS := trap 'code=$$?; kill -INT $$compiling 2>/dev/null || :; echo "{\"Action\":\"exit\",\"Code\":$$code}"' EXIT
+SAY_HOW_IT_ENDS := trap 'echo "{\"Action\":\"exit\",\"Code\":$$?}"' EXIT
 
 # A kill, a freeze and a server's restart: what make test takes of the fault suite, and make test-all leaves out.
 MAIN_FAULTS := ^Test(AKilledHolderLosesNothing|AFrozenHolderOverwritesNothing|AServerIsKilledAndComesBack)
@@ -45,12 +44,9 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go test -count=1 -run '^TestArchitecture' .
 	go test $(RACE) $(IN_BUBBLES) -short -count=1 -timeout 10m ./... ./cmd/pqueue/... ./cron/... ./metrics/... ./otelqueue/... ./queuetest/... ./service/...
 
-# The suite measures how soon things happen, so no other package runs beside it. What runs after it is compiled beside it, though, with
-# what it leaves of the processors: much of its time is waiting.
-AFTER_THE_SUITE := ./tests/service ./examples/... ./cmd/pqueue/...
+# The suite measures how soon things happen, so no other package runs beside it.
 test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
-	@{ $(SAY_HOW_IT_ENDS); (trap - INT; exec nice -n 19 go test -run '^$$' -exec true ./tests $(AFTER_THE_SUITE) ./tests/faults) >/dev/null 2>&1 & compiling=$$!; \
-	  $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; go test $(AS_USUAL) $(AFTER_THE_SUITE)'; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; go test $(AS_USUAL) ./tests/service ./examples/... ./cmd/pqueue/...'; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 

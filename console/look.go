@@ -63,7 +63,7 @@ func span(d time.Duration) string {
 // kept says how long something is kept.
 func kept(d time.Duration) string {
 	if d == 0 {
-		return "for ever"
+		return "no limit"
 	}
 	return span(d)
 }

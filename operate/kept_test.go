@@ -23,7 +23,7 @@ func TestOverdueIsTheJobThatHasOutlivedItsTimeForLongest(t *testing.T) {
 		{"nothing", nil, 0},
 		{"young ones", []store.Aged{row(7, queue_job.JobStatusSuccess, time.Hour), row(7, queue_job.JobStatusFailed, 2*time.Hour)}, 0},
 		{"of each status", []store.Aged{row(7, queue_job.JobStatusSuccess, 3*time.Hour), row(7, queue_job.JobStatusFailed, 30*time.Hour), row(7, queue_job.JobStatusSuccess, 2*time.Hour)}, 6 * time.Hour},
-		{"kept for ever", []store.Aged{row(7, queue_job.JobStatusCancelled, 3000*time.Hour)}, 0},
+		{"a status without a limit", []store.Aged{row(7, queue_job.JobStatusCancelled, 3000*time.Hour)}, 0},
 		{"it waits", []store.Aged{row(7, queue_job.JobStatusInit, 3000*time.Hour), row(7, queue_job.JobStatusRetry, 3000*time.Hour)}, 0},
 		{"of another type", []store.Aged{row(8, queue_job.JobStatusSuccess, 3000*time.Hour)}, 0},
 	} {

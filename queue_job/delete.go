@@ -26,7 +26,7 @@ func (r *Retention) times() map[string]*time.Duration {
 	return map[string]*time.Duration{"Done": &r.Done, "Cancelled": &r.Cancelled, "Failed": &r.Failed}
 }
 
-// Of returns how long the rows of jobs with a status are kept. Zero: for ever.
+// Of returns how long the rows of jobs with a status are kept. Zero means no limit.
 func (r Retention) Of(status JobStatus) time.Duration {
 	switch status {
 	case JobStatusSuccess:
@@ -129,9 +129,9 @@ func archive(ctx context.Context, st *store.Store, ids []uint64, to func(context
 // ErrNewest is the cause of an error of [Jobs.DeleteJobs] if a job has the largest id of all. It can be deleted when another job was added.
 var ErrNewest = errors.New("it has the largest id of all, which some databases would give to another job")
 
-// DeleteJobs deletes jobs that do not run any more, with what the log has of their runs, and returns how many; [Key] selects those of
-// a key. Jobs that wait or run stay: cancel them first. If one of the others has the largest id of all, it stays, too, and the error is
-// [ErrNewest]. To delete jobs by their age, use [Jobs.Delete].
+// DeleteJobs deletes jobs that are done, failed or cancelled, and their runs in the log. It returns how many jobs. Jobs that wait or run
+// stay; cancel them first. If an ended job has the largest id of all, it stays, and the error is [ErrNewest]. To delete jobs by
+// their age, use [Jobs.Delete].
 func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (deleted int, err error) {
 	st, err := j.through(ex)
 	var ids []uint64
@@ -164,8 +164,7 @@ func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (delete
 	return deleted, steerErr("delete", which, err)
 }
 
-// deleteEnded deletes those of the jobs that do not run any more. They are locked first: the log of a job that somebody makes run again
-// stays.
+// deleteEnded deletes the jobs that have ended. It locks them first, so that a job keeps its log if somebody retries it now.
 func deleteEnded(ctx context.Context, st *store.Store, ids []uint64) (n int, err error) {
 	err = st.InOneTransaction(ctx, func(st *store.Store) error {
 		n = 0

@@ -77,7 +77,7 @@ func TestWhatIsKeptLongerThanItShouldBeIsSeen(t *testing.T) {
 			t.Errorf("overdue for %v and %v, the oldest is of %v", k.Types[0].Overdue, k.Types[1].Overdue, k.Oldest)
 		}
 		page := browse(t, console.Handler(jobs)).get("/retention", http.StatusOK)
-		for _, want := range []string{"Jobs of 1 type have outlived", "5 rows at most", "<td>1h 0m</td><td>for ever</td><td>30d 0h</td>", "<td>2d 2h</td>"} {
+		for _, want := range []string{"Jobs of 1 type have outlived", "5 rows at most", "<td>1h 0m</td><td>no limit</td><td>30d 0h</td>", "<td>2d 2h</td>"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%q is not in %s", want, page)
 			}

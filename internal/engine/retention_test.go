@@ -18,7 +18,7 @@ import (
 // growing is a table of rows of type 1, one more every second, each of which came to its end as soon as it was added.
 type growing struct {
 	resting
-	slow    time.Duration                                     // each row that is read takes so long
+	slow    time.Duration                                     // the time that the database takes for each row
 	archive func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted
 
 	mu     sync.Mutex

@@ -69,14 +69,14 @@ func (s *Store) FindOld(ctx context.Context, old Old, after uint64, limit int) (
 	return page, nil
 }
 
-// Deletion is what [Store.DeleteOld] came to.
+// Deletion is the result of [Store.DeleteOld].
 type Deletion struct {
 	Rows    int
 	Longest time.Duration // that a statement took that deleted rows
 }
 
-// DeleteOld deletes the old rows of a page, and what the log has of their attempts. If something has ended earlier deletions in the
-// middle, it also deletes the attempts that they have left of rows between those of the page.
+// DeleteOld deletes the old rows of a page and their attempts in the log. If an earlier deletion was cut off between the two, its
+// attempts are deleted, too, as far as their ids lie in the page.
 //
 // A row is deleted only if it has the status and the age at that moment; somebody may have made it run again since it was read.
 // Pending rows are never deleted.

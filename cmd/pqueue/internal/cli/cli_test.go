@@ -268,7 +268,7 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	await(t, "the settings are told", func() bool { return strings.Contains(sh.want("type get 7", exitDone), "WorkerPoolCapacity  100\n") })
 	sh.want("type get billing", exitDone, "5s, 1m0s, and so on", "settings since", "held by")
 	sh.want("type get billing -o json", exitDone, `"WorkerPoolCapacity": "100"`)
-	sh.want("type get billing", exitDone, "success 30d, cancelled for ever, failed for ever")
+	sh.want("type get billing", exitDone, "success 30d, cancelled no limit, failed no limit")
 	sh.want("type get billing -o json", exitDone, `"success": 2592000`)
 	sh.want("keep status", exitDone, "1 at most", "No job has outlived its time", "SUCCESS", "billing  30d")
 	sh.want("keep status -o json", exitDone, `"rows_at_most": 1`, `"success": 2592000`, `"overdue_seconds": 0`)

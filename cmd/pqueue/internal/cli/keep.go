@@ -82,7 +82,7 @@ var keptColumns = []column[*operate.KeptType]{
 
 func keptFor(d time.Duration) string {
 	if d == 0 {
-		return "for ever"
+		return "no limit"
 	}
 	return span(d)
 }
@@ -91,7 +91,7 @@ func keptJSON(t *operate.KeptType) any {
 	return map[string]any{"type": t.JobType, "name": t.Name, "retention_seconds": retentionJSON(&t.Known), "overdue_seconds": int64(t.Overdue.Seconds())}
 }
 
-// retentionJSON are seconds; 0: for ever.
+// retentionJSON says, in seconds, how long the jobs of each status are kept. 0 means no limit.
 func retentionJSON(t *queue_job.Type) map[string]int64 {
 	seconds := map[string]int64{}
 	for _, status := range queue_job.FinalStatuses() {

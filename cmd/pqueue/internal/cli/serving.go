@@ -176,7 +176,7 @@ func (s *server) aliases() (service.Aliases, error) {
 	return a, nil
 }
 
-// retention is how long ended tasks are kept. A flag that is 0 keeps them for ever, which is a negative time for the service.
+// retention is how long ended tasks are kept. The flags say 0 for no limit, and the service wants a negative time.
 func (s *server) retention() queue_job.Retention {
 	done, failed := cmp.Or(s.keep.Done, -1), cmp.Or(s.keep.Failed, -1)
 	return queue_job.Retention{Done: done, Cancelled: done, Failed: failed}
