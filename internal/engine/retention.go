@@ -20,13 +20,22 @@ const (
 	retainAgain = time.Minute      // then this instance asks for the lease again
 	retainEvery = 10 * time.Minute // one instance gets the lease in this time
 	retainRows  = 1000             // are read at a time, at most
-	retainLeast = 100
-	retainFor   = 5 * time.Millisecond // is what a statement should take: as long as that, others may wait, for locks and for the disk
-	retainPart  = 10                   // a tenth of the time is spent on it
-	archivedIn  = time.Minute          // or the archive gets fewer jobs the next time
+	retainLeast = 25
+	archivedIn  = time.Minute // or the archive gets fewer jobs the next time
 
 	keptFirst = time.Minute // after the start, the log hears how many rows are kept for ever
 	keptEvery = 24 * time.Hour
+)
+
+// pace is how much a round takes of the database.
+type pace struct {
+	statement time.Duration // is what a statement should take: as long as that, others may wait, for locks and for the disk
+	part      time.Duration // of the time: one in this many
+}
+
+var (
+	calm  = pace{2 * time.Millisecond, 30}
+	haste = pace{5 * time.Millisecond, 10} // if the calm pace is too slow to keep up
 )
 
 // Deletes is what the engine needs of the tables to delete rows that have outlived their time. *store.Store has it.
@@ -44,6 +53,7 @@ type retainer struct {
 	*database
 	times map[int32]time.Duration // by final status; a status without a time is kept for ever
 	types []int32
+	pace  pace
 	rows  int // to read at a time
 	looks looks
 
@@ -106,6 +116,8 @@ func (r *retainer) round(ctx context.Context) error {
 		r.walked, r.settled = began, 0
 	}
 	after, unbroken := r.settled, true
+	r.pace = calm
+	progress := progress{looked: began}
 	for more := true; more && ctx.Err() == nil && lease.Trusted(); {
 		page, err := r.page(ctx, lease, after)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) {
@@ -125,7 +137,10 @@ func (r *retainer) round(ctx context.Context) error {
 			if unbroken = unbroken && page.deleted+forEver+others == len(page.Rows); unbroken {
 				r.settled = after
 			}
-			sleep(ctx, (retainPart-1)*page.took)
+			if err := r.keepUp(lease, &progress, after); err != nil {
+				return err
+			}
+			sleep(ctx, (r.pace.part-1)*page.took)
 		}
 	}
 	if deleted > 0 {
@@ -135,6 +150,31 @@ func (r *retainer) round(ctx context.Context) error {
 		r.log.Info(r.about, fmt.Sprintf("%s of finished jobs kept for ever, as WithRetention says", rowsText(int64(kept))))
 	}
 	return nil
+}
+
+// progress is how far a round had come when somebody last looked.
+type progress struct {
+	looked time.Time
+	at     uint64 // up to this id
+	newest uint64 // the largest id; 0: nobody has looked yet
+}
+
+// keepUp looks once in retainEvery whether the round goes over rows as fast as others are added. If it does not, it makes haste.
+func (r *retainer) keepUp(lease *keeper.Lease, before *progress, at uint64) error {
+	if time.Since(before.looked) < retainEvery {
+		return nil
+	}
+	return r.looks.look(lease.Context(), func(ctx context.Context) error {
+		_, newest, err := r.tables.Deletes.Span(ctx)
+		if err != nil {
+			return err
+		}
+		if before.newest > 0 && at-before.at < newest-before.newest {
+			r.pace = haste
+		}
+		*before = progress{looked: time.Now(), at: at, newest: newest}
+		return nil
+	})
 }
 
 // retained is what the retainer has done with a page.
@@ -181,7 +221,7 @@ func (r *retainer) page(ctx context.Context, lease *keeper.Lease, after uint64) 
 	return page, err
 }
 
-// resize finds how many rows to read at a time: with an error fewer, and otherwise as many as to make a statement take retainFor.
+// resize finds how many rows to read at a time: with an error fewer, and otherwise as many as the pace lets a statement take.
 func (r *retainer) resize(longest time.Duration, err error) {
 	least, most := retainLeast, retainRows
 	if r.archive != nil {
@@ -191,7 +231,7 @@ func (r *retainer) resize(longest time.Duration, err error) {
 	if err != nil {
 		fits = r.rows / 2
 	} else if longest > 0 {
-		fits = min(fits, max(r.rows/2, int(int64(r.rows)*int64(retainFor)/int64(longest))))
+		fits = min(fits, max(r.rows/2, int(int64(r.rows)*int64(r.pace.statement)/int64(longest))))
 	}
 	r.rows = min(max(fits, least), most)
 }

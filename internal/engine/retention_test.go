@@ -170,7 +170,7 @@ func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, 
 	return log
 }
 
-func TestRowsThatHaveOutlivedTheirTimeAreDeletedInATenthOfTheTime(t *testing.T) {
+func TestRowsThatHaveOutlivedTheirTimeAreDeletedInSmallSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &growing{status: 1, slow: 20 * time.Microsecond}
 		log := retain(t, g, 3, queue_job.Retention{Done: time.Hour, Failed: time.Hour}, 5*time.Hour)
@@ -182,7 +182,7 @@ func TestRowsThatHaveOutlivedTheirTimeAreDeletedInATenthOfTheTime(t *testing.T) 
 				t.Fatalf("row %d of %d: deleted %t", id, newest, g.gone[id])
 			}
 		}
-		if most := slices.Max(g.asked); g.slow*time.Duration(most) > 2*retainFor {
+		if most := slices.Max(g.asked); g.slow*time.Duration(most) > 2*calm.statement {
 			t.Errorf("%d rows at once take %v", most, g.slow*time.Duration(most))
 		}
 		for i := range g.rounds[1:] {
@@ -196,17 +196,28 @@ func TestRowsThatHaveOutlivedTheirTimeAreDeletedInATenthOfTheTime(t *testing.T) 
 	})
 }
 
-func TestDeletingTakesATenthOfTheTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := &growing{status: 1, slow: 100 * time.Millisecond} // 1,200 rows are two minutes of work, and so take all of the time
-		retain(t, g, 1, queue_job.Retention{Done: time.Second}, 20*time.Minute)
-		if part := float64(g.busy) / float64(20*time.Minute); part < 0.05 || part > 0.11 {
-			t.Errorf("%v, which is %.2f of the time", g.busy, part)
-		}
-		if last := g.asked[len(g.asked)-1]; last != retainLeast {
-			t.Errorf("%d slow rows at once", last)
-		}
-	})
+func TestDeletingTakesAThirtiethOfTheTimeAndATenthIfThatIsTooLittle(t *testing.T) {
+	for _, c := range []struct {
+		slow        time.Duration // for each row; a row is added every second
+		least, most float64
+	}{
+		{20 * time.Millisecond, 0.025, 0.035},
+		{100 * time.Millisecond, 0.08, 0.105},
+	} {
+		t.Run(c.slow.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const span = 10 * time.Hour
+				g := &growing{status: 1, slow: c.slow}
+				retain(t, g, 1, queue_job.Retention{Done: time.Second}, span)
+				if part := float64(g.busy) / float64(span); part < c.least || part > c.most {
+					t.Errorf("%v, which is %.3f of the time", g.busy, part)
+				}
+				if last := g.asked[len(g.asked)-1]; last != retainLeast {
+					t.Errorf("%d slow rows at once", last)
+				}
+			})
+		})
+	}
 }
 
 func TestTheLogSaysOnceADayHowManyRowsAreKeptForEver(t *testing.T) {

@@ -89,6 +89,6 @@ func (t *tidier) rollUp(ctx context.Context, lease *keeper.Lease, jobType int32)
 func (t *tidier) step(ctx context.Context, lease *keeper.Lease, statement func(context.Context) error) error {
 	began := time.Now()
 	err := t.looks.look(lease.Context(), statement)
-	sleep(ctx, max(tidyRest, (retainPart-1)*time.Since(began)))
+	sleep(ctx, max(tidyRest, 9*time.Since(began)))
 	return err
 }

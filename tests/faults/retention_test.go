@@ -52,7 +52,7 @@ func (x *trial) addOld(n int) (left func() int64) {
 			first, first+perStatement-1)
 	}
 	return func() int64 {
-		time.Sleep(50 * time.Millisecond) // to look is work for the server
+		time.Sleep(500 * time.Millisecond) // to look is work for the server, which goes over the rows that are deleted and not yet purged
 		return max(0, last-x.number("SELECT COALESCE(MIN(id), 0) FROM async_job_tab")+1)
 	}
 }
@@ -71,11 +71,18 @@ func (x *trial) deleter() *worker {
 	return nil
 }
 
-// adds is how long 99 of 100 transactions took that were committed in a span of time.
-func (l *load) adds(from, to time.Time) time.Duration {
+// calm is a window in which nothing is deleted.
+func (x *trial) calm(lasts time.Duration) window {
+	from := time.Now()
+	time.Sleep(lasts)
+	return window{from, time.Now()}
+}
+
+// adds is how long 99 of 100 transactions took that were committed in a window.
+func (l *load) adds(in window) time.Duration {
 	var took []time.Duration
 	for id, at := range l.committedAt {
-		if at.After(from) && at.Before(to) {
+		if in.has(at) {
 			took = append(took, at.Sub(l.begunAt[id]))
 		}
 	}
@@ -111,9 +118,7 @@ func TestOldJobsAreDeletedWhileOthersRunAndAProcessIsKilled(t *testing.T) {
 		x.awaitHeld()
 		load := x.startLoad(perSecond, work{}, 0)
 		time.Sleep(time.Second)
-		began := time.Now()
-		time.Sleep(quiet)
-		calm := time.Now()
+		before := x.calm(quiet)
 		x.stopWorkers()
 
 		settings.Retention = keptFor
@@ -143,23 +148,26 @@ func TestOldJobsAreDeletedWhileOthersRunAndAProcessIsKilled(t *testing.T) {
 			}
 			return n == 0
 		})
-		over := time.Now()
+		deletion := window{resumed, time.Now()} // while the lease of the killed process runs out, no job starts
+		after := x.calm(quiet)
 		load.stop()
 		x.awaitDone(time.Minute)
 		if n := x.number("SELECT COUNT(*) FROM async_job_log_tab WHERE outcome = 'retry' AND instance = 'test'"); n > 0 {
 			x.Errorf("%d attempts of deleted jobs are left", n)
 		}
 		o := x.check(load)
-		before, _ := x.waits(began, calm, load)
-		after, _ := x.waits(resumed, over, load) // while the lease of the killed process runs out, no job starts
-		addBefore, addAfter := load.adds(began, calm), load.adds(resumed, over)
+		var starts, adds [3]time.Duration
+		for i, in := range []window{before, deletion, after} {
+			starts[i], _ = x.waits(in, load)
+			adds[i] = load.adds(in)
+		}
 		if !testing.Short() {
-			const noise = 2 * time.Millisecond
-			x.within(after, before*12/10+noise, "a start, while old jobs are deleted")
-			x.within(addAfter, addBefore*12/10+noise, "an add, while old jobs are deleted")
+			const noise = time.Millisecond
+			x.within(starts[1], max(starts[0], starts[2])*12/10+noise, "a start, while old jobs are deleted")
+			x.within(adds[1], max(adds[0], adds[2])*12/10+noise, "an add, while old jobs are deleted")
 		}
 		ms := func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
-		x.tell("old jobs are deleted, SIGKILL in the middle", 1, o, 0, 0, "%d old jobs in %v; another process went on within %v; %d jobs/s; commit to start p99 %v, without deleting %v; an add p99 %v, without %v",
-			old, over.Sub(deleting).Round(time.Second), goesOn.Round(time.Second), perSecond, ms(after), ms(before), ms(addAfter), ms(addBefore))
+		x.tell("old jobs are deleted, SIGKILL in the middle", 1, o, 0, 0, "%d old jobs in %v; another process went on within %v; %d jobs/s; p99 before, while and after: commit to start %v, %v, %v; an add %v, %v, %v",
+			old, deletion.to.Sub(deleting).Round(time.Second), goesOn.Round(time.Second), perSecond, ms(starts[0]), ms(starts[1]), ms(starts[2]), ms(adds[0]), ms(adds[1]), ms(adds[2]))
 	})
 }

@@ -248,14 +248,19 @@ func TestADeployOfSixProcessesHoldsNoTypeUp(t *testing.T) {
 		o := x.conclude(time.Minute, short, long)
 		x.stopWorkers()
 		x.noDuplicates(o)
-		p99, longest := x.waits(began, over, short, long)
+		p99, longest := x.waits(window{began, over}, short, long)
 		x.within(longest, bound, "a start")
 		x.tell("deploy of six processes", instances, o, longest, bound, "20 types, 300 jobs/s, handlers of 5 ms to 8 s; commit to start p99 %v", p99.Round(time.Millisecond))
 	})
 }
 
-// waits is how long the jobs that were committed in a span of time waited for their start: 99 of 100, and at most.
-func (x *trial) waits(from, to time.Time, loads ...*load) (p99, longest time.Duration) {
+// window is a span of time in which something is measured.
+type window struct{ from, to time.Time }
+
+func (w window) has(at time.Time) bool { return at.After(w.from) && at.Before(w.to) }
+
+// waits is how long the jobs that were committed in a window waited for their start: 99 of 100, and at most.
+func (x *trial) waits(in window, loads ...*load) (p99, longest time.Duration) {
 	x.Helper()
 	started := map[uint64]time.Time{}
 	for _, s := range x.starts() {
@@ -266,7 +271,7 @@ func (x *trial) waits(from, to time.Time, loads ...*load) (p99, longest time.Dur
 	var waits []time.Duration
 	for _, l := range loads {
 		for id, at := range l.committedAt {
-			if at.After(from) && at.Before(to) {
+			if in.has(at) {
 				waits = append(waits, started[id].Sub(at))
 			}
 		}
