@@ -6,6 +6,8 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/containerd/errdefs v1.0.0
+	github.com/contribsys/faktory v1.9.3
+	github.com/contribsys/faktory_worker_go v1.7.0
 	github.com/cpuguy83/dockercfg v0.3.2
 	github.com/create-info/persistent-queue v0.0.0
 	github.com/create-info/persistent-queue/cron v0.0.0

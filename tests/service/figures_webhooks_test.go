@@ -4,36 +4,49 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	faktory "github.com/contribsys/faktory/client"
+	worker "github.com/contribsys/faktory_worker_go"
 	"github.com/hibiken/asynq"
 )
 
-// webhooks is what a team writes that has Redis and asynq: an address that takes tasks, and a handler that calls the receiver.
-func webhooks(t *testing.T, redis string) (address string) {
-	t.Helper()
-	const workers = 64
-	to := asynq.RedisClientOpt{Addr: redis}
-	queue := asynq.NewClient(to)
-	t.Cleanup(func() { queue.Close() })
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}
+// webhookWorkers is how many calls a queue has under way, and how many connections to add by.
+const webhookWorkers = 64
+
+// webhook is a task of somebody who has a queue of jobs, and writes the rest: an address that takes tasks, and a handler that calls
+// the receiver.
+type webhook struct {
+	URL  string          `json:"url"`
+	Body json.RawMessage `json:"body"`
+	At   int64           `json:"at"`
+}
+
+// add puts a task into a queue, to run at a time.
+type add func(ctx context.Context, task []byte, at time.Time) error
+
+// queueOfJobs starts a queue that hands its tasks to call, until the test ends.
+type queueOfJobs func(t *testing.T, call func(context.Context, []byte) error) add
+
+// caller calls the receiver of a task.
+func caller(t *testing.T) func(context.Context, []byte) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: webhookWorkers}}
 	t.Cleanup(client.CloseIdleConnections)
-	type task struct {
-		URL  string          `json:"url"`
-		Body json.RawMessage `json:"body"`
-		At   int64           `json:"at"`
-	}
-	server := asynq.NewServer(to, asynq.Config{Concurrency: workers, LogLevel: asynq.ErrorLevel})
-	err := server.Start(asynq.HandlerFunc(func(ctx context.Context, job *asynq.Task) error {
-		var w task
-		if err := json.Unmarshal(job.Payload(), &w); err != nil {
+	return func(ctx context.Context, task []byte) error {
+		var w webhook
+		if err := json.Unmarshal(task, &w); err != nil {
 			return err
 		}
 		request, err := http.NewRequestWithContext(ctx, "POST", w.URL, bytes.NewReader(w.Body))
@@ -47,19 +60,21 @@ func webhooks(t *testing.T, redis string) (address string) {
 		defer answer.Body.Close()
 		_, err = io.Copy(io.Discard, answer.Body)
 		return err
-	}))
-	if err != nil {
-		t.Fatal(err)
 	}
-	t.Cleanup(server.Shutdown)
+}
+
+// webhooks is the address that takes tasks.
+func webhooks(t *testing.T, queue queueOfJobs) (address string) {
+	t.Helper()
+	add := queue(t, caller(t))
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, err := io.ReadAll(r.Body)
-		var what task
+		task, err := io.ReadAll(r.Body)
+		var what webhook
 		if err == nil {
-			err = json.Unmarshal(text, &what)
+			err = json.Unmarshal(task, &what)
 		}
 		if err == nil {
-			_, err = queue.EnqueueContext(r.Context(), asynq.NewTask("webhook", text), asynq.ProcessAt(time.Unix(what.At, 0)))
+			err = add(r.Context(), task, time.Unix(what.At, 0))
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -71,22 +86,117 @@ func webhooks(t *testing.T, redis string) (address string) {
 	return web.URL
 }
 
-// The same work by asynq, on a Redis that writes nothing to its disk before it answers.
-func TestFiguresOfAWebhookHandlerOnAsynq(t *testing.T) {
-	figures(t)
-	redis := os.Getenv("PQ_TEST_REDIS_ADDR")
-	if redis == "" {
-		t.Skip("left out: PQ_TEST_REDIS_ADDR is not set; go run ./tests/testenv -redis provides it")
+// onAsynq is a queue on a Redis that writes nothing to its disk before it answers.
+func onAsynq(redis string) queueOfJobs {
+	return func(t *testing.T, call func(context.Context, []byte) error) add {
+		to := asynq.RedisClientOpt{Addr: redis}
+		queue := asynq.NewClient(to)
+		t.Cleanup(func() { queue.Close() })
+		server := asynq.NewServer(to, asynq.Config{Concurrency: webhookWorkers, LogLevel: asynq.ErrorLevel})
+		err := server.Start(asynq.HandlerFunc(func(ctx context.Context, job *asynq.Task) error { return call(ctx, job.Payload()) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Shutdown)
+		return func(ctx context.Context, task []byte, at time.Time) error {
+			_, err := queue.EnqueueContext(ctx, asynq.NewTask("webhook", task), asynq.ProcessAt(at))
+			return err
+		}
 	}
-	address := webhooks(t, redis)
+}
+
+// onFaktory is a queue in a server of Faktory, which starts a Redis of its own.
+func onFaktory(program string) queueOfJobs {
+	return func(t *testing.T, call func(context.Context, []byte) error) add {
+		serveFaktory(t, program)
+		ctx, end := context.WithCancel(t.Context())
+		workers := worker.NewManager()
+		workers.Concurrency = webhookWorkers
+		workers.ProcessStrictPriorityQueues("default")
+		workers.Register("webhook", func(ctx context.Context, args ...any) error { return call(ctx, []byte(args[0].(string))) })
+		var working sync.WaitGroup
+		working.Go(func() {
+			if err := workers.RunWithContext(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		t.Cleanup(func() {
+			end()
+			working.Wait()
+		})
+		pool, err := faktory.NewPool(webhookWorkers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		return func(_ context.Context, task []byte, at time.Time) error {
+			job := faktory.NewJob("webhook", string(task))
+			job.At = at.UTC().Format(time.RFC3339Nano)
+			return pool.With(func(c *faktory.Client) error { return c.Push(job) })
+		}
+	}
+}
+
+// serveFaktory has a server of Faktory run until the test ends.
+func serveFaktory(t *testing.T, program string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "faktory") // the test's own name would make the path too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	server := exec.Command(program, "-b", address, "-w", fmt.Sprintf("127.0.0.1:%d", freePort(t)), "-l", "warn", "-d", dir, "-c", dir)
+	server.Env = append(os.Environ(), "HOME="+dir)
+	server.Stdout, server.Stderr = os.Stderr, os.Stderr
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Signal(syscall.SIGTERM)
+		_ = server.Wait()
+	})
+	for range 1000 {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+			t.Setenv("FAKTORY_URL", "tcp://"+address)
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s does not listen", filepath.Base(program))
+}
+
+// The same work by queues of jobs that a team may have already.
+func TestFiguresOfAWebhookHandler(t *testing.T) {
+	figures(t)
+	for _, on := range []struct {
+		name, variable, remedy string
+		queue                  func(string) queueOfJobs
+	}{
+		{"asynq", "PQ_TEST_REDIS_ADDR", "go run ./tests/testenv -redis provides it", onAsynq},
+		{"Faktory", "PQ_TEST_FAKTORY", "go install github.com/contribsys/faktory/cmd/faktory@v1.9.3 makes the program that it names; redis-server must be in PATH", onFaktory},
+	} {
+		t.Run(on.name, func(t *testing.T) {
+			where := os.Getenv(on.variable)
+			if where == "" {
+				t.Skipf("left out: %s is not set; %s", on.variable, on.remedy)
+			}
+			figuresOfWebhooks(t, on.name, webhooks(t, on.queue(where)))
+		})
+	}
+}
+
+func figuresOfWebhooks(t *testing.T, name, address string) {
 	all, took := addSingly(t, address, `{"url":"http://127.0.0.1/","body":{"order":4711,"customer":"customer-17"},"at":4102444800}`)
-	t.Logf("asynq: %.0f single adds/s, p50 %v, p99 %v", float64(len(all))/took.Seconds(), percentile(all, 0.5), percentile(all, 0.99))
+	t.Logf("%s: %.0f single adds/s, p50 %v, p99 %v", name, float64(len(all))/took.Seconds(), percentile(all, 0.5), percentile(all, 0.99))
 	for _, n := range []int{3500, 35_000} {
 		late := lateness(t)
 		late.due(time.Now().Unix() + 8 + int64(n/2000))
 		var adding sync.WaitGroup
 		tasks := make(chan string)
-		for range 64 {
+		for range webhookWorkers {
 			adding.Go(func() {
 				for task := range tasks {
 					answer, err := http.Post(address, "application/json", strings.NewReader(task))
@@ -94,8 +204,14 @@ func TestFiguresOfAWebhookHandlerOnAsynq(t *testing.T) {
 						t.Error(err)
 						continue
 					}
-					_, _ = io.Copy(io.Discard, answer.Body)
+					_, err = io.Copy(io.Discard, answer.Body)
 					answer.Body.Close()
+					if err == nil && answer.StatusCode != http.StatusCreated {
+						err = fmt.Errorf("answer %s", answer.Status)
+					}
+					if err != nil {
+						t.Error(err)
+					}
 				}
 			})
 		}
@@ -104,6 +220,6 @@ func TestFiguresOfAWebhookHandlerOnAsynq(t *testing.T) {
 		}
 		close(tasks)
 		adding.Wait()
-		t.Log(late.say("asynq", n))
+		t.Log(late.say(name, n))
 	}
 }
