@@ -129,8 +129,9 @@ func TestNoDatabaseIsNamed(t *testing.T) {
 
 func TestURLsAreTheDriversDSNs(t *testing.T) {
 	for url, want := range map[string]string{
-		"mysql://app:a%40b%2F@db.example/shop":        "mysql app:a@b/@tcp(db.example:3306)/shop",
-		"mysql://app@[::1]:3307/shop?tls=skip-verify": "mysql app@tcp([::1]:3307)/shop?tls=skip-verify",
+		"mysql://app:a%40b%2F@db.example/shop":        "mysql app:a@b/@tcp(db.example:3306)/shop?interpolateParams=true",
+		"mysql://app@db/shop?interpolateParams=false": "mysql app@tcp(db:3306)/shop?interpolateParams=true&interpolateParams=false",
+		"mysql://app@[::1]:3307/shop?tls=skip-verify": "mysql app@tcp([::1]:3307)/shop?interpolateParams=true&tls=skip-verify",
 		"postgres://app@db/shop?sslmode=disable":      "pgx postgres://app@db/shop?sslmode=disable",
 		"sqlite:///var/lib/a b.db":                    "sqlite file:/var/lib/a%20b.db?mode=rw&_pragma=busy_timeout(5000)&_txlock=immediate",
 		"sqlite://jobs.db?_pragma=query_only(1)":      "sqlite file:jobs.db?mode=rw&_pragma=busy_timeout(5000)&_txlock=immediate&_pragma=query_only(1)",

@@ -155,6 +155,7 @@ func mysqlDSN(text string) (string, error) {
 	}
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.DBName = at.User.Username(), "tcp", name
+	cfg.InterpolateParams = true // a statement with arguments goes to the server once, and is not prepared first
 	cfg.Passwd, _ = at.User.Password()
 	cfg.Addr = at.Host
 	if at.Port() == "" {
