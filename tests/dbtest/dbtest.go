@@ -47,7 +47,8 @@ var (
 // a command of its own.
 func Each(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	EachEmpty(t, migrated(test))
+	onSQLite(t, migrated(test))
+	on(t, servers, tables, migrated(test))
 }
 
 func migrated(test func(*testing.T, Database)) func(*testing.T, Database) {
@@ -101,7 +102,7 @@ func onSQLite(t *testing.T, test func(t *testing.T, d Database)) {
 // Servers is EachEmpty without SQLite: for what only a server does.
 func Servers(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	on(t, servers, test)
+	on(t, servers, nothing, test)
 }
 
 // ServersAtOnce is Servers for a test that is parallel itself: the databases run side by side, and in its place. So all of them
@@ -110,7 +111,7 @@ func ServersAtOnce(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	var all sync.WaitGroup
 	for _, k := range servers {
-		all.Go(func() { t.Run(k.name, func(t *testing.T) { onServer(t, k, test) }) })
+		all.Go(func() { t.Run(k.name, func(t *testing.T) { onServer(t, k, nothing, test) }) })
 	}
 	all.Wait()
 }
@@ -118,36 +119,36 @@ func ServersAtOnce(t *testing.T, test func(t *testing.T, d Database)) {
 // MySQLs is Servers without PostgreSQL: for what MySQL and MariaDB alone have, and TiDB, which is like them.
 func MySQLs(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	on(t, mysqls, test)
+	on(t, mysqls, nothing, test)
 }
 
 // PostgreSQL is Servers without MySQL and those like it.
 func PostgreSQL(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	on(t, postgres, test)
+	on(t, postgres, nothing, test)
 }
 
 // TiDB is Servers without the others.
 func TiDB(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	on(t, tidb, test)
+	on(t, tidb, nothing, test)
 }
 
-func on(t *testing.T, kinds []kind, test func(t *testing.T, d Database)) {
+func on(t *testing.T, kinds []kind, want contents, test func(t *testing.T, d Database)) {
 	t.Helper()
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			parallel(t)
-			onServer(t, k, test)
+			onServer(t, k, want, test)
 		})
 	}
 }
 
-func onServer(t *testing.T, k kind, test func(t *testing.T, d Database)) {
+func onServer(t *testing.T, k kind, want contents, test func(t *testing.T, d Database)) {
 	dsn := os.Getenv(k.variable)
 	switch {
 	case dsn != "":
-		test(t, server(t, k, dsn))
+		test(t, server(t, k, dsn, want))
 	case os.Getenv("PQ_TEST_ALL") != "" && k.command == "make test":
 		t.Fatalf("%s is not set: \"make test\" runs on every database", k.variable)
 	default:
@@ -160,8 +161,9 @@ func sqlite(t *testing.T) Database {
 	return Database{"SQLite", "sqlite", dsn, Open(t, "sqlite", dsn)}
 }
 
-// server makes a database of its own on the server, and takes it away after the test.
-func server(t *testing.T, k kind, dsn string) Database {
+// server makes a database of its own on the server, and takes it away after the test. If the test wants tables, they may be there
+// already.
+func server(t *testing.T, k kind, dsn string, want contents) Database {
 	admin := Open(t, k.driver, dsn)
 	var version string
 	if err := admin.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
@@ -170,11 +172,14 @@ func server(t *testing.T, k kind, dsn string) Database {
 	if nameOf(version) != k.name {
 		t.Fatalf("the server that %s names says it is %s", k.variable, version)
 	}
-	name, err := create(k, admin)
+	name, err := create(k, admin, want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dsn = within(t, k.driver, dsn, name)
+	dsn, err = within(k.driver, dsn, name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := takeAway(k, admin, name, dsn); err != nil {
 			t.Error(err)
@@ -193,21 +198,21 @@ func nameOf(version string) string {
 }
 
 // within is the DSN of a database of the server.
-func within(t *testing.T, driver, dsn, database string) string {
+func within(driver, dsn, database string) (string, error) {
 	if driver == "pgx" {
 		u, err := url.Parse(dsn)
 		if err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 		u.Path = "/" + database
-		return u.String()
+		return u.String(), nil
 	}
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	config.DBName = database
-	return config.FormatDSN()
+	return config.FormatDSN(), nil
 }
 
 // Open opens a pool and closes it after the test.

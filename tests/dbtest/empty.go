@@ -1,0 +1,199 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/schema"
+)
+
+// endSessions ends the sessions in a database of PostgreSQL. A session may take a moment to end.
+const endSessions = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
+
+// emptyPostgres takes everything out of a database of PostgreSQL that a test may have put there: schemas and settings.
+func emptyPostgres(ctx context.Context, k kind, admin *sql.DB, name, dsn string) (is bool, err error) {
+	for {
+		ended, err := admin.ExecContext(ctx, endSessions, name)
+		if err != nil {
+			return false, err
+		}
+		if n, err := ended.RowsAffected(); err != nil || n == 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	db, err := sql.Open(k.driver, dsn)
+	if err != nil {
+		return false, err
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, `DO $$ DECLARE s record; BEGIN
+		FOR s IN SELECT nspname AS name FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
+			EXECUTE format('DROP SCHEMA %I CASCADE', s.name);
+		END LOOP;
+		CREATE SCHEMA public;
+		GRANT ALL ON SCHEMA public TO public;
+		EXECUTE format('ALTER DATABASE %I RESET ALL', current_database());
+	END $$`)
+	return err == nil, err
+}
+
+// emptyMySQL takes the rows out of a database of MySQL or MariaDB, if a test has left nothing else in it than the tables as
+// [schema.Migrate] makes them. What a session of the test still does there would reach the next test: if sessions are left, the
+// database is not for others.
+func emptyMySQL(ctx context.Context, k kind, admin *sql.DB, name, dsn string) (is bool, err error) {
+	if left, err := sessionsLeave(ctx, k, admin, name); err != nil || !left {
+		return false, err
+	}
+	db, err := sql.Open(k.driver, dsn)
+	if err != nil {
+		return false, err
+	}
+	defer db.Close()
+	fresh, err := freshMySQL(ctx, k, admin, dsn)
+	if err != nil {
+		return false, err
+	}
+	found, err := shapeOfMySQL(ctx, db)
+	if err != nil {
+		return false, err
+	}
+	if !maps.EqualFunc(found, fresh, func(a, b string) bool { return nextID.ReplaceAllString(a, "") == b }) {
+		return false, nil
+	}
+	for object, text := range found {
+		if !strings.Contains(text, "CREATE TABLE") {
+			continue
+		}
+		if err := emptyTable(ctx, db, object, nextID.MatchString(text)); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// nextID is where a table's text says with which id it goes on, once it has had a row.
+var nextID = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
+
+// emptyTable deletes the rows of a table, which is cheaper than to make the table anew, as TRUNCATE does. But only TRUNCATE lets
+// the ids begin with 1, and the statistics of many rows be forgotten.
+func emptyTable(ctx context.Context, db *sql.DB, table string, hasIDs bool) error {
+	const many = 1000
+	if !hasIDs {
+		deleted, err := db.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s LIMIT %d", table, many))
+		if err != nil {
+			return err
+		}
+		if n, err := deleted.RowsAffected(); err != nil || n < many {
+			return err
+		}
+	}
+	_, err := db.ExecContext(ctx, "TRUNCATE TABLE "+table)
+	return err
+}
+
+// sessionsLeave waits for the end of the sessions in a database: a server notices a moment later that its client is gone.
+func sessionsLeave(ctx context.Context, k kind, admin *sql.DB, name string) (left bool, err error) {
+	query := "SELECT COUNT(*) FROM information_schema.processlist WHERE db = ?"
+	if k.name == "MySQL" { // which fails there while any session runs a statement with a character of four bytes
+		query = "SELECT COUNT(*) FROM performance_schema.threads WHERE processlist_db = ?"
+	}
+	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(2 * time.Millisecond) {
+		var sessions int
+		err := admin.QueryRowContext(ctx, query, name).Scan(&sessions)
+		if err != nil || sessions == 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// shapes has what a fresh database has, by the kind of its server.
+var shapes = struct {
+	sync.Mutex
+	of map[kind]map[string]string
+}{of: map[kind]map[string]string{}}
+
+// freshMySQL is the shape of a database that has just got its tables. The DSN is that of any database of the server.
+func freshMySQL(ctx context.Context, k kind, admin *sql.DB, dsn string) (shape map[string]string, err error) {
+	shapes.Lock()
+	defer shapes.Unlock()
+	if shape := shapes.of[k]; shape != nil {
+		return shape, nil
+	}
+	name, err := create(k, admin, nothing)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if dropped := drop(k, admin, name); err == nil {
+			err = dropped
+		}
+	}()
+	if dsn, err = within(k.driver, dsn, name); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open(k.driver, dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	if err := schema.Migrate(ctx, db); err != nil {
+		return nil, err
+	}
+	if shape, err = shapeOfMySQL(ctx, db); err == nil {
+		shapes.of[k] = shape
+	}
+	return shape, err
+}
+
+// shapeOfMySQL is all that a database has but its rows: the text of each table, view, trigger, routine and event, by its name,
+// and the collation for new tables.
+func shapeOfMySQL(ctx context.Context, db *sql.DB) (shape map[string]string, err error) {
+	var collation string
+	if err := db.QueryRowContext(ctx, "SELECT @@collation_database").Scan(&collation); err != nil {
+		return nil, err
+	}
+	shape = map[string]string{"collation": collation}
+	names, err := namesIn(ctx, db, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		var text string
+		if err := db.QueryRowContext(ctx, "SHOW CREATE TABLE `"+name+"`").Scan(&name, &text); err != nil {
+			return nil, err
+		}
+		shape[name] = text
+	}
+	others, err := namesIn(ctx, db, `SELECT CONCAT('view ', table_name) FROM information_schema.views WHERE table_schema = DATABASE()
+		UNION ALL SELECT CONCAT('trigger ', trigger_name) FROM information_schema.triggers WHERE trigger_schema = DATABASE()
+		UNION ALL SELECT CONCAT('routine ', routine_name) FROM information_schema.routines WHERE routine_schema = DATABASE()
+		UNION ALL SELECT CONCAT('event ', event_name) FROM information_schema.events WHERE event_schema = DATABASE()`)
+	for _, other := range others {
+		shape[other] = ""
+	}
+	return shape, err
+}
+
+func namesIn(ctx context.Context, db *sql.DB, query string) (names []string, err error) {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
