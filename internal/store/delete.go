@@ -93,19 +93,17 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage) (d Deletio
 	if len(page.Old) == 0 {
 		return d, s.deleteStrays(ctx, page.after, page.upTo, &d)
 	}
-	err = s.inSpiteOfDeadlocks(func() error {
-		return s.together(ctx, func(s *Store) (err error) {
-			began := time.Now()
-			d.Rows, err = s.deleteFinal(ctx, page.Old, &old)
-			d.Longest = time.Since(began)
-			if err == nil {
-				err = s.deleteStrays(ctx, page.after, page.upTo, &d)
-			}
-			return err
-		})
+	err = s.InOneTransaction(ctx, func(s *Store) (err error) {
+		began := time.Now()
+		d.Rows, err = s.deleteFinal(ctx, page.Old, &old)
+		d.Longest = time.Since(began)
+		if err == nil {
+			err = s.deleteStrays(ctx, page.after, page.upTo, &d)
+		}
+		return err
 	})
-	if _, lends := s.lender(); err != nil && lends {
-		d.Rows = 0 // it was undone
+	if err != nil && s.CanTransact() {
+		d.Rows = 0 // they are there again
 	}
 	return d, err
 }
@@ -127,10 +125,7 @@ func (s *Store) aged(ctx context.Context, after uint64, limit int) ([]Aged, erro
 func (s *Store) deleteFinal(ctx context.Context, ids []uint64, old *Old) (n int, err error) {
 	args := s.arguments()
 	statement := fmt.Sprintf("%s WHERE %s AND %s", fmt.Sprintf(s.deleteFrom, s.jobs), args.in(s, ids), old.condition(args))
-	err = s.inSpiteOfDeadlocks(func() (err error) {
-		n, err = s.exec(ctx, statement, args.list...)
-		return err
-	})
+	n, err = s.exec(ctx, statement, args.list...)
 	return n, wrap("delete jobs", err)
 }
 

@@ -15,7 +15,8 @@ import (
 var databases atomic.Int64
 
 // emptied has databases that tests have left, for other tests: to make one with its tables, and to drop it, costs a server up to
-// a tenth of a second of CPU. PostgreSQL's have no tables, those of MySQL and MariaDB have. Without [Run], there are none.
+// a tenth of a second of CPU. A database of MySQL or MariaDB keeps its tables; a database of PostgreSQL has none. If a package does
+// not call [Run], each test gets a new database.
 var emptied struct {
 	sync.Mutex
 	kept  bool
@@ -98,8 +99,8 @@ func takeAway(k kind, admin *sql.DB, name, dsn string) error {
 	if k.driver == "pgx" {
 		empty = emptyPostgres
 	}
-	is, err := empty(ctx, k, admin, name, dsn)
-	if err != nil || !is {
+	reusable, err := empty(ctx, k, admin, name, dsn)
+	if err != nil || !reusable {
 		return errors.Join(err, drop(k, admin, name))
 	}
 	emptied.Lock()

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/create-info/persistent-queue/schema"
 )
 
@@ -17,7 +19,7 @@ import (
 const endSessions = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
 
 // emptyPostgres takes everything out of a database of PostgreSQL that a test may have put there: schemas and settings.
-func emptyPostgres(ctx context.Context, k kind, admin *sql.DB, name, dsn string) (is bool, err error) {
+func emptyPostgres(ctx context.Context, k kind, admin *sql.DB, name, dsn string) (reusable bool, err error) {
 	for {
 		ended, err := admin.ExecContext(ctx, endSessions, name)
 		if err != nil {
@@ -47,8 +49,8 @@ func emptyPostgres(ctx context.Context, k kind, admin *sql.DB, name, dsn string)
 // emptyMySQL takes the rows out of a database of MySQL or MariaDB, if a test has left nothing else in it than the tables as
 // [schema.Migrate] makes them. What a session of the test still does there would reach the next test: if sessions are left, the
 // database is not for others.
-func emptyMySQL(ctx context.Context, k kind, admin *sql.DB, name, dsn string) (is bool, err error) {
-	if left, err := sessionsLeave(ctx, k, admin, name); err != nil || !left {
+func emptyMySQL(ctx context.Context, k kind, admin *sql.DB, name, dsn string) (reusable bool, err error) {
+	if gone, err := sessionsLeave(ctx, k, admin, name); err != nil || !gone {
 		return false, err
 	}
 	db, err := sql.Open(k.driver, dsn)
@@ -99,7 +101,7 @@ func emptyTable(ctx context.Context, db *sql.DB, table string, hasIDs bool) erro
 }
 
 // sessionsLeave waits for the end of the sessions in a database: a server notices a moment later that its client is gone.
-func sessionsLeave(ctx context.Context, k kind, admin *sql.DB, name string) (left bool, err error) {
+func sessionsLeave(ctx context.Context, k kind, admin *sql.DB, name string) (gone bool, err error) {
 	query := "SELECT COUNT(*) FROM information_schema.processlist WHERE db = ?"
 	if k.name == "MySQL" { // which fails there while any session runs a statement with a character of four bytes
 		query = "SELECT COUNT(*) FROM performance_schema.threads WHERE processlist_db = ?"
@@ -114,13 +116,13 @@ func sessionsLeave(ctx context.Context, k kind, admin *sql.DB, name string) (lef
 	return false, nil
 }
 
-// shapes has what a fresh database has, by the kind of its server.
+// shapes has the shape of a fresh database, by the kind of its server.
 var shapes = struct {
 	sync.Mutex
 	of map[kind]map[string]string
 }{of: map[kind]map[string]string{}}
 
-// freshMySQL is the shape of a database that has just got its tables. The DSN is that of any database of the server.
+// freshMySQL makes a database, to see its shape. The DSN may name any database of the server.
 func freshMySQL(ctx context.Context, k kind, admin *sql.DB, dsn string) (shape map[string]string, err error) {
 	shapes.Lock()
 	defer shapes.Unlock()
@@ -153,8 +155,8 @@ func freshMySQL(ctx context.Context, k kind, admin *sql.DB, dsn string) (shape m
 	return shape, err
 }
 
-// shapeOfMySQL is all that a database has but its rows: the text of each table, view, trigger, routine and event, by its name,
-// and the collation for new tables.
+// shapeOfMySQL is what a database has besides its rows: the text of each table, by its name; the names of views, triggers, routines
+// and events; and the collation for new tables.
 func shapeOfMySQL(ctx context.Context, db *sql.DB) (shape map[string]string, err error) {
 	var collation string
 	if err := db.QueryRowContext(ctx, "SELECT @@collation_database").Scan(&collation); err != nil {
@@ -183,17 +185,6 @@ func shapeOfMySQL(ctx context.Context, db *sql.DB) (shape map[string]string, err
 }
 
 func namesIn(ctx context.Context, db *sql.DB, query string) (names []string, err error) {
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
+	err = sqlx.NewDb(db, "mysql").SelectContext(ctx, &names, query)
+	return names, err
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -59,15 +60,8 @@ func addSingly(t *testing.T, address, body string) (all []time.Duration, span ti
 			var took []time.Duration
 			for time.Since(began) < lasts {
 				from := time.Now()
-				answer, err := client.Post(address, "application/json", strings.NewReader(body))
-				if err != nil {
+				if err := postTask(client, address, body); err != nil {
 					t.Error(err)
-					return
-				}
-				_, _ = io.Copy(io.Discard, answer.Body)
-				answer.Body.Close()
-				if answer.StatusCode != http.StatusCreated {
-					t.Error(answer.Status)
 					return
 				}
 				took = append(took, time.Since(from))
@@ -79,6 +73,20 @@ func addSingly(t *testing.T, address, body string) (all []time.Duration, span ti
 	}
 	group.Wait()
 	return all, time.Since(began)
+}
+
+// postTask posts a task, which is to be made.
+func postTask(client *http.Client, address, body string) error {
+	answer, err := client.Post(address, "application/json", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body)
+	if err == nil && answer.StatusCode != http.StatusCreated {
+		err = errors.New(answer.Status)
+	}
+	return err
 }
 
 func TestFiguresOfBatches(t *testing.T) {

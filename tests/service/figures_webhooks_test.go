@@ -11,8 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -156,16 +154,14 @@ func serveFaktory(t *testing.T, program string) {
 		_ = server.Process.Signal(syscall.SIGTERM)
 		_ = server.Wait()
 	})
-	for range 1000 {
+	await(t, "Faktory listens", func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()
-			t.Setenv("FAKTORY_URL", "tcp://"+address)
-			return
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%s does not listen", filepath.Base(program))
+		return err == nil
+	})
+	t.Setenv("FAKTORY_URL", "tcp://"+address)
 }
 
 // The same work by queues of jobs that a team may have already.
@@ -199,17 +195,7 @@ func figuresOfWebhooks(t *testing.T, name, address string) {
 		for range webhookWorkers {
 			adding.Go(func() {
 				for task := range tasks {
-					answer, err := http.Post(address, "application/json", strings.NewReader(task))
-					if err != nil {
-						t.Error(err)
-						continue
-					}
-					_, err = io.Copy(io.Discard, answer.Body)
-					answer.Body.Close()
-					if err == nil && answer.StatusCode != http.StatusCreated {
-						err = fmt.Errorf("answer %s", answer.Status)
-					}
-					if err != nil {
+					if err := postTask(http.DefaultClient, address, task); err != nil {
 						t.Error(err)
 					}
 				}

@@ -76,8 +76,8 @@ func (a *app) keepRestore() *cobra.Command {
 		Short: "Put jobs back that were archived, with their ids and their runs",
 		Long: `Put jobs back that keep run --archive has written to a file, with their ids and their runs. A job whose id is in the table stays as it
 is there, so the command may be repeated. The file is read from its end: of several lines with one id, the last is restored. What comes
-from a pipe is first copied to a temporary file, which only you may read. Restored jobs do not run; pqueue job retry runs one again. They are as old as they were: if they do not run again within a day or so, runners with
-WithRetention delete them.`,
+from a pipe is first copied to a temporary file, which only you may read. Restored jobs do not run; pqueue job retry runs one again.
+They are as old as they were: if they do not run again within a day or so, runners with WithRetention delete them.`,
 		Example: "  pqueue keep restore jobs-2026-11.jsonl\n  grep '\"Key\":\"order-4711\"' jobs-2026-11.jsonl | pqueue keep restore -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
