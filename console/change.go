@@ -21,6 +21,7 @@ var said = map[string]string{
 	"newest":    "Nothing was changed: the job has the largest id of all, which some databases would give to another job. It can be deleted when there is a newer one.",
 	"paused":    "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
 	"resumed":   "The type goes on.",
+	"limited":   "The type has these limits within a second. What runs, runs on, and counts.",
 	"asked":     "The holder is asked for the lease. It gives it to another instance within a second.",
 	"drained":   "The instance gives its leases to the others within a second, and takes none. What runs on it, runs on.",
 	"undrained": "The instance takes its part of the leases again.",
@@ -99,6 +100,10 @@ func (c *console) changeType(ctx context.Context, r *http.Request) (outcome, to 
 		if outcome, err = "resumed", c.allow(r, Resume, jobType); err == nil {
 			changed, err = c.jobs.Resume(ctx, c.ex, jobType)
 		}
+	case "limits":
+		if outcome, err = "limited", c.allow(r, SetLimits, jobType); err == nil {
+			changed, err = c.setLimits(ctx, r, jobType)
+		}
 	default:
 		return "", "", failed(http.StatusNotFound, "Nothing is called %q here.", do)
 	}
@@ -106,6 +111,22 @@ func (c *console) changeType(ctx context.Context, r *http.Request) (outcome, to 
 		outcome = "nothing"
 	}
 	return outcome, "types/" + strconv.Itoa(int(jobType)), err
+}
+
+// setLimits gives a type the limits that a form has. A field that is empty leaves the configuration's value as it is.
+func (c *console) setLimits(ctx context.Context, r *http.Request, jobType int32) (changed bool, err error) {
+	var limits queue_job.Limits
+	if text := r.PostFormValue("workers"); text != "" {
+		if limits.Workers, err = strconv.Atoi(text); err != nil || limits.Workers < 1 {
+			return false, failed(http.StatusBadRequest, "workers=%q: use a whole number from 1 up, or leave it empty for what the configuration allows.", text)
+		}
+	}
+	if text := r.PostFormValue("rate"); text != "" {
+		if limits.RatePerSecond, err = strconv.ParseFloat(text, 64); err != nil || !(limits.RatePerSecond >= 0.0001 && limits.RatePerSecond <= 1e6) {
+			return false, failed(http.StatusBadRequest, "rate=%q: use a number from 0.0001 to a million, or leave it empty for what the configuration allows.", text)
+		}
+	}
+	return c.jobs.SetLimits(ctx, c.ex, jobType, limits)
 }
 
 func (c *console) changeLease(ctx context.Context, r *http.Request) (outcome, to string, err error) {

@@ -44,6 +44,8 @@ const (
 	// Pause is to pause a type, and Resume to let it go on.
 	Pause  Verb = "pause"
 	Resume Verb = "resume"
+	// SetLimits is to lower how many jobs of a type run at a time and how many start in a second, and to take that back.
+	SetLimits Verb = "set limits"
 	// HandOver is to have a lease of a type go to another instance.
 	HandOver Verb = "hand over"
 	// Drain is to have an instance give its leases to the others for a while, and to end that. The permit is asked for the job type -1.

@@ -53,7 +53,7 @@ func (c *console) showWhatIf(r *http.Request) (any, error) {
 
 // ask reads the limits that the form asks for. A field that is empty is as the type has it.
 func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
-	limits := operate.LimitsOf(&p.Known.Config)
+	limits := operate.LimitsOf(&p.Known)
 	p.Asked = map[string]string{}
 	for _, field := range []struct {
 		name  string
@@ -89,7 +89,7 @@ func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
 
 // play replays the past with the type's limits, and with the limits that were asked for.
 func (p *whatIf) play() {
-	usual := operate.LimitsOf(&p.Known.Config)
+	usual := operate.LimitsOf(&p.Known)
 	p.Played = []played{
 		{What: "As it was", Limits: usual, Started: p.Started, Delays: p.Delays, Heat: p.Heat},
 		playedAgain("The model, as it is", p.periods, usual),

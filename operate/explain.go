@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
@@ -425,6 +426,7 @@ func (f *facts) limits() Reason {
 		if c.RatePerSecond > 0 {
 			r.Text += fmt.Sprintf(" The rate is used up: at most %v starts a second (RatePerSecond).", c.RatePerSecond)
 		}
+		r.Text += f.lowered()
 		if c.BatchWait > 0 {
 			r.Text += fmt.Sprintf(" A batch of %d is not full yet, and waits for %v (BatchWait).", c.BatchSize, c.BatchWait)
 		}
@@ -434,6 +436,21 @@ func (f *facts) limits() Reason {
 	}
 	r.Text += " The log of the holder says if its statements fail."
 	return r
+}
+
+// lowered says what somebody has set the limits of the type to.
+func (f *facts) lowered() string {
+	var set []string
+	if n := f.kind.Limits.Workers; n > 0 {
+		set = append(set, counted(n, "handler")+" at a time")
+	}
+	if rate := f.kind.Limits.RatePerSecond; rate > 0 {
+		set = append(set, fmt.Sprintf("%v starts a second", rate))
+	}
+	if len(set) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Somebody has lowered that to %s (SetLimits).", strings.Join(set, " and "))
 }
 
 func counted(n int, what string) string {

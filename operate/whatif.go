@@ -19,8 +19,9 @@ type StartLimits struct {
 	TimeFactor float64
 }
 
-// LimitsOf returns the limits of a configuration.
-func LimitsOf(cfg *queue_job.Config) StartLimits {
+// LimitsOf returns the limits of a job type: of its configuration, or lower, if somebody has set others.
+func LimitsOf(t *queue_job.Type) StartLimits {
+	cfg := t.Limits.Apply(t.Config)
 	return StartLimits{Workers: cfg.WorkerPoolCapacity, Rate: cfg.RatePerSecond, Burst: cfg.RateBurst}
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // WithActor returns a context that says who steers, and why. The verbs that get it note what they did in async_job_act_tab: Cancel,
-// Reschedule, SetParams, SetPriority, Retry, RetryAll, Delete, DeleteJobs, Pause, Resume, HandOver, Drain, Undrain, Break and SetShards. The note stands in the same
-// transaction as the change: in yours, if the verb gets your transaction, or in one of its own, if the verb gets a *sql.DB. So what
+// Reschedule, SetParams, SetPriority, Retry, RetryAll, Delete, DeleteJobs, Pause, Resume, SetLimits, SetShards, HandOver, Drain, Undrain
+// and Break. The note stands in the same transaction as the change: in yours, if the verb gets your transaction, or in one of its own, if the verb gets a *sql.DB. So what
 // is noted was done, and what was done is noted. A verb that changes nothing notes nothing.
 //
 // Without an actor nothing is noted, and the verbs cost what they always did. The actor is any text that your people recognise, up to 255
@@ -36,7 +36,7 @@ type Act struct {
 	// Actor is who did it, and Why the reason, in the actor's words; empty: none was given.
 	Actor, Why string
 	// Verb is what was done: "cancel", "reschedule", "set params", "set priority", "retry", "delete", "restore", "pause", "resume", "hand over",
-	// "drain", "undrain", "break" or "set shards".
+	// "drain", "undrain", "break", "set limits" or "set shards".
 	Verb string
 	// JobType is the type that the act is about; nil: it is about jobs, or about an instance, whose id is in Detail.
 	JobType *int32

@@ -63,7 +63,8 @@
 // [Jobs.Pause] and [Jobs.Resume] stop and continue a job type on all instances, and [Jobs.Paused] tells which types are paused.
 //
 // [Jobs.Types], [Jobs.Leases], [Jobs.Lines] and [Jobs.Instances] tell how job types are run, by whom, and what waits in memory;
-// [Jobs.Fleet] reads all of that at once. [Jobs.HandOver] moves a lease, [Jobs.Drain] empties an instance, and [Jobs.SetShards] divides a type.
+// [Jobs.Fleet] reads all of that at once. [Jobs.HandOver] moves a lease, and [Jobs.Drain] empties an instance. [Jobs.SetShards] divides a
+// type, and [Jobs.SetLimits] lowers its capacity and rate.
 //
 // # Delivery
 //

@@ -17,6 +17,8 @@ type Type struct {
 	Name string
 	// Paused is when the type was paused. Zero: it is not paused.
 	Paused time.Time
+	// Limits are what somebody has set with [Jobs.SetLimits].
+	Limits Limits
 	// Told is since when Config and what follows are as they are. An instance writes them into the table when it starts and when
 	// it gets another configuration, if the table has others. Zero: only older versions have run the type, and they wrote none.
 	Told time.Time
@@ -64,6 +66,7 @@ func typeOf(row *store.KnownType) (t Type) {
 	t.JobType, t.Name = row.JobType, row.Name
 	t.Config.JobType, t.Config.ServiceName = row.JobType, row.Name
 	t.Paused, t.Told, t.Scheduled = second(row.Paused), second(row.ToldAt), second(row.CronAt)
+	t.Limits = Limits{Workers: row.Limits.Workers, RatePerSecond: row.Limits.Rate}
 	return t
 }
 

@@ -70,6 +70,8 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   name      varchar(255) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what those who run the type call it',
   settings  text COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'how they run it: the configuration of the instance that started last, as JSON',
   told_at   int unsigned DEFAULT NULL COMMENT 'since when the settings are these, unix seconds',
+  workers   int DEFAULT NULL COMMENT 'how many of its jobs may run at a time, if the configuration allows more; NULL: as it says',
+  rate      double DEFAULT NULL COMMENT 'how many may start in a second, if the configuration allows more; NULL: as it says',
   PRIMARY KEY (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 

@@ -42,6 +42,7 @@ func TestWhatAnActorDoesIsNotedWithWhatItWasBefore(t *testing.T) {
 			"nothing to pause": ignore(jobs.Pause(ctx, d.DB, 1)),
 			"nobody":           ignore(jobs.Pause(t.Context(), d.DB, 2)),
 			"set shards":       jobs.SetShards(ctx, d.DB, 1, 3),
+			"set limits":       ignore(jobs.SetLimits(ctx, d.DB, 1, queue_job.Limits{Workers: 4, RatePerSecond: 0.5})),
 		} {
 			if err != nil {
 				t.Errorf("%s: %v", what, err)
@@ -67,7 +68,7 @@ func TestWhatAnActorDoesIsNotedWithWhatItWasBefore(t *testing.T) {
 			}
 			got[a.Verb] = a
 		}
-		if len(got) != len(acts) || len(acts) != 7 {
+		if len(got) != len(acts) || len(acts) != 8 {
 			t.Fatalf("%d acts: %v", len(acts), slices.Sorted(maps.Keys(got)))
 		}
 		due := time.Unix(number(t, d.DB, "SELECT MIN(create_time) FROM async_job_tab"), 0)
@@ -82,6 +83,7 @@ func TestWhatAnActorDoesIsNotedWithWhatItWasBefore(t *testing.T) {
 			"retry":        {[]uint64{ids[1], ids[3]}, ""},
 			"pause":        {nil, ""},
 			"set shards":   {nil, `{"after":3}`},
+			"set limits":   {nil, `{"after":{"workers":4,"rate":0.5}}`},
 		} {
 			a := got[verb]
 			if verb == "set params" {

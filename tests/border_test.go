@@ -48,9 +48,13 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 		"Drain":      func() error { return jobs.Drain(ctx, ex, "0123456789ab", time.Hour) },
 		"Undrain":    func() error { _, err := jobs.Undrain(ctx, ex, "0123456789ab"); return err },
 		"Break":      func() error { return jobs.Break(ctx, ex, "job-1") },
-		"SetShards":  func() error { return jobs.SetShards(ctx, ex, 1, 2) },
-		"Counts":     func() error { _, err := jobs.Counts(ctx, ex, queue_job.CountFilter{}); return err },
-		"Attempts":   func() error { _, err := jobs.Attempts(ctx, ex, 1); return err },
+		"SetLimits": func() error {
+			_, err := jobs.SetLimits(ctx, ex, 1, queue_job.Limits{Workers: 1})
+			return err
+		},
+		"SetShards": func() error { return jobs.SetShards(ctx, ex, 1, 2) },
+		"Counts":    func() error { _, err := jobs.Counts(ctx, ex, queue_job.CountFilter{}); return err },
+		"Attempts":  func() error { _, err := jobs.Attempts(ctx, ex, 1); return err },
 	}
 }
 

@@ -152,6 +152,14 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		says(b.get(fmt.Sprint("/jobs/", later.Id), http.StatusOK), "not due", "paused", "Resume the type.")
 		says(b.press(fmt.Sprintf("/jobs/%d/run-now", later.Id), http.StatusOK), "The job is due now")
 		says(b.press("/types/7/resume", http.StatusOK), "The type goes on", "WorkerPoolCapacity")
+		limits := func(workers, rate string, want int) string {
+			return b.send("/types/7/limits", url.Values{"workers": {workers}, "rate": {rate}}, want)
+		}
+		says(limits("2", "0.5", http.StatusOK), "these limits within a second", "at most 2 at a time, and at most 0.5 starts a second")
+		says(limits("2", "0.5", http.StatusOK), "Nothing was changed")
+		says(limits("few", "", http.StatusBadRequest), "use a whole number from 1 up")
+		says(limits("", "1e-9", http.StatusBadRequest), "use a number from 0.0001")
+		says(limits("", "", http.StatusOK), "these limits within a second", "nobody has lowered them")
 		close(goOn)
 		status(later.Id, queue_job.JobStatusSuccess)
 		says(b.press(fmt.Sprintf("/jobs/%d/delete", later.Id), http.StatusOK), "the largest id of all", "Delete for good")
@@ -307,7 +315,7 @@ func TestEveryAddressOfTheConsoleIsRelative(t *testing.T) {
 		}
 		b := browse(t, http.StripPrefix("/a/b", console.Handler(jobs)))
 		address := regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
-		change := regexp.MustCompile(`/(cancel|run-now|resume|pause|set-params|reschedule|set-priority|delete|drain)$`)
+		change := regexp.MustCompile(`/(cancel|run-now|resume|pause|limits|set-params|reschedule|set-priority|delete|drain)$`)
 		todo, seen := []string{"/a/b/"}, map[string]bool{"/a/b/": true}
 		for len(todo) > 0 && len(seen) < 500 {
 			at := todo[0]
@@ -362,7 +370,7 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 		for _, path := range []string{fmt.Sprint("/jobs/", hidden), "/jobs?type=8", "/types/8"} {
 			b.get(path, http.StatusForbidden)
 		}
-		for _, path := range []string{"/types/7/pause", "/types/7/resume", "/types/8/resume", "/types/7/leases/0/hand-over", "/instances/0123456789ab/drain"} {
+		for _, path := range []string{"/types/7/pause", "/types/7/resume", "/types/8/resume", "/types/7/limits", "/types/7/leases/0/hand-over", "/instances/0123456789ab/drain"} {
 			b.press(path, http.StatusForbidden)
 		}
 		change := url.Values{"verb": {"cancel"}, "type": {"7"}, "why": {"a test"}}

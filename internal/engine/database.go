@@ -39,7 +39,8 @@ type database struct {
 	leaves      chan struct{}                // closed: Stop was called
 	gone        chan struct{}                // closed: nobody can be expected to take over what this instance still has
 	pools       pools
-	configs     atomic.Pointer[[]queue_job.Config] // in the order of their types; never changed in place, and replaced by standBy alone
+	given       []queue_job.Config                 // what the application says, in the order of its types; standBy's
+	configs     atomic.Pointer[[]queue_job.Config] // the same within the limits that the table has; never changed in place, and replaced by standBy alone
 	recasts     chan recast                        // for standBy
 	retention   queue_job.Retention
 	archive     func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
@@ -160,7 +161,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	return d, nil
 }
 
-// configured are the configurations, in the order of their types.
+// configured are the configurations, within the limits that the table has, in the order of their types.
 func (d *database) configured() []queue_job.Config {
 	if all := d.configs.Load(); all != nil {
 		return *all
@@ -170,6 +171,7 @@ func (d *database) configured() []queue_job.Config {
 
 func (d *database) configure(configs []queue_job.Config) {
 	sorted := slices.SortedFunc(slices.Values(configs), func(a, b queue_job.Config) int { return cmp.Compare(a.JobType, b.JobType) })
+	d.given = sorted
 	d.configs.Store(&sorted)
 	d.dormant.any.Store(slices.ContainsFunc(sorted, func(cfg queue_job.Config) bool { return d.mayBeDormant(&cfg) }))
 }
@@ -191,6 +193,7 @@ func placeIn(configs []queue_job.Config, jobType int32) (place int, found bool) 
 // start starts the loops.
 func (d *database) start() {
 	d.keeping, d.quit = context.WithCancel(context.Background())
+	given := d.given
 	d.hasJob()
 	d.health.heed(nil)
 	d.keepings.Go(func() { d.keeper.Run(d.keeping) })
@@ -215,7 +218,7 @@ func (d *database) start() {
 		d.keepings.Go(func() { newHistorian(d).loop(d.keeping) })
 		d.loops.Go(func() { newTidier(d).loop(working) })
 	}
-	d.loops.Go(func() { d.tellTypes(working, d.configured()) })
+	d.loops.Go(func() { d.tellTypes(working, given) })
 	if d.tables.Deletes != nil {
 		d.loops.Go(func() { newRetainer(d).loop(working) })
 	}

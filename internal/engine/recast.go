@@ -57,20 +57,14 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	for _, cfg := range r.cast {
 		gone[cfg.JobType] = true
 	}
-	stay := slices.DeleteFunc(slices.Clone(s.configured()), func(cfg queue_job.Config) bool { return gone[cfg.JobType] })
+	stay := slices.DeleteFunc(slices.Clone(s.given), func(cfg queue_job.Config) bool { return gone[cfg.JobType] })
 	s.configure(append(stay, r.cast...))
 	for _, cfg := range r.cast {
-		retired, layout := s.retireType(cfg.JobType, "the job type has another configuration")
-		done.retired = append(done.retired, retired...)
-		done.err = s.pools.provide(cfg)
-		dormant := layout == share.Undivided && s.mayBeDormant(&cfg)
-		if done.err == nil && !dormant {
-			done.err = s.addLines(cfg, layout)
+		var retired []*line
+		if done.err = s.pools.provide(cfg); done.err == nil {
+			retired, done.err = s.castType(cfg, "the job type has another configuration")
 		}
-		if len(retired) > 0 || !dormant {
-			s.castAt = time.Now()
-		}
-		if done.err != nil {
+		if done.retired = append(done.retired, retired...); done.err != nil {
 			return done
 		}
 	}
@@ -80,6 +74,19 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 		s.loops.Go(func() { s.tellTypes(s.working, r.cast) })
 	}
 	return done
+}
+
+// castType gives a job type lines with a configuration, in place of those that it has. The next look at the leases comes soon.
+func (s *standBy) castType(cfg queue_job.Config, why string) (retired []*line, err error) {
+	retired, layout := s.retireType(cfg.JobType, why)
+	dormant := layout == share.Undivided && s.mayBeDormant(&cfg)
+	if !dormant {
+		err = s.addLines(cfg, layout)
+	}
+	if len(retired) > 0 || !dormant {
+		s.castAt = time.Now()
+	}
+	return retired, err
 }
 
 // retireType retires the lines of a job type, and returns them and their layout.

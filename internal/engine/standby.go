@@ -38,16 +38,17 @@ type standBy struct {
 	dividing bool                         // a type is being divided anew: the next step is near
 	asked    []keeper.Asked               // what this instance has asked for, and not got yet
 	askedAt  time.Time
-	castAt   time.Time      // when a type last got another configuration: its lease is about to come free
-	expires  time.Time      // when the first lease of another instance does, as it looks now
-	leftAt   time.Time      // when it was first seen that Stop was called
-	drainAt  time.Time      // when it was first seen that this instance is drained; zero: it is not
-	said     bool           // farewell
-	over     bool           // nobody is expected to take over what is left
-	away     bool           // a lease of this instance is to be handed over
-	tidied   bool           // the rows of instances that are no more were deleted
-	company  bool           // the last look showed other instances, even if they are about to stop
-	idle     map[*line]idle // of lines that this instance serves
+	castAt   time.Time              // when a type last got another configuration: its lease is about to come free
+	expires  time.Time              // when the first lease of another instance does, as it looks now
+	leftAt   time.Time              // when it was first seen that Stop was called
+	drainAt  time.Time              // when it was first seen that this instance is drained; zero: it is not
+	said     bool                   // farewell
+	over     bool                   // nobody is expected to take over what is left
+	away     bool                   // a lease of this instance is to be handed over
+	tidied   bool                   // the rows of instances that are no more were deleted
+	company  bool                   // the last look showed other instances, even if they are about to stop
+	idle     map[*line]idle         // of lines that this instance serves
+	limits   map[int32]store.Limits // that the last look has shown
 }
 
 // open is a lease that waits for somebody to take it, or to ask for it.
@@ -127,6 +128,9 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 		return false, err
 	}
 	seen := fleet.Leases
+	if !leaving {
+		s.heedLimits(fleet.Limits, &v)
+	}
 	if s.dividing, err = s.layOut(statement, &v, leaving); err != nil {
 		return false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -27,6 +28,7 @@ type judge struct {
 	looked      map[looker]time.Time  // when each last asked which jobs are the first of their keys
 	starts      map[int32][]time.Time // of runs, within the last second
 	pausedTypes map[int32]*pause
+	limits      map[int32]*limiting
 	heard       map[looker]*hearing // of pauses
 	handed      map[*queue_job.Job]*run
 	cameOrWent  time.Time               // when an instance last came or went, a type was divided anew, or a lease was to be handed over, or an instance drained
@@ -182,7 +184,7 @@ type verdict struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{}, saw: map[string]int{}}
+	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{}, saw: map[string]int{}}
 }
 
 // accuse notes that something happened that must not happen. After a TRUNCATE the ids begin anew, and engines may take
@@ -698,6 +700,29 @@ func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 	}
 	if beside >= cfg.WorkerPoolCapacity {
 		j.accuse("%d runs of type %d beside %s; the capacity is %d", beside, cfg.JobType, r.history.name(), cfg.WorkerPoolCapacity)
+	}
+	j.expectWithin(r, cfg, beside)
+}
+
+// limitsHeeded is how long it takes at most until all instances keep to limits that somebody has set, if they can see them.
+const limitsHeeded = time.Second
+
+// limiting is what somebody has limited a type to.
+type limiting struct {
+	store.Limits
+	since time.Time
+}
+
+// expectWithin expects that no run begins beyond what somebody has limited its type to. Each shard has a worker all the same.
+func (j *judge) expectWithin(r *run, cfg *queue_job.Config, beside int) {
+	w := &j.world.weather
+	l := j.limits[cfg.JobType]
+	if l == nil || l.Workers == 0 || time.Since(l.since) < limitsHeeded || !w.gentle || w.refused+w.broken > 0 || w.sluggish > 0 || j.world.table.divided(cfg.JobType) {
+		return
+	}
+	j.saw["run of a limited type"]++
+	if beside >= l.Workers {
+		j.accuse("%d runs of type %d beside %s; it was limited to %d %v ago", beside, cfg.JobType, r.history.name(), l.Workers, time.Since(l.since))
 	}
 }
 

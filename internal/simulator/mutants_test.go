@@ -213,6 +213,12 @@ var mutants = []mutant.Mutant{
 		New:  "",
 	},
 	{
+		Name: "limits are not heeded",
+		File: "internal/engine/standby.go",
+		Old:  "s.heedLimits(fleet.Limits, &v)",
+		New:  "",
+	},
+	{
 		Name: "no sweep",
 		File: "internal/engine/database.go",
 		Old:  "d.loops.Go(func() { d.sweep(working) })",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -123,6 +124,23 @@ func (p *plan) drawRecasts(d *dice) {
 	}
 }
 
+// drawLimits draws that somebody limits types more than their configurations do, from dice of its own.
+func (p *plan) drawLimits(d *dice) {
+	if d.chance(600) {
+		return
+	}
+	for range 1 + d.upTo(5) {
+		jobType, limits := int32(1+d.upTo(len(p.configs))), store.Limits{Workers: d.upTo(3)}
+		if d.chance(300) {
+			limits.Rate = float64(5 + d.upTo(50))
+		}
+		p.at(d.between(200*time.Millisecond, p.calmAt), func(w *world) { w.limit(jobType, limits) }, "limit type %d to %+v", jobType, limits)
+	}
+	for _, cfg := range p.configs {
+		p.at(p.calmAt, func(w *world) { w.limit(cfg.JobType, store.Limits{}) }, "limit type %d no more", cfg.JobType)
+	}
+}
+
 func (p *plan) drawPause(d *dice, at time.Duration) {
 	jobType := int32(1 + d.upTo(len(p.configs)))
 	p.at(at, func(w *world) { w.pause(jobType, true) }, "pause type %d", jobType)
@@ -172,6 +190,18 @@ func (w *world) pause(jobType int32, paused bool) {
 	defer w.mu.Unlock()
 	w.table.Pause(jobType, paused)
 	w.judge.pausedOrResumed(jobType, paused)
+}
+
+// limit limits a type, as queue_job does.
+func (w *world) limit(jobType int32, limits store.Limits) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.table.limit(jobType, limits) {
+		return
+	}
+	w.judge.hasMoved()
+	w.judge.recast = time.Now().Add(limitsHeeded)
+	w.judge.limits[jobType] = &limiting{limits, time.Now()}
 }
 
 // handOver asks the holder of a lease to give it to anybody else, as queue_job does.
@@ -309,6 +339,27 @@ func (t *Table) Pause(jobType int32, paused bool) {
 	if paused {
 		t.paused = append(t.paused, jobType)
 	}
+}
+
+// limit gives a type limits. It reports whether they were others.
+func (t *Table) limit(jobType int32, limits store.Limits) (changed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.limits == nil {
+		t.limits = map[int32]store.Limits{}
+	}
+	changed = t.limits[jobType] != limits
+	if t.limits[jobType] = limits; limits == (store.Limits{}) {
+		delete(t.limits, jobType)
+	}
+	return changed
+}
+
+// divided reports whether a type is, or ever was, divided into shards.
+func (t *Table) divided(jobType int32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.layouts[jobType] > 0
 }
 
 // Cancel ends a pending row, as queue_job does.

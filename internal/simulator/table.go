@@ -26,6 +26,7 @@ type Table struct {
 	leases   map[string]Lease
 	attempts map[attemptKey]store.Attempt
 	paused   []int32 // types
+	limits   map[int32]store.Limits
 	layouts  map[int32]int64
 }
 
@@ -511,6 +512,7 @@ func (t *Table) fleet(prefixes []string) (f store.Fleet) {
 		}
 	}
 	f.Layouts, f.Paused, f.Now = maps.Clone(t.layouts), slices.Clone(t.paused), t.nowPrecise()
+	f.Limits = maps.Clone(t.limits)
 	return f
 }
 

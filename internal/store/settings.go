@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -68,13 +69,34 @@ type KnownType struct {
 	Settings string // JSON; empty: only an older version has run it
 	ToldAt   int64  // since when the settings are these, in unix seconds
 	CronAt   int64  // up to this second of unix time, all times of the type's schedule have their jobs; 0: no schedule has begun
+	Limits   Limits
 }
 
 // KnownTypes reads all job types that have a row, in their order. It may be asked of a replica.
 func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
 	types, err := read(ctx, s, each(func(t *KnownType) []any {
-		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt}
+		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt, &t.Limits.Workers, &t.Limits.Rate}
 	}), fmt.Sprintf(
-		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0) FROM %s ORDER BY job_type", s.types))
+		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), COALESCE(rate, 0) FROM %s ORDER BY job_type", s.types))
 	return types, wrap("job types", err)
+}
+
+// Limits are what a job type may use at most, if its configuration allows more. 0: what the configuration allows.
+type Limits struct {
+	Workers int     // that run at a time
+	Rate    float64 // starts in a second
+}
+
+// SetLimits writes down the limits of a job type. It reports whether they were others before. Sent again, it changes nothing.
+func (s *Store) SetLimits(ctx context.Context, jobType int32, limits Limits) (changed bool, err error) {
+	workers, rate := strconv.Itoa(limits.Workers), strconv.FormatFloat(limits.Rate, 'f', -1, 64)
+	n := 0
+	if limits != (Limits{}) {
+		n, err = s.exec(ctx, fmt.Sprintf("%s %s (job_type, workers, rate) VALUES (%d, NULLIF(%s, 0), NULLIF(%s, 0))%s", s.insertNew, s.types, jobType, workers, rate, s.unlessThere))
+	}
+	if err == nil && n == 0 {
+		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET workers = NULLIF(%s, 0), rate = NULLIF(%s, 0) WHERE job_type = %d AND (COALESCE(workers, 0) <> %[2]s OR COALESCE(rate, 0) <> %[3]s)",
+			s.types, workers, rate, jobType))
+	}
+	return n > 0, wrap("set limits", err)
 }

@@ -172,6 +172,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"ReleaseLease":   func(ctx context.Context, s *Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
 	"Reschedule":     func(ctx context.Context, s *Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
 	"Resume":         func(ctx context.Context, s *Store) { _, _ = s.Resume(ctx, 7) },
+	"SetLimits":      func(ctx context.Context, s *Store) { _, _ = s.SetLimits(ctx, 7, Limits{Workers: 3, Rate: 2.5}) },
 	"Retry":          func(ctx context.Context, s *Store) { _, _, _ = s.Retry(ctx, ids) },
 	"RetryWith":      func(ctx context.Context, s *Store) { _, _, _ = s.RetryWith(ctx, ids, "{}") },
 	"SeeLeases":      func(ctx context.Context, s *Store) { _, _ = s.SeeLeases(ctx, leases) },

@@ -149,13 +149,13 @@ WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
 -- BesideJob
-SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), 0, 0
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), 0, COALESCE(rate, 0)
 FROM async_job_type_tab
 WHERE job_type = 7
-UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0
+UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0, 0
 FROM async_job_now_tab
 WHERE lock_name = ? OR lock_name LIKE ?
-UNION ALL SELECT 3, '', '', job_status, term, attempts, deferred, (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END)
+UNION ALL SELECT 3, '', '', job_status, term, attempts, deferred, (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END), 0
 FROM async_job_tab
 WHERE id = 4; -- with "job-7", "job-7/%"
 
@@ -426,9 +426,9 @@ SELECT *
 FROM (SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_until) AS held_until
   FROM shedlock_tab
   WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
-  UNION ALL SELECT '', 'type', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
+  UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
   FROM async_job_type_tab
-  WHERE layout IS NOT NULL OR paused_at IS NOT NULL
+  WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL
   UNION ALL SELECT '', 'now', 0, 0, 0, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)
   UNION ALL SELECT '', 'now, of leases', 0, 0, 0, UNIX_TIMESTAMP()) AS latest
 FOR UPDATE;
@@ -581,7 +581,7 @@ FROM (SELECT lock_name
 FOR UPDATE; -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0)
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), COALESCE(rate, 0)
 FROM async_job_type_tab
 ORDER BY job_type;
 
@@ -997,6 +997,14 @@ UPDATE async_job_type_tab
 SET layout = 2052
 WHERE job_type = 7
   AND COALESCE(layout, 0) = 1026;
+
+-- SetLimits
+INSERT IGNORE INTO async_job_type_tab (job_type, workers, rate)
+VALUES (7, NULLIF(3, 0), NULLIF(2.5, 0));
+UPDATE async_job_type_tab
+SET workers = NULLIF(3, 0), rate = NULLIF(2.5, 0)
+WHERE job_type = 7
+  AND (COALESCE(workers, 0) <> 3 OR COALESCE(rate, 0) <> 2.5);
 
 -- SetOperation
 UPDATE async_job_act_tab

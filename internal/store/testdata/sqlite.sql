@@ -118,13 +118,13 @@ WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
 -- BesideJob
-SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), 0, 0
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), 0, COALESCE(rate, 0)
 FROM async_job_type_tab
 WHERE job_type = 7
-UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0
+UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0, 0
 FROM async_job_now_tab
 WHERE lock_name = ? OR lock_name LIKE ?
-UNION ALL SELECT 3, '', '', CAST(job_status AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(deferred AS INTEGER), (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END)
+UNION ALL SELECT 3, '', '', CAST(job_status AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(deferred AS INTEGER), (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END), 0
 FROM async_job_tab
 WHERE id = 4; -- with "job-7", "job-7/%"
 
@@ -380,9 +380,9 @@ LIMIT 500;
 SELECT lock_name, locked_by, term, running, layout, unixepoch(lock_until) AS held_until
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
-UNION ALL SELECT '', 'type', job_type, CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, COALESCE(layout, 0), 0
+UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
 FROM async_job_type_tab
-WHERE layout IS NOT NULL OR paused_at IS NOT NULL
+WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL
 UNION ALL SELECT '', 'now', 0, 0, 0, unixepoch('subsec')
 UNION ALL SELECT '', 'now, of leases', 0, 0, 0, unixepoch();
 
@@ -516,7 +516,7 @@ WHERE lock_name IN (?, ?)
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0)
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), COALESCE(rate, 0)
 FROM async_job_type_tab
 ORDER BY job_type;
 
@@ -914,6 +914,14 @@ UPDATE async_job_type_tab
 SET layout = 2052
 WHERE job_type = 7
   AND COALESCE(layout, 0) = 1026;
+
+-- SetLimits
+INSERT OR IGNORE INTO async_job_type_tab (job_type, workers, rate)
+VALUES (7, NULLIF(3, 0), NULLIF(2.5, 0));
+UPDATE async_job_type_tab
+SET workers = NULLIF(3, 0), rate = NULLIF(2.5, 0)
+WHERE job_type = 7
+  AND (COALESCE(workers, 0) <> 3 OR COALESCE(rate, 0) <> 2.5);
 
 -- SetOperation
 UPDATE async_job_act_tab

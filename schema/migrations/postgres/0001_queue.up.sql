@@ -60,7 +60,9 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   layout    bigint DEFAULT NULL,
   name      varchar(255) DEFAULT NULL,
   settings  text DEFAULT NULL,
-  told_at   bigint DEFAULT NULL
+  told_at   bigint DEFAULT NULL,
+  workers   int DEFAULT NULL,
+  rate      double precision DEFAULT NULL
 );
 
 CREATE TABLE IF NOT EXISTS async_job_now_tab (

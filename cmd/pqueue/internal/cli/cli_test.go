@@ -88,6 +88,9 @@ func TestWhatIsWrittenWrongIsSaidBeforeAnythingIsAsked(t *testing.T) {
 		"job get seven":                          `"seven" is no id`,
 		"jobs":                                   "unknown command",
 		"type pause":                             "accepts 1 arg(s)",
+		"type set 7":                             "--workers, --rate or both",
+		"type set 7 --workers 0":                 "pqueue type pause",
+		"type set 7 --rate -1":                   "pqueue type pause",
 		"type set-shards 7 two":                  "no number of shards",
 		"keep run tomorrow":                      "is no moment",
 		"schema print oracle":                    "oracle",
@@ -293,6 +296,14 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh.want("type pause 7", exitDone, "type 7 was paused already")
 	sh.want("type list -o json", exitDone, `"state": "paused"`)
 	sh.want("type resume billing", exitDone, "type 7 goes on")
+	sh.want("type set billing --workers 2", exitDone, "type 7 has these limits: 2 at a time from now on")
+	sh.want("type set 7 --rate 2.5", exitDone, "type 7 has these limits: 2 at a time, 2.5 starts a second from now on")
+	sh.want("type set 7 --rate 2.5", exitDone, "already")
+	sh.want("type get 7", exitDone, "limits set", "2 at a time, 2.5 starts a second")
+	sh.want("type get 7 -o json", exitDone, `"rate": 2.5`)
+	sh.want("type unset 7 --workers", exitDone, "type 7 has these limits: 2.5 starts a second from now on")
+	sh.want("type set 7 --workers 1000", exitDone, "the configuration allows")
+	sh.want("type unset 7", exitDone, "type 7 has the limits of its configuration from now on")
 	sh.want("type pause shipping", exitNothing, `no job type is called "shipping"`)
 	sh.want("type list --count", exitDone, "NOT DONE")
 	close(goOn)

@@ -62,6 +62,8 @@ var leaves = map[string]struct {
 	"type list":        {},
 	"type pause":       {args: "7"},
 	"type resume":      {args: "7"},
+	"type set":         {args: "7 --workers 1"},
+	"type unset":       {args: "7"},
 	"type set-shards":  {args: "7 2"},
 	"type what-if":     {args: "7"},
 	"user create":      {args: "mary", makesTables: true},

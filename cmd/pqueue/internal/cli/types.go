@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) typeCommand() *cobra.Command {
-	return noun("type", "See, pause and divide job types", a.typeList(), a.typeGet(), a.typeHistory(), a.typeWhatIf(),
+	return noun("type", "See, pause, limit and divide job types", a.typeList(), a.typeGet(), a.typeHistory(), a.typeWhatIf(),
 		a.typeSwitch("pause", "Stop a job type on all instances", "From within a second on, no job of the type starts. Jobs that run go on to their end. It lasts until pqueue type resume.",
 			func(ctx context.Context, db *database, jobType int32) (string, error) {
 				changed, err := db.jobs.Pause(ctx, db, jobType)
@@ -29,7 +29,7 @@ func (a *app) typeCommand() *cobra.Command {
 				changed, err := db.jobs.Resume(ctx, db, jobType)
 				return either(changed, "type %d goes on", "type %d was not paused"), err
 			}),
-		a.typeShards())
+		a.typeSet(), a.typeUnset(), a.typeShards())
 }
 
 func either(which bool, yes, no string) string {
@@ -173,6 +173,7 @@ func (t *jobType) show(to io.Writer) error {
 	if len(t.Leases) > 1 {
 		line("shards", strconv.Itoa(len(t.Leases)))
 	}
+	line("limits set", limitsText(t.Known.Limits))
 	line("schedule", t.Known.Schedule)
 	if t.Known.Batch {
 		line("handler", "of batches")
@@ -258,6 +259,9 @@ func typeJSON(t *jobType) any {
 			failing = append(failing, map[string]any{"holder": f.Holder, "since": stamp(f.Since), "latest": f.Latest})
 		}
 		j["memory"] = map[string]any{"waiting": m.Waiting, "parked": m.Parked, "more_in_table": m.More, "overdue_seconds": m.Overdue.Seconds(), "workers": m.Workers, "as_of": stamp(m.AsOf), "failing": failing}
+	}
+	if t.Known.Limits != (queue_job.Limits{}) {
+		j["limits"] = t.Known.Limits
 	}
 	if t.counted {
 		j["not_done"], j["done"], j["nobody_runs_it"] = t.waiting, t.done, t.unrun

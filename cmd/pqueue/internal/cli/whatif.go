@@ -102,7 +102,7 @@ func (a *app) whatIf(ctx context.Context, db *database, name string, change func
 	if err != nil {
 		return err
 	}
-	limits := operate.LimitsOf(&known.Config)
+	limits := operate.LimitsOf(&known)
 	was := replayed{what: "as it was", limits: limits}
 	for i := range past {
 		was.delays.Add(&past[i].Delays)

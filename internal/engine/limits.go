@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// limited returns a configuration within the limits of a job type that has this many shards.
+func limited(cfg queue_job.Config, to store.Limits, shards int) queue_job.Config {
+	divided := cfg
+	divided.Shards = shards
+	divided = queue_job.Limits{Workers: to.Workers, RatePerSecond: to.Rate}.Apply(divided)
+	cfg.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst = divided.WorkerPoolCapacity, divided.RatePerSecond, divided.RateBurst
+	return cfg
+}
+
+// heedLimits gives the job types whose limits somebody has changed lines that keep to them. A look calls it before it takes leases, so
+// a line never starts a job with less strict limits than those that the look has shown.
+func (s *standBy) heedLimits(limits map[int32]store.Limits, v *share.View) {
+	if len(limits)+len(s.limits) == 0 {
+		return
+	}
+	configs, changed := slices.Clone(s.configured()), []queue_job.Config{}
+	types := maps.Clone(limits)
+	maps.Copy(types, s.limits)
+	for _, jobType := range slices.Sorted(maps.Keys(types)) {
+		place, found := placeIn(configs, jobType)
+		if !found {
+			continue
+		}
+		was, is := configs[place], limited(s.given[place], limits[jobType], v.LayoutOf(jobType).Shards())
+		if was.WorkerPoolCapacity != is.WorkerPoolCapacity || was.RatePerSecond != is.RatePerSecond || was.RateBurst != is.RateBurst {
+			configs[place], changed = is, append(changed, is)
+		}
+	}
+	s.limits = limits
+	s.configs.Store(&configs)
+	for _, cfg := range changed {
+		s.log.Info(s.aboutType(&cfg), fmt.Sprintf("limits: %s", limitsText(&cfg)))
+		_, err := s.castType(cfg, "the job type has other limits")
+		if err != nil { // the configuration was tried when it came
+			s.log.Error(s.about, err.Error())
+		}
+	}
+}
+
+func limitsText(cfg *queue_job.Config) string {
+	text := fmt.Sprintf("at most %d at a time", cfg.WorkerPoolCapacity)
+	if cfg.RatePerSecond > 0 {
+		text += fmt.Sprintf(", and %v starts a second", cfg.RatePerSecond)
+	}
+	return text
+}

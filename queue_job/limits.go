@@ -1,0 +1,64 @@
+package queue_job
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Limits are what a job type may use at most, in place of what its configuration allows. The zero value of a field leaves the
+// configuration's value as it is.
+type Limits struct {
+	// Workers is how many jobs of the type run at the same time, over all instances, if [Config.WorkerPoolCapacity] is more. Each shard
+	// keeps one at least.
+	Workers int `json:"workers,omitempty"`
+	// RatePerSecond is how many jobs of the type start in a second, over all instances, if [Config.RatePerSecond] is more, or sets no
+	// limit. The burst is the default for this rate, or RateBurst, if that is less. From 0.0001 to 1,000,000.
+	RatePerSecond float64 `json:"rate,omitempty"`
+}
+
+// Apply returns what a configuration allows within the limits. It has its defaults, as in [Type.Config].
+func (l Limits) Apply(cfg Config) Config {
+	if l.Workers > 0 {
+		cfg.WorkerPoolCapacity = min(cfg.WorkerPoolCapacity, max(l.Workers, cfg.Shards))
+	}
+	if l.RatePerSecond > 0 && (cfg.RatePerSecond == 0 || l.RatePerSecond < cfg.RatePerSecond) {
+		burst := cfg.RateBurst
+		cfg.RatePerSecond, cfg.RateBurst = l.RatePerSecond, 0
+		if cfg = cfg.withDefaults(); burst > 0 {
+			cfg.RateBurst = min(cfg.RateBurst, burst)
+		}
+	}
+	return cfg
+}
+
+func (l *Limits) check() error {
+	switch rate := l.RatePerSecond; {
+	case l.Workers < 0:
+		return fmt.Errorf("Limits.Workers is %d; use 1 or more, 0 for what the configuration allows, or Pause, if no job is to start", l.Workers)
+	case !(rate >= 0) || rate > rateMax || rate > 0 && rate < rateMin:
+		return fmt.Errorf("Limits.RatePerSecond is %v; use %v to %v jobs a second, 0 for what the configuration allows, or Pause, if no job is to start", rate, rateMin, float64(rateMax))
+	}
+	return nil
+}
+
+// SetLimits lowers what a job type may use, on all instances and from any process: to spare a receiver that has trouble, for example. It
+// replaces the limits that were set before; [Limits]{} lets the configuration count again. The result tells whether the limits were
+// others. They stand in the database, so they survive restarts, until somebody sets others; [Jobs.Types] shows them.
+//
+// All instances keep to them within a second. No job of the type starts for a moment then; jobs that run, run on, and count. If more run
+// than the new limits allow, none starts until enough have ended. Limits never allow more than the configuration. Instances with an
+// older version of this package, from before SetLimits, do not heed them.
+func (j *Jobs) SetLimits(ctx context.Context, ex Executor, jobType int32, limits Limits) (changed bool, err error) {
+	st, err := j.through(ex)
+	if err == nil {
+		err = limits.check()
+	}
+	if err == nil {
+		changed, err = notingType(ctx, st, "set limits", jobType, limits, func(st *store.Store) (bool, error) {
+			return st.SetLimits(ctx, jobType, store.Limits{Workers: limits.Workers, Rate: limits.RatePerSecond})
+		})
+	}
+	return changed, typeErr(jobType, err)
+}
