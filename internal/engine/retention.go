@@ -117,7 +117,7 @@ func (r *retainer) round(ctx context.Context) error {
 	}
 	after, unbroken := r.settled, true
 	r.pace = calm
-	progress := progress{looked: began}
+	progress, again := progress{looked: began}, retryFirst
 	for more := true; more && ctx.Err() == nil && lease.Trusted(); {
 		page, err := r.page(ctx, lease, after)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) {
@@ -126,9 +126,12 @@ func (r *retainer) round(ctx context.Context) error {
 			}
 			break
 		}
-		if err != nil {
-			return err
+		if r.trouble.on(ctx, "delete old jobs", err) {
+			sleep(ctx, again)
+			again = min(2*again, retainAgain)
+			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
 		}
+		again = retryFirst
 		deleted += page.deleted
 		forEver, others := r.notOurs(page.Rows)
 		kept += forEver
@@ -137,9 +140,7 @@ func (r *retainer) round(ctx context.Context) error {
 			if unbroken = unbroken && page.deleted+forEver+others == len(page.Rows); unbroken {
 				r.settled = after
 			}
-			if err := r.keepUp(lease, &progress, after); err != nil {
-				return err
-			}
+			r.trouble.on(ctx, "look how many rows there are", r.keepUp(lease, &progress, after))
 			sleep(ctx, (r.pace.part-1)*page.took)
 		}
 	}

@@ -20,6 +20,7 @@ type growing struct {
 	resting
 	slow    time.Duration                                     // the time that the database takes for each row
 	archive func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted
+	fails   func() error                                      // of a statement that deletes; nil: none fails
 
 	mu     sync.Mutex
 	began  time.Time
@@ -96,6 +97,11 @@ func (g *growing) FindOld(_ context.Context, old store.Old, after uint64, limit 
 }
 
 func (g *growing) DeleteOld(_ context.Context, _ store.Old, page store.OldPage) (d store.Deletion, err error) {
+	if g.fails != nil {
+		if err := g.fails(); err != nil {
+			return d, err
+		}
+	}
 	g.mu.Lock()
 	for _, id := range page.Old {
 		g.gone[id] = true
@@ -285,6 +291,26 @@ func TestRowsAreDeletedOnlyWhenTheyAreArchived(t *testing.T) {
 			if len(log.saying(want)) == 0 {
 				t.Errorf("the log does not have %q", want)
 			}
+		}
+	})
+}
+
+func TestARoundGoesOnAfterStatementsThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const away, span = 20 * time.Second, 3 * time.Minute
+		began := time.Now()
+		g := &growing{status: 1, fails: func() error {
+			if time.Since(began) < away {
+				return errGone
+			}
+			return nil
+		}}
+		log := retain(t, g, 2, queue_job.Retention{Done: time.Second}, span)
+		if len(g.gone) < int(span/time.Second) {
+			t.Errorf("%d rows are gone; the table had %d of them when the database came back", len(g.gone), int((span+away)/time.Second))
+		}
+		if lines := len(log.saying(errGone.Error())); lines == 0 || lines > 3 {
+			t.Errorf("%d lines say that the database is away", lines)
 		}
 	})
 }
