@@ -72,7 +72,11 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   told_at   int unsigned DEFAULT NULL COMMENT 'since when the settings are these, unix seconds',
   workers   int DEFAULT NULL COMMENT 'how many of its jobs may run at a time, if the configuration allows more; NULL: as it says',
   rate      double DEFAULT NULL COMMENT 'how many may start in a second, if the configuration allows more; NULL: as it says',
-  PRIMARY KEY (job_type)
+  PRIMARY KEY (job_type),
+  KEY async_job_type_paused (paused_at),
+  KEY async_job_type_layout (layout),
+  KEY async_job_type_workers (workers),
+  KEY async_job_type_rate (rate)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
 -- One row per job type, or shard of a type, that an instance has ever held: what the holder told last.

@@ -41,6 +41,7 @@ type database struct {
 	pools       pools
 	given       []queue_job.Config                 // what the application says, in the order of its types; standBy's
 	configs     atomic.Pointer[[]queue_job.Config] // the same within the limits that the table has; never changed in place, and replaced by standBy alone
+	constant    []int                              // the places of the types that are never dormant; standBy's
 	recasts     chan recast                        // for standBy
 	retention   queue_job.Retention
 	archive     func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
@@ -170,10 +171,17 @@ func (d *database) configured() []queue_job.Config {
 }
 
 func (d *database) configure(configs []queue_job.Config) {
-	sorted := slices.SortedFunc(slices.Values(configs), func(a, b queue_job.Config) int { return cmp.Compare(a.JobType, b.JobType) })
+	sorted := slices.Clone(configs)
+	slices.SortFunc(sorted, func(a, b queue_job.Config) int { return cmp.Compare(a.JobType, b.JobType) })
 	d.given = sorted
 	d.configs.Store(&sorted)
-	d.dormant.any.Store(slices.ContainsFunc(sorted, func(cfg queue_job.Config) bool { return d.mayBeDormant(&cfg) }))
+	d.constant = nil
+	for i := range sorted {
+		if !d.mayBeDormant(&sorted[i]) {
+			d.constant = append(d.constant, i)
+		}
+	}
+	d.dormant.any.Store(len(d.constant) < len(sorted))
 }
 
 // configOf is the configuration of a job type; nil: there is none here.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,6 +119,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 
 // ByDatabase groups configurations by their database handle and the prefix of the tables in it.
 func ByDatabase(configs []queue_job.Config) (groups [][]queue_job.Config) {
+	if oneDatabase(configs) { // as mostly, and there may be thousands
+		return [][]queue_job.Config{slices.Clip(configs)}
+	}
 	index := map[address]int{}
 	for _, cfg := range configs {
 		at, i, ok := addressOf(&cfg), -1, false
@@ -134,6 +138,19 @@ func ByDatabase(configs []queue_job.Config) (groups [][]queue_job.Config) {
 		groups[i] = append(groups[i], cfg)
 	}
 	return groups
+}
+
+func oneDatabase(configs []queue_job.Config) bool {
+	if len(configs) == 0 {
+		return false
+	}
+	first := addressOf(&configs[0])
+	for i := range configs {
+		if at := addressOf(&configs[i]); at == nil || *at != *first {
+			return false
+		}
+	}
+	return true
 }
 
 // address is where the tables of a configuration are.

@@ -78,12 +78,7 @@ func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more
 			return more, err
 		}
 	}
-	configs := s.configured()
-	for i := range configs {
-		cfg := &configs[i]
-		if v.Layouts[cfg.JobType] == 0 && s.mayBeDormant(cfg) {
-			continue // its line comes and goes with its lease
-		}
+	for cfg := range s.withLeases(v.Layouts, nil) { // the line of another comes and goes with its lease
 		s.relayout(*cfg, v.LayoutOf(cfg.JobType), leaving)
 	}
 	for _, c := range v.Changes {
@@ -101,9 +96,7 @@ func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more
 // seed writes the layout of types whose configuration asks for shards, if nobody has done that yet. If the configuration of this
 // instance allows fewer shards than the table says, it lowers the number.
 func (s *standBy) seed(ctx context.Context, v *share.View) (changed bool, err error) {
-	configs := s.configured()
-	for i := range configs { // there may be thousands
-		cfg := &configs[i]
+	for cfg := range s.withLeases(v.Layouts, nil) {
 		layout := v.LayoutOf(cfg.JobType)
 		wanted := layout.Shards()
 		switch most := share.ShardsMax(cfg.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchSize); {

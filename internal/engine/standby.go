@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -181,17 +183,32 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 	if err != nil {
 		return v, fleet, err
 	}
-	configs := s.configured()
-	for i := range configs { // there may be thousands, most of them dormant
-		jobType := configs[i].JobType
-		if s.mayBeDormant(&configs[i]) && !woken[jobType] || layouts[jobType] > 0 {
-			continue
-		}
-		if name := share.TypeLease(jobType); !there[name] {
+	for cfg := range s.withLeases(layouts, woken) {
+		if name := share.TypeLease(cfg.JobType); layouts[cfg.JobType] == 0 && !there[name] {
 			rows = append(rows, share.Row{Name: name, Free: true, Layout: share.Undivided})
 		}
 	}
 	return share.See(s.keeper.ID(), s.service, rows, layouts), fleet, nil
+}
+
+// withLeases yields the configured types that have a lease at all times: those that are never dormant, are divided, or were woken just
+// now. There may be thousands of others.
+func (s *standBy) withLeases(layouts map[int32]share.Layout, woken map[int32]bool) iter.Seq[*queue_job.Config] {
+	return func(yield func(*queue_job.Config) bool) {
+		configs := s.configured()
+		for _, place := range s.constant {
+			if !yield(&configs[place]) {
+				return
+			}
+		}
+		others := slices.Concat(slices.Collect(maps.Keys(layouts)), slices.Collect(maps.Keys(woken)))
+		slices.Sort(others)
+		for _, jobType := range slices.Compact(others) {
+			if cfg := s.configOf(jobType); cfg != nil && s.mayBeDormant(cfg) && !yield(cfg) {
+				return
+			}
+		}
+	}
 }
 
 // picture is what a view says about who has what. The lines heed what still runs elsewhere.

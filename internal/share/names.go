@@ -24,7 +24,6 @@ const shard = `((-?\d{1,10})(?:/(\d{1,2}))?)`
 //	away-7-16…        somebody asks whoever holds job-7 under this term to give it to any other instance
 //	away-1f2e…        somebody asks an instance to give away all that it has, and to take nothing
 var (
-	ofType     = regexp.MustCompile(`^job-` + shard + `$`)
 	ofInstance = regexp.MustCompile(`^at-([0-9a-f]{12})$`)
 	ofRemains  = regexp.MustCompile(`^rest-` + shard + `-(\d+)$`)
 	ofHandOver = regexp.MustCompile(`^away-` + shard + `-(\d+)$`)
@@ -81,13 +80,20 @@ func Ephemeral(name string) bool {
 
 // ParseType takes the name of the lease of a job type, or of a shard of it, apart. A type that is not divided has shard 0 only.
 func ParseType(name string) (jobType int32, shard int, ok bool) {
-	m := ofType.FindStringSubmatch(name)
-	if m == nil {
+	rest, isLease := strings.CutPrefix(name, "job-") // each look has hundreds of names, so this is no regular expression
+	number, part, divided := strings.Cut(rest, "/")
+	n, err := strconv.ParseInt(number, 10, 32)
+	if !isLease || err != nil || number[0] == '+' {
 		return 0, 0, false
 	}
-	n, err := strconv.ParseInt(m[2], 10, 32)
-	shard, _ = strconv.Atoi(m[3]) // empty: 0
-	return int32(n), shard, err == nil
+	if divided {
+		i, err := strconv.ParseUint(part, 10, 8)
+		if err != nil || i >= 100 {
+			return 0, 0, false
+		}
+		shard = int(i)
+	}
+	return int32(n), shard, true
 }
 
 // ParsePresence returns the instance whose presence a lease with this name says.
@@ -148,8 +154,7 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 		kind, _, _ := strings.Cut(row.Name, "-")
 		switch {
 		case kind == "job":
-			if m := ofType.FindStringSubmatch(row.Name); m != nil {
-				jobType := number[int32](m[2])
+			if jobType, _, ok := ParseType(row.Name); ok {
 				of[jobType] = append(of[jobType], row)
 			}
 			continue

@@ -52,6 +52,8 @@ type dialect struct {
 	deleteFrom  string // format: start of a DELETE that finds its rows by the primary key
 	lockingRead string // end of a SELECT that sees what is committed, not the transaction's snapshot
 	forUpdate   string // end of a SELECT that locks its rows until the end of the transaction
+	byPaused    string // index hint for the types that are paused
+	steered     string // condition: somebody has paused, divided or limited the type; there may be thousands of types, so it goes by indexes
 	latest      string // format: a read that goes to the primary, see fromPrimary
 	unionPart   string // format: a SELECT with a limit, as a part of a UNION
 	idIn        func(ids []uint64) string
@@ -64,6 +66,7 @@ type dialect struct {
 	anyType     string                                     // end of a SELECT that finds the first job type in a range along the due index
 	pendingOnly bool                                       // the due index has pending rows only
 	lanesInFull bool                                       // ORDER BY of a lane also names columns that are constant in it, see postgres.go
+	sweepWith   func(s *Store, types []int32) string       // what stands before the parts of [Store.SweepAll]; nil: nothing
 	sweep       func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
 	// one or more conditions for what lies behind a start time and an id, written so that the index is entered there
 	later func(startTime, id string) []string
@@ -124,5 +127,7 @@ func (d dialect) named(prefix string) dialect {
 	d.byDue = WithPrefix(d.byDue, prefix)
 	d.byKey = WithPrefix(d.byKey, prefix)
 	d.byGroup = WithPrefix(d.byGroup, prefix)
+	d.byPaused = WithPrefix(d.byPaused, prefix)
+	d.steered = WithPrefix(d.steered, prefix)
 	return d
 }

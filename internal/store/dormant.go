@@ -48,18 +48,19 @@ func (s *Store) Wake(ctx context.Context, names []string) error {
 }
 
 // HaveWork reads, of the job types that have a row in the table of types, which have a pending job, due or not. If a type is missing,
-// it has no row. If no types are given, it asks for all. It reads a few entries of the due index for each type.
+// it has no row. If no types are given, it asks for all, and returns only those that have. It reads a few entries of the due index for
+// each type.
 func (s *Store) HaveWork(ctx context.Context, types []int32) (map[int32]bool, error) {
 	type row struct {
 		jobType int32
 		work    bool
 	}
-	where := ""
+	work, where := "1 = 1", s.anyPending("known.job_type") // there may be thousands, most of them without
 	if len(types) > 0 {
-		where = fmt.Sprintf(" WHERE job_type IN (%s)", numbers(types))
+		work, where = where, fmt.Sprintf("job_type IN (%s)", numbers(types))
 	}
 	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.jobType, &r.work} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT job_type, %s AS has_work FROM %s AS known%s", s.anyPending("known.job_type"), s.types, where)))
+		"SELECT job_type, %s AS has_work FROM %s AS known WHERE %s", work, s.types, where)))
 	have := make(map[int32]bool, len(rows))
 	for _, r := range rows {
 		have[r.jobType] = r.work

@@ -31,10 +31,9 @@ const (
 // and Fleet compares them: with 250 leases, that saves MySQL and MariaDB a fifth of the statement's cost.
 func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err error) {
 	query := fmt.Sprintf("SELECT lock_name, locked_by, term, running, layout, %s AS held_until FROM %s WHERE %s"+
-		" UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN '%s' ELSE '%s' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0) FROM %s"+
-		" WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL"+
+		" UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN '%s' ELSE '%s' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0) FROM %s WHERE %s"+
 		" UNION ALL SELECT '', '%s', 0, 0, 0, %s UNION ALL SELECT '', '%s', 0, 0, 0, %s",
-		s.unix("lock_until"), s.leases, beginsWith(prefixes), aboutType, aboutPaused, s.types, aboutNow, s.nowPrecise, aboutLeaseNow, s.leaseNow)
+		s.unix("lock_until"), s.leases, beginsWith(prefixes), aboutType, aboutPaused, s.types, s.steered, aboutNow, s.nowPrecise, aboutLeaseNow, s.leaseNow)
 	type row struct {
 		Seen
 		until float64
@@ -65,6 +64,9 @@ func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err erro
 	}
 	return f, wrap("look at the leases", err)
 }
+
+// steeredOr is dialect.steered where the planner unites what several indexes find.
+const steeredOr = "layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL"
 
 func (f *Fleet) heedType(jobType int32, layout int64, paused bool, limits Limits) {
 	if layout > 0 {

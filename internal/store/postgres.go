@@ -56,6 +56,7 @@ var postgres = dialect{
 
 	deleteFrom: "DELETE FROM %s",
 	forUpdate:  " FOR UPDATE",
+	steered:    steeredOr,
 	latest:     "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
 	unionPart:  "(%s)",
 	idIn:       func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },

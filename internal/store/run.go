@@ -52,6 +52,6 @@ func (s *Store) Standings(ctx context.Context, ids []uint64) ([]Standing, error)
 
 // Paused reads which job types are paused.
 func (s *Store) Paused(ctx context.Context) ([]int32, error) {
-	types, err := read(ctx, s, column[int32], s.fromPrimary(fmt.Sprintf("SELECT job_type FROM %s WHERE paused_at IS NOT NULL", s.types)))
+	types, err := read(ctx, s, column[int32], s.fromPrimary(fmt.Sprintf("SELECT job_type FROM %s %s WHERE paused_at IS NOT NULL", s.types, s.byPaused)))
 	return types, wrap("read paused types", err)
 }

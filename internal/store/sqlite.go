@@ -39,18 +39,24 @@ var sqlite = dialect{
 	byKey:      "INDEXED BY async_job_key",
 	byGroup:    "INDEXED BY async_job_group",
 	deleteFrom: "DELETE FROM %s",
-	latest:     "%s",
-	unionPart:  "SELECT * FROM (%s)", // it knows no SELECT in brackets
-	idIn:       inSpan,
-	bigint:     "INTEGER",
-	integer:    "CAST(%s AS INTEGER)",
+	byPaused:   "INDEXED BY async_job_type_paused",
+	steered: "job_type IN (SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_paused WHERE paused_at IS NOT NULL" +
+		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_layout WHERE layout IS NOT NULL" +
+		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_workers WHERE workers IS NOT NULL" +
+		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_rate WHERE rate IS NOT NULL)",
+	latest:    "%s",
+	unionPart: "SELECT * FROM (%s)", // it knows no SELECT in brackets
+	idIn:      inSpan,
+	bigint:    "INTEGER",
+	integer:   "CAST(%s AS INTEGER)",
 	commas: func(numbers []string, text string) string {
 		return strings.Join(numbers, " || ',' || ") + " || COALESCE(',' || " + text + ", '')"
 	},
 	atOnce:     "start_time = 0",
 	unforeseen: "%s",
 	anyType:    " ORDER BY job_type",
-	sweep:      sweepRanges,
+	sweepWith:  withPending,
+	sweep:      sweepPending,
 	later:      laterStretches,
 
 	tableIn:   "'%[2]s'",
@@ -88,4 +94,16 @@ func inSpan(ids []uint64) string {
 // it is asked for these rows alone.
 func laterStretches(startTime, id string) []string {
 	return []string{fmt.Sprintf("start_time = %s AND id > %s", startTime, id), "start_time > " + startTime}
+}
+
+// withPending makes a list of the types that have a pending row. A sweep looks at 32 places of the due index for each type, and most
+// types have none: four places tell that.
+func withPending(s *Store, types []int32) string {
+	some := fmt.Sprintf("EXISTS (SELECT 1 FROM %s %s WHERE job_type = column1 AND ", s.jobs, s.byDue)
+	return fmt.Sprintf("WITH waiting AS MATERIALIZED (SELECT column1 AS job_type FROM (VALUES %s) WHERE %sjob_status IN (%s)) OR %[2]sjob_status IS NULL)) ",
+		values(types), some, pendingStatuses)
+}
+
+func sweepPending(s *Store, part int, k kind, _ []int32, limit int, args *arguments) string {
+	return s.sweepAmong(part, k, "SELECT job_type FROM waiting", limit, args)
 }

@@ -235,7 +235,7 @@ type PausedType struct {
 // PausedTypes reads the types that are paused, in their order.
 func (s *Store) PausedTypes(ctx context.Context) ([]PausedType, error) {
 	list, err := read(ctx, s, each(func(p *PausedType) []any { return []any{&p.JobType, &p.Since} }),
-		fmt.Sprintf("SELECT job_type, paused_at FROM %s WHERE paused_at IS NOT NULL ORDER BY job_type", s.types))
+		fmt.Sprintf("SELECT job_type, paused_at FROM %s %s WHERE paused_at IS NOT NULL ORDER BY job_type", s.types, s.byPaused))
 	return list, wrap("paused types", err)
 }
 

@@ -471,7 +471,9 @@ FOR UPDATE;
 
 -- HaveWork, of all
 SELECT *
-FROM (SELECT job_type, ((SELECT 1
+FROM (SELECT job_type, 1 = 1 AS has_work
+  FROM async_job_type_tab AS known
+  WHERE ((SELECT 1
       FROM async_job_tab AS work FORCE INDEX (async_job_due)
       WHERE work.job_type = known.job_type
         AND work.job_status IS NULL
@@ -487,8 +489,7 @@ FROM (SELECT job_type, ((SELECT 1
       FROM async_job_tab AS work FORCE INDEX (async_job_due)
       WHERE work.job_type = known.job_type
         AND work.job_status = 4
-      LIMIT 1) IS NOT NULL) AS has_work
-  FROM async_job_type_tab AS known) AS latest
+      LIMIT 1) IS NOT NULL)) AS latest
 FOR UPDATE;
 
 -- Holdings

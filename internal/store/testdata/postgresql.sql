@@ -452,13 +452,14 @@ FROM latest
 FOR UPDATE;
 
 -- HaveWork, of all
-WITH latest AS (SELECT job_type, (SELECT 1
+WITH latest AS (SELECT job_type, 1 = 1 AS has_work
+  FROM async_job_type_tab AS known
+  WHERE (SELECT 1
     FROM async_job_tab AS work
     WHERE work.job_type = known.job_type
       AND (job_status IN (0, 3, 4) OR job_status IS NULL)
     ORDER BY job_type, job_status, priority, start_time, id
-    LIMIT 1) IS NOT NULL AS has_work
-  FROM async_job_type_tab AS known) SELECT *
+    LIMIT 1) IS NOT NULL) SELECT *
 FROM latest
 FOR UPDATE;
 

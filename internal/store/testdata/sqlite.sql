@@ -382,7 +382,18 @@ FROM shedlock_tab
 WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
 UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
 FROM async_job_type_tab
-WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL
+WHERE job_type IN (SELECT job_type
+  FROM async_job_type_tab INDEXED BY async_job_type_paused
+  WHERE paused_at IS NOT NULL
+  UNION ALL SELECT job_type
+  FROM async_job_type_tab INDEXED BY async_job_type_layout
+  WHERE layout IS NOT NULL
+  UNION ALL SELECT job_type
+  FROM async_job_type_tab INDEXED BY async_job_type_workers
+  WHERE workers IS NOT NULL
+  UNION ALL SELECT job_type
+  FROM async_job_type_tab INDEXED BY async_job_type_rate
+  WHERE rate IS NOT NULL)
 UNION ALL SELECT '', 'now', 0, 0, 0, unixepoch('subsec')
 UNION ALL SELECT '', 'now, of leases', 0, 0, 0, unixepoch();
 
@@ -419,7 +430,9 @@ FROM async_job_type_tab AS known
 WHERE job_type IN (7,8);
 
 -- HaveWork, of all
-SELECT job_type, ((SELECT 1
+SELECT job_type, 1 = 1 AS has_work
+FROM async_job_type_tab AS known
+WHERE ((SELECT 1
     FROM async_job_tab AS work INDEXED BY async_job_due
     WHERE work.job_type = known.job_type
       AND work.job_status IS NULL
@@ -435,8 +448,7 @@ SELECT job_type, ((SELECT 1
     FROM async_job_tab AS work INDEXED BY async_job_due
     WHERE work.job_type = known.job_type
       AND work.job_status = 4
-    LIMIT 1) IS NOT NULL) AS has_work
-FROM async_job_type_tab AS known;
+    LIMIT 1) IS NOT NULL);
 
 -- Holdings
 SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, unixepoch(locked_at) AS held_since, unixepoch(lock_until) AS held_until
@@ -790,12 +802,12 @@ WHERE job_type = 7
 
 -- Paused
 SELECT job_type
-FROM async_job_type_tab
+FROM async_job_type_tab INDEXED BY async_job_type_paused
 WHERE paused_at IS NOT NULL;
 
 -- PausedTypes
 SELECT job_type, paused_at
-FROM async_job_type_tab
+FROM async_job_type_tab INDEXED BY async_job_type_paused
 WHERE paused_at IS NOT NULL
 ORDER BY job_type;
 
@@ -1023,14 +1035,23 @@ WHERE job_type = 7
 ORDER BY begins_at, lock_name, term;
 
 -- SweepAll
-SELECT *
+WITH waiting AS MATERIALIZED (SELECT column1 AS job_type
+  FROM (VALUES (7), (-8))
+  WHERE EXISTS (SELECT 1
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type = column1
+      AND job_status IN (0, 3, 4)) OR EXISTS (SELECT 1
+    FROM async_job_tab INDEXED BY async_job_due
+    WHERE job_type = column1
+      AND job_status IS NULL)) SELECT *
 FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (7,-8)
+  WHERE job_type IN (SELECT job_type
+    FROM waiting)
     AND job_status IN (0,3,4)
     AND priority IN (2,1,0,-1)
     AND start_time <= unixepoch() + 3
@@ -1043,7 +1064,8 @@ FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (7,-8)
+  WHERE job_type IN (SELECT job_type
+    FROM waiting)
     AND job_status IN (0,3,4)
     AND priority IN (2,1,0,-1)
     AND start_time IS NULL
@@ -1056,7 +1078,8 @@ FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (7,-8)
+  WHERE job_type IN (SELECT job_type
+    FROM waiting)
     AND job_status IS NULL
     AND priority IN (2,1,0,-1)
     AND start_time <= unixepoch() + 3
@@ -1069,7 +1092,8 @@ FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (7,-8)
+  WHERE job_type IN (SELECT job_type
+    FROM waiting)
     AND job_status IS NULL
     AND priority IN (2,1,0,-1)
     AND start_time IS NULL

@@ -186,7 +186,9 @@ FROM async_job_type_tab AS known
 WHERE job_type IN (7,8);
 
 -- HaveWork, of all
-SELECT job_type, ((SELECT 1
+SELECT job_type, 1 = 1 AS has_work
+FROM async_job_type_tab AS known
+WHERE ((SELECT 1
     FROM async_job_tab AS work FORCE INDEX (async_job_due)
     WHERE work.job_type = known.job_type
       AND work.job_status IS NULL
@@ -202,8 +204,7 @@ SELECT job_type, ((SELECT 1
     FROM async_job_tab AS work FORCE INDEX (async_job_due)
     WHERE work.job_type = known.job_type
       AND work.job_status = 4
-    LIMIT 1) IS NOT NULL) AS has_work
-FROM async_job_type_tab AS known;
+    LIMIT 1) IS NOT NULL);
 
 -- InState
 SELECT id

@@ -65,6 +65,14 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   rate      double precision DEFAULT NULL
 );
 
+CREATE INDEX IF NOT EXISTS async_job_type_paused ON async_job_type_tab (paused_at) WHERE paused_at IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS async_job_type_layout ON async_job_type_tab (layout) WHERE layout IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS async_job_type_workers ON async_job_type_tab (workers) WHERE workers IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS async_job_type_rate ON async_job_type_tab (rate) WHERE rate IS NOT NULL;
+
 CREATE TABLE IF NOT EXISTS async_job_now_tab (
   lock_name varchar(64) PRIMARY KEY,
   term      bigint NOT NULL,
