@@ -117,7 +117,7 @@ func (r *retainer) round(ctx context.Context) error {
 	}
 	after, unbroken := r.settled, true
 	r.pace = calm
-	progress, again := progress{looked: began}, retryFirst
+	progress, again, done := progress{looked: began}, retryFirst, began
 	for more := true; more && ctx.Err() == nil && lease.Trusted(); {
 		page, err := r.page(ctx, lease, after)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) {
@@ -126,12 +126,16 @@ func (r *retainer) round(ctx context.Context) error {
 			}
 			break
 		}
-		if r.trouble.on(ctx, "delete old jobs", err) {
+		if err != nil {
+			if time.Since(done) >= retainEvery {
+				return err // another instance may have more luck
+			}
+			r.trouble.on(ctx, "delete old jobs", err)
 			sleep(ctx, again)
 			again = min(2*again, retainAgain)
 			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
 		}
-		again = retryFirst
+		again, done = retryFirst, time.Now()
 		deleted += page.deleted
 		forEver, others := r.notOurs(page.Rows)
 		kept += forEver
@@ -166,6 +170,7 @@ func (r *retainer) keepUp(lease *keeper.Lease, before *progress, at uint64) erro
 		return nil
 	}
 	return r.looks.look(lease.Context(), func(ctx context.Context) error {
+		before.looked = time.Now()
 		_, newest, err := r.tables.Deletes.Span(ctx)
 		if err != nil {
 			return err
@@ -173,7 +178,7 @@ func (r *retainer) keepUp(lease *keeper.Lease, before *progress, at uint64) erro
 		if before.newest > 0 && at-before.at < newest-before.newest {
 			r.pace = haste
 		}
-		*before = progress{looked: time.Now(), at: at, newest: newest}
+		before.at, before.newest = at, newest
 		return nil
 	})
 }
