@@ -52,6 +52,7 @@ type database struct {
 	chronicle   *chronicle // nil: nobody writes it down
 
 	newestAtStart uint64 // id
+	startedAt     int64  // by the database's clock, in milliseconds of unix time
 
 	trouble *trouble
 	losses  losses
@@ -142,7 +143,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	d.tail.above.Store(newest)
-	d.newestAtStart = newest
+	d.newestAtStart, d.startedAt = newest, d.clock.now()
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
 	}

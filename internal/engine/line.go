@@ -112,7 +112,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	place, _ := placeIn(d.configured(), cfg.JobType)
 	l.turn = time.Duration(place%turnsMax)*20*time.Microsecond + time.Duration(shard)*300*time.Nanosecond
 	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake, places: places{quota: d.quota}}
-	l.backlog = backlog{wake: make(chan struct{}, 1), since: abandonedBefore(cfg.FirstPullDay, d.clock.now()), upTo: d.newestAtStart}
+	l.backlog = backlog{wake: make(chan struct{}, 1), since: abandonedBefore(cfg.FirstPullDay, d.startedAt), upTo: d.newestAtStart}
 	l.scheduler = scheduler{line: l, tables: d.tables.Schedules, params: scheduledParams}
 	l.settler = newSettler(l, keeper.Holder(cfg.ServiceName))
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
