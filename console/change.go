@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -115,18 +116,26 @@ func (c *console) changeType(ctx context.Context, r *http.Request) (outcome, to 
 
 // setLimits gives a type the limits that a form has. A field that is empty leaves the configuration's value as it is.
 func (c *console) setLimits(ctx context.Context, r *http.Request, jobType int32) (changed bool, err error) {
-	var limits queue_job.Limits
-	if text := r.PostFormValue("workers"); text != "" {
-		if limits.Workers, err = strconv.Atoi(text); err != nil || limits.Workers < 1 {
-			return false, failed(http.StatusBadRequest, "workers=%q: use a whole number from 1 up, or leave it empty for what the configuration allows.", text)
-		}
-	}
-	if text := r.PostFormValue("rate"); text != "" {
-		if limits.RatePerSecond, err = strconv.ParseFloat(text, 64); err != nil || !(limits.RatePerSecond >= 0.0001 && limits.RatePerSecond <= 1e6) {
-			return false, failed(http.StatusBadRequest, "rate=%q: use a number from 0.0001 to a million, or leave it empty for what the configuration allows.", text)
-		}
+	limits, err := limitsOf(r.PostFormValue("workers"), r.PostFormValue("rate"))
+	if err != nil {
+		return false, failed(http.StatusBadRequest, "%v.", err)
 	}
 	return c.jobs.SetLimits(ctx, c.ex, jobType, limits)
+}
+
+// limitsOf reads limits as somebody writes them into a form.
+func limitsOf(workers, rate string) (limits queue_job.Limits, err error) {
+	if workers != "" {
+		if limits.Workers, err = strconv.Atoi(workers); err != nil || limits.Workers == 0 {
+			return limits, fmt.Errorf("workers=%q: use a whole number from 1 up, or leave it empty for what the configuration allows", workers)
+		}
+	}
+	if rate != "" {
+		if limits.RatePerSecond, err = strconv.ParseFloat(rate, 64); err != nil || limits.RatePerSecond == 0 {
+			return limits, fmt.Errorf("rate=%q: use a number above 0, or leave it empty for what the configuration allows", rate)
+		}
+	}
+	return limits, limits.Validate()
 }
 
 func (c *console) changeLease(ctx context.Context, r *http.Request) (outcome, to string, err error) {

@@ -1,22 +1,27 @@
 package console
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // whatIf is what a type would have done with other limits.
 type whatIf struct {
 	*operate.Type
 	past
-	Asked  map[string]string // the form's fields
+	Asked  map[string]string   // the form's fields
+	Usual  operate.StartLimits // as they are
 	Limits operate.StartLimits
-	Within time.Duration
-	Played []played // as it was, as the model says it, and with other limits
+	// Settable are the limits that were asked for, if the type can be limited to them. Nil: it cannot, or nothing was asked.
+	Settable *queue_job.Limits
+	Within   time.Duration
+	Played   []played // as it was, as the model says it, and with other limits
 	// What is enough for 99 of 100 jobs to start in time. Workers: 0 if no number of them is; Rate likewise.
 	Workers int
 	Rate    float64
@@ -54,6 +59,7 @@ func (c *console) showWhatIf(r *http.Request) (any, error) {
 // ask reads the limits that the form asks for. A field that is empty is as the type has it.
 func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
 	limits := operate.LimitsOf(&p.Known)
+	p.Usual = limits
 	p.Asked = map[string]string{}
 	for _, field := range []struct {
 		name  string
@@ -76,6 +82,13 @@ func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
 		field.set(number)
 		p.Asked[field.name] = text
 	}
+	if rate := p.Asked["rate"]; rate != "" && p.Asked["burst"] == "" {
+		limits.Burst = operate.BurstAt(&p.Known, limits.Rate)
+	}
+	if asked, err := limitsOf(p.Asked["workers"], p.Asked["rate"]); err == nil && asked != (queue_job.Limits{}) && p.Asked["burst"] == "" {
+		asked.Workers, asked.RatePerSecond = cmp.Or(asked.Workers, p.Known.Limits.Workers), cmp.Or(asked.RatePerSecond, p.Known.Limits.RatePerSecond)
+		p.Settable = &asked
+	}
 	p.Within = withinUsual
 	if text := r.URL.Query().Get("within"); text != "" {
 		within, err := time.ParseDuration(text)
@@ -89,7 +102,7 @@ func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
 
 // play replays the past with the type's limits, and with the limits that were asked for.
 func (p *whatIf) play() {
-	usual := operate.LimitsOf(&p.Known)
+	usual := p.Usual
 	p.Played = []played{
 		{What: "As it was", Limits: usual, Started: p.Started, Delays: p.Delays, Heat: p.Heat},
 		playedAgain("The model, as it is", p.periods, usual),

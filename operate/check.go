@@ -56,6 +56,8 @@ func (s Severity) String() string { return [...]string{"note", "warning", "criti
 type FindingKind string
 
 const (
+	// LimitedType: somebody has set limits that are below the configuration of the type. It is a note.
+	LimitedType FindingKind = "limited"
 	// PausedType: the type is paused. It is a note, and a warning after an hour: somebody may have forgotten it.
 	PausedType FindingKind = "paused"
 	// Unheld: nobody runs the type, or some of its shards. It is critical if jobs are late by that.
@@ -163,6 +165,9 @@ func (h *Health) judgeType(t *Type) {
 	say := func(severity Severity, kind FindingKind, remedy, format string, args ...any) {
 		h.Findings = append(h.Findings, Finding{severity, kind, &t.JobType, t.Name, fmt.Sprintf(format, args...), remedy})
 	}
+	if lowered := t.Known.Lowered(); lowered != (queue_job.Limits{}) {
+		say(Note, LimitedType, "Take that back when what it calls allows it.", "Somebody has limited it to %v.", lowered)
+	}
 	late := h.Late[t.JobType]
 	switch m := t.Memory; {
 	case !t.Paused.IsZero():
@@ -209,7 +214,9 @@ func busyText(t *Type) string {
 // lateRemedy is what may help: a rate that holds jobs up shows in workers that have nothing to do.
 func lateRemedy(t *Type) string {
 	rate := t.Known.Config.RatePerSecond
-	switch {
+	switch lowered := t.Known.Lowered(); {
+	case lowered != (queue_job.Limits{}):
+		return fmt.Sprintf("Somebody has limited it to %v: take that back (type unset, or its page in the console), if what it calls allows it.", lowered)
 	case rate > 0 && t.Memory != nil && t.Running < t.Memory.Workers:
 		return fmt.Sprintf("At most %v of its jobs start in a second: raise RatePerSecond, if what they call allows it.", rate)
 	case t.Memory != nil && t.Running >= t.Memory.Workers:

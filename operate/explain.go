@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
@@ -420,16 +419,19 @@ func (f *facts) perhaps(held *store.Seen) (list []Reason) {
 // limits says what the holder alone knows to be used up.
 func (f *facts) limits() Reason {
 	r := Reason{Kind: Limits, Text: "All workers are busy (WorkerPoolCapacity, WithMaxWorkers), the rate is used up (RatePerSecond), or a batch is not full yet (BatchWait)."}
+	lowered := f.kind.Lowered()
 	if f.told() {
-		c := &f.kind.Config
-		r.Text = fmt.Sprintf("All workers are busy: at most %s of the type at a time (WorkerPoolCapacity), or fewer in this process (WithMaxWorkers).", counted(c.WorkerPoolCapacity, "handler"))
+		c := f.kind.Limits.Apply(f.kind.Config)
+		r.Text = fmt.Sprintf("All workers are busy: at most %s of the type at a time (%s), or fewer in this process (WithMaxWorkers).",
+			counted(c.WorkerPoolCapacity, "handler"), setBy("WorkerPoolCapacity", lowered.Workers > 0))
 		if c.RatePerSecond > 0 {
-			r.Text += fmt.Sprintf(" The rate is used up: at most %v starts a second (RatePerSecond).", c.RatePerSecond)
+			r.Text += fmt.Sprintf(" The rate is used up: at most %v starts a second (%s).", c.RatePerSecond, setBy("RatePerSecond", lowered.RatePerSecond > 0))
 		}
-		r.Text += f.lowered()
 		if c.BatchWait > 0 {
 			r.Text += fmt.Sprintf(" A batch of %d is not full yet, and waits for %v (BatchWait).", c.BatchSize, c.BatchWait)
 		}
+	} else if lowered != (queue_job.Limits{}) {
+		r.Text += fmt.Sprintf(" Somebody has limited the type to %v (SetLimits).", lowered)
 	}
 	if f.job.Priority < queue_job.PriorityUrgent {
 		r.Text += " Jobs of a higher priority come first."
@@ -438,19 +440,11 @@ func (f *facts) limits() Reason {
 	return r
 }
 
-// lowered says what somebody has set the limits of the type to.
-func (f *facts) lowered() string {
-	var set []string
-	if n := f.kind.Limits.Workers; n > 0 {
-		set = append(set, counted(n, "handler")+" at a time")
+func setBy(field string, lowered bool) string {
+	if lowered {
+		return "SetLimits, below " + field
 	}
-	if rate := f.kind.Limits.RatePerSecond; rate > 0 {
-		set = append(set, fmt.Sprintf("%v starts a second", rate))
-	}
-	if len(set) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" Somebody has lowered that to %s (SetLimits).", strings.Join(set, " and "))
+	return field
 }
 
 func counted(n int, what string) string {

@@ -25,6 +25,12 @@ func LimitsOf(t *queue_job.Type) StartLimits {
 	return StartLimits{Workers: cfg.WorkerPoolCapacity, Rate: cfg.RatePerSecond, Burst: cfg.RateBurst}
 }
 
+// BurstAt returns how many runs may start at once if a job type is limited to a rate. At a rate that is not lower than its own, it is its
+// own burst.
+func BurstAt(t *queue_job.Type, rate float64) int {
+	return queue_job.Limits{RatePerSecond: rate}.Apply(t.Config).RateBurst
+}
+
 // Replay is what a job type would have done under limits, as a model says. The numbers of runs are expected values, so they need not be
 // whole.
 type Replay struct {

@@ -3,6 +3,8 @@ package queue_job
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -10,8 +12,8 @@ import (
 // Limits are what a job type may use at most, in place of what its configuration allows. The zero value of a field leaves the
 // configuration's value as it is.
 type Limits struct {
-	// Workers is how many jobs of the type run at the same time, over all instances, if [Config.WorkerPoolCapacity] is more. Each shard
-	// keeps one at least.
+	// Workers is how many jobs of the type run at the same time, over all instances, if [Config.WorkerPoolCapacity] is more. Like that, it
+	// counts calls of a HandleBatchFunc. Each shard keeps one at least. At most 1,000,000.
 	Workers int `json:"workers,omitempty"`
 	// RatePerSecond is how many jobs of the type start in a second, over all instances, if [Config.RatePerSecond] is more, or sets no
 	// limit. The burst is the default for this rate, or RateBurst, if that is less. From 0.0001 to 1,000,000.
@@ -33,27 +35,43 @@ func (l Limits) Apply(cfg Config) Config {
 	return cfg
 }
 
-func (l *Limits) check() error {
+// Validate reports the first limit that cannot work. The error names the field and the remedy.
+func (l Limits) Validate() error {
 	switch rate := l.RatePerSecond; {
-	case l.Workers < 0:
-		return fmt.Errorf("Limits.Workers is %d; use 1 or more, 0 for what the configuration allows, or Pause, if no job is to start", l.Workers)
+	case l.Workers < 0 || l.Workers > workersMax:
+		return fmt.Errorf("Limits.Workers is %d; use 1 to %d, 0 for what the configuration allows, or Pause, if no job is to start", l.Workers, workersMax)
 	case !(rate >= 0) || rate > rateMax || rate > 0 && rate < rateMin:
-		return fmt.Errorf("Limits.RatePerSecond is %v; use %v to %v jobs a second, 0 for what the configuration allows, or Pause, if no job is to start", rate, rateMin, float64(rateMax))
+		return fmt.Errorf("Limits.RatePerSecond is %v; use %v to %v jobs a second, 0 for what the configuration allows, or Pause, if no job is to start", rate, rateMin, rateMax)
 	}
 	return nil
+}
+
+const workersMax = 1_000_000 // more than a process can have
+
+// String says the limits in words, as in "3 at a time, 2.5 starts a second". Empty: there are none.
+func (l Limits) String() string {
+	var parts []string
+	if l.Workers > 0 {
+		parts = append(parts, fmt.Sprintf("%d at a time", l.Workers))
+	}
+	if l.RatePerSecond > 0 {
+		parts = append(parts, strconv.FormatFloat(l.RatePerSecond, 'f', -1, 64)+" starts a second")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // SetLimits lowers what a job type may use, on all instances and from any process: to spare a receiver that has trouble, for example. It
 // replaces the limits that were set before; [Limits]{} lets the configuration count again. The result tells whether the limits were
 // others. They stand in the database, so they survive restarts, until somebody sets others; [Jobs.Types] shows them.
 //
-// All instances keep to them within a second. No job of the type starts for a moment then; jobs that run, run on, and count. If more run
-// than the new limits allow, none starts until enough have ended. Limits never allow more than the configuration. Instances with an
-// older version of this package, from before SetLimits, do not heed them.
+// All instances keep to them within a second; an instance that is about to stop may start jobs by the earlier ones until it has given its
+// leases away. No job of the type starts for a moment then; jobs that run, run on, and count. If more run than the new limits allow, none
+// starts until enough have ended. Limits never allow more than the configuration. Instances with a version of this package from before
+// SetLimits do not heed them.
 func (j *Jobs) SetLimits(ctx context.Context, ex Executor, jobType int32, limits Limits) (changed bool, err error) {
 	st, err := j.through(ex)
 	if err == nil {
-		err = limits.check()
+		err = limits.Validate()
 	}
 	if err == nil {
 		changed, err = notingType(ctx, st, "set limits", jobType, limits, func(st *store.Store) (bool, error) {

@@ -33,8 +33,8 @@ func TestLimitsNeverAllowMoreThanTheConfiguration(t *testing.T) {
 }
 
 func TestLimitsThatCannotWorkAreRefusedWithTheRemedy(t *testing.T) {
-	for _, limits := range []Limits{{Workers: -1}, {RatePerSecond: -1}, {RatePerSecond: 1e-9}, {RatePerSecond: 2e6}} {
-		err := limits.check()
+	for _, limits := range []Limits{{Workers: -1}, {Workers: 3_000_000_000}, {RatePerSecond: -1}, {RatePerSecond: 1e-9}, {RatePerSecond: 2e6}} {
+		err := limits.Validate()
 		if err == nil || !strings.Contains(err.Error(), "Limits.") || !strings.Contains(err.Error(), "Pause") {
 			t.Errorf("%+v: %v", limits, err)
 		}

@@ -17,7 +17,7 @@ type Type struct {
 	Name string
 	// Paused is when the type was paused. Zero: it is not paused.
 	Paused time.Time
-	// Limits are what somebody has set with [Jobs.SetLimits].
+	// Limits are what somebody has set with [Jobs.SetLimits]. [Type.Lowered] says which of them are below what Config allows.
 	Limits Limits
 	// Told is since when Config and what follows are as they are. An instance writes them into the table when it starts and when
 	// it gets another configuration, if the table has others. Zero: only older versions have run the type, and they wrote none.
@@ -76,6 +76,21 @@ func second(s int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(s, 0)
+}
+
+// Lowered returns those of the Limits that are below what Config allows. The others have no effect.
+func (t *Type) Lowered() Limits {
+	l := t.Limits
+	if t.Told.IsZero() {
+		return l
+	}
+	if l.Workers >= t.Config.WorkerPoolCapacity {
+		l.Workers = 0
+	}
+	if rate := t.Config.RatePerSecond; rate > 0 && l.RatePerSecond >= rate {
+		l.RatePerSecond = 0
+	}
+	return l
 }
 
 // Setting is a field of a [Config], as text.

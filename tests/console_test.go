@@ -155,10 +155,12 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		limits := func(workers, rate string, want int) string {
 			return b.send("/types/7/limits", url.Values{"workers": {workers}, "rate": {rate}}, want)
 		}
-		says(limits("2", "0.5", http.StatusOK), "these limits within a second", "at most 2 at a time, and at most 0.5 starts a second")
-		says(limits("2", "0.5", http.StatusOK), "Nothing was changed")
+		says(limits("1", "0.5", http.StatusOK), "these limits within a second", "to 0.5 starts a second") // the configuration allows one at a time
+		says(b.get("/health", http.StatusOK), "Somebody has limited it to 0.5 starts a second")
+		says(b.get("/types/7/what-if?workers=1", http.StatusOK), `placeholder="0.5"`)
+		says(limits("1", "0.5", http.StatusOK), "Nothing was changed")
 		says(limits("few", "", http.StatusBadRequest), "use a whole number from 1 up")
-		says(limits("", "1e-9", http.StatusBadRequest), "use a number from 0.0001")
+		says(limits("", "1e-9", http.StatusBadRequest), "use 0.0001 to 1000000 jobs a second")
 		says(limits("", "", http.StatusOK), "these limits within a second", "nobody has lowered them")
 		close(goOn)
 		status(later.Id, queue_job.JobStatusSuccess)

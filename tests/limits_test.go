@@ -2,9 +2,11 @@ package tests
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -16,16 +18,19 @@ func (c *crowd) now() int {
 	return c.running
 }
 
+// atMost is how many jobs have run at a time.
+func (c *crowd) atMost() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.most
+}
+
 // mostFrom forgets how many have run at a time, and returns a function that says how many have since then.
 func (c *crowd) mostFrom() func() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.most = c.running
-	return func() int {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.most
-	}
+	return c.atMost
 }
 
 func TestLimitsLowerWhatATypeMayUseOnAllInstancesAndAreTakenBack(t *testing.T) {
@@ -44,6 +49,10 @@ func TestLimitsLowerWhatATypeMayUseOnAllInstancesAndAreTakenBack(t *testing.T) {
 		first := start(t, d.DB, config())
 		second := start(t, d.DB, config())
 		verbs := open(t, d.DB)
+		await(t, func() string { return "nobody has told how the type is run" }, func() bool {
+			types, err := verbs.Types(t.Context(), d.DB)
+			return err == nil && len(types) == 1 && !types[0].Told.IsZero()
+		})
 		set := func(limits queue_job.Limits) {
 			t.Helper()
 			for _, want := range []bool{true, false} { // what is set already is no change
@@ -126,8 +135,67 @@ func TestLimitsOfATypeThatNobodyRunsWaitForIt(t *testing.T) {
 			return nil
 		}})
 		awaitNumber(t, d.DB, 30, succeeded)
-		if c.most != 1 {
-			t.Errorf("%d jobs ran at a time, from the start", c.most)
+		if n := c.atMost(); n != 1 {
+			t.Errorf("%d jobs ran at a time, from the start", n)
+		}
+	})
+}
+
+// A type that is limited keeps its line while others come and go, and keeps its limits when it gets another configuration itself. Its
+// lease is free at once then, although it is to stay taken for longer.
+func TestLimitsStayWhenConfigurationsChange(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var c crowd
+		handle := func(_ context.Context, job *queue_job.Job) error {
+			c.enter(job.JobType)
+			defer c.leave(job.JobType)
+			time.Sleep(time.Millisecond)
+			return nil
+		}
+		config := func(jobType int32, capacity int) queue_job.Config {
+			return queue_job.Config{ServiceName: "test", Db: d.DB, JobType: jobType, WorkerPoolCapacity: capacity, MinLockSecond: 600, HandleJobFunc: handle}
+		}
+		verbs := open(t, d.DB)
+		var log lines
+		r, err := persistent_queue.New([]queue_job.Config{config(1, 10)}, log.log())
+		if err == nil {
+			err = r.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stop(t, r) })
+		taken := func() int { return strings.Count(log.String(), "lease job-1 taken") }
+		awaitTaken := func(times int) {
+			t.Helper()
+			await(t, func() string { return "the lease is not taken:\n" + log.String() }, func() bool { return taken() == times })
+		}
+		awaitTaken(1)
+		if _, err := verbs.SetLimits(t.Context(), d.DB, 1, queue_job.Limits{Workers: 1}); err != nil {
+			t.Fatal(err)
+		}
+		awaitTaken(2)
+		for _, change := range []func() error{
+			func() error { return r.Add(t.Context(), config(2, 10)) },
+			func() error { return r.Replace(t.Context(), config(2, 20)) },
+			func() error { return r.Remove(t.Context(), 2) },
+		} {
+			if err := change(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		addType(t, d.DB, 1, 20, 0)
+		awaitNumber(t, d.DB, 20, succeeded)
+		if taken() != 2 {
+			t.Errorf("the limited type has taken its lease again, since another came and went:\n%s", log.String())
+		}
+		if err := r.Replace(t.Context(), config(1, 20)); err != nil {
+			t.Fatal(err)
+		}
+		addType(t, d.DB, 1, 20, 0)
+		awaitNumber(t, d.DB, 40, succeeded)
+		if n := c.atMost(); n != 1 {
+			t.Errorf("%d jobs ran at a time, of a type that is limited to 1", n)
 		}
 	})
 }

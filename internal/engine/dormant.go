@@ -145,9 +145,7 @@ func (s *standBy) lineOf(lease string) *line {
 	if cfg == nil || lease != share.TypeLease(jobType) || !s.mayBeDormant(cfg) {
 		return nil
 	}
-	if err := s.addLines(*cfg, share.Undivided); err != nil { // the configuration was tried when it came
-		s.log.Error(s.about, err.Error())
-	}
+	s.makeLines(*cfg, share.Undivided)
 	return s.byName[lease]
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -25,34 +24,39 @@ func (s *standBy) heedLimits(limits map[int32]store.Limits, v *share.View) {
 	if len(limits)+len(s.limits) == 0 {
 		return
 	}
-	configs, changed := slices.Clone(s.configured()), []queue_job.Config{}
 	types := maps.Clone(limits)
 	maps.Copy(types, s.limits)
+	s.limits = limits
+	configs, changed := s.configured(), []queue_job.Config{}
 	for _, jobType := range slices.Sorted(maps.Keys(types)) {
 		place, found := placeIn(configs, jobType)
 		if !found {
 			continue
 		}
-		was, is := configs[place], limited(s.given[place], limits[jobType], v.LayoutOf(jobType).Shards())
+		was, is := &configs[place], limited(s.given[place], limits[jobType], v.LayoutOf(jobType).Shards())
 		if was.WorkerPoolCapacity != is.WorkerPoolCapacity || was.RatePerSecond != is.RatePerSecond || was.RateBurst != is.RateBurst {
-			configs[place], changed = is, append(changed, is)
+			changed = append(changed, is)
 		}
 	}
-	s.limits = limits
-	s.configs.Store(&configs)
+	s.amend(changed)
 	for _, cfg := range changed {
-		s.log.Info(s.aboutType(&cfg), fmt.Sprintf("limits: %s", limitsText(&cfg)))
-		_, err := s.castType(cfg, "the job type has other limits")
-		if err != nil { // the configuration was tried when it came
+		s.log.Info(s.aboutType(&cfg), "limits: "+queue_job.Limits{Workers: cfg.WorkerPoolCapacity, RatePerSecond: cfg.RatePerSecond}.String())
+		if _, err := s.castType(cfg, "the job type has other limits"); err != nil { // the configuration was tried when it came
 			s.log.Error(s.about, err.Error())
 		}
 	}
 }
 
-func limitsText(cfg *queue_job.Config) string {
-	text := fmt.Sprintf("at most %d at a time", cfg.WorkerPoolCapacity)
-	if cfg.RatePerSecond > 0 {
-		text += fmt.Sprintf(", and %v starts a second", cfg.RatePerSecond)
+// amend puts configurations of some types in the place of those that are used, and not of what the application says.
+func (d *database) amend(changed []queue_job.Config) {
+	if len(changed) == 0 {
+		return
 	}
-	return text
+	configs := slices.Clone(d.configured())
+	for _, cfg := range changed {
+		if place, found := placeIn(configs, cfg.JobType); found {
+			configs[place] = cfg
+		}
+	}
+	d.configs.Store(&configs)
 }

@@ -51,14 +51,20 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	gone := map[int32]bool{}
 	for _, jobType := range r.remove {
 		gone[jobType] = true
-		retired, _ := s.retireType(jobType, "the job type was removed here")
-		done.retired = append(done.retired, retired...)
+		done.retired = append(done.retired, s.retireType(jobType, "the job type was removed here")...)
 	}
 	for _, cfg := range r.cast {
 		gone[cfg.JobType] = true
 	}
 	stay := slices.DeleteFunc(slices.Clone(s.given), func(cfg queue_job.Config) bool { return gone[cfg.JobType] })
+	var limited []queue_job.Config
+	for jobType := range s.limits {
+		if cfg := s.configOf(jobType); cfg != nil && !gone[jobType] {
+			limited = append(limited, *cfg)
+		}
+	}
 	s.configure(append(stay, r.cast...))
+	s.amend(limited)
 	for _, cfg := range r.cast {
 		var retired []*line
 		if done.err = s.pools.provide(cfg); done.err == nil {
@@ -78,29 +84,38 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 
 // castType gives a job type lines with a configuration, in place of those that it has. The next look at the leases comes soon.
 func (s *standBy) castType(cfg queue_job.Config, why string) (retired []*line, err error) {
-	retired, layout := s.retireType(cfg.JobType, why)
+	layout := share.Undivided
+	for _, l := range s.lines.all() {
+		if l.cfg.JobType == cfg.JobType && !l.retired() {
+			layout = l.layout
+		}
+	}
+	var lines []*line
 	dormant := layout == share.Undivided && s.mayBeDormant(&cfg)
 	if !dormant {
-		err = s.addLines(cfg, layout)
+		lines, err = s.newLines(cfg, layout)
 	}
+	if err != nil {
+		return nil, err
+	}
+	retired = s.retireType(cfg.JobType, why)
+	s.addLines(lines)
 	if len(retired) > 0 || !dormant {
 		s.castAt = time.Now()
 	}
-	return retired, err
+	return retired, nil
 }
 
-// retireType retires the lines of a job type, and returns them and their layout.
-func (s *standBy) retireType(jobType int32, why string) (retired []*line, layout share.Layout) {
-	layout = share.Undivided
+// retireType retires the lines of a job type, and returns them.
+func (s *standBy) retireType(jobType int32, why string) (retired []*line) {
 	for _, l := range s.lines.all() {
 		if l.cfg.JobType == jobType && !l.retired() {
-			layout = l.layout
 			l.recast.Store(true)
 			s.retire(l, why)
 			retired = append(retired, l)
 		}
 	}
-	return retired, layout
+	return retired
 }
 
 // Add has the engine run the jobs of more types, on databases that it has opened or opens now. Their tables are there, and none of

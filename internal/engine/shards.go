@@ -138,27 +138,37 @@ func (s *standBy) relayout(cfg queue_job.Config, layout share.Layout, leaving bo
 	} else {
 		s.log.Info(s.about, fmt.Sprintf("job %s is not divided any more", typeText(cfg.JobType, cfg.ServiceName)))
 	}
-	if err := s.addLines(cfg, layout); err != nil { // it was possible at the start
-		s.log.Error(s.about, err.Error())
-	}
+	s.makeLines(cfg, layout)
 }
 
-// addLines begins a line for each shard of a job type.
-func (s *standBy) addLines(cfg queue_job.Config, layout share.Layout) error {
-	var lines []*line
+// makeLines gives a job type a line for each shard, with a configuration that was tried when it came.
+func (s *standBy) makeLines(cfg queue_job.Config, layout share.Layout) {
+	lines, err := s.newLines(cfg, layout)
+	if err != nil {
+		s.log.Error(s.about, err.Error())
+		return
+	}
+	s.addLines(lines)
+}
+
+func (s *standBy) newLines(cfg queue_job.Config, layout share.Layout) (lines []*line, err error) {
 	for shard := range layout.Shards() {
 		l, err := newLine(cfg, s.database, layout, shard)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		lines = append(lines, l)
 	}
+	return lines, nil
+}
+
+// addLines begins lines.
+func (s *standBy) addLines(lines []*line) {
 	s.lines.add(lines...)
 	for _, l := range lines {
 		s.begin(l)
 		s.byName[l.name] = l
 	}
-	return nil
 }
 
 // retire has a line start no more jobs, give its lease up, and end when it has finished what it had started.
@@ -169,6 +179,9 @@ func (s *standBy) retire(l *line, why string) {
 	serving := l.serving.Load()
 	if serving && !l.wanted.Swap(true) {
 		l.log.Info(l.about, fmt.Sprintf("lease %s is given up: %s", l.lease.Name, why))
+		if l.recast.Load() {
+			l.lease.MinLock = 0 // it is for those that come later, and the line that follows here must not wait
+		}
 		s.serving[l]()
 	}
 	if !serving && len(l.leases.all()) == 0 {

@@ -713,11 +713,19 @@ type limiting struct {
 	since time.Time
 }
 
-// expectWithin expects that no run begins beyond what somebody has limited its type to. Each shard has a worker all the same.
+// limitedSince is what the type of a run has been limited to for a while; nil: nothing, or the run's instance may not know of it.
+func (j *judge) limitedSince(r *run, while time.Duration) *limiting {
+	w, l := &j.world.weather, j.limits[r.jobType]
+	if l == nil || time.Since(l.since) < while || !w.gentle || w.refused+w.broken > 0 || w.sluggish > 0 || r.by.ending.Load() || j.world.table.divided(r.jobType) {
+		return nil
+	}
+	return l
+}
+
+// expectWithin expects that no run begins beyond what somebody has limited its type to.
 func (j *judge) expectWithin(r *run, cfg *queue_job.Config, beside int) {
-	w := &j.world.weather
-	l := j.limits[cfg.JobType]
-	if l == nil || l.Workers == 0 || time.Since(l.since) < limitsHeeded || !w.gentle || w.refused+w.broken > 0 || w.sluggish > 0 || j.world.table.divided(cfg.JobType) {
+	l := j.limitedSince(r, limitsHeeded)
+	if l == nil || l.Workers == 0 {
 		return
 	}
 	j.saw["run of a limited type"]++
@@ -753,13 +761,18 @@ func (j *judge) expectPlace(r *run, cfg *queue_job.Config) {
 
 // expectRate expects no more starts in a second than are allowed.
 func (j *judge) expectRate(r *run, cfg *queue_job.Config) {
-	if cfg.RatePerSecond == 0 || j.world.weather.edited || j.world.weather.stepped {
+	allowed := *cfg
+	if l := j.limitedSince(r, limitsHeeded+time.Second); l != nil && l.Rate > 0 {
+		allowed = queue_job.Limits{RatePerSecond: l.Rate}.Apply(allowed)
+		j.saw["run at a limited rate"]++
+	}
+	if allowed.RatePerSecond == 0 || j.world.weather.edited || j.world.weather.stepped {
 		return
 	}
 	starts := append(slices.DeleteFunc(j.starts[r.jobType], func(at time.Time) bool { return r.began.Sub(at) >= time.Second }), r.began)
 	j.starts[r.jobType] = starts
 	j.saw["run at a rate"]++
-	if most := int(cfg.RatePerSecond) + cfg.RateBurst; len(starts) > most {
+	if most := int(allowed.RatePerSecond) + allowed.RateBurst; len(starts) > most {
 		j.accuse("%d runs of type %d began within a second; the rate allows %d", len(starts), r.jobType, most)
 	}
 }

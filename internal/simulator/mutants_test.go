@@ -213,6 +213,12 @@ var mutants = []mutant.Mutant{
 		New:  "",
 	},
 	{
+		Name: "a limit of the rate is not heeded",
+		File: "internal/engine/limits.go",
+		Old:  "cfg.RatePerSecond, cfg.RateBurst = divided.WorkerPoolCapacity, divided.RatePerSecond, divided.RateBurst",
+		New:  "cfg.RatePerSecond, cfg.RateBurst = divided.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst",
+	},
+	{
 		Name: "limits are not heeded",
 		File: "internal/engine/standby.go",
 		Old:  "s.heedLimits(fleet.Limits, &v)",

@@ -131,8 +131,8 @@ func (p *plan) drawLimits(d *dice) {
 	}
 	for range 1 + d.upTo(5) {
 		jobType, limits := int32(1+d.upTo(len(p.configs))), store.Limits{Workers: d.upTo(3)}
-		if d.chance(300) {
-			limits.Rate = float64(5 + d.upTo(50))
+		if d.chance(500) {
+			limits.Rate = float64(1 + d.upTo(4))
 		}
 		p.at(d.between(200*time.Millisecond, p.calmAt), func(w *world) { w.limit(jobType, limits) }, "limit type %d to %+v", jobType, limits)
 	}

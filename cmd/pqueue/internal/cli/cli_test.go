@@ -90,7 +90,7 @@ func TestWhatIsWrittenWrongIsSaidBeforeAnythingIsAsked(t *testing.T) {
 		"type pause":                             "accepts 1 arg(s)",
 		"type set 7":                             "--workers, --rate or both",
 		"type set 7 --workers 0":                 "pqueue type pause",
-		"type set 7 --rate -1":                   "pqueue type pause",
+		"type set 7 --rate -1":                   "use 0.0001 to 1000000",
 		"type set-shards 7 two":                  "no number of shards",
 		"keep run tomorrow":                      "is no moment",
 		"schema print oracle":                    "oracle",
@@ -302,7 +302,7 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh.want("type get 7", exitDone, "limits set", "2 at a time, 2.5 starts a second")
 	sh.want("type get 7 -o json", exitDone, `"rate": 2.5`)
 	sh.want("type unset 7 --workers", exitDone, "type 7 has these limits: 2.5 starts a second from now on")
-	sh.want("type set 7 --workers 1000", exitDone, "the configuration allows")
+	sh.want("type set 7 --workers 1000", exitDone, "its configuration allows 100 at a time anyway")
 	sh.want("type unset 7", exitDone, "type 7 has the limits of its configuration from now on")
 	sh.want("type pause shipping", exitNothing, `no job type is called "shipping"`)
 	sh.want("type list --count", exitDone, "NOT DONE")

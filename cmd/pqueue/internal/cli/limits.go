@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +10,8 @@ import (
 )
 
 const limitsHelp = `The limits stand in the database, hold on all instances within a second, and never allow more than the programs' configuration. Jobs
-that run go on to their end, and count.`
+that run go on to their end, and count. Of a type with a handler of batches, workers are calls. Each shard keeps one worker. Up to a tenth
+of the rate may start at once, or a batch, for each shard.`
 
 func (a *app) typeSet() *cobra.Command {
 	var limits queue_job.Limits
@@ -26,13 +26,13 @@ example. What you leave out stays as it is.
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			workers, rate := cmd.Flags().Changed("workers"), cmd.Flags().Changed("rate")
-			switch {
+			switch err := limits.Validate(); {
 			case !workers && !rate:
 				return exitf(exitUsage, "say what to set: --workers, --rate or both")
-			case workers && limits.Workers < 1:
-				return exitf(exitUsage, "--workers %d: use 1 or more, or pqueue type pause", limits.Workers)
-			case rate && !(limits.RatePerSecond >= 0.0001 && limits.RatePerSecond <= 1e6):
-				return exitf(exitUsage, "--rate %v: use 0.0001 to a million, or pqueue type pause", limits.RatePerSecond)
+			case err != nil:
+				return &exit{exitUsage, err}
+			case workers && limits.Workers == 0 || rate && limits.RatePerSecond == 0:
+				return exitf(exitUsage, "0 is no limit: use pqueue type pause, if no job is to start, or type unset")
 			}
 			return a.changeLimits(cmd.Context(), args[0], func(set *queue_job.Limits) {
 				if workers {
@@ -96,37 +96,16 @@ func (a *app) changeLimits(ctx context.Context, name string, change func(*queue_
 		}
 		text := "type %d has the limits of its configuration"
 		if limits != (queue_job.Limits{}) {
-			text = "type %d has these limits: " + limitsText(limits)
+			text = "type %d has these limits: " + limits.String()
 		}
 		if !changed {
 			return text + " already", nil
 		}
-		return text + " from now on" + withoutEffect(&known, limits), nil
+		text += " from now on"
+		known.Limits = limits
+		if known.Lowered() != limits {
+			text += fmt.Sprintf("; its configuration allows %v anyway", queue_job.Limits{Workers: known.Config.WorkerPoolCapacity, RatePerSecond: known.Config.RatePerSecond})
+		}
+		return text, nil
 	})
-}
-
-// withoutEffect says which limits are not below what the configuration allows.
-func withoutEffect(known *queue_job.Type, limits queue_job.Limits) (text string) {
-	if known.Told.IsZero() {
-		return ""
-	}
-	cfg := &known.Config
-	if limits.Workers >= cfg.WorkerPoolCapacity {
-		text += fmt.Sprintf("; the configuration allows %d at a time anyway", cfg.WorkerPoolCapacity)
-	}
-	if cfg.RatePerSecond > 0 && limits.RatePerSecond >= cfg.RatePerSecond {
-		text += fmt.Sprintf("; the configuration allows %v starts a second anyway", cfg.RatePerSecond)
-	}
-	return text
-}
-
-func limitsText(l queue_job.Limits) string {
-	var parts []string
-	if l.Workers > 0 {
-		parts = append(parts, fmt.Sprintf("%d at a time", l.Workers))
-	}
-	if l.RatePerSecond > 0 {
-		parts = append(parts, fmt.Sprintf("%v starts a second", l.RatePerSecond))
-	}
-	return strings.Join(parts, ", ")
 }

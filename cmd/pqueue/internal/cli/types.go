@@ -173,7 +173,7 @@ func (t *jobType) show(to io.Writer) error {
 	if len(t.Leases) > 1 {
 		line("shards", strconv.Itoa(len(t.Leases)))
 	}
-	line("limits set", limitsText(t.Known.Limits))
+	line("limits set", t.Known.Limits.String())
 	line("schedule", t.Known.Schedule)
 	if t.Known.Batch {
 		line("handler", "of batches")

@@ -42,12 +42,12 @@ nor groups. When they fell due is known within a factor of two of how late they 
 			case workers < 0 || burst < 0 || rate < 0 || given("time-factor") && timeFactor <= 0:
 				return exitf(exitUsage, "limits must not be negative, and --time-factor must be above 0")
 			}
-			change := func(l operate.StartLimits) operate.StartLimits {
+			change := func(known *queue_job.Type, l operate.StartLimits) operate.StartLimits {
 				if given("workers") {
 					l.Workers = workers
 				}
 				if given("rate") {
-					l.Rate = rate
+					l.Rate, l.Burst = rate, operate.BurstAt(known, rate)
 				}
 				if given("burst") {
 					l.Burst = burst
@@ -88,7 +88,7 @@ type replayed struct {
 	busy    float64
 }
 
-func (a *app) whatIf(ctx context.Context, db *database, name string, change func(operate.StartLimits) operate.StartLimits, span, within time.Duration) error {
+func (a *app) whatIf(ctx context.Context, db *database, name string, change func(*queue_job.Type, operate.StartLimits) operate.StartLimits, span, within time.Duration) error {
 	known, err := a.knownType(ctx, db, name)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (a *app) whatIf(ctx context.Context, db *database, name string, change func
 		was.delays.Add(&past[i].Delays)
 	}
 	lines := []replayed{was, replay("model, as it is", past, limits)}
-	if changed := change(limits); changed != limits {
+	if changed := change(&known, limits); changed != limits {
 		lines = append(lines, replay("model, changed", past, changed))
 		limits = changed
 	}
