@@ -381,7 +381,7 @@ type TypeState struct {
 	// Running counts the workers that run a handler, or are about to. After a lease was given away, they may run on.
 	Running int
 	// Capacity is how many workers there may be under the leases that this process holds: the
-	// [queue_job.Config.WorkerPoolCapacity] of the type, or its shards' part of it.
+	// [queue_job.Config.WorkerPoolCapacity] of the type, or what [queue_job.Jobs.SetLimits] leaves of it, or its shards' part of that.
 	Capacity int
 	// Waiting counts the rows in memory that wait for a worker or for their time. A row in the table that is not in memory yet
 	// is not counted. Parked is how many of them wait until another job of their key has ended.

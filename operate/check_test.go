@@ -19,6 +19,7 @@ func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 	}
 	well := func(*Type) {}
 	overdue := func(t *Type) { t.Memory.Overdue = 14 * time.Second }
+	toldOf := func(t *Type, workers int) { t.Known.Told, t.Known.Config.WorkerPoolCapacity = now, workers }
 	limited := func(t *Type) { t.Known.Config.RatePerSecond = 2 }
 	for what, c := range map[string]struct {
 		of     *Type
@@ -40,6 +41,9 @@ func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 		"late, all workers busy":    {one(func(t *Type) { limited(t); t.Running = 12 }), 40, "warning late: 40 jobs fell due more than 1m0s ago. 10 of 10 workers are busy.", "WorkerPoolCapacity"},
 		"late, and too many":        {one(func(t *Type) { t.Memory = nil }), 5000, "warning late: At least 5000 jobs fell due more than 1m0s ago.", "explain"},
 		"nobody runs it, too many":  {one(func(t *Type) { t.Held = 0 }), 5000, "critical nobody runs it: Nobody runs it, and at least 5000 jobs fell due", "Start"},
+		"limited by somebody":       {one(func(t *Type) { t.Known.Limits.Workers = 2 }), 0, "note limited: Somebody has limited it to 2 at a time.", "Take that back"},
+		"limited without effect":    {one(func(t *Type) { toldOf(t, 10); t.Known.Limits.Workers = 20 }), 0, "", ""},
+		"late since it is limited":  {one(func(t *Type) { toldOf(t, 10); overdue(t); t.Known.Limits.Workers = 2 }), 0, "warning late: A job has been due for 14s", "type unset"},
 		"late, and nothing is told": {one(func(t *Type) { t.Memory = nil }), 1, "warning late: 1 job fell due more than 1m0s ago.", "explain"},
 	} {
 		h := &Health{At: now, Types: []*Type{c.of}, Instances: make([]queue_job.Instance, 1), After: time.Minute}

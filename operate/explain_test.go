@@ -186,3 +186,22 @@ func TestWhatTheTablesDoNotTellIsOnlyPerhapsSo(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitsThatSomebodyHasSetAreNamedIfTheyAreBelowTheConfiguration(t *testing.T) {
+	cfg := queue_job.Config{WorkerPoolCapacity: 10, RatePerSecond: 50, RateBurst: 5, Shards: 1}
+	for _, c := range []struct {
+		limits queue_job.Limits
+		says   []string
+	}{
+		{queue_job.Limits{}, []string{"at most 10 handlers of the type at a time (WorkerPoolCapacity)", "at most 50 starts a second (RatePerSecond)"}},
+		{queue_job.Limits{Workers: 2}, []string{"at most 2 handlers of the type at a time (SetLimits, below WorkerPoolCapacity)", "(RatePerSecond)"}},
+		{queue_job.Limits{Workers: 1000, RatePerSecond: 0.5}, []string{"at most 10 handlers of the type at a time (WorkerPoolCapacity)", "at most 0.5 starts a second (SetLimits, below RatePerSecond)"}},
+	} {
+		text := waiting(told(cfg), func(f *facts) { f.kind.Limits = c.limits }).limits().Text
+		for _, want := range c.says {
+			if !strings.Contains(text, want) {
+				t.Errorf("%+v: %q, want %q", c.limits, text, want)
+			}
+		}
+	}
+}

@@ -30,7 +30,8 @@ type Line struct {
 	More bool
 	// Overdue is how long the job in memory that has waited longest has been due.
 	Overdue time.Duration
-	// Marked jobs wait for a worker, Running jobs have one of Workers. Workers is this shard's part of WorkerPoolCapacity.
+	// Marked jobs wait for a worker, Running jobs have one of Workers. Workers is this shard's part of WorkerPoolCapacity,
+	// or of what somebody has limited it to.
 	Marked, Running, Workers int
 	// Elsewhere is how many workers are kept free for jobs that run on instances which had the lease before.
 	Elsewhere int

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
@@ -138,4 +140,29 @@ func TestAlikeVerdictsForDifferentReasonsAreWrittenTogetherAndLoggedApart(t *tes
 	if one.act != other.act || one.log.Error != "timeout" || other.log.Error != "refused" {
 		t.Fatalf("%+v, %+v", one, other)
 	}
+}
+
+// FirstPullDay counts from the start: a type that is divided anew, or gets other limits, days later leaves alone what it did before.
+func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * 60 * 60
+		d := &database{log: silent{}, newestAtStart: 50}
+		now := func() { d.clock.reading(float64(time.Now().Unix()), time.Now(), time.Now()) }
+		now()
+		d.startedAt = d.clock.now()
+		cut := time.Now().Unix() - 7*day
+		for range 2 {
+			l, err := newLine(queue_job.Config{ServiceName: "test", JobType: 7, FirstPullDay: 7, WorkerPoolCapacity: 1, QueueMaxSize: 10, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, d, share.Undivided, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for age, want := range map[int64]bool{day: true, -1: false, -day: false} {
+				if got := l.abandoned(&store.Row{ID: 1, CreateTime: cut - age}); got != want {
+					t.Errorf("%v after the start, what was due %d s before the cut: left alone %t", time.Since(time.UnixMilli(d.startedAt)), age, got)
+				}
+			}
+			time.Sleep(10 * 24 * time.Hour)
+			now()
+		}
+	})
 }
