@@ -159,8 +159,8 @@ type Config struct {
 	// LockSecond is the length of the job type's lease, in seconds. If an instance dies suddenly, another takes over within
 	// LockSecond + 1 s. The lease is renewed every third of that length. At least 2, at most a day; default 10.
 	LockSecond uint32
-	// MinLockSecond is how many seconds a lease stays taken at least, even if it is given back sooner. At most a day.
-	// Default 0: it is free at once.
+	// MinLockSecond is how many seconds a lease stays taken at least, even if it is given back sooner, unless it is given back because the
+	// type gets another configuration or other limits. At most a day. Default 0: it is free at once.
 	MinLockSecond uint32
 
 	backsOff bool // retries wait longer each time, if neither WaitTime nor RetryTiming is set: from Definition.Handle

@@ -80,7 +80,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"NoteScheduled":      regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = \? WHERE`),
 	"Page":               regexp.MustCompile(`^\(SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),
 	"Pause":              regexp.MustCompile(`^INSERT IGNORE INTO async_job_type_tab .*paused_at`),
-	"Paused":             regexp.MustCompile(`^SELECT \* FROM \(SELECT job_type FROM async_job_type_tab WHERE paused_at`),
+	"Paused":             regexp.MustCompile(`^SELECT \* FROM \(SELECT job_type FROM async_job_type_tab +WHERE paused_at`),
 	"CountDue":           regexp.MustCompile(`^SELECT COUNT\(\*\) FROM \(SELECT \* FROM \(SELECT id FROM async_job_tab .* LIMIT \?\) AS part`),
 	"Look":               regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_tab WHERE id = \?\)`),
 	"OtherTypes":         regexp.MustCompile(`SELECT job_type FROM async_job_tab .* ORDER BY job_type LIMIT \?`),

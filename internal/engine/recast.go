@@ -57,14 +57,14 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 		gone[cfg.JobType] = true
 	}
 	stay := slices.DeleteFunc(slices.Clone(s.given), func(cfg queue_job.Config) bool { return gone[cfg.JobType] })
-	var limited []queue_job.Config
+	var kept []queue_job.Config // within limits
 	for jobType := range s.limits {
 		if cfg := s.configOf(jobType); cfg != nil && !gone[jobType] {
-			limited = append(limited, *cfg)
+			kept = append(kept, *cfg)
 		}
 	}
 	s.configure(append(stay, r.cast...))
-	s.amend(limited)
+	s.amend(kept)
 	for _, cfg := range r.cast {
 		var retired []*line
 		if done.err = s.pools.provide(cfg); done.err == nil {

@@ -117,7 +117,7 @@ func (r *retainer) round(ctx context.Context) error {
 	}
 	after, unbroken := r.settled, true
 	r.pace = calm
-	progress, again, done := progress{looked: began}, retryFirst, began
+	progress, again, worked := progress{looked: began}, retryFirst, began
 	for more := true; more && ctx.Err() == nil && lease.Trusted(); {
 		page, err := r.page(ctx, lease, after)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) {
@@ -127,7 +127,7 @@ func (r *retainer) round(ctx context.Context) error {
 			break
 		}
 		if err != nil {
-			if time.Since(done) >= retainEvery {
+			if time.Since(worked) >= retainEvery {
 				return err // another instance may have more luck
 			}
 			r.trouble.on(ctx, "delete old jobs", err)
@@ -135,7 +135,7 @@ func (r *retainer) round(ctx context.Context) error {
 			again = min(2*again, retainAgain)
 			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
 		}
-		again, done = retryFirst, time.Now()
+		again, worked = retryFirst, time.Now()
 		deleted += page.deleted
 		forEver, others := r.notOurs(page.Rows)
 		kept += forEver

@@ -15,15 +15,15 @@ const tameEvery = 10 * time.Second
 // sweep looks along the due index for what is due or soon will be, in all held types at once, until ctx ends. It is what
 // makes the whole correct: late commits, delayed jobs, retries and rows of dead processes are found here, however old.
 func (d *database) sweep(ctx context.Context) {
-	var looks looks
+	var s sweeping
 	var takes time.Duration
 	tamed, again := time.Now(), retryFirst
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := d.sweepQuiet(&looks)
+		err := d.sweepQuiet(&s)
 		if err == nil && began.Sub(tamed) > tameEvery {
 			tamed = began
-			err = d.tamePriorities(&looks, d.heldLines())
+			err = d.tamePriorities(&s.looks, d.heldLines())
 		}
 		smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
 		rest := restAfter(takes)          // dead index entries can make a sweep slow
@@ -80,19 +80,36 @@ func (d *database) loadOrLeave(looks *looks, lines heldLines) error {
 	return nil
 }
 
+// sweeping is what one sweep leaves to the next.
+type sweeping struct {
+	looks looks
+	idle  bool // it found no row
+}
+
 // sweepQuiet sweeps the types that have no backlog. A type that turns out to have a backlog is left to its loader, and the
 // others are swept again, since its rows may have kept theirs out of the result.
-func (d *database) sweepQuiet(looks *looks) error {
-	lines := d.heldLines()
-	for {
+//
+// A sweep looks at 32 places of the due index for each type. So if the last one found no row, it first asks which types have a pending
+// row, for which 4 places do.
+func (d *database) sweepQuiet(s *sweeping) error {
+	ask := s.idle
+	s.idle = true
+	for lines := d.heldLines(); ; ask = false {
 		lines = slices.DeleteFunc(lines, func(h held) bool { return h.backlog.behind.Load() })
+		if ask {
+			var err error
+			if lines, err = d.withWork(&s.looks, lines); err != nil {
+				return err
+			}
+		}
 		if len(lines) == 0 {
 			return nil
 		}
-		full, err := d.sweepOnce(looks, lines)
+		full, found, err := d.sweepOnce(&s.looks, lines)
 		if err != nil {
 			return err
 		}
+		s.idle = s.idle && !found
 		if len(full) == 0 {
 			return nil
 		}
@@ -105,12 +122,29 @@ func (d *database) sweepQuiet(looks *looks) error {
 	}
 }
 
-// sweepOnce offers what a sweep finds. If it found more than one statement brings, it returns the types that it saw.
-func (d *database) sweepOnce(looks *looks, lines heldLines) (full map[int32]bool, err error) {
+// withWork leaves out the lines of types that have no pending row, due or not.
+func (d *database) withWork(looks *looks, lines heldLines) (heldLines, error) {
+	if d.tables.Dormancy == nil || len(lines) == 0 {
+		return lines, nil
+	}
+	var work map[int32]bool
+	err := looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+		work, err = d.tables.Dormancy.HaveWork(ctx, lines.types())
+		return err
+	})
+	return slices.DeleteFunc(lines, func(h held) bool {
+		has, known := work[h.cfg.JobType]
+		return known && !has
+	}), err
+}
+
+// sweepOnce offers what a sweep finds, and reports whether it found a row. If it found more than one statement brings, it returns the
+// types that it saw.
+func (d *database) sweepOnce(looks *looks, lines heldLines) (full map[int32]bool, found bool, err error) {
 	defer d.reads.begin()()
 	rows, more, err := d.sweepRows(looks, lines)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	full = map[int32]bool{}
 	newest, justNow := d.tail.above.Load(), d.clock.now()/1000-int64(gapKeptFor/time.Second)
@@ -128,7 +162,7 @@ func (d *database) sweepOnce(looks *looks, lines heldLines) (full map[int32]bool
 		d.hasJob()
 		h.offer(h.lease, &rows[i])
 	}
-	return full, nil
+	return full, len(rows) > 0, nil
 }
 
 func (d *database) sweepRows(looks *looks, lines heldLines) (rows []store.Row, more bool, err error) {

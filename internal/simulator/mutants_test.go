@@ -225,6 +225,12 @@ var mutants = []mutant.Mutant{
 		New:  "",
 	},
 	{
+		Name: "a sweep leaves out types that have a pending row",
+		File: "internal/engine/sweep.go",
+		Old:  "return known && !has",
+		New:  "return known && (has || !has)",
+	},
+	{
 		Name: "no sweep",
 		File: "internal/engine/database.go",
 		Old:  "d.loops.Go(func() { d.sweep(working) })",
@@ -539,8 +545,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "the gaps of the tail and the sweep forget late commits",
 		File: "internal/engine/sweep.go",
-		Old:  "\t\th.offer(h.lease, &rows[i])\n\t}\n\treturn full, nil",
-		New:  "\t\tif rows[i].ID > newest {\n\t\t\th.offer(h.lease, &rows[i])\n\t\t}\n\t}\n\treturn full, nil",
+		Old:  "\t\th.offer(h.lease, &rows[i])\n\t}\n\treturn full, len(rows) > 0, nil",
+		New:  "\t\tif rows[i].ID > newest {\n\t\t\th.offer(h.lease, &rows[i])\n\t\t}\n\t}\n\treturn full, len(rows) > 0, nil",
 	},
 	{
 		Name: "a lease lost by the table's word is kept",

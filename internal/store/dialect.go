@@ -66,7 +66,6 @@ type dialect struct {
 	anyType     string                                     // end of a SELECT that finds the first job type in a range along the due index
 	pendingOnly bool                                       // the due index has pending rows only
 	lanesInFull bool                                       // ORDER BY of a lane also names columns that are constant in it, see postgres.go
-	sweepWith   func(s *Store, types []int32) string       // what stands before the parts of [Store.SweepAll]; nil: nothing
 	sweep       func(s *Store, part int, k kind, types []int32, limit int, args *arguments) string
 	// one or more conditions for what lies behind a start time and an id, written so that the index is entered there
 	later func(startTime, id string) []string

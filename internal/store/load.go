@@ -138,11 +138,7 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 		k.until = fmt.Sprintf("%s + %d", s.now, horizon)
 		parts = append(parts, s.sweep(s, len(parts), k, types, limit, args))
 	}
-	query := s.unionAll(parts)
-	if s.sweepWith != nil {
-		query = s.sweepWith(s, types) + query
-	}
-	got, err := read(ctx, s, partRows, query, args.list...)
+	got, err := read(ctx, s, partRows, s.unionAll(parts), args.list...)
 	count := make([]int, len(parts))
 	for _, row := range got {
 		count[row.part]++
@@ -160,14 +156,6 @@ type kind struct {
 	until    string  // otherwise: start_time is at most this
 }
 
-// status writes the condition on the status.
-func (k kind) status() string {
-	if len(k.statuses) == 0 {
-		return "job_status IS NULL"
-	}
-	return fmt.Sprintf("job_status IN (%s)", numbers(k.statuses))
-}
-
 // start writes the condition on the start time. It leaves out rows with an id below 1, which somebody inserted by hand:
 // no id of ours can hold such a number.
 func (k kind) start() string {
@@ -180,12 +168,11 @@ func (k kind) start() string {
 // sweepRanges writes one part of [Store.SweepAll]. It needs the index hint: only with it are rows of all types and
 // statuses read along the due index.
 func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arguments) string {
-	return s.sweepAmong(part, k, numbers(types), limit, args)
-}
-
-// sweepAmong writes a part of a sweep over the types of a list, or of a SELECT.
-func (s *Store) sweepAmong(part int, k kind, types string, limit int, args *arguments) string {
-	return s.selectDue(part, s.rowColumns("params", "meta"), fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", types, k.status(), numbers(Priorities), k.start()), limit, args)
+	status := "job_status IS NULL"
+	if len(k.statuses) > 0 {
+		status = fmt.Sprintf("job_status IN (%s)", numbers(k.statuses))
+	}
+	return s.selectDue(part, s.rowColumns("params", "meta"), fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
 }
 
 // Lane is a stretch of the due index of one job type: the pending rows of one priority and one status that start at once,

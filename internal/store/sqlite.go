@@ -55,8 +55,7 @@ var sqlite = dialect{
 	atOnce:     "start_time = 0",
 	unforeseen: "%s",
 	anyType:    " ORDER BY job_type",
-	sweepWith:  withPending,
-	sweep:      sweepPending,
+	sweep:      sweepRanges,
 	later:      laterStretches,
 
 	tableIn:   "'%[2]s'",
@@ -94,16 +93,4 @@ func inSpan(ids []uint64) string {
 // it is asked for these rows alone.
 func laterStretches(startTime, id string) []string {
 	return []string{fmt.Sprintf("start_time = %s AND id > %s", startTime, id), "start_time > " + startTime}
-}
-
-// withPending makes a list of the types that have a pending row. A sweep looks at 32 places of the due index for each type, and most
-// types have none: four places tell that.
-func withPending(s *Store, types []int32) string {
-	some := fmt.Sprintf("EXISTS (SELECT 1 FROM %s %s WHERE job_type = column1 AND ", s.jobs, s.byDue)
-	return fmt.Sprintf("WITH waiting AS MATERIALIZED (SELECT column1 AS job_type FROM (VALUES %s) WHERE %sjob_status IN (%s)) OR %[2]sjob_status IS NULL)) ",
-		values(types), some, pendingStatuses)
-}
-
-func sweepPending(s *Store, part int, k kind, _ []int32, limit int, args *arguments) string {
-	return s.sweepAmong(part, k, "SELECT job_type FROM waiting", limit, args)
 }

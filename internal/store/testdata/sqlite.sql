@@ -1035,23 +1035,14 @@ WHERE job_type = 7
 ORDER BY begins_at, lock_name, term;
 
 -- SweepAll
-WITH waiting AS MATERIALIZED (SELECT column1 AS job_type
-  FROM (VALUES (7), (-8))
-  WHERE EXISTS (SELECT 1
-    FROM async_job_tab INDEXED BY async_job_due
-    WHERE job_type = column1
-      AND job_status IN (0, 3, 4)) OR EXISTS (SELECT 1
-    FROM async_job_tab INDEXED BY async_job_due
-    WHERE job_type = column1
-      AND job_status IS NULL)) SELECT *
+SELECT *
 FROM (SELECT 0 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
     AND attempts = 0
     AND changes = 0
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (SELECT job_type
-    FROM waiting)
+  WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
     AND priority IN (2,1,0,-1)
     AND start_time <= unixepoch() + 3
@@ -1064,8 +1055,7 @@ FROM (SELECT 1 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (SELECT job_type
-    FROM waiting)
+  WHERE job_type IN (7,-8)
     AND job_status IN (0,3,4)
     AND priority IN (2,1,0,-1)
     AND start_time IS NULL
@@ -1078,8 +1068,7 @@ FROM (SELECT 2 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (SELECT job_type
-    FROM waiting)
+  WHERE job_type IN (7,-8)
     AND job_status IS NULL
     AND priority IN (2,1,0,-1)
     AND start_time <= unixepoch() + 3
@@ -1092,8 +1081,7 @@ FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
     AND max_retries IS NULL
     AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
   FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (SELECT job_type
-    FROM waiting)
+  WHERE job_type IN (7,-8)
     AND job_status IS NULL
     AND priority IN (2,1,0,-1)
     AND start_time IS NULL
