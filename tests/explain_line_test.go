@@ -44,6 +44,7 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 			{JobType: divided, Shards: 1, WorkerPoolCapacity: 4, HandleJobFunc: done},
 		}
 		runner := start(t, d.DB, configs...)
+		awaitNumber(t, d.DB, int64(len(configs)), "SELECT COUNT(*) FROM async_job_type_tab WHERE settings IS NOT NULL") // they are told in the background
 		// perhaps asserts what may keep a job, once the holder has it in its line.
 		perhaps := func(id uint64, says string, kinds ...operate.Kind) {
 			t.Helper()
