@@ -20,7 +20,7 @@ type Limits struct {
 	RatePerSecond float64 `json:"rate,omitempty"`
 }
 
-// Apply returns what a configuration allows within the limits. It has its defaults, as in [Type.Config].
+// Apply lowers the capacity and the rate of a configuration to the limits. The configuration must have its defaults, as [Type.Config] has.
 func (l Limits) Apply(cfg Config) Config {
 	if l.Workers > 0 {
 		cfg.WorkerPoolCapacity = min(cfg.WorkerPoolCapacity, max(l.Workers, cfg.Shards))

@@ -78,7 +78,7 @@ func second(s int64) time.Time {
 	return time.Unix(s, 0)
 }
 
-// Lowered returns those of the Limits that are below what Config allows. The others have no effect.
+// Lowered returns the Limits without values that have no effect: if Config allows no more than a limit, the limit is left out.
 func (t *Type) Lowered() Limits {
 	l := t.Limits
 	if t.Told.IsZero() {

@@ -18,8 +18,8 @@ func limited(cfg queue_job.Config, to store.Limits, shards int) queue_job.Config
 	return cfg
 }
 
-// heedLimits gives the job types whose limits somebody has changed lines that keep to them. A look calls it before it takes leases, so
-// a line never starts a job with less strict limits than those that the look has shown.
+// heedLimits applies what a look has shown of limits. If somebody has changed the limits of a type, the type gets new lines. A look takes
+// leases only after that, so no line starts a job beyond the limits that the look has shown.
 func (s *standBy) heedLimits(limits map[int32]store.Limits, v *share.View) {
 	if len(limits)+len(s.limits) == 0 {
 		return
@@ -47,7 +47,7 @@ func (s *standBy) heedLimits(limits map[int32]store.Limits, v *share.View) {
 	}
 }
 
-// amend puts configurations of some types in the place of those that are used, and not of what the application says.
+// amend replaces the configurations by which this instance works some types. What the application gave stays as it is.
 func (d *database) amend(changed []queue_job.Config) {
 	if len(changed) == 0 {
 		return

@@ -82,7 +82,7 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	return done
 }
 
-// castType gives a job type lines with a configuration, in place of those that it has. The next look at the leases comes soon.
+// castType retires the lines of a job type, and adds lines with a new configuration. It has the next look at the leases come soon.
 func (s *standBy) castType(cfg queue_job.Config, why string) (retired []*line, err error) {
 	layout := share.Undivided
 	for _, l := range s.lines.all() {

@@ -180,7 +180,7 @@ func (s *standBy) retire(l *line, why string) {
 	if serving && !l.wanted.Swap(true) {
 		l.log.Info(l.about, fmt.Sprintf("lease %s is given up: %s", l.lease.Name, why))
 		if l.recast.Load() {
-			l.lease.MinLock = 0 // it is for those that come later, and the line that follows here must not wait
+			l.lease.MinLock = 0 // the type's new line need not wait for it
 		}
 		s.serving[l]()
 	}

@@ -191,8 +191,8 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 	return share.See(s.keeper.ID(), s.service, rows, layouts), fleet, nil
 }
 
-// withLeases yields the configured types that have a lease at all times: those that are never dormant, are divided, or were woken just
-// now. There may be thousands of others.
+// withLeases yields the configured types whose leases must be there: types that are never dormant, types that are divided, and types that
+// were woken just now. Thousands of others may be dormant.
 func (s *standBy) withLeases(layouts map[int32]share.Layout, woken map[int32]bool) iter.Seq[*queue_job.Config] {
 	return func(yield func(*queue_job.Config) bool) {
 		configs := s.configured()

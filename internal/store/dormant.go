@@ -47,9 +47,9 @@ func (s *Store) Wake(ctx context.Context, names []string) error {
 	return wrap("wake job types", err)
 }
 
-// HaveWork reads, of the job types that have a row in the table of types, which have a pending job, due or not. If a type is missing,
-// it has no row. If no types are given, it asks for all, and returns only those that have. It reads a few entries of the due index for
-// each type.
+// HaveWork reads which job types have a pending job, due or not. Of the given types, it returns all that have a row in the table of
+// types; a missing type has no row. If no types are given, it looks at all, and returns only types that have a pending job. It reads a
+// few entries of the due index for each type.
 func (s *Store) HaveWork(ctx context.Context, types []int32) (map[int32]bool, error) {
 	type row struct {
 		jobType int32
