@@ -32,7 +32,7 @@ func beginCluster(t *testing.T) (addresses []string) {
 	oneCluster.Lock()
 	t.Cleanup(oneCluster.Unlock)
 	for range clusterSize {
-		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", dbtest.FreePort(t)))
 	}
 	return addresses
 }

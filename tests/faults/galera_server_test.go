@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
 const (
@@ -30,7 +32,7 @@ func newGalera(t *testing.T, options ...string) *cluster {
 	for i, address := range group {
 		node := slices.Concat(asGaleraNode("gcomm://"+strings.Join(group, ",")), []string{
 			"--wsrep-node-address=" + address,
-			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=127.0.0.1:%d", address, freePort(t)),
+			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=127.0.0.1:%d", address, dbtest.FreePort(t)),
 		}, options)
 		if i == 0 {
 			node = append(node, firstOfCluster)

@@ -41,7 +41,7 @@ func newPgBouncer(t *testing.T) (s *server, address string) {
 	if _, err := dbtest.Open(t, "pgx", s.dsn("")).Exec("CREATE DATABASE trial"); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	port := dbtest.FreePort(t)
 	settings := filepath.Join(s.dir, "pgbouncer.ini")
 	text := fmt.Sprintf(`[databases]
 * = host=127.0.0.1 port=%d user=root

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +48,7 @@ func newServer(t *testing.T, name string, options ...string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{T: t, name: name, dialect: dialectOf(name), dir: dir, port: freePort(t)}
+	s := &server{T: t, name: name, dialect: dialectOf(name), dir: dir, port: dbtest.FreePort(t)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of the log of %s:%s", name, s.logEnd())
@@ -313,28 +311,6 @@ func fill(command []string, places ...string) (filled []string) {
 	}
 	return filled
 }
-
-// freePort finds one below those that the kernel gives to clients: while the server is down, nobody shall get its port,
-// and least of all a client that dials it and would find itself. No port is given out twice: another test's server would
-// have it when this one is started again.
-func freePort(t *testing.T) int {
-	t.Helper()
-	const from, to, attempts = 10_000, 32_000, 100
-	for range attempts {
-		port := from + rand.IntN(to-from)
-		if _, given := portsGiven.LoadOrStore(port, true); given {
-			continue
-		}
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
-}
-
-var portsGiven sync.Map // to servers of this process, by number
 
 func TestAServerThatIsKilledAndStartedAgainHasWhatWasCommitted(t *testing.T) {
 	t.Parallel()

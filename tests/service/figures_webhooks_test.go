@@ -19,6 +19,8 @@ import (
 	faktory "github.com/contribsys/faktory/client"
 	worker "github.com/contribsys/faktory_worker_go"
 	"github.com/hibiken/asynq"
+
+	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
 // webhookWorkers is how many calls a queue has under way, and how many connections to add by.
@@ -143,8 +145,8 @@ func serveFaktory(t *testing.T, program string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	server := exec.Command(program, "-b", address, "-w", fmt.Sprintf("127.0.0.1:%d", freePort(t)), "-l", "warn", "-d", dir, "-c", dir)
+	address := fmt.Sprintf("127.0.0.1:%d", dbtest.FreePort(t))
+	server := exec.Command(program, "-b", address, "-w", fmt.Sprintf("127.0.0.1:%d", dbtest.FreePort(t)), "-l", "warn", "-d", dir, "-c", dir)
 	server.Env = append(os.Environ(), "HOME="+dir)
 	server.Stdout, server.Stderr = os.Stderr, os.Stderr
 	if err := server.Start(); err != nil {

@@ -46,7 +46,7 @@ func TestReceiversInSevenLanguagesTakeOurCallbacksAndNoOthers(t *testing.T) {
 	for _, receiver := range receivers {
 		t.Run(receiver.name, func(t *testing.T) {
 			t.Parallel()
-			folder, port := t.TempDir(), strconv.Itoa(freePort(t))
+			folder, port := t.TempDir(), strconv.Itoa(dbtest.FreePort(t))
 			if err := os.CopyFS(folder, os.DirFS("../../examples/receivers")); err != nil {
 				t.Fatal(err)
 			}
@@ -185,13 +185,4 @@ func wantAnswer(t *testing.T, what string, r *http.Request, want int) {
 	if answer.StatusCode != want {
 		t.Errorf("a callback %s was answered with %d, want %d", what, answer.StatusCode, want)
 	}
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
