@@ -96,7 +96,7 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 		n := 0
 		if err == nil {
 			n, err = noteDeleted(ctx, st, which, func(st *store.Store) (int, error) {
-				d, err := st.DeleteOld(ctx, old, page)
+				d, err := st.DeleteOld(ctx, old, page, store.Steps{})
 				return d.Rows, err
 			})
 		}

@@ -11,6 +11,7 @@ import (
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/cron"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -260,6 +261,69 @@ func TestARunnerDeletesWhatHasOutlivedItsRetention(t *testing.T) {
 		}
 		if got := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); got != attempts || got == 0 {
 			t.Errorf("%d attempts are left, want %d", got, attempts)
+		}
+	})
+}
+
+// What is deleted in many steps is committed at once where that keeps nobody waiting: with many connections, and with more than one writer.
+func TestNobodyWaitsForADeletionThatRests(t *testing.T) {
+	t.Parallel()
+	const old, perStep, failsAt = 100, 10, 4
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addType(t, d.DB, 2, old, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2")
+		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'retry', '', 1, 2, 'test' FROM async_job_tab WHERE id % 2 = 0")
+		age(t, d, 30*time.Hour, "job_type = 2")
+		add(t, d.DB, 1, 0)
+		of := store.Old{Before: map[int32]int64{2: time.Now().Add(-24 * time.Hour).Unix()}}
+		for _, c := range []struct {
+			conns int // 0: without a limit
+			fails bool
+		}{{0, true}, {5, true}, {0, false}} {
+			d.DB.SetMaxOpenConns(c.conns)
+			together := c.conns == 0 && d.Name != "SQLite"
+			there := func() int { return int(number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_type = 2")) }
+			before, steps := there(), 0
+			want := before
+			switch {
+			case c.fails && together:
+				want = 0
+			case c.fails:
+				want = failsAt * perStep
+			}
+			page, err := st.FindOld(t.Context(), of, 0, old)
+			if err != nil {
+				t.Fatal(err)
+			}
+			deletion, err := st.DeleteOld(t.Context(), of, page, store.Steps{Rows: perStep, Turn: func(ctx context.Context, send func(context.Context) error) error {
+				want := before
+				if !together {
+					want = max(0, before-steps*perStep)
+				}
+				if n := there(); n != want {
+					t.Errorf("%+v: %d rows are there before step %d, want %d", c, n, steps, want)
+				}
+				add(t, d.DB, 1, 0)
+				if steps == failsAt && c.fails {
+					return errors.New("no luck")
+				}
+				steps++
+				return send(ctx)
+			}})
+			if c.fails != (err != nil) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			if n := before - there(); deletion.Rows != want || n != want {
+				t.Errorf("%+v: deleted %d, by its own account %d, want %d", c, n, deletion.Rows, want)
+			}
+		}
+		d.DB.SetMaxOpenConns(0)
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n > 0 {
+			t.Errorf("%d attempts are left", n)
 		}
 	})
 }

@@ -16,12 +16,14 @@ import (
 )
 
 const (
-	retainFirst = time.Second      // after the start
-	retainAgain = time.Minute      // then this instance asks for the lease again
-	retainEvery = 10 * time.Minute // one instance gets the lease in this time
-	retainRows  = 1000             // are read at a time, at most
-	retainLeast = 25
-	archivedIn  = time.Minute // or the archive gets fewer jobs the next time
+	retainFirst = time.Second            // after the start
+	retainAgain = time.Minute            // then this instance asks for the lease again
+	retainEvery = 10 * time.Minute       // one instance gets the lease in this time
+	retainRows  = 500                    // are read at a time, and deleted in a transaction, at most
+	retainLeast = 25                     // are deleted by a statement, at least
+	retainSteps = 12                     // statements delete what one transaction deletes
+	retainNap   = 100 * time.Millisecond // is how long a transaction stays open for between two of them, at most
+	archivedIn  = time.Minute            // or the archive gets fewer jobs the next time
 
 	keptFirst = time.Minute // after the start, the log hears how many rows are kept for ever
 	keptEvery = 24 * time.Hour
@@ -29,20 +31,21 @@ const (
 
 // pace is how much a round takes of the database.
 type pace struct {
-	statement time.Duration // is what a statement should take: as long as that, others may wait, for locks and for the disk
+	statement time.Duration // is what a statement should take: as long as that, others may wait
 	part      time.Duration // of the time: one in this many
+	row       time.Duration // that passes for each row that is deleted, at least: it is written to the disk later, and the disk is what others wait for
 }
 
 var (
-	calm  = pace{2 * time.Millisecond, 30}
-	haste = pace{5 * time.Millisecond, 10} // if the calm pace is too slow to keep up
+	calm  = pace{time.Millisecond, 30, time.Second / 1200}
+	haste = pace{5 * time.Millisecond, 10, 0} // if the calm pace is too slow to keep up
 )
 
 // Deletes is what the engine needs of the tables to delete rows that have outlived their time. *store.Store has it.
 type Deletes interface {
 	hidden.Rows
 	FindOld(ctx context.Context, old store.Old, after uint64, limit int) (store.OldPage, error)
-	DeleteOld(ctx context.Context, old store.Old, page store.OldPage) (store.Deletion, error)
+	DeleteOld(ctx context.Context, old store.Old, page store.OldPage, steps store.Steps) (store.Deletion, error)
 	Span(ctx context.Context) (first, last uint64, err error)
 }
 
@@ -54,7 +57,9 @@ type retainer struct {
 	times map[int32]time.Duration // by final status; a status without a time is kept for ever
 	types []int32
 	pace  pace
-	rows  int // to read at a time
+	rows  int           // to read at a time
+	debt  time.Duration // to rest, for what statements have taken
+	next  time.Time     // when rows may be deleted again, for those that were
 	looks looks
 
 	walked  time.Time // when a round last began with the first row, or the log heard how many there are; zero: never
@@ -116,7 +121,7 @@ func (r *retainer) round(ctx context.Context) error {
 		r.walked, r.settled = began, 0
 	}
 	after, unbroken := r.settled, true
-	r.pace = calm
+	r.pace, r.debt = calm, 0
 	progress, again, worked := progress{looked: began}, retryFirst, began
 	for more := true; more && ctx.Err() == nil && lease.Trusted(); {
 		page, err := r.page(ctx, lease, after)
@@ -131,6 +136,7 @@ func (r *retainer) round(ctx context.Context) error {
 				return err // another instance may have more luck
 			}
 			r.trouble.on(ctx, "delete old jobs", err)
+			r.debt = 0
 			sleep(ctx, again)
 			again = min(2*again, retainAgain)
 			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
@@ -145,7 +151,7 @@ func (r *retainer) round(ctx context.Context) error {
 				r.settled = after
 			}
 			r.trouble.on(ctx, "look how many rows there are", r.keepUp(lease, &progress, after))
-			sleep(ctx, (r.pace.part-1)*page.took)
+			r.rest(ctx, r.debt)
 		}
 	}
 	if deleted > 0 {
@@ -187,7 +193,26 @@ func (r *retainer) keepUp(lease *keeper.Lease, before *progress, at uint64) erro
 type retained struct {
 	store.OldPage
 	deleted int
-	took    time.Duration // by the statements
+}
+
+// rest sleeps, for at most so long, until what statements have taken and deleted allows for more. It returns for how long it slept.
+func (r *retainer) rest(ctx context.Context, most time.Duration) time.Duration {
+	nap := min(most, max(r.debt, time.Until(r.next)))
+	r.debt = max(0, r.debt-nap)
+	began := time.Now()
+	sleep(ctx, nap)
+	return time.Since(began)
+}
+
+// owe has the retainer rest later for what has taken so long.
+func (r *retainer) owe(took time.Duration) { r.debt += (r.pace.part - 1) * took }
+
+// look has statements sent while the lease holds, and owes for them.
+func (r *retainer) look(lease *keeper.Lease, send func(context.Context) error) error {
+	began := time.Now()
+	err := r.looks.look(lease.Context(), send)
+	r.owe(time.Since(began))
+	return err
 }
 
 // page deletes what is old in the next rows. If a statement takes long, the next page is smaller.
@@ -196,20 +221,13 @@ func (r *retainer) page(ctx context.Context, lease *keeper.Lease, after uint64) 
 	for status, kept := range r.times {
 		old.Before[status] = (r.clock.now() - kept.Milliseconds()) / 1000
 	}
-	look := func(read func(context.Context) error) {
-		if err == nil {
-			began := time.Now()
-			err = r.looks.look(lease.Context(), read)
-			page.took += time.Since(began)
-		}
-	}
-	look(func(ctx context.Context) (err error) {
+	err = r.look(lease, func(ctx context.Context) (err error) {
 		page.OldPage, err = r.tables.Deletes.FindOld(ctx, old, after, r.rows)
 		return err
 	})
-	if r.archive != nil && len(page.Old) > 0 {
+	if err == nil && r.archive != nil && len(page.Old) > 0 {
 		var jobs any
-		look(func(ctx context.Context) (err error) {
+		err = r.look(lease, func(ctx context.Context) (err error) {
 			jobs, err = hidden.Archived(ctx, r.tables.Deletes, page.Old)
 			return err
 		})
@@ -218,17 +236,35 @@ func (r *retainer) page(ctx context.Context, lease *keeper.Lease, after uint64) 
 		}
 	}
 	var d store.Deletion
-	look(func(ctx context.Context) (err error) {
-		d, err = r.tables.Deletes.DeleteOld(ctx, old, page.OldPage)
-		return err
-	})
+	if err == nil {
+		d, err = r.delete(ctx, lease, old, page.OldPage)
+	}
 	page.deleted = d.Rows
-	r.resize(d.Longest, err)
+	r.resize(d.Took, err)
 	return page, err
 }
 
-// resize finds how many rows to read at a time: with an error fewer, and otherwise as many as the pace lets a statement take.
-func (r *retainer) resize(longest time.Duration, err error) {
+// delete deletes what is old in a page, by small statements that are far apart, since others wait while one runs, and in one transaction
+// where it can stay open, since others wait for longest while it commits. If the instance is to stop, it no longer rests.
+func (r *retainer) delete(ctx context.Context, lease *keeper.Lease, old store.Old, page store.OldPage) (store.Deletion, error) {
+	holding, cancel := context.WithTimeout(lease.Context(), 2*lookLongest) // for a commit that nobody answers
+	defer cancel()
+	began, rested := time.Now(), time.Duration(0)
+	perStep := min(max(retainLeast, r.rows/retainSteps), max(1, len(page.Old)))
+	d, err := r.tables.Deletes.DeleteOld(holding, old, page, store.Steps{
+		Rows: perStep,
+		Turn: func(_ context.Context, send func(context.Context) error) error {
+			rested += r.rest(ctx, retainNap)
+			r.next = time.Now().Add(time.Duration(perStep) * r.pace.row)
+			return r.look(lease, send)
+		},
+	})
+	r.owe(time.Since(began) - rested - d.Took) // for the commit; look owes for what has deleted
+	return d, err
+}
+
+// resize finds how many rows to read at a time: with an error fewer, and otherwise as many as the pace lets the statements take.
+func (r *retainer) resize(took time.Duration, err error) {
 	least, most := retainLeast, retainRows
 	if r.archive != nil {
 		least, most = 1, hidden.ArchivedMost
@@ -236,8 +272,8 @@ func (r *retainer) resize(longest time.Duration, err error) {
 	fits := 2 * r.rows
 	if err != nil {
 		fits = r.rows / 2
-	} else if longest > 0 {
-		fits = min(fits, max(r.rows/2, int(int64(r.rows)*int64(r.pace.statement)/int64(longest))))
+	} else if took > 0 {
+		fits = min(fits, max(r.rows/2, int(int64(r.rows)*retainSteps*int64(r.pace.statement)/int64(took))))
 	}
 	r.rows = min(max(fits, least), most)
 }

@@ -19,6 +19,7 @@ import (
 type growing struct {
 	resting
 	slow    time.Duration                                     // the time that the database takes for each row
+	commit  time.Duration                                     // and for a commit
 	archive func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted
 	fails   func() error                                      // of a statement that deletes; nil: none fails
 
@@ -28,6 +29,7 @@ type growing struct {
 	status int32
 	busy   time.Duration // deleting
 	asked  []int         // for how many rows at once
+	steps  []int         // how many rows each statement has deleted
 	read   int           // rows
 	rounds []time.Time
 	until  time.Time // the lease
@@ -96,20 +98,32 @@ func (g *growing) FindOld(_ context.Context, old store.Old, after uint64, limit 
 	return page, nil
 }
 
-func (g *growing) DeleteOld(_ context.Context, _ store.Old, page store.OldPage) (d store.Deletion, err error) {
+func (g *growing) DeleteOld(ctx context.Context, _ store.Old, page store.OldPage, steps store.Steps) (d store.Deletion, err error) {
 	if g.fails != nil {
 		if err := g.fails(); err != nil {
 			return d, err
 		}
 	}
-	g.mu.Lock()
-	for _, id := range page.Old {
-		g.gone[id] = true
+	for ids := range slices.Chunk(page.Old, steps.Rows) {
+		steps.Turn(ctx, func(context.Context) error {
+			took := time.Duration(len(ids)) * g.slow
+			g.mu.Lock()
+			for _, id := range ids {
+				g.gone[id] = true
+			}
+			g.steps = append(g.steps, len(ids))
+			g.busy += took
+			g.mu.Unlock()
+			d.Rows += len(ids)
+			d.Took += took
+			time.Sleep(took)
+			return nil
+		})
 	}
-	d = store.Deletion{Rows: len(page.Old), Longest: time.Duration(len(page.Rows)) * g.slow}
-	g.busy += d.Longest
+	time.Sleep(g.commit)
+	g.mu.Lock()
+	g.busy += g.commit
 	g.mu.Unlock()
-	time.Sleep(d.Longest)
 	return d, nil
 }
 
@@ -188,8 +202,11 @@ func TestRowsThatHaveOutlivedTheirTimeAreDeletedInSmallSteps(t *testing.T) {
 				t.Fatalf("row %d of %d: deleted %t", id, newest, g.gone[id])
 			}
 		}
-		if most := slices.Max(g.asked); g.slow*time.Duration(most) > 2*calm.statement {
+		if most := slices.Max(g.steps); g.slow*time.Duration(most) > 2*calm.statement {
 			t.Errorf("%d rows at once take %v", most, g.slow*time.Duration(most))
+		}
+		if most := slices.Max(g.asked); most < 10*slices.Max(g.steps) {
+			t.Errorf("%d rows in a transaction, %d with a statement", most, slices.Max(g.steps))
 		}
 		for i := range g.rounds[1:] {
 			if between := g.rounds[i+1].Sub(g.rounds[i]); between < retainEvery || between > retainEvery+2*retainAgain {
@@ -205,25 +222,44 @@ func TestRowsThatHaveOutlivedTheirTimeAreDeletedInSmallSteps(t *testing.T) {
 func TestDeletingTakesAThirtiethOfTheTimeAndATenthIfThatIsTooLittle(t *testing.T) {
 	for _, c := range []struct {
 		slow        time.Duration // for each row; a row is added every second
+		commit      time.Duration
 		least, most float64
 	}{
-		{20 * time.Millisecond, 0.025, 0.035},
-		{100 * time.Millisecond, 0.08, 0.105},
+		{20 * time.Millisecond, 0, 0.025, 0.035},
+		{100 * time.Millisecond, 0, 0.08, 0.105},
+		{100 * time.Microsecond, 3 * time.Second, 0.025, 0.035},
 	} {
-		t.Run(c.slow.String(), func(t *testing.T) {
+		t.Run(fmt.Sprint(c.slow, c.commit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const span = 10 * time.Hour
-				g := &growing{status: 1, slow: c.slow}
+				g := &growing{status: 1, slow: c.slow, commit: c.commit}
 				retain(t, g, 1, queue_job.Retention{Done: time.Second}, span)
 				if part := float64(g.busy) / float64(span); part < c.least || part > c.most {
 					t.Errorf("%v, which is %.3f of the time", g.busy, part)
 				}
-				if last := g.asked[len(g.asked)-1]; last != retainLeast {
+				if last := g.steps[len(g.steps)-1]; last > retainLeast {
 					t.Errorf("%d slow rows at once", last)
 				}
 			})
 		})
 	}
+}
+
+func TestACalmRoundLeavesTheDiskToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &growing{status: 1, slow: time.Nanosecond}
+		log := retain(t, g, 1, queue_job.Retention{Done: time.Second}, 40*time.Hour)
+		var rows int
+		var text string
+		first := log.saying("rows deleted, as WithRetention says")[0]
+		if _, err := fmt.Sscanf(first, "%d rows deleted, as WithRetention says; it took %s", &rows, &text); err != nil {
+			t.Fatalf("%q: %v", first, err)
+		}
+		took, err := time.ParseDuration(text)
+		if perSecond := float64(rows) / took.Seconds(); err != nil || rows < 140_000 || perSecond < 1100 || perSecond > 1250 {
+			t.Errorf("%.0f rows a second: %q", perSecond, first)
+		}
+	})
 }
 
 func TestTheLogSaysOnceADayHowManyRowsAreKeptForEver(t *testing.T) {

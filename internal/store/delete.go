@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -71,17 +72,25 @@ func (s *Store) FindOld(ctx context.Context, old Old, after uint64, limit int) (
 
 // Deletion is the result of [Store.DeleteOld].
 type Deletion struct {
-	Rows    int
-	Longest time.Duration // that a statement took that deleted rows
+	Rows int
+	Took time.Duration // by the statements that deleted
+}
+
+// Steps are how a page is deleted. The zero value: with one statement for the rows, and another for their attempts.
+type Steps struct {
+	Rows int // that a statement deletes; 0: all of the page
+	// Turn has each statement wait until it is its turn, and then sends it; nil: at once. While it waits, the transaction stays open.
+	Turn func(ctx context.Context, send func(context.Context) error) error
 }
 
 // DeleteOld deletes the old rows of a page and their attempts in the log, in one transaction if the handle has transactions: a commit
-// costs as much as the deletion of some dozens of rows. On other handles, and in earlier versions, a deletion may be cut off between
-// the two; so attempts without a row are deleted, too, as far as their ids lie in the page.
+// keeps others waiting for longer than the deletion of some dozens of rows. If the steps wait, and others would wait with them, each statement
+// is a transaction of its own. There, on other handles and in earlier versions, a deletion may be cut off between rows and attempts;
+// so attempts without a row are deleted, too, as far as their ids lie in the page.
 //
 // A row is deleted only if it has the status and the age at that moment; somebody may have made it run again since it was read.
 // Pending rows are never deleted.
-func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage) (d Deletion, err error) {
+func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Steps) (d Deletion, err error) {
 	for status := range old.Before {
 		if !slices.Contains(FinalStatuses, status) {
 			return d, fmt.Errorf("delete jobs: status %d is not final", status)
@@ -90,22 +99,55 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage) (d Deletio
 	if page.upTo == 0 {
 		return d, nil
 	}
-	if len(page.Old) == 0 {
-		return d, s.deleteStrays(ctx, page.after, page.upTo, &d)
-	}
-	err = s.InOneTransaction(ctx, func(s *Store) (err error) {
-		began := time.Now()
-		d.Rows, err = s.deleteFinal(ctx, page.Old, &old)
-		d.Longest = time.Since(began)
-		if err == nil {
-			err = s.deleteStrays(ctx, page.after, page.upTo, &d)
+	together := s.CanTransact() && len(page.Old) > 0 && (steps.Turn == nil || s.canRest())
+	act := func(s *Store) error {
+		d = Deletion{}
+		for ids := range slices.Chunk(page.Old, cmp.Or(steps.Rows, max(1, len(page.Old)))) {
+			err := steps.take(ctx, &d, func(ctx context.Context) (n int, err error) { return s.deleteFinal(ctx, ids, &old) })
+			if err != nil {
+				return err
+			}
 		}
-		return err
-	})
-	if err != nil && s.CanTransact() {
+		return s.deleteStrays(ctx, page.after, page.upTo, steps, &d)
+	}
+	if !together {
+		return d, act(s)
+	}
+	if err = s.InOneTransaction(ctx, act); err != nil {
 		d.Rows = 0 // they are there again
 	}
 	return d, err
+}
+
+// take has a statement delete rows when it is its turn.
+func (t *Steps) take(ctx context.Context, d *Deletion, statement func(context.Context) (rows int, err error)) error {
+	send := func(ctx context.Context) error {
+		began := time.Now()
+		n, err := statement(ctx)
+		d.Took += time.Since(began)
+		d.Rows += n
+		return err
+	}
+	if t.Turn == nil {
+		return send(ctx)
+	}
+	return t.Turn(ctx, send)
+}
+
+// fewConns is the size of a pool that misses a connection.
+const fewConns = 10
+
+// canRest reports whether a transaction of this handle may stay open between its statements without others waiting for it: if the
+// database has several writers, and the pool many connections.
+func (s *Store) canRest() bool {
+	lends, _ := s.lender()
+	p, _ := lends.(pool)
+	conns, ok := p.conns.(connPool)
+	if !ok || s.oneWriter {
+		return false
+	}
+	limit := conns.Stats().MaxOpenConnections
+	return limit == 0 || limit > fewConns
 }
 
 // FirstRows reads the rows with the smallest ids.
@@ -130,16 +172,14 @@ func (s *Store) deleteFinal(ctx context.Context, ids []uint64, old *Old) (n int,
 }
 
 // deleteStrays deletes attempts of rows that are gone, above an id and up to another.
-func (s *Store) deleteStrays(ctx context.Context, after, upTo uint64, d *Deletion) error {
-	const together = 1000
+func (s *Store) deleteStrays(ctx context.Context, after, upTo uint64, steps Steps, d *Deletion) error {
+	together := cmp.Or(steps.Rows, 1000)
 	for {
 		args := s.arguments()
 		strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id FROM %s WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
 			s.attempts, args.id(after), args.id(upTo), s.jobs, together)), args.list...)
 		if err == nil && len(strays) > 0 {
-			began := time.Now()
-			err = s.deleteAttempts(ctx, strays)
-			d.Longest = max(d.Longest, time.Since(began))
+			err = steps.take(ctx, d, func(ctx context.Context) (int, error) { return 0, s.deleteAttempts(ctx, strays) })
 		}
 		if err != nil || len(strays) < together {
 			return wrap("delete the attempts of deleted jobs", err)

@@ -43,7 +43,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"Count":         func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
 	"CountDue":      func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
 	"DeleteOld": func(ctx context.Context, s *Store) {
-		_, _ = s.DeleteOld(ctx, Old{Before: map[int32]int64{1: 1000, 2: 900, 5: 1000}}, OldPage{Old: ids, after: 3, upTo: 500})
+		_, _ = s.DeleteOld(ctx, Old{Before: map[int32]int64{1: 1000, 2: 900, 5: 1000}}, OldPage{Old: ids, after: 3, upTo: 500}, Steps{})
 	},
 	"FindOld":             func(ctx context.Context, s *Store) { _, _ = s.FindOld(ctx, Old{Types: []int32{7}}, 3, 100) },
 	"DeleteOld, attempts": func(ctx context.Context, s *Store) { _ = s.deleteAttempts(ctx, ids) },
