@@ -56,11 +56,13 @@ func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 	})
 	sh.want("type what-if mail", exitDone, "as it was", "no job of the type started")
 
-	// A job each second for ten minutes, which take about a second and a half: one worker cannot do them.
+	// A job each second for ten minutes, which take about a second and a half: one worker cannot do them. The minutes lie in three of the
+	// replay's steps, which are five minutes long.
+	first := time.Now().Add(-30 * time.Minute).Truncate(5 * time.Minute).Add(2 * time.Minute)
 	for minute := range 10 {
 		delay, took := make([]int64, 12), make([]int64, 12)
 		delay[2], took[11] = 60, 60
-		begin := time.Now().Add(-time.Duration(30-minute)*time.Minute).Unix() / 60 * 60
+		begin := first.Add(time.Duration(minute) * time.Minute).Unix()
 		if err := st.TellStats(t.Context(), []store.Stat{{JobType: 7, Begin: begin, Lease: "job-7", Term: 3, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": 60}, Delay: delay, Took: took}}}); err != nil {
 			t.Fatal(err)
 		}
