@@ -111,7 +111,8 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Step
 		return s.deleteStrays(ctx, page.after, page.upTo, steps, &d)
 	}
 	if !together {
-		return d, act(s)
+		err = act(s)
+		return d, err
 	}
 	if err = s.InOneTransaction(ctx, act); err != nil {
 		d.Rows = 0 // they are there again
