@@ -172,20 +172,25 @@ func (s *Store) deleteFinal(ctx context.Context, ids []uint64, old *Old) (n int,
 	return n, wrap("delete jobs", err)
 }
 
-// deleteStrays deletes attempts of rows that are gone, above an id and up to another.
+// deleteStrays deletes attempts of rows that are gone, above an id and up to another. It does not wait between finding and deleting them:
+// some databases lock what they find, and the gap behind it.
 func (s *Store) deleteStrays(ctx context.Context, after, upTo uint64, steps Steps, d *Deletion) error {
 	together := cmp.Or(steps.Rows, 1000)
-	for {
-		args := s.arguments()
-		strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id FROM %s WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
-			s.attempts, args.id(after), args.id(upTo), s.jobs, together)), args.list...)
-		if err == nil && len(strays) > 0 {
-			err = steps.take(ctx, d, func(ctx context.Context) (int, error) { return 0, s.deleteAttempts(ctx, strays) })
-		}
-		if err != nil || len(strays) < together {
+	for found := together; found == together; {
+		err := steps.take(ctx, d, func(ctx context.Context) (int, error) {
+			args := s.arguments()
+			strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id FROM %s WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
+				s.attempts, args.id(after), args.id(upTo), s.jobs, together)), args.list...)
+			if found = len(strays); err == nil && found > 0 {
+				err = s.deleteAttempts(ctx, strays)
+			}
+			return 0, err
+		})
+		if err != nil {
 			return wrap("delete the attempts of deleted jobs", err)
 		}
 	}
+	return nil
 }
 
 func (s *Store) deleteAttempts(ctx context.Context, jobs []uint64) error {
