@@ -37,7 +37,7 @@ type pace struct {
 }
 
 var (
-	calm  = pace{time.Millisecond, 30, time.Second / 1300}
+	calm  = pace{2 * time.Millisecond, 20, time.Second / 1300}
 	haste = pace{5 * time.Millisecond, 10, 0} // if the calm pace is too slow to keep up
 )
 

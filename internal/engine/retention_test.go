@@ -219,15 +219,15 @@ func TestRowsThatHaveOutlivedTheirTimeAreDeletedInSmallSteps(t *testing.T) {
 	})
 }
 
-func TestDeletingTakesAThirtiethOfTheTimeAndATenthIfThatIsTooLittle(t *testing.T) {
+func TestDeletingTakesATwentiethOfTheTimeAndATenthIfThatIsTooLittle(t *testing.T) {
 	for _, c := range []struct {
 		slow        time.Duration // for each row; a row is added every second
 		commit      time.Duration
 		least, most float64
 	}{
-		{20 * time.Millisecond, 0, 0.025, 0.035},
+		{30 * time.Millisecond, 0, 0.04, 0.053},
 		{100 * time.Millisecond, 0, 0.08, 0.105},
-		{100 * time.Microsecond, 3 * time.Second, 0.025, 0.035},
+		{100 * time.Microsecond, 10 * time.Second, 0.04, 0.053},
 	} {
 		t.Run(fmt.Sprint(c.slow, c.commit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
