@@ -58,8 +58,8 @@ type retainer struct {
 	types []int32
 	pace  pace
 	rows  int           // to read at a time
-	debt  time.Duration // to rest, for what statements have taken
-	next  time.Time     // when rows may be deleted again, for those that were
+	debt  time.Duration // the time that it has yet to rest
+	next  time.Time     // the next statement may delete from this moment on, so that the pace in rows is kept
 	looks looks
 
 	walked  time.Time // when a round last began with the first row, or the log heard how many there are; zero: never
@@ -195,7 +195,7 @@ type retained struct {
 	deleted int
 }
 
-// rest sleeps, for at most so long, until what statements have taken and deleted allows for more. It returns for how long it slept.
+// rest sleeps until the pace allows the next statement, but no longer than most. It returns the time that it slept.
 func (r *retainer) rest(ctx context.Context, most time.Duration) time.Duration {
 	nap := min(most, max(r.debt, time.Until(r.next)))
 	r.debt = max(0, r.debt-nap)
@@ -204,10 +204,10 @@ func (r *retainer) rest(ctx context.Context, most time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// owe has the retainer rest later for what has taken so long.
+// owe adds the rest that the pace asks for after work that took so long. The next call of rest takes it.
 func (r *retainer) owe(took time.Duration) { r.debt += (r.pace.part - 1) * took }
 
-// look has statements sent while the lease holds, and owes for them.
+// look sends statements while the lease holds, and adds the rest that they ask for.
 func (r *retainer) look(lease *keeper.Lease, send func(context.Context) error) error {
 	began := time.Now()
 	err := r.looks.look(lease.Context(), send)
@@ -259,7 +259,7 @@ func (r *retainer) delete(ctx context.Context, lease *keeper.Lease, old store.Ol
 			return r.look(lease, send)
 		},
 	})
-	r.owe(time.Since(began) - rested - d.Took) // for the commit; look owes for what has deleted
+	r.owe(time.Since(began) - rested - d.Took) // the begin and the commit; look has added the rest for each statement
 	return d, err
 }
 

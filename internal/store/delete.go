@@ -135,7 +135,7 @@ func (t *Steps) take(ctx context.Context, d *Deletion, statement func(context.Co
 	return t.Turn(ctx, send)
 }
 
-// fewConns is the size of a pool that misses a connection.
+// fewConns is how many connections a pool may have and still miss one that a transaction keeps. The number is a guess.
 const fewConns = 10
 
 // canRest reports whether a transaction of this handle may stay open between its statements without others waiting for it: if the
