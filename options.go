@@ -107,8 +107,8 @@ func WithMaxWorkers(n int) Option {
 // but the smallest applications: without it, no row is ever deleted, and the table grows.
 //
 // The Runner deletes jobs of the types that it has a configuration for. One instance at a time does it, every ten minutes, in
-// small steps, so that neither jobs nor replicas wait long for it. It deletes at most 1,300 rows a second, in at most a twentieth of
-// the time; if more jobs are added than it deletes, it takes up to a tenth. Jobs that wait or run are never deleted, and neither is
+// small steps, so that neither jobs nor replicas wait long for it. It deletes at most 500 rows a second, or a tenth more than jobs are
+// added, in at most a twentieth of the time; if that does not keep up with the jobs, it takes up to a tenth. Jobs that wait or run are never deleted, and neither is
 // the job with the largest id. [queue_job.UniqueForever] then means as long as the row is there; a time of a schedule that had its
 // job gets no second one. If several services work the same types, give all of them the same times.
 //

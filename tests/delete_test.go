@@ -299,7 +299,7 @@ func TestNobodyWaitsForADeletionThatRests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			deletion, err := st.DeleteOld(t.Context(), of, page, store.Steps{Rows: perStep, Turn: func(ctx context.Context, send func(context.Context) error) error {
+			deletion, err := st.DeleteOld(t.Context(), of, page, store.Steps{Rows: perStep, Turn: func(ctx context.Context, rows int, send func(context.Context) error) error {
 				want := before
 				if !together {
 					want = max(0, before-steps*perStep)
@@ -308,6 +308,9 @@ func TestNobodyWaitsForADeletionThatRests(t *testing.T) {
 					t.Errorf("%+v: %d rows are there before step %d, want %d", c, n, steps, want)
 				}
 				add(t, d.DB, 1, 0)
+				if left := max(0, min(perStep, before-steps*perStep)); rows != left {
+					t.Errorf("%+v: step %d is for %d rows, want %d", c, steps, rows, left)
+				}
 				if steps == failsAt && c.fails {
 					return errors.New("no luck")
 				}

@@ -19,10 +19,11 @@ const (
 	retainFirst = time.Second            // after the start
 	retainAgain = time.Minute            // then this instance asks for the lease again
 	retainEvery = 10 * time.Minute       // one instance gets the lease in this time
-	retainRows  = 500                    // are read at a time, and deleted in a transaction, at most
+	retainRows  = 125                    // are read at a time, and deleted in a transaction, at most
 	retainLeast = 25                     // are deleted by a statement, at least
-	retainSteps = 12                     // statements delete what one transaction deletes
+	retainSteps = 3                      // statements delete what one transaction deletes
 	retainNap   = 100 * time.Millisecond // is how long a transaction stays open for between two of them, at most
+	retainLook  = time.Minute            // then it looks how many rows were added
 	archivedIn  = time.Minute            // or the archive gets fewer jobs the next time
 
 	keptFirst = time.Minute // after the start, the log hears how many rows are kept for ever
@@ -33,13 +34,16 @@ const (
 type pace struct {
 	statement time.Duration // is what a statement should take: as long as that, others may wait
 	part      time.Duration // of the time: one in this many
-	row       time.Duration // that passes for each row that is deleted, at least: it is written to the disk later, and the disk is what others wait for
 }
 
 var (
-	calm  = pace{2 * time.Millisecond, 20, time.Second / 1300}
-	haste = pace{5 * time.Millisecond, 10, 0} // if the calm pace is too slow to keep up
+	calm  = pace{2 * time.Millisecond, 20}
+	haste = pace{5 * time.Millisecond, 10} // if the calm pace is too slow to keep up
 )
+
+// perRow passes for each row that a calm round deletes, or less if more rows are added: what was deleted, the database purges, and writes
+// its pages, later and on its own.
+const perRow = time.Second / 500
 
 // Deletes is what the engine needs of the tables to delete rows that have outlived their time. *store.Store has it.
 type Deletes interface {
@@ -57,11 +61,13 @@ type retainer struct {
 	times map[int32]time.Duration // by final status; a status without a time is kept for ever
 	types []int32
 	pace  pace
+	row   time.Duration // passes for each row while the pace is calm
 	rows  int           // to read at a time
 	debt  time.Duration // the time that it has yet to rest
-	next  time.Time     // the next statement may delete from this moment on, so that the pace in rows is kept
+	next  time.Time     // from this moment on, the pace in rows allows the next statement
 	looks looks
 
+	last    progress  // when it last looked how many rows were added
 	walked  time.Time // when a round last began with the first row, or the log heard how many there are; zero: never
 	settled uint64    // up to this id, no row is left that could outlive its time, unless somebody makes it run again, or restores it
 }
@@ -73,7 +79,7 @@ func newRetainer(d *database) *retainer {
 			times[int32(status)] = kept
 		}
 	}
-	return &retainer{database: d, times: times, rows: retainLeast}
+	return &retainer{database: d, times: times, row: perRow, rows: retainLeast}
 }
 
 // heedTypes notes which types are configured now. If they have changed, no row is settled. It reports whether there are any.
@@ -122,7 +128,7 @@ func (r *retainer) round(ctx context.Context) error {
 	}
 	after, unbroken := r.settled, true
 	r.pace, r.debt = calm, 0
-	progress, again, worked := progress{looked: began}, retryFirst, began
+	since, again, worked := progress{}, retryFirst, began
 	for more := true; more && ctx.Err() == nil && lease.Trusted(); {
 		page, err := r.page(ctx, lease, after)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) {
@@ -150,7 +156,7 @@ func (r *retainer) round(ctx context.Context) error {
 			if unbroken = unbroken && page.deleted+forEver+others == len(page.Rows); unbroken {
 				r.settled = after
 			}
-			r.trouble.on(ctx, "look how many rows there are", r.keepUp(lease, &progress, after))
+			r.trouble.on(ctx, "look how many rows there are", r.keepUp(lease, &since, after))
 			r.rest(ctx, r.debt)
 		}
 	}
@@ -163,28 +169,41 @@ func (r *retainer) round(ctx context.Context) error {
 	return nil
 }
 
-// progress is how far a round had come when somebody last looked.
+// progress is how far a round and the table had come when somebody looked.
 type progress struct {
 	looked time.Time
-	at     uint64 // up to this id
-	newest uint64 // the largest id; 0: nobody has looked yet
+	at     uint64 // the round, up to this id
+	newest uint64 // the largest id; 0: nobody knows it
 }
 
-// keepUp looks once in retainEvery whether the round goes over rows as fast as others are added. If it does not, it makes haste.
-func (r *retainer) keepUp(lease *keeper.Lease, before *progress, at uint64) error {
-	if time.Since(before.looked) < retainEvery {
+// keepUp looks once in retainLook how many rows are added, and has a calm round delete a tenth more. If a round goes over fewer than are
+// added nevertheless, for as long as retainEvery, it makes haste.
+func (r *retainer) keepUp(lease *keeper.Lease, since *progress, at uint64) error {
+	before := r.last
+	if time.Since(before.looked) < retainLook {
 		return nil
 	}
+	r.last = progress{looked: time.Now()}
 	return r.looks.look(lease.Context(), func(ctx context.Context) error {
-		before.looked = time.Now()
 		_, newest, err := r.tables.Deletes.Span(ctx)
 		if err != nil {
 			return err
 		}
-		if before.newest > 0 && at-before.at < newest-before.newest {
-			r.pace = haste
+		r.last.at, r.last.newest = at, newest
+		if before.newest > 0 {
+			r.row = perRow
+			if added := time.Duration(newest) - time.Duration(before.newest); added > 0 {
+				r.row = min(perRow, r.last.looked.Sub(before.looked)*10/11/added)
+			}
 		}
-		before.at, before.newest = at, newest
+		if since.newest == 0 {
+			*since = r.last
+		} else if r.last.looked.Sub(since.looked) >= retainEvery {
+			if at-since.at < newest-since.newest {
+				r.pace = haste
+			}
+			*since = r.last
+		}
 		return nil
 	})
 }
@@ -202,6 +221,18 @@ func (r *retainer) rest(ctx context.Context, most time.Duration) time.Duration {
 	began := time.Now()
 	sleep(ctx, nap)
 	return time.Since(began)
+}
+
+// claim keeps the pace in rows: the next statement waits until the time of these rows is over. If it is late already, the wait is shorter,
+// by retainNap at most.
+func (r *retainer) claim(rows int) {
+	if r.pace == haste {
+		return
+	}
+	if late := time.Now().Add(-retainNap); r.next.Before(late) {
+		r.next = late
+	}
+	r.next = r.next.Add(time.Duration(rows) * r.row)
 }
 
 // owe adds the rest that the pace asks for after work that took so long. The next call of rest takes it.
@@ -245,7 +276,8 @@ func (r *retainer) page(ctx context.Context, lease *keeper.Lease, after uint64) 
 }
 
 // delete deletes what is old in a page, by small statements that are far apart, since others wait while one runs, and in one transaction
-// where it can stay open, since others wait for longest while it commits. If the instance is to stop, it no longer rests.
+// where it can stay open, since others wait for longest while it commits. The transaction is small, too: what it has deleted, MySQL purges
+// in one go, and others wait again. If the instance is to stop, it no longer rests.
 func (r *retainer) delete(ctx context.Context, lease *keeper.Lease, old store.Old, page store.OldPage) (store.Deletion, error) {
 	holding, cancel := context.WithTimeout(lease.Context(), 2*lookLongest) // for a commit that nobody answers
 	defer cancel()
@@ -253,9 +285,9 @@ func (r *retainer) delete(ctx context.Context, lease *keeper.Lease, old store.Ol
 	perStep := min(max(retainLeast, r.rows/retainSteps), max(1, len(page.Old)))
 	d, err := r.tables.Deletes.DeleteOld(holding, old, page, store.Steps{
 		Rows: perStep,
-		Turn: func(_ context.Context, send func(context.Context) error) error {
+		Turn: func(_ context.Context, rows int, send func(context.Context) error) error {
 			rested += r.rest(ctx, retainNap)
-			r.next = time.Now().Add(time.Duration(perStep) * r.pace.row)
+			r.claim(rows)
 			return r.look(lease, send)
 		},
 	})

@@ -79,8 +79,9 @@ type Deletion struct {
 // Steps are how a page is deleted. The zero value: with one statement for the rows, and another for their attempts.
 type Steps struct {
 	Rows int // that a statement deletes; 0: all of the page
-	// Turn has each statement wait until it is its turn, and then sends it; nil: at once. While it waits, the transaction stays open.
-	Turn func(ctx context.Context, send func(context.Context) error) error
+	// Turn has a statement that deletes so many rows, and perhaps attempts, wait until it is its turn, and then sends it; nil: at once. While
+	// it waits, the transaction stays open.
+	Turn func(ctx context.Context, rows int, send func(context.Context) error) error
 }
 
 // DeleteOld deletes the old rows of a page and their attempts in the log, in one transaction if the handle has transactions: a commit
@@ -103,7 +104,7 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Step
 	act := func(s *Store) error {
 		d = Deletion{}
 		for ids := range slices.Chunk(page.Old, cmp.Or(steps.Rows, max(1, len(page.Old)))) {
-			err := steps.take(ctx, &d, func(ctx context.Context) (n int, err error) { return s.deleteFinal(ctx, ids, &old) })
+			err := steps.take(ctx, &d, len(ids), func(ctx context.Context) (n int, err error) { return s.deleteFinal(ctx, ids, &old) })
 			if err != nil {
 				return err
 			}
@@ -120,8 +121,8 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Step
 	return d, err
 }
 
-// take has a statement delete rows when it is its turn.
-func (t *Steps) take(ctx context.Context, d *Deletion, statement func(context.Context) (rows int, err error)) error {
+// take has a statement delete up to so many rows when it is its turn.
+func (t *Steps) take(ctx context.Context, d *Deletion, most int, statement func(context.Context) (rows int, err error)) error {
 	send := func(ctx context.Context) error {
 		began := time.Now()
 		n, err := statement(ctx)
@@ -132,7 +133,7 @@ func (t *Steps) take(ctx context.Context, d *Deletion, statement func(context.Co
 	if t.Turn == nil {
 		return send(ctx)
 	}
-	return t.Turn(ctx, send)
+	return t.Turn(ctx, most, send)
 }
 
 // fewConns is how many connections a pool may have and still miss one that a transaction keeps. The number is a guess.
@@ -177,7 +178,7 @@ func (s *Store) deleteFinal(ctx context.Context, ids []uint64, old *Old) (n int,
 func (s *Store) deleteStrays(ctx context.Context, after, upTo uint64, steps Steps, d *Deletion) error {
 	together := cmp.Or(steps.Rows, 1000)
 	for found := together; found == together; {
-		err := steps.take(ctx, d, func(ctx context.Context) (int, error) {
+		err := steps.take(ctx, d, 0, func(ctx context.Context) (int, error) {
 			args := s.arguments()
 			strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id FROM %s WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
 				s.attempts, args.id(after), args.id(upTo), s.jobs, together)), args.list...)
