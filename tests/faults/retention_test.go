@@ -127,8 +127,8 @@ func TestOldJobsAreDeletedWhileOthersRunAndAProcessIsKilled(t *testing.T) {
 		}
 		x.awaitHeld()
 		deleting := time.Now()
-		all, some := left(), int64(min(old, 300_000)/10)
-		x.await(time.Minute, "no old job is deleted", func() bool { return left() < all-some })
+		all, some := left(), int64(min(old, 150_000)/10)
+		x.await(2*time.Minute, "no old job is deleted", func() bool { return left() < all-some })
 		victim := x.deleter()
 		if victim == nil {
 			x.Fatal("nobody has the lease under which old jobs are deleted")
