@@ -282,7 +282,7 @@ func (r *retainer) delete(ctx context.Context, lease *keeper.Lease, old store.Ol
 	holding, cancel := context.WithTimeout(lease.Context(), 2*lookLongest) // for a commit that nobody answers
 	defer cancel()
 	began, rested := time.Now(), time.Duration(0)
-	perStep := min(max(retainLeast, r.rows/retainSteps), max(1, len(page.Old)))
+	perStep := min(max(retainLeast, (r.rows+retainSteps-1)/retainSteps), max(1, len(page.Old)))
 	d, err := r.tables.Deletes.DeleteOld(holding, old, page, store.Steps{
 		Rows: perStep,
 		Turn: func(_ context.Context, rows int, send func(context.Context) error) error {

@@ -211,8 +211,8 @@ func TestRowsThatHaveOutlivedTheirTimeAreDeletedInSmallSteps(t *testing.T) {
 		if most := slices.Max(g.steps); g.slow*time.Duration(most) > 2*calm.statement {
 			t.Errorf("%d rows at once take %v", most, g.slow*time.Duration(most))
 		}
-		if most, last := slices.Max(g.asked), g.asked[len(g.asked)-1]; most > 125 || last < 2*slices.Max(g.steps) {
-			t.Errorf("%d rows in a transaction, %d in the last one, and %d with a statement", most, last, slices.Max(g.steps))
+		if most, last := slices.Max(g.asked), g.asked[len(g.asked)-1]; most > 125 || last > 3*slices.Max(g.steps) {
+			t.Errorf("up to %d rows in a transaction, %d in the last one, and up to %d with a statement", most, last, slices.Max(g.steps))
 		}
 		for i := range g.rounds[1:] {
 			if between := g.rounds[i+1].Sub(g.rounds[i]); between < retainEvery || between > retainEvery+2*retainAgain {
