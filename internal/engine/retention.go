@@ -235,7 +235,7 @@ func (r *retainer) claim(rows int) {
 	r.next = r.next.Add(time.Duration(rows) * r.row)
 }
 
-// owe adds the rest that the pace asks for after work that took so long. The next call of rest takes it.
+// owe notes that work took so long. The retainer rests for it later, so that its work takes no more of the time than the pace allows.
 func (r *retainer) owe(took time.Duration) { r.debt += (r.pace.part - 1) * took }
 
 // look sends statements while the lease holds, and adds the rest that they ask for.

@@ -16,7 +16,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// growing is a table of rows of type 1, each of which came to its end as soon as it was added.
+// growing is a table that gets rows of type 1 at a steady rate. The jobs have ended when they are added.
 type growing struct {
 	resting
 	every   time.Duration                                     // a row is added; 0: every second

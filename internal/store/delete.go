@@ -79,8 +79,8 @@ type Deletion struct {
 // Steps are how a page is deleted. The zero value: with one statement for the rows, and another for their attempts.
 type Steps struct {
 	Rows int // that a statement deletes; 0: all of the page
-	// Turn has a statement that deletes so many rows, and perhaps attempts, wait until it is its turn, and then sends it; nil: at once. While
-	// it waits, the transaction stays open.
+	// Turn decides when a statement is sent, and sends it. The statement deletes up to so many rows of jobs; 0: attempts only. Until it is
+	// sent, the transaction stays open. If Turn is nil, each statement is sent at once.
 	Turn func(ctx context.Context, rows int, send func(context.Context) error) error
 }
 
@@ -121,7 +121,7 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Step
 	return d, err
 }
 
-// take has a statement delete up to so many rows when it is its turn.
+// take sends a statement by Turn, and adds up what it did. The statement deletes at most so many rows of jobs.
 func (t *Steps) take(ctx context.Context, d *Deletion, most int, statement func(context.Context) (rows int, err error)) error {
 	send := func(ctx context.Context) error {
 		began := time.Now()
