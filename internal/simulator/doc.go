@@ -36,7 +36,7 @@
 // Every choice is drawn from the seed and the choice's subject, never from a common stream, so the order of choices
 // does not matter. Durations are drawn to the nanosecond, so hardly any two events happen at the same moment. The
 // goroutines run on one processor and without the garbage collector. Chance still decides the order of timers that fire
-// in the same nanosecond, and the choice of a select with several ready cases: in about one world in a thousand.
+// in the same nanosecond, and the choice of a select with several ready cases: in about three of a hundred seeds.
 //
 //	go test ./internal/simulator                                      some hundred worlds
 //	PQ_SIM_SEEDS=10000 go test -run NothingIsLost ./internal/simulator   ten thousand

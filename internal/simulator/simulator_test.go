@@ -51,32 +51,40 @@ func TestASeedBringsTheSameWorldEachTime(t *testing.T) {
 		t.Skip("left out: a child process of the other test has its share of seeds to simulate")
 	}
 	deterministic(t)
-	seeds, differ := 50, 0
+	seeds, varied, differ := 50, 0, 0
 	if os.Getenv(seedsVariable) != "" {
 		seeds = int(numberFrom(t, seedsVariable, 0))
 	}
 	for n := range seeds {
-		if !bringsOneWorld(t, uint64(n+1)) {
+		switch worldsUntilTwoAreAlike(t, uint64(n+1)) {
+		case 2:
+		case 0:
 			differ++
+		default:
+			varied++
 		}
 	}
-	if differ > 1+seeds/100 {
-		t.Errorf("%d of %d seeds brought two different worlds", differ, seeds)
+	if differ > 1+seeds/100 || varied > 2+seeds/10 {
+		t.Errorf("of %d seeds, %d brought only different worlds, and %d more than one", seeds, differ, varied)
 	}
 }
 
-// bringsOneWorld tries up to three times: if the machine holds the process up, its goroutines may take turns in another
-// order.
-func bringsOneWorld(t *testing.T, seed uint64) bool {
+// worldsUntilTwoAreAlike says how many worlds of a seed it takes, or 0 if eight are all different. Two should do. But Go's select
+// takes one of several cases at random if they are ready at the same moment; that happens in three of a hundred seeds, once or
+// twice in each. What takes turns by chance more often, as a loop over a map would, brings a new world each time.
+func worldsUntilTwoAreAlike(t *testing.T, seed uint64) int {
 	t.Helper()
-	for range 3 {
-		one, two := live(t, seed), live(t, seed)
-		if one.trace.total() == two.trace.total() {
-			return true
+	first := live(t, seed)
+	seen := map[uint64]bool{first.trace.total(): true}
+	for n := range 7 {
+		next := live(t, seed)
+		if seen[next.trace.total()] {
+			return n + 2
 		}
-		t.Logf("seed %d: two worlds, which part here:\n%s", seed, firstDifference(&one.trace, &two.trace))
+		seen[next.trace.total()] = true
+		t.Logf("seed %d: two worlds, which part here:\n%s", seed, firstDifference(&first.trace, &next.trace))
 	}
-	return false
+	return 0
 }
 
 func firstDifference(one, two *trace) string {
