@@ -16,34 +16,14 @@ import (
 )
 
 const (
-	retainFirst = time.Second            // after the start
-	retainAgain = time.Minute            // then this instance asks for the lease again
-	retainEvery = 10 * time.Minute       // one instance gets the lease in this time
-	retainRows  = 125                    // are read at a time, and deleted in a transaction, at most
-	retainLeast = 25                     // are deleted by a statement, at least
-	retainSteps = 3                      // statements delete what one transaction deletes
-	retainNap   = 100 * time.Millisecond // is how long a transaction stays open for between two of them, at most
-	retainLook  = time.Minute            // then it looks how many rows were added
-	archivedIn  = time.Minute            // or the archive gets fewer jobs the next time
+	retainFirst = time.Second      // after the start
+	retainAgain = time.Minute      // then this instance asks for the lease again
+	retainEvery = 10 * time.Minute // one instance gets the lease in this time
+	archivedIn  = time.Minute      // or the archive gets fewer jobs the next time
 
 	keptFirst = time.Minute // after the start, the log hears how many rows are kept for ever
 	keptEvery = 24 * time.Hour
 )
-
-// pace is how much a round takes of the database.
-type pace struct {
-	statement time.Duration // is what a statement should take: as long as that, others may wait
-	part      time.Duration // of the time: one in this many
-}
-
-var (
-	calm  = pace{2 * time.Millisecond, 20}
-	haste = pace{5 * time.Millisecond, 10} // if the calm pace is too slow to keep up
-)
-
-// perRow passes for each row that a calm round deletes, or less if more rows are added: what was deleted, the database purges, and writes
-// its pages, later and on its own.
-const perRow = time.Second / 500
 
 // Deletes is what the engine needs of the tables to delete rows that have outlived their time. *store.Store has it.
 type Deletes interface {
@@ -58,16 +38,11 @@ type Deletes interface {
 // at the beginning that are kept for ever are read once a day.
 type retainer struct {
 	*database
-	times map[int32]time.Duration // by final status; a status without a time is kept for ever
-	types []int32
-	pace  pace
-	row   time.Duration // passes for each row while the pace is calm
-	rows  int           // to read at a time
-	debt  time.Duration // the time that it has yet to rest
-	next  time.Time     // from this moment on, the pace in rows allows the next statement
-	looks looks
+	times  map[int32]time.Duration // by final status; a status without a time is kept for ever
+	types  []int32
+	pacing pacing
+	looks  looks
 
-	last    progress  // when it last looked how many rows were added
 	walked  time.Time // when a round last began with the first row, or the log heard how many there are; zero: never
 	settled uint64    // up to this id, no row is left that could outlive its time, unless somebody makes it run again, or restores it
 }
@@ -79,7 +54,11 @@ func newRetainer(d *database) *retainer {
 			times[int32(status)] = kept
 		}
 	}
-	return &retainer{database: d, times: times, row: perRow, rows: retainLeast}
+	r := &retainer{database: d, times: times, pacing: newPacing(retainLeast, retainRows)}
+	if d.archive != nil {
+		r.pacing = newPacing(1, hidden.ArchivedMost)
+	}
+	return r
 }
 
 // heedTypes notes which types are configured now. If they have changed, no row is settled. It reports whether there are any.
@@ -127,8 +106,8 @@ func (r *retainer) round(ctx context.Context) error {
 		r.walked, r.settled = began, 0
 	}
 	after, unbroken := r.settled, true
-	r.pace, r.debt = calm, 0
-	since, again, worked := progress{}, retryFirst, began
+	r.pacing.begin()
+	again, worked := retryFirst, began
 	for more := true; more && ctx.Err() == nil && lease.Trusted(); {
 		page, err := r.page(ctx, lease, after)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) {
@@ -142,7 +121,7 @@ func (r *retainer) round(ctx context.Context) error {
 				return err // another instance may have more luck
 			}
 			r.trouble.on(ctx, "delete old jobs", err)
-			r.debt = 0
+			r.pacing.debt = 0
 			sleep(ctx, again)
 			again = min(2*again, retainAgain)
 			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
@@ -156,8 +135,8 @@ func (r *retainer) round(ctx context.Context) error {
 			if unbroken = unbroken && page.deleted+forEver+others == len(page.Rows); unbroken {
 				r.settled = after
 			}
-			r.trouble.on(ctx, "look how many rows there are", r.keepUp(lease, &since, after))
-			r.rest(ctx, r.debt)
+			r.trouble.on(ctx, "look how many rows there are", r.keepUp(lease, after))
+			r.sleep(ctx, r.pacing.debt)
 		}
 	}
 	if deleted > 0 {
@@ -169,42 +148,17 @@ func (r *retainer) round(ctx context.Context) error {
 	return nil
 }
 
-// progress is how far a round and the table had come when somebody looked.
-type progress struct {
-	looked time.Time
-	at     uint64 // the round, up to this id
-	newest uint64 // the largest id; 0: nobody knows it
-}
-
-// keepUp looks once in retainLook how many rows are added, and has a calm round delete a tenth more. If a round goes over fewer than are
-// added nevertheless, for as long as retainEvery, it makes haste.
-func (r *retainer) keepUp(lease *keeper.Lease, since *progress, at uint64) error {
-	before := r.last
-	if time.Since(before.looked) < retainLook {
+// keepUp looks how many rows are added.
+func (r *retainer) keepUp(lease *keeper.Lease, at uint64) error {
+	if !r.pacing.toLook(time.Now()) {
 		return nil
 	}
-	r.last = progress{looked: time.Now()}
 	return r.looks.look(lease.Context(), func(ctx context.Context) error {
 		_, newest, err := r.tables.Deletes.Span(ctx)
-		if err != nil {
-			return err
+		if err == nil {
+			r.pacing.saw(at, newest)
 		}
-		r.last.at, r.last.newest = at, newest
-		if before.newest > 0 {
-			r.row = perRow
-			if added := time.Duration(newest) - time.Duration(before.newest); added > 0 {
-				r.row = min(perRow, r.last.looked.Sub(before.looked)*10/11/added)
-			}
-		}
-		if since.newest == 0 {
-			*since = r.last
-		} else if r.last.looked.Sub(since.looked) >= retainEvery {
-			if at-since.at < newest-since.newest {
-				r.pace = haste
-			}
-			*since = r.last
-		}
-		return nil
+		return err
 	})
 }
 
@@ -214,35 +168,18 @@ type retained struct {
 	deleted int
 }
 
-// rest sleeps until the pace allows the next statement, but no longer than most. It returns the time that it slept.
-func (r *retainer) rest(ctx context.Context, most time.Duration) time.Duration {
-	nap := min(most, max(r.debt, time.Until(r.next)))
-	r.debt = max(0, r.debt-nap)
+// sleep rests until the pace allows the next statement, but no longer than most. It returns the time that it slept.
+func (r *retainer) sleep(ctx context.Context, most time.Duration) time.Duration {
 	began := time.Now()
-	sleep(ctx, nap)
+	sleep(ctx, r.pacing.rest(most, began))
 	return time.Since(began)
 }
-
-// claim keeps the pace in rows: the next statement waits until the time of these rows is over. If it is late already, the wait is shorter,
-// by retainNap at most.
-func (r *retainer) claim(rows int) {
-	if r.pace == haste {
-		return
-	}
-	if late := time.Now().Add(-retainNap); r.next.Before(late) {
-		r.next = late
-	}
-	r.next = r.next.Add(time.Duration(rows) * r.row)
-}
-
-// owe notes that work took so long. The retainer rests for it later, so that its work takes no more of the time than the pace allows.
-func (r *retainer) owe(took time.Duration) { r.debt += (r.pace.part - 1) * took }
 
 // look sends statements while the lease holds, and adds the rest that they ask for.
 func (r *retainer) look(lease *keeper.Lease, send func(context.Context) error) error {
 	began := time.Now()
 	err := r.looks.look(lease.Context(), send)
-	r.owe(time.Since(began))
+	r.pacing.owe(time.Since(began))
 	return err
 }
 
@@ -253,7 +190,7 @@ func (r *retainer) page(ctx context.Context, lease *keeper.Lease, after uint64) 
 		old.Before[status] = (r.clock.now() - kept.Milliseconds()) / 1000
 	}
 	err = r.look(lease, func(ctx context.Context) (err error) {
-		page.OldPage, err = r.tables.Deletes.FindOld(ctx, old, after, r.rows)
+		page.OldPage, err = r.tables.Deletes.FindOld(ctx, old, after, r.pacing.rows)
 		return err
 	})
 	if err == nil && r.archive != nil && len(page.Old) > 0 {
@@ -271,7 +208,7 @@ func (r *retainer) page(ctx context.Context, lease *keeper.Lease, after uint64) 
 		d, err = r.delete(ctx, lease, old, page.OldPage)
 	}
 	page.deleted = d.Rows
-	r.resize(d.Took, err)
+	r.pacing.resize(d.Took, err)
 	return page, err
 }
 
@@ -282,32 +219,16 @@ func (r *retainer) delete(ctx context.Context, lease *keeper.Lease, old store.Ol
 	holding, cancel := context.WithTimeout(lease.Context(), 2*lookLongest) // for a commit that nobody answers
 	defer cancel()
 	began, rested := time.Now(), time.Duration(0)
-	perStep := min(max(retainLeast, (r.rows+retainSteps-1)/retainSteps), max(1, len(page.Old)))
 	d, err := r.tables.Deletes.DeleteOld(holding, old, page, store.Steps{
-		Rows: perStep,
+		Rows: r.pacing.step(len(page.Old)),
 		Turn: func(_ context.Context, rows int, send func(context.Context) error) error {
-			rested += r.rest(ctx, retainNap)
-			r.claim(rows)
+			rested += r.sleep(ctx, retainNap)
+			r.pacing.claim(rows, time.Now())
 			return r.look(lease, send)
 		},
 	})
-	r.owe(time.Since(began) - rested - d.Took) // the begin and the commit; look has added the rest for each statement
+	r.pacing.owe(time.Since(began) - rested - d.Took) // the begin and the commit; look has added the rest for each statement
 	return d, err
-}
-
-// resize finds how many rows to read at a time: with an error fewer, and otherwise as many as the pace lets the statements take.
-func (r *retainer) resize(took time.Duration, err error) {
-	least, most := retainLeast, retainRows
-	if r.archive != nil {
-		least, most = 1, hidden.ArchivedMost
-	}
-	fits := 2 * r.rows
-	if err != nil {
-		fits = r.rows / 2
-	} else if took > 0 {
-		fits = min(fits, max(r.rows/2, int(int64(r.rows)*retainSteps*int64(r.pace.statement)/int64(took))))
-	}
-	r.rows = min(max(fits, least), most)
 }
 
 // archived passes jobs to the archive, and returns the ids of the jobs that it has. If the lease is lost, the instance stops, or the

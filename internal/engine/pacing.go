@@ -1,0 +1,123 @@
+package engine
+
+import "time"
+
+const (
+	retainRows  = 125                    // are read at a time, and deleted in a transaction, at most
+	retainLeast = 25                     // are deleted by a statement, at least
+	retainSteps = 3                      // statements delete what one transaction deletes
+	retainNap   = 100 * time.Millisecond // is how long a transaction stays open for between two of them, at most
+	retainLook  = time.Minute            // then it looks how many rows were added
+)
+
+// perRow passes for each row that a calm round deletes, or less if more rows are added: what was deleted, the database purges, and writes
+// its pages, later and on its own.
+const perRow = time.Second / 500
+
+// pace is how much a round takes of the database.
+type pace struct {
+	statement time.Duration // is what a statement should take: as long as that, others may wait
+	part      time.Duration // of the time: one in this many
+}
+
+var (
+	calm  = pace{2 * time.Millisecond, 20}
+	haste = pace{5 * time.Millisecond, 10} // if the calm pace is too slow to keep up
+)
+
+// pacing is how fast the retainer deletes: as fast as rows are added and a little faster, in small statements, and in a small part of
+// the time.
+type pacing struct {
+	least, most int // rows to read at a time
+
+	pace pace
+	rows int           // to read at a time, now
+	row  time.Duration // passes for each row while the pace is calm
+	next time.Time     // from this moment on, the pace in rows allows the next statement
+	debt time.Duration // the time that it has yet to rest
+
+	before, last progress // when it looked how many rows were added
+	since        progress // when it last decided whether to make haste
+}
+
+// progress is how far a round and the table had come when somebody looked.
+type progress struct {
+	looked time.Time
+	at     uint64 // the round, up to this id
+	newest uint64 // the largest id; 0: nobody knows it
+}
+
+func newPacing(least, most int) pacing {
+	return pacing{least: least, most: most, rows: retainLeast, row: perRow}
+}
+
+// begin begins a round.
+func (p *pacing) begin() { p.pace, p.debt, p.since = calm, 0, progress{} }
+
+// owe notes that work took so long. The retainer rests for it later, so that its work takes no more of the time than the pace allows.
+func (p *pacing) owe(took time.Duration) { p.debt += (p.pace.part - 1) * took }
+
+// claim keeps the pace in rows: the next statement waits until the time of these rows is over. If it is late already, the wait is shorter,
+// by retainNap at most.
+func (p *pacing) claim(rows int, now time.Time) {
+	if p.pace == haste {
+		return
+	}
+	if late := now.Add(-retainNap); p.next.Before(late) {
+		p.next = late
+	}
+	p.next = p.next.Add(time.Duration(rows) * p.row)
+}
+
+// rest says how long to sleep before the next statement, but no longer than most, and takes the debt for paid.
+func (p *pacing) rest(most time.Duration, now time.Time) time.Duration {
+	nap := min(most, max(p.debt, p.next.Sub(now)))
+	p.debt = max(0, p.debt-nap)
+	return nap
+}
+
+// step is how many of some rows a statement should delete.
+func (p *pacing) step(rows int) int {
+	return min(max(retainLeast, (p.rows+retainSteps-1)/retainSteps), max(1, rows))
+}
+
+// resize finds how many rows to read at a time after the statements for a page took so long: with an error fewer, and otherwise as many
+// as the pace lets the statements take.
+func (p *pacing) resize(took time.Duration, err error) {
+	fits := 2 * p.rows
+	if err != nil {
+		fits = p.rows / 2
+	} else if took > 0 {
+		fits = min(fits, max(p.rows/2, int(int64(p.rows)*retainSteps*int64(p.pace.statement)/int64(took))))
+	}
+	p.rows = min(max(fits, p.least), p.most)
+}
+
+// toLook reports, once in retainLook, that it is time to look how many rows were added.
+func (p *pacing) toLook(now time.Time) bool {
+	if now.Sub(p.last.looked) < retainLook {
+		return false
+	}
+	p.before, p.last = p.last, progress{looked: now}
+	return true
+}
+
+// saw is told how far the round and the table are now. A calm round deletes a tenth more rows than were added since the last look. If it
+// goes over fewer nevertheless, for as long as retainEvery, it makes haste.
+func (p *pacing) saw(at, newest uint64) {
+	p.last.at, p.last.newest = at, newest
+	if p.before.newest > 0 {
+		p.row = perRow
+		if added := time.Duration(newest) - time.Duration(p.before.newest); added > 0 {
+			p.row = min(perRow, p.last.looked.Sub(p.before.looked)*10/11/added)
+		}
+	}
+	if p.since.newest == 0 {
+		p.since = p.last
+	} else if p.last.looked.Sub(p.since.looked) >= retainEvery {
+		if at-p.since.at < newest-p.since.newest {
+			p.pace = haste
+		}
+		p.since = p.last
+	}
+}
