@@ -21,14 +21,21 @@ type StartLimits struct {
 
 // LimitsOf returns the limits of a job type: of its configuration, or lower, if somebody has set others.
 func LimitsOf(t *queue_job.Type) StartLimits {
-	cfg := t.Limits.Apply(t.Config)
+	cfg := t.Limits.Apply(asDivided(t))
 	return StartLimits{Workers: cfg.WorkerPoolCapacity, Rate: cfg.RatePerSecond, Burst: cfg.RateBurst}
 }
 
 // BurstAt returns how many runs may start at once if a job type is limited to a rate. At a rate that is not lower than its own, it is its
 // own burst.
 func BurstAt(t *queue_job.Type, rate float64) int {
-	return queue_job.Limits{RatePerSecond: rate}.Apply(t.Config).RateBurst
+	return queue_job.Limits{RatePerSecond: rate}.Apply(asDivided(t)).RateBurst
+}
+
+// asDivided is the configuration of a type with the number of shards that it has: each of them keeps a worker, and a burst.
+func asDivided(t *queue_job.Type) queue_job.Config {
+	cfg := t.Config
+	cfg.Shards = t.Shards
+	return cfg
 }
 
 // Replay is what a job type would have done under limits, as a model says. The numbers of runs are expected values, so they need not be

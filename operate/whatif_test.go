@@ -203,3 +203,17 @@ func TestAReplayOfNothingIsNothing(t *testing.T) {
 		t.Errorf("without workers, %d runs start, %.1f wait, the first for %v", r.Delays.Count(), r.Waiting, r.Oldest)
 	}
 }
+
+// Config says one shard, as long as SetShards has not divided the type.
+func TestLimitsHeedTheShardsThatATypeHas(t *testing.T) {
+	known := &queue_job.Type{
+		Config: queue_job.Config{WorkerPoolCapacity: 20, Shards: 1, BatchSize: 1}, Shards: 8,
+		Limits: queue_job.Limits{Workers: 3, RatePerSecond: 2},
+	}
+	if l := LimitsOf(known); l != (StartLimits{Workers: 8, Rate: 2, Burst: 8}) {
+		t.Errorf("%+v, and each of eight shards keeps a worker and a burst", l)
+	}
+	if burst := BurstAt(known, 2); burst != 8 {
+		t.Errorf("a burst of %d for eight shards", burst)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -19,6 +20,8 @@ type Type struct {
 	Paused time.Time
 	// Limits are what somebody has set with [Jobs.SetLimits]. [Type.Lowered] says which of them are below what Config allows.
 	Limits Limits
+	// Shards is how many shards the type has, see [Jobs.SetShards]; 1: it is not divided.
+	Shards int
 	// Told is since when Config and what follows are as they are. An instance writes them into the table when it starts and when
 	// it gets another configuration, if the table has others. Zero: only older versions have run the type, and they wrote none.
 	Told time.Time
@@ -66,6 +69,7 @@ func typeOf(row *store.KnownType) (t Type) {
 	t.JobType, t.Name = row.JobType, row.Name
 	t.Config.JobType, t.Config.ServiceName = row.JobType, row.Name
 	t.Paused, t.Told, t.Scheduled = second(row.Paused), second(row.ToldAt), second(row.CronAt)
+	t.Shards = max(1, share.Layout(row.Layout).Shards())
 	t.Limits = Limits{Workers: row.Limits.Workers, RatePerSecond: row.Limits.Rate}
 	return t
 }

@@ -171,9 +171,22 @@ func TestTheNumberOfShardsIsInTheDatabase(t *testing.T) {
 		if err := jobs.SetShards(t.Context(), d.DB, 1, 8); err != nil {
 			t.Fatal(err)
 		}
+		known := func() int {
+			types, err := jobs.Types(t.Context(), d.DB)
+			if err != nil || len(types) != 1 {
+				t.Fatal(types, err)
+			}
+			return types[0].Shards
+		}
+		if n := known(); n != 8 {
+			t.Errorf("Types says %d shards", n)
+		}
 		cfg.WorkerPoolCapacity = 3 // it allows three
 		start(t, d.DB, cfg)
 		awaitNumber(t, d.DB, 3, openShards)
+		if n := known(); n != 3 {
+			t.Errorf("Types says %d shards, and three are run", n)
+		}
 		add(t, d.DB, 300, 0)
 		awaitNumber(t, d.DB, 600, succeeded)
 		for _, n := range []int{0, 65} {

@@ -69,15 +69,16 @@ type KnownType struct {
 	Settings string // JSON; empty: only an older version has run it
 	ToldAt   int64  // since when the settings are these, in unix seconds
 	CronAt   int64  // up to this second of unix time, all times of the type's schedule have their jobs; 0: no schedule has begun
+	Layout   int64  // 0: none
 	Limits   Limits
 }
 
 // KnownTypes reads all job types that have a row, in their order. It may be asked of a replica.
 func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
 	types, err := read(ctx, s, each(func(t *KnownType) []any {
-		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt, &t.Limits.Workers, &t.Limits.Rate}
+		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt, &t.Layout, &t.Limits.Workers, &t.Limits.Rate}
 	}), fmt.Sprintf(
-		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), COALESCE(rate, 0) FROM %s ORDER BY job_type", s.types))
+		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0) FROM %s ORDER BY job_type", s.types))
 	return types, wrap("job types", err)
 }
 
