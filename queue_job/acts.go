@@ -10,9 +10,9 @@ import (
 )
 
 // WithActor returns a context that says who steers, and why. The verbs that get it note what they did in async_job_act_tab: Cancel,
-// Reschedule, SetParams, SetPriority, Retry, RetryAll, Delete, DeleteJobs, Pause, Resume, SetLimits, SetShards, HandOver, Drain, Undrain
-// and Break. The note stands in the same transaction as the change: in yours, if the verb gets your transaction, or in one of its own, if the verb gets a *sql.DB. So what
-// is noted was done, and what was done is noted. A verb that changes nothing notes nothing.
+// Reschedule, SetParams, SetPriority, Retry, RetryWith, RetryAll, Delete, DeleteJobs, Restore, Pause, Resume, SetLimits, SetShards, HandOver,
+// Drain, Undrain and Break. The note stands in the same transaction as the change: in yours, if the verb gets your transaction, or in one
+// of its own, if the verb gets a *sql.DB. So what is noted was done, and what was done is noted. A verb that changes nothing notes nothing.
 //
 // Without an actor nothing is noted, and the verbs cost what they always did. The actor is any text that your people recognise, up to 255
 // characters, and must not be empty; why may be empty.
@@ -36,11 +36,11 @@ type Act struct {
 	// Actor is who did it, and Why the reason, in the actor's words; empty: none was given.
 	Actor, Why string
 	// Verb is what was done: "cancel", "reschedule", "set params", "set priority", "retry", "delete", "restore", "pause", "resume", "hand over",
-	// "drain", "undrain", "break", "set limits" or "set shards".
+	// "drain", "undrain", "break", "set limits", "set shards", "stop operation" or "resume operation".
 	Verb string
 	// JobType is the type that the act is about; nil: it is about jobs, or about an instance, whose id is in Detail.
 	JobType *int32
-	// Jobs are the jobs that it changed, in ascending order. Jobs.Delete only counts them.
+	// Jobs are the jobs that it changed, in ascending order. Jobs.Delete and Jobs.Restore only count them.
 	Jobs []uint64
 	// Changed is how many jobs it changed.
 	Changed int
@@ -169,17 +169,17 @@ func without(ids, left []uint64) []uint64 {
 
 // notingType calls a change of a type, see notingOther.
 func notingType(ctx context.Context, st *store.Store, verb string, jobType int32, after any, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
-	return notingOther(ctx, st, store.Act{Verb: verb, JobType: &jobType}, after, change)
+	return notingOther(ctx, st, &store.Act{Verb: verb, JobType: &jobType}, after, change)
 }
 
 // notingFleet calls a change of an instance, see notingOther.
 func notingFleet(ctx context.Context, st *store.Store, verb, instance string, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
-	return notingOther(ctx, st, store.Act{Verb: verb}, instance, change)
+	return notingOther(ctx, st, &store.Act{Verb: verb}, instance, change)
 }
 
 // notingOther calls a change that is not one of jobs. If ctx has an actor and the change did something, that is noted in the same
-// transaction.
-func notingOther(ctx context.Context, st *store.Store, act store.Act, after any, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
+// transaction; the change may complete the act.
+func notingOther(ctx context.Context, st *store.Store, act *store.Act, after any, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
 	a, ok := actingOf(ctx)
 	if !ok {
 		return change(st)
@@ -196,7 +196,7 @@ func notingOther(ctx context.Context, st *store.Store, act store.Act, after any,
 			}
 			act.Detail = string(text)
 		}
-		_, err = st.NoteAct(ctx, &act)
+		_, err = st.NoteAct(ctx, act)
 		return err
 	})
 	return changed, err

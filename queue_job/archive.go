@@ -71,10 +71,12 @@ func restore(ctx context.Context, st *store.Store, jobs []Archived) (restored in
 			attempts = append(attempts, run.of(job.Id))
 		}
 	}
-	_, err = notingOther(ctx, st, store.Act{Verb: "restore"}, len(jobs), func(st *store.Store) (bool, error) {
+	act := store.Act{Verb: "restore"}
+	_, err = notingOther(ctx, st, &act, len(jobs), func(st *store.Store) (bool, error) {
 		if restored, err = st.Restore(ctx, rows); err == nil { // first the jobs: attempts of jobs that are not there are deleted
 			err = st.LogAttempts(ctx, attempts)
 		}
+		act.Changed = restored
 		return restored > 0, err
 	})
 	return restored, err

@@ -86,9 +86,12 @@ func TestWhatIsArchivedAsItIsDeletedIsRestoredAsItWas(t *testing.T) {
 			}
 		}
 		for _, want := range []int{n, 0} {
-			if restored, err := jobs.Restore(ctx, d.DB, archived); err != nil || restored != want {
+			if restored, err := jobs.Restore(queue_job.WithActor(ctx, "anna", "too early"), d.DB, archived); err != nil || restored != want {
 				t.Fatalf("%d jobs are restored, want %d: %v", restored, want, err)
 			}
+		}
+		if acts, err := jobs.Acts(ctx, d.DB, queue_job.ActFilter{Actor: "anna"}); err != nil || len(acts) != 1 || acts[0].Verb != "restore" || acts[0].Changed != n {
+			t.Errorf("noted: %+v, %v", acts, err)
 		}
 		after := whole(t, d, jobs)
 		if len(after) != len(before) {
