@@ -39,7 +39,7 @@
 // to a function of yours. A job without retries left has failed; [Jobs.Retry] makes it run again.
 //
 // A run whose process died does not count as a retry. After the first such loss the job runs again, after the second it
-// runs again alone, and after the third it has failed.
+// runs again alone, and after the third it has failed, unless [Config.LostLimit] says otherwise.
 //
 // # Keys and limits
 //

@@ -28,8 +28,8 @@ const (
 	JobStatusInit JobStatus = iota
 	// JobStatusSuccess is final.
 	JobStatusSuccess
-	// JobStatusFailed is final: the job is out of retries, its handler gave it up, or its process died for the third time
-	// while running it.
+	// JobStatusFailed is final: the job is out of retries, its handler gave it up, or its process died while running it, as often
+	// as [Config.LostLimit] says.
 	JobStatusFailed
 	// JobStatusContinue: the job runs again after [Config.WaitTime], or after the wait of a [Snooze] or [Defer]. This is not a retry,
 	// and has no limit.

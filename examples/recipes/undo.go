@@ -16,7 +16,7 @@ func (d Document) key() string { return fmt.Sprintf("document-%d", d.ID) }
 
 var DeleteDocument = queue_job.Define[Document](3, "delete-document")
 
-// Delete only promises to: there are 24 hours in which the user may take it back. Who deletes twice starts one job.
+// Delete only promises to: there are 24 hours in which the user may take it back. A second deletion starts no second job.
 func Delete(ctx context.Context, tx *sql.Tx, jobs *queue_job.Jobs, d Document) error {
 	_, err := DeleteDocument.Add(ctx, jobs, tx, d, queue_job.UniqueKey(d.key(), queue_job.UniqueWhilePending), queue_job.After(24*time.Hour))
 	return err
