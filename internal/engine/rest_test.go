@@ -46,6 +46,13 @@ func (r *resting) Paused(context.Context) (types []int32, err error) {
 func workOn(t *testing.T, handler func(context.Context, *queue_job.Job) error) *resting {
 	t.Helper()
 	r := &resting{}
+	databaseOn(t, r, handler)
+	return r
+}
+
+// databaseOn is an instance that works four types of a database until the test ends.
+func databaseOn(t *testing.T, r *resting, handler func(context.Context, *queue_job.Job) error) *database {
+	t.Helper()
 	tables := Tables{Jobs: r, Leases: r, Close: func() {}}
 	var configs []queue_job.Config
 	for jobType := range int32(4) {
@@ -61,7 +68,7 @@ func workOn(t *testing.T, handler func(context.Context, *queue_job.Job) error) *
 			t.Error(err)
 		}
 	})
-	return r
+	return d
 }
 
 func TestAnInstanceWithoutAJobSendsFewStatements(t *testing.T) {

@@ -182,7 +182,7 @@ func (s *standBy) retire(l *line, why string) {
 		if l.recast.Load() {
 			l.lease.MinLock = 0 // the type's new line need not wait for it
 		}
-		s.serving[l]()
+		l.leave()
 	}
 	if !serving && len(l.leases.all()) == 0 {
 		s.finish(l)

@@ -35,10 +35,9 @@ type standBy struct {
 	began    time.Time
 	chance   *rand.Rand
 	byName   map[string]*line
-	serving  map[*line]context.CancelFunc // ends the line's serve
-	open     map[string]open              // since when a lease has been seen free, or to be handed over
-	dividing bool                         // a type is being divided anew: the next step is near
-	asked    []keeper.Asked               // what this instance has asked for, and not got yet
+	open     map[string]open // since when a lease has been seen free, or to be handed over
+	dividing bool            // a type is being divided anew: the next step is near
+	asked    []keeper.Asked  // what this instance has asked for, and not got yet
 	askedAt  time.Time
 	castAt   time.Time              // when a type last got another configuration: its lease is about to come free
 	expires  time.Time              // when the first lease of another instance does, as it looks now
@@ -60,7 +59,7 @@ type open struct {
 }
 
 func newStandBy(d *database, working context.Context) *standBy {
-	s := &standBy{database: d, working: working, began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), byName: map[string]*line{}, serving: map[*line]context.CancelFunc{}, open: map[string]open{}, idle: map[*line]idle{}}
+	s := &standBy{database: d, working: working, began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), byName: map[string]*line{}, open: map[string]open{}, idle: map[*line]idle{}}
 	for _, l := range d.lines.all() {
 		s.byName[l.name] = l
 	}
@@ -373,7 +372,7 @@ func (s *standBy) give(l *line, p *share.Picture) {
 		return
 	}
 	l.log.Info(l.about, fmt.Sprintf("lease %s is given to the instance that asks for it: %s", l.lease.Name, why(p, l.lease.Name)))
-	s.serving[l]()
+	l.leave()
 }
 
 // why says why an instance gives a lease.
@@ -403,7 +402,7 @@ func (s *standBy) serve(taken []*keeper.Lease) {
 	for _, lease := range taken {
 		l := s.byName[lease.Name]
 		serving, end := context.WithCancel(s.working)
-		s.serving[l] = end
+		l.leave = end
 		l.hold(lease)
 		s.chronicle.taken(l, lease, s.clock.now())
 		l.heedPause(s.pauses.Load()) // held already, so it misses no later answer
