@@ -93,12 +93,15 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 		if err == nil && which.Archive != nil && len(page.Old) > 0 {
 			page.Old, err = archive(ctx, st, page.Old, which.Archive)
 		}
-		n := 0
+		n, d := 0, store.Deletion{}
 		if err == nil {
-			n, err = noteDeleted(ctx, st, which, func(st *store.Store) (int, error) {
-				d, err := st.DeleteOld(ctx, old, page, store.Steps{})
+			n, err = noteDeleted(ctx, st, which, func(st *store.Store) (_ int, err error) {
+				d, err = st.DeleteOld(ctx, old, page, store.Steps{})
 				return d.Rows, err
 			})
+		}
+		for err == nil && d.Strays {
+			d, err = st.DeleteStrays(ctx, page, store.Steps{})
 		}
 		if deleted += n; err != nil {
 			return deleted, fmt.Errorf("delete jobs: %w", err)

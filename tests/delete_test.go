@@ -320,6 +320,12 @@ func TestNobodyWaitsForADeletionThatRests(t *testing.T) {
 			if c.fails != (err != nil) {
 				t.Errorf("%+v: %v", c, err)
 			}
+			for left := deletion.Strays && err == nil; left; { // of the rows that were deleted before a statement failed
+				strays, err := st.DeleteStrays(t.Context(), page, store.Steps{Rows: perStep})
+				if left = strays.Strays; err != nil {
+					t.Fatal(err)
+				}
+			}
 			if n := before - there(); deletion.Rows != want || n != want {
 				t.Errorf("%+v: deleted %d, by its own account %d, want %d", c, n, deletion.Rows, want)
 			}
@@ -327,6 +333,52 @@ func TestNobodyWaitsForADeletionThatRests(t *testing.T) {
 		d.DB.SetMaxOpenConns(0)
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n > 0 {
 			t.Errorf("%d attempts are left", n)
+		}
+	})
+}
+
+// Somebody deletes many rows by hand, and leaves what the log has of them. All of that lies before the first row that is left, and
+// a transaction must not hold it all.
+func TestOfManyAttemptsWithoutARowATransactionDeletesFew(t *testing.T) {
+	t.Parallel()
+	const byHand, left, perStep = 1200, 20, 10
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		attempts := func() int { return int(number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab")) }
+		orphans := func() {
+			add(t, d.DB, byHand+left, 0)
+			execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2")
+			execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'retry', '', 1, 2, 'test' FROM async_job_tab")
+			age(t, d, 30*time.Hour, "1 = 1")
+			ids := idsWhere(t, d, "1 = 1")
+			execute(t, d.DB, fmt.Sprintf("DELETE FROM async_job_tab WHERE id < %d", ids[byHand]))
+			add(t, d.DB, 1, 0)
+		}
+		orphans()
+		of := store.Old{Before: map[int32]int64{2: time.Now().Add(-24 * time.Hour).Unix()}}
+		page, err := st.FindOld(t.Context(), of, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := store.Steps{Rows: perStep}
+		deletion, err := st.DeleteOld(t.Context(), of, page, steps)
+		if n := attempts(); err != nil || deletion.Rows != left || !deletion.Strays || n != byHand {
+			t.Errorf("%+v, %v; %d attempts are left, want %d", deletion, err, n, byHand)
+		}
+		for tries := 0; deletion.Strays && err == nil && tries < 2*byHand/perStep; tries++ {
+			deletion, err = st.DeleteStrays(t.Context(), page, steps)
+		}
+		if n := attempts(); err != nil || deletion.Strays || n > 0 {
+			t.Errorf("%+v, %v; %d attempts are left", deletion, err, n)
+		}
+
+		execute(t, d.DB, "DELETE FROM async_job_tab")
+		orphans()
+		if n, err := open(t, d.DB).Delete(t.Context(), d.DB, queue_job.DeleteRange{Before: time.Now().Add(-24 * time.Hour)}); err != nil || n != left || attempts() > 0 {
+			t.Errorf("%d deleted, %v; %d attempts are left", n, err, attempts())
 		}
 	})
 }

@@ -76,10 +76,8 @@ func (p *pacing) rest(most time.Duration, now time.Time) time.Duration {
 	return nap
 }
 
-// step is how many of some rows a statement should delete.
-func (p *pacing) step(rows int) int {
-	return min(max(retainLeast, (p.rows+retainSteps-1)/retainSteps), max(1, rows))
-}
+// step is how many rows a statement should delete.
+func (p *pacing) step() int { return max(retainLeast, (p.rows+retainSteps-1)/retainSteps) }
 
 // resize finds how many rows to read at a time after the statements for a page took so long: with an error fewer, and otherwise as many
 // as the pace lets the statements take.

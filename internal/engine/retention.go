@@ -30,6 +30,7 @@ type Deletes interface {
 	hidden.Rows
 	FindOld(ctx context.Context, old store.Old, after uint64, limit int) (store.OldPage, error)
 	DeleteOld(ctx context.Context, old store.Old, page store.OldPage, steps store.Steps) (store.Deletion, error)
+	DeleteStrays(ctx context.Context, page store.OldPage, steps store.Steps) (store.Deletion, error)
 	Span(ctx context.Context) (first, last uint64, err error)
 }
 
@@ -209,6 +210,15 @@ func (r *retainer) page(ctx context.Context, lease *keeper.Lease, after uint64) 
 	}
 	page.deleted = d.Rows
 	r.pacing.resize(d.Took, err)
+	for err == nil && d.Strays && lease.Trusted() {
+		if r.sleep(ctx, r.pacing.debt); ctx.Err() != nil {
+			break
+		}
+		err = r.look(lease, func(ctx context.Context) (err error) {
+			d, err = r.tables.Deletes.DeleteStrays(ctx, page.OldPage, store.Steps{Rows: r.pacing.step()})
+			return err
+		})
+	}
 	return page, err
 }
 
@@ -220,7 +230,7 @@ func (r *retainer) delete(ctx context.Context, lease *keeper.Lease, old store.Ol
 	defer cancel()
 	began, rested := time.Now(), time.Duration(0)
 	d, err := r.tables.Deletes.DeleteOld(holding, old, page, store.Steps{
-		Rows: r.pacing.step(len(page.Old)),
+		Rows: r.pacing.step(),
 		Turn: func(_ context.Context, rows int, send func(context.Context) error) error {
 			rested += r.sleep(ctx, retainNap)
 			r.pacing.claim(rows, time.Now())

@@ -24,6 +24,7 @@ type growing struct {
 	commit  time.Duration                                     // and for a commit
 	archive func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted
 	fails   func() error                                      // of a statement that deletes; nil: none fails
+	strays  int                                               // as often, attempts without a row are found behind a page
 
 	mu      sync.Mutex
 	began   time.Time
@@ -126,9 +127,19 @@ func (g *growing) DeleteOld(ctx context.Context, _ store.Old, page store.OldPage
 	}
 	time.Sleep(g.commit)
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.busy += g.commit
-	g.mu.Unlock()
+	d.Strays = g.strays > 0
 	return d, nil
+}
+
+// DeleteStrays finds one more, as often as the test says.
+func (g *growing) DeleteStrays(context.Context, store.OldPage, store.Steps) (d store.Deletion, err error) {
+	time.Sleep(time.Millisecond)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.strays--
+	return store.Deletion{Strays: g.strays > 0}, nil
 }
 
 func (g *growing) Span(context.Context) (first, last uint64, err error) {
@@ -362,6 +373,25 @@ func TestARoundGoesOnAfterStatementsThatFail(t *testing.T) {
 		}
 		if lines := len(log.saying(errGone.Error())); lines == 0 || lines > 3 {
 			t.Errorf("%d lines say that the database is away", lines)
+		}
+	})
+}
+
+// Somebody deleted many rows by hand, and left what the log had of them.
+func TestManyAttemptsWithoutARowKeepNobodyFromStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 1_000_000_000
+		g := &growing{status: 1, strays: many}
+		retain(t, g, 1, queue_job.Retention{Done: time.Second}, time.Minute)
+		if g.strays == many || len(g.gone) == 0 {
+			t.Errorf("%d attempts and %d rows are gone", many-g.strays, len(g.gone))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		g := &growing{status: 1, strays: 100}
+		retain(t, g, 1, queue_job.Retention{Done: time.Second}, time.Minute)
+		if g.strays > 0 || len(g.gone) < 60 {
+			t.Errorf("%d attempts are left, %d rows are gone", g.strays, len(g.gone))
 		}
 	})
 }

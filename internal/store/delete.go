@@ -72,8 +72,9 @@ func (s *Store) FindOld(ctx context.Context, old Old, after uint64, limit int) (
 
 // Deletion is the result of [Store.DeleteOld].
 type Deletion struct {
-	Rows int
-	Took time.Duration // by the statements that deleted
+	Rows   int
+	Took   time.Duration // by the statements that deleted
+	Strays bool          // there may be more attempts without a row in the page: see DeleteStrays
 }
 
 // Steps are how a page is deleted. The zero value: with one statement for the rows, and another for their attempts.
@@ -86,8 +87,10 @@ type Steps struct {
 
 // DeleteOld deletes the old rows of a page and their attempts in the log, in one transaction if the handle has transactions: a commit
 // keeps others waiting for longer than the deletion of some dozens of rows. If the steps wait, and others would wait with them, each statement
-// is a transaction of its own. There, on other handles and in earlier versions, a deletion may be cut off between rows and attempts;
-// so attempts without a row are deleted, too, as far as their ids lie in the page.
+// is a transaction of its own. There, on other handles and in earlier versions, a deletion may be cut off between rows and attempts, and
+// people delete rows by hand. So attempts without a row are deleted, too, as far as their ids lie in the page: those of as many jobs as the
+// page has old rows, or as a statement deletes. What is left then is for [Store.DeleteStrays], since it may be more than a transaction should
+// hold.
 //
 // A row is deleted only if it has the status and the age at that moment; somebody may have made it run again since it was read.
 // Pending rows are never deleted.
@@ -109,7 +112,12 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Step
 				return err
 			}
 		}
-		return s.deleteStrays(ctx, page.after, page.upTo, steps, &d)
+		for most := max(len(page.Old), steps.strays()); err == nil; most -= steps.strays() {
+			if d.Strays, err = s.deleteStrays(ctx, &page, &steps, &d); !d.Strays || most <= steps.strays() {
+				break
+			}
+		}
+		return err
 	}
 	if !together {
 		err = act(s)
@@ -120,6 +128,15 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Step
 	}
 	return d, err
 }
+
+// DeleteStrays deletes, with one search and one deletion, attempts in a page whose row is gone: of as many jobs as a step says.
+func (s *Store) DeleteStrays(ctx context.Context, page OldPage, steps Steps) (d Deletion, err error) {
+	d.Strays, err = s.deleteStrays(ctx, &page, &steps, &d)
+	return d, err
+}
+
+// strays is of how many jobs attempts are deleted at a time.
+func (t *Steps) strays() int { return cmp.Or(t.Rows, 1000) }
 
 // take sends a statement by Turn, and adds up what it did. The statement deletes at most so many rows of jobs.
 func (t *Steps) take(ctx context.Context, d *Deletion, most int, statement func(context.Context) (rows int, err error)) error {
@@ -173,25 +190,19 @@ func (s *Store) deleteFinal(ctx context.Context, ids []uint64, old *Old) (n int,
 	return n, wrap("delete jobs", err)
 }
 
-// deleteStrays deletes attempts of rows that are gone, above an id and up to another. It does not wait between finding and deleting them:
-// some databases lock what they find, and the gap behind it.
-func (s *Store) deleteStrays(ctx context.Context, after, upTo uint64, steps Steps, d *Deletion) error {
-	together := cmp.Or(steps.Rows, 1000)
-	for found := together; found == together; {
-		err := steps.take(ctx, d, 0, func(ctx context.Context) (int, error) {
-			args := s.arguments()
-			strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id FROM %s WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
-				s.attempts, args.id(after), args.id(upTo), s.jobs, together)), args.list...)
-			if found = len(strays); err == nil && found > 0 {
-				err = s.deleteAttempts(ctx, strays)
-			}
-			return 0, err
-		})
-		if err != nil {
-			return wrap("delete the attempts of deleted jobs", err)
+// deleteStrays deletes attempts of rows that are gone. It reports whether there may be more. It does not wait between finding and deleting
+// them: some databases lock what they find, and the gap behind it.
+func (s *Store) deleteStrays(ctx context.Context, page *OldPage, steps *Steps, d *Deletion) (more bool, err error) {
+	err = steps.take(ctx, d, 0, func(ctx context.Context) (int, error) {
+		args := s.arguments()
+		strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id FROM %s WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
+			s.attempts, args.id(page.after), args.id(page.upTo), s.jobs, steps.strays())), args.list...)
+		if more = len(strays) == steps.strays(); err == nil && len(strays) > 0 {
+			err = s.deleteAttempts(ctx, strays)
 		}
-	}
-	return nil
+		return 0, err
+	})
+	return more, wrap("delete the attempts of deleted jobs", err)
 }
 
 func (s *Store) deleteAttempts(ctx context.Context, jobs []uint64) error {

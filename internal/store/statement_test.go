@@ -45,7 +45,10 @@ var verbs = map[string]func(context.Context, *Store){
 	"DeleteOld": func(ctx context.Context, s *Store) {
 		_, _ = s.DeleteOld(ctx, Old{Before: map[int32]int64{1: 1000, 2: 900, 5: 1000}}, OldPage{Old: ids, after: 3, upTo: 500}, Steps{})
 	},
-	"FindOld":             func(ctx context.Context, s *Store) { _, _ = s.FindOld(ctx, Old{Types: []int32{7}}, 3, 100) },
+	"FindOld": func(ctx context.Context, s *Store) { _, _ = s.FindOld(ctx, Old{Types: []int32{7}}, 3, 100) },
+	"DeleteStrays": func(ctx context.Context, s *Store) {
+		_, _ = s.DeleteStrays(ctx, OldPage{after: 3, upTo: 500}, Steps{})
+	},
 	"DeleteOld, attempts": func(ctx context.Context, s *Store) { _ = s.deleteAttempts(ctx, ids) },
 	"FirstRows":           func(ctx context.Context, s *Store) { _, _ = s.FirstRows(ctx, 500) },
 	"Span":                func(ctx context.Context, s *Store) { _, _, _ = s.Span(ctx) },

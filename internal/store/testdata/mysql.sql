@@ -332,6 +332,18 @@ DELETE doomed
 FROM async_job_log_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE job_id IN (1,2);
 
+-- DeleteStrays
+SELECT *
+FROM (SELECT DISTINCT job_id
+  FROM async_job_log_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS latest
+FOR UPDATE;
+
 -- DropEnded
 DELETE
 FROM shedlock_tab

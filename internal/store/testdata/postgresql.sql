@@ -325,6 +325,18 @@ DELETE
 FROM async_job_log_tab
 WHERE job_id IN (1,2);
 
+-- DeleteStrays
+WITH latest AS (SELECT DISTINCT job_id
+  FROM async_job_log_tab
+  WHERE job_id > $1
+    AND job_id <= $2
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) SELECT *
+FROM latest
+FOR UPDATE; -- with 3, 1f4
+
 -- DropEnded
 DELETE
 FROM shedlock_tab

@@ -113,6 +113,16 @@ WHERE job_id > 3
   WHERE id = job_id)
 LIMIT 1000;
 
+-- DeleteStrays
+SELECT DISTINCT job_id
+FROM async_job_log_tab
+WHERE job_id > 3
+  AND job_id <= 500
+  AND NOT EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id)
+LIMIT 1000;
+
 -- DropLines
 SELECT lock_name
 FROM async_job_now_tab
