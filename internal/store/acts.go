@@ -46,7 +46,7 @@ const (
 // InOneTransaction passes to act a store whose statements are one transaction: that of the handle, if it is one; if the handle is a pool,
 // a transaction of their own, which is sent again after a deadlock. On another handle, each statement is a transaction of its own.
 func (s *Store) InOneTransaction(ctx context.Context, act func(*Store) error) error {
-	return s.inSpiteOfDeadlocks(func() error { return s.together(ctx, act) })
+	return sendAgain(s.CanTransact() || s.commitsEach(), func() error { return s.together(ctx, act) })
 }
 
 // CanTransact reports whether [Store.InOneTransaction] can begin a transaction on this handle.

@@ -312,12 +312,15 @@ func (s *Store) commitsEach() bool {
 	return ok || s.commits
 }
 
-// inSpiteOfDeadlocks sends statements again that a deadlock has undone, if each is known to be a transaction of its
-// own. One of the statements in a deadlock gets through, and the others find its result at their next try.
-func (s *Store) inSpiteOfDeadlocks(send func() error) (err error) {
+// inSpiteOfDeadlocks sends statements again that a deadlock has undone, if each is known to be a transaction of its own.
+func (s *Store) inSpiteOfDeadlocks(send func() error) error { return sendAgain(s.commitsEach(), send) }
+
+// sendAgain sends again what a deadlock has undone, if that is whole transactions. One of the statements in a deadlock gets through, and
+// the others find its result at their next try.
+func sendAgain(whole bool, send func() error) (err error) {
 	const tries = 10
 	for try := 1; ; try++ {
-		if err = send(); err == nil || try == tries || !s.commitsEach() || !isDeadlock(err) {
+		if err = send(); err == nil || try == tries || !whole || !isDeadlock(err) {
 			return err
 		}
 	}
