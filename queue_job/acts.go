@@ -199,5 +199,5 @@ func notingOther(ctx context.Context, st *store.Store, act *store.Act, after any
 		_, err = st.NoteAct(ctx, act)
 		return err
 	})
-	return changed, err
+	return changed && err == nil, err // after an error, it was rolled back
 }

@@ -79,6 +79,9 @@ func restore(ctx context.Context, st *store.Store, jobs []Archived) (restored in
 		act.Changed = restored
 		return restored > 0, err
 	})
+	if _, noted := actingOf(ctx); noted && err != nil {
+		restored = 0 // it was rolled back
+	}
 	return restored, err
 }
 

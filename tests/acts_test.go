@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -145,6 +146,52 @@ func idsIn(t *testing.T, tx *sql.Tx) (ids []uint64) {
 		t.Fatal(err)
 	}
 	return []uint64{id}
+}
+
+func TestAVerbThatCannotBeNotedSaysThatItChangedNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), queue_job.WithActor(t.Context(), "anna", "")
+		add(t, d.DB, 1, 0)
+		execute(t, d.DB, "DROP TABLE async_job_act_tab")
+		if changed, err := jobs.Pause(ctx, d.DB, 1); changed || err == nil {
+			t.Errorf("paused: %t, %v", changed, err)
+		}
+		if n, err := jobs.Restore(ctx, d.DB, []queue_job.Archived{{JobInfo: queue_job.JobInfo{Id: 4711, JobType: 1, Status: queue_job.JobStatusSuccess}}}); n > 0 || err == nil {
+			t.Errorf("%d jobs restored, %v", n, err)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab") + number(t, d.DB, "SELECT COUNT(*) FROM async_job_type_tab WHERE paused_at IS NOT NULL"); n != 1 {
+			t.Errorf("%d jobs and paused types, want the job alone", n)
+		}
+	})
+}
+
+// A store on a pool begins transactions of its own, whoever opened it.
+func TestATransactionThatADeadlockUndidIsSentAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tries := 0
+		err = st.InOneTransaction(t.Context(), func(st *store.Store) error {
+			tries++
+			if _, err := st.Pause(t.Context(), int32(tries)); err != nil {
+				return err
+			}
+			if tries < 3 {
+				return errors.New("Error 1213 (40001): Deadlock found when trying to get lock; try restarting transaction")
+			}
+			return nil
+		})
+		if err != nil || tries != 3 {
+			t.Errorf("%d tries, %v", tries, err)
+		}
+		if types, err := st.Paused(t.Context()); err != nil || !slices.Equal(types, []int32{3}) {
+			t.Errorf("paused: %v, %v", types, err)
+		}
+	})
 }
 
 func TestAnOperationIsCarriedOutByARunnerAndChangesEachJobOnce(t *testing.T) {
