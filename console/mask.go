@@ -8,13 +8,21 @@ import (
 	"strings"
 )
 
-// secret are the names whose values [MaskSecrets] masks.
-var secret = regexp.MustCompile(`(?i)pass(word|wd|phrase|code)?$|secret|token|api_?key|private_?key|authorization|credential|cookie|session|\b(cvv|cvc|pan|iban|ssn|pin)\b|card_?number`)
+// secret are the names whose values [MaskSecrets] masks, after a _ was put between their words. Short ones count only as whole words.
+var secret = regexp.MustCompile(`(?i)passw(or)?d|pass_?(phrase|code)|pass$|pwd|secret|token|api_?key|private_?key|authorization|credential|cookie|session|(^|[^a-z])(cvv|cvc|pan|iban|ssn|pin)([^a-z]|$)|card_?number`)
+
+// Words begin with a capital, as in cardPin and IBANNumber.
+var wordBegins = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
+
+func isSecret(name string) bool {
+	return secret.MatchString(wordBegins.ReplaceAllString(name, "${1}${3}_${2}${4}"))
+}
 
 const masked = `"•••"`
 
 // MaskSecrets replaces, in a JSON text, the values of names that sound like a secret: password, token, api_key, authorization, iban
-// and the like, at any depth. Everything else stays as it is, each digit of a number, too. A text that is no JSON stays as it is.
+// and the like, at any depth, and also if a value is a text that is JSON itself. Everything else stays as it is, each digit of a number,
+// too. A text that is no JSON stays as it is.
 func MaskSecrets(text string) string {
 	in := json.NewDecoder(strings.NewReader(text))
 	in.UseNumber()
@@ -22,6 +30,7 @@ func MaskSecrets(text string) string {
 	var objects []bool // of each object or array that is open: it is an object
 	copied, nameNext := 0, false
 	for {
+		before := int(in.InputOffset())
 		token, err := in.Token()
 		if err == io.EOF && len(objects) == 0 {
 			return out.String() + text[copied:]
@@ -31,7 +40,7 @@ func MaskSecrets(text string) string {
 		}
 		name, isText := token.(string)
 		switch delim, _ := token.(json.Delim); {
-		case nameNext && isText && secret.MatchString(name):
+		case nameNext && isText && isSecret(name):
 			begin := afterColon(text, int(in.InputOffset()))
 			if in.Decode(new(json.RawMessage)) != nil {
 				return text
@@ -42,6 +51,12 @@ func MaskSecrets(text string) string {
 		case nameNext && isText:
 			nameNext = false
 			continue
+		case isText:
+			if inner := MaskSecrets(name); inner != name {
+				begin := before + strings.IndexByte(text[before:], '"')
+				out.WriteString(text[copied:begin] + jsonOf(inner))
+				copied = int(in.InputOffset())
+			}
 		case delim == '{' || delim == '[':
 			objects = append(objects, delim == '{')
 		case delim != 0:
@@ -55,6 +70,15 @@ func MaskSecrets(text string) string {
 func afterColon(text string, offset int) int {
 	value := strings.TrimLeft(text[offset:], " \t\r\n:")
 	return len(text) - len(value)
+}
+
+// jsonOf writes something that can be written as JSON. The letters that HTML needs to escape stay as they are.
+func jsonOf(what any) string {
+	var out strings.Builder
+	to := json.NewEncoder(&out)
+	to.SetEscapeHTML(false)
+	_ = to.Encode(what)
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // pretty indents a JSON text. What is no JSON stays as it is.

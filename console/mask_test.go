@@ -13,10 +13,30 @@ func TestSecretsAreMaskedAndEverythingElseStaysAsItIs(t *testing.T) {
 		`password=p`:                                                              `password=p`,
 		`{"password":"p"`:                                                         `{"password":"p"`,
 		``:                                                                        ``,
-		`{"iban":"DE00","company":"spinach","pin":1}`: `{"iban":"•••","company":"spinach","pin":"•••"}`,
+		`{"iban":"DE00","company":"spinach","pin":1}`:                           `{"iban":"•••","company":"spinach","pin":"•••"}`,
+		`{"body":"{\"token\":\"<t>\",\"n\":1.50}" , "b":["{\"pin\":1}","<x>"]}`: `{"body":"{\"token\":\"•••\",\"n\":1.50}" , "b":["{\"pin\":\"•••\"}","<x>"]}`,
+		`"{\"in\":\"{\\\"password\\\":\\\"p\\\"}\"}"`:                           `"{\"in\":\"{\\\"password\\\":\\\"•••\\\"}\"}"`,
+		`{"before":"{\"passwords\":","after":"1 < 2"}`:                          `{"before":"{\"passwords\":","after":"1 < 2"}`,
 	} {
 		if got := MaskSecrets(text); got != want {
 			t.Errorf("%s becomes\n%s, want\n%s", text, got, want)
+		}
+	}
+}
+
+func TestNamesOfSecretsAreKnownInEachSpelling(t *testing.T) {
+	for _, name := range []string{
+		"password", "PASSWD", "password_confirmation", "passwordHash", "password2", "old_passwords", "dbPass", "pwd", "passPhrase", "pass_code",
+		"customer_iban", "ibanNumber", "IBANNumber", "IBAN", "card_cvv", "user_ssn", "accountPin", "cardPIN", "pin-code", "cardNumber", "card_number",
+		"api_key", "apiKey", "APIKey", "privateKey", "accessToken", "client_secret", "sessionId", "Set-Cookie", "Authorization", "credentials",
+	} {
+		if !isSecret(name) {
+			t.Errorf("%s is shown", name)
+		}
+	}
+	for _, name := range []string{"company", "spinach", "pinned", "japan", "panel", "expand", "passenger", "order", "shipping", "opinion", "urban", "name", "key"} {
+		if isSecret(name) {
+			t.Errorf("%s is masked", name)
 		}
 	}
 }
