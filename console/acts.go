@@ -2,9 +2,11 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -58,13 +60,81 @@ func (c *console) acts(r *http.Request) (any, error) {
 	}
 	if f.Job == 0 && f.Before == 0 {
 		const lastOperations = 10
-		a.Operations, err = operate.Operations(ctx, c.jobs, c.ex, 0, lastOperations)
+		if a.Operations, err = operate.Operations(ctx, c.jobs, c.ex, 0, lastOperations); err != nil {
+			return nil, err
+		}
+		a.Operations = slices.DeleteFunc(a.Operations, func(o operate.Operation) bool { return c.allowMany(r, See, o.Change.Filter.JobTypes) != nil })
 	}
-	a.Acts = slices.DeleteFunc(a.Acts, func(act queue_job.Act) bool { return act.JobType != nil && !c.permit(r, See, *act.JobType) })
+	if a.Acts, err = c.visibleActs(ctx, r, a.Acts); err != nil {
+		return nil, err
+	}
 	for i := range a.Acts {
-		a.Acts[i].Detail = c.mask(a.Acts[i].Detail)
+		a.Acts[i].Detail = c.maskDetail(a.Acts[i].Detail)
 	}
-	return a, err
+	return a, nil
+}
+
+// visibleActs leaves out acts of which the sender of a request may not see the type or the jobs. An act on jobs does not say their types,
+// so who may not see all types gets those whose jobs are all there and may all be seen.
+func (c *console) visibleActs(ctx context.Context, r *http.Request, acts []queue_job.Act) ([]queue_job.Act, error) {
+	acts = slices.DeleteFunc(acts, func(a queue_job.Act) bool { return a.JobType != nil && !c.permit(r, See, *a.JobType) })
+	if all, err := c.seesAll(r); all || err != nil {
+		return acts, err
+	}
+	const most = 10_000 // that a list returns
+	var ids []uint64
+	for i := range acts {
+		if len(ids)+len(acts[i].Jobs) <= most {
+			ids = append(ids, acts[i].Jobs...)
+		}
+	}
+	seen := map[uint64]bool{}
+	if len(ids) > 0 {
+		jobs, err := c.jobs.List(ctx, c.ex, queue_job.Filter{IDs: ids, Limit: most, OmitLongParams: true})
+		if err != nil {
+			return nil, err
+		}
+		for i := range jobs {
+			seen[jobs[i].Id] = c.permit(r, See, jobs[i].JobType)
+		}
+	}
+	return slices.DeleteFunc(acts, func(a queue_job.Act) bool {
+		ofJobs := a.JobType == nil && a.Changed > 0
+		return ofJobs && (len(a.Jobs) == 0 || slices.ContainsFunc(a.Jobs, func(id uint64) bool { return !seen[id] }))
+	}), nil
+}
+
+// seesAll reports whether the sender of a request may see every type: those that are known, and one that is not.
+func (c *console) seesAll(r *http.Request) (bool, error) {
+	const unknown = math.MinInt32
+	if !c.permit(r, See, unknown) {
+		return false, nil
+	}
+	types, err := c.typesKnown(r)
+	return !slices.ContainsFunc(types, func(t queue_job.Type) bool { return !c.permit(r, See, t.JobType) }), err
+}
+
+// maskDetail masks what an act has changed: parameters stand there as a text within JSON.
+func (c *console) maskDetail(detail string) string {
+	var d struct {
+		Before json.RawMessage `json:"before,omitempty"`
+		After  json.RawMessage `json:"after,omitempty"`
+	}
+	if json.Unmarshal([]byte(detail), &d) != nil || d.Before == nil && d.After == nil {
+		return c.mask(detail)
+	}
+	for _, part := range []*json.RawMessage{&d.Before, &d.After} {
+		if *part == nil {
+			continue
+		}
+		text := string(*part)
+		isText := json.Unmarshal(*part, &text) == nil
+		if text = c.mask(text); isText || !json.Valid([]byte(text)) {
+			text = jsonOf(text)
+		}
+		*part = json.RawMessage(text)
+	}
+	return jsonOf(d)
 }
 
 // about says what an act is about, if it is not about one job or one type.
@@ -98,7 +168,10 @@ func (c *console) showOperation(r *http.Request) (any, error) {
 		shown.Percent = int(100 * o.Reached / o.Last)
 	}
 	const lastParts = 20
-	shown.Parts, err = c.jobs.Acts(ctx, c.ex, queue_job.ActFilter{Operation: o.Id, Limit: lastParts})
+	if shown.Parts, err = c.jobs.Acts(ctx, c.ex, queue_job.ActFilter{Operation: o.Id, Limit: lastParts}); err != nil {
+		return nil, err
+	}
+	shown.Parts, err = c.visibleActs(ctx, r, shown.Parts)
 	return shown, err
 }
 

@@ -261,9 +261,14 @@ type pageOfJobs struct {
 	SearchedFrom uint64
 }
 
+// typesKnown are all types that the database knows.
+func (c *console) typesKnown(r *http.Request) ([]queue_job.Type, error) {
+	return c.types.get(r.Context(), func(ctx context.Context) ([]queue_job.Type, error) { return c.jobs.Types(ctx, c.ex) })
+}
+
 func (c *console) list(r *http.Request) (any, error) {
 	q := r.URL.Query()
-	types, err := c.types.get(r.Context(), func(ctx context.Context) ([]queue_job.Type, error) { return c.jobs.Types(ctx, c.ex) })
+	types, err := c.typesKnown(r)
 	if err != nil {
 		return nil, err
 	}

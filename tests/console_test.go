@@ -388,6 +388,28 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		mary := queue_job.WithActor(t.Context(), "mary", "the bank called")
+		for id, name := range map[uint64]string{seen: "seen", hidden: "unseen"} {
+			if _, err := jobs.SetParams(mary, d.DB, queue_job.ID(id), queue_job.JSON(fmt.Sprintf(`{"of":"%s","password":"open sesame"}`, name))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ofHidden, err := operate.Begin(queue_job.WithActor(t.Context(), "mary", ""), jobs, d.DB, operate.Change{Verb: operate.Cancel, Filter: queue_job.Filter{JobTypes: []int32{8}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		acts := b.get("/acts", http.StatusOK)
+		for what, shown := range map[string]bool{
+			fmt.Sprintf(`jobs/%d"`, seen): true, fmt.Sprintf(`operations/%d"`, operation): true, `\&#34;seen\&#34;`: true,
+			fmt.Sprintf(`jobs/%d"`, hidden): false, fmt.Sprintf(`operations/%d"`, ofHidden): false, "unseen": false, "open sesame": false,
+		} {
+			if strings.Contains(acts, what) != shown {
+				t.Errorf("what people did shows %s: %t; %s", what, !shown, acts)
+			}
+		}
+		if page := b.get(fmt.Sprint("/acts?job=", hidden), http.StatusOK); strings.Contains(page, "unseen") {
+			t.Errorf("what people did to a hidden job: %s", page)
+		}
 		b.press(fmt.Sprintf("/operations/%d/stop", operation), http.StatusForbidden)
 		if page := b.get(fmt.Sprint("/operations/", operation), http.StatusOK); strings.Contains(page, `method="post"`) {
 			t.Errorf("an operation may be changed: %s", page)
@@ -397,7 +419,7 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 				b.press(fmt.Sprintf("/jobs/%d/%s", id, do), http.StatusForbidden)
 			}
 		}
-		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND changes = 0"); n != 2 {
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND changes = 1"); n != 2 {
 			t.Errorf("%d of 2 jobs are as they were", n)
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_type_tab WHERE paused_at IS NOT NULL"); n != 2 {
@@ -596,7 +618,7 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		<-started
 		inLine := addOne(t, jobs, d.DB, ofType(301), queue_job.WithGroup("b")).Id
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET attempts = 1 WHERE id = %d", inLine)) // it has a log to read
-		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 5, "/retention": 5, "/acts": 2, "/acts?job=1": 1, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
+		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 5, "/retention": 5, "/acts": 3, "/acts?job=1": 2, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
 			bestOfThree(t, func() error {
 				b := browse(t, console.Handler(jobs))
 				sent.Store(0)
