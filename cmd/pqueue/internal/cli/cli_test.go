@@ -47,6 +47,7 @@ func TestADayAtTheShell(t *testing.T) {
 	sh.want("job cancel type:7 --dry-run", exitDone, "would cancel 2 jobs", "order-47")
 	sh.want("job cancel type:7", exitRefused, "cancel 2 jobs?", "--yes")
 	sh.want("job cancel type:7 --limit 1", exitRefused, "2 jobs match, and --limit is 1")
+	sh.want("job cancel 1 2 --limit 1", exitRefused, "2 jobs are named, and --limit is 1")
 	sh.want("job cancel 1", exitDone, "cancelled 1 job")
 	sh.want("job cancel 1", exitNothing, "job 1 is cancelled since", "nothing to cancel")
 	sh.want("job set-params 1 {}", exitNothing, "job 1 is cancelled since")
@@ -63,6 +64,8 @@ func TestADayAtTheShell(t *testing.T) {
 	sh.want("job retry type:7 status:cancelled -y", exitDone, "retried 2 jobs")
 	sh.want("job cancel 1", exitDone)
 	sh.want("job cancel 1 2 3", exitPartly, "cancelled 1 of 3 jobs")
+	sh.want("keep run 2099-01-01 --dry-run", exitDone, "would delete", "the first", "ID")
+	sh.want("keep run 900d --dry-run", exitNothing, "no job matches")
 	sh.want("keep run 0s -y", exitDone, "deleted")
 	sh.want("job get 4711", exitNothing, "no such job")
 }

@@ -103,7 +103,7 @@ func retentionJSON(t *queue_job.Type) map[string]int64 {
 func (a *app) keepRun() *cobra.Command {
 	var types, statuses []string
 	var file string
-	var yes bool
+	var yes, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "run <time>",
 		Short: "Delete the jobs that ended before a time, with what the log has of their runs",
@@ -137,6 +137,9 @@ new file may be read by its owner only, since parameters may be confidential.`,
 					}
 					which.JobTypes = append(which.JobTypes, number)
 				}
+				if dryRun {
+					return a.sampleOld(cmd.Context(), db, which)
+				}
 				if !yes {
 					if err := a.confirm("delete the jobs that ended before " + clock(before) + "?"); err != nil {
 						return err
@@ -157,8 +160,24 @@ new file may be read by its owner only, since parameters may be confidential.`,
 	cmd.Flags().StringSliceVar(&types, "type", nil, "only jobs of these types")
 	cmd.Flags().StringSliceVar(&statuses, "status", nil, "only jobs with these statuses: success, failed, cancelled")
 	cmd.Flags().StringVar(&file, "archive", "", "the `file` to which each job is written before it is deleted")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "delete nothing: show how many jobs it would be, and ten of them")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
+}
+
+// sampleOld shows what would be deleted.
+func (a *app) sampleOld(ctx context.Context, db *database, which queue_job.DeleteRange) error {
+	ended := which.Statuses
+	if len(ended) == 0 {
+		ended = queue_job.FinalStatuses()
+	}
+	preview, err := operate.PreviewOf(ctx, db.jobs, db, operate.Change{
+		Verb: operate.Delete, Filter: queue_job.Filter{JobTypes: which.JobTypes, Statuses: ended, UpdatedTo: which.Before},
+	})
+	if err != nil {
+		return err
+	}
+	return a.samples("delete", preview)
 }
 
 // restPerWork is how many times as long as a chunk took the next one is waited for.

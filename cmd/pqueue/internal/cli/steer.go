@@ -71,6 +71,8 @@ func (a *app) steer(s steering) *cobra.Command {
 					return a.steerMany(cmd.Context(), db, s, q, sel)
 				case sel.dryRun:
 					return a.sample(cmd.Context(), db, s, ids)
+				case sel.limit > 0 && len(ids) > sel.limit:
+					return exitf(exitRefused, "%s are named, and --limit is %d; raise --limit, or 0 for any number", plural(len(ids), "job"), sel.limit)
 				case s.forGood && !sel.yes:
 					if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, plural(len(ids), "job"))); err != nil {
 						return err
@@ -114,15 +116,12 @@ func (a *app) steerMany(ctx context.Context, db *database, s steering, q *query,
 	if err != nil {
 		return err
 	}
-	number := plural(preview.Jobs, "job")
-	if preview.More {
-		number = "more than " + number
-	}
+	number := numberOf(preview)
 	switch {
 	case preview.Jobs == 0:
 		return exitf(exitNothing, "no job matches")
 	case sel.dryRun:
-		return a.samples(s, number, preview.Sample)
+		return a.samples(s.verb, preview)
 	case sel.limit > 0 && (preview.Jobs > sel.limit || preview.More):
 		return exitf(exitRefused, "%s match, and --limit is %d; narrow the query, or raise --limit", number, sel.limit)
 	}
@@ -153,13 +152,24 @@ func (a *app) sample(ctx context.Context, db *database, s steering, ids []uint64
 			shown = append(shown, *info)
 		}
 	}
-	return a.samples(s, plural(len(ids), "job"), shown)
+	return a.samples(s.verb, &operate.Preview{Jobs: len(ids), Sample: shown})
 }
 
-func (a *app) samples(s steering, number string, shown []queue_job.JobInfo) error {
-	a.sayf("would %s %s; the first:", s.verb, number)
-	_, err := list(a, all(shown), "jobs", jobColumns(a.output), func(j queue_job.JobInfo) any { return jobJSON(&j) })
+// samples says what a verb would change.
+func (a *app) samples(verb string, p *operate.Preview) error {
+	if p.Jobs == 0 {
+		return exitf(exitNothing, "no job matches")
+	}
+	a.sayf("would %s %s; the first:", verb, numberOf(p))
+	_, err := list(a, all(p.Sample), "jobs", jobColumns(a.output), func(j queue_job.JobInfo) any { return jobJSON(&j) })
 	return err
+}
+
+func numberOf(p *operate.Preview) string {
+	if p.More {
+		return "more than " + plural(p.Jobs, "job")
+	}
+	return plural(p.Jobs, "job")
 }
 
 // confirm asks somebody at the terminal.
