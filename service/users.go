@@ -90,9 +90,9 @@ func (u *Users) Drop(ctx context.Context, name string) (there bool, err error) {
 	return u.tables.DropUser(ctx, name)
 }
 
-// Protect puts a login before a handler at the root of a server, such as a console: whoever is nobody is asked at /login. /logout ends a
-// session, as twelve hours do. What is below /static/ passes. From the sixth failure on, a name or an address has to wait before the
-// next try, longer and longer.
+// Protect puts a login before a handler, such as a console: whoever is nobody is asked at /login. /logout ends a session, as twelve hours
+// do. What is below /static/ passes. From the sixth failure on, a name or an address has to wait before the next try, longer and longer.
+// Its addresses are relative, so it works below any path, with [http.StripPrefix], and behind a proxy that takes a prefix away.
 func (u *Users) Protect(next http.Handler) http.Handler { return logins.New(u.tables).Protect(next) }
 
 // UserOf is who has sent a request that Protect let pass. Nil: it was no such request.

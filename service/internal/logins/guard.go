@@ -11,6 +11,8 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +65,7 @@ func UserOf(r *http.Request) *tables.User {
 }
 
 // Protect puts the guard before a handler. It has /login and /logout for itself; what is below /static/ passes, for the page to log in uses
-// it.
+// it. All addresses are relative, as the console's are.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +82,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		case user != nil:
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), contextKey{}, user)))
 		case r.Method == http.MethodGet:
-			http.Redirect(w, r, "/login?to="+template.URLQueryEscaper(r.URL.RequestURI()), http.StatusSeeOther)
+			lead(w, r, "/login?to="+url.QueryEscape(r.URL.RequestURI()))
 		default:
 			http.Error(w, "log in again: your session is over", http.StatusUnauthorized)
 		}
@@ -174,7 +176,7 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, cookie(r, secret, int(sessionMax/time.Second)))
-	http.Redirect(w, r, f.To, http.StatusSeeOther)
+	lead(w, r, f.To)
 }
 
 func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
@@ -188,7 +190,7 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 		g.remember(hash, nil, time.Now())
 	}
 	http.SetCookie(w, cookie(r, "", -1))
-	http.Redirect(w, r, "/login", http.StatusSeeOther)
+	lead(w, r, "/login")
 }
 
 // cookie is for this site's own requests, and out of the reach of scripts.
@@ -197,13 +199,33 @@ func cookie(r *http.Request, value string, seconds int) *http.Cookie {
 	return &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode}
 }
 
-// pathOf is where to go after a login: to a page of ours, wherever the text leads.
+// lead sends a browser on to a path below the root. The address is relative, since a proxy may have taken a part of the path away, and
+// it begins with dots, so whatever follows is a path of this host. http.Redirect would make it absolute.
+func lead(w http.ResponseWriter, r *http.Request, to string) {
+	root := "./"
+	if depth := strings.Count(r.URL.EscapedPath(), "/") - 1; depth > 0 { // for a browser, %2F is no slash
+		root = strings.Repeat("../", depth)
+	}
+	w.Header().Set("Location", root+strings.TrimPrefix(to, "/"))
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// pathOf is where to go after a login, as a path and query below the root: to a page of ours, wherever the text leads. What a browser or
+// a proxy could take for another host, or for a way out of the root, leads to the root.
 func pathOf(text string) string {
-	if !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") || strings.ContainsAny(text, "\\\r\n\t") {
-		return "/"
+	const root = "/"
+	at, err := url.ParseRequestURI(text) // two slashes in front are a part of the path for it
+	if err != nil || !strings.HasPrefix(text, root) || strings.ContainsFunc(text, isStrange) || strings.Contains(at.Path, `\`) || strings.Contains(at.Path, "//") {
+		return root
+	}
+	if clean := path.Clean(at.Path); at.Path != clean && at.Path != clean+"/" { // it has dots, which may be escaped
+		return root
 	}
 	return text
 }
+
+// isStrange reports whether no browser sends a character in an address, except for a backslash, which some take for a slash.
+func isStrange(c rune) bool { return c <= ' ' || c > '~' || c == '\\' }
 
 // networkOf is the address of a client, or with IPv6 its network: whoever has one address there has all.
 func networkOf(remote string) string {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
@@ -92,11 +93,20 @@ type browser struct {
 
 func browse(t *testing.T, g *Guard) *browser {
 	t.Helper()
-	web := httptest.NewServer(g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return browserOf(t, protected(g))
+}
+
+func protected(g *Guard) http.Handler {
+	return g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user := UserOf(r); user != nil {
 			fmt.Fprint(w, "hello ", user.Name)
 		}
-	})))
+	}))
+}
+
+func browserOf(t *testing.T, h http.Handler) *browser {
+	t.Helper()
+	web := httptest.NewServer(h)
 	t.Cleanup(web.Close)
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -216,11 +226,60 @@ func TestForeignPagesCannotLogAnybodyIn(t *testing.T) {
 			t.Errorf("%s from a foreign page: %d", path, status)
 		}
 	}
-	for _, to := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "javascript:alert(1)", ""} {
-		if _, at, _ := b.post("/login", filled("ann", right, to)); at != "/" {
-			t.Errorf("to=%q leads to %s", to, at)
+}
+
+// Below a path and behind a proxy that takes it away, all that is not ours lies beside and above the root.
+func TestALoginLeadsToAPageBelowTheRootAndNowhereElse(t *testing.T) {
+	g := New(newTable(t))
+	for root, b := range map[string]*browser{
+		"/":             browse(t, g),
+		"/a/b/":         browserOf(t, http.StripPrefix("/a/b", protected(g))),
+		"/tools/queue/": browserOf(t, without("/tools/queue", browse(t, g).base)),
+	} {
+		below := strings.TrimSuffix(root, "/")
+		for asked, to := range map[string]string{
+			"/":                           "%2F",
+			"/jobs?type=7&key=a%2Fb":      "%2Fjobs%3Ftype%3D7%26key%3Da%252Fb",
+			"/types/7/what-if?last=1h":    "%2Ftypes%2F7%2Fwhat-if%3Flast%3D1h",
+			"/instances/a%2Fb%2Fc":        "%2Finstances%2Fa%252Fb%252Fc", // an escaped slash is none for a browser
+			"/jobs?url=https://a.example": "%2Fjobs%3Furl%3Dhttps%3A%2F%2Fa.example",
+		} {
+			if status, at, _ := b.get(below + asked); status != http.StatusOK || at != below+"/login?to="+to {
+				t.Errorf("%s%s leads to %d %s", below, asked, status, at)
+			}
+			text, err := url.QueryUnescape(to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, at, text := b.post(below+"/login", filled("ann", right, text)); at != below+asked || !strings.Contains(text, "hello ann") {
+				t.Errorf("from %slogin, to %s: %s, %s", root, asked, at, text)
+			}
+			if _, at, _ := b.post(below+"/logout", nil); at != below+"/login" {
+				t.Errorf("a logout at %s leads to %s", root, at)
+			}
+		}
+		for _, to := range []string{
+			"", "jobs", "./jobs", "https://evil.example/", "HTTPS:/evil.example", "//evil.example/", "///evil.example", "//ann@/x", "/jobs//evil.example",
+			`\\evil.example`, `/\evil.example`, "/%5Cevil.example", "/%5c/evil.example", "/%2Fevil.example", "/%2F", "/jobs//", "/\t/evil.example", " //evil.example", "/\r\nSet-Cookie: a=b",
+			"javascript:alert(1)", "/..", "/../", "/../other", "/jobs/../../other", "/%2e%2E/other", "/.%2e/other", "/jobs/..%2f..%2fother", "/./other", "/%zz", "/\x00", "/\u2028x",
+		} {
+			if _, at, _ := b.post(below+"/login", filled("ann", right, to)); at != root {
+				t.Errorf("from %slogin, to=%q leads to %s", root, to, at)
+			}
+			if _, _, text := b.get(below + "/login?to=" + url.QueryEscape(to)); !strings.Contains(text, `name="to" value="/"`) {
+				t.Errorf("the form keeps to=%q: %s", to, text)
+			}
 		}
 	}
+}
+
+// without is a proxy that takes a prefix away.
+func without(prefix, base string) http.Handler {
+	to, err := url.Parse(base)
+	if err != nil {
+		panic(err)
+	}
+	return http.StripPrefix(prefix, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }})
 }
 
 func TestWhoeverGuessesWaits(t *testing.T) {
