@@ -101,7 +101,9 @@ func WithActor(actor func(r *http.Request) string) Option {
 	return func(c *console) { c.actor = actor }
 }
 
-// WithLogout puts a button at the top of the pages that ends the viewer's session: it sends a POST to the address.
+// WithLogout puts a button at the top of the pages that ends the viewer's session: it sends a POST to the address. One such as logout or
+// ../logout is relative to the overview, so it is right below any path, also behind a proxy that takes a prefix away. One that begins
+// with / or with https:// is taken as it is.
 func WithLogout(address string) Option { return func(c *console) { c.logout = address } }
 
 func addressOf(r *http.Request) string {
@@ -234,11 +236,19 @@ func (c *console) page(name string, get func(*http.Request) (body any, err error
 }
 
 func (c *console) pageFor(r *http.Request, name string) *page {
-	user := ""
+	user, root := "", rootOf(r)
 	if c.logout != "" {
 		user = c.actor(r)
 	}
-	return &page{Title: c.title, Name: name, User: user, Out: c.logout, Root: rootOf(r), Said: said[r.URL.Query().Get("said")], At: time.Now(), may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
+	return &page{Title: c.title, Name: name, User: user, Out: c.logoutFrom(root), Root: root, Said: said[r.URL.Query().Get("said")], At: time.Now(), may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
+}
+
+// logoutFrom is the address that ends the viewer's session, on a page from which a root leads to the overview.
+func (c *console) logoutFrom(root string) string {
+	if strings.HasPrefix(c.logout, "/") || strings.Contains(c.logout, "://") {
+		return c.logout
+	}
+	return root + c.logout
 }
 
 // sorry shows an error in the place of a page.

@@ -454,6 +454,28 @@ func TestWhoMaySeeLessGetsAnOverviewOfTheirOwn(t *testing.T) {
 	})
 }
 
+func TestTheLogoutIsWhereTheOptionSaysOnEveryPage(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for _, c := range []struct{ option, path, want string }{
+			{"logout", "/", "./logout"},
+			{"logout", "/jobs", "./logout"},
+			{"logout", "/types/7/what-if", "../../logout"},
+			{"../logout", "/jobs/5", "../../logout"},
+			{"/out", "/types/7", "/out"},
+			{"https://shop.example/out", "/types/7", "https://shop.example/out"},
+		} {
+			r := httptest.NewRequest(http.MethodGet, c.path, nil)
+			w := httptest.NewRecorder()
+			console.Handler(jobs, console.WithLogout(c.option), console.WithPermit(func(*http.Request, console.Verb, int32) bool { return true })).ServeHTTP(w, r)
+			if want := `<form class="logout" method="post" action="` + c.want + `">`; !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s with %q: there is no %s in\n%s", c.path, c.option, want, w.Body)
+			}
+		}
+	})
+}
+
 // Who may retry, and not see to parameters, retries with the old ones.
 func TestToRetryWithOtherParametersIsTwoPermissions(t *testing.T) {
 	t.Parallel()

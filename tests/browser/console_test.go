@@ -234,7 +234,12 @@ func (w *world) serve(t *testing.T, path string) (address string) {
 // behindProxy has the console behind a proxy that takes a part of the path away.
 func (w *world) behindProxy(t *testing.T) (address string) {
 	t.Helper()
-	to, err := url.Parse(w.serve(t, "/"))
+	return proxied(t, w.serve(t, "/"))
+}
+
+func proxied(t *testing.T, address string) string {
+	t.Helper()
+	to, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}

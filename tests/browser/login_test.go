@@ -14,7 +14,7 @@ import (
 	"github.com/create-info/persistent-queue/service"
 )
 
-// behindLogin has the console of pqueue serve --login, and makes a user.
+// behindLogin has the console of pqueue serve --login behind a proxy that takes a part of the path away, and makes a user.
 func (w *world) behindLogin(t *testing.T, name, password string) (address string) {
 	t.Helper()
 	users, err := service.OpenUsers(t.Context(), w.db, "")
@@ -24,10 +24,10 @@ func (w *world) behindLogin(t *testing.T, name, password string) (address string
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(users.Protect(console.Handler(w.jobs, console.WithPermit(anybody), console.WithLogout("/logout"),
+	server := httptest.NewServer(users.Protect(console.Handler(w.jobs, console.WithPermit(anybody), console.WithLogout("logout"),
 		console.WithActor(func(r *http.Request) string { return service.UserOf(r).Name }))))
 	t.Cleanup(server.Close)
-	return server.URL + "/"
+	return proxied(t, server.URL)
 }
 
 func (b *tab) at(path string) {
@@ -45,7 +45,7 @@ func TestSomebodyLogsInSearchesRetriesPausesAndLogsOut(t *testing.T) {
 		for _, dark := range []bool{false, true} {
 			b.screen(width, dark)
 			b.do(chromedp.Navigate(root + fmt.Sprint("jobs/", w.failed)))
-			b.at("/login")
+			b.at("/tools/queue/login")
 			where := fmt.Sprintf("/login, %d pixels, dark %v", width, dark)
 			b.accessible(where)
 			b.quiet(where)
@@ -56,12 +56,12 @@ func TestSomebodyLogsInSearchesRetriesPausesAndLogsOut(t *testing.T) {
 	b.accessible("a wrong password")
 	b.quiet("a wrong password", "the server responded with a status of 401")
 	b.do(chromedp.SendKeys("#password", password+kb.Enter))
-	b.at(fmt.Sprint("/jobs/", w.failed))
+	b.at(fmt.Sprint("/tools/queue/jobs/", w.failed))
 	b.press("Retry")
 	b.await(`document.querySelector("[role=status]") !== null`)
 
 	b.do(chromedp.SendKeys("#key", fmt.Sprint(w.waits)+kb.Enter))
-	b.at("/jobs")
+	b.at("/tools/queue/jobs")
 	b.await(fmt.Sprintf(`document.querySelector("a[href$='jobs/%d']") !== null`, w.waits))
 	b.do(chromedp.Navigate(root + "types/1"))
 	b.press("Pause on all instances")
@@ -70,9 +70,9 @@ func TestSomebodyLogsInSearchesRetriesPausesAndLogsOut(t *testing.T) {
 	b.accessible("logged in, on a phone")
 
 	b.press("Log out")
-	b.at("/login")
+	b.at("/tools/queue/login")
 	b.do(chromedp.Navigate(root + "types/1"))
-	b.at("/login")
+	b.at("/tools/queue/login")
 	b.quiet("logged out")
 	acts, err := w.jobs.Acts(t.Context(), w.db, queue_job.ActFilter{Actor: "ann"})
 	if err != nil || len(acts) != 2 {

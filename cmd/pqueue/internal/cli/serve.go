@@ -210,7 +210,7 @@ func (a *app) protected(ctx context.Context, db *database, s *server, password s
 	if there, err := users.List(ctx); err != nil || len(there) == 0 {
 		return nil, errors.Join(err, exitf(exitUsage, "--login: nobody could log in; pqueue user create NAME makes a user"))
 	}
-	options = append(options, console.WithActor(func(r *http.Request) string { return service.UserOf(r).Name }), console.WithLogout("/logout"))
+	options = append(options, console.WithActor(func(r *http.Request) string { return service.UserOf(r).Name }), console.WithLogout("logout"))
 	return users.Protect(console.Handler(db.jobs, options...)), nil
 }
 

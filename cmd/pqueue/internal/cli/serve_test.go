@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/netip"
 	"net/url"
 	"os"
@@ -89,6 +92,81 @@ func TestTheConsoleIsServedUntilCtrlC(t *testing.T) {
 	ask("GET", at, "s3cret", http.StatusOK)
 	if page := ask("POST", fmt.Sprintf("%sjobs/%d/cancel", at, id), "s3cret", http.StatusOK); !strings.Contains(page, "cancelled") {
 		t.Error(page)
+	}
+	if code := end(); code != exitDone {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+}
+
+// As at https://ops/tools/queue/. What a browser does is done here, with the addresses that the pages have.
+func TestALoginWorksBehindAProxyThatTakesAPrefixAway(t *testing.T) {
+	sh, db, jobs := newTables(t)
+	id, err := jobs.Add(t.Context(), db, queue_job.AddModelJob{JobType: 7, Key: "order-47"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := jobs.Pause(t.Context(), db, 7); err != nil { // then the type has pages
+		t.Fatal(err)
+	}
+	password := strings.TrimSpace(sh.want("user create ann", exitDone))
+	at, end := served(t, sh, "--login", "--api=false", "--delivery=false")
+	to, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(http.StripPrefix("/tools/queue", &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}))
+	defer proxy.Close()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar}
+	page := func(answer *http.Response, err error) (at *url.URL, text string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, %v: %s", answer.Request.URL, answer.Status, err, body)
+		}
+		return answer.Request.URL, string(body)
+	}
+	// send presses the button of a page's form.
+	send := func(at *url.URL, text string, fill url.Values) (*url.URL, string) {
+		t.Helper()
+		action := regexp.MustCompile(`method="post" action="([^"]*)"`).FindStringSubmatch(text)
+		if action == nil {
+			t.Fatalf("no form at %s: %s", at, text)
+		}
+		address, err := at.Parse(html.UnescapeString(action[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page(client.PostForm(address.String(), fill))
+	}
+
+	for _, deep := range []string{fmt.Sprint("/jobs/", id), "/types/7/what-if?last=30h", "/jobs?type=7", "/"} {
+		asked := proxy.URL + "/tools/queue" + deep
+		at, text := page(client.Get(asked))
+		kept := regexp.MustCompile(`name="to" value="([^"]*)"`).FindStringSubmatch(text)
+		if at.Path != "/tools/queue/login" || kept == nil {
+			t.Fatalf("%s leads to %s: %s", asked, at, text)
+		}
+		style, err := at.Parse("static/console.css")
+		if err != nil || !strings.Contains(text, `href="static/console.css"`) {
+			t.Fatalf("%s, %v", text, err)
+		}
+		page(client.Get(style.String()))
+		at, text = send(at, text, url.Values{"name": {"ann"}, "password": {password}, "to": {html.UnescapeString(kept[1])}})
+		if at.String() != asked || !strings.Contains(text, "<span>ann</span> <button>Log out</button>") {
+			t.Fatalf("the login leads from %s to %s: %s", asked, at, text)
+		}
+		at, text = send(at, text, nil) // to log out is the first form that sends something
+		if at.Path != "/tools/queue/login" || !strings.Contains(text, "<h1>Log in</h1>") {
+			t.Fatalf("the logout leads from %s to %s: %s", asked, at, text)
+		}
 	}
 	if code := end(); code != exitDone {
 		t.Errorf("exit code %d after Ctrl-C", code)
