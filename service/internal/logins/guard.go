@@ -193,10 +193,11 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 	lead(w, r, "/login")
 }
 
-// cookie is for this site's own requests, and out of the reach of scripts.
+// cookie is for this site's own requests, and out of the reach of scripts. It has no path, so a browser takes that of the root, where /login
+// and /logout are, as it sees it: others below the same host get no session of ours, and two consoles there do not end each other's.
 func cookie(r *http.Request, value string, seconds int) *http.Cookie {
 	secure := r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
-	return &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode}
+	return &http.Cookie{Name: cookieName, Value: value, MaxAge: seconds, HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode}
 }
 
 // lead sends a browser on to a path below the root. The address is relative, since a proxy may have taken a part of the path away, and

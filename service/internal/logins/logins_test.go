@@ -273,6 +273,33 @@ func TestALoginLeadsToAPageBelowTheRootAndNowhereElse(t *testing.T) {
 	}
 }
 
+func TestTwoConsolesBelowOneHostHaveSessionsOfTheirOwn(t *testing.T) {
+	host := http.NewServeMux()
+	host.Handle("/tools/one/", without("/tools/one", browse(t, New(newTable(t))).base))
+	host.Handle("/tools/two/", without("/tools/two", browse(t, New(newTable(t))).base))
+	var strangers []*http.Cookie
+	host.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { strangers = r.Cookies() })
+	b := browserOf(t, host)
+	for _, root := range []string{"/tools/one", "/tools/two"} {
+		b.post(root+"/login", filled("ann", right, "/jobs"))
+	}
+	for _, root := range []string{"/tools/one", "/tools/two"} {
+		if _, at, text := b.get(root + "/jobs"); at != root+"/jobs" || !strings.Contains(text, "hello ann") {
+			t.Errorf("with two sessions, %s/jobs leads to %s", root, at)
+		}
+	}
+	if b.get("/tools/other"); len(strangers) > 0 {
+		t.Errorf("another application gets %v", strangers)
+	}
+	b.post("/tools/one/logout", nil)
+	if _, at, _ := b.get("/tools/one/jobs"); !strings.HasPrefix(at, "/tools/one/login") {
+		t.Errorf("after the logout, %s is seen", at)
+	}
+	if _, at, _ := b.get("/tools/two/jobs"); at != "/tools/two/jobs" {
+		t.Errorf("the logout of the other console leads to %s", at)
+	}
+}
+
 // without is a proxy that takes a prefix away.
 func without(prefix, base string) http.Handler {
 	to, err := url.Parse(base)
