@@ -9,8 +9,9 @@ import (
 // the service has started; then only /livez is well.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, s.stuck()) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { say(w, s.Ready()) })
+	probes := Probes(s.stuck, s.Ready)
+	mux.Handle("GET /livez", probes)
+	mux.Handle("GET /readyz", probes)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if handler := s.handler.Load(); handler != nil {
 			(*handler).ServeHTTP(w, r)
@@ -19,6 +20,15 @@ func (s *Service) Handler() http.Handler {
 		w.Header().Set("Retry-After", "2")
 		say(w, errStarting)
 	})
+	return mux
+}
+
+// Probes answers /livez and /readyz with 200 if a function returns nil, and with 503 and the error if it does not. [Service.Handler] has
+// both paths already; this is for a process without a Service, which serves a console alone, for example.
+func Probes(live, ready func() error) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, live()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { say(w, ready()) })
 	return mux
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -58,10 +59,12 @@ func TestTheConsoleBelievesATrustedProxyWhoTheUserIs(t *testing.T) {
 	sh.want("serve --operators ann", exitUsage, "--user-header")
 	sh.want("check-config --operators ann", exitUsage, "--user-header")
 
+	var ending sync.WaitGroup // side by side, since each takes a second
+	defer ending.Wait()
 	try := func(flags []string, user string, want int) {
 		t.Helper()
 		at, end := served(t, sh, append(flags, "--user-header", "X-User", "--operators", "ann", "--api=false", "--delivery=false")...)
-		defer end()
+		defer ending.Go(func() { end() })
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("%sjobs/%d/cancel", at, id), nil)
 		if err != nil {
 			t.Fatal(err)

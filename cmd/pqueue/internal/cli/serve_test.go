@@ -284,7 +284,7 @@ func tryUntilReady(t *testing.T, put bool, body, address string) {
 func TestReadOnlyServesTheConsoleAlone(t *testing.T) {
 	sh, _, _ := newTables(t)
 	at, end := served(t, sh, "--read-only")
-	for path, want := range map[string]int{"": http.StatusOK, "v1/topics": http.StatusNotFound} {
+	for path, want := range map[string]int{"": http.StatusOK, "livez": http.StatusOK, "readyz": http.StatusOK, "v1/topics": http.StatusNotFound} {
 		answer, err := http.Get(at + path)
 		if err != nil {
 			t.Fatal(err)

@@ -67,14 +67,17 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 		a.sayf("metrics are at http://%s/metrics", at)
 	}
 	var tasks *service.Service
+	lone := &alone{db: db.DB, log: a.log()}
+	handler, leave := service.Probes(lone.live, lone.ready), lone.leave
 	if s.api || s.delivery {
 		if tasks, err = a.service(ctx, db, s, listener.Addr(), measured.Option()); err != nil {
 			return err
 		}
-		s.mount(mux, tasks.Handler())
+		handler, leave = tasks.Handler(), tasks.Leave
 		db.SetMaxOpenConns(connectionsMax)
 		db.SetMaxIdleConns(connectionsMax)
 	}
+	s.mount(mux, handler)
 	if s.console {
 		pages, err := a.protected(ctx, db, s, password, &between)
 		if err != nil {
@@ -107,7 +110,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	if ctx.Err() != nil {
 		err = nil // Ctrl-C is the way out
 	}
-	err = errors.Join(err, a.stop(ctx, web, tasks))
+	err = errors.Join(err, a.stop(ctx, web, tasks, leave))
 	<-ended
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
@@ -182,23 +185,22 @@ func (s *server) retention() queue_job.Retention {
 	return queue_job.Retention{Done: done, Cancelled: done, Failed: failed}
 }
 
-// mount puts the service's handler where its parts belong.
-func (s *server) mount(mux *http.ServeMux, tasks http.Handler) {
+// mount puts a handler where its parts belong: probes always, and before any login, so that Kubernetes can ask.
+func (s *server) mount(mux *http.ServeMux, handler http.Handler) {
 	paths := []string{"/livez", "/readyz"}
 	if s.api {
 		paths = append(paths, "/v1/", "/docs", "/openapi.json", "/api/task/save", "/delay/task/add")
 	}
 	for _, path := range paths {
-		mux.Handle(path, tasks)
+		mux.Handle(path, handler)
 	}
 }
 
-func (a *app) stop(ctx context.Context, web *http.Server, tasks *service.Service) error {
+// stop ends what serves. The function leave turns readiness red; without tasks, only the console is served.
+func (a *app) stop(ctx context.Context, web *http.Server, tasks *service.Service, leave func()) error {
 	unhurried := context.WithoutCancel(ctx)
-	if tasks != nil {
-		tasks.Leave()
-		time.Sleep(leaveFor) // a load balancer sees that, and sends no more
-	}
+	leave()
+	time.Sleep(leaveFor) // a load balancer sees that, and sends no more
 	patience, cancel := context.WithTimeout(unhurried, endMax)
 	defer cancel()
 	err := web.Shutdown(patience)
