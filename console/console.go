@@ -280,8 +280,9 @@ func (c *console) write(w http.ResponseWriter, show *template.Template, status i
 }
 
 // rootOf leads from a page to the overview. It is made of the path's depth alone, so it does not matter what a proxy has taken away.
+// For a browser, an escaped slash does not divide a path.
 func rootOf(r *http.Request) string {
-	if depth := strings.Count(r.URL.Path, "/") - 1; depth > 0 {
+	if depth := strings.Count(r.URL.EscapedPath(), "/") - 1; depth > 0 {
 		return strings.Repeat("../", depth)
 	}
 	return "./"

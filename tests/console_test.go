@@ -476,6 +476,18 @@ func TestTheLogoutIsWhereTheOptionSaysOnEveryPage(t *testing.T) {
 	})
 }
 
+func TestASlashInANameDoesNotLeadOutOfTheConsole(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "/instances/shop%2F7/undrain", nil)
+		console.Handler(open(t, d.DB), console.WithPermit(func(*http.Request, console.Verb, int32) bool { return true })).ServeHTTP(w, r)
+		if at := w.Header().Get("Location"); w.Code != http.StatusSeeOther || at != "../../instances?said=nothing" {
+			t.Errorf("%d, to %q: %s", w.Code, at, w.Body)
+		}
+	})
+}
+
 // Who may retry, and not see to parameters, retries with the old ones.
 func TestToRetryWithOtherParametersIsTwoPermissions(t *testing.T) {
 	t.Parallel()
