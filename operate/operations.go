@@ -88,7 +88,7 @@ func Begin(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, c C
 	}
 	var last uint64
 	if err == nil {
-		_, last, err = st.Span(ctx)
+		last, err = st.LastID(ctx)
 	}
 	var text []byte
 	if err == nil {

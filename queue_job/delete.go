@@ -143,7 +143,7 @@ func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (delete
 	}
 	var newest uint64
 	if err == nil {
-		_, newest, err = st.Span(ctx)
+		newest, err = st.LastID(ctx)
 	}
 	older, _ := slices.BinarySearch(ids, newest) // behind it may be others that a transaction does not see yet
 	others := ids[:older]

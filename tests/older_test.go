@@ -112,6 +112,8 @@ var sentBy = map[string]*regexp.Regexp{
 	"KnownTypes":         regexp.MustCompile(`^SELECT job_type, COALESCE\(name`),
 	"TellSettings":       regexp.MustCompile(`^UPDATE async_job_type_tab SET settings = CASE`),
 	"TellLines":          regexp.MustCompile(`^INSERT INTO async_job_now_tab .* ON DUPLICATE KEY UPDATE`),
+	"LastID":             regexp.MustCompile(`^SELECT \* FROM \(SELECT COALESCE\(MAX\(id\), \?\) AS last FROM async_job_tab`),
+	"NextIDs":            regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_tab .* ORDER BY id LIMIT \?\) AS latest FOR UPDATE$`),
 	"IDs":                regexp.MustCompile(`^SELECT id FROM async_job_tab .* LIMIT \?$`),
 	"CountLate":          regexp.MustCompile(`^SELECT part, job_type, COUNT`),
 	"BesideJob":          regexp.MustCompile(`^SELECT \? AS part, COALESCE\(name`),

@@ -116,11 +116,8 @@ func find(ctx context.Context, st *store.Store, op *Operation, act *store.Act) (
 	if f.Key == "" { // else an index has them
 		to = min(act.Reached+window, act.LastID)
 	}
-	f.After, f.Before, f.OmitLong = act.Reached, to+1, true
-	rows, err := st.List(ctx, f, limit)
-	for i := range rows {
-		jobs = append(jobs, rows[i].ID)
-	}
+	f.After, f.Before = act.Reached, to+1
+	jobs, err = st.NextIDs(ctx, f, limit)
 	if len(jobs) == limit {
 		to = jobs[limit-1]
 	}

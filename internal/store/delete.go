@@ -211,7 +211,7 @@ func (s *Store) deleteAttempts(ctx context.Context, jobs []uint64) error {
 	return err
 }
 
-// Span reads the smallest and the largest id; 0: there is none.
+// Span reads the smallest and the largest id; 0: there is none. It may be asked of a replica.
 func (s *Store) Span(ctx context.Context) (first, last uint64, err error) {
 	spans, err := read(ctx, s, each(func(span *[2]uint64) []any { return []any{&span[0], &span[1]} }),
 		fmt.Sprintf("SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM %s WHERE id > 0", s.jobs))
@@ -219,4 +219,13 @@ func (s *Store) Span(ctx context.Context) (first, last uint64, err error) {
 		first, last = span[0], span[1]
 	}
 	return first, last, wrap("span of ids", err)
+}
+
+// LastID reads the largest id, for those who change the rows up to it; 0: there is none.
+func (s *Store) LastID(ctx context.Context) (last uint64, err error) {
+	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT COALESCE(MAX(id), 0) AS last FROM %s WHERE id > 0", s.jobs)))
+	for _, id := range ids {
+		last = id
+	}
+	return last, wrap("largest id", err)
 }

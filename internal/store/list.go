@@ -84,6 +84,18 @@ func (s *Store) IDs(ctx context.Context, f Filter, limit int) ([]uint64, error) 
 	return ids, wrap("look for jobs", err)
 }
 
+// NextIDs reads the ids of at most limit rows, in ascending order, for those who change the rows. Fewer: there are no more.
+func (s *Store) NextIDs(ctx context.Context, f Filter, limit int) ([]uint64, error) {
+	args, index, order := s.arguments(), s.byPrimary, "id"
+	if f.Key != "" {
+		index, order = s.byKey, "id + 0" // as in List
+	}
+	where := s.matching(&f, args)
+	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s ORDER BY %s LIMIT %s", s.jobs, index, where, order, args.number(int64(limit)))), args.list...)
+	slices.Sort(ids)
+	return ids, wrap("look for jobs to change", err)
+}
+
 // HasIndexFor reports whether an index leads to the rows: if the filter has a key, or types and statuses. On PostgreSQL, the due index has
 // pending rows only.
 func (s *Store) HasIndexFor(f *Filter) bool {

@@ -51,6 +51,7 @@ var verbs = map[string]func(context.Context, *Store){
 	},
 	"DeleteOld, attempts": func(ctx context.Context, s *Store) { _ = s.deleteAttempts(ctx, ids) },
 	"FirstRows":           func(ctx context.Context, s *Store) { _, _ = s.FirstRows(ctx, 500) },
+	"LastID":              func(ctx context.Context, s *Store) { _, _ = s.LastID(ctx) },
 	"Span":                func(ctx context.Context, s *Store) { _, _, _ = s.Span(ctx) },
 	"OtherTypes":          func(ctx context.Context, s *Store) { _, _ = s.OtherTypes(ctx, []int32{7, -8, 8}, 100) },
 	"NameTypes": func(ctx context.Context, s *Store) {
@@ -65,6 +66,11 @@ var verbs = map[string]func(context.Context, *Store){
 	"IDs": func(ctx context.Context, s *Store) {
 		for _, f := range []Filter{{Types: []int32{7}, Statuses: []int32{0, 4}}, {Statuses: []int32{2}}, {Key: "order 4711"}} {
 			_, _ = s.IDs(ctx, f, 100)
+		}
+	},
+	"NextIDs": func(ctx context.Context, s *Store) {
+		for _, f := range []Filter{{Types: []int32{7}, Statuses: []int32{0, 4}, After: 3, Before: 9}, {Key: "order 4711", After: 3, Before: 9}} {
+			_, _ = s.NextIDs(ctx, f, 100)
 		}
 	},
 	"CountLate": func(ctx context.Context, s *Store) { _, _, _ = s.CountLate(ctx, []int32{7, 8}, 1000, 100) },
@@ -296,7 +302,7 @@ func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
 	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
-		"JobsOfKey", "InState", "Look", "GivenUpJobs", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
+		"JobsOfKey", "InState", "Look", "GivenUpJobs", "NextIDs", "LastID", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {
 				read := regexp.MustCompile(`^(SELECT|WITH)\b`).MatchString(s.text)

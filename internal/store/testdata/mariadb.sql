@@ -608,6 +608,13 @@ FROM (SELECT job_id, attempt, term, outcome, error, started, finished, instance
   LIMIT 500) AS logged JOIN async_job_tab ON async_job_tab.id = logged.job_id
 ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC;
 
+-- LastID
+SELECT *
+FROM (SELECT COALESCE(MAX(id), 0) AS last
+  FROM async_job_tab
+  WHERE id > 0) AS latest
+FOR UPDATE;
+
 -- LayDown
 DELETE
 FROM shedlock_tab
@@ -760,6 +767,27 @@ WHERE job_type IN (7,8)
 SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
   WHERE id > 0) AS newest, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS now;
+
+-- NextIDs
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id > 3
+    AND id < 9
+    AND job_type IN (7)
+    AND (job_status IN (0,4) OR job_status IS NULL)
+  ORDER BY id
+  LIMIT 100) AS latest
+FOR UPDATE;
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE id > 3
+    AND id < 9
+    AND job_key = ?
+  ORDER BY id + 0
+  LIMIT 100) AS latest
+FOR UPDATE; -- with "order 4711"
 
 -- NoteAct
 INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)

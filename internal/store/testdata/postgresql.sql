@@ -576,6 +576,13 @@ FROM (SELECT job_id, attempt, term, outcome, error, started, finished, instance
   LIMIT 500) AS logged JOIN async_job_tab ON async_job_tab.id = logged.job_id
 ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC;
 
+-- LastID
+WITH latest AS (SELECT COALESCE(MAX(id), 0) AS last
+  FROM async_job_tab
+  WHERE id > 0) SELECT *
+FROM latest
+FOR UPDATE;
+
 -- LayDown
 DELETE
 FROM shedlock_tab
@@ -728,6 +735,27 @@ WHERE job_type IN (7,8)
 SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
   WHERE id > 0) AS newest, EXTRACT(EPOCH FROM statement_timestamp()) AS now;
+
+-- NextIDs
+WITH latest AS (SELECT id
+  FROM async_job_tab
+  WHERE id > $1
+    AND id < $2
+    AND job_type IN (7)
+    AND (job_status IN (0,4) OR job_status IS NULL)
+  ORDER BY id
+  LIMIT $3) SELECT *
+FROM latest
+FOR UPDATE; -- with 3, 9, 100
+WITH latest AS (SELECT id
+  FROM async_job_tab
+  WHERE id > $1
+    AND id < $2
+    AND job_key = $3
+  ORDER BY id + 0
+  LIMIT $4) SELECT *
+FROM latest
+FOR UPDATE; -- with 3, 9, "order 4711", 100
 
 -- NoteAct
 INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)

@@ -552,6 +552,11 @@ FROM (SELECT job_id, attempt, term, outcome, error, started, finished, instance
   LIMIT 500) AS logged JOIN async_job_tab ON async_job_tab.id = logged.job_id
 ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC;
 
+-- LastID
+SELECT COALESCE(MAX(id), 0) AS last
+FROM async_job_tab
+WHERE id > 0;
+
 -- LayDown
 DELETE
 FROM shedlock_tab
@@ -689,6 +694,23 @@ WHERE job_type IN (7,8)
 SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
   WHERE id > 0) AS newest, unixepoch('subsec') AS now;
+
+-- NextIDs
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id > 3
+  AND id < 9
+  AND job_type IN (7)
+  AND (job_status IN (0,4) OR job_status IS NULL)
+ORDER BY id
+LIMIT 100;
+SELECT id
+FROM async_job_tab INDEXED BY async_job_key
+WHERE id > 3
+  AND id < 9
+  AND job_key = ?
+ORDER BY id + 0
+LIMIT 100; -- with "order 4711"
 
 -- NoteAct
 INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)

@@ -260,6 +260,11 @@ WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
 
+-- LastID
+SELECT COALESCE(MAX(id), 0) AS last
+FROM async_job_tab
+WHERE id > 0;
+
 -- LayDown
 DELETE
 FROM shedlock_tab
@@ -321,6 +326,23 @@ UPDATE async_job_type_tab
 SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
 WHERE job_type IN (7,8)
   AND name IS NULL; -- with "mail", "export"
+
+-- NextIDs
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id > 3
+  AND id < 9
+  AND job_type IN (7)
+  AND (job_status IN (0,4) OR job_status IS NULL)
+ORDER BY id
+LIMIT 100;
+SELECT id
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE id > 3
+  AND id < 9
+  AND job_key = ?
+ORDER BY id + 0
+LIMIT 100; -- with "order 4711"
 
 -- NoteRunning
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
