@@ -86,13 +86,17 @@ func Begin(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, c C
 	if err == nil {
 		err = c.check(actor)
 	}
+	var stored bulk.Operation
+	if err == nil {
+		stored, err = c.stored()
+	}
 	var last uint64
 	if err == nil {
 		last, err = st.LastID(ctx)
 	}
 	var text []byte
 	if err == nil {
-		text, err = json.Marshal(c.stored())
+		text, err = json.Marshal(stored)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("begin an operation: %w", err)
@@ -143,17 +147,19 @@ func (c *Change) statuses() []queue_job.JobStatus {
 	return queue_job.PendingStatuses()
 }
 
-func (c *Change) stored() bulk.Operation {
-	f := &c.Filter
-	stored := bulk.Operation{Priority: int32(c.Priority), PerSecond: c.PerSecond, Filter: bulk.Filter{Types: f.JobTypes, Key: f.Key, CreatedFrom: secondOf(f.CreatedFrom), CreatedTo: secondOf(f.CreatedTo),
-		UpdatedFrom: secondOf(f.UpdatedFrom), UpdatedTo: secondOf(f.UpdatedTo), DueFrom: secondOf(f.DueFrom), DueTo: secondOf(f.DueTo)}}
-	for _, s := range c.statuses() {
-		stored.Filter.Statuses = append(stored.Filter.Statuses, int32(s))
+// stored is the change as it stands in its row.
+func (c *Change) stored() (bulk.Operation, error) {
+	f := c.Filter
+	f.Statuses = c.statuses()
+	rows, err := hidden.FilterOf(&f)
+	if err != nil {
+		return bulk.Operation{}, fmt.Errorf("Change.%w", err)
 	}
+	stored := bulk.Operation{Priority: int32(c.Priority), PerSecond: c.PerSecond, Filter: bulk.FilterOf(rows)}
 	if c.Verb == Reschedule {
 		stored.Due = max(c.Due.Unix(), 0)
 	}
-	return stored
+	return stored, nil
 }
 
 func changeOf(verb string, stored *bulk.Operation) Change {
@@ -167,13 +173,6 @@ func changeOf(verb string, stored *bulk.Operation) Change {
 		c.Due = time.Unix(stored.Due, 0)
 	}
 	return c
-}
-
-func secondOf(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.Unix()
 }
 
 func momentOf(unix int64) time.Time {
@@ -216,9 +215,12 @@ func PreviewOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor,
 	if err == nil {
 		err = c.check("somebody")
 	}
+	var stored bulk.Operation
+	if err == nil {
+		stored, err = c.stored()
+	}
 	var ids []uint64
 	if err == nil {
-		stored := c.stored()
 		ids, err = st.IDs(ctx, stored.Filter.Rows(), most+1)
 	}
 	p := &Preview{Jobs: min(len(ids), most), More: len(ids) > most}

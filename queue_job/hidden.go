@@ -10,6 +10,7 @@ import (
 
 // What Runners need of jobs and configurations, and users do not.
 func init() {
+	hidden.FilterOf = func(filter any) (store.Filter, error) { return filter.(*Filter).rows() }
 	hidden.Archived = func(ctx context.Context, rows hidden.Rows, ids []uint64) (any, error) {
 		return archivedOf(ctx, rows, ids)
 	}

@@ -97,7 +97,8 @@ type Filter struct {
 	// Key is the business key; empty: any, or none.
 	Key string
 
-	// Each range begins with its From and ends before its To, both in whole seconds. Zero: no limit.
+	// Each range begins with its From and ends before its To, both in whole seconds. Zero: no limit. Another time that does not
+	// lie after 1970-01-01T00:00:00Z is refused: no job is as old.
 	CreatedFrom, CreatedTo time.Time
 	UpdatedFrom, UpdatedTo time.Time
 	DueFrom, DueTo         time.Time
@@ -122,18 +123,15 @@ const (
 // List returns jobs, a page at a time. With [Filter.Key], it reads the rows of the key. Otherwise it goes along the ids,
 // and may read many rows if few of them match the filter.
 func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo, error) {
-	f := store.Filter{
-		IDs: store.SortedIDs(filter.IDs), Types: filter.JobTypes, Statuses: numbersOf(filter.Statuses), Key: filter.Key,
-		CreatedFrom: secondOf(filter.CreatedFrom), CreatedTo: secondOf(filter.CreatedTo),
-		UpdatedFrom: secondOf(filter.UpdatedFrom), UpdatedTo: secondOf(filter.UpdatedTo),
-		DueFrom: secondOf(filter.DueFrom), DueTo: secondOf(filter.DueTo),
-		After: filter.After, Before: filter.Before, Descending: filter.NewestFirst, OmitLong: filter.OmitLongParams,
-	}
 	limit := filter.Limit
 	if limit <= 0 {
 		limit = listDefault
 	}
 	st, err := j.through(ex)
+	var f store.Filter
+	if err == nil {
+		f, err = filter.rows()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
@@ -146,6 +144,29 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 		infos[i] = *infoOf(&rows[i])
 	}
 	return infos, nil
+}
+
+// rows is the filter of the rows.
+func (f *Filter) rows() (store.Filter, error) {
+	rows := store.Filter{
+		IDs: store.SortedIDs(f.IDs), Types: f.JobTypes, Statuses: numbersOf(f.Statuses), Key: f.Key,
+		After: f.After, Before: f.Before, Descending: f.NewestFirst, OmitLong: f.OmitLongParams,
+	}
+	for _, t := range []struct {
+		name string
+		at   time.Time
+		to   *int64
+	}{
+		{"CreatedFrom", f.CreatedFrom, &rows.CreatedFrom}, {"CreatedTo", f.CreatedTo, &rows.CreatedTo},
+		{"UpdatedFrom", f.UpdatedFrom, &rows.UpdatedFrom}, {"UpdatedTo", f.UpdatedTo, &rows.UpdatedTo},
+		{"DueFrom", f.DueFrom, &rows.DueFrom}, {"DueTo", f.DueTo, &rows.DueTo},
+	} {
+		var err error
+		if *t.to, err = secondOf(t.at); err != nil {
+			return rows, fmt.Errorf("Filter.%s %w", t.name, err)
+		}
+	}
+	return rows, nil
 }
 
 // All returns an iterator over jobs, in the order and of the kinds that the filter says. It reads them page by page, so any number
@@ -203,11 +224,17 @@ func numbersOf(statuses []JobStatus) (numbers []int32) {
 	return numbers
 }
 
-func secondOf(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+// secondOf is the second of a time that limits a filter; 0: no limit. So a time of 1970, which mostly is a number that nobody has set,
+// would be for all jobs.
+func secondOf(t time.Time) (int64, error) {
+	second := t.Unix()
+	switch {
+	case t.IsZero():
+		return 0, nil
+	case second <= 0:
+		return 0, fmt.Errorf("is %v, and no job is as old; use a time after 1970, or the zero time.Time for no limit", t)
 	}
-	return t.Unix()
+	return second, nil
 }
 
 func infoOf(row *store.Listed) *JobInfo {
@@ -251,7 +278,8 @@ type CountFilter struct {
 	Statuses []JobStatus
 	// DueBefore, if not zero, leaves out the jobs that fall due at this moment or later. With [PendingStatuses], and a
 	// moment [Config.FirstPullDay] days back, it counts the jobs that a Runner that starts now leaves alone; with a moment
-	// some minutes back, the jobs that should have run. Counts then reads each row itself.
+	// some minutes back, the jobs that should have run. Counts then reads each row itself. A time that does not lie
+	// after 1970-01-01T00:00:00Z is refused.
 	DueBefore time.Time
 }
 
@@ -271,7 +299,11 @@ func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]T
 	if err != nil {
 		return nil, fmt.Errorf("count jobs: %w", err)
 	}
-	rows, err := st.Count(ctx, filter.JobTypes, numbersOf(filter.Statuses), secondOf(filter.DueBefore))
+	dueBefore, err := secondOf(filter.DueBefore)
+	if err != nil {
+		return nil, fmt.Errorf("count jobs: CountFilter.DueBefore %w", err)
+	}
+	rows, err := st.Count(ctx, filter.JobTypes, numbersOf(filter.Statuses), dueBefore)
 	if err != nil {
 		return nil, err
 	}

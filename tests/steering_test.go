@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -559,6 +561,38 @@ func TestAJobThatBecomesUrgentOvertakesThoseBeforeIt(t *testing.T) {
 			t.Errorf("it started when %d of 1500 others had run, %d before it became urgent", place, before)
 		} else {
 			t.Logf("%d others had run, %d before it became urgent", place, before)
+		}
+	})
+}
+
+func TestATimeOf1970IsRefusedAndIsNoLimit(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), asMary(t.Context())
+		add(t, d.DB, 2, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1")
+		for _, old := range []time.Time{time.Unix(0, 0), time.Unix(0, 1), time.Unix(-1, 0)} {
+			for name, f := range map[string]queue_job.Filter{
+				"Filter.CreatedFrom": {CreatedFrom: old}, "Filter.CreatedTo": {CreatedTo: old}, "Filter.UpdatedFrom": {UpdatedFrom: old},
+				"Filter.UpdatedTo": {UpdatedTo: old}, "Filter.DueFrom": {DueFrom: old}, "Filter.DueTo": {DueTo: old},
+			} {
+				_, list := jobs.List(ctx, d.DB, f)
+				var all error
+				for _, all = range jobs.All(ctx, d.DB, f) {
+				}
+				change := operate.Change{Verb: operate.Delete, Filter: f}
+				_, preview := operate.PreviewOf(ctx, jobs, d.DB, change)
+				_, begin := operate.Begin(ctx, jobs, d.DB, change)
+				for what, err := range map[string]error{"List": list, "All": all, "PreviewOf": preview, "Begin": begin} {
+					if err == nil || !strings.Contains(err.Error(), name+" is "+old.String()) || !strings.Contains(err.Error(), "use a time after 1970") {
+						t.Errorf("%s with %s %v: %v", what, name, old, err)
+					}
+				}
+			}
+			if _, err := jobs.Counts(ctx, d.DB, queue_job.CountFilter{DueBefore: old}); err == nil || !strings.Contains(err.Error(), "CountFilter.DueBefore is "+old.String()) {
+				t.Errorf("Counts before %v: %v", old, err)
+			}
+			changed(t, 0)(jobs.Delete(ctx, d.DB, queue_job.DeleteRange{Before: old}))
 		}
 	})
 }

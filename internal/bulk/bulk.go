@@ -124,6 +124,12 @@ func find(ctx context.Context, st *store.Store, op *Operation, act *store.Act) (
 	return jobs, to, err
 }
 
+// FilterOf is a filter of rows as an operation keeps it: without ids and place.
+func FilterOf(rows store.Filter) Filter {
+	return Filter{Types: rows.Types, Statuses: rows.Statuses, Key: rows.Key, CreatedFrom: rows.CreatedFrom, CreatedTo: rows.CreatedTo,
+		UpdatedFrom: rows.UpdatedFrom, UpdatedTo: rows.UpdatedTo, DueFrom: rows.DueFrom, DueTo: rows.DueTo}
+}
+
 // Rows is the filter of the rows.
 func (f *Filter) Rows() store.Filter {
 	return store.Filter{Types: f.Types, Statuses: f.Statuses, Key: f.Key, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,

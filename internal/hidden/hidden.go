@@ -28,6 +28,8 @@ type Rows interface {
 var (
 	// Archived reads jobs by their ids, as an archive gets them: a []queue_job.Archived. Jobs that run again by now are not among them.
 	Archived func(ctx context.Context, rows Rows, ids []uint64) (jobs any, err error)
+	// FilterOf returns which rows a *queue_job.Filter selects. An error says which of its times it must not have.
+	FilterOf func(filter any) (store.Filter, error)
 	// Through gives a *queue_job.Job its way to the table, and the number that its run has there, before its handler is called.
 	Through func(job any, run Run, number int32)
 	// Completed reports whether CompleteTx of a *queue_job.Job was called, whatever came of it.

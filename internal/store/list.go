@@ -129,10 +129,10 @@ func (s *Store) matching(f *Filter, args *arguments) string {
 		{"create_time", f.CreatedFrom, f.CreatedTo}, {"update_time", f.UpdatedFrom, f.UpdatedTo},
 		{"(CASE WHEN start_time > 0 THEN start_time ELSE create_time END)", f.DueFrom, f.DueTo},
 	} {
-		if r.from > 0 {
+		if r.from != 0 {
 			and("%s >= %s", r.what, args.number(r.from))
 		}
-		if r.to > 0 {
+		if r.to != 0 {
 			and("%s < %s", r.what, args.number(r.to))
 		}
 	}
@@ -177,7 +177,7 @@ func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore in
 	if len(statuses) > 0 {
 		where = append(where, anyStatus(statuses))
 	}
-	if dueBefore > 0 {
+	if dueBefore != 0 {
 		where = append(where, fmt.Sprintf("%s < %d", s.dueSecond(), dueBefore))
 	}
 	counts, err := read(ctx, s, each(func(c *Counted) []any { return []any{&c.JobType, &c.Status, &c.Rows} }),

@@ -314,6 +314,17 @@ func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	}
 }
 
+func TestATimeBefore1970LimitsWhatIsRead(t *testing.T) {
+	for _, verb := range []func(context.Context, *Store){
+		func(ctx context.Context, s *Store) { _, _ = s.NextIDs(ctx, Filter{UpdatedTo: -5}, 9) },
+		func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, nil, nil, -5) },
+	} {
+		if text := sentBy(t, mysql, verb)[0].text; !strings.Contains(text, " < -5") {
+			t.Error(text)
+		}
+	}
+}
+
 func TestAMarkCountsALossOnlyWhereAnEarlierTermStood(t *testing.T) {
 	for earlier, counts := range map[int64]bool{0: false, 8: true} {
 		text := sentBy(t, mysql, func(ctx context.Context, s *Store) {

@@ -26,7 +26,7 @@ func TestManyTasksAreRetriedCancelledAndDeletedAtOnce(t *testing.T) {
 		api.add(1, fmt.Sprintf(`{"topic":"others","url":%q}`, to.URL))
 		api.awaitCount("/v1/tasks?status=failed", tasks+1)
 
-		failed := `"topic":"orders","status":["failed"],"created_from":0`
+		failed := `"topic":"orders","status":["failed"],"created_from":1000000000`
 		would := api.send(http.StatusOK, "POST", "/v1/operations", `{"do":"retry","dry_run":true,`+failed+`}`)
 		if would.json("tasks") != float64(tasks) || would.json("more") != false || would.json("sample.0.status") != "failed" {
 			t.Errorf("a dry run says %s", would.text)
@@ -109,13 +109,15 @@ func TestAnOperationIsForThoseWhoMayDoItToOneTask(t *testing.T) {
 		}
 		api.token = admin
 		for text, pointer := range map[string]string{
-			`{"do":"erase","topic":"orders"}`:                            "/do",
-			`{"do":"cancel","topic":"orders","status":["in_flight"]}`:    "/status/0",
-			`{"do":"delete","topic":"orders","status":["waiting"]}`:      "/status/0",
-			`{"do":"cancel","topic":"orders","rate":-1}`:                 "/rate",
-			`{"do":"cancel","topic":"orders","due_from":"next tuesday"}`: "/due_from",
-			`{"do":"cancel","topic":"nowhere"}`:                          "/topic",
-			`{"do":"cancel"}`:                                            "/topic",
+			`{"do":"erase","topic":"orders"}`:                                  "/do",
+			`{"do":"cancel","topic":"orders","status":["in_flight"]}`:          "/status/0",
+			`{"do":"delete","topic":"orders","status":["waiting"]}`:            "/status/0",
+			`{"do":"cancel","topic":"orders","rate":-1}`:                       "/rate",
+			`{"do":"cancel","topic":"orders","due_from":"next tuesday"}`:       "/due_from",
+			`{"do":"delete","topic":"orders","updated_to":0}`:                  "/updated_to",
+			`{"do":"delete","topic":"orders","due_to":"1970-01-01T00:00:00Z"}`: "/due_to",
+			`{"do":"cancel","topic":"nowhere"}`:                                "/topic",
+			`{"do":"cancel"}`:                                                  "/topic",
 		} {
 			if bad := api.send(http.StatusUnprocessableEntity, "POST", "/v1/operations", text); bad.json("errors.0.pointer") != pointer {
 				t.Errorf("%s: %s", text, bad.text)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
@@ -333,7 +334,8 @@ func TestAListIsReadPageByPage(t *testing.T) {
 				t.Errorf("%s: %v, want %v", query, got, ids)
 			}
 		}
-		for _, wrong := range []string{"status=x", "limit=0", "limit=x", "order=up", "due_from=x", "page=2", "cursor=x", "cursor=e30", "name=x"} {
+		old := base64.RawURLEncoding.EncodeToString([]byte(`{"Limit":3,"Last":5,"UpdatedTo":"1970-01-01T00:00:00Z"}`))
+		for _, wrong := range []string{"status=x", "limit=0", "limit=x", "order=up", "due_from=x", "updated_to=0", "page=2", "cursor=x", "cursor=e30", "cursor=" + old, "name=x"} {
 			if refused := api.send(http.StatusUnprocessableEntity, "GET", "/v1/tasks?"+wrong, ""); refused.json("errors.0.pointer") != "?"+wrong[:strings.Index(wrong, "=")] {
 				t.Errorf("%s: %s", wrong, refused.text)
 			}

@@ -207,7 +207,7 @@ func queryOf(values url.Values) (*query, error) {
 				err = fmt.Errorf("it is to be a number from 1 to %d", pageMax)
 			}
 		case times[name] != nil:
-			*times[name], err = task.ParseTime(value)
+			*times[name], err = limitOf(task.ParseTime(value))
 		default:
 			err = fmt.Errorf("there is no such parameter; there are topic, status, name, created_from, created_to, due_from, due_to, updated_from, updated_to, order, limit, cursor")
 		}
@@ -222,6 +222,14 @@ func queryOf(values url.Values) (*query, error) {
 		return nil, problem.OfFields(wrong)
 	}
 	return q, nil
+}
+
+// limitOf says of a time that was read whether it may limit a list of tasks. The second 0 would be no limit.
+func limitOf(at time.Time, err error) (time.Time, error) {
+	if err == nil && at.Unix() <= 0 {
+		err = fmt.Errorf("it is 1970, and no task is as old; use a later time, or leave it out for no limit")
+	}
+	return at, err
 }
 
 func statusesOf(texts []string) (list []status, err error) {
@@ -277,6 +285,11 @@ func cursorQuery(cursor string) (*query, error) {
 	}
 	if err == nil && (q.Limit < 1 || q.Limit > pageMax || q.Last == 0) {
 		err = fmt.Errorf("it has no limit or no last task")
+	}
+	for _, at := range []time.Time{q.CreatedFrom, q.CreatedTo, q.DueFrom, q.DueTo, q.UpdatedFrom, q.UpdatedTo} {
+		if err == nil && !at.IsZero() {
+			_, err = limitOf(at, nil)
+		}
 	}
 	for _, s := range q.Statuses {
 		if err == nil && jobStatuses[s] == nil {

@@ -77,7 +77,7 @@ func (n *newOperation) change() (operate.Change, error) {
 			continue
 		}
 		var err error
-		if *t.to, err = task.ParseTimeJSON(t.text); err != nil {
+		if *t.to, err = limitOf(task.ParseTimeJSON(t.text)); err != nil {
 			say("/"+t.name, "%v", err)
 		}
 	}

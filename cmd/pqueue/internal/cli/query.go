@@ -79,7 +79,7 @@ func (q *query) add(field, value string, now time.Time) (err error) {
 	case "due":
 		f.DueFrom, f.DueTo, err = rangeOf(value, now)
 	case "since":
-		f.UpdatedFrom, err = momentOf(value, now)
+		f.UpdatedFrom, err = limitOf(value, now)
 	default:
 		err = fmt.Errorf("no such field; there are type, status, key, created, updated, due and since")
 	}
@@ -108,11 +108,21 @@ func rangeOf(value string, now time.Time) (from, to time.Time, err error) {
 	if !ok {
 		return from, to, fmt.Errorf("it is a range: write %s.. for what came after it, ..%[1]s for what came before", value)
 	}
-	if from, err = momentOf(first, now); err != nil {
+	if from, err = limitOf(first, now); err != nil {
 		return from, to, err
 	}
-	to, err = momentOf(last, now)
+	to, err = limitOf(last, now)
 	return from, to, err
+}
+
+// limitOf reads the moment at which a range begins or ends; an empty text is none. A moment of long ago is refused before it becomes none, as
+// the year 1 would.
+func limitOf(text string, now time.Time) (time.Time, error) {
+	at, err := momentOf(text, now)
+	if err == nil && text != "" && at.Unix() <= 0 {
+		err = fmt.Errorf("%q lies in the year %d, and no job is as old; write a moment after 1970, or leave it out for no limit", text, at.Year())
+	}
+	return at, err
 }
 
 // momentOf reads a moment; an empty text is none.
