@@ -32,7 +32,7 @@ type Change struct {
 	// Filter selects the jobs: by type, status, key and times. It must restrict something. Without statuses it selects those to which
 	// the verb can do something; for Retry, only failed jobs. The fields for paging must be zero.
 	Filter queue_job.Filter
-	// Due is the new time, for Reschedule. A time that has passed means at once.
+	// Due is the new time, for Reschedule, or up to a second later. A time that has passed means at once.
 	Due time.Time
 	// Priority is the new priority, for SetPriority.
 	Priority queue_job.Priority
@@ -147,7 +147,7 @@ func (c *Change) statuses() []queue_job.JobStatus {
 	return queue_job.PendingStatuses()
 }
 
-// stored is the change as it stands in its row.
+// stored is the change as it stands in its row. It takes times and priorities as the verbs of Jobs do.
 func (c *Change) stored() (bulk.Operation, error) {
 	f := c.Filter
 	f.Statuses = c.statuses()
@@ -156,8 +156,17 @@ func (c *Change) stored() (bulk.Operation, error) {
 		return bulk.Operation{}, fmt.Errorf("Change.%w", err)
 	}
 	stored := bulk.Operation{Priority: int32(c.Priority), PerSecond: c.PerSecond, Filter: bulk.FilterOf(rows)}
-	if c.Verb == Reschedule {
-		stored.Due = max(c.Due.Unix(), 0)
+	switch c.Verb {
+	case Reschedule:
+		second, err := hidden.StartSecond(c.Due)
+		if err != nil {
+			return stored, fmt.Errorf("Change.Due: %w", err)
+		}
+		stored.Due = int64(second)
+	case SetPriority:
+		if err := hidden.CheckPriority(c.Priority); err != nil {
+			return stored, fmt.Errorf("Change.Priority: %w", err)
+		}
 	}
 	return stored, nil
 }

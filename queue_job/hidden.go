@@ -11,6 +11,8 @@ import (
 // What Runners need of jobs and configurations, and users do not.
 func init() {
 	hidden.FilterOf = func(filter any) (store.Filter, error) { return filter.(*Filter).rows() }
+	hidden.StartSecond = unixSecond
+	hidden.CheckPriority = func(priority any) error { return checkPriority(priority.(Priority)) }
 	hidden.Archived = func(ctx context.Context, rows hidden.Rows, ids []uint64) (any, error) {
 		return archivedOf(ctx, rows, ids)
 	}

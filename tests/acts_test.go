@@ -306,6 +306,34 @@ func TestAnOperationThatIsCutOffGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
+func TestAnOperationGivesJobsTheTimeAndThePriorityThatTheVerbsOfJobsWouldGiveThem(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), asMary(t.Context())
+		later := time.Now().Add(time.Hour).Truncate(time.Second)
+		add(t, d.DB, 2, uint32(later.Unix()))
+		addType(t, d.DB, 2, 2, uint32(later.Unix()))
+		ids, due := idsWhere(t, d, "job_type = 1"), later.Add(time.Minute+time.Millisecond)
+		changed(t, 2)(jobs.Reschedule(ctx, d.DB, queue_job.ID(ids...), due))
+		changed(t, 2)(jobs.SetPriority(ctx, d.DB, queue_job.ID(ids...), queue_job.PriorityUrgent))
+		for _, c := range []operate.Change{{Verb: operate.Reschedule, Due: due}, {Verb: operate.SetPriority, Priority: queue_job.PriorityUrgent}} {
+			c.Filter.JobTypes = []int32{2}
+			id, err := operate.Begin(ctx, jobs, d.DB, c)
+			if err == nil {
+				err = operate.CarryOut(ctx, jobs, d.DB, id, func(operate.Operation) {})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, jobType := range []int{1, 2} {
+			if n := number(t, d.DB, fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab WHERE job_type = %d AND start_time = %d AND priority = 2", jobType, later.Unix()+61)); n != 2 {
+				t.Errorf("%d of 2 jobs of type %d have the time and the priority", n, jobType)
+			}
+		}
+	})
+}
+
 func TestAnOperationOnAllJobsOrByNobodyIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
@@ -321,6 +349,10 @@ func TestAnOperationOnAllJobsOrByNobodyIsRefused(t *testing.T) {
 			{asMary(t.Context()), operate.Change{Verb: "explode", Filter: one}, "Verb"},
 			{asMary(t.Context()), operate.Change{Verb: operate.Delete, Filter: queue_job.Filter{Statuses: queue_job.PendingStatuses()}}, "cancel those jobs first"},
 			{asMary(t.Context()), operate.Change{Verb: operate.Reschedule, Filter: one}, "Due"},
+			{asMary(t.Context()), operate.Change{Verb: operate.Reschedule, Filter: one, Due: time.Unix(1<<32, 0)}, "Change.Due: "},
+			{asMary(t.Context()), operate.Change{Verb: operate.Reschedule, Filter: one, Due: time.Unix(1<<32-1, 1)}, "is after 2106"},
+			{asMary(t.Context()), operate.Change{Verb: operate.SetPriority, Filter: one, Priority: queue_job.PriorityUrgent + 1}, "Change.Priority: unknown priority 3; use -1 (low) to 2 (urgent)"},
+			{asMary(t.Context()), operate.Change{Verb: operate.SetPriority, Filter: one, Priority: queue_job.PriorityLow - 1}, "Change.Priority: "},
 			{asMary(t.Context()), operate.Change{Verb: operate.Cancel, Filter: queue_job.Filter{JobTypes: []int32{1}, Limit: 5}}, "Limit"},
 			{asMary(t.Context()), operate.Change{Verb: operate.Cancel, Filter: one, PerSecond: -1}, "PerSecond"},
 		} {

@@ -5,6 +5,7 @@ package hidden
 
 import (
 	"context"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -30,6 +31,10 @@ var (
 	Archived func(ctx context.Context, rows Rows, ids []uint64) (jobs any, err error)
 	// FilterOf returns which rows a *queue_job.Filter selects. An error says which of its times it must not have.
 	FilterOf func(filter any) (store.Filter, error)
+	// StartSecond returns the second at which a job that is to fall due at a time may start. An error says that no job can have it.
+	StartSecond func(due time.Time) (uint32, error)
+	// CheckPriority says whether a queue_job.Priority is one.
+	CheckPriority func(priority any) error
 	// Through gives a *queue_job.Job its way to the table, and the number that its run has there, before its handler is called.
 	Through func(job any, run Run, number int32)
 	// Completed reports whether CompleteTx of a *queue_job.Job was called, whatever came of it.
