@@ -65,3 +65,16 @@ func TestATokenIsTakenByAllInstancesUntilItIsRevoked(t *testing.T) {
 		})
 	})
 }
+
+func TestATokenThatWasToExpireIn1970IsRefusedAndDoesNotLiveForEver(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		for _, old := range []string{`0`, `"1970-01-01T00:00:00Z"`} {
+			refused := api.send(http.StatusUnprocessableEntity, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"],"expires":`+old+`}`)
+			if refused.json("errors.0.pointer") != "/expires" {
+				t.Errorf("%s: %s", old, refused.text)
+			}
+		}
+	})
+}

@@ -63,6 +63,9 @@ func (a *api) addToken(c *call) error {
 		if expires, err = task.ParseTimeJSON(given.Expires); err != nil {
 			return problem.OfField("/expires", "%v", err)
 		}
+		if expires.Unix() == 0 { // in the table, that is never
+			return problem.OfField("/expires", "it is 1970; use a later time, or leave it out for a token that does not expire")
+		}
 	}
 	row, secret, err := tokens.New(given.Note, given.Scopes, given.Topics, expires)
 	if err != nil {
