@@ -15,6 +15,7 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -200,6 +201,12 @@ type page struct {
 	Body  any
 
 	may func(Verb, int32) bool
+}
+
+// Live reports whether the page stays up to date by itself. What was counted or replayed for one question does not, for that may take
+// seconds each time; nor does an error, whose address may be that of a change.
+func (p *page) Live() bool {
+	return !slices.Contains([]string{"many", "whatif", "error"}, p.Name)
 }
 
 // May reports whether who looks may do something with a job type.

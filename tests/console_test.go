@@ -224,6 +224,9 @@ func TestTheConsoleChangesManyJobsAndShowsWhoDidWhatAndWhy(t *testing.T) {
 		says(b.get("/acts", http.StatusOK), "Nobody did anything")
 		says(b.get("/jobs?type=7&status=failed", http.StatusOK), "All of these", `value="retry"`)
 		says(b.get("/operations/new?verb=retry&type=7&status=failed", http.StatusOK), "Retry: 700 jobs", "required")
+		if page := b.get("/operations/new?verb=retry&type=7&status=failed", http.StatusOK); strings.Contains(page, "data-live") {
+			t.Errorf("the jobs are counted again and again: %s", page)
+		}
 		says(b.get("/operations/new?verb=delete&type=7&status=failed", http.StatusOK), "Delete: 700 jobs", "gone for good")
 		says(b.get("/operations/new?verb=retry&type=9", http.StatusOK), "There is no such job")
 		b.get("/operations/new?verb=explode&type=7", http.StatusBadRequest)
