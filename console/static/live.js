@@ -3,6 +3,7 @@
 "use strict";
 (() => {
   const every = 2000;
+  const answerMax = 30000; // later, none comes
   const edited = (field) =>
     field.options ? [...field.options].some((o) => o.selected !== o.defaultSelected) : field.value !== field.defaultValue;
   const busy = (main) =>
@@ -11,7 +12,7 @@
   const look = async () => {
     const main = document.querySelector("main[data-live]");
     if (!main || busy(main)) return;
-    const answer = await fetch(location.href);
+    const answer = await fetch(location.href, { signal: AbortSignal.timeout(answerMax) });
     const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
     if (!next || busy(main)) return;
     const wide = [...main.querySelectorAll(".wide")].map((e) => e.scrollLeft);
@@ -21,7 +22,18 @@
     main.querySelectorAll("details").forEach((e, i) => { e.open = open[i] || false; });
     main.classList.toggle("stale", !answer.ok);
   };
-  setInterval(() => look().catch(() => document.querySelector("main").classList.add("stale")), every);
+  let asking = false; // one request at a time: an older answer does not come after a newer one
+  setInterval(async () => {
+    if (asking) return;
+    asking = true;
+    try {
+      await look();
+    } catch {
+      document.querySelector("main").classList.add("stale");
+    } finally {
+      asking = false;
+    }
+  }, every);
   if (location.search.includes("said=")) {
     const address = new URL(location.href);
     address.searchParams.delete("said");
