@@ -12,9 +12,16 @@
   const look = async () => {
     const main = document.querySelector("main[data-live]");
     if (!main || busy(main)) return;
-    const answer = await fetch(location.href, { signal: AbortSignal.timeout(answerMax) });
-    const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
-    if (!next || busy(main)) return;
+    const answer = await fetch(location.href, { redirect: "manual", signal: AbortSignal.timeout(answerMax) });
+    const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main#content");
+    if (!answer.ok || !next) main.classList.add("stale");
+    if (busy(main)) return;
+    if (answer.type === "opaqueredirect") { // to log in, for example: that is a page of its own, perhaps on another site
+      clearInterval(looks); // another reload would stop the first
+      location.reload();
+      return;
+    }
+    if (!next) return; // the answer is not the console's
     const wide = [...main.querySelectorAll(".wide")].map((e) => e.scrollLeft);
     const open = [...main.querySelectorAll("details")].map((e) => e.open);
     main.replaceChildren(...next.childNodes);
@@ -23,7 +30,7 @@
     main.classList.toggle("stale", !answer.ok);
   };
   let asking = false; // one request at a time: an older answer does not come after a newer one
-  setInterval(async () => {
+  const looks = setInterval(async () => {
     if (asking) return;
     asking = true;
     try {

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/service"
 )
 
 // behind has the console behind something that may answer in the place of its pages. Nil: nothing does.
@@ -69,6 +71,81 @@ func TestAPageAsksForItselfOnlyWhenItHasItsAnswer(t *testing.T) {
 	}
 	if !eval[bool](b, `document.querySelector("main").innerText === "late"`) {
 		t.Error("the answer was not taken")
+	}
+	b.quiet("types/1")
+}
+
+func TestAPageThatGetsNoAnswerOfTheConsoleIsMarkedAndStays(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	var instead atomic.Pointer[http.HandlerFunc]
+	b.do(chromedp.Navigate(w.behind(t, &instead) + "types/1"))
+	const stale, stays = `document.querySelector("main").classList.contains("stale")`, `document.querySelector("main").innerText.includes("Pause on all instances")`
+	for _, answer := range []struct {
+		status int
+		text   string
+	}{
+		{http.StatusBadGateway, "bad gateway"},
+		{http.StatusServiceUnavailable, "<h1>Sorry</h1>"},
+		{http.StatusBadGateway, "<main><h1>The proxy is sorry</h1></main>"},
+		{http.StatusUnauthorized, "who are you?"},
+		{http.StatusOK, "<h1>Maintenance</h1>"},
+	} {
+		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(answer.status)
+			fmt.Fprint(w, answer.text)
+		})
+		instead.Store(&h)
+		b.await(stale)
+		if !eval[bool](b, stays) {
+			t.Errorf("%d, %s: the page is %s", answer.status, answer.text, eval[string](b, "document.body.innerText"))
+		}
+		instead.Store(nil)
+		b.await("!" + stale)
+	}
+	b.quiet("types/1", "the server responded with a status of 502", "the server responded with a status of 503", "the server responded with a status of 401")
+}
+
+func TestAPageLeadsToTheLoginWhenTheSessionHasEnded(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	const password, other = "correct horse battery", "another horse battery"
+	root := w.behindLogin(t, "ann", password)
+	logIn := func(password string) {
+		t.Helper()
+		b.at("/login")
+		b.do(chromedp.SendKeys("#name", "ann"), chromedp.SendKeys("#password", password+kb.Enter))
+		b.at("/types/1")
+	}
+	b.do(chromedp.Navigate(root + "types/1"))
+	logIn(password)
+	users, err := service.OpenUsers(t.Context(), w.db, "")
+	if err == nil {
+		_, err = users.SetPassword(t.Context(), "ann", other) // which ends her sessions
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	logIn(other)
+	b.quiet("types/1")
+}
+
+func TestAPageLeadsToTheLoginOfAnotherSite(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<link rel="icon" href="data:,"><main id="content">Who are you?</main>`)
+	}))
+	t.Cleanup(elsewhere.Close)
+	var instead atomic.Pointer[http.HandlerFunc]
+	b.do(chromedp.Navigate(w.behind(t, &instead) + "types/1"))
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
+	instead.Store(&h)
+	b.await(`document.body !== null && document.body.innerText.includes("Who are you?")`)
+	if at := eval[string](b, "location.href"); !strings.HasPrefix(at, elsewhere.URL) {
+		t.Errorf("its text is in the page %s", at)
 	}
 	b.quiet("types/1")
 }
