@@ -4,8 +4,11 @@
 (() => {
   const every = 2000;
   const answerMax = 30000; // later, none comes
-  const edited = (field) =>
-    field.options ? [...field.options].some((o) => o.selected !== o.defaultSelected) : field.value !== field.defaultValue;
+  const edited = (field) => {
+    if (!field.options) return field.value !== field.defaultValue;
+    const chosen = [...field.options].findIndex((o) => o.defaultSelected);
+    return field.selectedIndex !== Math.max(0, chosen); // if the page chooses none, it is the first
+  };
   const busy = (main) =>
     document.hidden || main.contains(document.activeElement) || !getSelection().isCollapsed ||
     [...main.querySelectorAll("input, textarea, select")].some(edited);

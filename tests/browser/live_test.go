@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service"
 )
 
@@ -29,6 +30,28 @@ func (w *world) behind(t *testing.T, instead *atomic.Pointer[http.HandlerFunc]) 
 	}))
 	t.Cleanup(server.Close)
 	return server.URL + "/"
+}
+
+// A browser says which option is selected at first, though the page does not.
+func TestAListOfJobsStaysUpToDateThoughItsFormHasNoChoice(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	b.do(chromedp.Navigate(w.serve(t, "/") + "jobs"))
+	id, err := w.jobs.Add(t.Context(), w.db, queue_job.AddModelJob{JobType: paused})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.await(fmt.Sprintf(`document.querySelector("a[href$='jobs/%d']") !== null`, id))
+	eval[chromedp.Void](b, `document.querySelector("main select").selectedIndex = 1`)
+	id, err = w.jobs.Add(t.Context(), w.db, queue_job.AddModelJob{JobType: paused})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Second) // two looks
+	if eval[bool](b, fmt.Sprintf(`document.querySelector("a[href$='jobs/%d']") !== null || document.querySelector("main select").selectedIndex !== 1`, id)) {
+		t.Error("what somebody had chosen was taken away")
+	}
+	b.quiet("jobs")
 }
 
 // To count the jobs may take seconds, so it is done once, and not every two seconds.
