@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -26,20 +25,25 @@ func (c *console) showHealth(r *http.Request) (any, error) {
 	if !c.permit(r, See, anyType) {
 		return nil, c.refused(See)
 	}
-	h, err := c.health.get(r.Context(), func(ctx context.Context) (*operate.Health, error) { return operate.Check(ctx, c.jobs, c.ex, lateAfter) })
-	seen := checkUp{Health: &operate.Health{}}
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	h, err := c.health.get(r.Context(), func(ctx context.Context) (*operate.Health, error) {
+		h, err := operate.Check(ctx, c.jobs, c.ex, lateAfter)
+		if err != nil && ctx.Err() != nil {
+			return nil, nil // too many is a result, and as dear as a number: it stays as long
+		}
+		return h, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	seen := checkUp{Health: &operate.Health{}, NotCounted: h == nil}
+	if seen.NotCounted {
 		fleet, err := c.fleetNow(r)
 		if err != nil {
 			return nil, err
 		}
-		seen.Health, seen.NotCounted = operate.HealthOf(fleet.types, fleet.Instances, time.Now()), true
-	case err != nil:
-		return nil, err
-	default:
-		*seen.Health = *h // the others see more, or less
+		h = operate.HealthOf(fleet.types, fleet.Instances, time.Now())
 	}
+	*seen.Health = *h // the others see more, or less
 	mayNotSee := func(jobType int32) bool { return !c.permit(r, See, jobType) }
 	seen.Types = slices.DeleteFunc(slices.Clone(seen.Types), func(t *operate.Type) bool { return mayNotSee(t.JobType) })
 	seen.Findings = slices.DeleteFunc(slices.Clone(seen.Findings), func(f operate.Finding) bool { return f.JobType != nil && mayNotSee(*f.JobType) })

@@ -26,13 +26,21 @@ type shared[T any] struct {
 func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.IsZero() || time.Since(s.at) > cmp.Or(s.fresh, freshFor) {
+	if s.at.IsZero() || time.Since(s.at) > s.keptFor() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
 		defer cancel()
 		s.got, s.err = read(ctx)
 		s.at = time.Now()
 	}
 	return s.got, s.err
+}
+
+// keptFor is for how long what was read stays. An error stays for a moment only, for the next look may succeed.
+func (s *shared[T]) keptFor() time.Duration {
+	if s.err != nil {
+		return freshFor
+	}
+	return cmp.Or(s.fresh, freshFor)
 }
 
 // forget has the next one who looks read it again.
@@ -50,7 +58,7 @@ type sharedBy[K comparable, T any] struct {
 
 const sharedMax = 1000 // then all are read anew
 
-// of returns what is shared about something, which stays as it is for a time after it was read.
+// of returns what is shared about something, which stays as it is for a time after it was read, unless that was an error.
 func (s *sharedBy[K, T]) of(fresh time.Duration, about K) *shared[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -307,6 +307,87 @@ func TestASearchForTheOneJobOfManySaysHowFarItHasLooked(t *testing.T) {
 	})
 }
 
+// failing is a handle of which those reads fail that a pattern fits. Nil: none.
+type failing struct {
+	*sql.DB
+	reads *atomic.Pointer[regexp.Regexp]
+}
+
+func (d failing) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if fails := d.reads.Load(); fails != nil && fails.MatchString(query) {
+		return nil, errors.New("the disk is full")
+	}
+	return d.DB.QueryContext(ctx, query, args...)
+}
+
+// soonBack is longer than the console keeps an error, and shorter than it keeps what it has read.
+const soonBack = 15 * time.Second
+
+func TestTheConsoleIsBackAMomentAfterAReadHasFailed(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		var reads atomic.Pointer[regexp.Regexp]
+		jobs := open(t, failing{d.DB, &reads})
+		b := browse(t, console.Handler(jobs))
+		reads.Store(regexp.MustCompile(""))
+		for _, path := range []string{"/", "/health", "/retention"} {
+			if page := b.get(path, http.StatusInternalServerError); !strings.Contains(page, "the disk is full") {
+				t.Errorf("%s does not say why:\n%s", path, page)
+			}
+		}
+		reads.Store(nil)
+		for _, path := range []string{"/", "/health", "/retention"} {
+			awaitWithin(t, soonBack, func() string { return path + " is still away" }, func() bool {
+				answer, err := http.Get(b.base + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer.Body.Close()
+				return answer.StatusCode == http.StatusOK
+			})
+		}
+	})
+}
+
+// stuck is a handle of which those reads never end that a pattern fits.
+type stuck struct {
+	*sql.DB
+	reads *regexp.Regexp
+	begun *atomic.Int64 // so many of them
+}
+
+func (d stuck) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if d.reads.MatchString(query) {
+		d.begun.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return d.DB.QueryContext(ctx, query, args...)
+}
+
+// To count so many jobs keeps a database busy, so the console does not try again for half a minute, as if it had counted them.
+func TestThatTooManyJobsAreLateToBeCountedIsNotAskedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		begun := new(atomic.Int64)
+		jobs := open(t, stuck{d.DB, regexp.MustCompile("AS late GROUP BY"), begun})
+		if _, err := jobs.Pause(t.Context(), d.DB, 7); err != nil {
+			t.Fatal(err)
+		}
+		b := browse(t, console.Handler(jobs))
+		for range 2 {
+			if page := b.get("/health", http.StatusOK); !strings.Contains(page, "could not be counted in five seconds") || !strings.Contains(page, "paused") {
+				t.Errorf("%s", page)
+			}
+			time.Sleep(3 * time.Second) // by then, an error would be forgotten
+		}
+		b.get("/health", http.StatusOK)
+		if n := begun.Load(); n != 1 {
+			t.Errorf("the jobs were counted %d times", n)
+		}
+	})
+}
+
 // What a page leads to must be below the console, wherever that is.
 func TestEveryAddressOfTheConsoleIsRelative(t *testing.T) {
 	t.Parallel()
