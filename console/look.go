@@ -138,8 +138,11 @@ type overview struct {
 	*operate.Health
 	Running int
 
+	// NoActivity is why the pictures of the last hour are not there. Nil: they are.
+	NoActivity error
+
 	fleet    *fleet
-	activity *activity
+	activity *activity // nil: it could not be read
 }
 
 func (c *console) overview(r *http.Request) (any, error) {
@@ -154,14 +157,20 @@ func (c *console) overview(r *http.Request) (any, error) {
 	for _, i := range fleet.Instances {
 		o.Running += i.Running
 	}
-	o.activity, err = c.activityOf(r, fleet)
-	return o, err
+	o.activity, o.NoActivity = c.activityOf(r, fleet) // how things are can be said without it
+	return o, nil
 }
 
 // Spark is how busy a type was in the last hour.
-func (o *overview) Spark(jobType int32) spark { return sparkOf(o.activity.byType[jobType]) }
+func (o *overview) Spark(jobType int32) spark {
+	if o.activity == nil {
+		return spark{}
+	}
+	return sparkOf(o.activity.byType[jobType])
+}
 
-// sameAs is what the page is made of: it is the same for all who may see the same types.
+// sameAs is what the page is made of: it is the same for all who may see the same types. It has the fleet, so a page without pictures is
+// not shown for longer than that is.
 func (o *overview) sameAs() any {
 	var types strings.Builder
 	for _, t := range o.Types {
@@ -170,8 +179,8 @@ func (o *overview) sameAs() any {
 	return struct {
 		*fleet
 		*activity
-		types string
-	}{o.fleet, o.activity, types.String()}
+		noActivity, types string
+	}{o.fleet, o.activity, fmt.Sprint(o.NoActivity), types.String()}
 }
 
 // verdict says in a sentence how things are.

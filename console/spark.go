@@ -60,6 +60,9 @@ func (c *console) activityOf(r *http.Request, fleet *fleet) (*activity, error) {
 		}
 		from, before := lastHour.until(time.Now())
 		busy, err := operate.Activity(ctx, c.jobs, c.ex, held, from, before, lastHour.step)
-		return &activity{busy}, err
+		if err != nil {
+			return nil, err
+		}
+		return &activity{busy}, nil
 	})
 }

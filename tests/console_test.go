@@ -21,6 +21,7 @@ import (
 
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/cron"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -385,6 +386,39 @@ func TestThatTooManyJobsAreLateToBeCountedIsNotAskedAgainAtOnce(t *testing.T) {
 		if n := begun.Load(); n != 1 {
 			t.Errorf("the jobs were counted %d times", n)
 		}
+	})
+}
+
+func TestNowComesWithoutItsPicturesIfTheyCannotBeRead(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		var reads atomic.Pointer[regexp.Regexp]
+		jobs := open(t, failing{d.DB, &reads})
+		start(t, d.DB, queue_job.Config{JobType: 7, ServiceName: "mail", HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
+		awaitNumber(t, d.DB, 1, awakeTypes)
+		stat := store.Stat{JobType: 7, Begin: time.Now().Truncate(time.Minute).Add(-10 * time.Minute).Unix(), Seconds: 60, Lease: "job-7", Term: 1, StatState: store.StatState{
+			Runs: map[string]int64{"success": 30}, Delay: []int64{30}, Took: []int64{30}}}
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err == nil {
+			err = st.TellStats(t.Context(), []store.Stat{stat})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := browse(t, console.Handler(jobs))
+		reads.Store(regexp.MustCompile("async_job_stat_tab"))
+		const why, picture = "what ran cannot be read now: ", `class="spark"`
+		for range 2 {
+			if page := b.get("/", http.StatusOK); !strings.Contains(page, "7 mail") || !strings.Contains(page, why) || !strings.Contains(page, "the disk is full") || strings.Contains(page, picture) {
+				t.Errorf("the overview without pictures:\n%s", page)
+			}
+		}
+		reads.Store(nil)
+		var page string
+		awaitWithin(t, soonBack, func() string { return "there are no pictures\n" + page }, func() bool {
+			page = b.get("/", http.StatusOK)
+			return strings.Contains(page, picture) && !strings.Contains(page, why)
+		})
 	})
 }
 
