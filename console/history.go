@@ -67,6 +67,8 @@ func (w *window) choices() (list []choice) {
 type oneType struct {
 	*operate.Type
 	Past past
+	// NoPast is why what it did is not there. Nil: it is.
+	NoPast error
 }
 
 // past is what a type did in a window.
@@ -91,12 +93,8 @@ type pastKey struct {
 
 const pastFresh = 10 * time.Second // holders write once a minute
 
-// pastOf reads what a type did. It takes two statements.
-func (c *console) pastOf(r *http.Request, jobType int32) (past, error) {
-	w, err := windowOf(r)
-	if err != nil {
-		return past{}, err
-	}
+// pastOf reads what a type did in a window. It takes two statements.
+func (c *console) pastOf(r *http.Request, jobType int32, w *window) (past, error) {
 	got, err := c.pasts.of(pastFresh, pastKey{jobType, w.Name}).get(r.Context(), func(ctx context.Context) (told, error) {
 		from, before := w.until(time.Now())
 		periods, err := operate.History(ctx, c.jobs, c.ex, jobType, from, before, w.step)

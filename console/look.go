@@ -199,17 +199,21 @@ func verdict(h *operate.Health) string {
 
 func (c *console) showType(r *http.Request) (any, error) { return c.oneTypeOf(r) }
 
-func (c *console) oneTypeOf(r *http.Request) (oneType, error) {
+// oneTypeOf is without a past if that cannot be read: whoever wants to pause the type then needs no charts.
+func (c *console) oneTypeOf(r *http.Request) (shown oneType, err error) {
+	w, err := windowOf(r)
+	if err != nil {
+		return shown, err
+	}
 	jobType, err := c.typeOf(r)
 	if err != nil {
-		return oneType{}, err
+		return shown, err
 	}
-	known, err := c.typeFor(r, jobType)
-	if err != nil {
-		return oneType{}, err
+	if shown.Type, err = c.typeFor(r, jobType); err != nil {
+		return shown, err
 	}
-	past, err := c.pastOf(r, jobType)
-	return oneType{known, past}, err
+	shown.Past, shown.NoPast = c.pastOf(r, jobType, w)
+	return shown, nil
 }
 
 // typeFor is a type that the sender of a request may see.

@@ -43,7 +43,7 @@ const withinUsual = 10 * time.Second
 
 func (c *console) showWhatIf(r *http.Request) (any, error) {
 	shown, err := c.oneTypeOf(r)
-	if err != nil {
+	if err = cmp.Or(err, shown.NoPast); err != nil {
 		return nil, err
 	}
 	page := whatIf{Type: shown.Type, past: shown.Past}

@@ -389,7 +389,7 @@ func TestThatTooManyJobsAreLateToBeCountedIsNotAskedAgainAtOnce(t *testing.T) {
 	})
 }
 
-func TestNowComesWithoutItsPicturesIfTheyCannotBeRead(t *testing.T) {
+func TestNowAndATypeComeWithoutWhatRanIfThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		var reads atomic.Pointer[regexp.Regexp]
@@ -408,6 +408,11 @@ func TestNowComesWithoutItsPicturesIfTheyCannotBeRead(t *testing.T) {
 		b := browse(t, console.Handler(jobs))
 		reads.Store(regexp.MustCompile("async_job_stat_tab"))
 		const why, picture = "what ran cannot be read now: ", `class="spark"`
+		if page := b.get("/types/7", http.StatusOK); !strings.Contains(page, "What ran cannot be read now: ") || !strings.Contains(page, "Pause on all instances") {
+			t.Errorf("the type without what it did:\n%s", page)
+		}
+		b.get("/types/7/what-if", http.StatusInternalServerError)
+		b.get("/types/7?last=a", http.StatusBadRequest)
 		for range 2 {
 			if page := b.get("/", http.StatusOK); !strings.Contains(page, "7 mail") || !strings.Contains(page, why) || !strings.Contains(page, "the disk is full") || strings.Contains(page, picture) {
 				t.Errorf("the overview without pictures:\n%s", page)
@@ -418,6 +423,9 @@ func TestNowComesWithoutItsPicturesIfTheyCannotBeRead(t *testing.T) {
 		awaitWithin(t, soonBack, func() string { return "there are no pictures\n" + page }, func() bool {
 			page = b.get("/", http.StatusOK)
 			return strings.Contains(page, picture) && !strings.Contains(page, why)
+		})
+		awaitWithin(t, soonBack, func() string { return "the type is still without what it did" }, func() bool {
+			return strings.Contains(b.get("/types/7", http.StatusOK), "30 started and 30 ended")
 		})
 	})
 }
