@@ -268,7 +268,7 @@ type pageOfJobs struct {
 	Key      string
 	Jobs     []queue_job.JobInfo
 	Older    template.URL // the query of the next page; empty: there is none
-	Many     []Verb       // what may be done to all of these jobs
+	Many     []Verb       // what may be done to all jobs of the filter
 
 	// SearchedFrom is the lowest id that was looked at, if the search ended before the page was full. 0: it did not.
 	SearchedFrom uint64
@@ -307,9 +307,6 @@ func (c *console) list(r *http.Request) (any, error) {
 		l.SearchedFrom = goOn
 	}
 	l.Jobs = jobs
-	if l.Type != "" || l.Status != "" || l.Key != "" {
-		l.Many = c.manyFor(r, filter)
-	}
 	if goOn > 0 {
 		next := url.Values{"before": {strconv.FormatUint(goOn, 10)}}
 		for name, value := range map[string]string{"type": l.Type, "status": l.Status, "key": l.Key} {
@@ -321,22 +318,28 @@ func (c *console) list(r *http.Request) (any, error) {
 	}
 	// Without a type, the list is of all jobs, also of types that nobody knows. What may not be seen leaves its page shorter.
 	l.Jobs = slices.DeleteFunc(l.Jobs, func(j queue_job.JobInfo) bool { return !c.permit(r, See, j.JobType) })
+	if len(l.Jobs) > 0 && (l.Type != "" || l.Status != "" || l.Key != "") {
+		l.Many = c.manyFor(r, filter)
+	}
 	if id, err := strconv.ParseUint(l.Key, 10, 64); err == nil && id > 0 && filter.Before == 0 {
-		if err := l.addByID(ctx, c, r, id); err != nil {
+		if err := l.addByID(ctx, c, r, id, &filter); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
 }
 
-// addByID puts the job with an id first. So whoever looks for 4711 finds the job with that id, and the jobs with that key.
-func (l *pageOfJobs) addByID(ctx context.Context, c *console, r *http.Request, id uint64) error {
+// addByID puts the job with an id first, if it has a type and a status of the filter. So whoever looks for 4711 finds the job with that id,
+// and the jobs with that key, which alone are what an operation on all of them changes.
+func (l *pageOfJobs) addByID(ctx context.Context, c *console, r *http.Request, id uint64, f *queue_job.Filter) error {
 	job, err := c.jobs.Get(ctx, c.ex, queue_job.ID(id))
 	switch {
 	case errors.Is(err, queue_job.ErrNoJob):
 		return nil
 	case err != nil:
 		return err
+	case len(f.JobTypes) > 0 && !slices.Contains(f.JobTypes, job.JobType), len(f.Statuses) > 0 && !slices.Contains(f.Statuses, job.Status):
+		return nil
 	case c.permit(r, See, job.JobType) && !slices.ContainsFunc(l.Jobs, func(j queue_job.JobInfo) bool { return j.Id == id }):
 		l.Jobs = slices.Insert(l.Jobs, 0, *job)
 	}

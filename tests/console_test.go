@@ -308,6 +308,41 @@ func TestASearchForTheOneJobOfManySaysHowFarItHasLooked(t *testing.T) {
 	})
 }
 
+func TestAJobIsFoundByItsIdIfItFitsTheOtherFiltersAndNoOperationIsOfferedForIt(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		byID := addOne(t, jobs, d.DB, ofType(7)).Id
+		byKey := addOne(t, jobs, d.DB, ofType(8), queue_job.WithKey(fmt.Sprint(byID))).Id
+		b := browse(t, console.Handler(jobs))
+		for _, search := range []struct {
+			query   string
+			finds   []uint64
+			offered string // what the buttons are about; empty: there are none
+		}{
+			{fmt.Sprint("key=", byID), []uint64{byID, byKey}, "All jobs with this key, on every page:"},
+			{fmt.Sprint("status=init&key=", byID), []uint64{byID, byKey}, "All jobs with this key and status, on every page:"},
+			{fmt.Sprint("type=8&key=", byID), []uint64{byKey}, "All jobs with this key and type, on every page:"},
+			{fmt.Sprint("type=8&status=init&key=", byID), []uint64{byKey}, "All jobs with this key and type and status, on every page:"},
+			{fmt.Sprint("type=7&key=", byID), []uint64{byID}, ""},
+			{fmt.Sprint("key=", byKey), []uint64{byKey}, ""},
+			{fmt.Sprint("status=failed&key=", byID), nil, ""},
+			{"type=8", []uint64{byKey}, "All of these, on every page:"},
+			{"type=9", nil, ""},
+		} {
+			page := b.get("/jobs?"+search.query, http.StatusOK)
+			for _, id := range []uint64{byID, byKey} {
+				if found := strings.Contains(page, fmt.Sprintf("jobs/%d\"", id)); found != slices.Contains(search.finds, id) {
+					t.Errorf("%s finds job %d: %v", search.query, id, found)
+				}
+			}
+			if offers := strings.Contains(page, "operations/new"); offers != (search.offered != "") || !strings.Contains(page, search.offered) {
+				t.Errorf("%s: there is no %q in\n%s", search.query, search.offered, page)
+			}
+		}
+	})
+}
+
 // failing is a handle of which those reads fail that a pattern fits. Nil: none.
 type failing struct {
 	*sql.DB
