@@ -49,6 +49,7 @@ func (c *console) change(do func(context.Context, *http.Request) (outcome, to st
 			return
 		}
 		c.fleet.forget()
+		c.lists.forget()
 		w.Header().Set("Location", rootOf(r)+to+"?said="+outcome) // relative: a proxy may have taken a part of the path away
 		w.WriteHeader(http.StatusSeeOther)
 	}

@@ -131,6 +131,7 @@ type console struct {
 	health   shared[*operate.Health]
 	kept     shared[*operate.Kept]
 	activity shared[*activity]
+	lists    sharedBy[listKey, found]
 	pasts    sharedBy[pastKey, told]
 	tenures  sharedBy[string, []operate.Tenure]
 	rendered rendered
@@ -145,7 +146,7 @@ var staticFiles embed.FS
 // Handler returns the console of the database that the Jobs were opened on. That handle must be a *sql.DB, or have ExecContext and
 // QueryContext as a *sql.DB has; with another, each page says so.
 func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
-	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*operate.Kept]{fresh: healthFresh}, activity: shared[*activity]{fresh: activityFresh}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
+	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*operate.Kept]{fresh: healthFresh}, activity: shared[*activity]{fresh: activityFresh}, lists: sharedBy[listKey, found]{most: listsMax}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {
 		set(c)
 	}

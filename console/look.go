@@ -296,17 +296,21 @@ func (c *console) list(r *http.Request) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readMax)
 	defer cancel()
-	jobs, goOn, err := c.search(ctx, filter)
+	found, err := c.lists.of(freshFor, listKey{l.Type, l.Status, l.Key, q.Get("before")}).get(ctx, func(ctx context.Context) (f found, err error) {
+		f.jobs, f.goOn, err = c.search(ctx, filter)
+		return f, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	if len(jobs) > jobsOnAPage {
-		jobs = jobs[:jobsOnAPage]
-		goOn = jobs[jobsOnAPage-1].Id
+	goOn := found.goOn
+	l.Jobs = slices.Clone(found.jobs) // others look at these, too
+	if len(l.Jobs) > jobsOnAPage {
+		l.Jobs = l.Jobs[:jobsOnAPage]
+		goOn = l.Jobs[jobsOnAPage-1].Id
 	} else {
 		l.SearchedFrom = goOn
 	}
-	l.Jobs = jobs
 	if goOn > 0 {
 		next := url.Values{"before": {strconv.FormatUint(goOn, 10)}}
 		for name, value := range map[string]string{"type": l.Type, "status": l.Status, "key": l.Key} {

@@ -17,7 +17,18 @@ const (
 	// A search goes along the ids in windows: a first one, and a second of which the first has shown how large it may be.
 	windowFirst, windowMost = 10_000, 1_000_000
 	searchMax               = 60 * time.Millisecond
+
+	listsMax = 50 // that all who look share; a page of jobs may take some hundred kilobytes
 )
+
+// listKey is what a list is about, in the words of its address.
+type listKey struct{ jobType, status, key, before string }
+
+// found is what a search has found.
+type found struct {
+	jobs []queue_job.JobInfo
+	goOn uint64
+}
 
 // search finds the jobs of a page, and one more if there is one, from the newest down. Where no index leads to them, few of millions may
 // match. So it ends when it has taken long enough; jobs with ids from goOn down are for the next search then. 0: there are no more.

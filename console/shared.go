@@ -52,21 +52,30 @@ func (s *shared[T]) forget() {
 
 // sharedBy is shared things by what they are about.
 type sharedBy[K comparable, T any] struct {
+	most int // when there are as many, all are read anew; 0: sharedMax
+
 	mu  sync.Mutex
 	was map[K]*shared[T]
 }
 
-const sharedMax = 1000 // then all are read anew
+const sharedMax = 1000
 
 // of returns what is shared about something, which stays as it is for a time after it was read, unless that was an error.
 func (s *sharedBy[K, T]) of(fresh time.Duration, about K) *shared[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.was == nil || len(s.was) >= sharedMax {
+	if s.was == nil || len(s.was) >= cmp.Or(s.most, sharedMax) {
 		s.was = map[K]*shared[T]{}
 	}
 	if s.was[about] == nil {
 		s.was[about] = &shared[T]{fresh: fresh}
 	}
 	return s.was[about]
+}
+
+// forget has the next one who looks at anything read it again.
+func (s *sharedBy[K, T]) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.was = nil
 }

@@ -835,5 +835,14 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		if n, most := sent.Load(), 3*(int64(took/(2*time.Second))+1)+int64(took/(30*time.Second))+1; n > most {
 			t.Errorf("twenty viewers cost %d statements within %v, want %d at most", n, took, most)
 		}
+		sent.Store(0)
+		began = time.Now()
+		for range 20 {
+			b.get("/jobs?type=7&status=init", http.StatusOK)
+		}
+		took = time.Since(began)
+		if n, most := sent.Load(), 5*(int64(took/(2*time.Second))+1); n > most {
+			t.Errorf("twenty viewers of a list cost %d statements within %v, want %d at most", n, took, most)
+		}
 	})
 }
