@@ -219,7 +219,8 @@ var (
 // up all the same.
 //
 // Start does not wait if that cannot help. The error is [ErrRunning] if the Runner runs already, a [*schema.OutdatedError] if the
-// tables lack something that Start may not add, and [queue_job.ErrUnusable] is its cause if the handle cannot be used.
+// tables lack something that Start may not add, and [queue_job.ErrUnusable] is its cause if the handle cannot be used. A middleware that
+// makes no handler is refused, too.
 func (r *Runner) Start(ctx context.Context) error {
 	ctx, done := r.mayGiveUp(ctx)
 	defer done()
@@ -229,7 +230,8 @@ func (r *Runner) Start(ctx context.Context) error {
 // mayPass reports whether a start that ended with an error may succeed later.
 func mayPass(err error) bool {
 	var outdated *schema.OutdatedError
-	return !errors.As(err, &outdated) && !errors.Is(err, ErrRunning) && !errors.Is(err, errNoTypes) && !errors.Is(err, queue_job.ErrUnusable)
+	stays := []error{ErrRunning, errNoTypes, queue_job.ErrUnusable, engine.ErrNoHandler}
+	return !errors.As(err, &outdated) && !slices.ContainsFunc(stays, func(cause error) bool { return errors.Is(err, cause) })
 }
 
 // startLater goes on with a start that ended with an error. It tries again and again, until that succeeds, ends with an error after

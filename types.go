@@ -43,7 +43,8 @@ func (r *Runner) Add(ctx context.Context, configs ...queue_job.Config) error {
 
 // Replace gives types that the Runner has other configurations: another handler, capacity, rate, or what else a Config says. The new
 // limits hold within a second. Jobs that run, run on, and count against the new limits; no job runs twice for it. The type's shards
-// stay as they are, since the database says how many there are. A type that the Runner does not have on that database is refused.
+// stay as they are, since the database says how many there are. A type that the Runner does not have on that database is refused. If one
+// is refused, none is replaced.
 //
 // The change is for this instance. While instances have different limits, each applies its own to the leases that it holds.
 func (r *Runner) Replace(ctx context.Context, configs ...queue_job.Config) error {

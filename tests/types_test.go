@@ -293,3 +293,36 @@ func TestConfigurationsThatChangeUnderLoadOnTwoInstancesKeepTheOrderAndLoseNothi
 		}
 	})
 }
+
+func TestAMiddlewareThatMakesNoHandlerIsRefusedAtOnceAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var handled runs
+		barren := func(jobType int32) queue_job.Config {
+			cfg := typeConfig(d, jobType, handled.handler)
+			cfg.Middleware = []queue_job.Middleware{func(queue_job.Handler) queue_job.Handler { return nil }}
+			return cfg
+		}
+		refused := func(err error) {
+			t.Helper()
+			if err == nil || !strings.Contains(err.Error(), "number 0 made no handler") || errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		refused(newRunner(t, d.DB, barren(1)).Start(ctx))
+
+		r := start(t, d.DB, typeConfig(d, 1, handled.handler))
+		refused(r.Add(ctx, typeConfig(d, 2, handled.handler), barren(3)))
+		refused(r.Replace(ctx, barren(1)))
+		if types := r.Types(); len(types) != 1 || types[0].JobType != 1 {
+			t.Errorf("it has %+v", types)
+		}
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded)
+		if err := r.Add(ctx, typeConfig(d, 2, handled.handler), typeConfig(d, 3, handled.handler)); err != nil { // as they are to be
+			t.Error(err)
+		}
+	})
+}

@@ -150,8 +150,11 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	d.configure(configs)
 	d.lines, d.looked = linesOf(), func() {}
 	for _, cfg := range d.configured() {
-		if d.mayBeDormant(&cfg) {
-			continue // it is, until it has a job
+		if d.mayBeDormant(&cfg) { // it is, until it has a job
+			if err := try(&cfg); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		l, err := newLine(cfg, d, share.Undivided, 0)
 		if err != nil {

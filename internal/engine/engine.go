@@ -58,10 +58,7 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 	for _, group := range ByDatabase(configs) {
 		d, err := e.openDatabase(ctx, group)
 		if err != nil {
-			for _, opened := range e.list {
-				opened.pools.release(true)
-				opened.tables.Close()
-			}
+			closeUnstarted(e.list)
 			return nil, fmt.Errorf("start: %w", err)
 		}
 		unready.Add(1)
@@ -88,6 +85,14 @@ func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*d
 		d.address, d.retention, d.archive = addressOf(&group[0]), e.options.Retention, e.options.Archive
 	}
 	return d, err
+}
+
+// closeUnstarted closes databases that were opened in vain.
+func closeUnstarted(opened []*database) {
+	for _, d := range opened {
+		d.pools.release(true)
+		d.tables.Close()
+	}
 }
 
 // databaseOf is the database that a configuration is for; nil: it is not open.

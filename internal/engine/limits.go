@@ -41,9 +41,12 @@ func (s *standBy) heedLimits(limits map[int32]store.Limits, v *share.View) {
 	s.amend(changed)
 	for _, cfg := range changed {
 		s.log.Info(s.aboutType(&cfg), "limits: "+queue_job.Limits{Workers: cfg.WorkerPoolCapacity, RatePerSecond: cfg.RatePerSecond}.String())
-		if _, err := s.castType(cfg, "the job type has other limits"); err != nil { // the configuration was tried when it came
+		c, err := s.makeCasting(cfg)
+		if err != nil { // the configuration was tried when it came
 			s.log.Error(s.about, err.Error())
+			continue
 		}
+		s.castType(c, "the job type has other limits")
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -110,8 +111,6 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
 	}
-	place, _ := placeIn(d.configured(), cfg.JobType)
-	l.turn = time.Duration(place%turnsMax)*20*time.Microsecond + time.Duration(shard)*300*time.Nanosecond
 	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake, places: places{quota: d.quota}}
 	l.backlog = backlog{wake: make(chan struct{}, 1), since: abandonedBefore(cfg.FirstPullDay, d.startedAt), upTo: d.newestAtStart}
 	l.scheduler = scheduler{line: l, tables: d.tables.Schedules, params: scheduledParams}
@@ -119,6 +118,21 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
 	l.queue.overflow = l.backlog.fell
 	return l, nil
+}
+
+// ErrNoHandler is the cause of an error about a middleware that makes no handler. Trying again does not help.
+var ErrNoHandler = errors.New("a middleware makes no handler")
+
+// noHandler is an error with the cause [ErrNoHandler].
+type noHandler string
+
+func (n noHandler) Error() string      { return string(n) }
+func (noHandler) Is(target error) bool { return target == ErrNoHandler }
+
+// try makes handlers of a configuration whose lines are made later, when nobody can be told that it is refused.
+func try(cfg *queue_job.Config) error {
+	_, _, err := handlersOf(cfg)
+	return err
 }
 
 // handlersOf are HandleJobFunc and HandleBatchFunc inside their middleware. A type has one of them, and the other is nil.
@@ -135,7 +149,7 @@ func handlersOf(cfg *queue_job.Config) (one queue_job.Handler, batch queue_job.B
 func within[H queue_job.Handler | queue_job.BatchHandler, M ~func(H) H](cfg *queue_job.Config, field string, middleware []M, handler H) (H, error) {
 	for i, around := range slices.Backward(middleware) {
 		if handler = around(handler); handler == nil {
-			return nil, fmt.Errorf("queue_job.Config.%s (job type %d, service %q): number %d made no handler; return one from it", field, cfg.JobType, cfg.ServiceName, i)
+			return nil, noHandler(fmt.Sprintf("queue_job.Config.%s (job type %d, service %q): number %d made no handler; return one from it", field, cfg.JobType, cfg.ServiceName, i))
 		}
 	}
 	return handler, nil

@@ -48,6 +48,17 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	if leaving {
 		return recasting{err: ErrStopped}
 	}
+	casts := make([]casting, 0, len(r.cast))
+	for _, cfg := range r.cast { // before anything changes: if one is refused, all stays as it is
+		if err := s.pools.provide(cfg); err != nil {
+			return recasting{err: err}
+		}
+		c, err := s.makeCasting(cfg)
+		if err != nil {
+			return recasting{err: err}
+		}
+		casts = append(casts, c)
+	}
 	gone := map[int32]bool{}
 	for _, jobType := range r.remove {
 		gone[jobType] = true
@@ -65,14 +76,8 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	}
 	s.configure(append(stay, r.cast...))
 	s.amend(kept)
-	for _, cfg := range r.cast {
-		var retired []*line
-		if done.err = s.pools.provide(cfg); done.err == nil {
-			retired, done.err = s.castType(cfg, "the job type has another configuration")
-		}
-		if done.retired = append(done.retired, retired...); done.err != nil {
-			return done
-		}
+	for _, c := range casts {
+		done.retired = append(done.retired, s.castType(c, "the job type has another configuration")...)
 	}
 	s.draining.Lock()
 	defer s.draining.Unlock()
@@ -82,28 +87,36 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	return done
 }
 
-// castType retires the lines of a job type, and adds lines with a new configuration. It has the next look at the leases come soon.
-func (s *standBy) castType(cfg queue_job.Config, why string) (retired []*line, err error) {
+// casting is what a job type needs to be run with a configuration.
+type casting struct {
+	jobType int32
+	lines   []*line // none: the type is dormant, and gets its line when it wakes
+}
+
+// makeCasting makes the lines that a job type gets with a configuration. Nothing begins yet.
+func (s *standBy) makeCasting(cfg queue_job.Config) (c casting, err error) {
 	layout := share.Undivided
 	for _, l := range s.lines.all() {
 		if l.cfg.JobType == cfg.JobType && !l.retired() {
 			layout = l.layout
 		}
 	}
-	var lines []*line
-	dormant := layout == share.Undivided && s.mayBeDormant(&cfg)
-	if !dormant {
-		lines, err = s.newLines(cfg, layout)
+	c.jobType = cfg.JobType
+	if layout == share.Undivided && s.mayBeDormant(&cfg) {
+		return c, try(&cfg)
 	}
-	if err != nil {
-		return nil, err
-	}
-	retired = s.retireType(cfg.JobType, why)
-	s.addLines(lines)
-	if len(retired) > 0 || !dormant {
+	c.lines, err = s.newLines(cfg, layout)
+	return c, err
+}
+
+// castType retires the lines of a job type, and adds those with the new configuration. It has the next look at the leases come soon.
+func (s *standBy) castType(c casting, why string) (retired []*line) {
+	retired = s.retireType(c.jobType, why)
+	s.addLines(c.lines)
+	if len(retired)+len(c.lines) > 0 {
 		s.castAt = time.Now()
 	}
-	return retired, nil
+	return retired
 }
 
 // retireType retires the lines of a job type, and returns them.
@@ -119,33 +132,53 @@ func (s *standBy) retireType(jobType int32, why string) (retired []*line) {
 }
 
 // Add has the engine run the jobs of more types, on databases that it has opened or opens now. Their tables are there, and none of
-// the types is configured on its database.
+// the types is configured on its database. After an error, none is added.
 func (e *Engine) Add(ctx context.Context, configs []queue_job.Config) error {
-	for _, group := range ByDatabase(configs) {
-		if d := e.databaseOf(&group[0]); d != nil {
-			if _, err := d.order(ctx, recast{cast: group}); err != nil {
-				return fmt.Errorf("add job types: %w", err)
-			}
-			continue
-		}
+	there, others := divide(ByDatabase(configs), func(group []queue_job.Config) bool { return e.databaseOf(&group[0]) != nil })
+	var opened []*database
+	for _, group := range others {
 		d, err := e.openDatabase(ctx, group)
 		if err != nil {
+			closeUnstarted(opened)
 			return fmt.Errorf("add job types: %w", err)
 		}
-		e.mu.Lock()
-		e.list = append(slices.Clone(e.list), d)
-		e.mu.Unlock()
+		opened = append(opened, d)
+	}
+	if err := e.cast(ctx, there); err != nil {
+		closeUnstarted(opened)
+		return fmt.Errorf("add job types: %w", err)
+	}
+	e.mu.Lock()
+	e.list = slices.Concat(e.list, opened)
+	e.mu.Unlock()
+	for _, d := range opened {
 		d.start()
 	}
 	return nil
 }
 
-// Replace gives configured types other configurations.
+// Replace gives configured types other configurations. After an error, none has another.
 func (e *Engine) Replace(ctx context.Context, configs []queue_job.Config) error {
-	for _, group := range ByDatabase(configs) {
-		if _, err := e.databaseOf(&group[0]).order(ctx, recast{cast: group}); err != nil {
-			return fmt.Errorf("replace job types: %w", err)
+	if err := e.cast(ctx, ByDatabase(configs)); err != nil {
+		return fmt.Errorf("replace job types: %w", err)
+	}
+	return nil
+}
+
+// cast gives types configurations, on all their databases or on none.
+func (e *Engine) cast(ctx context.Context, groups [][]queue_job.Config) error {
+	if len(groups) > 1 {
+		for _, cfg := range slices.Concat(groups...) {
+			if err := try(&cfg); err != nil {
+				return err
+			}
 		}
+	}
+	for _, group := range groups {
+		if _, err := e.databaseOf(&group[0]).order(ctx, recast{cast: group}); err != nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx) // the other databases do the same now
 	}
 	return nil
 }
@@ -159,6 +192,7 @@ func (e *Engine) Remove(ctx context.Context, jobTypes []int32) (await func(conte
 		if retired = append(retired, some...); err != nil {
 			return nil, fmt.Errorf("remove job types: %w", err)
 		}
+		ctx = context.WithoutCancel(ctx) // the other databases do the same now
 	}
 	return func(ctx context.Context) error {
 		for _, l := range retired {

@@ -2,7 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +14,115 @@ import (
 
 	"github.com/create-info/persistent-queue/queue_job"
 )
+
+// typeWith is a configuration for tables in memory.
+func typeWith(jobType int32, middleware ...queue_job.Middleware) queue_job.Config {
+	return queue_job.Config{
+		ServiceName: "test", JobType: jobType, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100, LoadLimit: 100,
+		HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }, Middleware: middleware,
+	}
+}
+
+// barren is a middleware that makes no handler.
+func barren(queue_job.Handler) queue_job.Handler { return nil }
+
+// inMemory is a handle that only stands for tables in memory.
+type inMemory struct {
+	queue_job.DB
+	name string // so that two handles differ
+}
+
+// engineOn starts an engine whose tables are in memory, on one database for each handle.
+func engineOn(t *testing.T, log *counted, configs ...queue_job.Config) *Engine {
+	t.Helper()
+	open := func(context.Context, queue_job.Config) (Tables, error) {
+		r := &resting{}
+		return Tables{Jobs: r, Leases: r, Dormancy: &work{}, Close: func() {}}, nil
+	}
+	e, err := Start(t.Context(), open, configs, Options{}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// has says what an engine has for each of its databases: the configured types, and the lines.
+func (e *Engine) has() (text string) {
+	for _, d := range e.databases() {
+		var configured, lines []string
+		for _, cfg := range d.configured() {
+			configured = append(configured, fmt.Sprintf("%d with %d", cfg.JobType, cfg.WorkerPoolCapacity))
+		}
+		for _, l := range d.lines.all() {
+			lines = append(lines, fmt.Sprintf("%s with %d, retired %t", l.name, l.cfg.WorkerPoolCapacity, l.retired()))
+		}
+		slices.Sort(lines)
+		text += fmt.Sprintf("types %s; lines %s\n", strings.Join(configured, ", "), strings.Join(lines, ", "))
+	}
+	return text
+}
+
+func TestIfOneConfigurationIsRefusedAllStaysAsItIs(t *testing.T) {
+	more := func(cfg queue_job.Config) queue_job.Config { cfg.WorkerPoolCapacity = 9; return cfg }
+	on := func(db queue_job.DB, cfg queue_job.Config) queue_job.Config { cfg.Db = db; return cfg }
+	dormant := func(cfg queue_job.Config) queue_job.Config { cfg.DormantAfter = time.Hour; return cfg }
+	one, other, third := &inMemory{name: "one"}, &inMemory{name: "other"}, &inMemory{name: "third"}
+	for name, c := range map[string]struct {
+		change  func(*Engine, context.Context, []queue_job.Config) error
+		configs []queue_job.Config
+	}{
+		"added":                        {(*Engine).Add, []queue_job.Config{on(one, typeWith(5)), on(one, typeWith(6, barren))}},
+		"added, and would be dormant":  {(*Engine).Add, []queue_job.Config{on(one, typeWith(5)), on(one, dormant(typeWith(6, barren)))}},
+		"added to a second database":   {(*Engine).Add, []queue_job.Config{on(one, typeWith(5)), on(other, typeWith(6, barren))}},
+		"added to a database anew":     {(*Engine).Add, []queue_job.Config{on(one, typeWith(5)), on(third, typeWith(6, barren))}},
+		"added beside a database anew": {(*Engine).Add, []queue_job.Config{on(third, typeWith(5)), on(one, typeWith(6, barren))}},
+		"replaced":                     {(*Engine).Replace, []queue_job.Config{on(one, more(typeWith(1))), on(one, more(typeWith(2, barren)))}},
+		"replaced on both databases":   {(*Engine).Replace, []queue_job.Config{on(one, more(typeWith(1))), on(other, more(typeWith(3, barren)))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := &counted{}
+				e := engineOn(t, log, on(one, typeWith(1)), on(one, typeWith(2)), on(other, typeWith(3)))
+				time.Sleep(10 * time.Second)
+				before := e.has()
+				log.take()
+
+				err := c.change(e, t.Context(), c.configs)
+				if !errors.Is(err, ErrNoHandler) || !strings.Contains(err.Error(), "number 0 made no handler") {
+					t.Errorf("the error: %v", err)
+				}
+				time.Sleep(time.Minute)
+				if after := e.has(); after != before {
+					t.Errorf("before:\n%safter:\n%s", before, after)
+				}
+				if lines := log.take(); len(lines) > 0 {
+					t.Errorf("%d lines of log in a minute, the first: %s", len(lines), lines[0])
+				}
+			})
+		})
+	}
+}
+
+func TestAStartWithAMiddlewareThatMakesNoHandlerSaysThatNoWaitMendsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, after := range []time.Duration{0, time.Hour} {
+			cfg := typeWith(7, barren)
+			cfg.DormantAfter = after
+			r := &resting{}
+			open := func(context.Context, queue_job.Config) (Tables, error) {
+				return Tables{Jobs: r, Leases: r, Dormancy: &work{}, Close: func() {}}, nil
+			}
+			if _, err := Start(t.Context(), open, []queue_job.Config{cfg}, Options{}, silent{}); !errors.Is(err, ErrNoHandler) {
+				t.Errorf("dormant after %v: %v", after, err)
+			}
+		}
+	})
+}
 
 // A type gets a new line each time it wakes, or somebody changes its limits, its configuration or its shards.
 func TestALineThatHasEndedIsForgotten(t *testing.T) {

@@ -210,6 +210,8 @@ func (s *standBy) change(ctx context.Context, c *share.Change) (err error) {
 
 // begin begins a line: from now on it writes outcomes.
 func (d *database) begin(l *line) {
+	place, _ := placeIn(d.configured(), l.cfg.JobType)
+	l.turn = time.Duration(place%turnsMax)*20*time.Microsecond + time.Duration(l.shard)*300*time.Nanosecond
 	l.writing, l.endWriting = context.WithCancel(d.keeping)
 	d.keepings.Go(func() { l.settler.loop(l.writing) })
 }
