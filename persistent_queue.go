@@ -81,7 +81,7 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if log == nil {
 		log = logger.QueueLog{}
 	}
-	r := &Runner{log: log, taken: taken, grace: usualGrace, ready: make(chan struct{}), giveUps: map[int]context.CancelCauseFunc{}}
+	r := &Runner{log: log, taken: taken, grace: usualGrace, changing: make(chan struct{}, 1), ready: make(chan struct{}), giveUps: map[int]context.CancelCauseFunc{}}
 	r.options.Ready = sync.OnceFunc(func() { close(r.ready) })
 	for _, option := range opts {
 		option(r)
@@ -191,14 +191,15 @@ type Runner struct {
 	grace            time.Duration
 	about            context.Context // of its own lines in the log
 
-	changing sync.Mutex                    // held while the Runner starts or stops
+	changing chan struct{}                 // has a place for the call that starts or stops the Runner, or changes its types
 	engine   *engine.Engine                // nil: not running
 	running  atomic.Pointer[engine.Engine] // the same, for those who only look
 	ready    chan struct{}
 
 	mu       sync.Mutex
-	giveUps  map[int]context.CancelCauseFunc // each ends a start that is being tried
+	giveUps  map[int]context.CancelCauseFunc // each ends a call that Stop does not wait for
 	nextID   int
+	stops    int            // that are under way
 	starting sync.WaitGroup // the tries in the background
 }
 
@@ -206,7 +207,7 @@ var (
 	// ErrRunning is the error of [Runner.Start] if the Runner runs already.
 	ErrRunning = errors.New("runner is running")
 	// ErrStopped is the cause in a context that [Runner.Stop] ended: a handler's context, if Stop no longer waits for that
-	// handler, or the context of a [Runner.Start] that was still trying.
+	// handler, or the context of a [Runner.Start] that was still trying. It is the error of calls that come while the Runner stops.
 	ErrStopped = engine.ErrStopped
 )
 
@@ -218,9 +219,9 @@ var (
 // or a missing database counts as away, too. If the application has more to do than jobs, call Start in a goroutine, so that it comes
 // up all the same.
 //
-// Start does not wait if that cannot help. The error is [ErrRunning] if the Runner runs already, a [*schema.OutdatedError] if the
-// tables lack something that Start may not add, and [queue_job.ErrUnusable] is its cause if the handle cannot be used. A middleware that
-// makes no handler is refused, too.
+// Start does not wait if that cannot help. The error is [ErrRunning] if the Runner runs already, [ErrStopped] if it is stopping, and a
+// [*schema.OutdatedError] if the tables lack something that Start may not add. [queue_job.ErrUnusable] is its cause if the handle cannot
+// be used. A middleware that makes no handler is refused, too.
 func (r *Runner) Start(ctx context.Context) error {
 	ctx, done := r.mayGiveUp(ctx)
 	defer done()
@@ -230,7 +231,7 @@ func (r *Runner) Start(ctx context.Context) error {
 // mayPass reports whether a start that ended with an error may succeed later.
 func mayPass(err error) bool {
 	var outdated *schema.OutdatedError
-	stays := []error{ErrRunning, errNoTypes, queue_job.ErrUnusable, engine.ErrNoHandler}
+	stays := []error{ErrRunning, ErrStopped, errNoTypes, queue_job.ErrUnusable, engine.ErrNoHandler}
 	return !errors.As(err, &outdated) && !slices.ContainsFunc(stays, func(cause error) bool { return errors.Is(err, cause) })
 }
 
@@ -260,8 +261,10 @@ func (r *Runner) startLater(ctx context.Context, err error, again func(error) bo
 
 // startOnce is Start in one try.
 func (r *Runner) startOnce(ctx context.Context) error {
-	r.changing.Lock()
-	defer r.changing.Unlock()
+	if err := r.enter(ctx); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	defer r.leave()
 	if r.engine != nil {
 		return ErrRunning
 	}
@@ -291,11 +294,14 @@ func (r *Runner) prepareTables(ctx context.Context, configs []queue_job.Config) 
 	return nil
 }
 
-// mayGiveUp returns a context that Stop ends.
+// mayGiveUp returns a context that Stop ends. While a Stop is under way, it has ended.
 func (r *Runner) mayGiveUp(ctx context.Context) (_ context.Context, done func()) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.stops > 0 {
+		giveUp(ErrStopped)
+	}
 	id := r.nextID
 	r.nextID++
 	r.giveUps[id] = giveUp
@@ -307,6 +313,37 @@ func (r *Runner) mayGiveUp(ctx context.Context) (_ context.Context, done func())
 	}
 }
 
+// announceStop ends the calls that Stop does not wait for, and those that come before the stop is over. Handlers make such calls, and
+// Stop waits for handlers: if the calls waited for Stop, neither would end.
+func (r *Runner) announceStop() (over func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stops++
+	for _, giveUp := range r.giveUps {
+		giveUp(ErrStopped)
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.stops--
+	}
+}
+
+// enter waits until no other call starts or stops the Runner, or changes its types. After nil, the next one waits for leave.
+func (r *Runner) enter(ctx context.Context) error {
+	select {
+	case r.changing <- struct{}{}:
+		if ctx.Err() == nil {
+			return nil
+		}
+		r.leave()
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+func (r *Runner) leave() { <-r.changing }
+
 // usualGrace is how long a clean stop may take: within the 30 seconds that Kubernetes gives by default.
 const usualGrace = 25 * time.Second
 
@@ -315,7 +352,8 @@ const usualGrace = 25 * time.Second
 // elsewhere. If there is no other instance, no more jobs start. If ctx ends before the jobs that run have ended, Stop
 // ends the handlers' contexts, with [ErrStopped] as the cause, and gives the handlers two seconds to react. If some
 // handlers still run after that, the error says how many; their jobs will run again. Stop may be called twice, and
-// before [Runner.Start].
+// before [Runner.Start]. It waits for no other call: until it returns, Start, [Runner.Add], [Runner.Replace] and [Runner.Remove]
+// end with [ErrStopped], in handlers too.
 //
 // If ctx has ended before Stop is called, as the context of signal.NotifyContext ends with the signal, it cannot say
 // how long Stop may take. Stop then waits up to 25 seconds, or as long as [WithGrace] says. To end the handlers at once,
@@ -326,15 +364,18 @@ func (r *Runner) Stop(ctx context.Context) error {
 		defer cancel()
 		ctx = fresh
 	}
-	r.mu.Lock()
-	for _, giveUp := range r.giveUps {
-		giveUp(ErrStopped)
-	}
-	r.mu.Unlock()
+	defer r.announceStop()()
 	r.starting.Wait()
 
-	r.changing.Lock()
-	defer r.changing.Unlock()
+	if r.enter(ctx) != nil {
+		const moment = 2 * time.Second // for a call to return that was just ended
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), moment)
+		defer cancel()
+		if r.enter(late) != nil {
+			return fmt.Errorf("stop: %w: another call of the Runner has not ended; call Stop again", context.Cause(ctx))
+		}
+	}
+	defer r.leave()
 	running := r.engine
 	r.engine = nil
 	r.running.Store(nil)

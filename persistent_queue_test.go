@@ -319,6 +319,53 @@ func TestStopEndsAStartThatHangs(t *testing.T) {
 	})
 }
 
+func TestAddReplaceAndRemoveEndWithTheirContextAndWithAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &away{answers: make(chan struct{})}
+		r, err := persistent_queue.New([]queue_job.Config{config(db, 7)}, &counting{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := map[string]func(context.Context) error{
+			"Add":     func(ctx context.Context) error { return r.Add(ctx, config(db, 8)) },
+			"Replace": func(ctx context.Context) error { return r.Replace(ctx, config(db, 7)) },
+			"Remove":  func(ctx context.Context) error { return r.Remove(ctx, 7) },
+		}
+		go r.Start(context.Background())
+		synctest.Wait() // it hangs, and nobody may change the types meanwhile
+		for name, call := range calls {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		ended := make(chan string)
+		for name, call := range calls {
+			go func() {
+				if err := call(context.Background()); !errors.Is(err, persistent_queue.ErrStopped) {
+					t.Errorf("%s: %v", name, err)
+				}
+				ended <- name
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := r.Stop(t.Context()); err != nil || time.Since(began) > 0 {
+			t.Errorf("stopped after %v: %v", time.Since(began), err)
+		}
+		for range calls {
+			<-ended
+		}
+		for name, call := range calls { // after the stop they are taken
+			if err := call(t.Context()); err != nil && name != "Replace" { // there may be no type 7 any more
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		close(db.answers)
+	})
+}
+
 func TestInitPanicsWithTheSQLIfTheTablesAreOutOfDateAndMayNotBeChanged(t *testing.T) {
 	db, mock, err := sqlmock.New()
 	if err != nil {

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -291,6 +292,162 @@ func TestConfigurationsThatChangeUnderLoadOnTwoInstancesKeepTheOrderAndLoseNothi
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE attempts <> 1 OR lost > 0"); n > 0 {
 			t.Errorf("%d jobs did not run once", n)
 		}
+	})
+}
+
+// hanging is a database on a host that does not answer.
+type hanging struct {
+	queue_job.DB
+	asked   chan struct{} // holds one signal
+	answers chan struct{} // closed: it does
+}
+
+func (h hanging) Query(string, ...any) (*sql.Rows, error) {
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
+	<-h.answers
+	return nil, sql.ErrConnDone
+}
+
+func TestHandlersAndHooksThatChangeTheTypesDoNotHoldAStopUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var r *persistent_queue.Runner
+		began, ended := make(chan struct{}), make(chan error, 6)
+		changeWhileItStops := func(ctx context.Context) {
+			await(t, func() string { return "it does not stop" }, func() bool { return r.Health() != nil })
+			ended <- r.Add(ctx, typeConfig(d, 2, (&runs{}).handler))
+			ended <- r.Replace(ctx, typeConfig(d, 1, (&runs{}).handler))
+			ended <- r.Remove(ctx, 1)
+		}
+		cfg := typeConfig(d, 1, func(ctx context.Context, _ *queue_job.Job) error {
+			close(began)
+			changeWhileItStops(ctx)
+			return nil
+		})
+		r = newRunnerWith(t, []persistent_queue.Option{persistent_queue.WithOnSettled(func(ctx context.Context, _ []queue_job.Settled) { changeWhileItStops(ctx) })}, d.DB, cfg)
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, 1, 0)
+		<-began
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := r.Stop(ctx); err != nil {
+			t.Fatalf("Stop says %v", err)
+		}
+		for range cap(ended) {
+			if err := <-ended; !errors.Is(err, persistent_queue.ErrStopped) {
+				t.Errorf("a change while it stops: %v", err)
+			}
+		}
+		if n := number(t, d.DB, succeeded); n != 1 {
+			t.Errorf("%d jobs have succeeded", n)
+		}
+	})
+}
+
+func TestAStopDoesNotWaitForATypeThatIsAddedOnADatabaseThatHangs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var handled runs
+		r := start(t, d.DB, typeConfig(d, 1, handled.handler))
+		h := hanging{asked: make(chan struct{}, 1), answers: make(chan struct{})}
+		defer close(h.answers)
+		cfg := typeConfig(d, 2, handled.handler)
+		cfg.Db = h
+		added, removed := make(chan error, 1), make(chan error, 1)
+		go func() { added <- r.Add(context.Background(), cfg) }()
+		<-h.asked
+		go func() { removed <- r.Remove(context.Background(), 1) }()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		stopped := make(chan error, 1)
+		go func() { stopped <- r.Stop(ctx) }()
+		for what, c := range map[string]chan error{"Add": added, "Remove": removed} {
+			select {
+			case err := <-c:
+				if !errors.Is(err, persistent_queue.ErrStopped) {
+					t.Errorf("%s: %v", what, err)
+				}
+			case <-time.After(patience):
+				t.Fatalf("%s waits", what)
+			}
+		}
+		if err := <-stopped; err != nil {
+			t.Errorf("Stop says %v", err)
+		}
+
+		// The type was not added, and what was there goes on after the next start.
+		add(t, d.DB, 1, 0)
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 1, succeeded)
+	})
+}
+
+func TestARemoveThatWaitsForARunEndsWithAStop(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var r *persistent_queue.Runner
+		removed := make(chan error, 1)
+		r = newRunner(t, d.DB, typeConfig(d, 1, func(ctx context.Context, _ *queue_job.Job) error {
+			removed <- r.Remove(ctx, 1) // it waits for this run
+			return nil
+		}))
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, 1, 0)
+		await(t, func() string { return fmt.Sprintf("%+v", r.Types()) }, func() bool {
+			types := r.Types()
+			return types[0].Held == 0 && types[0].Running == 1
+		})
+		stop(t, r)
+		if err := <-removed; !errors.Is(err, persistent_queue.ErrStopped) || !strings.Contains(err.Error(), "1 handlers still run") {
+			t.Error(err)
+		}
+		if n := number(t, d.DB, succeeded); n != 1 {
+			t.Errorf("%d jobs have succeeded", n)
+		}
+	})
+}
+
+func TestCallsOfARunnerThatMeetAreTakenOrEndWithAReason(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var handled runs
+		r := newRunner(t, d.DB, typeConfig(d, 1, handled.handler))
+		var calls sync.WaitGroup
+		for _, call := range []func() error{
+			func() error { return r.Start(t.Context()) },
+			func() error { return r.Add(t.Context(), typeConfig(d, 2, handled.handler)) },
+			func() error { return r.Replace(t.Context(), typeConfig(d, 1, handled.handler)) },
+			func() error { return r.Remove(t.Context(), 2) },
+			func() error { stop(t, r); return nil },
+			func() error { stop(t, r); return nil },
+		} {
+			calls.Go(func() {
+				for range 20 {
+					err := call()
+					reason := func(text string) bool { return strings.Contains(err.Error(), text) }
+					if err != nil && !errors.Is(err, persistent_queue.ErrStopped) && !errors.Is(err, persistent_queue.ErrRunning) && !reason("call Replace") && !reason("no job type 2") {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		calls.Wait()
+		stop(t, r)
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, 1, 0)
+		awaitNumber(t, d.DB, 1, succeeded)
+		stop(t, r)
 	})
 }
 
