@@ -483,3 +483,28 @@ func TestAMiddlewareThatMakesNoHandlerIsRefusedAtOnceAndChangesNothing(t *testin
 		}
 	})
 }
+
+func TestARemoveWaitsForRunsUnderAnEarlierConfigurationToo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		began, end := make(chan struct{}), make(chan struct{})
+		cfg := typeConfig(d, 1, func(context.Context, *queue_job.Job) error {
+			close(began)
+			<-end
+			return nil
+		})
+		r := start(t, d.DB, cfg)
+		add(t, d.DB, 1, 0)
+		<-began
+		if err := r.Replace(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if err := r.Remove(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 handlers still run") {
+			t.Error(err)
+		}
+		close(end)
+		awaitNumber(t, d.DB, 1, succeeded)
+	})
+}

@@ -62,7 +62,12 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	gone := map[int32]bool{}
 	for _, jobType := range r.remove {
 		gone[jobType] = true
-		done.retired = append(done.retired, s.retireType(jobType, "the job type was removed here")...)
+		s.retireType(jobType, "the job type was removed here")
+		for _, l := range s.lines.all() { // of earlier configurations, too
+			if l.cfg.JobType == jobType {
+				done.retired = append(done.retired, l)
+			}
+		}
 	}
 	for _, cfg := range r.cast {
 		gone[cfg.JobType] = true
