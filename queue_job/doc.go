@@ -60,7 +60,8 @@
 //
 // [Jobs.Cancel], [Jobs.Reschedule], [Jobs.SetParams], [Jobs.SetPriority] and [Jobs.Retry] change the jobs that [ID] or
 // [Key] selects. [Jobs.RetryWith] retries jobs with other parameters, and [Jobs.RetryAll] retries all failed jobs of a type.
-// [Jobs.Pause] and [Jobs.Resume] stop and continue a job type on all instances, and [Jobs.Paused] tells which types are paused.
+// [Jobs.Pause], [Jobs.PauseUntil] and [Jobs.Resume] stop and continue a job type on all instances, and [Jobs.Paused] tells which types
+// are paused.
 //
 // [Jobs.Types], [Jobs.Leases], [Jobs.Lines] and [Jobs.Instances] tell how job types are run, by whom, and what waits in memory;
 // [Jobs.Fleet] reads all of that at once. [Jobs.HandOver] moves a lease, and [Jobs.Drain] empties an instance. [Jobs.SetShards] divides a

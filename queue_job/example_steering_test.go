@@ -223,6 +223,14 @@ func ExampleJobs_Pause() {
 	}
 }
 
+// The bank closes for two hours. If the repair takes longer, another end replaces this one.
+func ExampleJobs_PauseUntil() {
+	ctx := queue_job.WithActor(ctx, "anna", "the bank closes for two hours")
+	if _, err := jobs.PauseUntil(ctx, db, mailType, time.Now().Add(2*time.Hour)); err != nil {
+		log.Print(err)
+	}
+}
+
 func ExampleJobs_Paused() {
 	paused, err := jobs.Paused(ctx, db)
 	if err != nil {

@@ -279,13 +279,50 @@ func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Ret
 
 // Pause stops a job type on all instances, from any process. Within a second, or a little later if the database takes
 // longer than that to answer, no job of the type starts any more. Jobs that are running go on to their end. The type
-// stays paused, even if Runners restart, until [Jobs.Resume]. The result tells whether the type ran before.
+// stays paused, even if Runners restart, until [Jobs.Resume]; [Jobs.PauseUntil] gives the pause an end. If the type is paused until a
+// time, that end is taken back. The result tells whether the call changed anything: the type ran before, or was paused until a time only.
 func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
 	st, err := j.through(ex)
 	if err == nil {
 		changed, err = notingType(ctx, st, "pause", jobType, nil, func(st *store.Store) (bool, error) { return st.Pause(ctx, jobType) })
 	}
 	return changed, typeErr(jobType, err)
+}
+
+// PauseUntil is [Jobs.Pause] with an end. At that time by the database's clock, or up to a second later, an instance takes the pause back,
+// and the type's jobs start again within another second. [Jobs.Resume] ends the pause before. Type.PausedUntil shows the end, see
+// [Jobs.Types]. It is a whole second: part of a second counts as one.
+//
+// A type that is paused already gets this end instead of the one that it has, or of none. The result tells whether the call changed
+// anything: the type ran before, or its pause had another end. It is an error if the time has passed, or is more than a year away.
+//
+// Instances of versions before PauseUntil heed the pause, but none of them takes it back: for that, one instance of this version has to
+// be there, of whatever types. Such a version's Pause leaves the end as it is, and so does its Resume, for the next such Pause: Pause of
+// this version takes it back.
+func (j *Jobs) PauseUntil(ctx context.Context, ex Executor, jobType int32, until time.Time) (changed bool, err error) {
+	st, err := j.through(ex)
+	if err != nil {
+		return false, typeErr(jobType, err)
+	}
+	second, err := endOfPause(until, st.Now())
+	if err == nil {
+		changed, err = notingType(ctx, st, "pause", jobType, time.Unix(second, 0).UTC(), func(st *store.Store) (bool, error) { return st.PauseUntil(ctx, jobType, second) })
+	}
+	return changed, typeErr(jobType, err)
+}
+
+const pauseMax = 365 * 24 * time.Hour
+
+// endOfPause is the second of unix time at which a pause ends. now is one, too.
+func endOfPause(until time.Time, now int64) (int64, error) {
+	switch second := until.Add(time.Second - 1).Unix(); {
+	case second <= now:
+		return 0, fmt.Errorf("a pause until %v, which has passed; use a time to come, or Resume, if the type is to go on", until)
+	case second > now+int64(pauseMax/time.Second):
+		return 0, fmt.Errorf("a pause until %v, which is more than %d days away; use an earlier time, or Pause, which lasts until Resume", until, pauseMax/(24*time.Hour))
+	default:
+		return second, nil
+	}
 }
 
 // Resume lets a paused job type go on, within a second. The result tells whether the type was paused.

@@ -18,6 +18,9 @@ type Type struct {
 	Name string
 	// Paused is when the type was paused. Zero: it is not paused.
 	Paused time.Time
+	// PausedUntil is when the pause ends, see [Jobs.PauseUntil]. Zero: it lasts until [Jobs.Resume], or the type is not paused. A time
+	// that has passed: the pause ends when an instance sees that, which takes a second if one is there.
+	PausedUntil time.Time
 	// Limits are what somebody has set with [Jobs.SetLimits]. [Type.Lowered] says which of them are below what Config allows.
 	Limits Limits
 	// Shards is how many shards the type has, see [Jobs.SetShards]; 1: it is not divided.
@@ -69,6 +72,7 @@ func typeOf(row *store.KnownType) (t Type) {
 	t.JobType, t.Name = row.JobType, row.Name
 	t.Config.JobType, t.Config.ServiceName = row.JobType, row.Name
 	t.Paused, t.Told, t.Scheduled = second(row.Paused), second(row.ToldAt), second(row.CronAt)
+	t.PausedUntil = second(row.PausedUntil)
 	t.Shards = max(1, share.Layout(row.Layout).Shards())
 	t.Limits = Limits{Workers: row.Limits.Workers, RatePerSecond: row.Limits.Rate}
 	return t

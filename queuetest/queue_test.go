@@ -454,6 +454,22 @@ func TestJobsOfAPausedTypeWait(t *testing.T) {
 	}
 }
 
+func TestAPauseEndsByTheTestsClock(t *testing.T) {
+	q := queuetest.New(t, handled(func(*queue_job.Job) error { return nil }))
+	add(t, q, queue_job.AddModelJob{})
+	if _, err := q.Jobs.PauseUntil(t.Context(), q.DB, 1, q.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	q.Advance(59 * time.Minute)
+	if runs := q.RunDue(); len(runs) != 0 {
+		t.Errorf("before the end of the pause: %+v", runs)
+	}
+	q.Advance(2 * time.Minute)
+	if runs := q.RunDue(); len(runs) != 1 {
+		t.Errorf("after the end of the pause: %+v", runs)
+	}
+}
+
 func TestJobsThatAreAddedAndSteeredGoByTheTestsClock(t *testing.T) {
 	q := queuetest.New(t, handled(func(*queue_job.Job) error { return nil }))
 	q.Advance(24 * time.Hour)

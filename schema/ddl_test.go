@@ -13,7 +13,7 @@ const contract = `
 async_job_tab: id params job_type job_status start_time create_time update_time term attempts retries lost job_key unique_in priority max_retries changes progress result deferred meta job_group long_params | async_job_due async_job_key async_job_group
 shedlock_tab: lock_name lock_until locked_at locked_by term running layout |
 async_job_log_tab: job_id attempt term outcome error started finished instance |
-async_job_type_tab: job_type paused_at cron_at cron_spec layout name settings told_at workers rate | async_job_type_paused async_job_type_layout async_job_type_workers async_job_type_rate
+async_job_type_tab: job_type paused_at cron_at cron_spec layout name settings told_at workers rate paused_until | async_job_type_paused async_job_type_layout async_job_type_workers async_job_type_rate
 async_job_now_tab: lock_name term told_at state |
 async_job_stat_tab: job_type begins_at lock_name term seconds counted state |
 async_job_lease_log_tab: lock_name term holder taken_at ended_at how | async_job_ended

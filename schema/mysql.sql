@@ -72,6 +72,7 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   told_at   int unsigned DEFAULT NULL COMMENT 'since when the settings are these, unix seconds',
   workers   int DEFAULT NULL COMMENT 'how many of its jobs may run at a time, if the configuration allows more; NULL: as it says',
   rate      double DEFAULT NULL COMMENT 'how many may start in a second, if the configuration allows more; NULL: as it says',
+  paused_until int unsigned DEFAULT NULL COMMENT 'when the pause ends, unix seconds; NULL: when somebody resumes it',
   PRIMARY KEY (job_type),
   KEY async_job_type_paused (paused_at),
   KEY async_job_type_layout (layout),

@@ -31,6 +31,7 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 		"RetryAll":    func() error { _, err := jobs.RetryAll(ctx, ex, queue_job.RetryRange{JobType: 1}); return err },
 		"Pause":       func() error { _, err := jobs.Pause(ctx, ex, 1); return err },
 		"Resume":      func() error { _, err := jobs.Resume(ctx, ex, 1); return err },
+		"PauseUntil":  func() error { _, err := jobs.PauseUntil(ctx, ex, 1, time.Now().Add(time.Hour)); return err },
 		"Paused":      func() error { _, err := jobs.Paused(ctx, ex); return err },
 		"Get":         func() error { _, err := jobs.Get(ctx, ex, which); return err },
 		"List":        func() error { _, err := jobs.List(ctx, ex, queue_job.Filter{}); return err },

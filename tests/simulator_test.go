@@ -50,6 +50,9 @@ type tables interface {
 	engine.Layouts
 	engine.Dormancy
 	Layout(ctx context.Context, jobType int32) (int64, error)
+	Pause(ctx context.Context, jobType int32) (changed bool, err error)
+	PauseUntil(ctx context.Context, jobType int32, until int64) (changed bool, err error)
+	Resume(ctx context.Context, jobType int32) (changed bool, err error)
 }
 
 // pair is a database and the simulator's tables, which have seen the same statements.
@@ -90,7 +93,7 @@ func (p *pair) near(apart time.Duration) bool {
 func (p *pair) step() {
 	types, horizon := []int32{1, 2}[:1+p.IntN(2)], int64(3)
 	ids, term := p.someIDs(), p.someTerm()
-	switch p.IntN(24) {
+	switch p.IntN(25) {
 	case 0, 1:
 		p.insert()
 	case 2:
@@ -175,6 +178,8 @@ func (p *pair) step() {
 			slices.SortFunc(rows, func(a, b store.Standing) int { return int(a.ID) - int(b.ID) })
 			return slices.Compact(rows), err
 		})
+	case 20:
+		p.pause()
 	default:
 		p.lease()
 	}
@@ -358,7 +363,9 @@ func (p *pair) lease() {
 					seen[i].Left = 0
 				}
 			}
-			return []any{seen, fleet.Layouts, math.Abs(fleet.Now-float64(time.Now().Unix())) < farAway/10}, err
+			slices.Sort(fleet.Paused)
+			slices.Sort(fleet.Over)
+			return []any{seen, fleet.Layouts, fleet.Paused, fleet.Over, math.Abs(fleet.Now-float64(time.Now().Unix())) < farAway/10}, err
 		})
 	case 8:
 		prefixes := []string{"job-1", "x-"}
@@ -371,6 +378,30 @@ func (p *pair) lease() {
 		}
 	}
 	p.compareLeases()
+}
+
+// pause has an end long past, or far away, so that the moment between the two statements does not matter.
+func (p *pair) pause() {
+	jobType, until := 1+p.Int32N(2), p.now.Unix()+int64(p.IntN(5)-2)*farAway
+	switch p.IntN(5) {
+	case 0:
+		p.both("pause", func(t tables) (any, error) { return t.Pause(p.Context(), jobType) })
+	case 1, 2:
+		if until == p.now.Unix() {
+			until -= farAway / 2
+		}
+		p.both("pause until a time", func(t tables) (any, error) { return t.PauseUntil(p.Context(), jobType, until) })
+	case 3:
+		p.both("resume", func(t tables) (any, error) { return t.Resume(p.Context(), jobType) })
+	case 4:
+		types := []int32{1, 2}[:1+p.IntN(2)]
+		p.both("end pauses", func(t tables) (any, error) { return t.EndPauses(p.Context(), types) })
+	}
+	p.both("paused", func(t tables) (any, error) {
+		types, err := t.Paused(p.Context())
+		slices.Sort(types)
+		return types, err
+	})
 }
 
 func (p *pair) dormant(name string) {

@@ -18,6 +18,21 @@ type resting struct {
 	paused atomic.Bool
 	asked  atomic.Int64 // how often somebody asked which types are paused
 	refuse atomic.Int64 // that many sweeps fail
+	over   atomic.Bool  // the pause of a type is over
+	ends   atomic.Int64 // how often somebody ended pauses
+}
+
+func (r *resting) Fleet(ctx context.Context, prefixes []string) (store.Fleet, error) {
+	fleet, err := r.vanishing.Fleet(ctx, prefixes)
+	if r.over.Load() {
+		fleet.Paused, fleet.Over = []int32{1, 9}, []int32{9}
+	}
+	return fleet, err
+}
+
+func (r *resting) EndPauses(_ context.Context, types []int32) (int, error) {
+	r.ends.Add(1)
+	return len(types), r.err()
 }
 
 func (r *resting) SweepAll(context.Context, []int32, int64, int) (rows []store.Row, more bool, err error) {
@@ -128,6 +143,22 @@ func TestWhoRestsAsksWhetherTheTypeIsPausedBeforeAJobStarts(t *testing.T) {
 		}
 		r.paused.Store(false)
 		wantStart(time.Second)
+	})
+}
+
+func TestOnlyAPauseThatIsOverCostsAStatement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := workOn(t, func(context.Context, *queue_job.Job) error { return nil })
+		r.paused.Store(true)
+		time.Sleep(time.Minute)
+		if n := r.ends.Load(); n > 0 {
+			t.Errorf("%d statements that end pauses, and none is over", n)
+		}
+		r.over.Store(true)
+		time.Sleep(standbyEvery)
+		if r.ends.Load() == 0 {
+			t.Error("the pause of a type that this instance does not run was not ended")
+		}
 	})
 }
 

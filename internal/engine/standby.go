@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
@@ -50,6 +51,7 @@ type standBy struct {
 	company  bool                   // the last look showed other instances, even if they are about to stop
 	idle     map[*line]idle         // of lines that this instance serves
 	limits   map[int32]store.Limits // that the last look has shown
+	ending   atomic.Bool            // a statement that ends pauses is under way
 }
 
 // open is a lease that waits for somebody to take it, or to ask for it.
@@ -129,6 +131,7 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 		return false, err
 	}
 	seen := fleet.Leases
+	s.heedOver(fleet.Over)
 	if !leaving {
 		s.heedLimits(fleet.Limits, &v)
 	}

@@ -49,6 +49,13 @@ func (s *Stepper) Close() {
 // batch handler. It leaves out jobs of paused types, and jobs that wait for an earlier one of their key.
 func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
 	paused, err := s.d.tables.Jobs.Paused(ctx)
+	if err == nil && len(paused) > 0 { // no loop is there that would end pauses that are over
+		if ended, errEnd := s.d.tables.Jobs.EndPauses(ctx, paused); errEnd != nil {
+			err = errEnd
+		} else if ended > 0 {
+			paused, err = s.d.tables.Jobs.Paused(ctx)
+		}
+	}
 	types := slices.DeleteFunc(slices.Sorted(maps.Keys(s.lines)), func(jobType int32) bool { return slices.Contains(paused, jobType) })
 	if err != nil || len(types) == 0 {
 		return nil, err

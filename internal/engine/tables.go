@@ -46,6 +46,7 @@ type Jobs interface {
 	LogAttempts(ctx context.Context, attempts []store.Attempt) error
 	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
 	Paused(ctx context.Context) ([]int32, error)
+	EndPauses(ctx context.Context, types []int32) (ended int, err error)
 }
 
 // Open opens the tables that a configuration names.

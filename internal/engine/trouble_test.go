@@ -74,6 +74,9 @@ func (v *vanishing) Standings(context.Context, []uint64) ([]store.Standing, erro
 	return nil, v.err()
 }
 func (v *vanishing) Paused(context.Context) ([]int32, error) { return nil, v.err() }
+func (v *vanishing) EndPauses(_ context.Context, types []int32) (int, error) {
+	return len(types), v.err()
+}
 
 func (v *vanishing) SeeLeases(_ context.Context, names []string) (seen []store.Seen, err error) {
 	for _, name := range names {

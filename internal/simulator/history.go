@@ -487,6 +487,35 @@ func (j *judge) pausedOrResumed(jobType int32, paused bool) {
 	}
 }
 
+// endedWithin is how long after its end a pause is over for the instances at most: until one of them looks, and its statement arrives.
+const endedWithin = time.Second
+
+// pauseEnds expects that the pause of a type is over soon after this second, if an instance is there that could see it.
+func (j *judge) pauseEnds(jobType int32, until int64) {
+	w := j.world
+	time.AfterFunc(time.Unix(until, 0).Sub(w.clock())+endedWithin, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		bad, sees := &w.weather, func(i *instance) bool { return i.up && !i.ending.Load() && time.Since(i.since) > 2*endedWithin }
+		if w.over || !bad.gentle || bad.refused+bad.broken+bad.slow > 0 || bad.stepped || !slices.ContainsFunc(w.instances, sees) {
+			return
+		}
+		j.saw["end of a pause"]++
+		if w.table.pauseEnd(jobType) == until {
+			j.accuse("type %d is paused %v after the end of its pause", jobType, endedWithin)
+		}
+	})
+}
+
+// haveEnded notes which of these types are not paused any more. The world stands still.
+func (j *judge) haveEnded(types []int32) {
+	for _, jobType := range types {
+		if !j.world.table.isPaused(jobType) {
+			j.pausedOrResumed(jobType, false)
+		}
+	}
+}
+
 // pauses returns the pauses that last. The world stands still.
 func (j *judge) pauses() (list []*pause) {
 	for _, p := range j.pausedTypes {

@@ -32,6 +32,7 @@ const (
 	logAttempts    verb = "log attempts"
 	readStandings  verb = "standings"
 	readPaused     verb = "paused"
+	endPauses      verb = "end pauses"
 	seeLeases      verb = "see leases"
 	makeLeases     verb = "make leases"
 	takeLeases     verb = "take leases"
@@ -544,6 +545,14 @@ func (l *link) Paused(ctx context.Context) ([]int32, error) {
 		l.world.judge.heardOf(l.instance, pauses)
 	}
 	return types, err
+}
+
+func (l *link) EndPauses(ctx context.Context, types []int32) (int, error) {
+	return send(ctx, l, endPauses, func(ctx context.Context) (int, error) {
+		ended, err := l.world.table.EndPauses(ctx, types)
+		l.world.judge.haveEnded(types)
+		return ended, err
+	}, about{})
 }
 
 func (l *link) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {

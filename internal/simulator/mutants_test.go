@@ -219,6 +219,12 @@ var mutants = []mutant.Mutant{
 		New:  "cfg.RatePerSecond, cfg.RateBurst = divided.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst",
 	},
 	{
+		Name: "a pause does not end",
+		File: "internal/engine/standby.go",
+		Old:  "s.heedOver(fleet.Over)",
+		New:  "",
+	},
+	{
 		Name: "limits are not heeded",
 		File: "internal/engine/standby.go",
 		Old:  "s.heedLimits(fleet.Limits, &v)",

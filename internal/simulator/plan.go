@@ -82,6 +82,7 @@ func draw(seed uint64) *plan {
 	p.drawDormant(throw(seed, 11))
 	p.drawDrains(throw(seed, 12))
 	p.drawLimits(throw(seed, 13))
+	p.drawPausesWithAnEnd(throw(seed, 14))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -147,6 +148,23 @@ func (p *plan) drawPause(d *dice, at time.Duration) {
 	p.at(min(p.calmAt, at+d.between(time.Millisecond, 4*time.Second)), func(w *world) { w.pause(jobType, false) }, "resume type %d", jobType)
 }
 
+// drawPausesWithAnEnd draws that somebody pauses types for a while, from dice of its own. Such a pause may replace another. Nobody resumes
+// the types, unless somebody sets the clock by which the pauses end.
+func (p *plan) drawPausesWithAnEnd(d *dice) {
+	if d.chance(600) || p.weather.sluggish > 0 {
+		return
+	}
+	last := p.calmAt - time.Second // an end is a whole second
+	for range 1 + d.upTo(4) {
+		jobType, at := int32(1+d.upTo(len(p.configs))), d.between(200*time.Millisecond, last)
+		for_ := min(d.between(time.Millisecond, 4*time.Second), last-at)
+		p.at(at, func(w *world) { w.pauseFor(jobType, for_) }, "pause type %d for %v", jobType, for_)
+		if p.weather.stepped {
+			p.at(p.calmAt, func(w *world) { w.pause(jobType, false) }, "resume type %d", jobType)
+		}
+	}
+}
+
 // drawCancellation draws that a job in flight is cancelled, and mostly retried so soon that no instance has noticed.
 func (p *plan) drawCancellation(d *dice, at time.Duration) {
 	among, begun, again := d.next(), d.chance(500), d.chance(700)
@@ -188,8 +206,22 @@ func (p *plan) drawLockedThenPaused(d *dice, at time.Duration) {
 func (w *world) pause(jobType int32, paused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.table.Pause(jobType, paused)
+	if paused {
+		_, _ = w.table.Pause(context.Background(), jobType)
+	} else {
+		_, _ = w.table.Resume(context.Background(), jobType)
+	}
 	w.judge.pausedOrResumed(jobType, paused)
+}
+
+// pauseFor pauses a type for a while, as queue_job does. It ends by itself.
+func (w *world) pauseFor(jobType int32, for_ time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	until := w.clock().Add(for_ + time.Second - 1).Unix()
+	_, _ = w.table.PauseUntil(context.Background(), jobType, until)
+	w.judge.pausedOrResumed(jobType, true)
+	w.judge.pauseEnds(jobType, until)
 }
 
 // limit limits a type, as queue_job does.
@@ -331,14 +363,52 @@ func (w *world) holder(among uint64) *instance {
 	return holders[among%uint64(len(holders))]
 }
 
-// Pause pauses a type, or resumes it.
-func (t *Table) Pause(jobType int32, paused bool) {
+// Pause pauses a type until somebody resumes it, as queue_job does.
+func (t *Table) Pause(ctx context.Context, jobType int32) (changed bool, err error) {
+	return t.PauseUntil(ctx, jobType, 0)
+}
+
+// PauseUntil pauses a type until a second of unix time, as queue_job does; 0: until somebody resumes it.
+func (t *Table) PauseUntil(_ context.Context, jobType int32, until int64) (changed bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.paused = slices.DeleteFunc(t.paused, func(other int32) bool { return other == jobType })
-	if paused {
-		t.paused = append(t.paused, jobType)
+	if slices.Contains(t.paused, jobType) && t.until[jobType] == until {
+		return false, nil
 	}
+	t.resume(jobType)
+	if t.until == nil {
+		t.until = map[int32]int64{}
+	}
+	t.paused, t.until[jobType] = append(t.paused, jobType), until
+	return true, nil
+}
+
+// Resume resumes a type, as queue_job does.
+func (t *Table) Resume(_ context.Context, jobType int32) (changed bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.resume(jobType), nil
+}
+
+func (t *Table) resume(jobType int32) (changed bool) {
+	paused := len(t.paused)
+	t.paused = slices.DeleteFunc(t.paused, func(other int32) bool { return other == jobType })
+	delete(t.until, jobType)
+	return len(t.paused) < paused
+}
+
+// isPaused reports whether a type is paused.
+func (t *Table) isPaused(jobType int32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.paused, jobType)
+}
+
+// pauseEnd is when the pause of a type ends; 0: it lasts, or there is none.
+func (t *Table) pauseEnd(jobType int32) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.until[jobType]
 }
 
 // limit gives a type limits. It reports whether they were others.

@@ -25,7 +25,8 @@ type Table struct {
 	jobs     []*Job // by id, with uncommitted rows
 	leases   map[string]Lease
 	attempts map[attemptKey]store.Attempt
-	paused   []int32 // types
+	paused   []int32         // types
+	until    map[int32]int64 // when their pauses end, if they do
 	limits   map[int32]store.Limits
 	layouts  map[int32]int64
 }
@@ -242,6 +243,28 @@ func (t *Table) Paused(context.Context) ([]int32, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.paused), nil
+}
+
+func (t *Table) EndPauses(_ context.Context, types []int32) (ended int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, jobType := range t.over() {
+		if slices.Contains(types, jobType) {
+			t.resume(jobType)
+			ended++
+		}
+	}
+	return ended, nil
+}
+
+// over are the types whose pause is over.
+func (t *Table) over() (types []int32) {
+	for _, jobType := range t.paused {
+		if until := t.until[jobType]; until > 0 && until <= t.now() {
+			types = append(types, jobType)
+		}
+	}
+	return types
 }
 
 func (t *Table) Newest(context.Context) (id uint64, now float64, err error) {
@@ -512,7 +535,7 @@ func (t *Table) fleet(prefixes []string) (f store.Fleet) {
 		}
 	}
 	f.Layouts, f.Paused, f.Now = maps.Clone(t.layouts), slices.Clone(t.paused), t.nowPrecise()
-	f.Limits = maps.Clone(t.limits)
+	f.Over, f.Limits = t.over(), maps.Clone(t.limits)
 	return f
 }
 

@@ -14,6 +14,7 @@ type Fleet struct {
 	Leases  []Seen
 	Layouts map[int32]int64  // of the job types that have one
 	Paused  []int32          // the job types that are paused
+	Over    []int32          // those of them whose pause is over, see [Store.EndPauses]
 	Limits  map[int32]Limits // of the job types that have some
 	Now     float64          // the database's clock, in unix seconds
 }
@@ -22,6 +23,7 @@ type Fleet struct {
 const (
 	aboutType     = "type"
 	aboutPaused   = "paused type"
+	aboutOver     = "type whose pause is over"
 	aboutNow      = "now"
 	aboutLeaseNow = "now, of leases"
 )
@@ -31,9 +33,9 @@ const (
 // and Fleet compares them: with 250 leases, that saves MySQL and MariaDB a fifth of the statement's cost.
 func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err error) {
 	query := fmt.Sprintf("SELECT lock_name, locked_by, term, running, layout, %s AS held_until FROM %s WHERE %s"+
-		" UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN '%s' ELSE '%s' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0) FROM %s WHERE %s"+
+		" UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN '%s' WHEN %s THEN '%s' ELSE '%s' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0) FROM %s WHERE %s"+
 		" UNION ALL SELECT '', '%s', 0, 0, 0, %s UNION ALL SELECT '', '%s', 0, 0, 0, %s",
-		s.unix("lock_until"), s.leases, beginsWith(prefixes), aboutType, aboutPaused, s.types, s.steered, aboutNow, s.nowPrecise, aboutLeaseNow, s.leaseNow)
+		s.unix("lock_until"), s.leases, beginsWith(prefixes), aboutType, s.pauseOver(), aboutOver, aboutPaused, s.types, s.steered, aboutNow, s.nowPrecise, aboutLeaseNow, s.leaseNow)
 	type row struct {
 		Seen
 		until float64
@@ -45,8 +47,8 @@ func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err erro
 		switch {
 		case r.Name != "":
 			return false
-		case r.Owner == aboutType, r.Owner == aboutPaused:
-			f.heedType(int32(r.Term), r.Layout, r.Owner == aboutPaused, Limits{Workers: r.Running, Rate: r.until})
+		case r.Owner == aboutType, r.Owner == aboutPaused, r.Owner == aboutOver:
+			f.heedType(int32(r.Term), r.Layout, r.Owner, Limits{Workers: r.Running, Rate: r.until})
 		case r.Owner == aboutNow:
 			f.Now = r.until
 		default:
@@ -68,12 +70,15 @@ func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err erro
 // steeredOr is dialect.steered where the planner unites what several indexes find.
 const steeredOr = "layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL"
 
-func (f *Fleet) heedType(jobType int32, layout int64, paused bool, limits Limits) {
+func (f *Fleet) heedType(jobType int32, layout int64, about string, limits Limits) {
 	if layout > 0 {
 		f.Layouts[jobType] = layout
 	}
-	if paused {
+	if about != aboutType {
 		f.Paused = append(f.Paused, jobType)
+	}
+	if about == aboutOver {
+		f.Over = append(f.Over, jobType)
 	}
 	if limits != (Limits{}) {
 		f.Limits[jobType] = limits

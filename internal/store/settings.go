@@ -63,22 +63,23 @@ func (s *Store) tellSettings(ctx context.Context, given []TypeSettings) error {
 
 // KnownType is a row of async_job_type_tab.
 type KnownType struct {
-	JobType  int32
-	Name     string // empty: only an older version has run it
-	Paused   int64  // unix seconds; 0: it is not
-	Settings string // JSON; empty: only an older version has run it
-	ToldAt   int64  // since when the settings are these, in unix seconds
-	CronAt   int64  // up to this second of unix time, all times of the type's schedule have their jobs; 0: no schedule has begun
-	Layout   int64  // 0: none
-	Limits   Limits
+	JobType     int32
+	Name        string // empty: only an older version has run it
+	Paused      int64  // unix seconds; 0: it is not
+	PausedUntil int64  // unix seconds; 0: until somebody resumes it
+	Settings    string // JSON; empty: only an older version has run it
+	ToldAt      int64  // since when the settings are these, in unix seconds
+	CronAt      int64  // up to this second of unix time, all times of the type's schedule have their jobs; 0: no schedule has begun
+	Layout      int64  // 0: none
+	Limits      Limits
 }
 
 // KnownTypes reads all job types that have a row, in their order. It may be asked of a replica.
 func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
 	types, err := read(ctx, s, each(func(t *KnownType) []any {
-		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt, &t.Layout, &t.Limits.Workers, &t.Limits.Rate}
+		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt, &t.Layout, &t.Limits.Workers, &t.Limits.Rate, &t.PausedUntil}
 	}), fmt.Sprintf(
-		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0) FROM %s ORDER BY job_type", s.types))
+		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), %s FROM %s ORDER BY job_type", pauseEnd, s.types))
 	return types, wrap("job types", err)
 }
 

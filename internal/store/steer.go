@@ -211,19 +211,49 @@ func (s *Store) GivenUpJobs(ctx context.Context, jobType int32, cancelled bool, 
 	return ids, wrap("jobs to retry", err)
 }
 
-// Pause writes down that a type does not run; [Store.Resume] takes that back. It reports whether the type was not paused
-// before. Sent again, it changes nothing.
+// pauseEnd is when a pause ends, in unix seconds; 0: it lasts, or there is none. Versions that know no end leave one behind when they
+// resume a type. If it had passed when the type was paused again, it is not the end of that pause.
+const pauseEnd = "CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END"
+
+// pauseOver is the condition that the pause of a type has ended, by the database's clock.
+func (s *Store) pauseOver() string {
+	return "paused_until > paused_at AND paused_until <= " + s.now
+}
+
+// Pause writes down that a type does not run; [Store.Resume] takes that back. A pause that had an end has none any more. It reports
+// whether the type was not paused before, or until a time only. Sent again, it changes nothing.
 func (s *Store) Pause(ctx context.Context, jobType int32) (changed bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type, paused_at) VALUES (%d, %s)%s", s.insertNew, s.types, jobType, s.now, s.unlessThere))
 	if err == nil && n == 0 {
-		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = %s WHERE job_type = %d AND paused_at IS NULL", s.types, s.now, jobType))
+		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = COALESCE(paused_at, %s), paused_until = NULL WHERE job_type = %d AND (paused_at IS NULL OR paused_until IS NOT NULL)",
+			s.types, s.now, jobType))
 	}
 	return n > 0, wrap("pause", err)
 }
 
+// PauseUntil is Pause with an end, in unix seconds. It reports whether the type was not paused before, or until another time. If the
+// time has passed by the database's clock, the pause is over at once. Sent again before its end, it changes nothing.
+func (s *Store) PauseUntil(ctx context.Context, jobType int32, until int64) (changed bool, err error) {
+	begins := fmt.Sprintf("WHEN %s < %d THEN %[1]s ELSE %[3]d END", s.now, until, until-1)
+	n, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type, paused_at, paused_until) VALUES (%d, CASE %s, %d)%s", s.insertNew, s.types, jobType, begins, until, s.unlessThere))
+	if err == nil && n == 0 {
+		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = CASE WHEN paused_at < %d THEN paused_at %s, paused_until = %[2]d"+
+			" WHERE job_type = %[4]d AND (paused_at IS NULL OR paused_at >= %[2]d OR paused_until IS NULL OR paused_until <> %[2]d)", s.types, until, begins, jobType))
+	}
+	return n > 0, wrap("pause until a time", err)
+}
+
+// EndPauses lets the types among these run again whose pause is over by the database's clock, and returns how many these were. A
+// pause that somebody has set anew meanwhile stays. Fewer than asked: those, and types that somebody else has let run. Sent again, it
+// changes nothing.
+func (s *Store) EndPauses(ctx context.Context, types []int32) (ended int, err error) {
+	ended, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = NULL, paused_until = NULL WHERE job_type IN (%s) AND %s", s.types, numbers(types), s.pauseOver()))
+	return ended, wrap("end pauses", err)
+}
+
 // Resume lets a type run again. It reports whether the type was paused before. Sent again, it changes nothing.
 func (s *Store) Resume(ctx context.Context, jobType int32) (changed bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = NULL WHERE job_type = %d AND paused_at IS NOT NULL", s.types, jobType))
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = NULL, paused_until = NULL WHERE job_type = %d AND paused_at IS NOT NULL", s.types, jobType))
 	return n > 0, wrap("resume", err)
 }
 

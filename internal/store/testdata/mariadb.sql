@@ -149,7 +149,7 @@ WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
 -- BesideJob
-SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), 0, COALESCE(rate, 0)
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, COALESCE(rate, 0)
 FROM async_job_type_tab
 WHERE job_type = 7
 UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0, 0
@@ -374,6 +374,13 @@ DELETE
 FROM async_job_lease_log_tab
 WHERE ended_at < 1000;
 
+-- EndPauses
+UPDATE async_job_type_tab
+SET paused_at = NULL, paused_until = NULL
+WHERE job_type IN (7,8)
+  AND paused_until > paused_at
+  AND paused_until <= UNIX_TIMESTAMP();
+
 -- EndedLeases
 SELECT *
 FROM (SELECT lock_name
@@ -438,7 +445,8 @@ SELECT *
 FROM (SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_until) AS held_until
   FROM shedlock_tab
   WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
-  UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
+  UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' WHEN paused_until > paused_at
+    AND paused_until <= UNIX_TIMESTAMP() THEN 'type whose pause is over' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
   FROM async_job_type_tab
   WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL
   UNION ALL SELECT '', 'now', 0, 0, 0, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)
@@ -594,7 +602,7 @@ FROM (SELECT lock_name
 FOR UPDATE; -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0)
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END
 FROM async_job_type_tab
 ORDER BY job_type;
 
@@ -889,9 +897,17 @@ UNION ALL (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE
 INSERT IGNORE INTO async_job_type_tab (job_type, paused_at)
 VALUES (7, UNIX_TIMESTAMP());
 UPDATE async_job_type_tab
-SET paused_at = UNIX_TIMESTAMP()
+SET paused_at = COALESCE(paused_at, UNIX_TIMESTAMP()), paused_until = NULL
 WHERE job_type = 7
-  AND paused_at IS NULL;
+  AND (paused_at IS NULL OR paused_until IS NOT NULL);
+
+-- PauseUntil
+INSERT IGNORE INTO async_job_type_tab (job_type, paused_at, paused_until)
+VALUES (7, CASE WHEN UNIX_TIMESTAMP() < 1700000000 THEN UNIX_TIMESTAMP() ELSE 1699999999 END, 1700000000);
+UPDATE async_job_type_tab
+SET paused_at = CASE WHEN paused_at < 1700000000 THEN paused_at WHEN UNIX_TIMESTAMP() < 1700000000 THEN UNIX_TIMESTAMP() ELSE 1699999999 END, paused_until = 1700000000
+WHERE job_type = 7
+  AND (paused_at IS NULL OR paused_at >= 1700000000 OR paused_until IS NULL OR paused_until <> 1700000000);
 
 -- Paused
 SELECT *
@@ -946,7 +962,7 @@ VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NUL
 
 -- Resume
 UPDATE async_job_type_tab
-SET paused_at = NULL
+SET paused_at = NULL, paused_until = NULL
 WHERE job_type = 7
   AND paused_at IS NOT NULL;
 

@@ -141,7 +141,7 @@ WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> $2 OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
 -- BesideJob
-SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), 0, COALESCE(rate, 0)
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, COALESCE(rate, 0)
 FROM async_job_type_tab
 WHERE job_type = $1
 UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0, 0
@@ -367,6 +367,13 @@ DELETE
 FROM async_job_lease_log_tab
 WHERE ended_at < $1; -- with 1000
 
+-- EndPauses
+UPDATE async_job_type_tab
+SET paused_at = NULL, paused_until = NULL
+WHERE job_type IN (7,8)
+  AND paused_until > paused_at
+  AND paused_until <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint);
+
 -- EndedLeases
 WITH latest AS (SELECT lock_name
   FROM shedlock_tab
@@ -430,7 +437,8 @@ LIMIT $2; -- with 0, 500
 WITH latest AS (SELECT lock_name, locked_by, term, running, layout, EXTRACT(EPOCH FROM lock_until) AS held_until
   FROM shedlock_tab
   WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
-  UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
+  UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' WHEN paused_until > paused_at
+    AND paused_until <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) THEN 'type whose pause is over' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
   FROM async_job_type_tab
   WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL
   UNION ALL SELECT '', 'now', 0, 0, 0, EXTRACT(EPOCH FROM statement_timestamp())
@@ -562,7 +570,7 @@ FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0)
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END
 FROM async_job_type_tab
 ORDER BY job_type;
 
@@ -855,9 +863,18 @@ INSERT INTO async_job_type_tab (job_type, paused_at)
 VALUES (7, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 ON CONFLICT DO NOTHING;
 UPDATE async_job_type_tab
-SET paused_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+SET paused_at = COALESCE(paused_at, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)), paused_until = NULL
 WHERE job_type = 7
-  AND paused_at IS NULL;
+  AND (paused_at IS NULL OR paused_until IS NOT NULL);
+
+-- PauseUntil
+INSERT INTO async_job_type_tab (job_type, paused_at, paused_until)
+VALUES (7, CASE WHEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) < 1700000000 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) ELSE 1699999999 END, 1700000000)
+ON CONFLICT DO NOTHING;
+UPDATE async_job_type_tab
+SET paused_at = CASE WHEN paused_at < 1700000000 THEN paused_at WHEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) < 1700000000 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) ELSE 1699999999 END, paused_until = 1700000000
+WHERE job_type = 7
+  AND (paused_at IS NULL OR paused_at >= 1700000000 OR paused_until IS NULL OR paused_until <> 1700000000);
 
 -- Paused
 WITH latest AS (SELECT job_type
@@ -912,7 +929,7 @@ ON CONFLICT DO NOTHING; -- with 4, "{}", 5, "see long_params", "xxxxxxxxxxxxxxxx
 
 -- Resume
 UPDATE async_job_type_tab
-SET paused_at = NULL
+SET paused_at = NULL, paused_until = NULL
 WHERE job_type = 7
   AND paused_at IS NOT NULL;
 

@@ -157,7 +157,8 @@ GROUP BY job_group; -- with "a", "b", "c", "d", "a", "b", "c", "d"
 SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_until) AS held_until
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
-UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
+UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' WHEN paused_until > paused_at
+  AND paused_until <= UNIX_TIMESTAMP() THEN 'type whose pause is over' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
 FROM async_job_type_tab
 WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL
 UNION ALL SELECT '', 'now', 0, 0, 0, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)

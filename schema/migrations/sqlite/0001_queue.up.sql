@@ -61,7 +61,8 @@ CREATE TABLE IF NOT EXISTS async_job_type_tab (
   settings  text DEFAULT NULL,
   told_at   bigint DEFAULT NULL,
   workers   int DEFAULT NULL,
-  rate      double DEFAULT NULL
+  rate      double DEFAULT NULL,
+  paused_until int DEFAULT NULL
 );
 
 CREATE INDEX IF NOT EXISTS async_job_type_paused ON async_job_type_tab (paused_at) WHERE paused_at IS NOT NULL;
