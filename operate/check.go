@@ -171,11 +171,14 @@ func (h *Health) judgeType(t *Type) {
 	late := h.Late[t.JobType]
 	switch m := t.Memory; {
 	case !t.Paused.IsZero():
-		severity, since := Note, h.At.Sub(t.Paused)
-		if since >= pausedLong {
+		severity, since, until, ends := Note, h.At.Sub(t.Paused), t.Known.PausedUntil, ""
+		if since >= pausedLong && !until.After(h.At) { // nobody has to remember a pause that ends by itself
 			severity = Warning
 		}
-		say(severity, PausedType, "Resume it when its jobs may run.", "It has been paused for %s.", roughly(since))
+		if !until.IsZero() {
+			ends = " The pause ends at " + until.UTC().Format(time.DateTime) + " UTC."
+		}
+		say(severity, PausedType, "Resume it when its jobs may run.", "It has been paused for %s.%s", roughly(since), ends)
 	case t.Held == 0 && late > 0:
 		say(Critical, Unheld, "Start an instance that has the type.", "Nobody runs it, and %s fell due more than %v ago.", h.lateText(late), h.After)
 	case t.Held == 0 && t.ranLately(h.At):
