@@ -39,7 +39,14 @@ func TestADayAtTheShell(t *testing.T) {
 	sh.want("type pause 7", exitDone, "type 7 is paused")
 	sh.want("type get 7", exitDone, "state              paused", "paused since")
 	sh.want("type list", exitDone, "paused")
+	sh.want("type pause 7 --for 2h", exitDone, "type 7 is paused until 2")
+	sh.want("type get 7", exitDone, "paused until       2")
+	sh.want("type pause 7", exitDone, "type 7 is paused\n")
+	sh.want("type pause 7 --until 2099-01-01", exitError, "more than 365 days away")
+	sh.want("type pause 7 --until +1d", exitDone, "type 7 is paused until 2")
+	sh.want("type list -o json", exitDone, `"paused_until": "2`)
 	sh.want("type resume 7", exitDone)
+	sh.want("type get 7", exitDone, "nobody runs it")
 	sh.want("job set-params 1 {}", exitDone, `{"order":47}`)
 	sh.want("job reschedule +2h 1", exitDone, "rescheduled 1 job")
 	sh.want("job set-priority urgent type:7 key:order-47", exitDone, "changed 1 job")
@@ -94,6 +101,11 @@ func TestWhatIsWrittenWrongIsSaidBeforeAnythingIsAsked(t *testing.T) {
 		"job get seven":                          `"seven" is no id`,
 		"jobs":                                   "unknown command",
 		"type pause":                             "accepts 1 arg(s)",
+		"type pause 7 --for soon":                "write 30m, 2h or 7d",
+		"type pause 7 --for -2h":                 "write 30m, 2h or 7d",
+		"type pause 7 --until 2020-01-01":        "has passed",
+		"type pause 7 --until 2h":                "write +2h",
+		"type pause 7 --for 1h --until +2h":      "not both",
 		"type set 7":                             "--workers, --rate or both",
 		"type set 7 --workers 0":                 "pqueue type pause",
 		"type set 7 --rate -1":                   "use 0.0001 to 1000000",

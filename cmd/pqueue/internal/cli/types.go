@@ -19,17 +19,7 @@ import (
 
 func (a *app) typeCommand() *cobra.Command {
 	return noun("type", "See, pause, limit and divide job types", a.typeList(), a.typeGet(), a.typeHistory(), a.typeWhatIf(),
-		a.typeSwitch("pause", "Stop a job type on all instances", "From within a second on, no job of the type starts. Jobs that run go on to their end. It lasts until pqueue type resume.",
-			func(ctx context.Context, db *database, jobType int32) (string, error) {
-				changed, err := db.jobs.Pause(ctx, db, jobType)
-				return either(changed, "type %d is paused", "type %d was paused already"), err
-			}),
-		a.typeSwitch("resume", "Let a paused job type go on", "Its jobs start again within a second.",
-			func(ctx context.Context, db *database, jobType int32) (string, error) {
-				changed, err := db.jobs.Resume(ctx, db, jobType)
-				return either(changed, "type %d goes on", "type %d was not paused"), err
-			}),
-		a.typeSet(), a.typeUnset(), a.typeShards())
+		a.typePause(), a.typeResume(), a.typeSet(), a.typeUnset(), a.typeShards())
 }
 
 func either(which bool, yes, no string) string {
@@ -156,6 +146,7 @@ func (t *jobType) show(to io.Writer) error {
 	line("type", typeText(t.JobType, t.Name))
 	line("state", t.State())
 	line("paused since", clock(t.Paused))
+	line("paused until", clock(t.Known.PausedUntil))
 	line("held by", strings.Join(t.Holders, ", "))
 	line("handlers that run", strconv.Itoa(t.Running))
 	if m := t.Memory; m != nil {
@@ -230,6 +221,7 @@ func typeColumns(count bool) []column[*jobType] {
 		{"waiting", func(t *jobType) string { return t.waitingText() }},
 		{"overdue", func(t *jobType) string { return t.overdueText() }},
 		{"paused", func(t *jobType) string { return clock(t.Paused) }},
+		{"paused until", func(t *jobType) string { return clock(t.Known.PausedUntil) }},
 		{"holders", func(t *jobType) string { return strings.Join(t.Holders, ", ") }},
 	}
 	if count {
@@ -242,7 +234,7 @@ func typeColumns(count bool) []column[*jobType] {
 
 func typeJSON(t *jobType) any {
 	j := map[string]any{
-		"type": t.JobType, "name": t.Name, "state": t.State(), "paused": stamp(t.Paused), "shards": len(t.Leases), "shards_held": t.Held,
+		"type": t.JobType, "name": t.Name, "state": t.State(), "paused": stamp(t.Paused), "paused_until": stamp(t.Known.PausedUntil), "shards": len(t.Leases), "shards_held": t.Held,
 		"running": t.Running, "holders": append([]string{}, t.Holders...),
 	}
 	if !t.Known.Told.IsZero() {
@@ -270,11 +262,73 @@ func typeJSON(t *jobType) any {
 }
 
 // typeSwitch is a command that does one thing to a job type. What act says has room for the type's number.
-func (a *app) typeSwitch(verb, short, long string, act func(context.Context, *database, int32) (string, error)) *cobra.Command {
+func (a *app) typePause() *cobra.Command {
+	var lasts, end string
+	cmd := &cobra.Command{
+		Use:   "pause <type>",
+		Short: "Stop a job type on all instances",
+		Long: `Stop a job type on all instances. From within a second on, no job of the type starts. Jobs that run go on to their end. It lasts until
+pqueue type resume or, with --for or --until, until that time: then its jobs start again within two seconds. A type that is paused
+already gets this end, or none.`,
+		Example: "  pqueue type pause 7\n  pqueue type pause billing --for 2h --why 'the bank is closed'\n  pqueue type pause 7 --until 2026-12-01T08:00:00Z",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			until, err := pauseEnd(lasts, end, time.Now())
+			if err != nil {
+				return err
+			}
+			return a.onType(cmd.Context(), args[0], func(ctx context.Context, db *database, jobType int32) (string, error) {
+				if until.IsZero() {
+					changed, err := db.jobs.Pause(ctx, db, jobType)
+					return either(changed, "type %d is paused", "type %d was paused already"), err
+				}
+				changed, err := db.jobs.PauseUntil(ctx, db, jobType, until)
+				return either(changed, "type %d is paused until "+clock(until), "type %d was paused until then already"), err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&lasts, "for", "", "how long: 30m, 2h or 7d")
+	cmd.Flags().StringVar(&end, "until", "", "until when: a local time such as 2026-11-24T10:30, or 2026-12-01T08:00:00Z")
+	return cmd
+}
+
+// pauseEnd reads when a pause ends. Zero: it lasts. The end is a whole second, so what it shows is what is written.
+func pauseEnd(lasts, end string, now time.Time) (until time.Time, err error) {
+	switch {
+	case lasts != "" && end != "":
+		return until, exitf(exitUsage, "use --for or --until, not both")
+	case lasts != "":
+		d, err := durationOf(lasts)
+		if err != nil || d <= 0 {
+			return until, exitf(exitUsage, "--for %q is no time; write 30m, 2h or 7d", lasts)
+		}
+		until = now.Add(d)
+	case end != "":
+		if until, err = futureOf(end, now); err != nil {
+			return until, err
+		}
+		if !until.After(now) {
+			return until, exitf(exitUsage, "--until %s has passed; write a time to come, or pqueue type resume", end)
+		}
+	default:
+		return until, nil
+	}
+	return until.Add(time.Second - 1).Truncate(time.Second), nil
+}
+
+func (a *app) typeResume() *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " <type>", Short: short, Long: short + ". " + long, Example: fmt.Sprintf("  pqueue type %s 7\n  pqueue type %[1]s billing", verb),
-		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.onType(cmd.Context(), args[0], act) },
+		Use:     "resume <type>",
+		Short:   "Let a paused job type go on",
+		Long:    "Let a paused job type go on. Its jobs start again within a second.",
+		Example: "  pqueue type resume 7\n  pqueue type resume billing",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onType(cmd.Context(), args[0], func(ctx context.Context, db *database, jobType int32) (string, error) {
+				changed, err := db.jobs.Resume(ctx, db, jobType)
+				return either(changed, "type %d goes on", "type %d was not paused"), err
+			})
+		},
 	}
 }
 
