@@ -91,6 +91,7 @@ type facts struct {
 	runs  []queue_job.Attempt // that did not succeed
 	first uint64              // the first pending job of the same type and group; 0: the job has no group
 	kind  queue_job.Type      // of the job; without settings, if no instance has told any
+	pause *queue_job.Act      // by which the type was paused; nil: it is not, or that was not noted
 	fleet store.Fleet
 	lines []store.Line // what the holders of leases have told of their memory
 }
@@ -130,8 +131,8 @@ func explain(f *facts) *Explanation {
 	if missing != nil {
 		add(*missing)
 	}
-	if since := f.kind.Paused; !since.IsZero() {
-		add(Reason{Kind: Paused, Text: fmt.Sprintf("Job type %d is paused.", f.job.JobType), Since: since, Remedy: "Resume the type."})
+	if !f.kind.Paused.IsZero() {
+		add(f.paused())
 	}
 	if len(e.Reasons) == 0 {
 		add(Reason{Kind: InLine, Since: f.job.Due,
@@ -139,6 +140,20 @@ func explain(f *facts) *Explanation {
 		e.Perhaps = f.perhaps(held)
 	}
 	return e
+}
+
+func (f *facts) paused() Reason {
+	by := ""
+	if act := f.pause; act != nil {
+		if by = " by " + act.Actor; act.Why != "" {
+			by += " (" + act.Why + ")"
+		}
+	}
+	r := Reason{Kind: Paused, Since: f.kind.Paused, Until: f.kind.PausedUntil, Remedy: "Resume the type.", Text: fmt.Sprintf("Job type %d is paused%s.", f.job.JobType, by)}
+	if until := f.kind.PausedUntil; !until.IsZero() && !until.After(f.now) {
+		r.Text += " The pause is over, and the next instance that looks lets the type go on."
+	}
+	return r
 }
 
 func (f *facts) final() Reason {

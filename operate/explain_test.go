@@ -48,6 +48,14 @@ func dormant(f *facts) { f.kind.Config.DormantAfter = time.Minute }
 
 func paused(f *facts) { f.kind.Paused = now.Add(-time.Hour) }
 
+func pausedUntil(end time.Duration) func(*facts) {
+	return func(f *facts) { f.kind.Paused, f.kind.PausedUntil = now.Add(-time.Hour), now.Add(end) }
+}
+
+func pausedBy(actor, why string) func(*facts) {
+	return func(f *facts) { f.pause = &queue_job.Act{Actor: actor, Why: why} }
+}
+
 func told(cfg queue_job.Config) func(*facts) {
 	return func(f *facts) { f.kind.Told, f.kind.Config = now.Add(-24*time.Hour), cfg }
 }
@@ -124,6 +132,9 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		{"the lease is between two holders", waiting(leases(freeFor(0.1))), []Kind{NoInstance}, "takes it within a second"},
 		{"nobody has the lease", waiting(leases(freeFor(60))), []Kind{NoInstance}, "nobody holds its lease, job-7"},
 		{"paused", waiting(paused), []Kind{Paused}, "Job type 7 is paused."},
+		{"paused, and who did it is noted", waiting(paused, pausedBy("mary@ops", "")), []Kind{Paused}, "Job type 7 is paused by mary@ops."},
+		{"paused, and why is noted, too", waiting(paused, pausedBy("mary@ops", "the bank is closed")), []Kind{Paused}, "Job type 7 is paused by mary@ops (the bank is closed)."},
+		{"paused, and the end has passed", waiting(pausedUntil(0)), []Kind{Paused}, "Job type 7 is paused. The pause is over, and the next instance"},
 		{"its lease is closed", waiting(divided, leases(present, store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []Kind{Divided}, "being divided"},
 		{"its lease is not there yet", waiting(divided, leases(present, store.Seen{Name: "job-7", Layout: closed, Left: 1e8})), []Kind{Divided}, ""},
 		{"the lease of the earlier shards is free, and will be closed", waiting(divided, leases(present, freeFor(1))), []Kind{Divided}, ""},
@@ -150,6 +161,13 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		if inLine := kinds[0] == InLine; inLine != (len(e.Perhaps) > 0) {
 			t.Errorf("%s: perhaps %+v", c.what, e.Perhaps)
 		}
+	}
+}
+
+func TestThePauseOfATypeIsExplainedUntilItsEnd(t *testing.T) {
+	r := explain(waiting(pausedUntil(time.Minute))).Reasons[0]
+	if !r.Since.Equal(now.Add(-time.Hour)) || !r.Until.Equal(now.Add(time.Minute)) || strings.Contains(r.Text, "over") {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -17,7 +17,7 @@ async_job_type_tab: job_type paused_at cron_at cron_spec layout name settings to
 async_job_now_tab: lock_name term told_at state |
 async_job_stat_tab: job_type begins_at lock_name term seconds counted state |
 async_job_lease_log_tab: lock_name term holder taken_at ended_at how | async_job_ended
-async_job_act_tab: id acted_at actor verb why job_type jobs first_job last_job detail operation state reached last_id changed skipped worker touched_at | async_job_act_job async_job_act_state
+async_job_act_tab: id acted_at actor verb why job_type jobs first_job last_job detail operation state reached last_id changed skipped worker touched_at | async_job_act_job async_job_act_state async_job_act_type
 `
 
 func tablesOf(t *testing.T, file string) []*table {

@@ -134,3 +134,5 @@ CREATE TABLE IF NOT EXISTS async_job_act_tab (
 CREATE INDEX IF NOT EXISTS async_job_act_job ON async_job_act_tab (last_job);
 
 CREATE INDEX IF NOT EXISTS async_job_act_state ON async_job_act_tab (state);
+
+CREATE INDEX IF NOT EXISTS async_job_act_type ON async_job_act_tab (job_type) WHERE job_type IS NOT NULL;

@@ -7,6 +7,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -227,6 +228,53 @@ func TestAPauseIsNotedWithItsEndAndOnlyIfItChangesAnything(t *testing.T) {
 		acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{})
 		if err != nil || len(acts) != 2 || acts[0].Verb != "pause" || acts[1].Verb != "pause" || acts[0].Detail != "" || acts[1].Detail != `{"after":"`+end.UTC().Format(time.RFC3339)+`"}` {
 			t.Errorf("%+v, %v", acts, err)
+		}
+	})
+}
+
+func TestWhoPausedATypeIsToldIfThePauseWasNoted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, mary := open(t, d.DB), asMary(t.Context())
+		by := func() *queue_job.Act {
+			t.Helper()
+			k := typeOne(t, d.DB)
+			act, err := operate.PauseOf(t.Context(), jobs, d.DB, &k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return act
+		}
+		if _, err := jobs.Pause(mary, d.DB, 2); err != nil { // another type
+			t.Fatal(err)
+		}
+		execute(t, d.DB, "DELETE FROM async_job_type_tab")
+		pause(t, d.DB, 1)
+		if act := by(); act != nil {
+			t.Errorf("%+v, and nobody has noted the pause", act)
+		}
+		if _, err := jobs.PauseUntil(mary, d.DB, 1, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := jobs.SetLimits(mary, d.DB, 1, queue_job.Limits{Workers: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if act := by(); act == nil || act.Verb != "pause" || act.Actor != "mary@ops" || act.Why == "" {
+			t.Errorf("%+v, want the pause of mary@ops", act)
+		}
+		job := addOne(t, jobs, d.DB, ofType(1)).Id
+		e := explained(t, jobs, d.DB, job, "No instance has ever run job type 1.", operate.NoInstance, operate.Paused)
+		if r := e.Reasons[1]; r.Text != "Job type 1 is paused by mary@ops (the receiver was down)." || r.Until.Before(time.Now().Add(50*time.Minute)) {
+			t.Errorf("%+v", r)
+		}
+		resume(t, d.DB, 1)
+		if act := by(); act != nil {
+			t.Errorf("%+v, of a type that is not paused", act)
+		}
+		execute(t, d.DB, "UPDATE async_job_act_tab SET acted_at = acted_at - 10")
+		pause(t, d.DB, 1)
+		if act := by(); act != nil {
+			t.Errorf("%+v, of an earlier pause", act)
 		}
 	})
 }

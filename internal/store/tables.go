@@ -17,7 +17,7 @@ func named(prefix string) tables {
 
 var (
 	tableName = regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_now_tab|async_job_stat_tab|async_job_lease_log_tab|async_job_act_tab)\b`)
-	indexName = regexp.MustCompile(`\basync_job_(due|key|group|ended|act_job|act_state|type_paused|type_layout|type_workers|type_rate)\b`)
+	indexName = regexp.MustCompile(`\basync_job_(due|key|group|ended|act_job|act_state|act_type|type_paused|type_layout|type_workers|type_rate)\b`)
 	goodName  = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
 )
 

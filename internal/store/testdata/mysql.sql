@@ -46,6 +46,13 @@ WHERE id > 0
   AND id < 9
 ORDER BY id DESC
 LIMIT 100; -- with "4", "4,%", "%,4", "%,4,%", "mary"
+SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
+FROM async_job_act_tab
+WHERE id > 0
+  AND job_type = 0
+  AND verb = ?
+ORDER BY id DESC
+LIMIT 1; -- with "pause"
 
 -- AddJob
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)

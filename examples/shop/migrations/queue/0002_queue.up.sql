@@ -106,5 +106,6 @@ CREATE TABLE IF NOT EXISTS async_job_act_tab (
   touched_at int unsigned NOT NULL DEFAULT 0 COMMENT 'when that process was last heard of, unix seconds',
   PRIMARY KEY (id),
   KEY async_job_act_job (last_job),
-  KEY async_job_act_state (state)
+  KEY async_job_act_state (state),
+  KEY async_job_act_type (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 /*T![auto_id_cache] AUTO_ID_CACHE=1 */;
