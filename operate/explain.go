@@ -144,10 +144,11 @@ func explain(f *facts) *Explanation {
 
 func (f *facts) paused() Reason {
 	by := ""
-	if act := f.pause; act != nil {
-		if by = " by " + act.Actor; act.Why != "" {
-			by += " (" + act.Why + ")"
-		}
+	if f.kind.PausedBy != "" {
+		by = " by " + f.kind.PausedBy
+	}
+	if f.kind.PausedWhy != "" {
+		by += " (" + f.kind.PausedWhy + ")"
 	}
 	r := Reason{Kind: Paused, Since: f.kind.Paused, Until: f.kind.PausedUntil, Remedy: "Resume the type.", Text: fmt.Sprintf("Job type %d is paused%s.", f.job.JobType, by)}
 	if until := f.kind.PausedUntil; !until.IsZero() && !until.After(f.now) {

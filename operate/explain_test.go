@@ -53,7 +53,7 @@ func pausedUntil(end time.Duration) func(*facts) {
 }
 
 func pausedBy(actor, why string) func(*facts) {
-	return func(f *facts) { f.pause = &queue_job.Act{Actor: actor, Why: why} }
+	return func(f *facts) { f.kind.PausedBy, f.kind.PausedWhy = actor, why }
 }
 
 func told(cfg queue_job.Config) func(*facts) {

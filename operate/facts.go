@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
@@ -17,7 +16,7 @@ import (
 // Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes four statements at
 // most: they read the job, the leases, the log if a run of the job was ever started, and at last the job once more, together with its
 // type and what the holders have told. If nothing keeps the job but the line of its holder, and the type has an order or a limit
-// for each group, a fifth reads the first job of its group. If the type is paused, a fifth reads who has paused it. All go by an index or
+// for each group, a fifth reads the first job of its group. All go by an index or
 // read small tables. If the job changes during a look, Explain looks again. If it changes during three looks, that is an error.
 //
 // Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
@@ -65,11 +64,6 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 	f.lines = beside.Lines
 	if beside.Kind != nil {
 		f.kind = hidden.TypeOf(beside.Kind).(queue_job.Type)
-	}
-	if slices.ContainsFunc(explain(f).Reasons, func(r Reason) bool { return r.Kind == Paused }) {
-		if f.pause, err = PauseOf(ctx, jobs, ex, &f.kind); err != nil {
-			return nil, false, err
-		}
 	}
 	if f.job.Group != "" && f.groupMatters() && explain(f).Reasons[0].Kind == InLine {
 		firsts, err := st.FirstOfKeys(ctx, f.job.JobType, []string{f.job.Group}, 0, 0, 0)

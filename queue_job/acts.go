@@ -58,10 +58,6 @@ type ActFilter struct {
 	Job uint64
 	// Actor is who did it.
 	Actor string
-	// JobType is a job type: acts on the type, not on its jobs. An index leads to them.
-	JobType *int32
-	// Verb is what was done, as in [Act.Verb].
-	Verb string
 	// Operation is the id of an operation: its parts.
 	Operation uint64
 	// Before is the id of an act, for the next page: only older acts.
@@ -80,7 +76,7 @@ func (j *Jobs) Acts(ctx context.Context, ex Executor, filter ActFilter) ([]Act, 
 	if err != nil {
 		return nil, fmt.Errorf("acts: %w", err)
 	}
-	rows, err := st.Acts(ctx, store.ActFilter{Job: filter.Job, Actor: filter.Actor, Type: filter.JobType, Verb: filter.Verb, Operation: filter.Operation, Before: filter.Before}, min(limit, listMost))
+	rows, err := st.Acts(ctx, store.ActFilter{Job: filter.Job, Actor: filter.Actor, Operation: filter.Operation, Before: filter.Before}, min(limit, listMost))
 	acts := make([]Act, len(rows))
 	for i := range rows {
 		acts[i] = actOf(&rows[i])

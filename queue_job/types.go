@@ -21,6 +21,8 @@ type Type struct {
 	// PausedUntil is when the pause ends, see [Jobs.PauseUntil]. Zero: it lasts until [Jobs.Resume], or the type is not paused. A time
 	// that has passed: the pause ends when an instance sees that, which takes a second if one is there.
 	PausedUntil time.Time
+	// PausedBy is who paused the type, or gave its pause another end, and PausedWhy the reason, if that was noted, see [WithActor].
+	PausedBy, PausedWhy string
 	// Limits are what somebody has set with [Jobs.SetLimits]. [Type.Lowered] says which of them are below what Config allows.
 	Limits Limits
 	// Shards is how many shards the type has, see [Jobs.SetShards]; 1: it is not divided.
@@ -74,6 +76,7 @@ func typeOf(row *store.KnownType) (t Type) {
 	t.Paused, t.Told, t.Scheduled = second(row.Paused), second(row.ToldAt), second(row.CronAt)
 	t.PausedUntil = second(row.PausedUntil)
 	t.Shards = max(1, share.Layout(row.Layout).Shards())
+	t.PausedBy, t.PausedWhy = row.PausedBy, row.PausedWhy
 	t.Limits = Limits{Workers: row.Limits.Workers, RatePerSecond: row.Limits.Rate}
 	return t
 }

@@ -43,6 +43,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Columns":            regexp.MustCompile(`^SELECT \* FROM \(SELECT .* FROM information_schema\.columns`),
 	"Count":              regexp.MustCompile(`^SELECT job_type, .*COUNT\(\*\).* FROM async_job_tab`),
 	"DeleteOld":          regexp.MustCompile(`^DELETE doomed FROM async_job_tab AS doomed`),
+	"DeleteStrays":       regexp.MustCompile(`^SELECT \* FROM \(SELECT DISTINCT job_id FROM async_job_log_tab`),
 	"Restore":            regexp.MustCompile(`^INSERT IGNORE INTO async_job_tab \(id, params, long_params`),
 	"Settle Died":        regexp.MustCompile(`^UPDATE async_job_tab .* SET lost = lost \+ \?, term = \?, job_status = \?`),
 	"Settle":             regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time`),

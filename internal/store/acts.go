@@ -112,8 +112,6 @@ type ActFilter struct {
 	Job        uint64 // acts that changed this job
 	Actor      string
 	Operation  uint64 // the parts of this operation
-	Type       *int32 // acts on this job type, of which none is an operation
-	Verb       string
 	Operations bool   // operations, and no other acts
 	Open       bool   // operations that are neither done nor stopped
 	Before     uint64 // acts with smaller ids
@@ -154,16 +152,9 @@ func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
 	if f.Operation > 0 {
 		and("operation = %s", args.id(f.Operation))
 	}
-	if f.Type != nil {
-		and("job_type = %s", args.number(int64(*f.Type)))
-	}
-	if f.Verb != "" {
-		and("verb = %s", args.value(f.Verb))
-	}
-	switch {
-	case f.Operations:
+	if f.Operations {
 		and("state IS NOT NULL")
-	case f.Type == nil: // otherwise SQLite might go by the index of this condition, which holds for nearly all rows
+	} else {
 		and("state IS NULL")
 	}
 	if f.Open {

@@ -67,6 +67,8 @@ type KnownType struct {
 	Name        string // empty: only an older version has run it
 	Paused      int64  // unix seconds; 0: it is not
 	PausedUntil int64  // unix seconds; 0: until somebody resumes it
+	PausedBy    string // and why, if the pause was noted
+	PausedWhy   string
 	Settings    string // JSON; empty: only an older version has run it
 	ToldAt      int64  // since when the settings are these, in unix seconds
 	CronAt      int64  // up to this second of unix time, all times of the type's schedule have their jobs; 0: no schedule has begun
@@ -77,10 +79,17 @@ type KnownType struct {
 // KnownTypes reads all job types that have a row, in their order. It may be asked of a replica.
 func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
 	types, err := read(ctx, s, each(func(t *KnownType) []any {
-		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt, &t.Layout, &t.Limits.Workers, &t.Limits.Rate, &t.PausedUntil}
+		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt, &t.Layout, &t.Limits.Workers, &t.Limits.Rate, &t.PausedUntil, &t.PausedBy, &t.PausedWhy}
 	}), fmt.Sprintf(
-		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), %s FROM %s ORDER BY job_type", pauseEnd, s.types))
+		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), %s, %s, %s FROM %s AS kind ORDER BY job_type", pauseEnd, s.ofPause("actor"), s.ofPause("why"), s.types))
 	return types, wrap("job types", err)
+}
+
+// ofPause selects a column of the act by which a type was paused, or its pause was given another end. The type's row is called kind. Empty:
+// the type is not paused, or nobody has noted it.
+func (s *Store) ofPause(column string) string {
+	return fmt.Sprintf("CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT %s FROM %s AS act WHERE act.job_type = kind.job_type AND verb = 'pause' AND acted_at >= kind.paused_at ORDER BY act.id DESC LIMIT 1), '') END",
+		column, s.acts)
 }
 
 // Limits are what a job type may use at most, if its configuration allows more. 0: what the configuration allows.

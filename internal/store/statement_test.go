@@ -82,7 +82,6 @@ var verbs = map[string]func(context.Context, *Store){
 	},
 	"Acts": func(ctx context.Context, s *Store) {
 		_, _ = s.Acts(ctx, ActFilter{Job: 4, Actor: "mary", Operation: 3, Before: 9}, 100)
-		_, _ = s.Acts(ctx, ActFilter{Type: new(int32), Verb: "pause"}, 1)
 	},
 	"Operations": func(ctx context.Context, s *Store) { _, _ = s.Operations(ctx, ActFilter{ID: 3, Open: true}, 100) },
 	"LockState":  func(ctx context.Context, s *Store) { _, _ = s.LockState(ctx, ids, Waiting) },

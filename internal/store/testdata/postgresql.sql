@@ -45,13 +45,6 @@ WHERE id > 0
   AND id < $9
 ORDER BY id DESC
 LIMIT $10; -- with 4, 4, "4", "4,%", "%,4", "%,4,%", "mary", 3, 9, 100
-SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
-FROM async_job_act_tab
-WHERE id > 0
-  AND job_type = $1
-  AND verb = $2
-ORDER BY id DESC
-LIMIT $3; -- with 0, "pause", 1
 
 -- AddJob
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
@@ -148,13 +141,25 @@ WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> $2 OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
 -- BesideJob
-SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, COALESCE(rate, 0)
-FROM async_job_type_tab
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, COALESCE(rate, 0), CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
+    FROM async_job_act_tab AS act
+    WHERE act.job_type = kind.job_type
+      AND verb = 'pause'
+      AND acted_at >= kind.paused_at
+    ORDER BY act.id DESC
+    LIMIT 1), '') END AS actor, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT why
+    FROM async_job_act_tab AS act
+    WHERE act.job_type = kind.job_type
+      AND verb = 'pause'
+      AND acted_at >= kind.paused_at
+    ORDER BY act.id DESC
+    LIMIT 1), '') END AS why
+FROM async_job_type_tab AS kind
 WHERE job_type = $1
-UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0, 0
+UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0, 0, '', ''
 FROM async_job_now_tab
 WHERE lock_name = $2 OR lock_name LIKE $3
-UNION ALL SELECT 3, '', '', job_status, term, attempts, deferred, (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END), 0
+UNION ALL SELECT 3, '', '', job_status, term, attempts, deferred, (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END), 0, '', ''
 FROM async_job_tab
 WHERE id = $4; -- with 7, "job-7", "job-7/%", 4
 
@@ -577,8 +582,20 @@ FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END
-FROM async_job_type_tab
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
+    FROM async_job_act_tab AS act
+    WHERE act.job_type = kind.job_type
+      AND verb = 'pause'
+      AND acted_at >= kind.paused_at
+    ORDER BY act.id DESC
+    LIMIT 1), '') END, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT why
+    FROM async_job_act_tab AS act
+    WHERE act.job_type = kind.job_type
+      AND verb = 'pause'
+      AND acted_at >= kind.paused_at
+    ORDER BY act.id DESC
+    LIMIT 1), '') END
+FROM async_job_type_tab AS kind
 ORDER BY job_type;
 
 -- LastAttempts

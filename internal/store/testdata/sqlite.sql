@@ -45,13 +45,6 @@ WHERE id > 0
   AND id < 9
 ORDER BY id DESC
 LIMIT 100; -- with "4", "4,%", "%,4", "%,4,%", "mary"
-SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
-FROM async_job_act_tab
-WHERE id > 0
-  AND job_type = 0
-  AND verb = ?
-ORDER BY id DESC
-LIMIT 1; -- with "pause"
 
 -- AddJob
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
@@ -125,13 +118,25 @@ WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
 -- BesideJob
-SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, COALESCE(rate, 0)
-FROM async_job_type_tab
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, COALESCE(rate, 0), CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
+    FROM async_job_act_tab AS act
+    WHERE act.job_type = kind.job_type
+      AND verb = 'pause'
+      AND acted_at >= kind.paused_at
+    ORDER BY act.id DESC
+    LIMIT 1), '') END AS actor, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT why
+    FROM async_job_act_tab AS act
+    WHERE act.job_type = kind.job_type
+      AND verb = 'pause'
+      AND acted_at >= kind.paused_at
+    ORDER BY act.id DESC
+    LIMIT 1), '') END AS why
+FROM async_job_type_tab AS kind
 WHERE job_type = 7
-UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0, 0
+UNION ALL SELECT 2, lock_name, state, term, told_at, 0, 0, 0, 0, '', ''
 FROM async_job_now_tab
 WHERE lock_name = ? OR lock_name LIKE ?
-UNION ALL SELECT 3, '', '', CAST(job_status AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(deferred AS INTEGER), (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END), 0
+UNION ALL SELECT 3, '', '', CAST(job_status AS INTEGER), CAST(term AS INTEGER), CAST(attempts AS INTEGER), CAST(deferred AS INTEGER), (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END), 0, '', ''
 FROM async_job_tab
 WHERE id = 4; -- with "job-7", "job-7/%"
 
@@ -553,8 +558,20 @@ WHERE lock_name IN (?, ?)
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END
-FROM async_job_type_tab
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
+    FROM async_job_act_tab AS act
+    WHERE act.job_type = kind.job_type
+      AND verb = 'pause'
+      AND acted_at >= kind.paused_at
+    ORDER BY act.id DESC
+    LIMIT 1), '') END, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT why
+    FROM async_job_act_tab AS act
+    WHERE act.job_type = kind.job_type
+      AND verb = 'pause'
+      AND acted_at >= kind.paused_at
+    ORDER BY act.id DESC
+    LIMIT 1), '') END
+FROM async_job_type_tab AS kind
 ORDER BY job_type;
 
 -- LastAttempts

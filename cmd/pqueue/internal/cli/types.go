@@ -34,7 +34,6 @@ type jobType struct {
 	*operate.Type
 	counted, unrun bool
 	waiting, done  int64
-	pause          *queue_job.Act // by which it was paused; nil: it is not, or that was not noted
 }
 
 // countedTypes puts types and counts together, in the order of the types.
@@ -131,13 +130,6 @@ func (a *app) showType(ctx context.Context, db *database, name string) error {
 		return exitf(exitNothing, "type %d is not known here: no instance has run it, and nobody has paused or divided it; pqueue type list shows the types that are known", number)
 	}
 	t := types[i]
-	err = a.within(ctx, func(ctx context.Context) (err error) {
-		t.pause, err = operate.PauseOf(ctx, db.jobs, db, &t.Known)
-		return err
-	})
-	if err != nil {
-		return err
-	}
 	switch a.output {
 	case "table":
 		return t.show(a.Out)
@@ -155,10 +147,8 @@ func (t *jobType) show(to io.Writer) error {
 	line("state", t.State())
 	line("paused since", clock(t.Paused))
 	line("paused until", clock(t.Known.PausedUntil))
-	if act := t.pause; act != nil {
-		line("paused by", act.Actor)
-		line("because", act.Why)
-	}
+	line("paused by", t.Known.PausedBy)
+	line("because", t.Known.PausedWhy)
 	line("held by", strings.Join(t.Holders, ", "))
 	line("handlers that run", strconv.Itoa(t.Running))
 	if m := t.Memory; m != nil {
@@ -264,8 +254,8 @@ func typeJSON(t *jobType) any {
 		}
 		j["memory"] = map[string]any{"waiting": m.Waiting, "parked": m.Parked, "more_in_table": m.More, "overdue_seconds": m.Overdue.Seconds(), "workers": m.Workers, "as_of": stamp(m.AsOf), "failing": failing}
 	}
-	if act := t.pause; act != nil {
-		j["paused_by"], j["paused_why"] = act.Actor, act.Why
+	if by := t.Known.PausedBy; by != "" {
+		j["paused_by"], j["paused_why"] = by, t.Known.PausedWhy
 	}
 	if t.Known.Limits != (queue_job.Limits{}) {
 		j["limits"] = t.Known.Limits
