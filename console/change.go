@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -96,7 +97,7 @@ func (c *console) changeType(ctx context.Context, r *http.Request) (outcome, to 
 	switch do := r.PathValue("do"); do {
 	case "pause":
 		if outcome, err = "paused", c.allow(r, Pause, jobType); err == nil {
-			changed, err = c.jobs.Pause(ctx, c.ex, jobType)
+			changed, err = c.pause(ctx, r, jobType)
 		}
 	case "resume":
 		if outcome, err = "resumed", c.allow(r, Resume, jobType); err == nil {
@@ -113,6 +114,30 @@ func (c *console) changeType(ctx context.Context, r *http.Request) (outcome, to 
 		outcome = "nothing"
 	}
 	return outcome, "types/" + strconv.Itoa(int(jobType)), err
+}
+
+// pause pauses a type for as long as a form says. A field that is empty means until somebody resumes it.
+func (c *console) pause(ctx context.Context, r *http.Request, jobType int32) (changed bool, err error) {
+	text := strings.TrimSpace(r.PostFormValue("for"))
+	if text == "" {
+		return c.jobs.Pause(ctx, c.ex, jobType)
+	}
+	lasts, err := spanOf(text)
+	if err != nil || lasts < time.Second || lasts > pauseMost {
+		return false, failed(http.StatusBadRequest, "for=%q: use a time up to a year, as in 30m, 2h or 1d, or leave it empty for a pause that lasts until somebody resumes the type.", text)
+	}
+	return c.jobs.PauseUntil(ctx, c.ex, jobType, time.Now().Add(lasts))
+}
+
+const pauseMost = 365 * 24 * time.Hour
+
+// spanOf reads how long something lasts, as Go does, and days too.
+func spanOf(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	return time.ParseDuration(text)
 }
 
 // setLimits gives a type the limits that a form has. A field that is empty leaves the configuration's value as it is.

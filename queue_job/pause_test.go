@@ -8,7 +8,7 @@ import (
 
 func TestAPauseEndsInAWholeSecondToComeAndWithinAYear(t *testing.T) {
 	const now = 1_700_000_000
-	for until, want := range map[float64]int64{0.001: 1, 1: 1, 1.5: 2, 365 * 86400: 365 * 86400} {
+	for until, want := range map[float64]int64{0.001: 1, 1: 1, 1.5: 2, 365 * 86400: 365 * 86400, 365*86400 + 0.5: 365*86400 + 1} {
 		second, err := endOfPause(time.UnixMilli(now*1000+int64(until*1000)), now)
 		if err != nil || second != now+want {
 			t.Errorf("in %v s: in %d s, %v; want %d", until, second-now, err, want)

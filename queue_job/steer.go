@@ -318,7 +318,7 @@ func endOfPause(until time.Time, now int64) (int64, error) {
 	switch second := until.Add(time.Second - 1).Unix(); {
 	case second <= now:
 		return 0, fmt.Errorf("a pause until %v, which has passed; use a time to come, or Resume, if the type is to go on", until)
-	case second > now+int64(pauseMax/time.Second):
+	case until.Unix() > now+int64(pauseMax/time.Second):
 		return 0, fmt.Errorf("a pause until %v, which is more than %d days away; use an earlier time, or Pause, which lasts until Resume", until, pauseMax/(24*time.Hour))
 	default:
 		return second, nil

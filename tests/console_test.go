@@ -145,7 +145,19 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		says(b.press(job+"/cancel", http.StatusOK), "Nothing was changed")
 		status(failed, queue_job.JobStatusCancelled)
 
-		says(b.press("/types/7/pause", http.StatusOK), "The type is paused", "Resume")
+		pauseFor := func(for_, why string, want int) string {
+			return b.send("/types/7/pause", url.Values{"for": {for_}, "why": {why}}, want)
+		}
+		for _, for_ := range []string{"soon", "-1h", "0", "366d", "1"} {
+			says(pauseFor(for_, "", http.StatusBadRequest), "use a time up to a year")
+		}
+		until := time.Now().Add(24 * time.Hour).UTC().Format(time.DateOnly)
+		says(pauseFor("1d", "the <b>bank</b> is closed", http.StatusOK), "The type is paused", ", until 20", "Paused by", "the &lt;b&gt;bank&lt;/b&gt; is closed", "Set another end")
+		says(b.get("/types/7", http.StatusOK), "until "+until)
+		says(b.press("/types/7/pause", http.StatusOK), "The type is paused", "Resume", "Paused by")
+		if page := b.get("/types/7", http.StatusOK); strings.Contains(page, ", until 20") || strings.Contains(page, "bank") {
+			t.Errorf("the pause has its end, or its reason, still: %s", page)
+		}
 		says(b.get("/", http.StatusOK), "One thing should be looked at", "note", "It has been paused for", "7 mail")
 		later := addOne(t, jobs, d.DB, ofType(7), inAnHour(), queue_job.WithKey("order-47"))
 		says(b.get("/jobs?type=7&status=init&key=order-47", http.StatusOK), fmt.Sprintf(">%d</a>", later.Id))
@@ -813,7 +825,7 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		<-started
 		inLine := addOne(t, jobs, d.DB, ofType(301), queue_job.WithGroup("b")).Id
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET attempts = 1 WHERE id = %d", inLine)) // it has a log to read
-		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 5, "/retention": 5, "/acts": 3, "/acts?job=1": 2, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
+		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 1, "/instances": 3, "/schedules": 3, "/health": 5, "/retention": 5, "/acts": 3, "/acts?job=1": 2, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
 			bestOfThree(t, func() error {
 				b := browse(t, console.Handler(jobs))
 				sent.Store(0)

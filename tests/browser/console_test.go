@@ -385,7 +385,7 @@ func TestAPageStaysUpToDateAndRestsWhileSomebodyIsAtWorkInIt(t *testing.T) {
 	if !eval[bool](b, "window.stays === true") {
 		t.Error("the page was loaded anew")
 	}
-	b.do(chromedp.Focus(chromedp.CSS("main button")))
+	b.do(chromedp.Focus(chromedp.CSS("main button:enabled")))
 	if _, err := w.jobs.Resume(t.Context(), w.db, mails); err != nil {
 		t.Fatal(err)
 	}
