@@ -91,7 +91,6 @@ type facts struct {
 	runs  []queue_job.Attempt // that did not succeed
 	first uint64              // the first pending job of the same type and group; 0: the job has no group
 	kind  queue_job.Type      // of the job; without settings, if no instance has told any
-	pause *queue_job.Act      // by which the type was paused; nil: it is not, or that was not noted
 	fleet store.Fleet
 	lines []store.Line // what the holders of leases have told of their memory
 }

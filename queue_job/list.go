@@ -163,7 +163,7 @@ func (f *Filter) rows() (store.Filter, error) {
 	} {
 		var err error
 		if *t.to, err = secondOf(t.at); err != nil {
-			return rows, fmt.Errorf("Filter.%s %w", t.name, err)
+			return rows, fmt.Errorf("%s %w", "Filter."+t.name, err)
 		}
 	}
 	return rows, nil
