@@ -137,9 +137,9 @@ func TestAPageLeadsToTheLoginWhenTheSessionHasEnded(t *testing.T) {
 	root := w.behindLogin(t, "ann", password)
 	logIn := func(password string) {
 		t.Helper()
-		b.at("/login")
+		b.at("/tools/queue/login")
 		b.do(chromedp.SendKeys("#name", "ann"), chromedp.SendKeys("#password", password+kb.Enter))
-		b.at("/types/1")
+		b.at("/tools/queue/types/1")
 	}
 	b.do(chromedp.Navigate(root + "types/1"))
 	logIn(password)
