@@ -383,6 +383,38 @@ func TestOfManyAttemptsWithoutARowATransactionDeletesFew(t *testing.T) {
 	})
 }
 
+func TestADeletionWhoseLastStatementMeetsADeadlockIsSentAgain(t *testing.T) {
+	t.Parallel()
+	const old = 30
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, old, 0)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2")
+		age(t, d, 30*time.Hour, "1 = 1")
+		add(t, d.DB, 1, 0)
+		of := store.Old{Before: map[int32]int64{2: time.Now().Add(-24 * time.Hour).Unix()}}
+		page, err := st.FindOld(t.Context(), of, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deadlocks := 0
+		deletion, err := st.DeleteOld(t.Context(), of, page, store.Steps{Rows: old, Turn: func(ctx context.Context, rows int, send func(context.Context) error) error {
+			if rows == 0 && deadlocks == 0 { // the attempts
+				deadlocks++
+				return errors.New("Error 1213 (40001): Deadlock found when trying to get lock; try restarting transaction")
+			}
+			return send(ctx)
+		}})
+		again := d.Name != "SQLite" // there, each statement is a transaction of its own
+		if (err == nil) != again || deletion.Rows != old || number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab") != 1 {
+			t.Errorf("%+v, %v", deletion, err)
+		}
+	})
+}
+
 // The time of a schedule is noted beside the jobs, so a deleted job does not come a second time.
 func TestAScheduledJobThatWasDeletedDoesNotComeAgain(t *testing.T) {
 	t.Parallel()

@@ -80,17 +80,18 @@ type Deletion struct {
 // Steps are how a page is deleted. The zero value: with one statement for the rows, and another for their attempts.
 type Steps struct {
 	Rows int // that a statement deletes; 0: all of the page
-	// Turn decides when a statement is sent, and sends it. The statement deletes up to so many rows of jobs; 0: attempts only. Until it is
-	// sent, the transaction stays open. If Turn is nil, each statement is sent at once.
+	// Turn sends a statement when its time has come; the transaction stays open until then. The statement deletes that many rows of jobs at
+	// most; 0: it deletes attempts only. If Turn is nil, each statement is sent at once.
 	Turn func(ctx context.Context, rows int, send func(context.Context) error) error
 }
 
 // DeleteOld deletes the old rows of a page and their attempts in the log, in one transaction if the handle has transactions: a commit
 // keeps others waiting for longer than the deletion of some dozens of rows. If the steps wait, and others would wait with them, each statement
-// is a transaction of its own. There, on other handles and in earlier versions, a deletion may be cut off between rows and attempts, and
-// people delete rows by hand. So attempts without a row are deleted, too, as far as their ids lie in the page: those of as many jobs as the
-// page has old rows, or as a statement deletes. What is left then is for [Store.DeleteStrays], since it may be more than a transaction should
-// hold.
+// is a transaction of its own.
+//
+// Some attempts have no row: a deletion was cut off between rows and attempts, or somebody has deleted rows by hand. DeleteOld deletes such
+// attempts, too, if their ids lie in the page. A transaction should not hold any number of them, so it stops after as many jobs as the page
+// has old rows, or as one statement takes. [Store.DeleteStrays] deletes the rest.
 //
 // A row is deleted only if it has the status and the age at that moment; somebody may have made it run again since it was read.
 // Pending rows are never deleted.
@@ -112,12 +113,13 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Step
 				return err
 			}
 		}
-		for most := max(len(page.Old), steps.strays()); err == nil; most -= steps.strays() {
-			if d.Strays, err = s.deleteStrays(ctx, &page, &steps, &d); !d.Strays || most <= steps.strays() {
-				break
+		for left := max(len(page.Old), steps.strays()); left > 0; left -= steps.strays() {
+			more, err := s.deleteStrays(ctx, &page, &steps, &d)
+			if d.Strays = more; err != nil || !more {
+				return err
 			}
 		}
-		return err
+		return nil
 	}
 	if !together {
 		err = act(s)
@@ -129,7 +131,7 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Step
 	return d, err
 }
 
-// DeleteStrays deletes, with one search and one deletion, attempts in a page whose row is gone: of as many jobs as a step says.
+// DeleteStrays deletes attempts in a page whose row is gone, of as many jobs as a step says. It sends one search and one deletion.
 func (s *Store) DeleteStrays(ctx context.Context, page OldPage, steps Steps) (d Deletion, err error) {
 	d.Strays, err = s.deleteStrays(ctx, &page, &steps, &d)
 	return d, err
@@ -138,7 +140,7 @@ func (s *Store) DeleteStrays(ctx context.Context, page OldPage, steps Steps) (d 
 // strays is of how many jobs attempts are deleted at a time.
 func (t *Steps) strays() int { return cmp.Or(t.Rows, 1000) }
 
-// take sends a statement by Turn, and adds up what it did. The statement deletes at most so many rows of jobs.
+// take sends a statement by Turn, and adds its result to d. The statement deletes that many rows of jobs at most.
 func (t *Steps) take(ctx context.Context, d *Deletion, most int, statement func(context.Context) (rows int, err error)) error {
 	send := func(ctx context.Context) error {
 		began := time.Now()
