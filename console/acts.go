@@ -104,7 +104,8 @@ func (c *console) visibleActs(ctx context.Context, r *http.Request, acts []queue
 	}), nil
 }
 
-// seesAll reports whether the sender of a request may see every type: those that are known, and one that is not.
+// seesAll reports whether the sender of a request may see every type. It asks the permit for each known type, and for a type that nobody
+// knows.
 func (c *console) seesAll(r *http.Request) (bool, error) {
 	const unknown = math.MinInt32
 	if !c.permit(r, See, unknown) {
@@ -171,7 +172,9 @@ func (c *console) showOperation(r *http.Request) (any, error) {
 	if shown.Parts, err = c.jobs.Acts(ctx, c.ex, queue_job.ActFilter{Operation: o.Id, Limit: lastParts}); err != nil {
 		return nil, err
 	}
-	shown.Parts, err = c.visibleActs(ctx, r, shown.Parts)
+	if len(o.Change.Filter.JobTypes) == 0 { // otherwise, the sender may see all of its jobs
+		shown.Parts, err = c.visibleActs(ctx, r, shown.Parts)
+	}
 	return shown, err
 }
 

@@ -204,8 +204,8 @@ type page struct {
 	may func(Verb, int32) bool
 }
 
-// Live reports whether the page stays up to date by itself. What was counted or replayed for one question does not, for that may take
-// seconds each time; nor does an error, whose address may be that of a change.
+// Live reports whether the page refreshes itself. Two pages answer one question by a count or a replay, which may take seconds each time.
+// An error does not refresh itself either: its address may be the address of a change.
 func (p *page) Live() bool {
 	return !slices.Contains([]string{"many", "whatif", "error"}, p.Name)
 }

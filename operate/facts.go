@@ -16,8 +16,8 @@ import (
 // Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes four statements at
 // most: they read the job, the leases, the log if a run of the job was ever started, and at last the job once more, together with its
 // type and what the holders have told. If nothing keeps the job but the line of its holder, and the type has an order or a limit
-// for each group, a fifth reads the first job of its group. All go by an index or
-// read small tables. If the job changes during a look, Explain looks again. If it changes during three looks, that is an error.
+// for each group, a fifth reads the first job of its group. All go by an index or read small tables. If the job changes during a look,
+// Explain looks again. If it changes during three looks, that is an error.
 //
 // Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
 // waits in the holder's line and what the holder has told of it within the last minute ([queue_job.Line]), and lists what the job may

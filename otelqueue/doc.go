@@ -16,8 +16,9 @@
 // Attributes follow OpenTelemetry's conventions for messaging. Attributes of our own begin with persistent_queue. Keys and parameters
 // of jobs are left out, because they may be personal.
 //
-// If your *sql.DB is traced as well, the Runner's polls become spans: about a dozen a second, and eight if there was no job for a minute. Have that instrumentation
-// leave out statements without a parent, or give the Runner a handle of its own ([persistent_queue.WithDB]).
+// If your *sql.DB is traced as well, the Runner's polls become spans: about a dozen a second, and eight if there was no
+// job for a minute. Have that instrumentation leave out statements without a parent, or give the Runner a handle of its own
+// ([persistent_queue.WithDB]).
 //
 // docs/traces.md in the repository lists spans and attributes.
 package otelqueue

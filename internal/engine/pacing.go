@@ -54,7 +54,7 @@ func newPacing(least, most int) pacing {
 // begin begins a round.
 func (p *pacing) begin() { p.pace, p.debt, p.since = calm, 0, progress{} }
 
-// owe notes that work took so long. The retainer rests for it later, so that its work takes no more of the time than the pace allows.
+// owe notes how long work took. The retainer rests for it later, because its work must not take more of the time than the pace allows.
 func (p *pacing) owe(took time.Duration) { p.debt += (p.pace.part - 1) * took }
 
 // claim keeps the pace in rows: the next statement waits until the time of these rows is over. If it is late already, the wait is shorter,
@@ -79,8 +79,8 @@ func (p *pacing) rest(most time.Duration, now time.Time) time.Duration {
 // step is how many rows a statement should delete.
 func (p *pacing) step() int { return max(retainLeast, (p.rows+retainSteps-1)/retainSteps) }
 
-// resize finds how many rows to read at a time after the statements for a page took so long: with an error fewer, and otherwise as many
-// as the pace lets the statements take.
+// resize sets how many rows to read at a time, by how long the statements for the last page took: as many as the pace has time for. After
+// an error, it halves the number.
 func (p *pacing) resize(took time.Duration, err error) {
 	fits := 2 * p.rows
 	if err != nil {

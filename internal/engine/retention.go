@@ -39,7 +39,7 @@ type Deletes interface {
 // at the beginning that are kept for ever are read once a day.
 type retainer struct {
 	*database
-	times  map[int32]time.Duration // by final status; a status without a time is kept for ever
+	times  map[int32]time.Duration // how long to keep rows, by final status; if a status is missing, for ever
 	types  []int32
 	pacing pacing
 	looks  looks

@@ -14,7 +14,7 @@ type Fleet struct {
 	Leases  []Seen
 	Layouts map[int32]int64  // of the job types that have one
 	Paused  []int32          // the job types that are paused
-	Over    []int32          // those of them whose pause is over, see [Store.EndPauses]
+	Over    []int32          // the paused types whose pause is over, see [Store.EndPauses]
 	Limits  map[int32]Limits // of the job types that have some
 	Now     float64          // the database's clock, in unix seconds
 }

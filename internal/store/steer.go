@@ -243,9 +243,8 @@ func (s *Store) PauseUntil(ctx context.Context, jobType int32, until int64) (cha
 	return n > 0, wrap("pause until a time", err)
 }
 
-// EndPauses lets the types among these run again whose pause is over by the database's clock, and returns how many these were. A
-// pause that somebody has set anew meanwhile stays. Fewer than asked: those, and types that somebody else has let run. Sent again, it
-// changes nothing.
+// EndPauses ends the pauses of these types that are over by the database's clock, and returns how many it has ended. If it is fewer than
+// asked, the other types have a new pause, or somebody else has let them run. Sent again, it changes nothing.
 func (s *Store) EndPauses(ctx context.Context, types []int32) (ended int, err error) {
 	ended, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = NULL, paused_until = NULL WHERE job_type IN (%s) AND %s", s.types, numbers(types), s.pauseOver()))
 	return ended, wrap("end pauses", err)
