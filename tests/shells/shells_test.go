@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestTabOffersCommandsAndWhatTheDatabaseHas(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				cmd := exec.CommandContext(ctx, program, script...)
-				cmd.Env = append(environment, "LINE="+line, "WANT="+want)
+				cmd.Env = slices.Concat(environment, []string{"LINE=" + line, "WANT=" + want})
 				var says bytes.Buffer
 				cmd.Stderr = &says
 				offered, err := cmd.Output()
