@@ -68,6 +68,8 @@ type Lock struct {
 	tablePrefix string
 	advised     sync.Once // says once that a pooler mixes up statements
 
+	taking sync.Mutex // nobody else takes it meanwhile; the database may let it wait
+
 	mu   sync.Mutex
 	held *holding // the last acquisition; it may be over
 }
@@ -128,9 +130,9 @@ func (l *Lock) TryLock(ctx context.Context) (bool, error) {
 
 // take returns the new holding, or nil if the lock is not free.
 func (l *Lock) take(ctx context.Context) (*holding, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.held.over() {
+	l.taking.Lock()
+	defer l.taking.Unlock()
+	if !l.holding().over() {
 		return nil, nil
 	}
 	st, err := store.Open(ctx, l.db, l.tablePrefix)
@@ -162,7 +164,9 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 			<-released.Done() // the statement that gives the row back still needs the connection
 		}
 	}()
+	l.mu.Lock()
 	l.held = h
+	l.mu.Unlock()
 	return h, nil
 }
 
@@ -198,10 +202,13 @@ func (l *Lock) await(ctx context.Context) (*holding, error) {
 // lost and another process has it now, that process keeps it. If the lock was lost or is not held, the cause of the
 // error is [ErrNotHeld].
 func (l *Lock) Unlock(ctx context.Context) error {
+	return l.unlock(ctx, l.holding())
+}
+
+func (l *Lock) holding() *holding {
 	l.mu.Lock()
-	h := l.held
-	l.mu.Unlock()
-	return l.unlock(ctx, h)
+	defer l.mu.Unlock()
+	return l.held
 }
 
 func (l *Lock) unlock(ctx context.Context, h *holding) error {
@@ -230,22 +237,18 @@ func (l *Lock) unlock(ctx context.Context, h *holding) error {
 // Context returns a context that lives while the lock is certainly held. It ends when the lock is lost, with the cause
 // [ErrLost], or unlocked. If the lock is not held, it has ended already.
 func (l *Lock) Context() context.Context {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held == nil {
-		return notHeld
+	if h := l.holding(); h != nil {
+		return h.Context()
 	}
-	return l.held.Context()
+	return notHeld
 }
 
 // Term numbers the current acquisition: it grows each time the lock is taken. 0: the lock is not held.
 func (l *Lock) Term() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held.over() {
-		return 0
+	if h := l.holding(); !h.over() {
+		return h.Term
 	}
-	return l.held.Term
+	return 0
 }
 
 var notHeld = func() context.Context {

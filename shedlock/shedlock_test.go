@@ -112,3 +112,47 @@ func TestWaitingForALockWhoseDatabaseIsAwayEndsWithTheContext(t *testing.T) {
 		}
 	})
 }
+
+// frozen is a database that answers when the channel is closed.
+type frozen struct {
+	away
+	asked  chan struct{}
+	answer chan struct{}
+}
+
+func (f frozen) Query(string, ...any) (*sql.Rows, error) {
+	select {
+	case f.asked <- struct{}{}:
+	default:
+	}
+	<-f.answer
+	return nil, errAway
+}
+
+func TestALockSaysWhatItIsWhileItsTakingWaitsForTheDatabase(t *testing.T) {
+	f := frozen{asked: make(chan struct{}, 1), answer: make(chan struct{})}
+	l, err := New(Config{DB: f, ServiceName: "nightly"}, silent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried, said := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(tried)
+		l.TryLock(t.Context())
+	}()
+	<-f.asked
+	go func() {
+		defer close(said)
+		if err := l.Unlock(t.Context()); l.Term() != 0 || l.Context().Err() == nil || !errors.Is(err, ErrNotHeld) {
+			t.Errorf("term %d, %v, %v", l.Term(), l.Context().Err(), err)
+		}
+	}()
+	select {
+	case <-said:
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the database")
+	}
+	close(f.answer)
+	<-tried
+	<-said
+}
