@@ -44,8 +44,8 @@ type Settled struct {
 }
 
 // Observer has functions that are told what happens in a process, for metrics and traces: pass it to
-// [github.com/create-info/persistent-queue.WithObserver]. A function that is nil costs nothing. Many goroutines call them at the same
-// time, and wait for them, so they should be quick. A panic in one is logged, and does no harm.
+// [github.com/create-info/persistent-queue.WithObserver]. A function that is nil costs nothing. Many goroutines call Started and
+// Finished at the same time, and wait for them, so they should be quick. A panic in a function is logged, and does no harm.
 type Observer struct {
 	// Started is called right before the handler, with the handler's context. Waited is how long the job has waited since it
 	// fell due. The table holds whole seconds, so if the job was due when it was added, up to a second of that may be missing.
@@ -53,7 +53,8 @@ type Observer struct {
 	// Finished is called after each run, as [Config.OnFinished] is, and after that.
 	Finished func(ctx context.Context, job *Job, f Finished)
 	// Lease is called when the process has taken the lease of a job type, or of a shard of it, and when it starts no more jobs
-	// under it, since it gives the lease away or has lost it. A type that is not divided has the shard 0.
+	// under it, since it gives the lease away or has lost it. A type that is not divided has the shard 0. It is called with one
+	// change after the other, in their order, and nothing but Stop waits for it.
 	Lease func(jobType int32, shard int, held bool)
 }
 

@@ -25,7 +25,7 @@ type Engine struct {
 	open    func(context.Context, queue_job.Config) (Tables, error)
 	options Options
 	log     logger.Logger
-	permit  permit
+	permit  *permit
 	quota   *quota
 	told    listeners
 
@@ -69,9 +69,7 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 		})
 		e.list = append(e.list, d)
 	}
-	for _, h := range e.told.hooks {
-		go h.loop()
-	}
+	e.told.start()
 	for _, d := range e.list {
 		d.start()
 	}
@@ -116,10 +114,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		stopping.Go(func() { errs[i] = d.stop(ctx) })
 	}
 	stopping.Wait()
-	for _, h := range e.told.hooks {
-		errs = append(errs, h.stop(ctx))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, e.told.stop(ctx))...)
 }
 
 // ByDatabase groups configurations by their database handle and the prefix of the tables in it.

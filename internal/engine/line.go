@@ -225,10 +225,8 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 }
 
 func (l *line) tellLease(held bool) {
-	for _, o := range l.told.observers {
-		if o.Lease != nil {
-			guarded(l.about, l.log, "Observer.Lease", func() { o.Lease(l.cfg.JobType, l.shard, held) })
-		}
+	if l.told.leases != nil {
+		l.told.leases.add(leaseChange{l.cfg.JobType, l.shard, held})
 	}
 }
 

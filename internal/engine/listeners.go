@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -14,56 +15,107 @@ import (
 // listeners are the functions of the application that are told what happens, for all job types.
 type listeners struct {
 	observers []queue_job.Observer
-	hooks     []*hook
+	outcomes  []outcomeHook
+	leases    *hook[leaseChange] // nil: no observer is told of leases
+}
+
+// outcomeHook is a function that is told of outcomes.
+type outcomeHook struct {
+	*hook[queue_job.Settled]
+	onlyFailed bool
+}
+
+// leaseChange says that the lease of a type, or of a shard of it, was taken, or that nothing is started under it any more.
+type leaseChange struct {
+	jobType int32
+	shard   int
+	held    bool
 }
 
 func newListeners(o *Options, log logger.Logger, about context.Context) (l listeners) {
 	l.observers = o.Observers
-	for _, h := range []*hook{{name: "OnSettled", call: o.OnSettled}, {name: "OnDead", call: o.OnDead, onlyFailed: true}} {
-		if h.call != nil {
-			h.log, h.about = log, about
-			h.ctx, h.giveUp = context.WithCancelCause(context.WithoutCancel(about))
-			h.came, h.last, h.ended = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-			l.hooks = append(l.hooks, h)
-		}
+	if o.OnSettled != nil {
+		l.outcomes = append(l.outcomes, outcomeHook{newHook("OnSettled", "outcomes", log, about, o.OnSettled), false})
+	}
+	if o.OnDead != nil {
+		l.outcomes = append(l.outcomes, outcomeHook{newHook("OnDead", "outcomes", log, about, o.OnDead), true})
+	}
+	if slices.ContainsFunc(o.Observers, func(o queue_job.Observer) bool { return o.Lease != nil }) {
+		l.leases = newHook("Observer.Lease", "leases", log, about, func(ctx context.Context, changes []leaseChange) {
+			for _, c := range changes {
+				for _, observer := range o.Observers {
+					if observer.Lease != nil {
+						guarded(ctx, log, "Observer.Lease", func() { observer.Lease(c.jobType, c.shard, c.held) })
+					}
+				}
+			}
+		})
 	}
 	return l
 }
 
-// want reports whether a hook is to be told of outcomes with a status.
-func (l *listeners) want(status queue_job.JobStatus) bool {
-	return slices.ContainsFunc(l.hooks, func(h *hook) bool { return h.wants(status) })
+// start has them hear of what happens from now on.
+func (l *listeners) start() {
+	for _, h := range l.outcomes {
+		go h.loop()
+	}
+	if l.leases != nil {
+		go l.leases.loop()
+	}
 }
 
-// hook tells a function of the application of outcomes, after the table has taken them: in batches, and in a goroutine of its own.
-// The settler never waits for it. If too many outcomes wait, further ones are given up, and the log says how many.
-type hook struct {
-	name       string // of its option
-	call       func(context.Context, []queue_job.Settled)
-	onlyFailed bool
-	log        logger.Logger
-	about      context.Context
-	ctx        context.Context // of the calls
-	giveUp     context.CancelCauseFunc
+// stop waits until they were told of everything.
+func (l *listeners) stop(ctx context.Context) error {
+	var errs []error
+	for _, h := range l.outcomes {
+		errs = append(errs, h.stop(ctx))
+	}
+	if l.leases != nil {
+		errs = append(errs, l.leases.stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// want reports whether somebody is to be told of outcomes with a status.
+func (l *listeners) want(status queue_job.JobStatus) bool {
+	return slices.ContainsFunc(l.outcomes, func(h outcomeHook) bool { return h.wants(status) })
+}
+
+func (h *outcomeHook) wants(status queue_job.JobStatus) bool {
+	return !h.onlyFailed || status == queue_job.JobStatusFailed
+}
+
+// hook tells a function of the application what has happened: in batches, in order, and in a goroutine of its own. Nobody else waits
+// for it. If too much waits, the rest is given up, and the log says how many.
+type hook[T any] struct {
+	name   string // of its option
+	what   string // it is told of
+	call   func(context.Context, []T)
+	log    logger.Logger
+	about  context.Context
+	ctx    context.Context // of the calls
+	giveUp context.CancelCauseFunc
 
 	mu      sync.Mutex
-	waiting []queue_job.Settled
-	beyond  int // outcomes that were given up since the last call
+	waiting []T
+	beyond  int // that were given up since the last call
 	came    chan struct{}
 	last    chan struct{} // closed: no more come
 	ended   chan struct{} // closed: the function is not called any more
 }
 
-const hookMax = 10_000 // outcomes that wait
-
-func (h *hook) wants(status queue_job.JobStatus) bool {
-	return !h.onlyFailed || status == queue_job.JobStatusFailed
+func newHook[T any](name, what string, log logger.Logger, about context.Context, call func(context.Context, []T)) *hook[T] {
+	h := &hook[T]{name: name, what: what, call: call, log: log, about: about, came: make(chan struct{}, 1), last: make(chan struct{}), ended: make(chan struct{})}
+	h.ctx, h.giveUp = context.WithCancelCause(context.WithoutCancel(about))
+	return h
 }
 
-func (h *hook) add(settled queue_job.Settled) {
+const hookMax = 10_000 // that wait
+
+func (h *hook[T]) add(happened T) {
 	h.mu.Lock()
 	if len(h.waiting) < hookMax {
-		h.waiting = append(h.waiting, settled)
+		h.waiting = append(h.waiting, happened)
 	} else {
 		h.beyond++
 	}
@@ -72,7 +124,7 @@ func (h *hook) add(settled queue_job.Settled) {
 }
 
 // loop calls the function until stop was called and nothing waits, or the time for that is over.
-func (h *hook) loop() {
+func (h *hook[T]) loop() {
 	defer close(h.ended)
 	for stopping := false; !stopping; {
 		select {
@@ -86,12 +138,12 @@ func (h *hook) loop() {
 	}
 }
 
-// take takes the outcomes of a call.
-func (h *hook) take() []queue_job.Settled {
+// take takes what to tell with one call.
+func (h *hook[T]) take() []T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.beyond > 0 {
-		h.log.Error(h.about, fmt.Sprintf("%s was not told of %d outcomes: its function takes too long, and %d others wait", h.name, h.beyond, hookMax))
+		h.log.Error(h.about, fmt.Sprintf("%s was not told of %d %s: its function takes too long, and %d others wait", h.name, h.beyond, h.what, hookMax))
 		h.beyond = 0
 	}
 	n := min(batchRowsMax, len(h.waiting))
@@ -102,7 +154,7 @@ func (h *hook) take() []queue_job.Settled {
 
 // stop waits until the function was told of all that waits. If ctx ends first, it ends the context of the call, and gives the function
 // a moment to heed that.
-func (h *hook) stop(ctx context.Context) error {
+func (h *hook[T]) stop(ctx context.Context) error {
 	close(h.last)
 	defer h.giveUp(ErrStopped)
 	select {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -68,12 +69,17 @@ func workOn(t *testing.T, handler func(context.Context, *queue_job.Job) error) *
 // databaseOn is an instance that works four types of a database until the test ends.
 func databaseOn(t *testing.T, r *resting, handler func(context.Context, *queue_job.Job) error) *database {
 	t.Helper()
-	tables := Tables{Jobs: r, Leases: r, Close: func() {}}
+	return databaseWith(t, Tables{Jobs: r, Leases: r, Close: func() {}}, listeners{}, 4, handler)
+}
+
+// databaseWith is an instance that works that many types of a database, each of its own service, until the test ends.
+func databaseWith(t *testing.T, tables Tables, told listeners, types int32, handler func(context.Context, *queue_job.Job) error) *database {
+	t.Helper()
 	var configs []queue_job.Config
-	for jobType := range int32(4) {
-		configs = append(configs, queue_job.Config{ServiceName: "test", JobType: jobType, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100, LoadLimit: 100, HandleJobFunc: handler})
+	for jobType := range types {
+		configs = append(configs, queue_job.Config{ServiceName: fmt.Sprint("test", jobType), JobType: jobType, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100, LoadLimit: 100, HandleJobFunc: handler})
 	}
-	d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, silent{}, newPermit(), nil, listeners{})
+	d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, silent{}, newPermit(), nil, told)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -260,7 +260,7 @@ func (l *line) tellSettled(t *task, v verdict) {
 		job.Lost++
 		settled.Job, settled.Err = &job, errors.New(lostReason(l.settler.instance))
 	}
-	for _, h := range l.told.hooks {
+	for _, h := range l.told.outcomes {
 		if h.wants(v.status) {
 			h.add(settled)
 		}
