@@ -296,10 +296,15 @@ func (l *line) awaitDrained(ctx context.Context) bool {
 	l.settler.hurry()
 	noted, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
-	if !l.await(noted, func() bool { return l.settler.unnoted() == 0 }) {
-		l.log.Warn(l.about, fmt.Sprintf("%d rows of the log are not written", l.settler.unnoted()))
-	}
+	l.await(noted, func() bool { return l.settler.unnoted() == 0 })
+	l.tellUnnoted()
 	return true
+}
+
+func (l *line) tellUnnoted() {
+	if n := l.settler.unnoted(); n > 0 {
+		l.log.Warn(l.about, fmt.Sprintf("%d rows of the log are not written", n))
+	}
 }
 
 // await waits until a condition holds. Workers and the settler signal when it may have changed.

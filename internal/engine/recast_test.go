@@ -12,6 +12,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -119,6 +120,37 @@ func TestAStartWithAMiddlewareThatMakesNoHandlerSaysThatNoWaitMendsIt(t *testing
 			}
 			if _, err := Start(t.Context(), open, []queue_job.Config{cfg}, Options{}, silent{}); !errors.Is(err, ErrNoHandler) {
 				t.Errorf("dormant after %v: %v", after, err)
+			}
+		}
+	})
+}
+
+// unlogged is a database whose log refuses every row.
+type unlogged struct{ resting }
+
+func (*unlogged) LogAttempts(context.Context, []store.Attempt) error { return errGone }
+
+func TestALogThatCannotBeWrittenKeepsNoLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &unlogged{}
+		d := databaseWith(t, Tables{Jobs: table, Leases: table, Close: func() {}}, listeners{}, 4, func(context.Context, *queue_job.Job) error { return nil })
+		time.Sleep(5 * time.Second)
+		before := d.lines.all()
+		for _, l := range before {
+			l.settler.note(store.Attempt{JobID: 1})
+		}
+		var again []queue_job.Config
+		for _, cfg := range d.configured() {
+			cfg.QueueMaxSize++
+			again = append(again, cfg)
+		}
+		if _, err := d.order(t.Context(), recast{cast: again}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(stopPatience + 2*time.Second)
+		for _, l := range d.lines.all() {
+			if slices.Contains(before, l) {
+				t.Errorf("type %d still has its earlier line", l.cfg.JobType)
 			}
 		}
 	})

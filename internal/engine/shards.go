@@ -216,15 +216,22 @@ func (d *database) begin(l *line) {
 	d.keepings.Go(func() { l.settler.loop(l.writing) })
 }
 
-// finish ends a retired line, when everything is written.
+// finish ends a retired line, when every outcome is written. For the rest of the log, it waits as Stop does.
 func (d *database) finish(l *line) {
 	d.keepings.Go(func() {
-		for wait := time.Millisecond; !l.quiet() || l.settler.unnoted() > 0; wait = min(2*wait, time.Second) {
-			l.settler.hurry()
+		for wait := time.Millisecond; !l.quiet(); wait = min(2*wait, time.Second) {
 			if !sleep(l.writing, wait) {
 				return
 			}
 		}
+		l.settler.hurry()
+		const often = 10 * time.Millisecond
+		for until := time.Now().Add(stopPatience); l.settler.unnoted() > 0 && time.Now().Before(until); {
+			if !sleep(l.writing, often) {
+				return
+			}
+		}
+		l.tellUnnoted()
 		d.lines.remove(l)
 		l.endWriting()
 	})
