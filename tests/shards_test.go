@@ -197,6 +197,33 @@ func TestTheNumberOfShardsIsInTheDatabase(t *testing.T) {
 	})
 }
 
+func TestADividedTypeWhoseRowSomebodyDeletesIsWorkedOn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		cfg := queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}
+		first := start(t, d.DB, cfg)
+		if err := open(t, d.DB).SetShards(t.Context(), d.DB, 1, 2); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 2, openShards)
+		const noted = "SELECT COALESCE(MAX(layout), 0) FROM async_job_type_tab WHERE job_type = 1"
+		layout := number(t, d.DB, noted)
+		worksOn := func(done int64) {
+			t.Helper()
+			add(t, d.DB, 20, 0)
+			awaitNumber(t, d.DB, done, succeeded)
+			awaitNumber(t, d.DB, layout, noted)
+		}
+		const deleteRow = "DELETE FROM async_job_type_tab WHERE job_type = 1"
+		execute(t, d.DB, deleteRow)
+		worksOn(20)
+		stop(t, first)
+		execute(t, d.DB, deleteRow)
+		start(t, d.DB, cfg) // it has not seen the layout before
+		worksOn(40)
+	})
+}
+
 func TestAnInstanceOfAnOlderVersionGetsNoTypeThatIsDivided(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

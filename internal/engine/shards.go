@@ -79,14 +79,16 @@ func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more
 		}
 	}
 	for cfg := range s.withLeases(v.Layouts, nil) { // the line of another comes and goes with its lease
-		s.relayout(*cfg, v.LayoutOf(cfg.JobType), leaving)
+		if !slices.ContainsFunc(v.Changes, func(c share.Change) bool { return c.JobType == cfg.JobType && c.Note > 0 }) {
+			s.relayout(*cfg, v.LayoutOf(cfg.JobType), leaving)
+		}
 	}
 	for _, c := range v.Changes {
 		if s.configOf(c.JobType) == nil {
 			continue
 		}
 		more = true
-		if err := s.change(ctx, &c); err != nil {
+		if err := s.change(ctx, &c, v.Layouts[c.JobType]); err != nil {
 			return more, err
 		}
 	}
@@ -189,11 +191,11 @@ func (s *standBy) retire(l *line, why string) {
 	}
 }
 
-// change does the next step towards a layout.
-func (s *standBy) change(ctx context.Context, c *share.Change) (err error) {
+// change does the next step towards a layout. The table has noted another one, or none (0).
+func (s *standBy) change(ctx context.Context, c *share.Change, noted share.Layout) (err error) {
 	layouts := s.tables.Layouts
 	if c.Note > 0 {
-		_, err = layouts.SetLayout(ctx, c.JobType, int64(c.Layout), int64(c.Note))
+		_, err = layouts.SetLayout(ctx, c.JobType, int64(noted), int64(c.Note))
 		return err
 	}
 	if len(c.Make) > 0 {
