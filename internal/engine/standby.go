@@ -147,8 +147,8 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 	taken, err := s.take(statement, &p, seen)
 	switch {
 	case len(taken) > 0:
-		if errLook := s.lookAgain(statement); errLook != nil { // nobody knows what still runs elsewhere
-			s.releaseAll(statement, taken)
+		if errLook := s.lookAgain(); errLook != nil { // nobody knows what still runs elsewhere
+			s.releaseAll(s.patience, taken)
 			return false, errLook
 		}
 		s.serve(taken)
@@ -291,8 +291,10 @@ func (s *standBy) heedOpen(leases []share.Lease, drained bool) {
 }
 
 // lookAgain looks once more, after leases were taken: whatever their last holders have left running was in the table before the
-// leases came free. It tries until ctx ends. What it says of pauses lets jobs start before the watch has asked.
-func (s *standBy) lookAgain(ctx context.Context) error {
+// leases came free. It tries for takeMax. What it says of pauses lets jobs start before the watch has asked.
+func (s *standBy) lookAgain() error {
+	ctx, cancel := context.WithTimeout(s.patience, takeMax)
+	defer cancel()
 	for wait := retryFirst; ; wait *= 2 {
 		sent := time.Now()
 		v, fleet, err := s.see(ctx)
@@ -310,10 +312,17 @@ func (s *standBy) lookAgain(ctx context.Context) error {
 // take takes the free leases that are this instance's to take, and the one that says that it is here. It returns the leases of
 // job types.
 func (s *standBy) take(ctx context.Context, p *share.Picture, seen []store.Seen) (taken []*keeper.Lease, err error) {
-	var wants []keeper.Want
 	if here := s.presence.Load(); !p.Leaving && (here == nil || here.Context().Err() != nil) {
-		wants = append(wants, keeper.Want{Name: share.Presence(s.keeper.ID()), Holder: s.instance, Lock: s.shortestLock(), Once: true})
+		leases, err := s.keeper.TakeSeen(ctx, []keeper.Want{{Name: share.Presence(s.keeper.ID()), Holder: s.instance, Lock: s.shortestLock(), Once: true}}, seen)
+		if err != nil {
+			return nil, err
+		}
+		for _, lease := range leases {
+			s.presence.Store(lease)
+			signal(s.tail.wake)
+		}
 	}
+	var wants []keeper.Want
 	for _, name := range p.Take() {
 		if l := s.lineOf(name); l != nil && !l.serving.Load() {
 			wants = append(wants, l.want())
@@ -322,16 +331,7 @@ func (s *standBy) take(ctx context.Context, p *share.Picture, seen []store.Seen)
 	if len(wants) == 0 {
 		return nil, nil
 	}
-	leases, err := s.keeper.TakeSeen(ctx, wants, seen)
-	for _, lease := range leases {
-		if s.byName[lease.Name] == nil {
-			s.presence.Store(lease)
-			signal(s.tail.wake)
-		} else {
-			taken = append(taken, lease)
-		}
-	}
-	return taken, err
+	return s.keeper.TakeSeen(ctx, wants, seen)
 }
 
 func (s *standBy) releaseAll(ctx context.Context, leases []*keeper.Lease) {

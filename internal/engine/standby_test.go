@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func TestARowWhoseJobRunsUnderATermThatWasGivenAwayIsLeftAlone(t *testing.T) {
@@ -65,4 +69,27 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 	expect("its outcome is being written", true, 0)
 	l.settler.sendAgain(nil)
 	expect("it is written", false, 0)
+}
+
+// distant is a database that takes long to write a lease.
+type distant struct{ resting }
+
+func (d *distant) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64) (map[string]int64, error) {
+	if !sleep(ctx, 10*time.Millisecond) {
+		return nil, ctx.Err()
+	}
+	return d.resting.TakeLeases(ctx, names, owner, layout, seconds)
+}
+
+// Each name of a service takes a statement of its own, and a look at the leases has a second for all of them.
+func TestManyTypesAreTakenOneLookAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const types = 150
+		table := &distant{}
+		d := databaseWith(t, Tables{Jobs: table, Leases: table, Close: func() {}}, listeners{}, types, func(context.Context, *queue_job.Job) error { return nil })
+		time.Sleep(10 * time.Second)
+		if n := len(d.heldLines()); n != types {
+			t.Errorf("%d of %d leases are held", n, types)
+		}
+	})
 }

@@ -181,7 +181,8 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 	return k.TakeSeen(ctx, wants, seen)
 }
 
-// TakeSeen is Take for leases that a look has shown.
+// TakeSeen is Take for leases that a look has shown. It takes those of one holder after those of another until half of the time that ctx
+// has is over, and the caller has the other half for what was taken.
 func (k *Keeper) TakeSeen(ctx context.Context, wants []Want, seen []store.Seen) (leases []*Lease, err error) {
 	taken, err := k.take(ctx, wants, seen)
 	for _, t := range taken {
@@ -228,11 +229,15 @@ type taking struct {
 }
 
 func (k *Keeper) take(ctx context.Context, wants []Want, seen []store.Seen) (taken []taking, err error) {
+	half := halfOf(ctx)
 	free, err := k.free(ctx, wants, seen)
 	if err != nil {
 		return nil, err
 	}
-	for _, wants := range groupByLock(free) {
+	for i, wants := range groupByLock(free) {
+		if i > 0 && time.Now().After(half) {
+			break
+		}
 		lock, sent, owner := wants[0].Lock, time.Now(), k.owner(wants[0].Holder)
 		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, wants[0].layout(), int64(lock/time.Second))
 		if err != nil {
@@ -248,6 +253,15 @@ func (k *Keeper) take(ctx context.Context, wants []Want, seen []store.Seen) (tak
 		}
 	}
 	return taken, nil
+}
+
+// halfOf is when half of the time is over that ctx has from now on.
+func halfOf(ctx context.Context) time.Time {
+	const long = 24 * time.Hour
+	if deadline, limited := ctx.Deadline(); limited {
+		return time.Now().Add(time.Until(deadline) / 2)
+	}
+	return time.Now().Add(long)
 }
 
 // named reports whether the lease has this name. MySQL and MariaDB ignore case in names, so the comparison does too.
