@@ -120,8 +120,9 @@ func TestARoundOfSlowStatementsRestsLonger(t *testing.T) {
 
 func TestRestartedRoundsBeginAtTheirHeads(t *testing.T) {
 	head := store.Place{Lane: store.Lane{Status: 3}, StartTime: 1}
-	rounds := restart([]round{{head: head, at: store.Place{ID: 9}, ended: noon, took: 1}})
-	if rounds[0] != roundFrom(head) {
+	whole := time.Now()
+	rounds := restart([]round{{head: head, at: store.Place{ID: 9}, whole: whole, ended: noon, took: 1}})
+	if rounds[0] != (round{head: head, at: head, whole: whole}) {
 		t.Fatalf("%+v", rounds[0])
 	}
 }

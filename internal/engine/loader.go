@@ -15,7 +15,8 @@ const (
 	sweepEvery   = time.Second
 	fewRows      = 1000 // of each kind: as many as a sweep brings at once
 	horizonSpan  = int64(horizon / time.Second)
-	roomFraction = 4 // a page is loaded when there is room for this part of a lane
+	roomFraction = 4                // a page is loaded when there is room for this part of a lane
+	wholeEvery   = 10 * time.Minute // a round goes over abandoned rows, too: there may be later ones among them
 )
 
 // backlog is what is known of rows that neither tail nor sweep brings. Whoever has no room for a row leaves it to the loader.
@@ -134,14 +135,26 @@ func (l *loader) loadPages(ctx context.Context) {
 	}
 }
 
-// round is one way through a lane.
+// round is one way through a lane, mostly from behind its abandoned rows.
 type round struct {
 	head, at store.Place
+	whole    time.Time     // when it last began with the first row of the lane
 	ended    time.Time     // zero: not yet
 	took     time.Duration // by its statements
 }
 
-func roundFrom(head store.Place) round { return round{head: head, at: head} }
+func roundFrom(head store.Place) round { return round{head: head, at: head, whole: time.Now()} }
+
+// again begins the next round of the lane.
+func (r *round) again(now time.Time) {
+	*r = round{head: r.head, at: r.head, whole: r.whole}
+	if now.Sub(r.whole) >= wholeEvery {
+		r.at, r.whole = firstOf(r.head.Lane), now
+	}
+}
+
+// firstOf is the place before all rows of a lane.
+func firstOf(lane store.Lane) store.Place { return store.Place{Lane: lane, StartTime: 1} }
 
 func (r *round) done() bool { return !r.ended.IsZero() }
 
@@ -164,7 +177,7 @@ func unfinished(rounds []round, now time.Time) (todo []*round, next time.Time) {
 	for i := range rounds {
 		r := &rounds[i]
 		if r.done() && !now.Before(r.nextAt()) {
-			*r = roundFrom(r.head)
+			r.again(now)
 		}
 		if !r.done() {
 			todo = append(todo, r)
@@ -177,7 +190,7 @@ func unfinished(rounds []round, now time.Time) (todo []*round, next time.Time) {
 
 func restart(rounds []round) []round {
 	for i := range rounds {
-		rounds[i] = roundFrom(rounds[i].head)
+		rounds[i].again(time.Now())
 	}
 	return rounds
 }
@@ -239,7 +252,7 @@ func (l *loader) loadPage(ctx context.Context, rounds []*round, limit int) {
 func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int, err error) {
 	var places []store.Place
 	for _, lane := range store.Lanes() {
-		place := store.Place{Lane: lane, StartTime: 1}
+		place := firstOf(lane)
 		places, rounds = append(places, place), append(rounds, roundFrom(place))
 	}
 	if l.backlog.since == 0 {

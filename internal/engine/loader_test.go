@@ -218,3 +218,27 @@ func TestALookThatFailsKeepsNoJobOfAnotherTypeFromBeingForgotten(t *testing.T) {
 		<-over
 	})
 }
+
+// A row that comes after the start, and says that it fell due before the others, lies among those that FirstPullDay leaves alone.
+func TestARoundGoesOverAbandonedRowsNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lane := store.Lanes()[0]
+		behind := store.Place{Lane: lane, StartTime: 1000, ID: 7}
+		rounds, whole := []round{roundFrom(behind)}, 0
+		const span = time.Hour
+		for began := time.Now(); time.Since(began) < span; time.Sleep(sweepEvery) {
+			if todo, _ := unfinished(rounds, time.Now()); len(todo) > 0 {
+				if todo[0].at != behind && todo[0].at != firstOf(lane) {
+					t.Fatalf("a round from %+v", todo[0].at)
+				}
+				if todo[0].at == firstOf(lane) {
+					whole++
+				}
+				todo[0].at, todo[0].ended = store.Place{Lane: lane, StartTime: 5000}, time.Now()
+			}
+		}
+		if most := int(span / wholeEvery); whole < most-1 || whole > most {
+			t.Errorf("%d rounds with abandoned rows in an hour", whole)
+		}
+	})
+}
