@@ -25,7 +25,7 @@ type database struct {
 	about       context.Context
 	service     string
 	instance    string
-	permit      permit
+	permit      *permit
 	quota       *quota
 	told        listeners
 	clock       clock
@@ -116,7 +116,7 @@ func (h heldLines) of(row *store.Row) *held {
 	return nil
 }
 
-func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit permit, quota *quota, told listeners) (_ *database, err error) {
+func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit *permit, quota *quota, told listeners) (_ *database, err error) {
 	tables, err := open(ctx, configs[0])
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -226,7 +227,7 @@ func (d *dispatcher) giveBackSurplus(turn time.Time) {
 
 // takeBack takes back the mark of a task that may start later. It waits in memory: no sweep has to find it again.
 func (l *line) takeBack(lease *keeper.Lease, t *task) {
-	if t.permit {
+	if l.permit.has(t) {
 		l.settler.undo(lease, t) // another suspect may have the permit
 	} else {
 		l.settler.handBack(lease, t)
@@ -252,9 +253,9 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 			wait = min(wait, due)
 		}
 	}
-	var wanted permit // nil: none is
+	var wanted chan struct{} // nil: none is
 	if due, ok := d.queue.nextSuspect(); ok && due <= now {
-		wanted = d.permit
+		wanted = d.permit.place
 	} else if ok {
 		wait = min(wait, in(due))
 	}
@@ -264,7 +265,7 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 	case <-timer.C:
 	case <-d.wake:
 	case wanted <- struct{}{}:
-		wanted.giveBack() // the next turn asks for it properly
+		<-wanted // the next turn asks for it properly
 	case <-ctx.Done():
 	}
 }
@@ -377,28 +378,23 @@ func (l *line) nowOurs(t *task, r *run, lease *keeper.Lease, attempts int32, los
 
 // permitSuspect returns a suspect that may run now, with the engine's one permit to run a suspect.
 func (d *dispatcher) permitSuspect() *task {
-	if due, ok := d.queue.nextSuspect(); !ok || due > d.clock.now() || !d.permit.take() {
+	if due, ok := d.queue.nextSuspect(); !ok || due > d.clock.now() {
 		return nil
 	}
-	suspect := d.queue.pickSuspect(d.clock.now())
-	if suspect == nil {
-		d.permit.giveBack()
-	} else {
-		suspect.permit = true
-	}
+	suspect := d.permit.take(func() *task { return d.queue.pickSuspect(d.clock.now()) })
 	signal(d.roomCame)
 	return suspect
 }
 
 // runAlone runs a suspect while nothing else of this job type runs, and everything that ran is written: so the death of
 // the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up for
-// aloneWaitsFor at most. Rows that are marked and not started go back to the table first. Otherwise they would start beside
+// aloneWaitsFor at most, and the suspects of other lines as long. Rows that are marked and not started go back to the table first. Otherwise they would start beside
 // the suspect, and count as lost if the process dies.
 func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 	started := false
 	defer func() {
 		if !started {
-			d.yield(suspect)
+			d.permit.giveBack(suspect)
 		}
 	}()
 	if len(d.mayMark([]*task{suspect})) == 0 {
@@ -467,26 +463,44 @@ func (d *dispatcher) awaitNoted(ctx context.Context) {
 }
 
 // permit is the engine's one permit to run a suspect. The task that has it gives it back.
-type permit chan struct{}
+type permit struct {
+	place chan struct{} // full: a task has it
 
-func newPermit() permit { return make(chan struct{}, 1) }
-
-func (p permit) take() bool {
-	select {
-	case p <- struct{}{}:
-		return true
-	default:
-		return false
-	}
+	mu sync.Mutex
+	of *task
 }
 
-func (p permit) giveBack() { <-p }
+func newPermit() *permit { return &permit{place: make(chan struct{}, 1)} }
 
-// yield gives the permit back, if the task has it.
-func (l *line) yield(t *task) {
-	if t.permit {
-		t.permit = false
-		l.permit.giveBack()
+// take gives the permit to the task that pick returns, unless another one has it. It returns that task; nil: none may run.
+func (p *permit) take(pick func() *task) *task {
+	select {
+	case p.place <- struct{}{}:
+	default:
+		return nil
+	}
+	t := pick()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of = t; t == nil {
+		<-p.place
+	}
+	return t
+}
+
+func (p *permit) has(t *task) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of == t
+}
+
+// giveBack takes the permit from a task, if the task has it.
+func (p *permit) giveBack(t *task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == t {
+		p.of = nil
+		<-p.place
 	}
 }
 

@@ -37,7 +37,7 @@ type line struct {
 	clock   *clock
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
-	permit  permit
+	permit  *permit
 	told    listeners
 	trouble *trouble
 	losses  *losses

@@ -25,7 +25,7 @@ func (silent) Debug(context.Context, string)        {}
 // lineOf returns a line that no loop works.
 func lineOf(limit int) *line {
 	l := &line{
-		part: part{layout: share.Undivided}, cfg: queue_job.Config{LostLimit: 3}, log: silent{}, clock: &clock{}, queue: newQueue(limit, &reads{}),
+		part: part{layout: share.Undivided}, cfg: queue_job.Config{LostLimit: 3}, log: silent{}, clock: &clock{}, queue: newQueue(limit, &reads{}), permit: newPermit(),
 		wake: make(chan struct{}, 1), backlog: backlog{wake: make(chan struct{}, 1)},
 	}
 	l.workers = workers{cfg: &l.cfg, work: l.work, wake: l.wake}

@@ -21,7 +21,6 @@ type task struct {
 	refused   int16 // marks that failed, as far as they lengthen its wait
 	suspect   bool  // it was lost so often that it runs alone
 	alone     bool  // it runs as a suspect
-	permit    bool  // it has the engine's permit to do that
 	hasSlot   bool  // it has a slot of its key (keys)
 	left      bool  // the queue does not know it any more
 	*run            // nil while it waits: a queue has room for many rows
@@ -37,6 +36,7 @@ type run struct {
 	cancel  context.CancelCauseFunc
 	started time.Time
 	begun   atomic.Bool   // the handler is about to be called, and the three above are set
+	enough  *time.Timer   // when it fires, the suspect has run alone for long enough; nil: it is none
 	gone    atomic.Bool   // its row was found to be no longer ours: cancelled, mostly
 	read    time.Duration // how long its long parameters took to be read
 

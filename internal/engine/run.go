@@ -84,6 +84,9 @@ func (l *line) begin(ctx context.Context, tasks []*task, cancel context.CancelCa
 		l.beginOne(t, started, cancelOne)
 		if l.mayStart(t) && t.takeLong(params) { // a task that does not start keeps no long parameters
 			may = append(may, t)
+			if l.permit.has(t) {
+				t.enough = time.AfterFunc(aloneWaitsFor, func() { l.permit.giveBack(t) })
+			}
 		} else {
 			cancelOne(nil)
 			l.notStarted(t)
@@ -201,7 +204,10 @@ func eachOf(err error, jobs int) []error {
 // finish hands the outcome of a run to the settler. Cause says why the run's context ended before the handler did. It is nil
 // if the context had not ended.
 func (l *line) finish(ctx context.Context, t *task, cause error) {
-	l.yield(t)
+	if t.enough != nil {
+		t.enough.Stop()
+		l.permit.giveBack(t)
+	}
 	ended := time.Now()
 	l.workers.ended(t, ended)
 	t.took = ended.Sub(t.started)

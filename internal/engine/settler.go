@@ -76,7 +76,7 @@ func inTime(wait time.Duration) string {
 // undo takes back the marks of tasks that will not be started, if their rows still bear the lease's term.
 func (s *settler) undo(lease *keeper.Lease, tasks ...*task) {
 	for _, t := range tasks {
-		s.line.yield(t)
+		s.line.permit.giveBack(t)
 		s.push(s.unmarking(unmark, t, lease))
 	}
 }

@@ -198,7 +198,7 @@ func (l *line) notStarted(t *task) {
 		l.takeBack(t.lease, t)
 		return
 	}
-	l.yield(t)
+	l.permit.giveBack(t)
 	l.queue.forget(t)
 	signal(l.wake)
 }
