@@ -108,13 +108,14 @@ func (r *retainer) round(ctx context.Context) error {
 	}
 	after, unbroken := r.settled, true
 	r.pacing.begin()
-	again, worked := retryFirst, began
-	for more := true; more && ctx.Err() == nil && lease.Trusted(); {
+	again, worked, more := retryFirst, began, true
+	for more && ctx.Err() == nil && lease.Trusted() {
 		page, err := r.page(ctx, lease, after)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) {
 			if ctx.Err() == nil {
 				r.log.Error(r.about, fmt.Sprintf("archive jobs that WithRetention is to delete: %v; they stay for now, and what comes after them", err))
 			}
+			more = false
 			break
 		}
 		if err != nil {
@@ -139,6 +140,9 @@ func (r *retainer) round(ctx context.Context) error {
 			r.trouble.on(ctx, "look how many rows there are", r.keepUp(lease, after))
 			r.sleep(ctx, r.pacing.debt)
 		}
+	}
+	if more {
+		lease.MinLock = 0 // it was broken off, and another instance goes on
 	}
 	if deleted > 0 {
 		r.log.Info(r.about, fmt.Sprintf("%s deleted, as WithRetention says; it took %v", rowsText(int64(deleted)), time.Since(began).Round(time.Millisecond)))

@@ -25,6 +25,7 @@ type growing struct {
 	archive func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted
 	fails   func() error                                      // of a statement that deletes; nil: none fails
 	strays  int                                               // as often, attempts without a row are found behind a page
+	stops   time.Duration                                     // then the first instance stops; 0: it does not
 
 	mu      sync.Mutex
 	began   time.Time
@@ -184,7 +185,7 @@ func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, 
 	log := &told{}
 	ctx, end := context.WithCancel(t.Context())
 	var loops sync.WaitGroup
-	for range instances {
+	for i := range instances {
 		d, err := openDatabase(ctx, func(context.Context, queue_job.Config) (Tables, error) {
 			return Tables{Jobs: g, Leases: g, Deletes: g, Close: func() {}}, nil
 		}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}, {ServiceName: "test", JobType: 2, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, log, newPermit(), nil, listeners{})
@@ -199,7 +200,13 @@ func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, 
 			t.Fatal(err)
 		}
 		d.lines.all()[0].held.Store(lease[0])
-		loops.Go(func() { newRetainer(d).loop(ctx) })
+		working := ctx
+		if i == 0 && g.stops > 0 {
+			var leave context.CancelFunc
+			working, leave = context.WithTimeout(ctx, g.stops)
+			defer leave()
+		}
+		loops.Go(func() { newRetainer(d).loop(working) })
 	}
 	time.Sleep(span)
 	end()
@@ -373,6 +380,17 @@ func TestARoundGoesOnAfterStatementsThatFail(t *testing.T) {
 		}
 		if lines := len(log.saying(errGone.Error())); lines == 0 || lines > 3 {
 			t.Errorf("%d lines say that the database is away", lines)
+		}
+	})
+}
+
+func TestARoundThatIsBrokenOffIsContinuedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const span = 5 * time.Minute
+		g := &growing{status: 1, every: 10 * time.Millisecond, stops: 20 * time.Second}
+		retain(t, g, 2, queue_job.Retention{Done: time.Second}, span)
+		if old := int(span / g.every); len(g.gone) < old || len(g.rounds) != 2 {
+			t.Errorf("%d rows are gone in %d rounds, want %d at least in 2", len(g.gone), len(g.rounds), old)
 		}
 	})
 }
