@@ -3,6 +3,9 @@ package recipes
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -18,10 +21,21 @@ var MoveMoney = queue_job.Define[Transfer](7, "move-money")
 // moves once.
 func HandleTransfer(db *sql.DB) queue_job.Config {
 	return MoveMoney.Handle(func(ctx context.Context, job *queue_job.Job, m Transfer) error {
+		if m.From == m.To || m.Cents <= 0 {
+			return queue_job.Fail(fmt.Errorf("%d cents from account %d to %d", m.Cents, m.From, m.To))
+		}
 		return completeWith(ctx, db, job, func(tx *sql.Tx) error {
-			for account, cents := range map[int64]int64{m.From: -m.Cents, m.To: m.Cents} {
-				if _, err := tx.ExecContext(ctx, "UPDATE accounts SET cents = cents + ? WHERE id = ?", cents, account); err != nil {
+			legs := []struct{ account, cents int64 }{{m.From, -m.Cents}, {m.To, m.Cents}}
+			if m.To < m.From { // all transfers lock accounts in the same order, so no two wait for each other
+				slices.Reverse(legs)
+			}
+			for _, leg := range legs {
+				result, err := tx.ExecContext(ctx, "UPDATE accounts SET cents = cents + ? WHERE id = ?", leg.cents, leg.account)
+				if err != nil {
 					return err
+				}
+				if n, err := result.RowsAffected(); err != nil || n != 1 {
+					return errors.Join(err, fmt.Errorf("there is no account %d", leg.account))
 				}
 			}
 			return nil

@@ -67,6 +67,11 @@ func TestAnOrderThatIsNotPaidWithinFifteenMinutesIsCancelled(t *testing.T) {
 	if paid, unpaid := look[string](t, q, "SELECT state FROM orders WHERE id = 1"), look[string](t, q, "SELECT state FROM orders WHERE id = 2"); paid != "paid" || unpaid != "cancelled" {
 		t.Error(paid, unpaid)
 	}
+	for _, id := range []int64{1, 2} {
+		if err := inTx(t, q, func(tx *sql.Tx) error { return Pay(t.Context(), tx, q.Jobs, Order{id}) }); !errors.Is(err, ErrNotUnpaid) {
+			t.Error(err)
+		}
+	}
 }
 
 func TestWarningsComeOnDays23And28And29AndTheEndOnDay30(t *testing.T) {
@@ -209,6 +214,14 @@ func TestMoneyMovesOnceThoughTheJobRunsTwice(t *testing.T) {
 	}
 	if from, to := look[int](t, q, "SELECT cents FROM accounts WHERE id = 1"), look[int](t, q, "SELECT cents FROM accounts WHERE id = 2"); from != 70 || to != 30 {
 		t.Error(from, to)
+	}
+	for _, odd := range []Transfer{{1, 1, 10}, {1, 2, -10}, {1, 9, 10}, {9, 1, 10}} {
+		_, err := MoveMoney.Add(t.Context(), q.Jobs, q.DB, odd)
+		must(t, err)
+	}
+	q.RunDue()
+	if cents := look[int](t, q, "SELECT SUM(cents) FROM accounts"); cents != 100 {
+		t.Errorf("%d cents in all", cents)
 	}
 }
 

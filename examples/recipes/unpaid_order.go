@@ -1,8 +1,10 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,12 +26,18 @@ func PlaceOrder(ctx context.Context, tx *sql.Tx, jobs *queue_job.Jobs, o Order) 
 	return err
 }
 
+var ErrNotUnpaid = errors.New("the order is paid or cancelled already")
+
 // Pay takes the job back in the payment's transaction. Without that, the job would find a paid order, and do nothing.
 func Pay(ctx context.Context, tx *sql.Tx, jobs *queue_job.Jobs, o Order) error {
-	if _, err := tx.ExecContext(ctx, "UPDATE orders SET state = 'paid' WHERE id = ? AND state = 'unpaid'", o.ID); err != nil {
+	result, err := tx.ExecContext(ctx, "UPDATE orders SET state = 'paid' WHERE id = ? AND state = 'unpaid'", o.ID)
+	if err != nil {
 		return err
 	}
-	_, err := jobs.Cancel(ctx, tx, CancelUnpaid.Key(o.key()))
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return cmp.Or(err, ErrNotUnpaid)
+	}
+	_, err = jobs.Cancel(ctx, tx, CancelUnpaid.Key(o.key()))
 	return err
 }
 
