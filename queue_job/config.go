@@ -232,7 +232,7 @@ func (c *Config) Validate() error {
 	case c.WorkerExpirySecond < 0:
 		return bad("WorkerExpirySecond", "is %d; use 1 or more, or 0 for the default of %d", c.WorkerExpirySecond, defaults.WorkerExpirySecond)
 	case c.FirstPullDay < -1:
-		return bad("FirstPullDay", "is %d; use -1 for no limit, 0 for the default of %d, or the number of days", c.FirstPullDay, defaults.FirstPullDay)
+		return bad("FirstPullDay", "is %d; use -1 for no limit, 0 for the default (%d with Init, no limit with New), or the number of days", c.FirstPullDay, defaults.FirstPullDay)
 	case c.QueueMaxSize < 0:
 		return bad("QueueMaxSize", "is %d; use 1 or more, or 0 for the default of %d", c.QueueMaxSize, defaults.QueueMaxSize)
 	case c.LoadLimit < 0:

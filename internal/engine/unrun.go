@@ -93,7 +93,7 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 		}
 	}
 	if untold > 0 {
-		d.log.Error(d.about, fmt.Sprintf("the jobs of %d further types wait in vain; Jobs.Counts has them all", untold))
+		d.log.Error(d.about, fmt.Sprintf("no instance runs the jobs of %d further types; Jobs.Counts has them all", untold))
 	}
 	for _, h := range lines {
 		if h.backlog.leftAlone.Load() == 0 {

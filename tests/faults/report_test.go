@@ -91,12 +91,12 @@ func (l line) plain() string {
 }
 
 func head(took time.Duration) string {
-	command := "make faults"
+	command, tried := "make faults", "Faults"
 	if strings.Contains(os.Getenv(resultsVariable), "many") {
-		command = "make many"
+		command, tried = "make many", "Many machines"
 	}
-	return fmt.Sprintf("# Faults: the last whole run\n\n`%s` at %s, %s on %s/%s with %d cores, %s; %s, %v long. LockSecond is %d; %d or %d where no bound is made of it.\n\n",
-		command, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(report.servers, ", "),
+	return fmt.Sprintf("# %s: the last whole run\n\n`%s` at %s, %s on %s/%s with %d cores, %s; %s, %v long. LockSecond is %d; %d or %d where no bound is made of it.\n\n",
+		tried, command, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(report.servers, ", "),
 		time.Now().UTC().Format("2006-01-02"), took.Round(time.Second), lockSecond, renewedLock, calmLock)
 }
 
