@@ -205,7 +205,9 @@ func (x *trial) checkAudit() {
 // the lease away; then until its next renewal has been answered.
 func (x *trial) believedUntil(nextTerm time.Time) time.Time {
 	for _, at := range x.seized {
-		if learned := at.Add(lock/3 + 500*time.Millisecond); nextTerm.After(at) && nextTerm.Before(learned) {
+		learned := at.Add(lock/3 + 500*time.Millisecond)
+		learned = learned.Add(machine.most(window{at, learned}, lock))
+		if nextTerm.After(at) && nextTerm.Before(learned) {
 			return learned
 		}
 	}

@@ -26,7 +26,7 @@ func TestATruncatedTableBeginsAnew(t *testing.T) {
 			x.awaitStart(time.Now().Add(500*time.Millisecond), 20*time.Second)
 
 			x.execute(x.dialect.truncate)
-			after := load.alongside()
+			truncated, after := time.Now(), load.alongside()
 			for range 30 {
 				after.commitRow()
 				time.Sleep(100 * time.Millisecond)
@@ -41,7 +41,7 @@ func TestATruncatedTableBeginsAnew(t *testing.T) {
 			load.committed = slices.DeleteFunc(load.committed, old)
 			o := x.conclude(time.Minute, load, after.load)
 			recovery := x.worstStart(after)
-			x.within(recovery, bound, "the start of a job that was added after the TRUNCATE")
+			x.withinDuring(window{truncated, time.Now()}, recovery, bound, "the start of a job that was added after the TRUNCATE")
 			x.stopWorkers()
 			x.noDuplicates(o)
 			if old(after.committed[0]) {
@@ -260,8 +260,9 @@ func TestALeaseEditedByHandIsHeldAgainSoon(t *testing.T) {
 				if !edit.ends && x.lastTerm() > before {
 					x.Errorf("%s: the lease was lost", edit.what)
 				}
-				gap := x.longestSilence(edited, time.Now())
-				x.within(gap, bound, "lease "+edit.what+": the next start")
+				over := time.Now()
+				gap := x.longestSilence(edited, over)
+				x.withinDuring(window{edited, over}, gap, bound, "lease "+edit.what+": the next start")
 				worst = max(worst, gap)
 				fmt.Fprintf(&remark, "%s %v; ", edit.what, gap.Round(time.Millisecond))
 			}

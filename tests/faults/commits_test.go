@@ -25,7 +25,7 @@ func TestALateCommitIsFoundByTheNextSweep(t *testing.T) {
 		before := holder.askMemory()
 
 		// Each commits into the past of the tail, or rolls back what it had opened a gap for.
-		late := load.alongside()
+		began, late := time.Now(), load.alongside()
 		var transactions sync.WaitGroup
 		for _, d := range open {
 			transactions.Go(func() { late.stayOpen(d, false) })
@@ -48,9 +48,10 @@ func TestALateCommitIsFoundByTheNextSweep(t *testing.T) {
 		}
 		x.stopWorkers()
 		x.noDuplicates(o)
+		added := window{began, time.Now()}
 		worstLate, worstPrompt := x.worstStart(late), x.worstStart(prompt)
-		x.within(worstLate, bound, "the start of a job that was committed late")
-		x.within(worstPrompt, time.Second, "the start of a job behind the jump of the ids")
+		x.withinDuring(added, worstLate, bound, "the start of a job that was committed late")
+		x.withinDuring(added, worstPrompt, time.Second, "the start of a job behind the jump of the ids")
 		if last := prompt.load.committed[len(prompt.load.committed)-1]; last <= far {
 			x.Errorf("the ids did not jump: %d", last)
 		}

@@ -47,8 +47,9 @@ func (x *trial) amongGoodOnes(fault string, deadly []deadlyJob) {
 	x.addMany(1, good/2, quick)
 
 	bound := lock + time.Second
+	began := time.Now()
 	crashes, worst := x.superviseUntilDone(workerSettings{Types: []int32{1, 2}, Capacity: 20})
-	x.within(worst, bound, "work went on")
+	x.withinDuring(window{began, time.Now()}, worst, bound, "work went on")
 	o := x.check()
 	x.stopWorkers()
 

@@ -190,7 +190,7 @@ func (f *fleet) checkRecoveries(bound time.Duration) (worst time.Duration) {
 	since := map[string]time.Time{} // when the lease lost its holder; none: somebody works
 	recovered := func(lease string, at time.Time) {
 		gap := at.Sub(since[lease])
-		f.within(gap, bound, "the next start of "+lease)
+		f.withinDuring(window{since[lease], at}, gap, bound, "the next start of "+lease)
 		worst = max(worst, gap)
 		delete(since, lease)
 	}

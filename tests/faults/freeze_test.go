@@ -40,7 +40,8 @@ func TestAFrozenHolderOverwritesNothingAndMayWinAgain(t *testing.T) {
 			}
 			thawed := time.Now()
 			w.end(syscall.SIGTERM)
-			x.within(x.awaitStart(thawed, 20*time.Second, w), bound, "the one that was frozen won again, and started a job")
+			gap := x.awaitStart(thawed, 20*time.Second, w)
+			x.withinDuring(window{thawed, time.Now()}, gap, bound, "the one that was frozen won again, and started a job")
 		}
 		o := x.conclude(time.Minute, quick, deaf)
 		said := fmt.Sprintf("%d late writes changed a row of a later term", x.lateWrites())

@@ -131,7 +131,9 @@ func TestMain(m *testing.M) {
 		os.Exit(workerMain())
 	}
 	began := time.Now()
+	stop := machine.watch()
 	code := m.Run()
+	stop()
 	sayWhatWasLeftOut()
 	if err := publish(time.Since(began)); err != nil {
 		fmt.Fprintln(os.Stderr, err)

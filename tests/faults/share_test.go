@@ -168,8 +168,9 @@ func TestATypeWithLongHandlersGoesOnElsewhereWhenItsProcessIsStopped(t *testing.
 			x.awaitStart(time.Now(), 20*time.Second)
 			stopped := time.Now()
 			x.endCleanly(holder)
-			pause := x.longestPause(1, stopped, time.Now())
-			x.within(pause, bound, "a start")
+			over := time.Now()
+			pause := x.longestPause(1, stopped, over)
+			x.withinDuring(window{stopped, over}, pause, bound, "a start")
 			worst = max(worst, pause)
 			o := x.conclude(time.Minute, load)
 			x.noDuplicates(o)
@@ -204,7 +205,10 @@ func TestABusyTypePausesForAMomentWhenItIsHandedOver(t *testing.T) {
 			began := time.Now()
 			x.endCleanly(holder)
 			x.awaitStart(time.Now(), 20*time.Second)
-			pauses = append(pauses, x.longestPause(1, began, time.Now()))
+			over := time.Now()
+			pause := x.longestPause(1, began, over)
+			x.withinDuring(window{began, over}, pause, bound, "at worst, a start")
+			pauses = append(pauses, pause)
 			holder = next
 		}
 		o := x.conclude(time.Minute, load)
@@ -212,8 +216,7 @@ func TestABusyTypePausesForAMomentWhenItIsHandedOver(t *testing.T) {
 		x.noDuplicates(o)
 		slices.Sort(pauses)
 		p50, worst := pauses[len(pauses)/2], pauses[len(pauses)-1]
-		x.within(p50, median, "in the middle, a start")
-		x.within(worst, bound, "at worst, a start")
+		x.within(p50, median, "in the middle, a start") // which one standstill does not move
 		x.tell("a busy type is handed over", times, o, worst, bound, "in the middle %v, bound %v", p50.Round(time.Millisecond), median)
 	})
 }
@@ -249,15 +252,10 @@ func TestADeployOfSixProcessesHoldsNoTypeUp(t *testing.T) {
 		x.stopWorkers()
 		x.noDuplicates(o)
 		p99, longest := x.waits(window{began, over}, short, long)
-		x.within(longest, bound, "a start")
+		x.withinDuring(window{began, time.Now()}, longest, bound, "a start")
 		x.tell("deploy of six processes", instances, o, longest, bound, "20 types, 300 jobs/s, handlers of 5 ms to 8 s; commit to start p99 %v", p99.Round(time.Millisecond))
 	})
 }
-
-// window is a span of time in which something is measured.
-type window struct{ from, to time.Time }
-
-func (w window) has(at time.Time) bool { return at.After(w.from) && at.Before(w.to) }
 
 // waits is how long the jobs that were committed in a window waited for their start: 99 of 100, and at most.
 func (x *trial) waits(in window, loads ...*load) (p99, longest time.Duration) {

@@ -41,6 +41,7 @@ type trial struct {
 	dialect dialect
 	db      *sql.DB // the test's own way to it, which no fault cuts
 	dsn     string
+	began   time.Time
 
 	mu      sync.Mutex
 	workers []*worker // all there ever were
@@ -130,7 +131,7 @@ func newTrial(t *testing.T, name, dsn string) *trial {
 // emptyTrial is a trial without tables.
 func emptyTrial(t *testing.T, name, dsn string) *trial {
 	d := dialectOf(name)
-	return &trial{T: t, name: name, dialect: d, dsn: dsn, db: dbtest.Open(t, d.driver, dsn)}
+	return &trial{T: t, name: name, dialect: d, dsn: dsn, db: dbtest.Open(t, d.driver, dsn), began: time.Now()}
 }
 
 // startWorker starts a process that works job type 1, unless the settings say otherwise.
