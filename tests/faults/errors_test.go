@@ -9,7 +9,7 @@ import (
 func TestThirtyPercentOfStatementsFail(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(x *trial) {
-		lasts, refusals := seconds(60, 8), x.dialect.refusals
+		lasts, refusals := seconds(60, renewedLock), x.dialect.refusals
 		var proxies []*proxy
 		for range 2 {
 			p := x.proxy()

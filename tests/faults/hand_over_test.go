@@ -15,7 +15,7 @@ func TestHandOversInAFleetLoseNothing(t *testing.T) {
 		instances, moves := repeat(20, 6), int64(repeat(10_000, 150))
 		types := numbered(2 * instances)
 		for n := range instances {
-			x.startWorker(workerSettings{Types: types, Quiet: true})
+			x.startWorker(workerSettings{LockSecond: calmLock, Types: types, Quiet: true})
 			x.awaitPresent(n + 1)
 		}
 		x.awaitRest()

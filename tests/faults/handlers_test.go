@@ -180,7 +180,7 @@ func TestAHandlerThatIgnoresStopIsLeftToTheNextInstance(t *testing.T) {
 	eachServer(t, func(x *trial) {
 		const other, deaf, patience = int32(1), int32(2), time.Second
 		const heedful = 2 * time.Second // Stop's wait for handlers that heed the end of their contexts
-		settings := workerSettings{Types: []int32{other, deaf}, Patience: patience}
+		settings := workerSettings{LockSecond: renewedLock, Types: []int32{other, deaf}, Patience: patience}
 		load := x.startLoad(100, work{}, 0)
 		leaving := x.startWorker(settings)
 		job := x.addOne(deaf, work{Do: "deaf"}) // for much longer than the process lives
@@ -198,7 +198,7 @@ func TestAHandlerThatIgnoresStopIsLeftToTheNextInstance(t *testing.T) {
 			x.Errorf("the process ended with %v, want it to say that a handler still runs", leaving.err)
 		}
 		x.await(20*time.Second, "the job did not run again", func() bool { return !next.startOf(job).IsZero() })
-		again, bound := next.startOf(job).Sub(left), patience+heedful+lock+time.Second
+		again, bound := next.startOf(job).Sub(left), patience+heedful+renewedLock*time.Second+time.Second
 		x.within(again, bound, "the job ran again")
 		o := x.conclude(time.Minute, load)
 		x.stopWorkers()

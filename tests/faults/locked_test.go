@@ -12,7 +12,7 @@ import (
 func TestAWaitingALTERHoldsJobsUpAndFailsNone(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(x *trial) {
-		times, locked, bound := repeat(3, 1), seconds(20, 6), 2*time.Second
+		times, locked, bound := repeat(3, 1), seconds(20, renewedLock), 2*time.Second
 		load := x.startLoad(300, work{MS: 5}, 0)
 		load.heldUp = locked
 		for range 2 {
@@ -66,7 +66,7 @@ func TestRowsThatBusinessCodeLocksHoldUpNoOthers(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
 			eachServer(t, func(x *trial) {
-				const locked = 8 * time.Second
+				const locked = renewedLock * time.Second
 				times, bound := repeat(3, 1), 4*time.Second
 				load := x.startLoad(300, work{MS: 5}, 0)
 				for range 2 {
@@ -104,7 +104,7 @@ func TestRowsThatBusinessCodeLocksHoldUpNoOthers(t *testing.T) {
 				x.noDuplicates(o)
 				x.noneFailed()
 				x.noneRetried()
-				x.tell("rows locked by business code for 8 s while "+when, times, o, worst, bound,
+				x.tell("rows locked by business code for 12 s while "+when, times, o, worst, bound,
 					"%d other jobs started during the lock; the locked jobs were done within %v", flowed, back.Round(time.Millisecond))
 			})
 		})

@@ -109,7 +109,7 @@ func TestAFullDiskFailsTheInsertsOfBusinessCodeAndNoJob(t *testing.T) {
 	t.Parallel()
 	eachOwnMySQL(t, diskOfMySQL, func(s *server) {
 		x := ownTrial(s)
-		times, fullFor, bound := repeat(3, 1), seconds(20, 5), 2*time.Second
+		times, fullFor, bound := repeat(3, 1), seconds(20, renewedLock), 2*time.Second
 		worst := time.Duration(0)
 		load := x.startLoad(200, work{MS: 5}, 0)
 		for range 2 {

@@ -54,9 +54,9 @@ func TestAServerIsKilledAndComesBack(t *testing.T) {
 func TestResultsAreKeptWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	eachOwnTrial(t, func(x *trial, s *server) {
-		down := seconds(60, 7)
+		down := seconds(60, renewedLock+1) // and then the lease is over
 		load := x.startLoad(200, work{MS: 500, Deaf: true}, 0)
-		x.startWorker(workerSettings{})
+		x.startWorker(workerSettings{LockSecond: renewedLock})
 		x.awaitHolder(time.Now())
 		time.Sleep(time.Second) // of work, so that much is in flight
 		s.kill()
@@ -74,9 +74,9 @@ func TestResultsAreKeptWhileTheServerIsAway(t *testing.T) {
 func TestAServerIsAwayWhileNothingIsToBeDone(t *testing.T) {
 	t.Parallel()
 	eachOwnTrial(t, func(x *trial, s *server) {
-		down := seconds(60, 7)
+		down := seconds(60, renewedLock+1)
 		for range 2 {
-			x.startWorker(workerSettings{})
+			x.startWorker(workerSettings{LockSecond: renewedLock})
 		}
 		x.addMany(1, 1, work{})
 		x.awaitDone(20 * time.Second)

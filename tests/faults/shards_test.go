@@ -45,7 +45,7 @@ func (x *trial) addEvenly(statements int, w work) (jobs int) {
 func TestThreeProcessesWorkOnOneType(t *testing.T) {
 	eachServerInTurn(t, func(x *trial) {
 		const shards, capacity, takes = 6, 12, 50 * time.Millisecond
-		settings := workerSettings{Shards: shards, Capacity: capacity}
+		settings := workerSettings{LockSecond: calmLock, Shards: shards, Capacity: capacity}
 		var workers []*worker
 		for range 3 {
 			workers = append(workers, x.startWorker(settings))
@@ -81,6 +81,7 @@ func TestThreeProcessesWorkOnOneType(t *testing.T) {
 		const bound = 1500 * time.Millisecond
 		load := x.startLoad(180, work{MS: 20}, 0)
 		x.awaitStart(time.Now(), 20*time.Second)
+		settings.LockSecond = lockSecond // it will be killed
 		fourth := x.startWorker(settings)
 		x.awaitPresent(4)
 		joined := time.Now()
@@ -89,8 +90,7 @@ func TestThreeProcessesWorkOnOneType(t *testing.T) {
 		x.within(first, bound, "a job of a process that joins")
 		x.awaitRest()
 
-		victim := workers[1]
-		x.tellKillOfOne(victim, load, first, bound)
+		x.tellKillOfOne(fourth, load, first, bound)
 		x.stopWorkers()
 	})
 }
@@ -197,7 +197,7 @@ func TestATypeInOrderIsDividedAnew(t *testing.T) {
 	eachServerInTurn(t, func(x *trial) {
 		const keys, bound = 50, time.Second
 		perKey := repeat(200, 60)
-		settings := workerSettings{Shards: 1, Capacity: 20, Ordered: []int32{1}}
+		settings := workerSettings{LockSecond: calmLock, Shards: 1, Capacity: 20, Ordered: []int32{1}}
 		for range 3 {
 			x.startWorker(settings)
 		}
@@ -312,7 +312,7 @@ func (x *trial) outOfOrder(jobType int32, keys int) (n int) {
 func TestARateHoldsOverShardsAndFailovers(t *testing.T) {
 	eachServerInTurn(t, func(x *trial) {
 		const rate, burst, shards = 200, 20, 4
-		settings := workerSettings{Shards: shards, Rate: rate, RateBurst: burst}
+		settings := workerSettings{LockSecond: calmLock, Shards: shards, Rate: rate, RateBurst: burst}
 		for range 3 {
 			x.startWorker(settings)
 		}

@@ -91,7 +91,7 @@ func TestJobTypesAreSharedOutAmongProcessesThatCome(t *testing.T) {
 		const bound = 2 * time.Second
 		var worst time.Duration
 		for n := range 4 {
-			x.startWorker(workerSettings{Types: numbered(40)})
+			x.startWorker(workerSettings{LockSecond: calmLock, Types: numbered(40)})
 			x.awaitPresent(n + 1)
 		}
 		worst = x.awaitShares(40, 4)
@@ -100,12 +100,12 @@ func TestJobTypesAreSharedOutAmongProcessesThatCome(t *testing.T) {
 		x.stopWorkers()
 
 		for n := range 4 {
-			x.startWorker(workerSettings{Types: numbered(200)})
+			x.startWorker(workerSettings{LockSecond: calmLock, Types: numbered(200)})
 			x.awaitPresent(n + 1)
 		}
 		x.awaitShares(200, 4)
 		before := x.awaitRest()
-		x.startWorker(workerSettings{Types: numbered(200)})
+		x.startWorker(workerSettings{LockSecond: calmLock, Types: numbered(200)})
 		x.awaitPresent(5)
 		took := x.awaitShares(200, 5)
 		x.within(took, bound, "a fifth process has its part")
@@ -157,12 +157,12 @@ func TestATypeWithLongHandlersGoesOnElsewhereWhenItsProcessIsStopped(t *testing.
 		var worst time.Duration
 		times := repeat(3, 1)
 		for range times {
-			holder := x.startWorker(workerSettings{Capacity: capacity})
+			holder := x.startWorker(workerSettings{LockSecond: calmLock, Capacity: capacity})
 			first := uint64(x.number("SELECT COALESCE(MAX(id), 0) FROM async_job_tab")) + 1
 			x.addMany(1, long, work{MS: int(lasts / time.Millisecond)})
 			last := uint64(x.number("SELECT MAX(id) FROM async_job_tab"))
 			x.await(20*time.Second, "they do not start", func() bool { return len(holder.started()) >= long })
-			x.startWorker(workerSettings{Capacity: capacity})
+			x.startWorker(workerSettings{LockSecond: calmLock, Capacity: capacity})
 			x.awaitPresent(2)
 			load := x.startLoad(100, work{MS: 5}, 0)
 			x.awaitStart(time.Now(), 20*time.Second)
@@ -195,11 +195,11 @@ func TestABusyTypePausesForAMomentWhenItIsHandedOver(t *testing.T) {
 		const median, bound = 120 * time.Millisecond, 300 * time.Millisecond
 		times := repeat(100, 5)
 		load := x.startLoad(1000, work{MS: 2}, 0)
-		holder := x.startWorker(workerSettings{})
+		holder := x.startWorker(workerSettings{LockSecond: calmLock})
 		x.awaitHolder(time.Time{})
 		var pauses []time.Duration
 		for range times {
-			next := x.startWorker(workerSettings{})
+			next := x.startWorker(workerSettings{LockSecond: calmLock})
 			x.awaitPresent(2)
 			x.awaitStart(time.Now(), 20*time.Second)
 			began := time.Now()
@@ -228,7 +228,7 @@ func TestADeployOfSixProcessesHoldsNoTypeUp(t *testing.T) {
 		short, long := x.startLoadOf(types, 290, work{MS: 5}, 0), x.startLoadOf(types, 10, work{MS: 8000}, 0)
 		var old []*worker
 		for n := range instances {
-			old = append(old, x.startWorker(workerSettings{Types: types}))
+			old = append(old, x.startWorker(workerSettings{LockSecond: calmLock, Types: types}))
 			x.awaitPresent(n + 1)
 		}
 		x.awaitShares(len(types), instances)
@@ -237,7 +237,7 @@ func TestADeployOfSixProcessesHoldsNoTypeUp(t *testing.T) {
 		ended := make(chan error, instances)
 		pace := time.Duration(repeat(1500, 800)) * time.Millisecond // a platform waits until the new process is ready, too
 		for _, w := range old {
-			x.startWorker(workerSettings{Types: types})
+			x.startWorker(workerSettings{LockSecond: calmLock, Types: types})
 			time.Sleep(pace)
 			go func() { ended <- w.end(syscall.SIGTERM) }()
 			time.Sleep(pace)
@@ -288,7 +288,7 @@ func TestNothingMovesWhileNobodyComesOrGoes(t *testing.T) {
 		lasts := time.Duration(repeat(600, 8)) * time.Second
 		types := numbered(20)
 		for n := range 4 {
-			x.startWorker(workerSettings{Types: types})
+			x.startWorker(workerSettings{LockSecond: calmLock, Types: types})
 			x.awaitPresent(n + 1)
 		}
 		x.awaitShares(len(types), 4)

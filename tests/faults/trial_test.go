@@ -27,11 +27,11 @@ const (
 	lock       = lockSecond * time.Second
 )
 
-// Where no bound is made of it, leases are longer: a machine that stands still for two seconds shall not cost one.
+// Where no bound is made of it, leases are longer: a machine that stands still for five seconds shall not cost one.
 // Trust lasts for nine tenths of a lease less half a second, and from one renewal to the next is a third.
 const (
 	calmLock    = 20
-	renewedLock = 6 // for faults that last longer than its trust: it has to be renewed meanwhile
+	renewedLock = 12 // for faults that last longer than its trust: it has to be renewed meanwhile
 )
 
 // trial is a database with an audit, and worker processes on it that a test may hurt.
