@@ -130,7 +130,11 @@ func (a *api) answer(scope tokens.Scope, do func(*call) error) http.HandlerFunc 
 		}
 		c := &call{w, r, caller}
 		c.Request = r.WithContext(queue_job.WithActor(r.Context(), c.actor(), ""))
-		if err := do(c); err != nil && r.Context().Err() == nil { // else nobody listens any more
+		switch err := do(c); {
+		case err == nil:
+		case r.Context().Err() != nil: // no trouble of ours. Who has closed only its own direction still reads, and without an answer, the server would send 200
+			intake.Away(err).Write(w)
+		default:
 			a.sorry(w, intake.Away(err))
 		}
 	}
