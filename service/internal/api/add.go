@@ -9,9 +9,11 @@ import (
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/task"
 	"github.com/create-info/persistent-queue/service/internal/tokens"
+	"github.com/create-info/persistent-queue/service/internal/topics"
 )
 
 // result is what is answered for a task that was added.
@@ -78,7 +80,7 @@ func (a *api) job(ctx context.Context, t *task.Task, caller *tokens.Caller, at s
 	if err := a.checkContent(&t.Content, at); err != nil {
 		return queue_job.AddModelJob{}, err
 	}
-	topic, err := a.Topics.Ensure(ctx, t.Topic)
+	topic, err := a.ensure(ctx, t.Topic)
 	if err != nil {
 		return queue_job.AddModelJob{}, err
 	}
@@ -90,6 +92,15 @@ func (a *api) job(ctx context.Context, t *task.Task, caller *tokens.Caller, at s
 		return queue_job.AddModelJob{}, problem.New(problem.TooLarge, "%s has %d bytes as JSON, and the most is %d; store the body elsewhere and send its address", at, len(params), queue_job.ParamsMax)
 	}
 	return job, nil
+}
+
+// ensure makes a topic that is new. If the database does not say whether it did, nothing of the request was stored all the same.
+func (a *api) ensure(ctx context.Context, name string) (*topics.Topic, error) {
+	topic, err := a.Topics.Ensure(ctx, name)
+	if err != nil {
+		return nil, intake.Away(err)
+	}
+	return topic, nil
 }
 
 // checkContent refuses what the deliverer would not send.

@@ -133,10 +133,40 @@ func (a *api) answer(scope tokens.Scope, do func(*call) error) http.HandlerFunc 
 		switch err := do(c); {
 		case err == nil:
 		case r.Context().Err() != nil: // no trouble of ours. Who has closed only its own direction still reads, and without an answer, the server would send 200
-			intake.Away(err).Write(w)
+			problemOf(err).Write(w)
 		default:
-			a.sorry(w, intake.Away(err))
+			a.sorry(w, problemOf(err))
 		}
+	}
+}
+
+// problemOf is what an error is answered with. If it is the database's, nothing was changed, unless it is that of a commit.
+func problemOf(err error) *problem.Problem {
+	p := intake.Away(err)
+	if p.Code == problem.DatabaseAway && errors.Is(err, tables.ErrUnknown) {
+		p.Code, p.Detail = problem.Unknown, "the database has not said whether it did that; look before you send the request again"
+	}
+	return p
+}
+
+const triesMax = 3 // of a transaction that the database ends, as a deadlock
+
+// change runs what changes something in a transaction, together with what reads it back for the answer. So after an error, nothing was
+// changed, unless it is that of the commit. The act runs again if the database ends the transaction before that.
+func (a *api) change(ctx context.Context, act func(tx *sql.Tx) error) (err error) {
+	for range triesMax {
+		err = a.Tables.In(ctx, act)
+		if p := (*problem.Problem)(nil); err == nil || ctx.Err() != nil || errors.Is(err, tables.ErrUnknown) || errors.As(err, &p) {
+			break
+		}
+	}
+	return err
+}
+
+// learn has this instance know at once of tokens that it has changed. If it cannot, it learns of them as the other instances do.
+func (a *api) learn(ctx context.Context) {
+	if err := a.Topics.Look(ctx); err != nil {
+		a.Log.Warn("a change of the tokens is known here when the database answers again", "error", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,12 +166,19 @@ func (a *api) addOperation(c *call) error {
 		}
 		return c.say(http.StatusOK, would)
 	}
-	id, err := operate.Begin(queue_job.WithActor(ctx, c.actor(), wanted.Why), a.Jobs, a.DB, change)
+	var view operationView
+	err = a.change(ctx, func(tx *sql.Tx) error {
+		id, err := operate.Begin(queue_job.WithActor(ctx, c.actor(), wanted.Why), a.Jobs, tx, change)
+		if err == nil {
+			view, err = a.operationOf(ctx, c, tx, id)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	c.Header().Set("Location", "/v1/operations/"+strconv.FormatUint(id, 10))
-	return a.sayOperation(ctx, c, http.StatusAccepted, id)
+	c.Header().Set("Location", "/v1/operations/"+view.ID)
+	return c.say(http.StatusAccepted, view)
 }
 
 // forecast is what an operation would be about.
@@ -180,17 +188,9 @@ type forecast struct {
 	Sample []view `json:"sample"`
 }
 
-func (a *api) sayOperation(ctx context.Context, c *call, status int, id uint64) error {
-	view, err := a.operationOf(ctx, c, id)
-	if err != nil {
-		return err
-	}
-	return c.say(status, view)
-}
-
 // operationOf is an operation that the caller may see.
-func (a *api) operationOf(ctx context.Context, c *call, id uint64) (view operationView, err error) {
-	o, err := operate.OperationOf(ctx, a.Jobs, a.DB, id)
+func (a *api) operationOf(ctx context.Context, c *call, ex queue_job.Executor, id uint64) (view operationView, err error) {
+	o, err := operate.OperationOf(ctx, a.Jobs, ex, id)
 	there := false
 	if err == nil {
 		view, there = a.viewOfOperation(c, o)
@@ -228,7 +228,11 @@ func (a *api) showOperation(c *call) error {
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	return a.sayOperation(ctx, c, http.StatusOK, id)
+	view, err := a.operationOf(ctx, c, a.DB, id)
+	if err != nil {
+		return err
+	}
+	return c.say(http.StatusOK, view)
 }
 
 func operationID(c *call) (uint64, error) {
@@ -250,15 +254,21 @@ func (a *api) setOperation(c *call, set func(context.Context, *queue_job.Jobs, q
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	view, err := a.operationOf(ctx, c, id)
+	view, err := a.operationOf(ctx, c, a.DB, id)
 	if err != nil {
 		return err
 	}
 	if err := mayTopic(c.caller, tokens.ManageTasks, view.Topic); err != nil {
 		return err
 	}
-	if _, err := set(ctx, a.Jobs, a.DB, id); err != nil {
+	err = a.change(ctx, func(tx *sql.Tx) (err error) {
+		if _, err = set(ctx, a.Jobs, tx, id); err == nil {
+			view, err = a.operationOf(ctx, c, tx, id)
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return a.sayOperation(ctx, c, http.StatusOK, id)
+	return c.say(http.StatusOK, view)
 }

@@ -1,12 +1,15 @@
 package api
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/schedules"
 	"github.com/create-info/persistent-queue/service/internal/task"
@@ -69,7 +72,7 @@ func (a *api) putSchedule(c *call) error {
 	case !errors.As(err, &bad): // there is none: that is well
 		return err
 	}
-	if _, err := a.Topics.Ensure(c.Context(), s.Topic); err != nil {
+	if _, err := a.ensure(c.Context(), s.Topic); err != nil {
 		return err
 	}
 	for try := 0; ; try++ {
@@ -77,19 +80,30 @@ func (a *api) putSchedule(c *call) error {
 		if err != nil {
 			return err
 		}
-		added, err := a.Intake.Add(c.Context(), job)
-		switch {
-		case err != nil:
+		var is *queue_job.JobInfo
+		all, err := a.Intake.AddAll(c.Context(), []queue_job.AddModelJob{job}, intake.Around{After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (err error) {
+			is, err = a.Jobs.Get(ctx, tx, queue_job.ID(added[0].Id))
 			return err
+		}})
+		if err != nil {
+			return err
+		}
+		added := all[0]
+		switch {
 		case added.Existed && !added.Replaced && try < 5:
 			time.Sleep(inFlightPatience)
 			continue
 		case added.Existed && !added.Replaced:
 			return problem.New(problem.InFlight, "the schedule adds a task at this moment; try again")
-		case added.Existed:
-			return a.saySchedule(c, http.StatusOK, name)
 		}
-		return a.saySchedule(c, http.StatusCreated, name)
+		view, there := viewOfSchedule(c, is)
+		if !there {
+			return noSchedule(name)
+		}
+		if added.Existed {
+			return c.say(http.StatusOK, view)
+		}
+		return c.say(http.StatusCreated, view)
 	}
 }
 
@@ -105,15 +119,11 @@ func (a *api) scheduleOf(c *call, name string) (*queue_job.JobInfo, error) {
 }
 
 func (a *api) showSchedule(c *call) error {
-	return a.saySchedule(c, http.StatusOK, c.PathValue("name"))
-}
-
-func (a *api) saySchedule(c *call, status int, name string) error {
-	view, err := a.seenSchedule(c, name)
+	view, err := a.seenSchedule(c, c.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	return c.say(status, view)
+	return c.say(http.StatusOK, view)
 }
 
 // seenSchedule is a schedule that the caller may see.
@@ -165,7 +175,11 @@ func (a *api) dropSchedule(c *call) error {
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	if _, err := a.Jobs.Cancel(ctx, a.DB, queue_job.Key(schedules.Type, name)); err != nil {
+	err = a.change(ctx, func(tx *sql.Tx) error {
+		_, err := a.Jobs.Cancel(ctx, tx, queue_job.Key(schedules.Type, name))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	c.WriteHeader(http.StatusNoContent)

@@ -16,43 +16,48 @@ import (
 
 // steer changes the task that a request names, and answers with the task as it is then. If nothing was changed, it was too late: the
 // sentence says for what.
-func (a *api) steer(c *call, late string, do func(ctx context.Context, which queue_job.Which) (changed int, err error)) error {
-	job, topic, err := a.jobOf(c, tokens.ManageTasks)
+func (a *api) steer(c *call, late string, do func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error)) error {
+	before, topic, err := a.jobOf(c, tokens.ManageTasks)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	changed, err := do(ctx, queue_job.ID(job.Id))
-	switch {
-	case errors.Is(err, queue_job.ErrInFlight):
-		return problem.New(problem.InFlight, "the task is being sent at this moment; try again when it waits, or cancel it")
-	case err != nil:
-		return err
-	case changed == 0:
-		return problem.New(problem.Ended, "the task is %s; %s", statusOf(job, time.Time{}), late)
-	}
-	if job, err = a.Jobs.Get(ctx, a.DB, queue_job.ID(job.Id)); err != nil {
+	var job *queue_job.JobInfo
+	err = a.change(ctx, func(tx *sql.Tx) error {
+		changed, err := do(ctx, tx, queue_job.ID(before.Id))
+		switch {
+		case errors.Is(err, queue_job.ErrInFlight):
+			return problem.New(problem.InFlight, "the task is being sent at this moment; try again when it waits, or cancel it")
+		case err != nil:
+			return err
+		case changed == 0:
+			return problem.New(problem.Ended, "the task is %s; %s", statusOf(before, time.Time{}), late)
+		}
+		job, err = a.Jobs.Get(ctx, tx, queue_job.ID(before.Id))
 		return noJob(err)
+	})
+	if err != nil {
+		return err
 	}
 	return c.say(http.StatusOK, viewOf(job, topic))
 }
 
 func (a *api) cancelTask(c *call) error {
-	return a.steer(c, "only a task that has not ended can be cancelled", func(ctx context.Context, which queue_job.Which) (int, error) {
-		return a.Jobs.Cancel(ctx, a.DB, which)
+	return a.steer(c, "only a task that has not ended can be cancelled", func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+		return a.Jobs.Cancel(ctx, tx, which)
 	})
 }
 
 func (a *api) runTask(c *call) error {
-	return a.steer(c, "retry sends a task again that has failed or was cancelled", func(ctx context.Context, which queue_job.Which) (int, error) {
-		return a.Jobs.Reschedule(ctx, a.DB, which, time.Now())
+	return a.steer(c, "retry sends a task again that has failed or was cancelled", func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+		return a.Jobs.Reschedule(ctx, tx, which, time.Now())
 	})
 }
 
 func (a *api) retryTask(c *call) error {
-	return a.steer(c, "only a task that has failed or was cancelled can be retried; run sends one at once that waits", func(ctx context.Context, which queue_job.Which) (int, error) {
-		again, err := a.Jobs.Retry(ctx, a.DB, which)
+	return a.steer(c, "only a task that has failed or was cancelled can be retried; run sends one at once that waits", func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+		again, err := a.Jobs.Retry(ctx, tx, which)
 		return again.Jobs, err
 	})
 }
@@ -68,18 +73,15 @@ func (a *api) changeTask(c *call) error {
 	if err != nil {
 		return err
 	}
-	return a.steer(c, "only a task that has not ended can be changed", func(ctx context.Context, which queue_job.Which) (changed int, err error) {
-		err = a.Tables.In(ctx, func(tx *sql.Tx) (err error) {
-			if !change.at.IsZero() {
-				if changed, err = a.Jobs.Reschedule(ctx, tx, which, change.at); err != nil || changed == 0 {
-					return err
-				}
+	return a.steer(c, "only a task that has not ended can be changed", func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error) {
+		if !change.at.IsZero() {
+			if changed, err = a.Jobs.Reschedule(ctx, tx, which, change.at); err != nil || changed == 0 {
+				return changed, err
 			}
-			if change.priority != nil {
-				changed, err = a.Jobs.SetPriority(ctx, tx, which, *change.priority)
-			}
-			return err
-		})
+		}
+		if change.priority != nil {
+			changed, err = a.Jobs.SetPriority(ctx, tx, which, *change.priority)
+		}
 		return changed, err
 	})
 }

@@ -76,9 +76,7 @@ func (a *api) addToken(c *call) error {
 	if err := a.Tables.AddToken(ctx, row); err != nil {
 		return err
 	}
-	if err := a.Topics.Look(ctx); err != nil { // so this instance knows it at once
-		return err
-	}
+	a.learn(ctx)
 	return c.say(http.StatusCreated, viewOfToken(row, secret))
 }
 
@@ -92,9 +90,7 @@ func (a *api) dropToken(c *call) error {
 	if !there {
 		return problem.New(problem.NotFound, "there is no such token")
 	}
-	if err := a.Topics.Look(ctx); err != nil {
-		return err
-	}
+	a.learn(ctx)
 	c.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"database/sql"
 	"net/http"
 	"slices"
 	"time"
@@ -62,17 +63,13 @@ func (a *api) showTopic(c *call) error {
 	if err != nil {
 		return err
 	}
-	return a.sayTopic(c, http.StatusOK, t)
-}
-
-func (a *api) sayTopic(c *call, status int, t *topics.Topic) error {
 	ctx, cancel := c.within()
 	defer cancel()
 	paused, err := a.Jobs.Paused(ctx, a.DB)
 	if err != nil {
 		return err
 	}
-	return c.say(status, viewOfTopic(t, paused))
+	return c.say(http.StatusOK, viewOfTopic(t, paused))
 }
 
 func (a *api) putTopic(c *call) error {
@@ -83,11 +80,17 @@ func (a *api) putTopic(c *call) error {
 	if !task.IsTopic(name) {
 		return problem.New(problem.Invalid, "%s", task.TopicRule)
 	}
+	ctx, cancel := c.within()
+	defer cancel()
+	paused, err := a.Jobs.Paused(ctx, a.DB) // before the change, of which nobody would hear if this failed after it
+	if err != nil {
+		return err
+	}
 	t, status, err := a.put(c, name)
 	if err != nil {
 		return err
 	}
-	return a.sayTopic(c, status, t)
+	return c.say(status, viewOfTopic(t, paused))
 }
 
 // put gives a topic or a template the configuration that a request brings.
@@ -200,10 +203,17 @@ func (a *api) setPaused(c *call, set func(context.Context, queue_job.Executor, i
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	if _, err := set(ctx, a.DB, t.Type); err != nil {
+	var paused map[int32]time.Time
+	err = a.change(ctx, func(tx *sql.Tx) (err error) {
+		if _, err = set(ctx, tx, t.Type); err == nil {
+			paused, err = a.Jobs.Paused(ctx, tx)
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return a.sayTopic(c, http.StatusOK, t)
+	return c.say(http.StatusOK, viewOfTopic(t, paused))
 }
 
 // stats are the tasks of a topic that have not ended, and what its holders have in memory.

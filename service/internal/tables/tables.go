@@ -101,6 +101,10 @@ func (t *Tables) each(ctx context.Context, ex Executor, row func(scan func(...an
 	return rows.Err()
 }
 
+// ErrUnknown is the cause of an error of a transaction whose commit was not answered with success: it may be there all the same. After
+// any other error of [Tables.In], nothing was changed.
+var ErrUnknown = errors.New("the database has not said whether it has committed")
+
 // In runs an act in a transaction, which is committed if the act returns nil.
 func (t *Tables) In(ctx context.Context, act func(tx *sql.Tx) error) error {
 	tx, err := t.db.BeginTx(ctx, nil)
@@ -110,7 +114,10 @@ func (t *Tables) In(ctx context.Context, act func(tx *sql.Tx) error) error {
 	if err := act(tx); err != nil {
 		return errors.Join(err, ignoreDone(tx.Rollback()))
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return nil
 }
 
 // ignoreDone: a transaction whose context is over has been rolled back already.
