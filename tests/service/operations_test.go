@@ -129,6 +129,30 @@ func TestAnOperationIsForThoseWhoMayDoItToOneTask(t *testing.T) {
 	})
 }
 
+// The description of the API says that tasks:manage is enough for these.
+func TestATokenThatMayOnlyManageHearsWhatItHasDone(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d)
+		api.add(1, `{"topic":"orders","url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`)
+		api.token = api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["tasks:manage"],"topics":["orders"]}`).json("token").(string)
+		began := api.send(http.StatusAccepted, "POST", "/v1/operations", `{"do":"run","topic":"orders","rate":1}`)
+		if began.json("topic") != "orders" {
+			t.Errorf("%s", began.text)
+		}
+		api.send(http.StatusOK, "POST", "/v1/operations/"+began.id()+"/stop", "")
+		api.send(http.StatusOK, "POST", "/v1/operations/"+began.id()+"/resume", "")
+		api.send(http.StatusForbidden, "GET", "/v1/operations/"+began.id(), "")
+		const schedule = `{"cron":"@yearly","topic":"orders","task":{"url":"http://127.0.0.1/"}}`
+		if made := api.send(http.StatusCreated, "PUT", "/v1/schedules/nightly", schedule); made.json("name") != "nightly" || made.json("task") != nil {
+			t.Errorf("%s", made.text)
+		}
+		api.send(http.StatusOK, "PUT", "/v1/schedules/nightly", schedule)
+		api.send(http.StatusForbidden, "GET", "/v1/schedules/nightly", "")
+		api.send(http.StatusNoContent, "DELETE", "/v1/schedules/nightly", "")
+	})
+}
+
 // add adds a task, as JSON, so many times.
 func (i *instance) add(n int, task string) {
 	i.t.Helper()

@@ -103,13 +103,13 @@ type operationView struct {
 	Rate    int    `json:"rate,omitempty"`
 }
 
-// viewOfOperation shows an operation on the tasks of a topic that the caller may read. Others are not there.
-func (a *api) viewOfOperation(c *call, o *operate.Operation) (view operationView, there bool) {
+// viewOfOperation shows an operation, if the caller may do that with its topic. Others are not there.
+func (a *api) viewOfOperation(c *call, scope tokens.Scope, o *operate.Operation) (view operationView, there bool) {
 	if len(o.Change.Filter.JobTypes) != 1 {
 		return view, false
 	}
 	topic := a.Topics.OfType(o.Change.Filter.JobTypes[0])
-	if topic == nil || !c.caller.MayTopic(tokens.ReadTasks, topic.Name) {
+	if topic == nil || !c.caller.MayTopic(scope, topic.Name) {
 		return view, false
 	}
 	view = operationView{
@@ -170,7 +170,7 @@ func (a *api) addOperation(c *call) error {
 	err = a.change(ctx, func(tx *sql.Tx) error {
 		id, err := operate.Begin(queue_job.WithActor(ctx, c.actor(), wanted.Why), a.Jobs, tx, change)
 		if err == nil {
-			view, err = a.operationOf(ctx, c, tx, id)
+			view, err = a.operationOf(ctx, c, tokens.ManageTasks, tx, id)
 		}
 		return err
 	})
@@ -188,12 +188,12 @@ type forecast struct {
 	Sample []view `json:"sample"`
 }
 
-// operationOf is an operation that the caller may see.
-func (a *api) operationOf(ctx context.Context, c *call, ex queue_job.Executor, id uint64) (view operationView, err error) {
+// operationOf is an operation on a topic with which the caller may do that.
+func (a *api) operationOf(ctx context.Context, c *call, scope tokens.Scope, ex queue_job.Executor, id uint64) (view operationView, err error) {
 	o, err := operate.OperationOf(ctx, a.Jobs, ex, id)
 	there := false
 	if err == nil {
-		view, there = a.viewOfOperation(c, o)
+		view, there = a.viewOfOperation(c, scope, o)
 	}
 	if err == nil && !there || errors.Is(err, operate.ErrNoOperation) {
 		err = problem.New(problem.NotFound, "there is no operation %d on a topic that you may see", id)
@@ -212,7 +212,7 @@ func (a *api) listOperations(c *call) error {
 	}
 	list := []operationView{}
 	for i := range all {
-		if view, there := a.viewOfOperation(c, &all[i]); there {
+		if view, there := a.viewOfOperation(c, tokens.ReadTasks, &all[i]); there {
 			list = append(list, view)
 		}
 	}
@@ -228,7 +228,7 @@ func (a *api) showOperation(c *call) error {
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	view, err := a.operationOf(ctx, c, a.DB, id)
+	view, err := a.operationOf(ctx, c, tokens.ReadTasks, a.DB, id)
 	if err != nil {
 		return err
 	}
@@ -254,16 +254,13 @@ func (a *api) setOperation(c *call, set func(context.Context, *queue_job.Jobs, q
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	view, err := a.operationOf(ctx, c, a.DB, id)
+	view, err := a.operationOf(ctx, c, tokens.ManageTasks, a.DB, id)
 	if err != nil {
-		return err
-	}
-	if err := mayTopic(c.caller, tokens.ManageTasks, view.Topic); err != nil {
 		return err
 	}
 	err = a.change(ctx, func(tx *sql.Tx) (err error) {
 		if _, err = set(ctx, a.Jobs, tx, id); err == nil {
-			view, err = a.operationOf(ctx, c, tx, id)
+			view, err = a.operationOf(ctx, c, tokens.ManageTasks, tx, id)
 		}
 		return err
 	})

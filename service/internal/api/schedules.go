@@ -27,10 +27,10 @@ type scheduleView struct {
 	Task    json.RawMessage `json:"task,omitempty"` // for those who may read bodies
 }
 
-// viewOfSchedule shows the schedule that a job is, if the caller may read its topic.
-func viewOfSchedule(c *call, job *queue_job.JobInfo) (view scheduleView, there bool) {
+// viewOfSchedule shows the schedule that a job is, if the caller may do that with its topic.
+func viewOfSchedule(c *call, scope tokens.Scope, job *queue_job.JobInfo) (view scheduleView, there bool) {
 	s, bad := schedules.Parse([]byte(job.JobParams))
-	if bad != nil || !c.caller.MayTopic(tokens.ReadTasks, s.Topic) {
+	if bad != nil || !c.caller.MayTopic(scope, s.Topic) {
 		return view, false
 	}
 	view = scheduleView{Name: job.Key, Cron: s.Cron, Topic: s.Topic, Next: stamp(job.Due), Created: stamp(job.Created), URL: redacted(s.Content().URL)}
@@ -66,7 +66,7 @@ func (a *api) putSchedule(c *call) error {
 	before, err := a.scheduleOf(c, name)
 	switch bad := (*problem.Problem)(nil); {
 	case err == nil:
-		if _, seen := viewOfSchedule(c, before); !seen {
+		if _, seen := viewOfSchedule(c, tokens.ManageTasks, before); !seen {
 			return problem.New(problem.Exists, "the name is taken; take another one")
 		}
 	case !errors.As(err, &bad): // there is none: that is well
@@ -96,7 +96,7 @@ func (a *api) putSchedule(c *call) error {
 		case added.Existed && !added.Replaced:
 			return problem.New(problem.InFlight, "the schedule adds a task at this moment; try again")
 		}
-		view, there := viewOfSchedule(c, is)
+		view, there := viewOfSchedule(c, tokens.ManageTasks, is)
 		if !there {
 			return noSchedule(name)
 		}
@@ -119,20 +119,20 @@ func (a *api) scheduleOf(c *call, name string) (*queue_job.JobInfo, error) {
 }
 
 func (a *api) showSchedule(c *call) error {
-	view, err := a.seenSchedule(c, c.PathValue("name"))
+	view, err := a.seenSchedule(c, tokens.ReadTasks, c.PathValue("name"))
 	if err != nil {
 		return err
 	}
 	return c.say(http.StatusOK, view)
 }
 
-// seenSchedule is a schedule that the caller may see.
-func (a *api) seenSchedule(c *call, name string) (view scheduleView, err error) {
+// seenSchedule is a schedule for a topic with which the caller may do that.
+func (a *api) seenSchedule(c *call, scope tokens.Scope, name string) (view scheduleView, err error) {
 	job, err := a.scheduleOf(c, name)
 	if err != nil {
 		return view, err
 	}
-	view, there := viewOfSchedule(c, job)
+	view, there := viewOfSchedule(c, scope, job)
 	if !there {
 		return view, noSchedule(name)
 	}
@@ -154,7 +154,7 @@ func (a *api) listSchedules(c *call) error {
 	}
 	list := []scheduleView{}
 	for i := range jobs {
-		if view, there := viewOfSchedule(c, &jobs[i]); there {
+		if view, there := viewOfSchedule(c, tokens.ReadTasks, &jobs[i]); there {
 			list = append(list, view)
 		}
 	}
@@ -166,16 +166,12 @@ func (a *api) listSchedules(c *call) error {
 // dropSchedule ends a schedule. Tasks that it has added stay.
 func (a *api) dropSchedule(c *call) error {
 	name := c.PathValue("name")
-	view, err := a.seenSchedule(c, name)
-	if err != nil {
-		return err
-	}
-	if err := mayTopic(c.caller, tokens.ManageTasks, view.Topic); err != nil {
+	if _, err := a.seenSchedule(c, tokens.ManageTasks, name); err != nil {
 		return err
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	err = a.change(ctx, func(tx *sql.Tx) error {
+	err := a.change(ctx, func(tx *sql.Tx) error {
 		_, err := a.Jobs.Cancel(ctx, tx, queue_job.Key(schedules.Type, name))
 		return err
 	})
