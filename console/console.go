@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/nearby"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -58,29 +59,8 @@ const (
 type Permit func(r *http.Request, do Verb, jobType int32) bool
 
 // FromThisMachine permits everything to programs on this machine, and nothing to others. A request that a proxy has passed on is
-// somebody else's. It is what a console without [WithPermit] asks.
-func FromThisMachine(r *http.Request, _ Verb, _ int32) bool {
-	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if r.Header.Get(header) != "" {
-			return false
-		}
-	}
-	peer, _, err := net.SplitHostPort(r.RemoteAddr)
-	// The name in the address bar counts, too: a foreign page may have its own name lead here.
-	return err == nil && isLoopback(peer) && isLoopback(hostOf(r.Host))
-}
-
-func hostOf(hostAndPort string) string {
-	if host, _, err := net.SplitHostPort(hostAndPort); err == nil {
-		return host
-	}
-	return strings.Trim(hostAndPort, "[]")
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback() || host == "localhost"
-}
+// somebody else's, and so is one that a foreign page sends; a link there may lead here. It is what a console without [WithPermit] asks.
+func FromThisMachine(r *http.Request, _ Verb, _ int32) bool { return nearby.FromThisMachine(r) }
 
 // Option changes how a console looks, or to whom.
 type Option func(*console)

@@ -120,7 +120,8 @@ func TestClientsOfTheDelayServiceStayAsTheyAre(t *testing.T) {
 		}
 		for body, part := range map[string]string{
 			`{}`: "/timing_moment", `{"topic":"orders","timing_moment":1,"content":{"sn":"nobody","url":"/"}}`: `no service is called`,
-			`{"topic":"orders","timing_moment":1,"content":{"sn":"shop","url":"http://elsewhere/"}}`: "/content/url", `{"topic":"A B","timing_moment":1,"content":{"sn":"shop","url":"/"}}`: "/topic", `nothing`: "no JSON",
+			`{"topic":"orders","timing_moment":1,"content":{"sn":"shop","url":"http://elsewhere/"}}`: "/content/url",
+			`{"topic":"A B","timing_moment":1,"content":{"sn":"shop","url":"/"}}`:                    "/topic", `nothing`: "no JSON",
 		} {
 			if got := api.ask(http.StatusUnprocessableEntity, "/delay/task/add", form, body, ""); !strings.HasPrefix(got, `{"dm_error":422,`) || !strings.Contains(got, part) {
 				t.Errorf("%s: %s", body, got)
@@ -149,6 +150,24 @@ func TestOldClientsAreKnownByTheirTokenOrTheirNetwork(t *testing.T) {
 		})
 		near.ask(http.StatusOK, "/api/task/save", form, body, "")
 		near.ask(http.StatusUnauthorized, "/api/task/save", form, body, "pq_a_b")
+		for headers, want := range map[string]int{
+			"Sec-Fetch-Site=cross-site": http.StatusForbidden, "Sec-Fetch-Site=same-site": http.StatusForbidden, "Origin=http://evil.example": http.StatusForbidden, "Origin=null": http.StatusForbidden,
+			"Host=evil.example Origin=http://evil.example": http.StatusUnauthorized, // its name leads here
+			"Host=evil.example Sec-Fetch-Site=same-origin": http.StatusUnauthorized, "Host=tasks.internal": http.StatusOK,
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", near.base+"/api/task/save", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", form)
+			for _, header := range strings.Fields(headers) {
+				name, value, _ := strings.Cut(header, "=")
+				if r.Header.Set(name, value); name == "Host" {
+					r.Host = value
+				}
+			}
+			wantAnswer(t, "with "+headers, r, want)
+		}
 		near.send(http.StatusUnauthorized, "GET", "/v1/tasks", "")
 	})
 }

@@ -183,6 +183,6 @@ func wantAnswer(t *testing.T, what string, r *http.Request, want int) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != want {
-		t.Errorf("a callback %s was answered with %d, want %d", what, answer.StatusCode, want)
+		t.Errorf("a request %s was answered with %d, want %d", what, answer.StatusCode, want)
 	}
 }

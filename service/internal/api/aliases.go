@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/nearby"
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/task"
@@ -99,14 +100,21 @@ func (s *Aliases) answer(a *api, read func(*call) (*task.Task, error), say func(
 	}
 }
 
-// caller says who sent a request. The token may be the password of basic authentication, which clients can have in their address.
+// foreign refuses what a foreign page sends, whose browser may have the token: a form needs no leave of ours.
+var foreign = http.NewCrossOriginProtection()
+
+// caller says who sent a request. From a network that needs no token, programs do not need one, and pages do: somebody in that network may
+// look at a page from anywhere, which can even have the name of its own host lead here. The token may be the password of basic authentication, which clients can have in their address.
 func (s *Aliases) caller(a *api, r *http.Request) (*tokens.Caller, *problem.Problem) {
+	if err := foreign.Check(r); err != nil {
+		return nil, problem.New(problem.Forbidden, "a page from elsewhere has sent this; only programs may, and pages of this host")
+	}
 	if _, password, given := r.BasicAuth(); given {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+password)
 	}
 	peer, _, err := net.SplitHostPort(r.RemoteAddr)
-	if addr, bad := netip.ParseAddr(peer); err == nil && bad == nil && r.Header.Get("Authorization") == "" && !tokens.IsPassedOn(r) &&
+	if addr, bad := netip.ParseAddr(peer); err == nil && bad == nil && r.Header.Get("Authorization") == "" && !nearby.IsPassedOn(r) && !nearby.FromPage(r) &&
 		slices.ContainsFunc(s.From, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) }) {
 		return tokens.Adder("alias"), nil
 	}

@@ -8,13 +8,13 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/nearby"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tables"
 )
@@ -122,7 +122,7 @@ func (s *Set) Caller(r *http.Request, now time.Time) (*Caller, *problem.Problem)
 		return s.holder(text, now)
 	case len(s.byID) > 0:
 		return nil, problem.New(problem.Unauthorized, "a token is missing; send the header Authorization: Bearer pq_…")
-	case !fromThisMachine(r):
+	case !nearby.FromThisMachine(r):
 		return nil, problem.New(problem.Unauthorized, "as long as there is no token, only programs on this machine may call; make one with pqueue token create")
 	}
 	return local, nil
@@ -138,34 +138,4 @@ func (s *Set) holder(text string, now time.Time) (*Caller, *problem.Problem) {
 		return nil, problem.New(problem.Unauthorized, "the token has expired at %s; make another one", token.expires.UTC().Format(time.RFC3339))
 	}
 	return token.caller, nil
-}
-
-// fromThisMachine goes by the peer and by the name in the address bar: a foreign page may have its own name lead here. A request that
-// a proxy has passed on is somebody else's, and so is one that a foreign page sends.
-func fromThisMachine(r *http.Request) bool {
-	if IsPassedOn(r) {
-		return false
-	}
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return false
-	}
-	peer, _, err := net.SplitHostPort(r.RemoteAddr)
-	return err == nil && isLoopback(peer) && isLoopback(hostOf(r.Host))
-}
-
-// IsPassedOn reports whether a request comes from a proxy, which sent it for somebody else.
-func IsPassedOn(r *http.Request) bool {
-	return slices.ContainsFunc([]string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"}, func(header string) bool { return r.Header.Get(header) != "" })
-}
-
-func hostOf(hostAndPort string) string {
-	if host, _, err := net.SplitHostPort(hostAndPort); err == nil {
-		return host
-	}
-	return strings.Trim(hostAndPort, "[]")
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback() || host == "localhost"
 }
