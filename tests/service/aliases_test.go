@@ -120,8 +120,9 @@ func TestClientsOfTheDelayServiceStayAsTheyAre(t *testing.T) {
 		}
 		for body, part := range map[string]string{
 			`{}`: "/timing_moment", `{"topic":"orders","timing_moment":1,"content":{"sn":"nobody","url":"/"}}`: `no service is called`,
-			`{"topic":"orders","timing_moment":1,"content":{"sn":"shop","url":"http://elsewhere/"}}`: "/content/url",
-			`{"topic":"A B","timing_moment":1,"content":{"sn":"shop","url":"/"}}`:                    "/topic", `nothing`: "no JSON",
+			`{"topic":"orders","timing_moment":1,"content":{"sn":"shop","url":"http://elsewhere/"}}`: "/content/url", `{"topic":"orders","timing_moment":1,"content":{"sn":"shop","url":"../admin/x"}}`: "/content/url", `{"topic":"orders","timing_moment":1,"content":{"sn":"shop","url":"/a/%2e%2E/%2e./x"}}`: "/content/url",
+			`{"topic":"orders","timing_moment":1,"content":{"sn":"shop","url":"/..%2fadmin"}}`: "/content/url", `{"topic":"orders","timing_moment":1,"content":{"sn":"shop","url":"/..;a/x?b"}}`: "/content/url",
+			`{"topic":"orders","timing_moment":1,"content":{"sn":"shop","url":"\\..\\x"}}`: "/content/url", `{"topic":"A B","timing_moment":1,"content":{"sn":"shop","url":"/"}}`: "/topic", `nothing`: "no JSON",
 		} {
 			if got := api.ask(http.StatusUnprocessableEntity, "/delay/task/add", form, body, ""); !strings.HasPrefix(got, `{"dm_error":422,`) || !strings.Contains(got, part) {
 				t.Errorf("%s: %s", body, got)

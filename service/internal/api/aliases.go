@@ -227,8 +227,19 @@ func (a *api) delayServiceURL(content []byte) (string, error) {
 		return "", problem.OfField("/content/sn", "no service is called %q here", to.SN)
 	}
 	at, err := url.Parse(to.URL)
-	if err != nil || at.IsAbs() || at.Host != "" {
-		return "", problem.OfField("/content/url", "it is to be a path")
+	if err != nil || at.IsAbs() || at.Host != "" || leavesBase(at.Path) {
+		return "", problem.OfField("/content/url", "it is to be a path, without . and .. as parts of it")
 	}
 	return strings.TrimRight(base, "/") + "/" + strings.TrimLeft(to.URL, "/"), nil
+}
+
+// leavesBase reports whether a path, in which nothing is escaped any more, has a part that could lead out of the address it is put behind:
+// also with a backslash, which some servers take for a slash, and with what some cut off behind a semicolon.
+func leavesBase(path string) bool {
+	for part := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if name, _, _ := strings.Cut(part, ";"); name == "." || name == ".." {
+			return true
+		}
+	}
+	return false
 }
