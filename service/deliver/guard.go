@@ -15,6 +15,7 @@ import (
 type Guard struct {
 	allow allowList
 	never []netip.AddrPort
+	here  []uint16 // ports of which no loopback address may be called; 0: none at all
 }
 
 // NewGuard makes a Guard. What stands in allow may be called, although it is not public:
@@ -25,7 +26,8 @@ type Guard struct {
 //	*.svc.cluster.local  all hosts below a name, with or without a port
 //
 // What stands in never may not be called, whatever allow says: the process's own listeners and its database. The address 0.0.0.0 or ::
-// stands for all addresses of this machine, the port 0 for all ports. Metadata services of clouds may never be called either.
+// stands for all addresses of this machine, and so does a loopback address for all of 127.0.0.0/8 and ::1; the port 0 stands for all ports.
+// Metadata services of clouds may never be called either, nor the addresses 0.0.0.0 and ::, which lead to this machine.
 func NewGuard(allow []string, never []netip.AddrPort) (*Guard, error) {
 	g := &Guard{}
 	for _, line := range allow {
@@ -34,6 +36,9 @@ func NewGuard(allow []string, never []netip.AddrPort) (*Guard, error) {
 		}
 	}
 	for _, own := range never {
+		if addr := own.Addr().Unmap(); addr.IsUnspecified() || addr.IsLoopback() {
+			g.here = append(g.here, own.Port())
+		}
 		if !own.Addr().IsUnspecified() {
 			g.never = append(g.never, netip.AddrPortFrom(own.Addr().Unmap(), own.Port()))
 			continue
@@ -112,12 +117,16 @@ func (g *Guard) vet(host string, addr netip.Addr, port uint16) error {
 	if host == "" {
 		blocked.Host = addr.String()
 	}
+	if addr.IsUnspecified() {
+		blocked.Range, blocked.never = "this machine", true
+		return blocked
+	}
 	for _, a := range append(embedded(addr), addr) {
 		if slices.Contains(metadata, a) {
 			blocked.Range, blocked.never = "the metadata service of a cloud", true
 			return blocked
 		}
-		if slices.Contains(g.never, netip.AddrPortFrom(a, port)) || slices.Contains(g.never, netip.AddrPortFrom(a, 0)) {
+		if g.isNever(a, port) {
 			blocked.Range, blocked.never = "this service itself or its database", true
 			return blocked
 		}
@@ -129,6 +138,13 @@ func (g *Guard) vet(host string, addr netip.Addr, port uint16) error {
 		return blocked
 	}
 	return nil
+}
+
+// isNever reports whether an address is one of those that no list can allow. The kernel takes all of 127.0.0.0/8 for this machine, and a
+// listener may have any of them.
+func (g *Guard) isNever(addr netip.Addr, port uint16) bool {
+	return slices.Contains(g.never, netip.AddrPortFrom(addr, port)) || slices.Contains(g.never, netip.AddrPortFrom(addr, 0)) ||
+		addr.IsLoopback() && (slices.Contains(g.here, port) || slices.Contains(g.here, 0))
 }
 
 // embeddedAllowed reports whether the IPv4 addresses that an IPv6 address stands for may be called themselves: a list that allows the

@@ -238,13 +238,30 @@ func TestTheListAllowsWhatItNamesAndNoMore(t *testing.T) {
 	}
 }
 
+// Whoever reaches a listener of this machine by another of its addresses is, for the API, a program on this machine.
 func TestTheListenersOfThisMachineCanNeverBeAllowed(t *testing.T) {
-	g, err := NewGuard([]string{"127.0.0.0/8"}, []netip.AddrPort{netip.MustParseAddrPort("0.0.0.0:8080")})
-	if err != nil {
-		t.Fatal(err)
+	allow := []string{"127.0.0.0/8", "::1", "0.0.0.0/8", "*.internal", "localhost", "64:ff9b::/96"}
+	f := &fakeNames{answers: map[string][][]netip.Addr{"a.internal": {addresses("127.0.0.2")}, "b.internal": {addresses("0.0.0.0")}, "c.internal": {addresses("::")}, "d.internal": {addresses("::1")}}}
+	for _, own := range []string{"0.0.0.0:8080", "[::]:8080", "127.0.0.1:8080", "[::1]:8080", "127.0.0.5:8080", "[::ffff:127.0.0.1]:8080", "127.0.0.1:0"} {
+		g, err := NewGuard(allow, []netip.AddrPort{netip.MustParseAddrPort(own)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, host := range []string{"127.0.0.1", "127.0.0.2", "127.255.255.254", "[::1]", "[::ffff:127.0.0.2]", "[64:ff9b::7f00:2]", "0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "a.internal", "b.internal", "c.internal", "d.internal"} {
+			err := g.CheckResolved(t.Context(), f, "http://"+host+":8080/")
+			if blocked := (*BlockedError)(nil); !errors.As(err, &blocked) || blocked.Line() != "" {
+				t.Errorf("listening on %s, http://%s:8080/: %v", own, host, err)
+			}
+		}
+		for host, allowed := range map[string]bool{"127.0.0.1": true, "127.0.0.2": true, "[::1]": true, "a.internal": true, "d.internal": true, "0.0.0.0": false, "b.internal": false} {
+			if allowed = allowed && own != "127.0.0.1:0"; (g.CheckResolved(t.Context(), f, "http://"+host+":8081/") == nil) != allowed {
+				t.Errorf("listening on %s, http://%s:8081/, want allowed: %v", own, host, allowed)
+			}
+		}
 	}
-	if g.Check("http://127.0.0.1:8080/") == nil || g.Check("http://127.0.0.1:8081/") != nil {
-		t.Error("the listener's port and the others are not told apart")
+	g, err := NewGuard(allow, []netip.AddrPort{netip.MustParseAddrPort("10.1.2.3:8080")})
+	if err != nil || g.Check("http://127.0.0.1:8080/") != nil {
+		t.Errorf("a database elsewhere says nothing about this machine: %v", err)
 	}
 }
 

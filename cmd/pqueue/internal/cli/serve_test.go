@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -245,6 +246,38 @@ func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 		}
 		if want == http.StatusOK && !(strings.Contains(string(text), "persistent_queue_healthy ") && strings.Contains(string(text), "go_goroutines ")) {
 			t.Errorf("%s", text)
+		}
+	}
+	if code := end(); code != exitDone {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+}
+
+func TestNoTaskCanCallTheListenerOfTheMetrics(t *testing.T) {
+	sh, _, _ := newTables(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	metrics, end := served(t, sh, "--metrics-listen", "127.0.0.1:0", "--listen", free.Addr().String(), "--egress-allow", "127.0.0.0/8")
+	await(t, "it is ready", func() bool {
+		answer, err := http.Get("http://" + free.Addr().String() + "/readyz")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	for _, to := range []string{metrics, "http://" + free.Addr().String() + "/v1/tokens"} {
+		answer, err := http.Post("http://"+free.Addr().String()+"/v1/topics/orders/tasks", "application/json", strings.NewReader(`{"url":"`+to+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(text), "it can never be called") {
+			t.Errorf("%s: %s, %v: %s", to, answer.Status, err, text)
 		}
 	}
 	if code := end(); code != exitDone {

@@ -57,20 +57,21 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	}
 	defer listener.Close()
 	mux := http.NewServeMux()
-	measured := metrics.New()
+	own, measured := []net.Addr{listener.Addr()}, metrics.New()
 	if s.metrics != "" {
 		at, stop, err := serveMetrics(s.metrics, measured)
 		if err != nil {
 			return err
 		}
 		defer stop()
+		own = append(own, at)
 		a.sayf("metrics are at http://%s/metrics", at)
 	}
 	var tasks *service.Service
 	lone := &alone{db: db.DB, log: a.log()}
 	handler, leave := service.Probes(lone.live, lone.ready), lone.leave
 	if s.api || s.delivery {
-		if tasks, err = a.service(ctx, db, s, listener.Addr(), measured.Option()); err != nil {
+		if tasks, err = a.service(ctx, db, s, own, measured.Option()); err != nil {
 			return err
 		}
 		handler, leave = tasks.Handler(), tasks.Leave
@@ -126,7 +127,7 @@ func (a *app) log() *slog.Logger {
 // connectionsMax is how many connections to the database a process may have. The API, delivery and the console share them.
 const connectionsMax = 32
 
-func (a *app) service(ctx context.Context, db *database, s *server, own net.Addr, options ...persistent_queue.Option) (*service.Service, error) {
+func (a *app) service(ctx context.Context, db *database, s *server, own []net.Addr, options ...persistent_queue.Option) (*service.Service, error) {
 	driver, dsn, err := a.address()
 	if err != nil {
 		return nil, err
@@ -135,8 +136,10 @@ func (a *app) service(ctx context.Context, db *database, s *server, own net.Addr
 	if err != nil {
 		return nil, err
 	}
-	if at, err := netip.ParseAddrPort(own.String()); err == nil {
-		never = append(never, at)
+	for _, listener := range own {
+		if at, err := netip.ParseAddrPort(listener.String()); err == nil {
+			never = append(never, at)
+		}
 	}
 	guard, errGuard := s.guard(never)
 	signers, errSigners := s.signers()
