@@ -43,17 +43,35 @@ func (s *Service) stuck() error {
 var errStarting = errors.New("the service is starting: it waits for its database")
 
 // Ready returns nil if requests may be sent here. The error says why not: the service is starting or about to stop, or its database
-// does not answer.
+// does not answer. Anybody may ask, so what the driver says, which may have the database's address, is in the log.
 func (s *Service) Ready() error {
 	switch {
 	case s.leaving.Load():
 		return errors.New("the service is about to stop")
 	case s.handler.Load() == nil:
 		return errStarting
-	case s.runner != nil && s.runner.Health() != nil:
-		return s.runner.Health()
 	}
-	return s.topics.Fresh()
+	var cause error
+	if s.runner != nil {
+		cause = s.runner.Health()
+	}
+	if cause == nil {
+		cause = s.topics.Fresh()
+	}
+	return s.answers(cause)
+}
+
+var errAway = errors.New("the database does not answer")
+
+// answers turns what keeps the database from answering, or nil, into what anybody may hear, and logs it when it begins.
+func (s *Service) answers(cause error) error {
+	if was := s.away.Swap(cause != nil); cause != nil && !was {
+		s.cfg.Log.Error("readiness is red until the database answers", "error", cause)
+	}
+	if cause != nil {
+		return errAway
+	}
+	return nil
 }
 
 func say(w http.ResponseWriter, err error) {

@@ -75,6 +75,7 @@ type Service struct {
 	intake   *intake.Intake
 	handler  atomic.Pointer[http.Handler] // nil: it has not started
 	leaving  atomic.Bool
+	away     atomic.Bool // readiness is red because of the database
 	looks    sync.WaitGroup
 	stopLook context.CancelFunc
 

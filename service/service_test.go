@@ -1,6 +1,9 @@
 package service
 
 import (
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +19,24 @@ func TestTasksAreKeptForSomeDaysUnlessSomebodySaysOtherwise(t *testing.T) {
 	} {
 		if got := retentionOf(c.given); got != c.want {
 			t.Errorf("%+v is %+v, want %+v", c.given, got, c.want)
+		}
+	}
+}
+
+func TestReadinessTellsTheLogAloneWhereTheDatabaseIs(t *testing.T) {
+	var log strings.Builder
+	s := &Service{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	for n := range 2 {
+		for range 3 { // as probes do
+			if err := s.answers(errors.New("dial tcp 10.1.2.3:3306: connection refused")); err == nil || err.Error() != "the database does not answer" {
+				t.Errorf("anybody hears %v", err)
+			}
+		}
+		if lines := strings.Count(log.String(), "10.1.2.3:3306"); lines != n+1 {
+			t.Errorf("%d lines after it was away %d times: %s", lines, n+1, &log)
+		}
+		if err := s.answers(nil); err != nil {
+			t.Error(err)
 		}
 	}
 }
