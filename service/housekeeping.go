@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -14,6 +15,7 @@ const (
 	housekeepingEvery = 10 * time.Minute
 	usedKeysKept      = 24 * time.Hour
 	deletedTopicsKept = 30 * 24 * time.Hour // by then, every transaction that adds a task to them has ended
+	typesTogether     = 500                 // in a statement
 )
 
 // housekeeping deletes what nobody needs any more. It is a job with a schedule, so one instance does it.
@@ -24,9 +26,34 @@ func (s *Service) housekeeping() queue_job.Config {
 		HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
 			return errors.Join(
 				s.tables.ForgetKeys(ctx, time.Now().Add(-usedKeysKept)),
-				s.tables.ForgetTopics(ctx, time.Now().Add(-deletedTopicsKept)))
+				s.forgetTopics(ctx))
 		},
 	}
+}
+
+// forgetTopics removes the rows of topics that were deleted long ago, once nobody needs them: a task that waits is sent as long as its topic
+// has a row, and one that has ended can be found, until the retention deletes it. So the row stays for the longest retention, and for ever if
+// there is one without an end. After that, it stays as long as a task of the topic waits, even if it is due next year: pending jobs are
+// counted along async_job_due, which begins with the type and has them on each database.
+func (s *Service) forgetTopics(ctx context.Context) error {
+	keep := s.cfg.Retention
+	if min(keep.Done, keep.Failed, keep.Cancelled) == 0 {
+		return nil
+	}
+	types, err := s.tables.DeletedTopics(ctx, time.Now().Add(-max(deletedTopicsKept, keep.Done, keep.Failed, keep.Cancelled)))
+	for some := range slices.Chunk(types, typesTogether) {
+		if err != nil {
+			break
+		}
+		var waiting []queue_job.TypeCounts
+		waiting, err = s.jobs.Counts(ctx, s.cfg.DB, queue_job.CountFilter{JobTypes: some, Statuses: queue_job.PendingStatuses()})
+		if err == nil {
+			err = s.tables.ForgetTopics(ctx, slices.DeleteFunc(some, func(jobType int32) bool {
+				return slices.ContainsFunc(waiting, func(c queue_job.TypeCounts) bool { return c.JobType == jobType && len(c.ByStatus) > 0 })
+			}))
+		}
+	}
+	return err
 }
 
 // schedules adds the tasks that come again and again.

@@ -255,7 +255,7 @@ func TestADeletedTopicFreesItsNameAndLosesNoTask(t *testing.T) {
 			t.Errorf("%s", bills.text)
 		}
 
-		// A month later, the rows of deleted topics are removed.
+		// A month later, the rows of deleted topics are removed that have no task left.
 		left := func() (deleted, all int) {
 			t.Helper()
 			if err := d.DB.QueryRow("SELECT COUNT(CASE WHEN name LIKE '%~%' THEN 1 END), COUNT(*) FROM pqueue_topic_tab").Scan(&deleted, &all); err != nil {
@@ -282,6 +282,16 @@ func TestADeletedTopicFreesItsNameAndLosesNoTask(t *testing.T) {
 		if _, err := d.DB.Exec("UPDATE pqueue_topic_tab SET create_time = create_time - 31*86400"); err != nil {
 			t.Fatal(err)
 		}
+		// As long as a task of it waits, an instance that is started then has to know the topic.
+		late, err = jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: int32(made.json("job_type").(float64)), JobParams: queue_job.JSON(task), StartTime: 4_000_000_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keepHouse()
+		if deleted, all := left(); deleted != 1 || all != 3 {
+			t.Errorf("%d of %d topics and templates are deleted ones, want 1 of 3: one has a task", deleted, all)
+		}
+		api.send(http.StatusOK, "DELETE", fmt.Sprint("/v1/tasks/", late), "")
 		keepHouse()
 		if deleted, all := left(); deleted != 0 || all != 2 {
 			t.Errorf("%d of %d topics and templates are deleted ones, want 0 of 2", deleted, all)

@@ -105,11 +105,26 @@ func (t *Tables) DeleteTopic(ctx context.Context, name string) (topic Topic, fou
 	return topic, found, nil
 }
 
-// ForgetTopics removes the rows of topics that were deleted before a moment.
-func (t *Tables) ForgetTopics(ctx context.Context, before time.Time) error {
-	err := t.exec(ctx, t.db, `DELETE FROM {p}pqueue_topic_tab WHERE name LIKE ? AND create_time < ?`, "%"+deletedMark+"%", unix(before))
+// DeletedTopics returns the job types of topics that were deleted before a moment.
+func (t *Tables) DeletedTopics(ctx context.Context, before time.Time) (types []int32, err error) {
+	err = t.each(ctx, t.db, func(scan func(...any) error) error {
+		var jobType int32
+		err := scan(&jobType)
+		types = append(types, jobType)
+		return err
+	}, `SELECT job_type FROM {p}pqueue_topic_tab WHERE name LIKE ? AND create_time < ? ORDER BY job_type`, "%"+deletedMark+"%", unix(before))
 	if err != nil {
-		return fmt.Errorf("remove the rows of deleted topics: %w", err)
+		return nil, fmt.Errorf("read the deleted topics: %w", err)
+	}
+	return types, nil
+}
+
+// ForgetTopics removes the rows of deleted topics. A row that is gone already, or whose topic is not deleted, is left alone.
+func (t *Tables) ForgetTopics(ctx context.Context, types []int32) error {
+	for _, jobType := range types {
+		if err := t.exec(ctx, t.db, `DELETE FROM {p}pqueue_topic_tab WHERE job_type = ? AND name LIKE ?`, jobType, "%"+deletedMark+"%"); err != nil {
+			return fmt.Errorf("remove the rows of deleted topics: %w", err)
+		}
 	}
 	return nil
 }
