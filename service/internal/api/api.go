@@ -163,6 +163,28 @@ func (a *api) change(ctx context.Context, act func(tx *sql.Tx) error) (err error
 	return err
 }
 
+const pingMax = 2 * time.Second
+
+// search reads what may take long, on a connection of its own. If the time is over and the database answers something else, the search is
+// what takes long, and too names what narrows it. Otherwise there was no connection, or the database hangs.
+func (a *api) search(ctx context.Context, too string, look func(queue_job.Executor) error) error {
+	conn, err := a.DB.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	err = look(conn)
+	_ = conn.Close() // before another one is asked for
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	ping, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingMax)
+	defer cancel()
+	if a.DB.PingContext(ping) != nil {
+		return err
+	}
+	return problem.New(problem.TooLarge, "the search takes more than %v; %s", lookMax, too)
+}
+
 // learn has this instance know at once of tokens that it has changed. If it cannot, it learns of them as the other instances do.
 func (a *api) learn(ctx context.Context) {
 	if err := a.Topics.Look(ctx); err != nil {

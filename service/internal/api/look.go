@@ -149,10 +149,11 @@ func (a *api) listTasks(c *call) error {
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	jobs, err := a.Jobs.List(ctx, a.DB, filter)
-	if err != nil && ctx.Err() != nil {
-		return problem.New(problem.TooLarge, "the search takes more than %v; name a topic, or begin with created_from", lookMax)
-	}
+	var jobs []queue_job.JobInfo
+	err = a.search(ctx, "name a topic, or begin with created_from", func(ex queue_job.Executor) (err error) {
+		jobs, err = a.Jobs.List(ctx, ex, filter)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -153,10 +153,11 @@ func (a *api) addOperation(c *call) error {
 	ctx, cancel := c.within()
 	defer cancel()
 	if wanted.DryRun {
-		preview, err := operate.PreviewOf(ctx, a.Jobs, a.DB, change)
-		if err != nil && ctx.Err() != nil {
-			return problem.New(problem.TooLarge, "the tasks could not be counted within %v: few of too many match; name a status, or times", lookMax)
-		}
+		var preview *operate.Preview
+		err := a.search(ctx, "few of too many tasks match: name a status, or times", func(ex queue_job.Executor) (err error) {
+			preview, err = operate.PreviewOf(ctx, a.Jobs, ex, change)
+			return err
+		})
 		if err != nil {
 			return err
 		}
