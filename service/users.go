@@ -95,6 +95,18 @@ func (u *Users) Drop(ctx context.Context, name string) (there bool, err error) {
 // Its addresses are relative, so it works below any path, with [http.StripPrefix], and behind a proxy that takes a prefix away.
 func (u *Users) Protect(next http.Handler) http.Handler { return logins.New(u.tables).Protect(next) }
 
+// PasswordMin is how many bytes a password must have, that of a user and a shared one.
+const PasswordMin = logins.PasswordMin
+
+// ProtectWithPassword asks for one password before a handler, which all who use it share: browsers show a dialog, in which the name may be
+// any. From the sixth failure on, an address has to wait before the next try, longer and longer.
+func ProtectWithPassword(password string, next http.Handler) (http.Handler, error) {
+	if len(password) < PasswordMin {
+		return nil, fmt.Errorf("the password has %d bytes, and needs %d at least", len(password), PasswordMin)
+	}
+	return logins.Shared(password, next), nil
+}
+
 // UserOf is who has sent a request that Protect let pass. Nil: it was no such request.
 func UserOf(r *http.Request) *User {
 	row := logins.UserOf(r)

@@ -15,7 +15,7 @@ const deploy = "../../deploy/"
 // The files that say how to deploy pqueue serve are settings, flags and variables that it has.
 func TestWhatIsDeployedIsWhatThereIs(t *testing.T) {
 	secrets := t.TempDir()
-	for name, text := range map[string]string{"dsn": "sqlite://jobs.db", "console-password": "s3cret", "signing": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw6ZC1kvFfWHo="} {
+	for name, text := range map[string]string{"dsn": "sqlite://jobs.db", "console-password": "a long enough s3cret", "signing": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw6ZC1kvFfWHo="} {
 		if err := os.WriteFile(filepath.Join(secrets, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func TestProbesNeedNoLoginWhateverIsServed(t *testing.T) {
 	sh, _, _ := newTables(t)
 	sh.want("user create ann", exitDone)
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("a long enough s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var ending sync.WaitGroup // side by side, since each takes a second

@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"net"
 	"net/http"
@@ -173,6 +171,9 @@ func (s *server) password() (string, error) {
 	if password == "" {
 		return "", exitf(exitUsage, "--password-file: %s is empty", s.passwordFile)
 	}
+	if len(password) < service.PasswordMin {
+		return "", exitf(exitUsage, "--password-file: the password in %s has %d bytes, and needs %d at least; openssl rand -base64 18 makes one", s.passwordFile, len(password), service.PasswordMin)
+	}
 	return password, nil
 }
 
@@ -200,8 +201,11 @@ func (a *app) protected(ctx context.Context, db *database, s *server, password s
 	if s.userHeader != "" {
 		return p.require(console.Handler(db.jobs, append(options, console.WithActor(userOf))...)), nil
 	}
+	if !s.login && password != "" {
+		return service.ProtectWithPassword(password, console.Handler(db.jobs, options...))
+	}
 	if !s.login {
-		return withPassword(password, console.Handler(db.jobs, options...)), nil
+		return console.Handler(db.jobs, options...), nil
 	}
 	users, err := service.OpenUsers(ctx, db.DB, a.prefix)
 	if err != nil {
@@ -212,18 +216,4 @@ func (a *app) protected(ctx context.Context, db *database, s *server, password s
 	}
 	options = append(options, console.WithActor(func(r *http.Request) string { return service.UserOf(r).Name }), console.WithLogout("logout"))
 	return users.Protect(console.Handler(db.jobs, options...)), nil
-}
-
-// withPassword lets requests through that have the password.
-func withPassword(password string, next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(password))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, given, _ := r.BasicAuth()
-		if got := sha256.Sum256([]byte(given)); password != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 0 {
-			w.Header().Set("WWW-Authenticate", `Basic realm="pqueue", charset="UTF-8"`)
-			http.Error(w, "the password is missing or wrong", http.StatusUnauthorized)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

@@ -20,7 +20,7 @@ func TestSettingsComeFromFlagsThenTheEnvironmentThenTheFile(t *testing.T) {
 	file := write("pqueue.yaml", `# how we serve
 listen: 0.0.0.0:9000
 dsn: mysql://shop:s3cret@db/shop
-password-file: `+write("password", "s3cret")+`
+password-file: `+write("password", "a long enough s3cret")+`
 egress-allow: [10.1.0.0/16, "*.svc.cluster.local"]
 title: shop, production
 topics: 40
