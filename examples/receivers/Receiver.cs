@@ -43,8 +43,12 @@ public static class Receiver
             var call = server.GetContext();
             var body = new MemoryStream();
             call.Request.InputStream.CopyTo(body);
-            // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
-            call.Response.StatusCode = IsOurs(secret, call.Request.Headers, body.ToArray(), DateTimeOffset.UtcNow) ? 204 : 401;
+            var ours = IsOurs(secret, call.Request.Headers, body.ToArray(), DateTimeOffset.UtcNow);
+            if (ours)
+            {
+                // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+            }
+            call.Response.StatusCode = ours ? 204 : 401;
             call.Response.Close();
         }
     }

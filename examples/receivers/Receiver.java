@@ -40,8 +40,11 @@ public class Receiver {
         server.createContext("/", request -> {
             try (request) {
                 byte[] body = request.getRequestBody().readAllBytes();
-                // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
-                request.sendResponseHeaders(isOurs(secret, request.getRequestHeaders(), body, Instant.now()) ? 204 : 401, -1);
+                boolean ours = isOurs(secret, request.getRequestHeaders(), body, Instant.now());
+                if (ours) {
+                    // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+                }
+                request.sendResponseHeaders(ours ? 204 : 401, -1);
             } catch (GeneralSecurityException e) {
                 throw new IllegalStateException(e);
             }

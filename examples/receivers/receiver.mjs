@@ -17,6 +17,8 @@ createServer(async (request, response) => {
   const parts = [];
   for await (const part of request) parts.push(part);
   const ours = isOurs(process.env.WEBHOOK_SECRET, request.headers, Buffer.concat(parts), Date.now() / 1000);
-  // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+  if (ours) {
+    // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+  }
   response.writeHead(ours ? 204 : 401).end();
 }).listen(Number(process.env.PORT), "127.0.0.1");

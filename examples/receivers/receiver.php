@@ -23,5 +23,7 @@ function isOurs(string $secret, array $headers, string $body, int $now): bool
 
 $headers = array_change_key_case(getallheaders());
 $ours = isOurs(getenv('WEBHOOK_SECRET'), $headers, file_get_contents('php://input'), time());
-// The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+if ($ours) {
+    // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+}
 http_response_code($ours ? 204 : 401);

@@ -25,6 +25,9 @@ my $app = sub {
     my $env = shift;
     my $body = '';
     1 while $env->{'psgi.input'}->read($body, 65536, length $body);
-    # The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
-    return [is_ours($ENV{WEBHOOK_SECRET}, $env, $body, time) ? 204 : 401, [], []];
+    my $ours = is_ours($ENV{WEBHOOK_SECRET}, $env, $body, time);
+    if ($ours) {
+        # The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+    }
+    return [$ours ? 204 : 401, [], []];
 };

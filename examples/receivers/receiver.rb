@@ -17,8 +17,11 @@ end
 
 server = WEBrick::HTTPServer.new(BindAddress: "127.0.0.1", Port: ENV.fetch("PORT").to_i, AccessLog: [])
 server.mount_proc("/") do |request, response|
-  # The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
-  response.status = ours?(ENV.fetch("WEBHOOK_SECRET"), request, Time.now.to_i) ? 204 : 401
+  ours = ours?(ENV.fetch("WEBHOOK_SECRET"), request, Time.now.to_i)
+  if ours
+    # The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+  end
+  response.status = ours ? 204 : 401
 end
 trap("TERM") { server.shutdown }
 server.start
