@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +42,7 @@ func TestWhatIsDeployedIsWhatThereIs(t *testing.T) {
 
 	t.Run("pqueue.yaml", func(t *testing.T) {
 		sh := &shell{T: t}
-		sh.want("check-config --config "+given, exitDone, "0.0.0.0:8080", "10.1.0.0/16,*.svc.cluster.local", secrets+"/signing")
+		sh.want("check-config --config "+given, exitDone, "0.0.0.0:8080", "0.0.0.0:9090", "10.1.0.0/16,*.svc.cluster.local", secrets+"/signing")
 	})
 
 	t.Run("pqueue.service", func(t *testing.T) {
@@ -67,7 +69,10 @@ func TestWhatIsDeployedIsWhatThereIs(t *testing.T) {
 				Template struct {
 					Spec struct {
 						TerminationGracePeriodSeconds float64 `yaml:"terminationGracePeriodSeconds"`
-						Containers                    []struct{ Args []string }
+						Containers                    []struct {
+							Args  []string
+							Ports []map[string]any
+						}
 					}
 				}
 			}
@@ -85,6 +90,24 @@ func TestWhatIsDeployedIsWhatThereIs(t *testing.T) {
 		if args := strings.Join(spec.Containers[0].Args, " "); args != "serve --config /etc/pqueue/pqueue.yaml" {
 			t.Errorf("it runs pqueue %s", args)
 		}
-		sh.want("check-config --config "+settings(t, config.Data["pqueue.yaml"]), exitDone, secrets+"/dsn")
+		out := sh.want("check-config --config "+settings(t, config.Data["pqueue.yaml"]), exitDone, secrets+"/dsn")
+		for _, setting := range []string{"listen", "metrics-listen"} {
+			opened := func(port map[string]any) bool {
+				return strings.Contains(lineOf(out, setting), fmt.Sprint("0.0.0.0:", port["containerPort"]))
+			}
+			if !slices.ContainsFunc(spec.Containers[0].Ports, opened) {
+				t.Errorf("no port of the container is that of %s: %s", setting, lineOf(out, setting))
+			}
+		}
+		if command := regexp.MustCompile(`(?m)-- /pqueue (token create .*)$`).FindStringSubmatch(read(t, "kubernetes.yaml")); command == nil {
+			t.Error("it does not say how to make a token")
+		} else {
+			tables, _, _ := newTables(t)
+			if err := os.WriteFile(filepath.Join(secrets, "of-tables"), []byte(tables.dsn), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			tables.dsn = ""
+			tables.want(strings.Replace(command[1], "/run/secrets/dsn", filepath.Join(secrets, "of-tables"), 1), exitDone, "pq_")
+		}
 	})
 }
