@@ -174,13 +174,29 @@ func TestATopicIsPausedConfiguredAndCounted(t *testing.T) {
 		}
 		api.send(http.StatusOK, "POST", "/v1/topics/orders/resume", "")
 		api.awaitStatus(id, "succeeded")
-		for _, wrong := range []string{`{"rate":-1}`, `{"rates":1}`, `{"burst":1}`, `{"concurrency":100000}`, `{"timeout":"1h"}`, `{"retry":{"waits":["x"]}}`, `[]`} {
+		for _, wrong := range []string{`{"rate":-1}`, `{"rates":1}`, `{"burst":1}`, `{"concurrency":100000}`, `{"ordered":true,"per_key":2}`, `{"timeout":"1h"}`, `{"retry":{"waits":["x"]}}`, `[]`} {
 			api.send(http.StatusUnprocessableEntity, "PUT", "/v1/topics/orders", wrong)
 		}
 		api.send(http.StatusUnprocessableEntity, "PUT", "/v1/topics/Orders", `{}`)
 		api.send(http.StatusNotFound, "GET", "/v1/topics/bills", "")
 		if all := api.send(http.StatusOK, "GET", "/v1/topics", ""); len(all.json("topics").([]any)) != 1 {
 			t.Errorf("%s", all.text)
+		}
+	})
+}
+
+func TestTheLimitsOfOneTopicKeepNoOtherFromBeingServed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		to := receive(t, nil)
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		api.send(http.StatusCreated, "PUT", "/v1/topics/paired", `{}`)
+		if _, err := d.DB.ExecContext(t.Context(), `UPDATE pqueue_topic_tab SET config = '{"ordered":true,"per_key":2}'`); err != nil { // an earlier version took that
+			t.Fatal(err)
+		}
+		api = start(t, d)
+		for _, topic := range []string{"other", "paired"} {
+			api.awaitStatus(api.send(http.StatusCreated, "POST", "/v1/topics/"+topic+"/tasks", `{"url":"`+to.URL+`"}`).id(), "succeeded")
 		}
 	})
 }

@@ -1,15 +1,17 @@
 package topics
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/deliver"
 	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/tables"
 	"github.com/create-info/persistent-queue/service/internal/task"
 )
 
@@ -61,13 +63,22 @@ type written struct {
 	Headers            map[string]string `json:"headers,omitempty"`
 }
 
-// ParseConfig reads a configuration.
-func ParseConfig(text []byte) (Config, *problem.Problem) {
+// ParseConfig reads a configuration. All that is wrong is said at once.
+func ParseConfig(text []byte) (Config, *problem.Problem) { return parseConfig(text, false) }
+
+// storedConfig reads a configuration from the table. Earlier versions took per_key beside ordered, which the library refuses: there,
+// ordered counts.
+func storedConfig(text string) (Config, *problem.Problem) { return parseConfig([]byte(text), true) }
+
+func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 	var w written
-	from := json.NewDecoder(strings.NewReader(string(text)))
+	from := json.NewDecoder(bytes.NewReader(text))
 	from.DisallowUnknownFields()
 	if err := from.Decode(&w); err != nil || from.More() {
 		return Config{}, problem.OfField("", "it is no configuration of a topic: %v; there are rate, burst, concurrency, per_destination, per_destination_rate, per_key, ordered, timeout, retry, success, permanent_statuses, headers", err)
+	}
+	if stored && w.Ordered {
+		w.PerKey = min(w.PerKey, 1)
 	}
 	c := Config{Rate: w.Rate, Burst: w.Burst, Concurrency: w.Concurrency, PerDestination: w.PerDestination, PerKey: w.PerKey, Ordered: w.Ordered,
 		PerDestinationRate: w.PerDestinationRate, Headers: w.Headers}
@@ -92,11 +103,26 @@ func ParseConfig(text []byte) (Config, *problem.Problem) {
 		wrong = append(wrong, more...)
 	}
 	wrong = append(wrong, c.limits()...)
+	if len(wrong) == 0 {
+		if err := c.validate(); err != nil { // limits has forgotten something
+			wrong = append(wrong, problem.Field{Detail: err.Error()})
+		}
+	}
 	if len(wrong) > 0 {
 		return Config{}, problem.OfFields(wrong)
 	}
 	return c, nil
 }
+
+// validate asks the library whether it runs jobs that way. One topic that it refuses would keep others from being served.
+func (c *Config) validate() error {
+	job := (&Topic{Type: tables.FirstType, Name: "topic", Config: *c}).Job()
+	job.Db, job.HandleJobFunc = noDB{}, func(context.Context, *queue_job.Job) error { return nil }
+	return job.Validate()
+}
+
+// noDB stands for the database, which is not asked.
+type noDB struct{ queue_job.DB }
 
 func given(v json.RawMessage) bool { return len(v) > 0 && string(v) != "null" }
 
@@ -114,6 +140,9 @@ func (c *Config) limits() (wrong []problem.Field) {
 	}
 	if c.Burst > 0 && c.Rate == 0 {
 		wrong = append(wrong, problem.Field{Pointer: "/burst", Detail: "it means nothing without rate; set rate, too"})
+	}
+	if c.Ordered && c.PerKey > 1 {
+		wrong = append(wrong, problem.Field{Pointer: "/per_key", Detail: "with ordered, one task of a key is in flight at a time; leave per_key out, or ordered"})
 	}
 	return wrong
 }

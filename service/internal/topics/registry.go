@@ -32,6 +32,9 @@ const (
 	lookMax   = 5 * time.Second
 	freshFor  = 10 * time.Second // without an answer for so long, the database is away
 	tryMax    = time.Minute      // a try takes some seconds at most, also if the database is away
+
+	alonePatience = 2 * time.Second // for trying topics one by one: if the database is away, all of them fail
+	namesLogged   = 10
 )
 
 // Topic is a topic at a moment. Do not change it.
@@ -189,7 +192,7 @@ func (r *Registry) news(ctx context.Context, row tables.Topic) {
 }
 
 func (r *Registry) topicOf(row *tables.Topic) *Topic {
-	config, bad := ParseConfig([]byte(row.Config))
+	config, bad := storedConfig(row.Config)
 	if bad != nil {
 		r.log.Error("a topic's configuration cannot be read; the topic goes on with the defaults", "topic", row.Name, "error", bad)
 	}
@@ -218,7 +221,8 @@ func (r *Registry) learn(rows []tables.Topic) {
 	r.known.Store(next)
 }
 
-// tell has the topics served that are not served as they are. What fails is tried again at the next look.
+// tell has the topics served that are not served as they are. If one of them is refused, the others are served without it. What fails is
+// tried again at the next look.
 func (r *Registry) tell(ctx context.Context) {
 	if r.serve == nil {
 		return
@@ -232,11 +236,29 @@ func (r *Registry) tell(ctx context.Context) {
 	if len(news) == 0 {
 		return
 	}
-	if err := r.serve(context.WithoutCancel(ctx), news); err != nil {
-		r.log.Error("topics cannot be served; trying again in a second", "topics", len(news), "error", err)
+	ctx = context.WithoutCancel(ctx)
+	left, names, why := news, []string{}, r.serve(ctx, news)
+	if why == nil {
+		r.noteServed(news)
 		return
 	}
-	for _, topic := range news {
+	for end := time.Now().Add(alonePatience); len(left) > 0 && len(news) > 1 && time.Now().Before(end); left = left[1:] { // one of them may be the cause
+		if err := r.serve(ctx, left[:1]); err != nil {
+			names, why = append(names, left[0].Name), err
+		} else {
+			r.noteServed(left[:1])
+		}
+	}
+	for _, topic := range left {
+		names = append(names, topic.Name)
+	}
+	if len(names) > 0 {
+		r.log.Error("topics cannot be served; trying again in a second", "topics", len(names), "among them", names[:min(len(names), namesLogged)], "error", why)
+	}
+}
+
+func (r *Registry) noteServed(topics []*Topic) {
+	for _, topic := range topics {
 		r.served[topic.Type] = topic.version
 	}
 }

@@ -15,14 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tables"
 	"github.com/create-info/persistent-queue/service/internal/task"
 )
 
 func TestAConfigurationIsWrittenAsItWasRead(t *testing.T) {
-	const text = `{"rate":0.5,"burst":3,"concurrency":20,"per_destination":5,"per_key":2,"ordered":true,"timeout":"20s","retry":{"waits":["5s","1m0s"],"max_attempts":9},"per_destination_rate":2.5,"success":{"status":"200-299, 304","body_equals":"success","json":{"code":0}},"permanent_statuses":"400, 404, 410-499","headers":{"x-tenant":"7"}}`
+	const text = `{"rate":0.5,"burst":3,"concurrency":20,"per_destination":5,"per_key":1,"ordered":true,"timeout":"20s","retry":{"waits":["5s","1m0s"],"max_attempts":9},"per_destination_rate":2.5,"success":{"status":"200-299, 304","body_equals":"success","json":{"code":0}},"permanent_statuses":"400, 404, 410-499","headers":{"x-tenant":"7"}}`
 	c, bad := ParseConfig([]byte(text))
 	if bad != nil {
 		t.Fatal(bad)
@@ -32,7 +31,7 @@ func TestAConfigurationIsWrittenAsItWasRead(t *testing.T) {
 		t.Errorf("%s, %v", again, err)
 	}
 	job := (&Topic{Type: 1_000_003, Name: "orders", Config: c}).Job()
-	if job.JobType != 1_000_003 || job.ServiceName != "orders" || job.RatePerSecond != 0.5 || job.RateBurst != 3 || job.WorkerPoolCapacity != 20 || job.MaxPerKey != 2 ||
+	if job.JobType != 1_000_003 || job.ServiceName != "orders" || job.RatePerSecond != 0.5 || job.RateBurst != 3 || job.WorkerPoolCapacity != 20 || job.MaxPerKey != 1 ||
 		!job.OrderedByKey || job.MaxRetries != 8 || job.LostLimit != -1 || c.Limits().InFlight != 5 {
 		t.Errorf("%+v", job)
 	}
@@ -40,13 +39,11 @@ func TestAConfigurationIsWrittenAsItWasRead(t *testing.T) {
 
 func TestATopicThatNobodyHasConfiguredWorks(t *testing.T) {
 	topic := &Topic{Type: 1_000_000, Name: "orders"}
-	job := topic.Job()
-	job.Db, job.HandleJobFunc = noDB{}, func(context.Context, *queue_job.Job) error { return nil }
-	if err := job.Validate(); err != nil {
+	if err := topic.Config.validate(); err != nil {
 		t.Error(err)
 	}
 	if c := topic.Config; c.RetryOf(&task.Content{}).Attempts() != 10 || c.TimeoutOf(&task.Content{}) != 15*time.Second || c.Limits().InFlight != ConcurrencyDefault/2 {
-		t.Errorf("%+v", job)
+		t.Errorf("%+v", c)
 	}
 	one := Config{Concurrency: 1}
 	if n := one.Limits().InFlight; n != 1 {
@@ -54,11 +51,9 @@ func TestATopicThatNobodyHasConfiguredWorks(t *testing.T) {
 	}
 }
 
-type noDB struct{ queue_job.DB }
-
 func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
 	for text, pointer := range map[string]string{
-		`{"rate":-1}`: "/rate", `{"rate":0.00001}`: "/rate", `{"burst":2}`: "/burst", `{"concurrency":10001}`: "/concurrency", `{"per_key":-1}`: "/per_key",
+		`{"rate":-1}`: "/rate", `{"rate":0.00001}`: "/rate", `{"burst":2}`: "/burst", `{"concurrency":10001}`: "/concurrency", `{"per_key":-1}`: "/per_key", `{"ordered":true,"per_key":2}`: "/per_key",
 		`{"success":{"status":"2xx"}}`: "/success/status", `{"success":{"status":"299-200"}}`: "/success/status", `{"success":{"stat":"200"}}`: "/success", `{"permanent_statuses":"100"}`: "/permanent_statuses",
 		`{"headers":{"host":"a"}}`: "/headers", `{"per_destination_rate":-1}`: "/per_destination_rate",
 		`{"per_destination":-1}`: "/per_destination", `{"timeout":"1ms"}`: "/timeout", `{"timeout":5}`: "/timeout", `{"retry":{"waits":["5"]}}`: "/retry/waits/0",
@@ -192,6 +187,46 @@ func TestATopicIsServedUntilThatSucceedsAndThenOnlyIfItChanges(t *testing.T) {
 	}
 	if n := len(r.All()); n != 2 {
 		t.Errorf("%d topics", n)
+	}
+}
+
+func TestATopicThatIsRefusedKeepsNoOtherFromBeingServed(t *testing.T) {
+	f := &table{versions: tables.Versions{Topics: 5}}
+	for n := range 5 {
+		f.rows = append(f.rows, tables.Topic{Type: int32(1_000_000 + n), Name: fmt.Sprint("t", n), Config: "{}", Version: int64(n + 1)})
+	}
+	var log strings.Builder
+	served := map[string]int{}
+	r := New(f, 10, func(_ context.Context, news []*Topic) error {
+		if slices.ContainsFunc(news, func(n *Topic) bool { return n.Name == "t2" || n.Name == "t4" }) {
+			return errors.New("refused")
+		}
+		for _, n := range news {
+			served[n.Name]++
+		}
+		return nil
+	}, slog.New(slog.NewTextHandler(&log, nil)))
+	for range 2 {
+		if err := r.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !reflect.DeepEqual(served, map[string]int{"t0": 1, "t1": 1, "t3": 1}) {
+		t.Errorf("served: %v", served)
+	}
+	if text := log.String(); !strings.Contains(text, "t2") || !strings.Contains(text, "t4") || strings.Contains(text, "t3") {
+		t.Error(text)
+	}
+}
+
+func TestAnOrderedTopicOfAnEarlierVersionKeepsItsOrder(t *testing.T) {
+	f := &table{rows: []tables.Topic{{Type: 1_000_000, Name: "a", Config: `{"per_key":2,"ordered":true,"rate":3}`, Version: 1}}, versions: tables.Versions{Topics: 1}}
+	r := New(f, 2, nil, slog.New(slog.DiscardHandler))
+	if err := r.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Named("a").Config; !reflect.DeepEqual(c, Config{Ordered: true, PerKey: 1, Rate: 3}) || c.validate() != nil {
+		t.Errorf("%+v", c)
 	}
 }
 
