@@ -3,8 +3,10 @@ package service
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/create-info/persistent-queue/service"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -88,6 +90,21 @@ func TestAFailureIsToldOnceAndOnlyIfItIsFinal(t *testing.T) {
 		bad := api.send(http.StatusUnprocessableEntity, "POST", "/v1/topics/orders/tasks", `{"url":"http://127.0.0.1/","on_failure":{"url":"http://10.1.2.3/"}}`)
 		if bad.json("errors.0.pointer") != "/on_failure/url" {
 			t.Errorf("%s", bad.text)
+		}
+	})
+}
+
+func TestLabelsHaveFourKibibytesAllTogether(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		task := func(n int) string {
+			return fmt.Sprintf(`{"url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z","labels":{"a":%q,"b":%q}}`, strings.Repeat("<", n), strings.Repeat("x", 2000))
+		}
+		api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", task(2094))
+		refused := api.send(http.StatusUnprocessableEntity, "POST", "/v1/topics/orders/tasks", task(2095))
+		if refused.json("errors.0.pointer") != "/labels" {
+			t.Errorf("%s", refused.text)
 		}
 	})
 }

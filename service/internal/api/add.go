@@ -103,7 +103,7 @@ func (a *api) ensure(ctx context.Context, name string) (*topics.Topic, error) {
 	return topic, nil
 }
 
-// checkContent refuses what the deliverer would not send.
+// checkContent refuses what the deliverer would not send, and labels with which a failure could not be told.
 func (a *api) checkContent(t *task.Content, at string) error {
 	if err := a.CheckURL(t.URL); err != nil {
 		return problem.OfField(at+"/url", "%v", err)
@@ -115,6 +115,13 @@ func (a *api) checkContent(t *task.Content, at string) error {
 	}
 	if err := deliver.CheckHeader(t.Header()); err != nil {
 		return problem.OfField(at+"/headers", "%v", err)
+	}
+	size := 0
+	for name, value := range t.Labels {
+		size += len(name) + len(value)
+	}
+	if size > task.LabelBytesMax {
+		return problem.OfField(at+"/labels", "they have %d bytes, and the most is %d; send what is large in the body", size, task.LabelBytesMax)
 	}
 	return nil
 }

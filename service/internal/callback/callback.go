@@ -3,7 +3,6 @@ package callback
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -41,7 +40,15 @@ func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add
 		result := sender.Deliver(ctx, callOf(job, content, to, topic.Config.TimeoutOf(content), retry))
 		outcome := outcomeOf(&result, job.Retries+1, retry, untilOver(content, time.Now()), rand.IntN(jitterSteps))
 		if content.OnFailure != "" && isFinal(outcome) {
-			if err := tell(ctx, add, topic, job, content, outcome); err != nil {
+			notice, err := noticeOf(topic, job, content, outcome)
+			if err == nil {
+				err = add(ctx, notice)
+			}
+			switch {
+			case err == nil:
+			case task.IsRefused(err):
+				return queue_job.Fail(fmt.Errorf("%w; nobody is told of it: %w", outcome, err))
+			default:
 				return queue_job.Defer(tellAgain) // the receiver may be called once more; the failure is told
 			}
 		}
@@ -67,19 +74,22 @@ type failure struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 }
 
-// tell adds the task that tells of a failure. Its name comes from the failed task's, so there is one, also if this run is repeated.
-func tell(ctx context.Context, add Add, topic *topics.Topic, job *queue_job.Job, content *task.Content, why error) error {
-	body, err := json.Marshal(failure{strconv.FormatUint(job.Id, 10), topic.Name, job.Key, "failed", why.Error(), job.Attempt, content.Labels})
+// noticeOf is the task that tells of a failure. Its name comes from the failed task's, so there is one, also if this run is repeated.
+func noticeOf(topic *topics.Topic, job *queue_job.Job, content *task.Content, why error) (queue_job.AddModelJob, error) {
+	body, err := task.PlainJSON(failure{strconv.FormatUint(job.Id, 10), topic.Name, job.Key, "failed", why.Error(), job.Attempt, content.Labels})
 	if err != nil {
-		return err
+		return queue_job.AddModelJob{}, err
 	}
 	told := &task.Task{Name: "failure-of-" + job.IdempotencyKey(), OnConflict: task.Keep, Priority: queue_job.PriorityHigh,
 		Content: task.Content{URL: content.OnFailure, Method: http.MethodPost, Body: body, ContentType: "application/json"}}
-	added, err := told.Job(topic.Type)
-	if err != nil {
-		return err
+	notice, err := told.Job(topic.Type)
+	params, _ := notice.JobParams.(queue_job.JSON)
+	if err == nil && content.Labels != nil && (len(body) > task.BodyMax || len(params) > queue_job.ParamsMax) { // a plain INSERT may write labels of any length
+		bare := *content
+		bare.Labels = nil
+		return noticeOf(topic, job, &bare, why)
 	}
-	return add(ctx, added)
+	return notice, err
 }
 
 var errExpired = errors.New("expired: its time was over before it was sent with success")

@@ -3,6 +3,8 @@ package callback
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +64,58 @@ func TestATaskThatIsOverIsNotSent(t *testing.T) {
 		var outcome *queue_job.Outcome
 		if err := handle(t.Context(), &queue_job.Job{Id: 1, JobParams: params}); !errors.As(err, &outcome) || outcome.Status != want {
 			t.Errorf("%s: %v, want %v", params, err, want)
+		}
+	}
+}
+
+// failing calls a receiver that takes nothing, and tells of it.
+func failing(t *testing.T, job *queue_job.Job, add Add) *queue_job.Outcome {
+	t.Helper()
+	handle := Handler(&topics.Topic{Type: 1_000_000, Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
+		return deliver.Result{Outcome: deliver.Failed, Code: "gone", Detail: "it is gone"}
+	}), nil, add)
+	var outcome *queue_job.Outcome
+	if err := handle(t.Context(), job); !errors.As(err, &outcome) {
+		t.Fatal(err)
+	}
+	return outcome
+}
+
+func TestAFailureIsToldHoweverLongTheLabelsAre(t *testing.T) {
+	for label, kept := range map[string]bool{"<b>": true, strings.Repeat("<", 170_000): true, strings.Repeat("x", 270<<10): false, strings.Repeat("\x01", 100_000): false} {
+		params, err := task.PlainJSON(map[string]any{"url": "https://shop.example/", "labels": map[string]string{"a": label}, "on_failure": map[string]string{"url": "https://shop.example/failed"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []queue_job.AddModelJob
+		outcome := failing(t, &queue_job.Job{Id: 5, Attempt: 1, JobParams: string(params)}, func(_ context.Context, job queue_job.AddModelJob) error {
+			told = append(told, job)
+			return nil
+		})
+		if outcome.Status != queue_job.JobStatusFailed || len(told) != 1 {
+			t.Fatalf("%v, and %d are told", outcome, len(told))
+		}
+		notice := string(told[0].JobParams.(queue_job.JSON))
+		content, bad := task.ParseContent(notice)
+		if bad != nil || len(notice) > queue_job.ParamsMax || strings.Contains(string(content.Body), `"labels"`) != kept {
+			t.Errorf("a label of %d bytes: %v, %d bytes", len(label), bad, len(notice))
+		}
+	}
+}
+
+func TestWhatCannotBeToldIsOverAndWhatTheDatabaseDoesNotTakeIsTriedAgain(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want queue_job.JobStatus
+	}{
+		{fmt.Errorf("add: %w", queue_job.ErrParamsTooLong), queue_job.JobStatusFailed},
+		{fmt.Errorf("add: %w", queue_job.ErrBadKey), queue_job.JobStatusFailed},
+		{errors.New("the database is away"), queue_job.JobStatusContinue},
+	} {
+		job := &queue_job.Job{Id: 5, Attempt: 1, JobParams: `{"url":"https://shop.example/","on_failure":{"url":"https://shop.example/failed"}}`}
+		outcome := failing(t, job, func(context.Context, queue_job.AddModelJob) error { return c.err })
+		if outcome.Status != c.want || c.want == queue_job.JobStatusFailed && !strings.Contains(outcome.Error(), "nobody is told") {
+			t.Errorf("%v: %v, want %v", c.err, outcome, c.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -22,6 +23,9 @@ const (
 	AttemptsMax = 1000
 	// TimeoutMin and TimeoutMax limit how long a receiver may take for its answer.
 	TimeoutMin, TimeoutMax = time.Second, 10 * time.Minute
+
+	// LabelBytesMax is how many bytes the labels of a task may have, all together: whoever is told of its failure gets them, too.
+	LabelBytesMax = 4 << 10
 
 	labelsMax = 20
 	waitsMax  = 100
@@ -122,6 +126,11 @@ func (t *Task) Job(jobType int32) (queue_job.AddModelJob, error) {
 	return job, nil
 }
 
+// IsRefused reports whether the library has refused a job for what it is, so that no second try helps.
+func IsRefused(err error) bool {
+	return errors.Is(err, queue_job.ErrParamsTooLong) || errors.Is(err, queue_job.ErrBadKey) || errors.Is(err, queue_job.ErrTextTooLong)
+}
+
 // stored is the form in which the service itself writes a content.
 type stored struct {
 	URL         string            `json:"url"`
@@ -161,7 +170,7 @@ func (c *Content) MarshalJSON() ([]byte, error) {
 	} else {
 		s.Base64 = base64.StdEncoding.EncodeToString(c.Body)
 	}
-	return plainJSON(s)
+	return PlainJSON(s)
 }
 
 // MarshalJSON writes the waits as texts.
@@ -176,8 +185,8 @@ func (r *Retry) MarshalJSON() ([]byte, error) {
 	}{waits, r.MaxAttempts})
 }
 
-// plainJSON leaves & < > as they are: in a URL, each would become six characters.
-func plainJSON(value any) ([]byte, error) {
+// PlainJSON is a value as JSON that leaves & < > as they are: in a URL, each would become six characters.
+func PlainJSON(value any) ([]byte, error) {
 	var text bytes.Buffer
 	to := json.NewEncoder(&text)
 	to.SetEscapeHTML(false)
