@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestATopicWithoutASecondAttemptIsServed(t *testing.T) {
 	})
 }
 
-func TestAFailureIsToldOnceAndOnlyIfItIsFinal(t *testing.T) {
+func TestEachFailureIsToldOnceAndOnlyIfItIsFinal(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, func(_ int, w http.ResponseWriter, r *http.Request) {
@@ -87,6 +88,10 @@ func TestAFailureIsToldOnceAndOnlyIfItIsFinal(t *testing.T) {
 		if told["/failed"] != 1 || told["/broken"] != 2 || told["/well"] != 1 {
 			t.Errorf("%v", told)
 		}
+		api.send(http.StatusOK, "POST", "/v1/tasks/"+id+"/retry", "")
+		await(t, "the second failure is told", func() bool {
+			return slices.ContainsFunc(to.all(), func(c called) bool { return c.path == "/failed" && strings.Contains(c.body, `"attempts":4`) })
+		})
 		bad := api.send(http.StatusUnprocessableEntity, "POST", "/v1/topics/orders/tasks", `{"url":"http://127.0.0.1/","on_failure":{"url":"http://10.1.2.3/"}}`)
 		if bad.json("errors.0.pointer") != "/on_failure/url" {
 			t.Errorf("%s", bad.text)

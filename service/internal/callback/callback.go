@@ -74,13 +74,14 @@ type failure struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 }
 
-// noticeOf is the task that tells of a failure. Its name comes from the failed task's, so there is one, also if this run is repeated.
+// noticeOf is the task that tells of a failure. Its name comes from the failed task, and from the run that was its first since it was
+// added or retried: so there is one for each failure, also if this run was lost and is repeated.
 func noticeOf(topic *topics.Topic, job *queue_job.Job, content *task.Content, why error) (queue_job.AddModelJob, error) {
 	body, err := task.PlainJSON(failure{strconv.FormatUint(job.Id, 10), topic.Name, job.Key, "failed", why.Error(), job.Attempt, content.Labels})
 	if err != nil {
 		return queue_job.AddModelJob{}, err
 	}
-	told := &task.Task{Name: "failure-of-" + job.IdempotencyKey(), OnConflict: task.Keep, Priority: queue_job.PriorityHigh,
+	told := &task.Task{Name: fmt.Sprintf("%s%s-%d", task.FailurePrefix, job.IdempotencyKey(), job.Attempt-job.Retries-job.Lost), OnConflict: task.Keep, Priority: queue_job.PriorityHigh,
 		Content: task.Content{URL: content.OnFailure, Method: http.MethodPost, Body: body, ContentType: "application/json"}}
 	notice, err := told.Job(topic.Type)
 	params, _ := notice.JobParams.(queue_job.JSON)

@@ -120,6 +120,26 @@ func TestWhatCannotBeToldIsOverAndWhatTheDatabaseDoesNotTakeIsTriedAgain(t *test
 	}
 }
 
+func TestARunThatIsRepeatedTellsOfTheSameFailureAndARetryOfAnother(t *testing.T) {
+	told := map[string]bool{}
+	for _, run := range []struct{ attempt, retries, lost, want int }{
+		{3, 2, 0, 1}, // told of, and lost
+		{4, 2, 1, 1}, // the same again
+		{5, 0, 0, 2}, // somebody has retried it
+		{7, 1, 1, 2},
+		{8, 0, 0, 3},
+	} {
+		job := &queue_job.Job{Id: 5, Attempt: run.attempt, Retries: run.retries, Lost: run.lost, JobParams: `{"url":"https://shop.example/","on_failure":{"url":"https://shop.example/failed"}}`}
+		failing(t, job, func(_ context.Context, job queue_job.AddModelJob) error {
+			told[job.Key] = true
+			return nil
+		})
+		if len(told) != run.want {
+			t.Errorf("%+v: %v", run, told)
+		}
+	}
+}
+
 func TestTheCallIsTheTask(t *testing.T) {
 	var call *deliver.Call
 	handle := Handler(&topics.Topic{Name: "mails", Config: topics.Config{Timeout: 20 * time.Second}}, sender(func(c *deliver.Call) deliver.Result {

@@ -38,6 +38,9 @@ func (p *parser) check(t *Task) {
 	}
 	p.checkKey("/name", t.Name)
 	p.checkKey("/key", t.Key)
+	if strings.HasPrefix(t.Name, FailurePrefix) {
+		p.say("/name", "names that begin with %s are those of the tasks that tell of failures; take another one", FailurePrefix)
+	}
 	if t.Name == "" && t.OnConflict != Keep && t.OnConflict != "" {
 		p.say("/on_conflict", "a task without a name has no conflict; give it a name")
 	}

@@ -27,6 +27,9 @@ const (
 	// LabelBytesMax is how many bytes the labels of a task may have, all together: whoever is told of its failure gets them, too.
 	LabelBytesMax = 4 << 10
 
+	// FailurePrefix begins the names of the tasks that tell of failures. Nobody else's may: a task with such a name would silence one.
+	FailurePrefix = "failure-of-"
+
 	labelsMax = 20
 	waitsMax  = 100
 	waitMax   = 30 * 24 * time.Hour

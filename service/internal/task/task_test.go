@@ -98,6 +98,7 @@ func TestWhatIsWrongWithATaskIsSaidAtOnceAndWhere(t *testing.T) {
 		`{"url":"http://h/","on_failure":{"uri":"http://h/"}}`:                     "/tasks/3/on_failure/uri /tasks/3/on_failure/url",
 		`{"url":"http://h/","on_failure":"http://h/"}`:                             "/tasks/3/on_failure /tasks/3/on_failure/url",
 		`{"url":"http://h/","name":" a","key":"b "}`:                               "/tasks/3/key /tasks/3/name",
+		`{"url":"http://h/","name":"failure-of-1000000-5-7-1"}`:                    "/tasks/3/name",
 		`{"url":"http://h/","body":1,"body_text":"1"}`:                             "/tasks/3",
 		`{"url":"http://h/","body_base64":"~"}`:                                    "/tasks/3/body_base64",
 		`{"url":"http://h/","headers":{"a":1}}`:                                    "/tasks/3/headers",
