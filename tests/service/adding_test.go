@@ -76,6 +76,49 @@ func TestANameIsOneTask(t *testing.T) {
 	})
 }
 
+func TestWhatCouldNotBeReplacedIsSaidHoweverItCame(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		hold := make(chan struct{})
+		to := receive(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-hold:
+			case <-r.Context().Done():
+			}
+		})
+		defer close(hold)
+		api := start(t, d)
+		const ended, waiting = "/v1/topics/orders/tasks/ended", "/v1/topics/orders/tasks/waiting"
+		api.send(http.StatusCreated, "PUT", ended, later)
+		api.send(http.StatusCreated, "PUT", waiting, later)
+		api.send(http.StatusOK, "DELETE", ended, "")
+		sent := api.send(http.StatusCreated, "PUT", "/v1/topics/orders/tasks/sent", `{"url":"`+to.URL+`"}`).id()
+		await(t, "one is being sent", func() bool { return len(to.all()) == 1 })
+		api.awaitStatus(sent, "in_flight")
+		task := func(name string) string {
+			return fmt.Sprintf(`{"topic":"orders","name":%q,"url":"http://127.0.0.1/new","at":"2100-01-01T00:00:00Z","on_conflict":"replace"}`, name)
+		}
+		for name, code := range map[string]string{"ended": "ended", "sent": "in-flight"} {
+			for n, headers := range [][]string{nil, {"Idempotency-Key: " + name}} {
+				one := api.send(http.StatusConflict, "POST", "/v1/topics/orders/tasks", task(name), headers...)
+				batch := api.send(http.StatusConflict, "POST", "/v1/batch", `{"tasks":[`+task("waiting")+`,`+task(name)+`,`+task("another")+`]}`, headers...)
+				if one.json("code") != code || batch.json("code") != code || batch.json("errors.0.pointer") != "/tasks/1/name" {
+					t.Errorf("%s, %d: %s, then %s", name, n, one.text, batch.text)
+				}
+			}
+			s := api.stream()
+			go func() {
+				s.send(task("waiting") + "\n" + task(name) + "\n")
+				s.to.Close()
+			}()
+			if replaced, refused := s.answer(), s.answer(); replaced.ID == "" || refused.Problem.Code != code || refused.ID != "" {
+				t.Errorf("%s: %+v, %+v", name, replaced, refused)
+			}
+		}
+		api.send(http.StatusNotFound, "GET", "/v1/topics/orders/tasks/another", "")
+	})
+}
+
 func TestABatchIsAddedAsAWhole(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net/http"
 	"net/url"
@@ -58,13 +59,15 @@ func (a *api) add(c *call, name string, conflict task.Conflict) error {
 		return err
 	}
 	if key != nil {
-		return a.once(c, *key, []queue_job.AddModelJob{job}, func(added []queue_job.Added) (int, any, error) { return a.added(c, t, added[0]) })
+		return a.once(c, *key, []queue_job.AddModelJob{job}, func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (int, any, error) {
+			return a.added(ctx, tx, t, added[0])
+		})
 	}
 	added, err := a.Intake.Add(c.Context(), job)
 	if err != nil {
 		return err
 	}
-	status, answer, err := a.added(c, t, added)
+	status, answer, err := a.added(c.Context(), a.DB, t, added)
 	if err != nil {
 		return err
 	}
@@ -127,9 +130,9 @@ func (a *api) checkContent(t *task.Content, at string) error {
 }
 
 // added says what became of a task that was added, or was there.
-func (a *api) added(c *call, t *task.Task, added queue_job.Added) (status int, answer any, err error) {
-	if added.Existed && !added.Replaced && t.OnConflict != task.Keep {
-		return 0, nil, a.conflict(c, t, added.Id)
+func (a *api) added(ctx context.Context, ex queue_job.Executor, t *task.Task, added queue_job.Added) (status int, answer any, err error) {
+	if err := a.conflict(ctx, ex, t, added); err != nil {
+		return 0, nil, err
 	}
 	status = http.StatusCreated
 	if added.Existed {
@@ -138,13 +141,16 @@ func (a *api) added(c *call, t *task.Task, added queue_job.Added) (status int, a
 	return status, resultOf(t, added), nil
 }
 
-// conflict says why a task that has the name was not replaced.
-func (a *api) conflict(c *call, t *task.Task, id uint64) error {
-	where := "/v1/topics/" + t.Topic + "/tasks/" + url.PathEscape(t.Name)
+// conflict is the problem of a task that was not added because another one has its name, unless that is what was asked for.
+func (a *api) conflict(ctx context.Context, ex queue_job.Executor, t *task.Task, added queue_job.Added) error {
+	if !added.Existed || added.Replaced || t.OnConflict == task.Keep {
+		return nil
+	}
+	id, where := added.Id, "/v1/topics/"+t.Topic+"/tasks/"+url.PathEscape(t.Name)
 	if t.OnConflict == task.Error {
 		return problem.New(problem.Exists, "task %d has the name already, see %s; take another name, or on_conflict keep or replace", id, where)
 	}
-	job, err := a.Jobs.Get(c.Context(), a.DB, queue_job.ID(id))
+	job, err := a.Jobs.Get(ctx, ex, queue_job.ID(id))
 	switch {
 	case errors.Is(err, queue_job.ErrNoJob), err == nil && job.Pending():
 		return problem.New(problem.InFlight, "task %d is being sent at this moment, so it was not replaced; cancel it, or look at %s later", id, where)

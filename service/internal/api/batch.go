@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -50,13 +51,15 @@ func (a *api) addBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	answer := func(added []queue_job.Added) (int, any, error) { return batchAnswer(tasks, added) }
+	answer := func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (int, any, error) {
+		return a.batchAnswer(ctx, tx, tasks, added)
+	}
 	if key != nil {
 		return a.once(c, *key, jobs, answer)
 	}
 	var body any
-	_, err = a.Intake.AddAll(c.Context(), jobs, intake.Around{After: func(_ context.Context, _ *sql.Tx, added []queue_job.Added) (err error) {
-		_, body, err = answer(added)
+	_, err = a.Intake.AddAll(c.Context(), jobs, intake.Around{After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (err error) {
+		_, body, err = answer(ctx, tx, added)
 		return err
 	}})
 	if err != nil {
@@ -136,19 +139,30 @@ func onAllProcessors(n int, read func(int) error) error {
 	return nil
 }
 
-// batchAnswer is the answer to a batch, unless one of its names is taken and its task says that this is an error.
-func batchAnswer(tasks []*task.Task, added []queue_job.Added) (int, any, error) {
+// batchAnswer is the answer to a batch, unless one of its names is taken and its task is to be added all the same. The code is that of
+// the first such task.
+func (a *api) batchAnswer(ctx context.Context, tx *sql.Tx, tasks []*task.Task, added []queue_job.Added) (int, any, error) {
 	results := make([]result, len(tasks))
+	var code problem.Code
 	var taken []problem.Field
 	for i, t := range tasks {
 		results[i] = resultOf(t, added[i])
-		if added[i].Existed && t.OnConflict == task.Error && len(taken) < batchErrorsMax {
-			taken = append(taken, problem.Field{Pointer: pointerOf(i) + "/name", Detail: "task " + results[i].ID + " has the name already"})
+		if len(taken) == batchErrorsMax {
+			break
 		}
+		err := a.conflict(ctx, tx, t, added[i])
+		if err == nil {
+			continue
+		}
+		bad := (*problem.Problem)(nil)
+		if !errors.As(err, &bad) {
+			return 0, nil, err
+		}
+		code, taken = cmp.Or(code, bad.Code), append(taken, problem.Field{Pointer: pointerOf(i) + "/name", Detail: bad.Detail})
 	}
 	if len(taken) > 0 {
 		p := problem.OfFields(taken)
-		p.Code = problem.Exists
+		p.Code = code
 		return 0, nil, p
 	}
 	return http.StatusOK, struct {

@@ -181,15 +181,16 @@ func (a *api) addLines(c *call, lines []line) []answered {
 	}
 	added, err := a.Intake.AddAll(c.Context(), jobs, intake.Around{})
 	for n, i := range at {
-		switch {
-		case err != nil:
-			answers[i].Problem = intake.Away(err)
-		case added[n].Existed && tasks[n].OnConflict == task.Error:
-			answers[i].Problem = problem.New(problem.Exists, "task %d has the name already", added[n].Id)
-		default:
-			r := resultOf(tasks[n], added[n])
-			answers[i].result = &r
+		failed := err
+		if err == nil {
+			failed = a.conflict(c.Context(), a.DB, tasks[n], added[n])
 		}
+		if failed != nil {
+			answers[i].Problem = intake.Away(failed)
+			continue
+		}
+		r := resultOf(tasks[n], added[n])
+		answers[i].result = &r
 	}
 	return answers
 }

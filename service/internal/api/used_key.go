@@ -37,8 +37,11 @@ func usedKeyOf(c *call, body []byte) (*tables.UsedKey, error) {
 // errAnswered ends a transaction whose request was answered before.
 var errAnswered = problem.New(problem.Exists, "the request was answered before")
 
+// answerer makes the answer to tasks that were added, in their transaction. An error ends it.
+type answerer func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (status int, body any, err error)
+
 // once adds tasks and takes the request's key in the same transaction. If the key was used for the same request, it answers as then.
-func (a *api) once(c *call, key tables.UsedKey, jobs []queue_job.AddModelJob, answer func([]queue_job.Added) (int, any, error)) error {
+func (a *api) once(c *call, key tables.UsedKey, jobs []queue_job.AddModelJob, answer answerer) error {
 	var before tables.UsedKey
 	_, err := a.Intake.AddAll(c.Context(), jobs, intake.Around{
 		Before: func(ctx context.Context, tx *sql.Tx) error {
@@ -53,7 +56,7 @@ func (a *api) once(c *call, key tables.UsedKey, jobs []queue_job.AddModelJob, an
 			return errAnswered
 		},
 		After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) error {
-			status, body, err := answer(added)
+			status, body, err := answer(ctx, tx, added)
 			if err != nil {
 				return err
 			}
