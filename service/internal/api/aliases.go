@@ -139,8 +139,8 @@ func (a *api) delayQueueTask(c *call) (*task.Task, error) {
 	}
 	if text := c.PostForm.Get("plan_time"); text != "" {
 		unix, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || unix < 0 {
-			return nil, problem.OfField("/plan_time", "%q is no time in unix seconds", text)
+		if err != nil || unix < 0 || unix > task.LatestUnix {
+			return nil, problem.OfField("/plan_time", "%q is no time in unix seconds, before 2106", text)
 		}
 		if at := time.Unix(unix, 0); at.After(time.Now()) {
 			t.At, t.Delay = at, 0
@@ -202,8 +202,8 @@ func (a *api) delayServiceTask(c *call) (*task.Task, error) {
 		return nil, problem.New(problem.Invalid, "the body is no JSON with topic, timing_moment and content: %v", err)
 	}
 	unix, err := strconv.ParseInt(strings.Trim(string(given.Moment), `"`), 10, 64)
-	if err != nil || unix < 0 {
-		return nil, problem.OfField("/timing_moment", "it is no time in unix seconds")
+	if err != nil || unix < 0 || unix > task.LatestUnix {
+		return nil, problem.OfField("/timing_moment", "it is no time in unix seconds, before 2106")
 	}
 	content := []byte(given.Content)
 	if inText := ""; json.Unmarshal(content, &inText) == nil { // JSON in a text, or an object

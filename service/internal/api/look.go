@@ -42,7 +42,7 @@ func (a *api) jobOf(c *call, scope tokens.Scope) (*queue_job.JobInfo, *topics.To
 func (a *api) which(c *call) (queue_job.Which, error) {
 	if name := c.PathValue("name"); name != "" {
 		topic := a.Topics.Named(c.PathValue("topic"))
-		if topic == nil {
+		if topic == nil || !task.CanBeKey(name) {
 			return queue_job.Which{}, noJob(queue_job.ErrNoJob)
 		}
 		return queue_job.Key(topic.Type, name), nil
@@ -196,7 +196,9 @@ func queryOf(values url.Values) (*query, error) {
 		case name == "topic":
 			q.Topic = value
 		case name == "name":
-			q.Name = value
+			if q.Name = value; !task.CanBeKey(value) {
+				err = errNoName
+			}
 		case name == "status":
 			q.Statuses, err = statusesOf(all)
 		case name == "order":
@@ -224,6 +226,8 @@ func queryOf(values url.Values) (*query, error) {
 	}
 	return q, nil
 }
+
+var errNoName = fmt.Errorf("no task can be called that: a name has at most %d characters of UTF-8, no zero, and no white space at an end", task.NameMax)
 
 // limitOf says of a time that was read whether it may limit a list of tasks. The second 0 would be no limit.
 func limitOf(at time.Time, err error) (time.Time, error) {
@@ -286,6 +290,9 @@ func cursorQuery(cursor string) (*query, error) {
 	}
 	if err == nil && (q.Limit < 1 || q.Limit > pageMax || q.Last == 0) {
 		err = fmt.Errorf("it has no limit or no last task")
+	}
+	if err == nil && !task.CanBeKey(q.Name) {
+		err = errNoName
 	}
 	for _, at := range []time.Time{q.CreatedFrom, q.CreatedTo, q.DueFrom, q.DueTo, q.UpdatedFrom, q.UpdatedTo} {
 		if err == nil && !at.IsZero() {

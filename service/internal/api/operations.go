@@ -139,6 +139,9 @@ func (a *api) addOperation(c *call) error {
 		return err
 	}
 	change, err := wanted.change()
+	if err == nil {
+		err = checkWords("/why", wanted.Why)
+	}
 	if err != nil {
 		return err
 	}

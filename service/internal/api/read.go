@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/service/internal/problem"
 )
@@ -62,6 +64,16 @@ func (a *api) body(c *call, limit int64) (text []byte, release func(), err error
 
 func tooLarge(limit int64) error {
 	return problem.New(problem.TooLarge, "a request like this has at most %d bytes; send several, or application/x-ndjson to /v1/batch, which has no end", limit)
+}
+
+const wordsMax = 1000 // characters of a text that says something to people
+
+// checkWords refuses a text that one of the databases does not take.
+func checkWords(pointer, text string) error {
+	if n := utf8.RuneCountInString(text); n > wordsMax || strings.ContainsRune(text, 0) {
+		return problem.OfField(pointer, "it has %d characters, or a zero in it; the most is %d, without a zero", n, wordsMax)
+	}
+	return nil
 }
 
 // decode reads a small object with no other fields than the target's.

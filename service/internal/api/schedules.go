@@ -109,6 +109,9 @@ func (a *api) putSchedule(c *call) error {
 
 // scheduleOf is the job of a schedule. If there is none, the error is a problem.
 func (a *api) scheduleOf(c *call, name string) (*queue_job.JobInfo, error) {
+	if !task.IsTopic(name) { // the database may not even take it to look for
+		return nil, noSchedule(name)
+	}
 	ctx, cancel := c.within()
 	defer cancel()
 	job, err := a.Jobs.Get(ctx, a.DB, queue_job.Key(schedules.Type, name))

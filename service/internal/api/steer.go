@@ -112,7 +112,7 @@ func changeOf(text []byte, now time.Time) (c change, err error) {
 		}
 	}
 	if given.Delay != nil {
-		delay, err := task.ParseDuration(given.Delay)
+		delay, err := task.ParseDelay(given.Delay)
 		if err != nil {
 			return c, problem.OfField("/delay", "%v", err)
 		}

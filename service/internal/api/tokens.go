@@ -67,6 +67,9 @@ func (a *api) addToken(c *call) error {
 			return problem.OfField("/expires", "it is 1970; use a later time, or leave it out for a token that does not expire")
 		}
 	}
+	if err := checkWords("/note", given.Note); err != nil {
+		return err
+	}
 	row, secret, err := tokens.New(given.Note, given.Scopes, given.Topics, expires)
 	if err != nil {
 		return problem.OfField("", "%v", err)
@@ -83,9 +86,12 @@ func (a *api) addToken(c *call) error {
 func (a *api) dropToken(c *call) error {
 	ctx, cancel := c.within()
 	defer cancel()
-	there, err := a.Tables.DropToken(ctx, c.PathValue("id"))
-	if err != nil {
-		return err
+	id, there := c.PathValue("id"), false
+	if task.CanBeKey(id) { // else the database may not even take it to look for
+		var err error
+		if there, err = a.Tables.DropToken(ctx, id); err != nil {
+			return err
+		}
 	}
 	if !there {
 		return problem.New(problem.NotFound, "there is no such token")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/task"
 )
 
 const (
@@ -242,17 +243,21 @@ func (i *Intake) inTransaction(ctx context.Context, add func(*sql.Tx) ([]queue_j
 			return added, nil
 		}
 		_ = tx.Rollback() // the error that counts is the one before
-		if p := (*problem.Problem)(nil); errors.As(err, &p) || ctx.Err() != nil {
+		if p := (*problem.Problem)(nil); errors.As(err, &p) || task.IsRefused(err) || ctx.Err() != nil {
 			break
 		}
 	}
 	return nil, Away(err)
 }
 
-// Away is the problem of a database that has not done what it was to do, and has changed nothing. A problem stays what it is.
+// Away is the problem of a database that has not done what it was to do, and has changed nothing. A problem stays what it is, and what the
+// library refuses is wrong.
 func Away(err error) *problem.Problem {
 	if p := (*problem.Problem)(nil); errors.As(err, &p) {
 		return p
+	}
+	if task.IsRefused(err) { // the API has forgotten to look at something
+		return problem.New(problem.Invalid, "%v", err)
 	}
 	p := problem.New(problem.DatabaseAway, "the database does not do it now, and nothing was changed; send the request again")
 	p.RetryAfter, p.Cause = 2*time.Second, err

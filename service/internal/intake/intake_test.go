@@ -129,9 +129,18 @@ func TestTasksThatComeAtOnceShareTransactionsAndEachGetsItsOwnId(t *testing.T) {
 }
 
 func TestATaskThatTheDatabaseRefusesFailsAlone(t *testing.T) {
+	failsAlone(t, errors.New("seven"), problem.DatabaseAway)
+}
+
+func TestATaskThatTheLibraryRefusesIsWrongAndFailsAlone(t *testing.T) {
+	failsAlone(t, fmt.Errorf("add: %w", queue_job.ErrBadKey), problem.Invalid)
+}
+
+func failsAlone(t *testing.T, seven error, want problem.Code) {
+	t.Helper()
 	b := &book{refuse: func(j queue_job.AddModelJob) error {
 		if j.Key == "7" {
-			return errors.New("seven")
+			return seven
 		}
 		return nil
 	}}
@@ -141,7 +150,7 @@ func TestATaskThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	for k := 1; k <= 20; k++ {
 		all.Go(func() {
 			_, err := i.Add(t.Context(), job(k))
-			if bad := (*problem.Problem)(nil); (err != nil) != (k == 7) || err != nil && (!errors.As(err, &bad) || bad.Code != problem.DatabaseAway) {
+			if bad := (*problem.Problem)(nil); (err != nil) != (k == 7) || err != nil && (!errors.As(err, &bad) || bad.Code != want) {
 				t.Errorf("%d: %v", k, err)
 			}
 		})

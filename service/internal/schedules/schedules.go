@@ -69,7 +69,7 @@ func (s *Schedule) Job(name string, after time.Time) (queue_job.AddModelJob, err
 	if next.IsZero() {
 		return queue_job.AddModelJob{}, problem.OfField("/cron", "no time of it is to come")
 	}
-	text, err := json.Marshal(s)
+	text, err := task.PlainJSON(s)
 	if err != nil {
 		return queue_job.AddModelJob{}, err
 	}

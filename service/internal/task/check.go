@@ -36,6 +36,12 @@ func (p *parser) check(t *Task) {
 	if !t.At.IsZero() && t.Delay != 0 {
 		p.say("/delay", "a task has at or delay, not both; leave one out")
 	}
+	if t.Delay > DelayMax {
+		p.say("/delay", "%v", errDelay)
+	}
+	if !t.At.IsZero() && !inTime(t.At) {
+		p.say("/at", "%v", errTime)
+	}
 	p.checkKey("/name", t.Name)
 	p.checkKey("/key", t.Key)
 	if strings.HasPrefix(t.Name, FailurePrefix) {
@@ -47,8 +53,17 @@ func (p *parser) check(t *Task) {
 	p.checkContent(&t.Content)
 }
 
+// CanBeKey reports whether a task can have that name or key. The databases do not even take some texts to look for.
+func CanBeKey(text string) bool {
+	p := &parser{}
+	p.checkKey("", text)
+	return len(p.wrong) == 0
+}
+
 func (p *parser) checkKey(at, key string) {
 	switch n := utf8.RuneCountInString(key); {
+	case !utf8.ValidString(key):
+		p.say(at, "it is not UTF-8")
 	case n > NameMax:
 		p.say(at, "it has %d characters, and the most is %d", n, NameMax)
 	case strings.TrimSpace(key) != key || strings.ContainsRune(key, 0):

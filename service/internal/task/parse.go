@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -185,6 +186,17 @@ func duration(v json.RawMessage) (time.Duration, error) {
 	return 0, fmt.Errorf(`it is to be a duration of 0 or more, such as "90s", "15m" or "1h30m"`)
 }
 
+var errDelay = fmt.Errorf("it is to be %v (ten years) at most", DelayMax)
+
+// ParseDelay reads how long from now a task is due.
+func ParseDelay(text []byte) (time.Duration, error) {
+	d, err := duration(text)
+	if err == nil && d > DelayMax {
+		err = errDelay
+	}
+	return d, err
+}
+
 // time takes RFC 3339 and unix seconds.
 func (p *parser) time(v json.RawMessage, at string, target *time.Time) {
 	when, err := ParseTimeJSON(v)
@@ -199,16 +211,20 @@ func ParseTimeJSON(v []byte) (time.Time, error) { return ParseTime(strings.Trim(
 
 // ParseTime reads a time: RFC 3339, or unix seconds.
 func ParseTime(text string) (time.Time, error) {
-	const latest = 1<<32 - 1
 	when, err := time.Parse(time.RFC3339, text)
 	if second, asNumber := strconv.ParseInt(text, 10, 64); asNumber == nil {
 		when, err = time.Unix(second, 0), nil
 	}
-	if err != nil || when.Unix() < 0 || when.Unix() > latest {
-		return time.Time{}, fmt.Errorf(`it is to be a time between 1970 and 2106: RFC 3339 such as "2030-12-01T09:00:00Z", or unix seconds`)
+	if err != nil || !inTime(when) {
+		return time.Time{}, errTime
 	}
 	return when, nil
 }
+
+var errTime = errors.New(`it is to be a time between 1970 and 2106: RFC 3339 such as "2030-12-01T09:00:00Z", or unix seconds`)
+
+// inTime reports whether the column holds a time. A part of a second is rounded up.
+func inTime(t time.Time) bool { return t.Unix() >= 0 && !t.After(time.Unix(LatestUnix, 0)) }
 
 var priorities = map[string]queue_job.Priority{
 	"low": queue_job.PriorityLow, "normal": queue_job.PriorityNormal, "high": queue_job.PriorityHigh, "urgent": queue_job.PriorityUrgent,

@@ -24,6 +24,10 @@ const (
 	// TimeoutMin and TimeoutMax limit how long a receiver may take for its answer.
 	TimeoutMin, TimeoutMax = time.Second, 10 * time.Minute
 
+	// DelayMax is how long from now a task may be due by its delay, as the library has it.
+	DelayMax = 10 * 365 * 24 * time.Hour
+	// LatestUnix is the last second in which a task may be due: there, the column ends.
+	LatestUnix = 1<<32 - 1
 	// LabelBytesMax is how many bytes the labels of a task may have, all together: whoever is told of its failure gets them, too.
 	LabelBytesMax = 4 << 10
 

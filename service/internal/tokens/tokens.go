@@ -62,6 +62,8 @@ func (c *Caller) MayTopic(scope Scope, topic string) bool {
 	})
 }
 
+const topicsMax = 10_000 // bytes of the patterns of a token
+
 // New makes a token, and its text, which is shown once. The topics are patterns, in which * stands for any characters.
 func New(note string, scopes []Scope, topics []string, expires time.Time) (token tables.Token, text string, err error) {
 	if len(scopes) == 0 || len(topics) == 0 {
@@ -72,12 +74,17 @@ func New(note string, scopes []Scope, topics []string, expires time.Time) (token
 		if !slices.Contains(Scopes, s) {
 			return token, "", fmt.Errorf("there is no scope %q; there are %v", s, Scopes)
 		}
-		names = append(names, string(s))
+		if !slices.Contains(names, string(s)) {
+			names = append(names, string(s))
+		}
 	}
 	for _, pattern := range topics {
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || strings.ContainsAny(pattern, " \t\n") {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || strings.ContainsAny(pattern, " \t\n\x00") {
 			return token, "", fmt.Errorf("%q is no pattern of topics; use a name, or * for any characters, as in shop.*", pattern)
 		}
+	}
+	if n := len(strings.Join(topics, " ")); n > topicsMax {
+		return token, "", fmt.Errorf("the patterns of topics have %d bytes, and the most is %d; use shorter ones, with *", n, topicsMax)
 	}
 	id, secret := strings.ToLower(rand.Text()[:12]), rand.Text()+rand.Text()
 	token = tables.Token{ID: id, Hash: hashOf(secret), Note: note, Scopes: strings.Join(names, " "), Topics: strings.Join(topics, " "), Expires: expires, Created: time.Now()}

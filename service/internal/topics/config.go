@@ -37,6 +37,9 @@ const (
 	ConcurrencyDefault = 64
 	TimeoutDefault     = 15 * time.Second
 
+	configMax      = 60_000 // bytes: on MySQL, the column has 65535
+	successMax     = 8 << 10
+	permanentMax   = 1000
 	concurrencyMax = 10_000
 	rateMax        = 1_000_000
 )
@@ -103,6 +106,9 @@ func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 		wrong = append(wrong, more...)
 	}
 	wrong = append(wrong, c.limits()...)
+	if !stored {
+		wrong = append(wrong, c.sizes(&w)...)
+	}
 	if len(wrong) == 0 {
 		if err := c.validate(); err != nil { // limits has forgotten something
 			wrong = append(wrong, problem.Field{Detail: err.Error()})
@@ -112,6 +118,20 @@ func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 		return Config{}, problem.OfFields(wrong)
 	}
 	return c, nil
+}
+
+// sizes says what is too long for the table. In JSON as it stands there, some bytes are six.
+func (c *Config) sizes(w *written) (wrong []problem.Field) {
+	if n := len(w.Success); n > successMax {
+		wrong = append(wrong, problem.Field{Pointer: "/success", Detail: fmt.Sprintf("it has %d bytes, and the most is %d", n, successMax)})
+	}
+	if n := len(w.Permanent); n > permanentMax {
+		wrong = append(wrong, problem.Field{Pointer: "/permanent_statuses", Detail: fmt.Sprintf("it has %d bytes, and the most is %d; use ranges, such as 400-499", n, permanentMax)})
+	}
+	if text, err := json.Marshal(c); len(wrong) == 0 && err == nil && len(text) > configMax {
+		wrong = append(wrong, problem.Field{Detail: fmt.Sprintf("it has %d bytes as it is stored, and the most is %d; shorten its headers", len(text), configMax)})
+	}
+	return wrong
 }
 
 // validate asks the library whether it runs jobs that way. One topic that it refuses would keep others from being served.

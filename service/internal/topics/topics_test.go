@@ -55,12 +55,12 @@ func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
 	for text, pointer := range map[string]string{
 		`{"rate":-1}`: "/rate", `{"rate":0.00001}`: "/rate", `{"burst":2}`: "/burst", `{"concurrency":10001}`: "/concurrency", `{"per_key":-1}`: "/per_key", `{"ordered":true,"per_key":2}`: "/per_key",
 		`{"success":{"status":"2xx"}}`: "/success/status", `{"success":{"status":"299-200"}}`: "/success/status", `{"success":{"stat":"200"}}`: "/success", `{"permanent_statuses":"100"}`: "/permanent_statuses",
-		`{"headers":{"host":"a"}}`: "/headers", `{"per_destination_rate":-1}`: "/per_destination_rate",
+		`{"headers":{"host":"a"}}`: "/headers", `{"success":{"json":{"a":"` + strings.Repeat("x", 70_000) + `"}}}`: "/success", `{"permanent_statuses":"400` + strings.Repeat(",400", 20_000) + `"}`: "/permanent_statuses", `{"per_destination_rate":-1}`: "/per_destination_rate",
 		`{"per_destination":-1}`: "/per_destination", `{"timeout":"1ms"}`: "/timeout", `{"timeout":5}`: "/timeout", `{"retry":{"waits":["5"]}}`: "/retry/waits/0",
 		`{"retry":{"max_attempts":0}}`: "/retry/max_attempts", `{"rat":1}`: "", `[]`: "", `{} {}`: "",
 	} {
 		if _, bad := ParseConfig([]byte(text)); bad == nil || bad.Fields[0].Pointer != pointer {
-			t.Errorf("%s: %v, want %q", text, bad, pointer)
+			t.Errorf("%.100s: %v, want %q", text, bad, pointer)
 		}
 	}
 }
