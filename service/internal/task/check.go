@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/create-info/persistent-queue/service/internal/problem"
 )
 
@@ -85,8 +87,8 @@ func (p *parser) checkContent(c *Content) {
 	if c.Timeout != 0 && (c.Timeout < TimeoutMin || c.Timeout > TimeoutMax) {
 		p.say("/timeout", "it is to be from %v to %v", TimeoutMin, TimeoutMax)
 	}
-	if strings.ContainsAny(c.ContentType, "\r\n\x00") {
-		p.say("/content_type", "it has a line break in it")
+	if !httpguts.ValidHeaderFieldValue(c.ContentType) { // the deliverer would not send it
+		p.say("/content_type", "it has a line break or a control character in it")
 	}
 	if len(c.Labels) > labelsMax {
 		p.say("/labels", "there are %d, and the most is %d", len(c.Labels), labelsMax)

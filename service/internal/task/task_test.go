@@ -90,6 +90,8 @@ func TestWhatIsWrongWithATaskIsSaidAtOnceAndWhere(t *testing.T) {
 		`{"url":"http://h/","at":1,"delay":"1s"}`:                                  "/tasks/3/delay",
 		`{"url":"http://h/","delay":"90000h"}`:                                     "/tasks/3/delay",
 		`{"url":"http://h/","at":"2106-02-07T06:28:15.5Z"}`:                        "/tasks/3/at",
+		`{"url":"http://h/","content_type":"text/\u0007plain"}`:                    "/tasks/3/content_type",
+		`{"url":"http://h/","content_type":"text/plain\n"}`:                        "/tasks/3/content_type",
 		`{"url":"http://h/","delay":"-1s"}`:                                        "/tasks/3/delay",
 		`{"url":"http://h/","delay":5}`:                                            "/tasks/3/delay",
 		`{"url":"http://h/","priority":"top"}`:                                     "/tasks/3/priority",
