@@ -40,12 +40,13 @@ type Parts struct {
 
 type api struct {
 	Parts
-	logged atomic.Int64 // when a problem with a cause was logged last, in unix seconds
+	streams places
+	logged  atomic.Int64 // when a problem with a cause was logged last, in unix seconds
 }
 
 // Handler returns the interface: everything below /v1/, and its description.
 func Handler(parts Parts) http.Handler {
-	a := &api{Parts: parts}
+	a := &api{Parts: parts, streams: newPlaces(parts.Intake.Room())}
 	mux := http.NewServeMux()
 	for pattern, route := range map[string]struct {
 		scope tokens.Scope

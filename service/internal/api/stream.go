@@ -20,9 +20,19 @@ const (
 	streamTogether = 1000                  // lines in a transaction
 	streamBytes    = 4 << 20               // and their bytes
 	streamWait     = 50 * time.Millisecond // how long a line waits for others
-	streamQuiet    = 2 * time.Minute       // a sender that sends nothing for so long is gone
+	streamQuiet    = 2 * time.Minute       // a sender that sends nothing, or takes no answer, for so long is gone
 	lineMax        = 1 << 20
 )
+
+// places limit the streams: how many are open, each of which has a line or two in memory, and how many of these have lines together that
+// are being added. The two limits come from the room of all other requests, which streams do not touch: half of it each.
+type places struct {
+	open, adding chan struct{}
+}
+
+func newPlaces(room int64) places {
+	return places{make(chan struct{}, max(1, room/2/(2*lineMax))), make(chan struct{}, max(1, room/2/(2*streamBytes)))}
+}
 
 // line is a line of a stream, and what is answered to it.
 type line struct {
@@ -44,13 +54,17 @@ func (a *api) addStream(c *call) error {
 	if c.Request.Header.Get("Idempotency-Key") != "" {
 		return problem.New(problem.Invalid, "a stream has no Idempotency-Key; give its tasks names, then it can be sent again")
 	}
-	release, full := a.Intake.Admit(2 * streamBytes)
-	if full != nil {
-		return full
+	select {
+	case a.streams.open <- struct{}{}:
+		defer func() { <-a.streams.open }()
+	default:
+		p := problem.New(problem.Busy, "%d streams are open, and no more are taken; nothing was stored, send the request again", cap(a.streams.open))
+		p.RetryAfter = time.Second
+		return p
 	}
-	defer release()
 	control := http.NewResponseController(c.ResponseWriter)
 	_ = control.EnableFullDuplex() // HTTP/2 is it anyway
+	waitForTaker(control)
 	c.Header().Set("Content-Type", "application/x-ndjson")
 	c.WriteHeader(http.StatusOK)
 	if control.Flush() != nil { // the sender may wait for this before it sends
@@ -65,8 +79,9 @@ func (a *api) addStream(c *call) error {
 	}()
 	listens := a.answerLines(c, lines, control)
 	cancel()
-	if listens {
-		_ = control.SetReadDeadline(time.Time{}) // the connection serves other requests
+	if listens { // and the connection serves other requests
+		_ = control.SetReadDeadline(time.Time{})
+		_ = control.SetWriteDeadline(time.Time{})
 	} else {
 		_ = control.SetReadDeadline(time.Now()) // a read that waits for a sender ends
 	}
@@ -78,18 +93,41 @@ func (a *api) addStream(c *call) error {
 func (a *api) answerLines(c *call, lines <-chan line, control *http.ResponseController) bool {
 	to := json.NewEncoder(c)
 	for more := true; more; {
-		var some []line
-		some, more = gather(lines)
-		for _, answer := range a.addLines(c, some) {
+		var answers []answered
+		answers, more = a.addSome(c, lines)
+		for _, answer := range answers {
+			waitForTaker(control)
 			if to.Encode(answer) != nil {
 				return false
 			}
 		}
+		waitForTaker(control)
 		if control.Flush() != nil {
 			return false
 		}
 	}
 	return true
+}
+
+// waitForTaker limits how long the next write waits for somebody who reads. Where deadlines are not supported, the server's own hold.
+func waitForTaker(control *http.ResponseController) {
+	_ = control.SetWriteDeadline(time.Now().Add(streamQuiet))
+}
+
+// addSome adds what comes within a moment after the next line, when it has a place. Until then, its sender waits, too.
+func (a *api) addSome(c *call, lines <-chan line) (answers []answered, more bool) {
+	first, more := <-lines
+	if !more {
+		return nil, false
+	}
+	select {
+	case a.streams.adding <- struct{}{}:
+		defer func() { <-a.streams.adding }()
+	case <-c.Context().Done():
+		return nil, false
+	}
+	some, more := gather(first, lines)
+	return a.addLines(c, some), more
 }
 
 // readLines hands on the lines that are not empty, and closes the channel behind the last.
@@ -139,11 +177,7 @@ func readLine(from *bufio.Reader) (text []byte, err error) {
 }
 
 // gather takes what comes within a moment after the first line.
-func gather(lines <-chan line) (some []line, more bool) {
-	first, more := <-lines
-	if !more {
-		return nil, false
-	}
+func gather(first line, lines <-chan line) (some []line, more bool) {
 	some, size := append(some, first), len(first.text)
 	moment := time.NewTimer(streamWait)
 	defer moment.Stop()

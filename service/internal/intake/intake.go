@@ -76,6 +76,9 @@ func (i *Intake) Close() {
 	i.writers.Wait()
 }
 
+// Room is how many bytes of requests there is room for.
+func (i *Intake) Room() int64 { return i.room }
+
 // Admit takes room for a request of so many bytes, until release is called. If there is none, the request is to be sent again later.
 func (i *Intake) Admit(bytes int64) (release func(), full *problem.Problem) {
 	if i.taken.Add(bytes) > i.room {
