@@ -43,6 +43,7 @@ type Intake struct {
 	taken   atomic.Int64
 	waiting chan *single
 	writers sync.WaitGroup
+	others  sync.WaitGroup // those in AddAll
 
 	mu     sync.RWMutex // of closed: nobody comes in while it is being closed
 	closed bool
@@ -65,7 +66,7 @@ func New(adder Adder, begin Begin, writers int, room int64) *Intake {
 	return i
 }
 
-// Close waits until all single tasks that were taken in are added. Later ones are refused.
+// Close waits until all tasks that were taken in are added, single ones and those that come together. Later ones are refused.
 func (i *Intake) Close() {
 	i.mu.Lock()
 	if !i.closed {
@@ -74,6 +75,7 @@ func (i *Intake) Close() {
 	}
 	i.mu.Unlock()
 	i.writers.Wait()
+	i.others.Wait()
 }
 
 // Room is how many bytes of requests there is room for.
@@ -97,8 +99,8 @@ func busy() *problem.Problem {
 // Add adds one task, together with others that come at this time. It returns when the task is committed.
 func (i *Intake) Add(ctx context.Context, job queue_job.AddModelJob) (queue_job.Added, error) {
 	s := &single{job: job, done: make(chan struct{})}
-	if !i.take(s) {
-		return queue_job.Added{}, busy()
+	if bad := i.take(s); bad != nil {
+		return queue_job.Added{}, bad
 	}
 	select {
 	case <-s.done:
@@ -108,18 +110,35 @@ func (i *Intake) Add(ctx context.Context, job queue_job.AddModelJob) (queue_job.
 	}
 }
 
-func (i *Intake) take(s *single) bool {
+func (i *Intake) take(s *single) *problem.Problem {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	if i.closed {
-		return false
+		return stopping()
 	}
 	select {
 	case i.waiting <- s:
-		return true
+		return nil
 	default:
-		return false
+		return busy()
 	}
+}
+
+// enter has Close wait until leave is called.
+func (i *Intake) enter() (leave func(), closed *problem.Problem) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.closed {
+		return nil, stopping()
+	}
+	i.others.Add(1)
+	return i.others.Done, nil
+}
+
+func stopping() *problem.Problem {
+	p := problem.New(problem.Busy, "this instance is stopping; nothing was stored, send the request again")
+	p.RetryAfter = time.Second
+	return p
 }
 
 // write adds groups until the intake is closed and nothing waits.
@@ -192,6 +211,11 @@ type Around struct {
 // AddAll adds all tasks or none, in one transaction, and returns when they are committed. The functions around it run again if the
 // database ends the transaction and it is begun anew.
 func (i *Intake) AddAll(ctx context.Context, jobs []queue_job.AddModelJob, around Around) ([]queue_job.Added, error) {
+	leave, closed := i.enter()
+	if closed != nil {
+		return nil, closed
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, addMax)
 	defer cancel()
 	order, sorted := byType(jobs)

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -227,5 +228,50 @@ func TestAClosedIntakeRefusesAndHasLeftNothing(t *testing.T) {
 	all.Wait()
 	if _, err := i.Add(t.Context(), job(11)); err == nil || len(b.stored) != 11 {
 		t.Errorf("%v, and %d are stored", err, len(b.stored))
+	}
+}
+
+func TestAClosedIntakeTakesNoTasksThatComeTogetherAndWaitsForThoseThatItTook(t *testing.T) {
+	b := &book{}
+	i := open(t, b)
+	begun, goOn, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var adding sync.WaitGroup
+	adding.Go(func() {
+		_, err := i.AddAll(t.Context(), []queue_job.AddModelJob{job(1)}, Around{Before: func(context.Context, *sql.Tx) error {
+			close(begun)
+			<-goOn
+			return nil
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	go func() {
+		i.Close()
+		close(closed)
+	}()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond) // until it is closed, this waits for the transaction before
+		_, err := i.Add(ctx, job(2))
+		cancel()
+		if bad := (*problem.Problem)(nil); errors.As(err, &bad) && bad.Code == problem.Busy {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it does not close")
+		}
+	}
+	select {
+	case <-closed:
+		t.Error("it did not wait")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(goOn)
+	adding.Wait()
+	<-closed
+	_, err := i.AddAll(t.Context(), []queue_job.AddModelJob{job(3)}, Around{})
+	if bad := (*problem.Problem)(nil); !errors.As(err, &bad) || bad.Code != problem.Busy || slices.Contains(b.stored, "3") || !slices.Contains(b.stored, "1") {
+		t.Errorf("%v, and %v are stored", err, b.stored)
 	}
 }
