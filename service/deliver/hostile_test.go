@@ -96,6 +96,7 @@ const okHead = "HTTP/1.1 200 OK\r\n"
 
 // Whatever a receiver does, a call ends in time, with a verdict that is right, and with little memory.
 func TestReceiversThatMisbehaveGetTheirVerdictInTime(t *testing.T) {
+	const most = bodyTimeout + 8*time.Second // none waits longer than for a body, and a machine may stand still for a while
 	mebibyte := strings.Repeat("x", 1<<20)
 	for what, c := range map[string]struct {
 		answer func(*net.TCPConn, *http.Request)
@@ -168,10 +169,13 @@ func TestReceiversThatMisbehaveGetTheirVerdictInTime(t *testing.T) {
 			d := newDeliverer(t, Config{Guard: local(t)})
 			url, _ := listen(t, c.answer)
 			call := callTo(url)
-			call.Timeout = time.Second
+			call.Timeout = time.Minute
+			if c.code == CodeHeaderTimeout {
+				call.Timeout = time.Second
+			}
 			began := time.Now()
 			result := d.Deliver(t.Context(), call)
-			if took, most := time.Since(began), call.Timeout+bodyTimeout+3*time.Second; took > most {
+			if took := time.Since(began); took > most {
 				t.Errorf("it took %v, want %v at most", took, most)
 			}
 			if result.Outcome != c.want || result.Code != c.code {
@@ -329,7 +333,7 @@ func TestACallEndsAtOnceWithItsContext(t *testing.T) {
 			if result := d.Deliver(ctx, call); result.Outcome != Aborted {
 				t.Errorf("%+v", result)
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > call.Timeout/2 {
 				t.Errorf("it took %v", took)
 			}
 		})
