@@ -173,22 +173,7 @@ func awaitWithin(t *testing.T, within time.Duration, what func() string, conditi
 	}
 }
 
-// bestOfThree is for promises about time on a machine that others share: it measures up to three times, each time anew, and
-// each is held against the same bound. What is always late fails; a machine that stood still for a moment does not.
-func bestOfThree(t *testing.T, measure func() error) {
-	t.Helper()
-	for try := 1; ; try++ {
-		err := measure()
-		if err == nil {
-			return
-		}
-		if try == 3 {
-			t.Error(err)
-			return
-		}
-		t.Logf("measured again: %v", err)
-	}
-}
+var bestOfThree = dbtest.BestOfThree
 
 const succeeded = "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1"
 
