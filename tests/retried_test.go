@@ -39,7 +39,7 @@ func TestARunThatIsCancelledEndsAlsoIfItsJobIsRetriedAtOnce(t *testing.T) {
 				}
 				select {
 				case <-ctx.Done():
-				case <-time.After(4 * time.Second * slack):
+				case <-time.After(patience):
 				}
 				ended <- end{time.Now(), context.Cause(ctx)}
 				return errors.New("too late")
