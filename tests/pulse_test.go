@@ -13,8 +13,9 @@ import (
 // pulse measures, beside a test, what one small write costs at the moment. On a quiet machine that is some milliseconds; on
 // one that others keep busy it may be a second, and then the library cannot start a job in less.
 type pulse struct {
-	mu    sync.Mutex
-	beats []beat
+	mu       sync.Mutex
+	beats    []beat
+	underWay time.Time // when the beat began that is not in the list yet; zero: there is none
 }
 
 // beat is one write, with the wait before it: a machine that is busy is late for that too.
@@ -46,7 +47,7 @@ func feelPulse(t *testing.T, d dbtest.Database) *pulse {
 	var beating sync.WaitGroup
 	beating.Go(func() {
 		for ctx.Err() == nil {
-			began := time.Now()
+			began := p.begin()
 			sleep(ctx, pulsePace)
 			if _, err := db.ExecContext(ctx, statement); err != nil && ctx.Err() == nil {
 				t.Errorf("the pulse: %v", err)
@@ -62,17 +63,28 @@ func feelPulse(t *testing.T, d dbtest.Database) *pulse {
 	return p
 }
 
+func (p *pulse) begin() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.underWay = time.Now()
+	return p.underWay
+}
+
 func (p *pulse) add(b beat) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.beats = append(p.beats, b)
+	p.beats, p.underWay = append(p.beats, b), time.Time{}
 }
 
-// allows is the time that the promise gives, and what the machine takes for a start at its worst in that span.
+// allows is the time that the promise gives, and what the machine takes for a start at its worst in that span. The beat that is
+// under way counts as well: when a machine that stood still goes on, the job may start before that beat ends.
 func (p *pulse) allows(promise time.Duration, from, to time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var worst time.Duration
+	if !p.underWay.IsZero() && p.underWay.Before(to) {
+		worst = max(0, time.Since(p.underWay)-pulsePace)
+	}
 	for _, b := range slices.Backward(p.beats) {
 		if ended := b.began.Add(pulsePace + b.took); ended.Before(from) {
 			break
@@ -81,6 +93,12 @@ func (p *pulse) allows(promise time.Duration, from, to time.Time) time.Duration 
 		}
 	}
 	return promise + statementsOfAStart*worst
+}
+
+// wait waits for as long as a promise may take.
+func (p *pulse) wait(promise time.Duration) {
+	for began := time.Now(); time.Since(began) < p.allows(promise, began, time.Now()); time.Sleep(time.Millisecond) {
+	}
 }
 
 func TestPulse_AllowsWhatTheMachineTookInThatSpan(t *testing.T) {
@@ -92,5 +110,9 @@ func TestPulse_AllowsWhatTheMachineTookInThatSpan(t *testing.T) {
 		if got := p.allows(time.Second, at(test.from), at(test.to)); got != want {
 			t.Errorf("from %d to %d ms: %v, want %v", test.from, test.to, got, want)
 		}
+	}
+	p.underWay = time.Now().Add(-time.Hour)
+	if got := p.allows(time.Second, start, time.Now()); got < time.Hour {
+		t.Errorf("%v, though a write has been under way for an hour", got)
 	}
 }
