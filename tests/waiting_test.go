@@ -70,6 +70,7 @@ func TestWhatWaitsBehindLongRunsIsNotInFlight(t *testing.T) {
 func TestAJobThatIsCancelledBehindALongRunNeverStarts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		pulse := feelPulse(t, d)
 		for _, first := range []time.Duration{5 * time.Millisecond, 400 * time.Millisecond} {
 			t.Run(first.String(), func(t *testing.T) {
 				if err := restart(d); err != nil {
@@ -77,7 +78,7 @@ func TestAJobThatIsCancelledBehindALongRunNeverStarts(t *testing.T) {
 				}
 				ran, goOn := queueBehind(t, d, first, 4)
 				changed(t, 1)(open(t, d.DB).Cancel(t.Context(), d.DB, queue_job.ID(3)))
-				time.Sleep(time.Second * slack) // the promise
+				pulse.wait(time.Second * slack) // the promise
 				goOn()
 				awaitNumber(t, d.DB, 3, succeeded)
 				if n := len(ran.of(3)); n != 0 {
