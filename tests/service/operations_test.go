@@ -63,7 +63,8 @@ func TestAnOperationIsStoppedAndGoesOn(t *testing.T) {
 	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d)
-		api.add(6, `{"topic":"orders","url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`)
+		const tasks = 20 // ten seconds' worth, so the stop comes before the end
+		api.add(tasks, `{"topic":"orders","url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`)
 		id := api.send(http.StatusAccepted, "POST", "/v1/operations", `{"do":"cancel","topic":"orders","rate":2}`).id()
 		stopped := api.send(http.StatusOK, "POST", "/v1/operations/"+id+"/stop", "")
 		if stopped.json("state") != "stopped" {
@@ -73,7 +74,7 @@ func TestAnOperationIsStoppedAndGoesOn(t *testing.T) {
 		if resumed.json("state") != "open" || resumed.json("rate") != 2.0 {
 			t.Errorf("%s", resumed.text)
 		}
-		if done := api.awaitOperation(id, "done"); done.json("changed") != 6.0 {
+		if done := api.awaitOperation(id, "done"); done.json("changed") != float64(tasks) {
 			t.Errorf("%s", done.text)
 		}
 	})

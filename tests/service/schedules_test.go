@@ -91,8 +91,8 @@ func TestTimesThatWereMissedAreMadeUpForOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		to := receive(t, nil)
 		api := start(t, d)
-		api.send(http.StatusCreated, "PUT", "/v1/schedules/nightly", fmt.Sprintf(`{"cron":"@hourly","topic":"reports","task":{"url":%q}}`, to.URL))
-		missed := time.Now().Add(-30 * time.Hour).Truncate(time.Hour)
+		missed := time.Now().Add(-30*time.Hour - 30*time.Minute).Truncate(time.Minute) // so the next time is half an hour away
+		api.send(http.StatusCreated, "PUT", "/v1/schedules/nightly", fmt.Sprintf(`{"cron":"%d * * * *","topic":"reports","task":{"url":%q}}`, missed.UTC().Minute(), to.URL))
 		if _, err := d.DB.Exec(fmt.Sprintf("UPDATE async_job_tab SET start_time = %d WHERE job_key = 'nightly'", missed.Unix())); err != nil {
 			t.Fatal(err)
 		}
