@@ -203,11 +203,11 @@ func TestJobsThatWaitForABatchToFillAreNotMarkedAndAStopDoesNotWaitForThem(t *te
 			t.Fatalf("a call of %d", n)
 		}
 		awaitNumber(t, d.DB, 10, succeeded)
-		began := time.Now()
 		jobs := open(t, d.DB)
-		if n, err := jobs.Reschedule(t.Context(), d.DB, queue_job.ID(11, 12), began.Add(time.Hour)); n != 2 || err != nil {
+		if n, err := jobs.Reschedule(t.Context(), d.DB, queue_job.ID(idsWhere(t, d, "job_status = 0")...), time.Now().Add(time.Hour)); n != 2 || err != nil {
 			t.Errorf("%d of 2 jobs rescheduled, %v", n, err)
 		}
+		began := time.Now()
 		stop(t, r)
 		if took, most := time.Since(began), pulse.allows(time.Second*slack, began, time.Now()); took > most {
 			t.Errorf("Stop took %v, want %v at most", took, most)
