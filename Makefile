@@ -50,8 +50,9 @@ test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv pr
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 
+# Nor does one beside those that make test-all runs at full length, or beside the browser: -p 1.
 AS_USUAL := -json -short -count=1 -parallel 16 -timeout 20m
-IN_FULL := -json -count=1 -parallel 16 -timeout 60m ./tests ./tests/service
+IN_FULL := -json -count=1 -p 1 -parallel 16 -timeout 60m ./tests ./tests/service
 
 # The names of databases, however deep they stand in a test's name.
 NOT_ON = -skip "/^($(1))$$|//^($(1))$$"
@@ -64,9 +65,9 @@ AT_LENGTH := ^($(shell awk '/^func Test/ { test = $$2; sub(/[^A-Za-z0-9_].*/, ""
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL); \
 	  go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB)'; \
-	  $(SERVERS) -browser -- go test -json -count=1 ./tests/browser ./tests/shells ./tests/release ./tests/summary ./tests/bench ./service/deliver; \
+	  $(SERVERS) -browser -- go test -json -count=1 -p 1 -timeout 30m ./tests/browser ./tests/shells ./tests/release ./tests/summary ./tests/bench ./service/deliver; \
 	  go test -json -count=1 ./tests/testenv; \
-	  PQ_SIM_SEEDS=10000 go test -json -count=1 -run '^TestNothingIsLost' ./internal/simulator; \
+	  PQ_SIM_SEEDS=10000 go test -json -count=1 -timeout 30m -run '^TestNothingIsLost' ./internal/simulator; \
 	  go test -json -count=1 -run '^TestASeed' ./internal/simulator; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 8 -timeout 45m; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
@@ -83,7 +84,7 @@ tidb: ## The promises on TiDB, and the main faults: one server without TiKV, whi
 	} | $(SUMMARY) -rest 'make test and make test-all run the tests on the other databases'
 
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
-	PQ_SIM_SEEDS=10000 go test -count=1 -v -run '^TestNothingIsLost' ./internal/simulator
+	PQ_SIM_SEEDS=10000 go test -count=1 -v -timeout 30m -run '^TestNothingIsLost' ./internal/simulator
 	go test -count=1 -run '^TestASeed' ./internal/simulator
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -timeout 30m -run '^TestWhatIsSaidOfAJob' ./operate
 
