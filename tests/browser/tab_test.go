@@ -136,14 +136,18 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 // eval runs JavaScript in the page.
 func eval[T any](b *tab, script string) T {
 	b.Helper()
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	v, err := tryEval[T](b, script)
 	if err != nil {
 		b.Fatalf("%s: %v", script, err)
 	}
 	return v
 }
 
-// await waits until JavaScript says true.
+func tryEval[T any](b *tab, script string) (T, error) {
+	return chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+}
+
+// await waits until JavaScript says true. An error means not yet: the page may be on its way to another.
 func (b *tab) await(script string) {
 	b.Helper()
 	b.awaitWithin(patience, script)
@@ -151,9 +155,14 @@ func (b *tab) await(script string) {
 
 func (b *tab) awaitWithin(span time.Duration, script string) {
 	b.Helper()
-	for end := time.Now().Add(span); !eval[bool](b, script); time.Sleep(tick) {
-		if time.Now().After(end) {
-			b.Fatalf("not within %v: %s\n%s", span, script, eval[string](b, "document.body.innerText"))
+	for end := time.Now().Add(span); ; time.Sleep(tick) {
+		so, err := tryEval[bool](b, script)
+		if err == nil && so {
+			return
+		}
+		if time.Now().After(end) || b.ctx.Err() != nil {
+			text, _ := tryEval[string](b, "document.body.innerText") // if there is any
+			b.Fatalf("not within %v: %s: %v\n%s", span, script, err, text)
 		}
 	}
 }
