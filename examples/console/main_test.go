@@ -43,7 +43,8 @@ func TestTheShopIsSeenInTheConsoleWhileItIsDeployed(t *testing.T) {
 	}
 	page := func(path string) string {
 		status, text := get(path)
-		for again := 0; status == http.StatusServiceUnavailable && again < 3; again++ { // the machine stood still
+		for again := 0; status != http.StatusOK && strings.Contains(text, context.DeadlineExceeded.Error()) && again < 3; again++ { // the machine stood still
+			time.Sleep(3 * time.Second) // by then, the console has forgotten the error
 			status, text = get(path)
 		}
 		if status != http.StatusOK {
