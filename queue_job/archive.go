@@ -2,7 +2,6 @@ package queue_job
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -106,11 +105,9 @@ func (a *Archived) row() (row store.Listed, err error) {
 	}
 	var extra store.Extra
 	if len(a.Meta) > 0 {
-		text, err := json.Marshal(a.Meta)
-		if err != nil {
+		if extra.Meta, err = encodeMeta(a.Meta); err != nil {
 			return row, fmt.Errorf("job %d: %w", a.Id, err)
 		}
-		extra.Meta = string(text)
 	}
 	if a.Group != a.Key {
 		extra.Group = a.Group
