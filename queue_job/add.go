@@ -317,9 +317,6 @@ func newRow(job *AddModelJob) (row store.NewJob, err error) {
 	if err == nil && len(job.Meta) > 0 {
 		row.Meta, err = encodeMeta(job.Meta)
 	}
-	if err == nil && row.Unique && !utf8.ValidString(row.Params) { // MySQL's INSERT IGNORE would cut it
-		err = errors.New("job parameters are not UTF-8")
-	}
 	return row, err
 }
 
@@ -377,6 +374,9 @@ func encode(params any) (string, error) {
 	encoded, err := encodeJSON(params)
 	if err != nil {
 		return "", fmt.Errorf("job parameters as JSON: %w", err)
+	}
+	if !utf8.Valid(encoded) { // a server that is not strict would cut them, and PostgreSQL would end the caller's transaction
+		return "", errors.New("job parameters are not UTF-8")
 	}
 	if n := len(encoded); n > ParamsMax {
 		return "", fmt.Errorf("%w: %d bytes of JSON, and the most is %d; store the large part elsewhere and pass its key", ErrParamsTooLong, n, ParamsMax)

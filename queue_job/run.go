@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -37,7 +38,7 @@ var (
 // SetProgress stores how far the run is, in at most [ProgressMax] characters, for [Jobs.Get] to read. Each call is a
 // statement of its own, so call it now and then, not all the time. The text of an earlier run stays until it is
 // overwritten. The cause of an error is [ErrTextTooLong] if the text does not fit, and [ErrNotOurs] if the job is not
-// this run's any more.
+// this run's any more. A text that is not UTF-8, or has a zero in it, is refused.
 func (j *Job) SetProgress(ctx context.Context, text string) error {
 	return j.set(ctx, "progress", text, ProgressMax, hidden.Run.SetProgress)
 }
@@ -51,9 +52,14 @@ func (j *Job) SetResult(ctx context.Context, text string) error {
 
 func (j *Job) set(ctx context.Context, what, text string, most int, write func(hidden.Run, context.Context, uint64, int64, int32, string) (bool, error)) error {
 	err := errNoRunner
-	if n := utf8.RuneCountInString(text); n > most {
+	switch n := utf8.RuneCountInString(text); {
+	case n > most:
 		err = fmt.Errorf("%w: %d characters, the column holds %d", ErrTextTooLong, n, most)
-	} else if j.run != nil {
+	case !utf8.ValidString(text):
+		err = errors.New("the text is not UTF-8")
+	case strings.ContainsRune(text, 0):
+		err = errors.New("the text has a zero in it, which some databases refuse")
+	case j.run != nil:
 		err = ours(write(j.run, ctx, j.Id, j.Term, j.number, text))
 	}
 	if err != nil {

@@ -497,6 +497,8 @@ func TestManyLargeJobsAreSplitBySize(t *testing.T) {
 	})
 }
 
+const notUTF8 = queue_job.JSON("\"\xff\"")
+
 func TestWhatCannotBeAddedIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
@@ -509,6 +511,7 @@ func TestWhatCannotBeAddedIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"white space": queue_job.WithKey("k\n"),
 			"UTF-8":       queue_job.WithKey("\xff"),
 			"zero":        queue_job.WithKey("a\x00b"),
+			"not UTF-8":   func(j *queue_job.AddModelJob) { j.JobParams = notUTF8 },
 			"needs a key": queue_job.UniqueKey("", queue_job.UniqueForever),
 			"retries":     queue_job.WithMaxRetries(-2),
 			"priority":    queue_job.WithPriority(3),
@@ -520,6 +523,15 @@ func TestWhatCannotBeAddedIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			if _, err := jobs.AddMany(t.Context(), tx, []queue_job.AddModelJob{theJob, theJob.With(option)}); err == nil || !strings.Contains(err.Error(), "job 2 of 2") {
 				t.Errorf("%s among many: %v", what, err)
 			}
+		}
+		if _, err := jobs.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, JobParams: notUTF8}); err == nil {
+			t.Error("parameters that are not UTF-8 are added")
+		}
+		if _, err := jobs.SetParams(t.Context(), tx, queue_job.ID(1), notUTF8); err == nil {
+			t.Error("parameters that are not UTF-8 are set")
+		}
+		if _, err := jobs.RetryWith(t.Context(), tx, queue_job.ID(1), notUTF8); err == nil {
+			t.Error("a job is retried with parameters that are not UTF-8")
 		}
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)

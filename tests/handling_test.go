@@ -346,6 +346,11 @@ func TestAHandlerStoresProgressAndResult(t *testing.T) {
 			if err := job.SetResult(ctx, longest+"x"); !errors.Is(err, queue_job.ErrTextTooLong) || !strings.Contains(err.Error(), "1025 characters, the column holds 1024") {
 				return fmt.Errorf("one character too many: %w", err)
 			}
+			for _, text := range []string{"a\xff", "a\x00"} {
+				if job.SetResult(ctx, text) == nil || job.SetProgress(ctx, text) == nil {
+					return fmt.Errorf("%q is stored", text)
+				}
+			}
 			return job.SetResult(ctx, longest)
 		}})
 		add(t, d.DB, 1, 0)
