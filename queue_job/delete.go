@@ -89,7 +89,8 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 	}
 	old, after := which.old(), uint64(0)
 	for more := true; more && deleted < limit; {
-		page, err := st.FindOld(ctx, old, after, min(limit-deleted, together))
+		page, err := st.FindOld(ctx, old, after, together)
+		page = page.First(limit - deleted)
 		if err == nil && which.Archive != nil && len(page.Old) > 0 {
 			page.Old, err = archive(ctx, st, page.Old, which.Archive)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,6 +81,33 @@ func TestDeleteTakesOldFinishedJobsWithTheirAttemptsAndNoOthers(t *testing.T) {
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); n != int64(len(want)) {
 			t.Errorf("%d attempts are left, want %d", n, len(want))
+		}
+	})
+}
+
+func TestDeleteReadsAsMuchAtATimeHoweverLittleOfItsLimitIsLeft(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		add(t, d.DB, 2500, 0)
+		ids := idsWhere(t, d, "1 = 1")
+		for _, id := range []uint64{ids[0], ids[1], ids[2300], ids[2301]} {
+			finish(t, d.DB, id, queue_job.JobStatusSuccess)
+			execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) VALUES (?, 1, 1, 'retry', '', 1, 2, 'test')", id)
+		}
+		age(t, d, time.Hour, "job_status = 1")
+		for _, want := range []int{3, 1} {
+			var statements atomic.Int64
+			n, err := jobs.Delete(t.Context(), counted{d.DB, &statements}, queue_job.DeleteRange{Before: time.Now().Add(-time.Minute), Limit: 3})
+			if err != nil || n != want {
+				t.Fatal(n, err)
+			}
+			if left := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab"); left != number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1") {
+				t.Errorf("%d attempts are left", left)
+			}
+			if statements := statements.Load(); statements > 20 { // there are three pages
+				t.Errorf("%d statements", statements)
+			}
 		}
 	})
 }
