@@ -236,7 +236,7 @@ type RetryRange struct {
 	From, To time.Time
 	// Cancelled retries cancelled jobs too. Default: only failed jobs.
 	Cancelled bool
-	// Limit is how many jobs are retried at most, the oldest first. Default 0: all.
+	// Limit is how many jobs are retried at most, the oldest first. Default 0: all. A negative one is refused.
 	Limit int
 }
 
@@ -255,6 +255,9 @@ func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Ret
 	}
 	var all Retried
 	st, err := j.through(ex)
+	if err == nil && which.Limit < 0 {
+		err = fmt.Errorf("RetryRange.Limit is %d; use a positive number, or 0 for all", which.Limit)
+	}
 	if err != nil {
 		return all, fmt.Errorf("retry jobs of type %d: %w", which.JobType, err)
 	}

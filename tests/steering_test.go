@@ -295,6 +295,9 @@ func TestAllFailedJobsOfATimeAreRetriedInChunks(t *testing.T) {
 				t.Errorf("%+v: %+v, %v; want %d", c.which, retried, err, c.want)
 			}
 		}
+		if retried, err := jobs.RetryAll(t.Context(), d.DB, queue_job.RetryRange{JobType: 1, Limit: -1}); err == nil || !strings.Contains(err.Error(), "RetryRange.Limit") {
+			t.Errorf("at most -1 jobs: %+v, %v", retried, err)
+		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 0 AND job_type = 1"); n != 2600 {
 			t.Errorf("%d of 2600 wait", n)
 		}
