@@ -15,8 +15,9 @@ import (
 // transaction, or in one of its own, if the verb gets a *sql.DB. So what is noted was done, and what was done is noted. A verb that changes
 // nothing notes nothing.
 //
-// Without an actor nothing is noted, and the verbs cost what they always did. The actor is any text that your people recognise, up to 255
-// characters, and must not be empty; why may be empty.
+// Without an actor, or with an empty one, nothing is noted, and the verbs cost what they always did. So look whether you know the actor,
+// if all acts are to be noted. The actor is any text that your people recognise; why may be empty. What is longer than 255 and 16,000
+// characters is cut.
 func WithActor(ctx context.Context, actor, why string) context.Context {
 	return context.WithValue(ctx, actorKey{}, acting{actor, why})
 }

@@ -24,6 +24,21 @@ func asMary(ctx context.Context) context.Context {
 	return queue_job.WithActor(ctx, "mary@ops", "the receiver was down")
 }
 
+func TestAReasonThatIsNoTextIsNotedAsFarAsItIsOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for why, want := range map[string]string{"a\xffb\x00c": "a\uFFFDb\uFFFDc", strings.Repeat("世", 70_000): strings.Repeat("世", 15_999) + "…"} {
+			id := addOne(t, jobs, d.DB).Id
+			changed(t, 1)(jobs.Cancel(queue_job.WithActor(t.Context(), "anna", why), d.DB, queue_job.ID(id)))
+			acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Job: id})
+			if err != nil || len(acts) != 1 || acts[0].Why != want {
+				t.Errorf("%d acts, %v", len(acts), err)
+			}
+		}
+	})
+}
+
 func TestWhatAnActorDoesIsNotedWithWhatItWasBefore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -66,7 +66,10 @@ func (s *Store) LockState(ctx context.Context, ids []uint64, state State) ([]uin
 	return found, wrap("lock jobs", err)
 }
 
-const actorMax = 255 // characters of a name
+const (
+	actorMax = 255    // characters of a name
+	whyMax   = 16_000 // characters of a reason, of which MySQL's text holds 16,383 if each has four bytes
+)
 
 // NoteAct writes a new act and returns its id. Sent again, it writes a second one, so it is sent in the transaction of what it tells of.
 func (s *Store) NoteAct(ctx context.Context, act *Act) (id uint64, err error) {
@@ -77,7 +80,7 @@ func (s *Store) NoteAct(ctx context.Context, act *Act) (id uint64, err error) {
 	if act.Operation > 0 {
 		operation = act.Operation
 	}
-	args := []any{cut(act.Actor, actorMax), act.Verb, textOrNil(act.Why), act.JobType, textOrNil(numbers(act.Jobs)), first, last, textOrNil(act.Detail), operation, textOrNil(act.State), act.LastID, act.Changed}
+	args := []any{cut(act.Actor, actorMax), act.Verb, textOrNil(cut(act.Why, whyMax)), act.JobType, textOrNil(numbers(act.Jobs)), first, last, textOrNil(act.Detail), operation, textOrNil(act.State), act.LastID, act.Changed}
 	query := fmt.Sprintf("INSERT INTO %s (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed) VALUES (%s%s)%s",
 		s.acts, s.now, strings.Repeat(", ?", len(args)), s.returning)
 	if s.returning != "" {
