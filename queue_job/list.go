@@ -268,7 +268,8 @@ type TypeCounts struct {
 	// so none runs the type.
 	HeldUntil time.Time
 	// Unrun: no instance has held the type's lease in the last 24 hours, so nobody runs its jobs. A job that was added
-	// without a JobType has type 0. Runners log such jobs too.
+	// without a JobType has type 0. Runners log such jobs too. A type that is dormant, see [Config.DormantAfter], counts as unrun
+	// only if there are jobs that wait, for these would have woken it.
 	Unrun bool
 }
 
@@ -331,14 +332,24 @@ func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]T
 	return counts, nil
 }
 
+// pending returns how many of the counted jobs wait or run.
+func (c *TypeCounts) pending() (n int64) {
+	for _, status := range PendingStatuses() {
+		n += c.ByStatus[status]
+	}
+	return n
+}
+
 func noteLeases(counts []TypeCounts, leases []store.TypeLease) {
 	for i := range counts {
 		c := &counts[i]
 		at, found := slices.BinarySearchFunc(leases, c.JobType, func(l store.TypeLease, jobType int32) int { return cmp.Compare(l.JobType, jobType) })
-		if found {
-			c.HeldUntil = time.Unix(leases[at].Until, 0)
+		if !found {
+			c.Unrun = true
+			continue
 		}
-		c.Unrun = !found || !leases[at].Lately
+		c.HeldUntil = time.Unix(leases[at].Until, 0)
+		c.Unrun = !leases[at].Lately && !(leases[at].Dormant && c.pending() == 0)
 	}
 }
 

@@ -14,6 +14,31 @@ import (
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
+func TestADormantTypeIsUnrunOnlyIfItsJobsWait(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, now := open(t, d.DB), time.Now()
+		const (
+			lately, idle, deserted = 1, 2, 3
+		)
+		held := map[int32]time.Time{lately: now.Add(-time.Hour), idle: now.AddDate(0, 0, -5), deserted: now.AddDate(0, 0, -5)}
+		for jobType, until := range held {
+			addType(t, d.DB, jobType, 1, 0)
+			execute(t, d.DB, fmt.Sprintf("INSERT INTO shedlock_tab (lock_name, lock_until, locked_at, locked_by) VALUES ('dormant-%d', '%s', '%[2]s', 'x')", jobType, until.UTC().Format(time.DateTime)))
+		}
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1 WHERE job_type = ?", idle)
+		counts, err := jobs.Counts(t.Context(), d.DB, queue_job.CountFilter{})
+		if err != nil || len(counts) != len(held) {
+			t.Fatal(counts, err)
+		}
+		for _, c := range counts {
+			if c.Unrun != (c.JobType == deserted) || c.HeldUntil.Sub(held[c.JobType]).Abs() > 26*time.Hour { // the zone of the session may be another
+				t.Errorf("type %d: unrun %t, held until %v, and it was %v", c.JobType, c.Unrun, c.HeldUntil, held[c.JobType])
+			}
+		}
+	})
+}
+
 func TestWorkThatNobodyWillDoIsSaidAndCounted(t *testing.T) {
 	long(t)
 	t.Parallel()

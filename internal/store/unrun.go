@@ -23,9 +23,10 @@ type TypeLease struct {
 	JobType int32
 	Until   int64 // the lease is or was held until this second of unix time
 	Lately  bool  // Until is not further back than was asked for in TypeLeases
+	Dormant bool  // an instance has laid the type down, since it had no work
 }
 
-// TypeLeases reads the leases of all job types and shards, in the order of the types, and which of them were held within the last
+// TypeLeases reads the leases of all job types and shards, dormant or not, in the order of the types, and which of them were held within the last
 // lately seconds. It reads all of a small table. If a type is missing, its lease has no row.
 func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, error) {
 	type row struct {
@@ -33,21 +34,23 @@ func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, erro
 		until  float64
 		lately bool
 	}
+	prefixed := func(prefix string) string { return fmt.Sprintf("lock_name LIKE '%s%%'", prefix) }
 	until := s.unix("lock_until")
 	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.name, &r.until, &r.lately} }), fmt.Sprintf(
-		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE lock_name LIKE '%s%%' AND layout > 0", until, until, s.leaseNow, lately, s.leases, LeasePrefix))
+		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE (%s OR %s) AND layout > 0", until, until, s.leaseNow, lately, s.leases, prefixed(LeasePrefix), prefixed(DormantPrefix)))
 	if err != nil {
 		return nil, wrap("leases of job types", err)
 	}
 	var leases []TypeLease
 	for _, r := range rows {
 		// A lock of the application may be called job-cleanup.
-		jobType, _, _ := strings.Cut(r.name[len(LeasePrefix):], "/") // behind it is the shard
+		name, dormant := strings.CutPrefix(r.name, DormantPrefix)
+		jobType, _, _ := strings.Cut(strings.TrimPrefix(name, LeasePrefix), "/") // behind it is the shard
 		if n, err := strconv.ParseInt(jobType, 10, 32); err == nil {
-			leases = append(leases, TypeLease{int32(n), int64(r.until), r.lately})
+			leases = append(leases, TypeLease{int32(n), int64(r.until), r.lately, dormant})
 		}
 	}
-	// Of the shards of a type, the one held longest speaks for the type.
+	// Of the leases of a type, the one held longest speaks for the type.
 	slices.SortFunc(leases, func(a, b TypeLease) int {
 		return cmp.Or(cmp.Compare(a.JobType, b.JobType), cmp.Compare(b.Until, a.Until))
 	})

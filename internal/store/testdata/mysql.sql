@@ -1374,7 +1374,7 @@ LIMIT 100; -- with "job-7", "job-7/%"
 -- TypeLeases
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() - 3600 AS lately
 FROM shedlock_tab
-WHERE lock_name LIKE 'job-%'
+WHERE (lock_name LIKE 'job-%' OR lock_name LIKE 'dormant-%')
   AND layout > 0;
 
 -- TypeNames

@@ -1350,7 +1350,7 @@ LIMIT 100; -- with 2000, 1000, "job-7", "job-7/%"
 -- TypeLeases
 SELECT lock_name, EXTRACT(EPOCH FROM lock_until) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately
 FROM shedlock_tab
-WHERE lock_name LIKE 'job-%'
+WHERE (lock_name LIKE 'job-%' OR lock_name LIKE 'dormant-%')
   AND layout > 0;
 
 -- TypeNames

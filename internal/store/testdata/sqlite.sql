@@ -1286,7 +1286,7 @@ LIMIT 100; -- with "job-7", "job-7/%"
 -- TypeLeases
 SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > unixepoch() - 3600 AS lately
 FROM shedlock_tab
-WHERE lock_name LIKE 'job-%'
+WHERE (lock_name LIKE 'job-%' OR lock_name LIKE 'dormant-%')
   AND layout > 0;
 
 -- TypeNames
