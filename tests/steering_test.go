@@ -108,6 +108,50 @@ func TestACancellationInATransactionHoldsIfItCommits(t *testing.T) {
 	})
 }
 
+// Ids of 64 bits come out of links and of other databases. On PostgreSQL there is no such number.
+func TestAnIDThatNoRowCanHaveIsNotThere(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), t.Context()
+		id := addOne(t, jobs, d.DB).Id
+		const none = 1<<64 - 1
+		if _, err := jobs.Get(ctx, d.DB, queue_job.ID(none)); !errors.Is(err, queue_job.ErrNoJob) {
+			t.Errorf("get: %v", err)
+		}
+		for _, c := range []struct {
+			filter queue_job.Filter
+			want   int
+		}{
+			{queue_job.Filter{IDs: []uint64{none}}, 0}, {queue_job.Filter{IDs: []uint64{id, none}}, 1}, {queue_job.Filter{After: none}, 0},
+			{queue_job.Filter{Before: none}, 1}, {queue_job.Filter{Before: none, NewestFirst: true, JobTypes: []int32{1}}, 1},
+		} {
+			if list, err := jobs.List(ctx, d.DB, c.filter); err != nil || len(list) != c.want {
+				t.Errorf("%+v: %d jobs, %v", c.filter, len(list), err)
+			}
+		}
+		if runs, err := jobs.Attempts(ctx, d.DB, none); err != nil || len(runs) != 0 {
+			t.Errorf("attempts: %d, %v", len(runs), err)
+		}
+		for _, f := range []queue_job.ActFilter{{Job: none}, {Operation: none}} {
+			if acts, err := jobs.Acts(ctx, d.DB, f); err != nil || len(acts) != 0 {
+				t.Errorf("acts of %+v: %d, %v", f, len(acts), err)
+			}
+		}
+		if _, err := jobs.Acts(ctx, d.DB, queue_job.ActFilter{Before: none}); err != nil {
+			t.Error(err)
+		}
+		if r, err := jobs.Retry(ctx, d.DB, queue_job.ID(none)); err != nil || r.Jobs != 0 {
+			t.Errorf("retry: %+v, %v", r, err)
+		}
+		changed(t, 0)(jobs.DeleteJobs(ctx, d.DB, queue_job.ID(none)))
+		changed(t, 0)(jobs.Reschedule(asMary(ctx), d.DB, queue_job.ID(none), time.Now()))
+		changed(t, 1)(jobs.Cancel(ctx, d.DB, queue_job.ID(id, none)))
+		if _, err := operate.Explain(ctx, jobs, d.DB, none); err != nil {
+			t.Errorf("explain: %v", err)
+		}
+	})
+}
+
 // A waiting row may be in a runner's memory as it was before.
 func TestARescheduledJobRunsAtItsNewTime(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +25,17 @@ func (a *arguments) number(n int64) string {
 	return "?"
 }
 
-// id writes an id. On MySQL an id may need all 64 bits, which number does not take.
+// id writes an id to look for. On MySQL an id may need all 64 bits, which number does not take. PostgreSQL has no such ids, and refuses to
+// compare with one: there it is the largest that a row could have.
 func (a *arguments) id(id uint64) string {
+	if a.bound {
+		id = min(id, math.MaxInt64)
+	}
+	return a.newID(id)
+}
+
+// newID writes an id that a row gets.
+func (a *arguments) newID(id uint64) string {
 	if !a.bound {
 		return strconv.FormatUint(id, 10)
 	}
@@ -73,6 +83,7 @@ func (a *arguments) oneOf(column string, numbered []uint64) string {
 	if !a.bound {
 		return column + " IN (" + numbers(numbered) + ")"
 	}
+	numbered = slices.DeleteFunc(slices.Clone(numbered), func(n uint64) bool { return n > math.MaxInt64 }) // no row can have it
 	a.list = append(a.list, "{"+numbers(numbered)+"}")
 	return column + " = ANY(CAST(? AS bigint[]))"
 }

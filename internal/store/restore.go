@@ -49,7 +49,7 @@ func restoredRow(row *Listed, args *arguments) string {
 		extra = *row.Extra
 	}
 	return fmt.Sprintf("(%s, %s, %s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d, %s, %s, %s, %s)",
-		args.id(row.ID), args.value(params), args.orNull(long), row.JobType, row.Status, row.StartTime, row.CreateTime, row.UpdateTime,
+		args.newID(row.ID), args.value(params), args.orNull(long), row.JobType, row.Status, row.StartTime, row.CreateTime, row.UpdateTime,
 		row.Term, row.Attempts, row.Retries, row.Lost, row.Deferred, args.orNull(row.Key), args.orNull(extra.Group), row.Priority,
 		setOrNull(int(row.MaxRetries)), args.orNull(extra.Meta), args.orNull(row.Progress), args.orNull(row.Result))
 }
