@@ -243,8 +243,11 @@ func (c *console) logoutFrom(root string) string {
 func (c *console) sorry(w http.ResponseWriter, p *page, what string, err error) {
 	status := http.StatusInternalServerError
 	var f *failure
-	if errors.As(err, &f) {
+	switch {
+	case errors.As(err, &f):
 		status = f.status
+	case errors.Is(err, queue_job.ErrBadKey):
+		status = http.StatusBadRequest
 	}
 	p.Name, p.Body = "error", struct{ What, Why string }{what, err.Error()}
 	c.write(w, errorPage, status, p)

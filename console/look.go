@@ -351,7 +351,7 @@ func (l *pageOfJobs) addByID(ctx context.Context, c *console, r *http.Request, i
 }
 
 func (l *pageOfJobs) filter(before string) (f queue_job.Filter, err error) {
-	f.Key = l.Key
+	f.Key = strings.TrimSpace(l.Key) // which no key begins or ends with
 	if l.Type != "" {
 		n, err := strconv.ParseInt(l.Type, 10, 32)
 		if err != nil {

@@ -94,7 +94,7 @@ type Filter struct {
 	IDs      []uint64
 	JobTypes []int32
 	Statuses []JobStatus
-	// Key is the business key; empty: any, or none.
+	// Key is the business key; empty: any, or none. One that could not have been added is an error, with the cause [ErrBadKey].
 	Key string
 
 	// Each range begins with its From and ends before its To, both in whole seconds. Zero: no limit. Another time that does not
@@ -151,6 +151,9 @@ func (f *Filter) rows() (store.Filter, error) {
 	rows := store.Filter{
 		IDs: store.SortedIDs(f.IDs), Types: f.JobTypes, Statuses: numbersOf(f.Statuses), Key: f.Key,
 		After: f.After, Before: f.Before, Descending: f.NewestFirst, OmitLong: f.OmitLongParams,
+	}
+	if err := checkKey(f.Key); err != nil {
+		return rows, fmt.Errorf("Filter.Key: %w", err)
 	}
 	for _, t := range []struct {
 		name string

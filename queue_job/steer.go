@@ -22,8 +22,9 @@ type Which struct {
 func ID(ids ...uint64) Which { return Which{ids: store.SortedIDs(ids)} }
 
 // Key selects the jobs of a type with this business key, if they are in a state in which the verb can do something:
-// mostly one job. The verbs that change jobs see the table as your transaction sees it. Under REPEATABLE READ, they do
-// not find a job that was added after the transaction's first statement.
+// mostly one job. A key that could not have been added is an error, with the cause [ErrBadKey]. The verbs that change
+// jobs find them as your transaction sees the table. Under REPEATABLE READ, they do not find a job that was added after
+// the transaction's first statement.
 func Key(jobType int32, key string) Which { return Which{jobType: jobType, key: key, byKey: true} }
 
 func (w Which) String() string {
@@ -148,7 +149,9 @@ func (w Which) check() error {
 	switch {
 	case w.byKey && w.key == "":
 		return fmt.Errorf("%w: it is empty", ErrBadKey)
-	case !w.byKey && len(w.ids) == 0:
+	case w.byKey:
+		return checkKey(w.key) // MySQL would find the job of another key, and PostgreSQL end the caller's transaction
+	case len(w.ids) == 0:
 		return errNamesNone
 	}
 	return nil

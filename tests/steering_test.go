@@ -86,6 +86,32 @@ func TestACancelledJobDoesNotRun(t *testing.T) {
 	})
 }
 
+func TestAKeyThatCannotBeAddedIsNotLookedFor(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		id := addOne(t, jobs, d.DB, queue_job.WithKey("order-1")).Id
+		tx := begin(t, d.DB)
+		for _, key := range []string{"order-1 ", " order-1", "order-1\x00", "order-1\xff", strings.Repeat("k", 129), ""} {
+			if n, err := jobs.Cancel(t.Context(), tx, queue_job.Key(1, key)); n != 0 || !errors.Is(err, queue_job.ErrBadKey) {
+				t.Errorf("%q: %d jobs are cancelled, %v", key, n, err)
+			}
+			if _, err := jobs.Get(t.Context(), tx, queue_job.Key(1, key)); !errors.Is(err, queue_job.ErrBadKey) || !errors.Is(err, queue_job.ErrNoJob) {
+				t.Errorf("get %q: %v", key, err)
+			}
+			if list, err := jobs.List(t.Context(), tx, queue_job.Filter{Key: key}); key != "" && !errors.Is(err, queue_job.ErrBadKey) {
+				t.Errorf("list %q: %d jobs, %v", key, len(list), err)
+			}
+			change := operate.Change{Verb: operate.Cancel, Filter: queue_job.Filter{Key: key}}
+			if _, err := operate.Begin(asMary(t.Context()), jobs, d.DB, change); key != "" && !errors.Is(err, queue_job.ErrBadKey) {
+				t.Errorf("an operation on %q: %v", key, err)
+			}
+		}
+		changed(t, 1)(jobs.Cancel(t.Context(), tx, queue_job.ID(id))) // the transaction goes on
+		commit(t, tx)
+	})
+}
+
 func TestACancellationInATransactionHoldsIfItCommits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
