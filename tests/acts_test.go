@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -317,6 +318,36 @@ func TestAnOperationThatIsCutOffGoesOnWhereItWas(t *testing.T) {
 		}
 		if got := jobsOf(t, jobs, d, id); len(got) != n-1 {
 			t.Errorf("%d jobs were noted, %d changed", len(got), n-1)
+		}
+	})
+}
+
+// An application may have a job locked when the operation comes to it, and then commit what takes the job out of the filter.
+func TestAnOperationLeavesAJobThatIsNotInItsFilterAnyMore(t *testing.T) {
+	t.Parallel()
+	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		ctx := asMary(t.Context())
+		add(t, d.DB, 3, 0)
+		moved := idsWhere(t, d, "1 = 1")[1]
+		var once sync.Once
+		pool := openOverheard(t, d.DSN, func(_ context.Context, _ mysqlConn, query string) (err error) {
+			if strings.HasPrefix(query, "SELECT id FROM async_job_tab") && strings.HasSuffix(query, " FOR UPDATE") {
+				once.Do(func() { _, err = d.DB.Exec(fmt.Sprintf("UPDATE async_job_tab SET job_type = 9 WHERE id = %d", moved)) })
+			}
+			return err
+		})
+		jobs := open(t, pool)
+		id, err := operate.Begin(ctx, jobs, pool, operate.Change{Verb: operate.Cancel, Filter: queue_job.Filter{JobTypes: []int32{1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last operate.Operation
+		if err := operate.CarryOut(ctx, jobs, pool, id, func(o operate.Operation) { last = o }); err != nil {
+			t.Fatal(err)
+		}
+		if i := get(t, jobs, d.DB, moved); i.JobType != 9 || i.Status != queue_job.JobStatusInit || last.Changed != 2 || last.Skipped != 1 {
+			t.Errorf("the job that was moved is %v; %+v", i.Status, last)
 		}
 	})
 }

@@ -137,6 +137,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Operations":         regexp.MustCompile(`^SELECT \* FROM \(SELECT id, acted_at`),
 	"InOneTransaction":   regexp.MustCompile(`^(BEGIN|START TRANSACTION)`),
 	"LockState":          regexp.MustCompile(`^SELECT id FROM async_job_tab .* ORDER BY id FOR UPDATE$`),
+	"LockMatching":       regexp.MustCompile(`^SELECT id FROM async_job_tab .* AND job_type IN \(\?\) .* ORDER BY id FOR UPDATE$`),
 	"ClaimOperation":     regexp.MustCompile(`^UPDATE async_job_act_tab SET worker`),
 	"AdvanceOperation":   regexp.MustCompile(`^UPDATE async_job_act_tab SET reached`),
 	"CountOperation":     regexp.MustCompile(`^UPDATE async_job_act_tab SET changed`),

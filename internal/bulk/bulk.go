@@ -139,13 +139,14 @@ func (f *Filter) Rows() store.Filter {
 // states are the states in which a verb can do something.
 var states = map[string]store.State{Cancel: store.Pending, Retry: store.GivenUp, Reschedule: store.Waiting, SetPriority: store.Pending, Delete: store.Ended}
 
-// change changes the jobs for which the verb can do something, and returns them.
+// change changes the jobs for which the verb can do something, and returns them. It looks at the filter once more: a transaction that had
+// a job locked until now may have changed it so that the operation is not about it any more.
 func (o *Operation) change(ctx context.Context, st *store.Store, verb string, jobs []uint64) (changed []uint64, err error) {
 	state, known := states[verb]
 	if !known {
 		return nil, fmt.Errorf("no operation is called %q; a later version of this library may know it", verb)
 	}
-	changed, err = st.LockState(ctx, jobs, state)
+	changed, err = st.LockMatching(ctx, jobs, o.Filter.Rows(), state)
 	if err != nil || len(changed) == 0 {
 		return nil, err
 	}

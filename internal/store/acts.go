@@ -57,12 +57,18 @@ func (s *Store) CanTransact() bool {
 
 // LockState reads which of the rows are in the state, in ascending order, and locks them until the end of the transaction.
 func (s *Store) LockState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
+	return s.LockMatching(ctx, ids, Filter{}, state)
+}
+
+// LockMatching is LockState for the rows that match a filter, too.
+func (s *Store) LockMatching(ctx context.Context, ids []uint64, f Filter, state State) ([]uint64, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	f.IDs = ids
 	args := s.arguments()
-	found, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s",
-		s.jobs, s.byPrimary, args.in(s, ids), conditions[state], s.forUpdate), args.list...)
+	where := s.matching(&f, args)
+	found, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s", s.jobs, s.byPrimary, where, conditions[state], s.forUpdate), args.list...)
 	return found, wrap("lock jobs", err)
 }
 

@@ -105,8 +105,11 @@ func (s *Store) HasIndexFor(f *Filter) bool {
 
 // matching writes the condition that a row matches a filter.
 func (s *Store) matching(f *Filter, args *arguments) string {
-	where := []string{"id > " + args.id(f.After)}
+	var where []string
 	and := func(format string, values ...any) { where = append(where, fmt.Sprintf(format, values...)) }
+	if f.After > 0 || len(f.IDs) == 0 {
+		and("id > %s", args.id(f.After))
+	}
 	if f.Before > 0 {
 		and("id < %s", args.id(f.Before))
 	}

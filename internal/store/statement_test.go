@@ -85,6 +85,9 @@ var verbs = map[string]func(context.Context, *Store){
 	},
 	"Operations": func(ctx context.Context, s *Store) { _, _ = s.Operations(ctx, ActFilter{ID: 3, Open: true}, 100) },
 	"LockState":  func(ctx context.Context, s *Store) { _, _ = s.LockState(ctx, ids, Waiting) },
+	"LockMatching": func(ctx context.Context, s *Store) {
+		_, _ = s.LockMatching(ctx, ids, Filter{Types: []int32{7}, Statuses: []int32{0, 4}, Key: "a", DueTo: 9}, Waiting)
+	},
 	"InOneTransaction": func(ctx context.Context, s *Store) {
 		_ = s.InOneTransaction(ctx, func(s *Store) error { return s.DropEnded(ctx, []string{"at-000000000000"}) })
 	},

@@ -685,8 +685,7 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
     WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM (SELECT id AS found
   FROM async_job_tab FORCE INDEX (async_job_key)
-  WHERE id > 0
-    AND id < 9
+  WHERE id < 9
     AND id IN (1,2)
     AND job_key = ?
     AND job_type IN (7)
@@ -696,6 +695,19 @@ FROM (SELECT id AS found
   LIMIT 10) AS keyed JOIN async_job_tab ON id = found
 ORDER BY id
 LIMIT 10; -- with "a"
+
+-- LockMatching
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND job_key = ?
+  AND job_type IN (7)
+  AND (job_status IN (0,4) OR job_status IS NULL)
+  AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < 9
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id
+FOR UPDATE; -- with "a"
 
 -- LockState
 SELECT id

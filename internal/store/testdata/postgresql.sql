@@ -652,15 +652,27 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
     WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM (SELECT id AS found
   FROM async_job_tab
-  WHERE id > $1
-    AND id < $2
-    AND id = ANY(CAST($3 AS bigint[]))
-    AND job_key = $4
+  WHERE id < $1
+    AND id = ANY(CAST($2 AS bigint[]))
+    AND job_key = $3
     AND job_type IN (7)
     AND (job_status IN (0) OR job_status IS NULL)
-    AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < $5
+    AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < $4
   ORDER BY id + 0
-  LIMIT $6) AS keyed JOIN async_job_tab ON id = found
+  LIMIT $5) AS keyed JOIN async_job_tab ON id = found
+ORDER BY id
+LIMIT $6; -- with 9, "{1,2}", "a", 9, 10, 10
+
+-- LockMatching
+SELECT id
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND job_key = $2
+  AND job_type IN (7)
+  AND (job_status IN (0,4) OR job_status IS NULL)
+  AND (CASE WHEN start_time > 0 THEN start_time ELSE create_time END) < $3
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
 ORDER BY id
 LIMIT $7; -- with 0, 9, "{1,2}", "a", 9, 10, 10
 
