@@ -99,10 +99,6 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 				id, err := s.LastID(ctx)
 				return int(id) - 4, err
 			},
-			"InState": func(ctx context.Context, s *store.Store) (int, error) {
-				l, err := s.InState(ctx, []uint64{5}, store.InFlight)
-				return len(l), err
-			},
 			"Columns": func(ctx context.Context, s *store.Store) (int, error) {
 				of, err := s.Columns(ctx, []string{"async_job_tab"})
 				return len(of), err
@@ -126,6 +122,9 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 			if n, err := read(ctx, st); n != 1 || err != nil {
 				t.Errorf("%s, while business code holds the row: %d, %v", name, n, err)
 			}
+		}
+		if l, err := st.Through(d.DB).InState(ctx, []uint64{5}, store.InFlight); len(l) != 1 || err != nil { // in a transaction, it locks
+			t.Errorf("InState, while business code holds the row: %d, %v", l, err)
 		}
 		if err := business.Rollback(); err != nil {
 			t.Fatal(err)

@@ -240,6 +240,36 @@ func TestAJobWhoseParametersWereChangedRunsWithTheNewOnes(t *testing.T) {
 	})
 }
 
+// A transaction may have looked at the table before a job was marked, or before another one got its key.
+func TestWhatATransactionHasSeenBeforeDecidesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		busy := addOne(t, jobs, d.DB, inAnHour()).Id
+		failed := addOne(t, jobs, d.DB, queue_job.UniqueKey("k", queue_job.UniqueWhilePending)).Id
+		finish(t, d.DB, failed, queue_job.JobStatusFailed)
+		execute(t, d.DB, "UPDATE async_job_tab SET unique_in = NULL WHERE id = ?", failed)
+		tx := begin(t, d.DB)
+		defer tx.Rollback()
+		var n int
+		if err := tx.QueryRow("SELECT COUNT(*) FROM async_job_tab").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		execute(t, d.DB, "UPDATE async_job_tab SET term = 9 WHERE id = ?", busy)
+		addOne(t, jobs, d.DB, queue_job.UniqueKey("k", queue_job.UniqueWhilePending))
+		if n, err := jobs.Reschedule(t.Context(), tx, queue_job.ID(busy), time.Now()); n != 0 || !errors.Is(err, queue_job.ErrInFlight) {
+			t.Errorf("reschedule: %d, %v", n, err)
+		}
+		if n, err := jobs.SetParams(t.Context(), tx, queue_job.ID(busy), "new"); n != 0 || !errors.Is(err, queue_job.ErrInFlight) {
+			t.Errorf("set the parameters: %d, %v", n, err)
+		}
+		if r, err := jobs.Retry(t.Context(), tx, queue_job.ID(failed)); err != nil || r.Jobs != 0 || !slices.Equal(r.Taken, []uint64{failed}) {
+			t.Errorf("retry: %+v, %v", r, err)
+		}
+	})
+}
+
 func TestAJobInFlightIsNeitherChangedNorRescheduled(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

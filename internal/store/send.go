@@ -312,6 +312,15 @@ func (s *Store) commitsEach() bool {
 	return ok || s.commits
 }
 
+// current is the end of a SELECT that sees what is committed, even in a transaction whose snapshot is older. A SELECT that is a transaction
+// of its own sees that anyway, and need not lock anything.
+func (s *Store) current() string {
+	if s.commitsEach() {
+		return ""
+	}
+	return s.lockingRead
+}
+
 // inSpiteOfDeadlocks sends statements again that a deadlock has undone, if each is known to be a transaction of its own.
 func (s *Store) inSpiteOfDeadlocks(send func() error) error { return sendAgain(s.commitsEach(), send) }
 

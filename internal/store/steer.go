@@ -43,10 +43,11 @@ func (s *Store) JobsOfKey(ctx context.Context, jobType int32, key string, state 
 	return ids, wrap("find the jobs of the key", err)
 }
 
-// InState reads which of the rows are in the state. Fewer than asked: the others are in another state or not there.
+// InState reads which of the rows are in the state. Fewer than asked: the others are in another state or not there. In a transaction it may
+// wait for the locks of these rows, since its snapshot would say how they once were.
 func (s *Store) InState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
 	args := s.arguments()
-	found, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s", s.jobs, s.byPrimary, args.in(s, ids), conditions[state])), args.list...)
+	found, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s%s", s.jobs, s.byPrimary, args.in(s, ids), conditions[state], s.current())), args.list...)
 	slices.Sort(found)
 	return found, wrap("state of jobs", err)
 }
@@ -175,7 +176,8 @@ func (s *Store) givenUp(ctx context.Context, ids []uint64) ([]keyed, error) {
 	return rows, wrap("jobs to retry", err)
 }
 
-// borneKeys reads which keys of rows that are not unique are another row's unique key.
+// borneKeys reads which keys of rows that are not unique are another row's unique key. In a transaction, it locks their entries: the
+// snapshot may be older than the row that has a key now.
 func (s *Store) borneKeys(ctx context.Context, rows []keyed) (map[typedKey]bool, error) {
 	args := s.arguments()
 	var places []string
@@ -188,7 +190,7 @@ func (s *Store) borneKeys(ctx context.Context, rows []keyed) (map[typedKey]bool,
 		return nil, nil
 	}
 	list, err := read(ctx, s, each(func(k *typedKey) []any { return []any{&k.jobType, &k.key} }),
-		s.fromPrimary(fmt.Sprintf("SELECT job_type, job_key FROM %s %s WHERE job_key IN (%s) AND unique_in IS NOT NULL", s.jobs, s.byKey, strings.Join(places, ", "))), args.list...)
+		s.fromPrimary(fmt.Sprintf("SELECT job_type, job_key FROM %s %s WHERE job_key IN (%s) AND unique_in IS NOT NULL%s", s.jobs, s.byKey, strings.Join(places, ", "), s.current())), args.list...)
 	borne := make(map[typedKey]bool, len(list))
 	for _, k := range list {
 		borne[k] = true

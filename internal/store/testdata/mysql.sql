@@ -563,7 +563,7 @@ FROM (SELECT id
   FROM async_job_tab FORCE INDEX (PRIMARY)
   WHERE id IN (1,2)
     AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-    AND term <> 0) AS latest
+    AND term <> 0 LOCK IN SHARE MODE) AS latest
 FOR UPDATE;
 
 -- Indexes

@@ -222,7 +222,8 @@ SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND term <> 0;
+  AND term <> 0
+FOR UPDATE;
 
 -- Indexes
 SELECT DISTINCT table_name AS of_table, index_name AS name
