@@ -11,7 +11,7 @@ import (
 
 // AddMany adds jobs in few statements, of up to a thousand jobs and a megabyte each, and returns the result for each
 // job, in the order of the jobs. A thousand jobs of one type, each with another unique key, take up
-// to five statements, and four more if all of them replace jobs that wait ([ReplaceWaiting]). A list in which the types alternate or
+// to five statements, and seven more if all of them replace jobs that wait ([ReplaceWaiting]). A list in which the types alternate or
 // a unique key comes twice takes more.
 //
 // To add all jobs or none, pass a transaction. Through a *sql.DB, each statement is committed by itself; after an

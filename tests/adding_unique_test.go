@@ -220,6 +220,61 @@ func TestAJobThatWaitsIsReplacedAndOneThatRunsOrIsDoneIsNot(t *testing.T) {
 	})
 }
 
+// A transaction may have looked at the table before the jobs were marked. What it has seen says nothing of whether they wait.
+func TestAJobThatIsInFlightIsNotSaidToBeReplaced(t *testing.T) {
+	t.Parallel()
+	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		list := uniqueJobs(3, queue_job.UniqueWhilePending, queue_job.ReplaceWaiting())
+		old, err := jobs.AddMany(t.Context(), d.DB, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx := begin(t, d.DB)
+		defer tx.Rollback()
+		var n int
+		if err := tx.QueryRow("SELECT COUNT(*) FROM async_job_tab").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		execute(t, d.DB, "UPDATE async_job_tab SET term = 9 WHERE id = ?", old[1].Id)
+		if got, err := jobs.AddUnique(t.Context(), tx, list[1]); err != nil || !got.Existed || got.Replaced {
+			t.Errorf("by itself: %+v, %v", got, err)
+		}
+		added, err := jobs.AddMany(t.Context(), tx, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range added {
+			if got.Id != old[i].Id || got.Replaced != (i != 1) {
+				t.Errorf("job %d of many: %+v", i, got)
+			}
+		}
+	})
+}
+
+// With the same parameters, nobody could tell later which jobs the statement has changed.
+func TestWhatIsReplacedIsLockedBefore(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		list := uniqueJobs(1000, queue_job.UniqueWhilePending, queue_job.ReplaceWaiting())
+		if _, err := jobs.AddMany(t.Context(), d.DB, list); err != nil {
+			t.Fatal(err)
+		}
+		var statements atomic.Int64
+		if err := inTx(t.Context(), d.DB, func(tx *sql.Tx) error {
+			_, err := jobs.AddMany(t.Context(), counted{tx, &statements}, list)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if n := statements.Load(); n > 10 { // five to add, one to lock, four to replace; and outside of a transaction, its beginning and its end
+			t.Errorf("%d statements", n)
+		}
+	})
+}
+
 func TestManyJobsReplaceThoseThatWait(t *testing.T) {
 	t.Parallel()
 	const n = 600

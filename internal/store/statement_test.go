@@ -33,6 +33,9 @@ var verbs = map[string]func(context.Context, *Store){
 	"ReplaceWaiting": func(ctx context.Context, s *Store) {
 		_, _ = s.ReplaceWaiting(ctx, []uint64{1, 2}, []NewJob{newJobs[1], another})
 	},
+	"ReplaceWaiting, rows": func(ctx context.Context, s *Store) {
+		_, _ = s.replace(ctx, []uint64{1, 2}, []NewJob{newJobs[1], another})
+	},
 	"AddJob, long":  func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &long, 1_700_000_000) },
 	"AddJobs, long": func(ctx context.Context, s *Store) { _, _ = s.AddJobs(ctx, []NewJob{newJobs[0], long}, 1_700_000_000) },
 	"LastAttempts":  func(ctx context.Context, s *Store) { _, _ = s.LastAttempts(ctx, 500) },

@@ -290,19 +290,70 @@ const replaceRowsMax = 250 // a database goes through the whole list for each ro
 // ReplaceWaiting makes rows into these jobs, as if the jobs had just been added: their parameters, times, priorities, retries and metadata.
 // The rows keep their ids, keys and groups. It needs rows that are pending and not in flight, and reports for each row whether it is the job
 // now. Sent again, it counts one more change, and does no more.
+//
+// Of one row, the number of changed rows tells that. Several are locked first, up to a thousand in a transaction: of the UPDATE alone, nobody
+// could say later which of them it has changed. On a handle that begins no transaction, it tells only of a row whether it waits and has the
+// parameters.
 func (s *Store) ReplaceWaiting(ctx context.Context, ids []uint64, jobs []NewJob) (replaced []bool, err error) {
+	if len(ids) == 1 {
+		n, err := s.replace(ctx, ids, jobs)
+		return []bool{n == 1}, err
+	}
 	for len(ids) > 0 {
-		n := min(statementRows(jobs), replaceRowsMax)
-		some, err := s.replaceSome(ctx, ids[:n], jobs[:n])
-		if replaced = append(replaced, some...); err != nil {
+		n := statementRows(jobs)
+		var some []bool
+		err := s.InOneTransaction(ctx, func(s *Store) (err error) {
+			some, err = s.replaceSome(ctx, ids[:n], jobs[:n])
+			return err
+		})
+		if err != nil {
 			return replaced, err
 		}
-		ids, jobs = ids[n:], jobs[n:]
+		replaced, ids, jobs = append(replaced, some...), ids[n:], jobs[n:]
 	}
 	return replaced, nil
 }
 
+// replaceSome locks the rows that wait and replaces them.
 func (s *Store) replaceSome(ctx context.Context, ids []uint64, jobs []NewJob) (replaced []bool, err error) {
+	waiting, err := s.LockState(ctx, ids, Waiting)
+	if err != nil {
+		return nil, err
+	}
+	locked := make(map[uint64]bool, len(waiting))
+	for _, id := range waiting {
+		locked[id] = true
+	}
+	var at []int // of the rows that wait, in ids
+	for i, id := range ids {
+		if locked[id] {
+			at = append(at, i)
+		}
+	}
+	replaced = make([]bool, len(ids))
+	for some := range slices.Chunk(at, replaceRowsMax) {
+		theirs, by := make([]uint64, len(some)), make([]NewJob, len(some))
+		for n, i := range some {
+			theirs[n], by[n] = ids[i], jobs[i]
+		}
+		n, err := s.replace(ctx, theirs, by)
+		var are map[uint64]string
+		if err == nil && n < len(some) { // the locks were gone
+			are, err = s.waitingParams(ctx, theirs)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range some {
+			params, waits := are[ids[i]]
+			replaced[i] = n == len(some) || waits && params == jobs[i].Params
+		}
+	}
+	return replaced, nil
+}
+
+// replace returns how many rows it has made into the jobs.
+func (s *Store) replace(ctx context.Context, ids []uint64, jobs []NewJob) (int, error) {
 	set := func(args *arguments) string {
 		each := func(value func(*NewJob) string) string {
 			var all strings.Builder
@@ -331,22 +382,7 @@ func (s *Store) replaceSome(ctx context.Context, ids []uint64, jobs []NewJob) (r
 			each(func(job *NewJob) string { return strconv.Itoa(int(job.Priority)) }), each(func(job *NewJob) string { return strconv.Itoa(job.MaxRetries) }), NotSet,
 			each(func(job *NewJob) string { return args.orNull(job.Meta) }))
 	}
-	n, err := s.change(ctx, "replace jobs that wait", ids, waiting, set)
-	if err != nil {
-		return nil, err
-	}
-	replaced = make([]bool, len(ids))
-	var are map[uint64]string
-	if n < len(ids) {
-		if are, err = s.waitingParams(ctx, ids); err != nil {
-			return nil, err
-		}
-	}
-	for i, id := range ids {
-		params, waits := are[id]
-		replaced[i] = n == len(ids) || waits && params == jobs[i].Params
-	}
-	return replaced, nil
+	return s.change(ctx, "replace jobs that wait", ids, waiting, set)
 }
 
 // waitingParams reads the parameters of rows, and leaves out each row that is not pending or is in flight.
@@ -356,8 +392,8 @@ func (s *Store) waitingParams(ctx context.Context, ids []uint64) (map[uint64]str
 		params string
 	}
 	args := s.arguments()
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.id, &r.params} }), s.fromPrimary(fmt.Sprintf("SELECT id, %s AS params FROM %s %s WHERE %s AND %s",
-		wholeParams, s.jobs, s.byPrimary, args.in(s, ids), waiting)), args.list...)
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.id, &r.params} }), s.fromPrimary(fmt.Sprintf("SELECT id, %s AS params FROM %s %s WHERE %s AND %s%s",
+		wholeParams, s.jobs, s.byPrimary, args.in(s, ids), waiting, s.current())), args.list...)
 	params := make(map[uint64]string, len(rows))
 	for _, r := range rows {
 		params[r.id] = r.params

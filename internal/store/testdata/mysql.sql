@@ -972,18 +972,20 @@ FROM (SELECT lock_name
 FOR UPDATE; -- with "a", "me"
 
 -- ReplaceWaiting
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id
+FOR UPDATE;
+
+-- ReplaceWaiting, rows
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
-SELECT *
-FROM (SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
-  FROM async_job_tab FORCE INDEX (PRIMARY)
-  WHERE id IN (1,2)
-    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-    AND term = 0) AS latest
-FOR UPDATE;
 
 -- Reschedule
 UPDATE async_job_tab FORCE INDEX (PRIMARY)

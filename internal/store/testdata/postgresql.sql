@@ -938,18 +938,20 @@ FROM latest
 FOR UPDATE; -- with "a", "me"
 
 -- ReplaceWaiting
+SELECT id
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id
+FOR UPDATE; -- with "{1,2}"
+
+-- ReplaceWaiting, rows
 UPDATE async_job_tab
 SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, long_params = NULL, start_time = CASE id WHEN $5 THEN CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $6 / 1000.0) AS bigint) WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), meta = CASE id WHEN $12 THEN $13 WHEN $14 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($15 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with 1, "{}", 2, "{}", 1, 1500, 2, 1, 2, 1, 2, 1, "{\"a\":\"b\"}", 2, "{1,2}"
-WITH latest AS (SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
-  FROM async_job_tab
-  WHERE id = ANY(CAST($1 AS bigint[]))
-    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-    AND term = 0) SELECT *
-FROM latest
-FOR UPDATE; -- with "{1,2}"
 
 -- Reschedule
 UPDATE async_job_tab

@@ -384,17 +384,14 @@ FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 
--- ReplaceWaiting
-UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
-WHERE id IN (1,2)
-  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
-SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
+-- Restore
+SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)
-WHERE id IN (1,2)
-  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND term = 0;
+WHERE id IN (4,5)
+ORDER BY id
+LIMIT 2;
+INSERT IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result)
+VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
 -- RollUp
 SELECT begins_at
