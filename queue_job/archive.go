@@ -60,28 +60,55 @@ func (j *Jobs) Restore(ctx context.Context, ex Executor, jobs []Archived) (resto
 
 func restore(ctx context.Context, st *store.Store, jobs []Archived) (restored int, err error) {
 	rows := make([]store.Listed, len(jobs))
-	var attempts []store.Attempt
 	for i := range jobs {
-		job := &jobs[i]
-		if rows[i], err = job.row(); err != nil {
+		if rows[i], err = jobs[i].row(); err != nil {
 			return 0, err
-		}
-		for _, run := range job.Runs {
-			attempts = append(attempts, run.of(job.Id))
 		}
 	}
 	act := store.Act{Verb: "restore"}
 	_, err = notingOther(ctx, st, &act, len(jobs), func(st *store.Store) (bool, error) {
-		if restored, err = st.Restore(ctx, rows); err == nil { // first the jobs: attempts of jobs that are not there are deleted
-			err = st.LogAttempts(ctx, attempts)
+		restored = 0
+		for from := 0; from < len(jobs); from += hidden.ArchivedMost {
+			to, n := min(from+hidden.ArchivedMost, len(jobs)), 0
+			err := st.InOneTransaction(ctx, func(st *store.Store) (err error) {
+				n, err = restoreSome(ctx, st, rows[from:to], jobs[from:to])
+				return err
+			})
+			if err != nil {
+				return restored > 0, err
+			}
+			restored += n
 		}
 		act.Changed = restored
-		return restored > 0, err
+		return restored > 0, nil
 	})
 	if _, noted := actingOf(ctx); noted && err != nil {
 		restored = 0 // it was rolled back
 	}
 	return restored, err
+}
+
+// restoreSome restores jobs, and the runs of those that were not there: what is there has its own, or is another job. First come the
+// jobs, since attempts of jobs that are not there are deleted.
+func restoreSome(ctx context.Context, st *store.Store, rows []store.Listed, jobs []Archived) (restored int, err error) {
+	restored, ids, err := st.Restore(ctx, rows)
+	if err != nil {
+		return 0, err
+	}
+	free := make(map[uint64]bool, len(ids))
+	for _, id := range ids {
+		free[id] = true
+	}
+	var attempts []store.Attempt
+	for i := range jobs {
+		if id := jobs[i].Id; free[id] {
+			delete(free, id) // behind it may be another with this id
+			for _, run := range jobs[i].Runs {
+				attempts = append(attempts, run.of(id))
+			}
+		}
+	}
+	return restored, st.LogAttempts(ctx, attempts)
 }
 
 // row is the row that the job stands in.

@@ -120,6 +120,51 @@ func TestWhatIsArchivedAsItIsDeletedIsRestoredAsItWas(t *testing.T) {
 	})
 }
 
+func archivedJobs(ids ...uint64) (list []queue_job.Archived) {
+	at := time.Now().Add(-time.Hour)
+	for _, id := range ids {
+		list = append(list, queue_job.Archived{
+			JobInfo: queue_job.JobInfo{Id: id, JobType: 1, JobParams: "{}", Status: queue_job.JobStatusFailed, Due: at, Created: at, Updated: at},
+			Runs:    []queue_job.Attempt{{Attempt: 1, Outcome: "failed", Error: fmt.Sprint("of ", id), Finished: at, Instance: "test", Term: 5}},
+		})
+	}
+	return list
+}
+
+func TestInNewTablesAJobThatIsAddedGetsNoIDOfARestoredOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for _, some := range [][]queue_job.Archived{archivedJobs(1, 2, 3, 4), archivedJobs(2)} {
+			if _, err := jobs.Restore(t.Context(), d.DB, some); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if id := addOne(t, jobs, d.DB).Id; id <= 4 {
+					t.Errorf("a new job has the id %d", id)
+				}
+			}
+		}
+	})
+}
+
+func TestAJobThatIsThereGetsNoRunsOfAnArchive(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		there := addOne(t, jobs, d.DB).Id
+		n, err := jobs.Restore(t.Context(), d.DB, append(archivedJobs(there, there+1, there+2), archivedJobs(there+1)...))
+		if err != nil || n != 2 {
+			t.Fatal(n, err)
+		}
+		for id, want := range map[uint64]int{there: 0, there + 1: 1, there + 2: 1} {
+			if runs, err := jobs.Attempts(t.Context(), d.DB, id); err != nil || len(runs) != want {
+				t.Errorf("job %d has %d runs, want %d: %v", id, len(runs), want, err)
+			}
+		}
+	})
+}
+
 func TestWhatARunnerDeletesIsArchivedBefore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -40,6 +40,8 @@ type dialect struct {
 	addManyNew  func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, ours, error) // leaves out rows whose key exists
 	// adds the job for a time of a schedule; the contract is that of Store.AddScheduled
 	addScheduled func(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error)
+	// format: lets the ids that the database gives begin behind the largest one of a table; empty: the database does so by itself
+	idsBehind string
 	// reads the step between the ids of one INSERT, whose first id the driver tells; empty: the step is 1, and the driver
 	// tells the last
 	idStep string

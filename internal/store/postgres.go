@@ -47,10 +47,12 @@ var postgres = dialect{
 	ifKnown: " ON CONFLICT (lock_name, term) DO UPDATE SET ended_at = excluded.ended_at, how = excluded.how" +
 		" WHERE excluded.how IS NOT NULL AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired')",
 
-	insertNew:    "INSERT INTO",
-	unlessThere:  " ON CONFLICT DO NOTHING",
-	returning:    " RETURNING id",
-	addMany:      addByArrays,
+	insertNew:   "INSERT INTO",
+	unlessThere: " ON CONFLICT DO NOTHING",
+	returning:   " RETURNING id",
+	addMany:     addByArrays,
+	idsBehind: "SELECT setval(source, last) AS last FROM (SELECT CAST(pg_get_serial_sequence('%[1]s', 'id') AS regclass) AS source, (SELECT MAX(id) FROM %[1]s) AS last) AS ids" +
+		" WHERE last > COALESCE(pg_sequence_last_value(source), 0)",
 	addManyNew:   addNewByArrays,
 	addScheduled: addScheduledAtOnce,
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,23 +13,48 @@ const (
 	restoreColumns  = "id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result"
 )
 
-// Restore inserts final rows as they were read, with their ids, and returns how many. A row whose id is in the table stays as it is
-// there, so sent again, it changes nothing. No key of a restored row is unique: its rival may be there by now.
-func (s *Store) Restore(ctx context.Context, rows []Listed) (restored int, err error) {
+// Restore inserts final rows as they were read, with their ids, and returns how many, and the ids that it found free. A row whose id is in the
+// table stays as it is there, so sent again, it changes nothing. Of several with one id, the first is inserted. No key of a restored row is
+// unique: its rival may be there by now.
+//
+// There are more ids than rows if somebody else inserted one of the ids at the same moment.
+func (s *Store) Restore(ctx context.Context, rows []Listed) (restored int, ids []uint64, err error) {
 	for len(rows) > 0 {
 		some := rows[:rowsToRestore(rows)]
 		rows = rows[len(some):]
-		args := s.arguments()
-		values := make([]string, len(some))
-		for i := range some {
-			values[i] = restoredRow(&some[i], args)
+		n, free, err := s.restoreSome(ctx, some)
+		if err != nil {
+			return restored, ids, wrap("restore jobs", err)
 		}
-		n, err := s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s", s.insertNew, s.jobs, restoreColumns, strings.Join(values, ", "), s.unlessThere), args.list...)
-		if restored += n; err != nil {
-			return restored, wrap("restore jobs", err)
+		restored, ids = restored+n, append(ids, free...)
+	}
+	if restored > 0 && s.idsBehind != "" { // in new tables, the next job would get an id that is there
+		_, err = read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf(s.idsBehind, s.jobs)))
+	}
+	return restored, ids, wrap("begin behind the ids of restored jobs", err)
+}
+
+func (s *Store) restoreSome(ctx context.Context, rows []Listed) (restored int, free []uint64, err error) {
+	ids := make([]uint64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	there, err := s.NextIDs(ctx, Filter{IDs: ids}, len(ids))
+	if err != nil {
+		return 0, nil, err
+	}
+	args := s.arguments()
+	var values []string
+	for i := range rows {
+		if id := rows[i].ID; !slices.Contains(there, id) && !slices.Contains(free, id) {
+			free, values = append(free, id), append(values, restoredRow(&rows[i], args))
 		}
 	}
-	return restored, nil
+	if len(free) == 0 {
+		return 0, nil, nil
+	}
+	restored, err = s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s", s.insertNew, s.jobs, restoreColumns, strings.Join(values, ", "), s.unlessThere), args.list...)
+	return restored, free, err
 }
 
 // rowsToRestore returns how many of the rows one statement inserts: at least one.

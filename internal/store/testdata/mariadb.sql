@@ -995,6 +995,13 @@ WHERE id IN (1,2)
   AND term = 0;
 
 -- Restore
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id IN (4,5)
+  ORDER BY id
+  LIMIT 2) AS latest
+FOR UPDATE;
 INSERT IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result)
 VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 

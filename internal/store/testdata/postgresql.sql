@@ -674,7 +674,7 @@ WHERE id = ANY(CAST($1 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0
 ORDER BY id
-LIMIT $7; -- with 0, 9, "{1,2}", "a", 9, 10, 10
+FOR UPDATE; -- with "{1,2}", "a", 9
 
 -- LockState
 SELECT id
@@ -961,6 +961,13 @@ WHERE id = ANY(CAST($2 AS bigint[]))
   AND term = 0; -- with 1700000000, "{1,2}"
 
 -- Restore
+WITH latest AS (SELECT id
+  FROM async_job_tab
+  WHERE id = ANY(CAST($1 AS bigint[]))
+  ORDER BY id
+  LIMIT $2) SELECT *
+FROM latest
+FOR UPDATE; -- with "{4,5}", 2
 INSERT INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result)
 VALUES ($1, $2, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), ($3, $4, $5, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, $6, $7, 0, 3, $8, $9, $10)
 ON CONFLICT DO NOTHING; -- with 4, "{}", 5, "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"

@@ -927,6 +927,11 @@ WHERE id BETWEEN 1 AND 2
   AND term = 0;
 
 -- Restore
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 4 AND 5
+ORDER BY id
+LIMIT 2;
 INSERT OR IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result)
 VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
