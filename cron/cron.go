@@ -22,18 +22,19 @@ func MustParse(spec string) *Schedule {
 	return s
 }
 
-// ParseIn reads a schedule whose times are in the zone, unless the text itself names one. All instances must use the
+// ParseIn reads a schedule whose times are in the zone, unless the text itself names one. The zone is one that
+// time.LoadLocation returns, or a fixed one, which the text of the schedule has as its offset. All instances must use the
 // same zone; time.Local is the host's. An image without zone data (scratch) needs an import of time/tzdata.
 func ParseIn(spec string, zone *time.Location) (*Schedule, error) {
 	bad := func(err error) (*Schedule, error) { return nil, fmt.Errorf("cron %q: %w", spec, err) }
-	fields := strings.Fields(spec)
+	fields, inText := strings.Fields(spec), false
 	if len(fields) > 0 {
 		if name, ok := zoneOf(fields[0]); ok {
-			named, err := time.LoadLocation(name)
-			if err != nil || name == "" {
-				return bad(fmt.Errorf("time zone %q: %w; use a name like Europe/Berlin, and import time/tzdata where the host has no zones", name, errors.Join(err, errNoZone)))
+			named, err := load(name)
+			if err != nil {
+				return bad(fmt.Errorf("time zone %q: %w; use a name like Europe/Berlin, and import time/tzdata where the host has no zones", name, err))
 			}
-			zone, fields = named, fields[1:]
+			zone, fields, inText = named, fields[1:], true
 		}
 	}
 	switch {
@@ -53,6 +54,10 @@ func ParseIn(spec string, zone *time.Location) (*Schedule, error) {
 		return bad(fmt.Errorf("has %d fields; write five: minute, hour, day of the month, month, day of the week", len(fields)))
 	}
 	text := strings.Join(fields, " ")
+	zone, err := readable(zone, inText)
+	if err != nil {
+		return bad(err)
+	}
 	times, err := fiveFields.Parse("CRON_TZ=UTC " + text)
 	if err != nil {
 		return bad(err)
@@ -65,6 +70,66 @@ func ParseIn(spec string, zone *time.Location) (*Schedule, error) {
 }
 
 var errNoZone = errors.New("no time zone")
+
+// load returns the zone with a name, or the fixed one that is written as its offset from UTC: +08:00, or +08:00:30.
+func load(name string) (*time.Location, error) {
+	for _, layout := range []string{"-07:00", "-07:00:00"} {
+		if at, err := time.Parse(layout, name); err == nil {
+			_, offset := at.Zone()
+			return time.FixedZone(offsetText(offset), offset), nil
+		}
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "" {
+		return nil, errors.Join(err, errNoZone)
+	}
+	return zone, nil
+}
+
+func offsetText(offset int) string {
+	layout := "-07:00"
+	if offset%60 != 0 {
+		layout += ":00"
+	}
+	return time.Unix(0, 0).In(time.FixedZone("", offset)).Format(layout)
+}
+
+// readable returns the zone under a name that load reads. A program may give a zone any name, so a fixed zone that load does not return is
+// called by its offset. What load has read from the text is as it should be.
+func readable(zone *time.Location, inText bool) (*time.Location, error) {
+	if inText {
+		return zone, nil
+	}
+	if read, err := load(zone.String()); err == nil && (read == zone || alike(read, zone)) {
+		return zone, nil
+	}
+	_, offset := time.Unix(0, 0).In(zone).Zone()
+	if fixed := time.FixedZone(offsetText(offset), offset); alike(fixed, zone) {
+		return fixed, nil
+	}
+	return nil, fmt.Errorf("time zone %q: no zone with this name has the same times; use one that time.LoadLocation returns", zone)
+}
+
+// alike reports whether the clocks of two zones show the same, from 1970 on and for longer than schedules have times.
+func alike(a, b *time.Location) bool {
+	const last = 1 << 33 // the year 2242
+	for at := int64(0); at < last; {
+		of := time.Unix(at, 0)
+		_, one := of.In(a).Zone()
+		_, other := of.In(b).Zone()
+		if one != other {
+			return false
+		}
+		next := int64(last)
+		for _, zone := range []*time.Location{a, b} {
+			if _, end := of.In(zone).ZoneBounds(); !end.IsZero() {
+				next = min(next, end.Unix())
+			}
+		}
+		at = max(next, at+24*60*60) // on the last day of a leap year, the end is sometimes said to be now
+	}
+	return true
+}
 
 func zoneOf(field string) (name string, ok bool) {
 	for _, prefix := range []string{"CRON_TZ=", "TZ="} {

@@ -259,3 +259,51 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestTheTextOfAScheduleReadsBackWithTheSameTimesWhateverItsZoneIsCalled(t *testing.T) {
+	load := func(name string) *time.Location {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return zone
+	}
+	for want, zone := range map[string]*time.Location{
+		"UTC": time.UTC, "Europe/Berlin": load("Europe/Berlin"), "Local": time.Local, "CET": load("CET"), "Etc/GMT-8": load("Etc/GMT-8"),
+		"+08:00": time.FixedZone("CST", 8*3600), "+01:00": time.FixedZone("CET", 3600), "-09:30": time.FixedZone("", -(9*3600 + 1800)),
+		"+02:00": time.FixedZone("my own", 2*3600), "+00:00:30": time.FixedZone("UTC", 30),
+	} {
+		s, err := ParseIn("30 4 * * *", zone)
+		if err != nil {
+			t.Errorf("%s: %v", want, err)
+			continue
+		}
+		if s.String() != "CRON_TZ="+want+" 30 4 * * *" {
+			t.Errorf("%s", s)
+		}
+		again, err := Parse(s.String())
+		if err != nil || again.String() != s.String() {
+			t.Errorf("%s: read back as %s, %v", s, again, err)
+			continue
+		}
+		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2027; at = s.Next(at) {
+			if got, want := again.Next(at), s.Next(at); !got.Equal(want) {
+				t.Fatalf("%s: read back, %v after %v, and it was %v", s, got, at, want)
+			}
+		}
+	}
+	data, err := time.LoadLocationFromTZData("no such place", centralEurope())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := ParseIn("30 4 * * *", data); err == nil || !strings.Contains(err.Error(), "no such place") {
+		t.Errorf("a zone that nobody could read back: %v, %v", s, err)
+	}
+}
+
+// centralEurope is the data of a zone without a list of changes: its rule is all there is.
+func centralEurope() (data []byte) {
+	block := slices.Concat([]byte("TZif2"), make([]byte, 15), make([]byte, 4*4), []byte{0, 0, 0, 1, 0, 0, 0, 4}, // counts: one kind of time, four characters
+		[]byte{0, 0, 14, 16, 0, 0}, []byte("CET\x00")) // 3600 seconds
+	return slices.Concat(block, block, []byte("\nCET-1CEST,M3.5.0,M10.5.0/3\n"))
+}

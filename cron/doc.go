@@ -6,6 +6,7 @@
 //	@hourly, @daily (@midnight), @weekly, @monthly, @yearly (@annually)
 //	@every 90s            at each multiple of 90 s since the beginning of 1970
 //	CRON_TZ=Europe/Berlin 30 4 * * *
+//	CRON_TZ=+08:00 30 4 * * *
 //
 // The fields are minute (0-59), hour (0-23), day of the month (1-31), month (1-12 or JAN-DEC) and day of the week (0-7
 // or SUN-SAT; 0 and 7 are Sunday), each with *, lists (1,2), ranges (1-5) and steps (*/15, 10-40/5). If both day fields
