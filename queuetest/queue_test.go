@@ -583,3 +583,25 @@ func TestAHandlerThatEndsTheTestLeavesNothingBehind(t *testing.T) {
 		t.Error(message)
 	}
 }
+
+func TestAHandlerHearsThatItsJobIsCancelled(t *testing.T) {
+	var q *queuetest.Queue
+	q = queuetest.New(t, queue_job.Config{JobType: 1, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		if n, err := q.Jobs.Cancel(ctx, q.DB, queue_job.ID(job.Id)); n != 1 || err != nil {
+			t.Error(n, err)
+		}
+		select {
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); !errors.Is(cause, queue_job.ErrCancelled) {
+				t.Error(cause)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the handler hears nothing")
+		}
+		return ctx.Err()
+	}})
+	add(t, q, queue_job.AddModelJob{})
+	if runs := q.RunDue(); len(runs) != 1 || runs[0].Status != queue_job.JobStatusCancelled {
+		t.Errorf("%+v", runs)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -178,8 +179,29 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) err
 	}
 	l.heedPause(&pauses{sent: time.Now()}) // Due leaves out types that are paused
 	l.workers.newGate()
-	l.workers.runHere(ours)
+	s.runHeeding(l, ours)
 	return idsOf(ours), end(l)
+}
+
+// runHeeding runs the handlers, and ends their contexts if their jobs are cancelled meanwhile.
+func (s *Stepper) runHeeding(l *line, tasks []*task) {
+	over := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		ticker := time.NewTicker(watchFrom)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+				s.d.trouble.on(s.d.patience, "look for cancellations", s.d.heedCancellations())
+			}
+		}
+	})
+	defer looking.Wait()
+	defer close(over)
+	l.workers.runHere(tasks)
 }
 
 func (s *Stepper) settle(ctx context.Context, l *line) error {
