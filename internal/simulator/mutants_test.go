@@ -83,8 +83,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "Stop does not wait for the log",
 		File: "internal/engine/line.go",
-		Old:  "if !l.await(noted, func() bool { return l.settler.unnoted() == 0 }) {",
-		New:  "if noted == nil {",
+		Old:  "l.await(noted, func() bool { return l.settler.unnoted() == 0 })",
+		New:  "_ = noted",
 	},
 	{
 		Name: "a run whose handler gave up on its commit is logged as a retry",
@@ -347,8 +347,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "two suspects at a time",
 		File: "internal/engine/dispatcher.go",
-		Old:  "return make(chan struct{}, 1)",
-		New:  "return make(chan struct{}, 2)",
+		Old:  "place: make(chan struct{}, 1)",
+		New:  "place: make(chan struct{}, 2)",
 	},
 	{
 		Name: "a job that kills its process does so for ever",
