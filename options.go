@@ -108,8 +108,9 @@ func WithMaxWorkers(n int) Option {
 //
 // The Runner deletes jobs of the types that it has a configuration for. One instance at a time does it, every ten minutes, in
 // small steps, so that neither jobs nor replicas wait long for it. It deletes at most 500 rows a second, or, if that is more, a tenth
-// more than jobs are added, in at most a twentieth of the time; if that does not keep up with the jobs, it takes up to a tenth. Jobs that
-// wait or run are never deleted, and neither is the job with the largest id. [queue_job.UniqueForever] then means as long as the row is
+// more than were added on average since the oldest row, in at most a twentieth of the time; if that does not keep up with the average, it
+// takes up to a tenth. So if most jobs are added in a few hours of the day, some rows stay for some hours longer. Jobs that wait or run are
+// never deleted, and neither is the job with the largest id. [queue_job.UniqueForever] then means as long as the row is
 // there; a time of a schedule that had its job gets no second one. If several services work the same types, give all of them the same
 // times.
 //

@@ -240,7 +240,7 @@ func TestWhatDeleteRefuses(t *testing.T) {
 func TestARunnerDeletesWhatHasOutlivedItsRetention(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		add(t, d.DB, 1200, 0)
+		add(t, d.DB, 600, 0)
 		addType(t, d.DB, 2, 10, 0)
 		handled := func(_ context.Context, job *queue_job.Job) error {
 			switch job.Id % 4 {

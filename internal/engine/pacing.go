@@ -7,10 +7,10 @@ const (
 	retainLeast = 25                     // are deleted by a statement, at least
 	retainSteps = 3                      // statements delete what one transaction deletes
 	retainNap   = 100 * time.Millisecond // is how long a transaction stays open for between two of them, at most
-	retainLook  = time.Minute            // then it looks how many rows were added
+	retainLook  = time.Minute            // then it looks how many rows there are
 )
 
-// perRow passes for each row that a calm round deletes, or less if more rows are added: what was deleted, the database purges, and writes
+// perRow passes for each row that a calm round deletes, or less if that does not keep up: what was deleted, the database purges, and writes
 // its pages, later and on its own.
 const perRow = time.Second / 500
 
@@ -25,8 +25,8 @@ var (
 	haste = pace{5 * time.Millisecond, 10} // if the calm pace is too slow to keep up
 )
 
-// pacing is how fast the retainer deletes: as fast as rows are added and a little faster, in small statements, and in a small part of
-// the time.
+// pacing is how fast the retainer deletes: a little faster than rows are added on average, in small statements, and in a small part of the
+// time. At the hours in which most rows are added, the database has enough to do.
 type pacing struct {
 	least, most int // rows to read at a time
 
@@ -36,15 +36,14 @@ type pacing struct {
 	next time.Time     // from this moment on, the pace in rows allows the next statement
 	debt time.Duration // the time that it has yet to rest
 
-	before, last progress // when it looked how many rows were added
-	since        progress // when it last decided whether to make haste
+	looked time.Time // how many rows there are
+	since  progress  // when it last decided whether to make haste
 }
 
-// progress is how far a round and the table had come when somebody looked.
+// progress is how far a round had come at some time.
 type progress struct {
 	looked time.Time
-	at     uint64 // the round, up to this id
-	newest uint64 // the largest id; 0: nobody knows it
+	at     uint64 // the row
 }
 
 func newPacing(least, most int) pacing {
@@ -91,31 +90,26 @@ func (p *pacing) resize(took time.Duration, err error) {
 	p.rows = min(max(fits, p.least), p.most)
 }
 
-// toLook reports, once in retainLook, that it is time to look how many rows were added.
+// toLook reports, once in retainLook, that it is time to look how many rows there are.
 func (p *pacing) toLook(now time.Time) bool {
-	if now.Sub(p.last.looked) < retainLook {
+	if now.Sub(p.looked) < retainLook {
 		return false
 	}
-	p.before, p.last = p.last, progress{looked: now}
+	p.looked = now
 	return true
 }
 
-// saw is told how far the round and the table are now. A calm round deletes a tenth more rows than were added since the last look. If it
-// goes over fewer nevertheless, for as long as retainEvery, it makes haste.
-func (p *pacing) saw(at, newest uint64) {
-	p.last.at, p.last.newest = at, newest
-	if p.before.newest > 0 {
-		p.row = perRow
-		if added := time.Duration(newest) - time.Duration(p.before.newest); added > 0 {
-			p.row = min(perRow, p.last.looked.Sub(p.before.looked)*10/11/added)
-		}
+// saw is told which row the round has come to, how old it is, and the largest id. A calm round deletes a tenth more rows than were added on
+// average since that row was. If it goes over fewer than that average for as long as retainEvery, it makes haste.
+func (p *pacing) saw(at uint64, age time.Duration, newest uint64) {
+	every := age / time.Duration(max(newest, at+1)-at) // a row was added
+	p.row = min(perRow, every/11*10)
+	passed := p.looked.Sub(p.since.looked)
+	if p.since.at > 0 && passed < retainEvery {
+		return
 	}
-	if p.since.newest == 0 {
-		p.since = p.last
-	} else if p.last.looked.Sub(p.since.looked) >= retainEvery {
-		if at-p.since.at < newest-p.since.newest {
-			p.pace = haste
-		}
-		p.since = p.last
+	if p.since.at > 0 && time.Duration(at-p.since.at) < passed/max(1, every) {
+		p.pace = haste
 	}
+	p.since = progress{p.looked, at}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,7 +138,7 @@ func (r *retainer) round(ctx context.Context) error {
 			if unbroken = unbroken && page.deleted+forEver+others == len(page.Rows); unbroken {
 				r.settled = after
 			}
-			r.trouble.on(ctx, "look how many rows there are", r.keepUp(lease, after))
+			r.trouble.on(ctx, "look how many rows there are", r.keepUp(lease, page.Rows))
 			r.sleep(ctx, r.pacing.debt)
 		}
 	}
@@ -153,15 +154,15 @@ func (r *retainer) round(ctx context.Context) error {
 	return nil
 }
 
-// keepUp looks how many rows are added.
-func (r *retainer) keepUp(lease *keeper.Lease, at uint64) error {
+// keepUp looks how many rows were added since these.
+func (r *retainer) keepUp(lease *keeper.Lease, rows []store.Aged) error {
 	if !r.pacing.toLook(time.Now()) {
 		return nil
 	}
 	return r.looks.look(lease.Context(), func(ctx context.Context) error {
 		_, newest, err := r.tables.Deletes.Span(ctx)
 		if err == nil {
-			r.pacing.saw(at, newest)
+			r.pacing.saw(rows[len(rows)-1].ID, r.age(rows), newest)
 		}
 		return err
 	})
@@ -285,8 +286,13 @@ func (e *archiveError) Unwrap() error { return e.err }
 
 // young reports whether no row behind these can have outlived its time: they were created too lately.
 func (r *retainer) young(rows []store.Aged) bool {
-	shortest := slices.Min(slices.Collect(maps.Values(r.times))).Milliseconds()
-	return !slices.ContainsFunc(rows, func(row store.Aged) bool { return r.clock.now()-row.Created*1000 >= shortest })
+	return r.age(rows) < slices.Min(slices.Collect(maps.Values(r.times)))
+}
+
+// age is how long ago the oldest of the rows was created.
+func (r *retainer) age(rows []store.Aged) time.Duration {
+	oldest := slices.MinFunc(rows, func(a, b store.Aged) int { return cmp.Compare(a.Created, b.Created) })
+	return time.Duration(r.clock.now()-oldest.Created*1000) * time.Millisecond
 }
 
 // notOurs counts the rows that are not the retainer's to delete, however old they get: finished jobs that are kept for ever, and

@@ -207,6 +207,9 @@ func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, 
 			defer leave()
 		}
 		loops.Go(func() { newRetainer(d).loop(working) })
+		if g.stops > 0 {
+			time.Sleep(retainFirst) // the first instance gets the lease
+		}
 	}
 	time.Sleep(span)
 	end()
@@ -284,14 +287,63 @@ func TestACalmRoundDeletesALittleMoreThanIsAdded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := &growing{status: 1, slow: 10 * time.Microsecond, every: c.every}
 				retain(t, g, 1, queue_job.Retention{Done: time.Second}, c.span)
-				minute := int(c.span / time.Minute)                                 // the first of the retainer
-				for i, want := range []float64{500 * 59 / 60., 0, c.want, c.want} { // it begins in the second second, and knows the rate a minute later
-					if perSecond := float64(g.deleted[minute+i]) / 60; want > 0 && (perSecond < 0.99*want || perSecond > 1.005*want) {
+				minute := int(c.span / time.Minute)                                        // the first of the retainer
+				for i, want := range []float64{c.want * 59 / 60, c.want, c.want, c.want} { // it begins in the second second
+					if perSecond := float64(g.deleted[minute+i]) / 60; perSecond < 0.99*want || perSecond > 1.005*want {
 						t.Errorf("%.0f rows a second in minute %d, want %.0f", perSecond, i, want)
 					}
 				}
 			})
 		})
+	}
+}
+
+// In an hour in which ten times as many rows are added as on average, the database has enough to do.
+func TestTheCalmPaceIsThatOfTheAverage(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	for _, c := range []struct {
+		name    string
+		average uint64 // rows a second were added in the week before
+		now     uint64 // and in these ten minutes
+		deleted uint64 // rows a second are
+		want    uint64 // rows a second may be
+		pace    pace
+	}{
+		{"little", 3, 3, 400, 500, calm},
+		{"much", 2000, 2000, 2100, 2200, calm},
+		{"a busy hour", 300, 3000, 500, 500, calm},
+		{"a quiet hour", 3000, 3, 3100, 3300, calm},
+		{"a slow database", 2000, 2000, 1900, 2200, haste},
+		{"a slow database, and few rows", 100, 3000, 150, 500, calm},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPacing(retainLeast, retainRows)
+			p.begin()
+			at, newest := uint64(1), c.average*uint64(week/time.Second)
+			for now, end := time.Now(), time.Now().Add(retainEvery+retainLook); now.Before(end); now = now.Add(retainLook) {
+				if !p.toLook(now) || p.toLook(now.Add(retainLook/2)) {
+					t.Fatal("it does not look once a minute")
+				}
+				p.saw(at, week, newest)
+				at, newest = at+c.deleted*uint64(retainLook/time.Second), newest+c.now*uint64(retainLook/time.Second)
+			}
+			if most := float64(time.Second) / float64(p.row); most < 0.99*float64(c.want) || most > 1.01*float64(c.want) || p.pace != c.pace {
+				t.Errorf("%.0f rows a second at the pace %v, want %d at %v", most, p.pace, c.want, c.pace)
+			}
+		})
+	}
+	for _, odd := range []struct {
+		at, newest uint64
+		age        time.Duration
+	}{{5, 3, week}, {1, 1, 57 * 365 * 24 * time.Hour}, {1, 1 << 62, time.Second}} {
+		p := newPacing(retainLeast, retainRows)
+		p.begin()
+		for i := range 20 {
+			p.toLook(time.Time{}.Add(time.Duration(i+1) * retainLook))
+			if p.saw(odd.at, odd.age, odd.newest); p.row < 0 || p.row > perRow {
+				t.Errorf("row %d of %d, %v old: %v for each", odd.at, odd.newest, odd.age, p.row)
+			}
+		}
 	}
 }
 
