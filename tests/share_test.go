@@ -214,8 +214,10 @@ func TestATypeWhoseHolderStopsGoesOnElsewhereWhileLongHandlersEnd(t *testing.T) 
 	})
 }
 
+// What the machine takes for a write at that moment does not count.
 func TestABusyTypeIsHandedOverInAMoment(t *testing.T) {
 	dbtest.EachInTurn(t, func(t *testing.T, d dbtest.Database) {
+		pulse := feelPulse(t, d)
 		bestOfThree(t, func() error {
 			execute(t, d.DB, "DELETE FROM async_job_tab")
 			var s ledger
@@ -234,7 +236,7 @@ func TestABusyTypeIsHandedOverInAMoment(t *testing.T) {
 				began := time.Now()
 				stop(t, runner)
 				s.awaitStart(t)
-				pauses = append(pauses, s.longestPause(began))
+				pauses = append(pauses, s.longestPause(began)-pulse.allows(0, began, time.Now()))
 				runner = next
 			}
 			end()
