@@ -178,14 +178,18 @@ func TestALeaseThatIsBrokenGoesOnElsewhereAndWhatItsHolderWritesIsDropped(t *tes
 			began, ended time.Time
 			term         int64
 		}
-		calls, begun := make(chan call, 10), make(chan struct{}, 10)
+		calls, begun, again := make(chan call, 10), make(chan struct{}, 10), make(chan struct{}, 10)
 		config := queue_job.Config{JobType: 1, LockSecond: uint32(lock / time.Second), NeedRetry: true, MaxRetries: 3, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			c := call{began: time.Now(), term: job.Term}
 			if job.Lost == 0 {
 				begun <- struct{}{}
-				<-ctx.Done() // the first run works on until it hears of it
+				<-ctx.Done() // the first run works on until it hears of it, and writes when the second one has begun
+				c.ended = time.Now()
+				<-again
+			} else {
+				c.ended = time.Now()
+				again <- struct{}{}
 			}
-			c.ended = time.Now()
 			calls <- c
 			return nil
 		}}
