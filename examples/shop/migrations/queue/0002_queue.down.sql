@@ -1,3 +1,7 @@
+-- Parameters of more than 4,096 characters go with the column long_params. In their place, params says: see long_params.
+-- So first let such jobs run, or cancel them. This query finds those that wait, and must return nothing:
+--   SELECT id FROM async_job_tab WHERE long_params IS NOT NULL AND (job_status IS NULL OR job_status IN (0, 3, 4))
+
 DROP TABLE async_job_act_tab;
 
 DROP TABLE async_job_lease_log_tab;
