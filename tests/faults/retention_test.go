@@ -16,7 +16,7 @@ import (
 func oldJobs(t *testing.T) (n int, asked bool) {
 	text, asked := os.LookupEnv("PQ_FAULTS_OLD_JOBS")
 	if !asked {
-		return repeat(300_000, 10_000), false
+		return repeat(150_000, 10_000), false
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 10 {
