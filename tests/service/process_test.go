@@ -156,7 +156,7 @@ func TestFiveKillsWithFiveHundredCallsInFlightFailNoTask(t *testing.T) {
 				defer under.Add(-1)
 				last.Store(time.Now().UnixMilli())
 				select {
-				case <-time.After(400 * time.Millisecond):
+				case <-time.After(1500 * time.Millisecond):
 				case <-r.Context().Done(): // its sender is dead
 				}
 			}))
