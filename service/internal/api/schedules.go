@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/schedules"
+	"github.com/create-info/persistent-queue/service/internal/tables"
 	"github.com/create-info/persistent-queue/service/internal/task"
 	"github.com/create-info/persistent-queue/service/internal/tokens"
 )
@@ -166,21 +168,29 @@ func (a *api) listSchedules(c *call) error {
 	}{list})
 }
 
-// dropSchedule ends a schedule. Tasks that it has added stay.
+// dropSchedule ends a schedule. Tasks that it has added stay. At each of its times, a schedule becomes another job. If that happens at this
+// moment, the transaction waits for the first job and does not see the second one: so it looks again until there is none.
 func (a *api) dropSchedule(c *call) error {
 	name := c.PathValue("name")
-	if _, err := a.seenSchedule(c, tokens.ManageTasks, name); err != nil {
-		return err
-	}
 	ctx, cancel := c.within()
 	defer cancel()
-	err := a.change(ctx, func(tx *sql.Tx) error {
-		_, err := a.Jobs.Cancel(ctx, tx, queue_job.Key(schedules.Type, name))
-		return err
-	})
-	if err != nil {
-		return err
+	for dropped := false; ; dropped = true {
+		_, err := a.seenSchedule(c, tokens.ManageTasks, name)
+		if none := (*problem.Problem)(nil); dropped && errors.As(err, &none) && none.Code == problem.NotFound {
+			c.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+		if err == nil {
+			err = a.change(ctx, func(tx *sql.Tx) error {
+				_, err := a.Jobs.Cancel(ctx, tx, queue_job.Key(schedules.Type, name))
+				return err
+			})
+		}
+		if err != nil && dropped {
+			return fmt.Errorf("%w: %w", tables.ErrUnknown, err)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	c.WriteHeader(http.StatusNoContent)
-	return nil
 }
