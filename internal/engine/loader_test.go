@@ -219,7 +219,7 @@ func TestALookThatFailsKeepsNoJobOfAnotherTypeFromBeingForgotten(t *testing.T) {
 	})
 }
 
-// A row that comes after the start, and says that it fell due before the others, lies among those that FirstPullDay leaves alone.
+// A row that is added after the start with an old start time stands among the rows that FirstPullDay leaves alone.
 func TestARoundGoesOverAbandonedRowsNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lane := store.Lanes()[0]

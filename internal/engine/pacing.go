@@ -99,8 +99,8 @@ func (p *pacing) toLook(now time.Time) bool {
 	return true
 }
 
-// saw is told which row the round has come to, how old it is, and the largest id. A calm round deletes a tenth more rows than were added on
-// average since that row was. If it goes over fewer than that average for as long as retainEvery, it makes haste.
+// saw is told which row the round has reached, how old the row is, and the largest id. A calm round deletes up to 110 % of the average rate
+// at which rows were added since then. If it passes fewer rows than that average for as long as retainEvery, it makes haste.
 func (p *pacing) saw(at uint64, age time.Duration, newest uint64) {
 	every := age / time.Duration(max(newest, at+1)-at) // a row was added
 	p.row = min(perRow, every/11*10)

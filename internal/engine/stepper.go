@@ -183,7 +183,7 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) err
 	return idsOf(ours), end(l)
 }
 
-// runHeeding runs the handlers, and ends their contexts if their jobs are cancelled meanwhile.
+// runHeeding runs the handlers. If a job is cancelled while its handler runs, the handler's context ends.
 func (s *Stepper) runHeeding(l *line, tasks []*task) {
 	over := make(chan struct{})
 	var looking sync.WaitGroup

@@ -181,8 +181,8 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 	return k.TakeSeen(ctx, wants, seen)
 }
 
-// TakeSeen is Take for leases that a look has shown. It takes those of one holder after those of another until half of the time that ctx
-// has is over, and the caller has the other half for what was taken.
+// TakeSeen is Take for leases that a look has shown. Each holder takes a statement. When half of the time until ctx ends is over, TakeSeen
+// sends no further ones: the caller needs the other half for what was taken.
 func (k *Keeper) TakeSeen(ctx context.Context, wants []Want, seen []store.Seen) (leases []*Lease, err error) {
 	taken, err := k.take(ctx, wants, seen)
 	for _, t := range taken {

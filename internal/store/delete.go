@@ -70,13 +70,13 @@ func (s *Store) FindOld(ctx context.Context, old Old, after uint64, limit int) (
 	return page, nil
 }
 
-// First returns the page up to the last of so many old rows; what lies behind it is not read then.
-func (p OldPage) First(old int) OldPage {
-	if len(p.Old) <= old {
+// First cuts the page off behind its old row number n, as if the read had ended there.
+func (p OldPage) First(n int) OldPage {
+	if len(p.Old) <= n {
 		return p
 	}
-	p.Old = p.Old[:old]
-	p.upTo = p.Old[old-1]
+	p.Old = p.Old[:n]
+	p.upTo = p.Old[n-1]
 	end := slices.IndexFunc(p.Rows, func(row Aged) bool { return row.ID == p.upTo })
 	p.Rows, p.More = p.Rows[:end+1], true
 	return p

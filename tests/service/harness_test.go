@@ -108,6 +108,16 @@ func (a answer) id() string { return fmt.Sprint(a.json("id")) }
 // send sends JSON, or nothing, and wants a status. Headers come as "Name: value".
 func (i *instance) send(want int, method, path, body string, headers ...string) answer {
 	i.t.Helper()
+	a := i.try(method, path, body, headers...)
+	if a.StatusCode != want {
+		i.t.Fatalf("%s %s: %d, want %d: %s", method, path, a.StatusCode, want, a.text)
+	}
+	return a
+}
+
+// try sends a request, and returns whatever is answered.
+func (i *instance) try(method, path, body string, headers ...string) answer {
+	i.t.Helper()
 	r, err := http.NewRequestWithContext(i.t.Context(), method, i.base+path, strings.NewReader(body))
 	if err != nil {
 		i.t.Fatal(err)
@@ -130,9 +140,6 @@ func (i *instance) send(want int, method, path, body string, headers ...string) 
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		i.t.Fatal(err)
-	}
-	if response.StatusCode != want {
-		i.t.Fatalf("%s %s: %d, want %d: %s", method, path, response.StatusCode, want, text)
 	}
 	a := answer{Response: response, text: bytes.TrimSpace(text)}
 	_ = json.Unmarshal(text, &a.value) // or it is no JSON

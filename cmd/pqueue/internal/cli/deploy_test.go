@@ -96,7 +96,7 @@ func TestWhatIsDeployedIsWhatThereIs(t *testing.T) {
 				return strings.Contains(lineOf(out, setting), fmt.Sprint("0.0.0.0:", port["containerPort"]))
 			}
 			if !slices.ContainsFunc(spec.Containers[0].Ports, opened) {
-				t.Errorf("no port of the container is that of %s: %s", setting, lineOf(out, setting))
+				t.Errorf("the container exposes no port for %s: %s", setting, lineOf(out, setting))
 			}
 		}
 		if command := regexp.MustCompile(`(?m)-- /pqueue (token create .*)$`).FindStringSubmatch(read(t, "kubernetes.yaml")); command == nil {
