@@ -169,7 +169,7 @@ func TestWhatARunnerDeletesIsArchivedBefore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
-		add(t, d.DB, 130, 0)
+		add(t, d.DB, 60, 0)
 		execute(t, d.DB, "UPDATE async_job_tab SET job_status = CASE WHEN id % 2 = 0 THEN 2 ELSE 1 END, attempts = 1")
 		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'failed', 'no luck', 1001, 2002, 'test' FROM async_job_tab WHERE job_status = 2")
 		age(t, d, 48*time.Hour, "1 = 1")
