@@ -37,14 +37,47 @@ func Run(m *testing.M) (code int) {
 }
 
 func dropAll(k kind, names []string) error {
-	admin, err := sql.Open(k.driver, os.Getenv(k.variable))
+	admin, err := admins.of(k)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		err = errors.Join(err, drop(k, admin, name))
 	}
-	return errors.Join(err, admin.Close())
+	return err
+}
+
+// pools are connections to the servers themselves, on which databases are made and dropped: one pool for all tests, which is open
+// until the process ends.
+type pools struct {
+	mu   sync.Mutex
+	open map[kind]*sql.DB
+}
+
+var admins = pools{open: map[kind]*sql.DB{}}
+
+// of opens the pool of a server that is the one that its variable should name.
+func (p *pools) of(k kind) (*sql.DB, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if admin := p.open[k]; admin != nil {
+		return admin, nil
+	}
+	admin, err := sql.Open(k.driver, os.Getenv(k.variable))
+	if err != nil {
+		return nil, err
+	}
+	admin.SetMaxIdleConns(idleMax)
+	var version string
+	err = admin.QueryRow("SELECT VERSION()").Scan(&version)
+	if name := nameOf(version); err == nil && name != k.name {
+		err = fmt.Errorf("the server that %s names says it is %s", k.variable, name)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", k.name, err), admin.Close())
+	}
+	p.open[k] = admin
+	return admin, nil
 }
 
 // contents is what a test finds in its database.

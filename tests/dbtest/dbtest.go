@@ -145,10 +145,9 @@ func on(t *testing.T, kinds []kind, want contents, test func(t *testing.T, d Dat
 }
 
 func onServer(t *testing.T, k kind, want contents, test func(t *testing.T, d Database)) {
-	dsn := os.Getenv(k.variable)
 	switch {
-	case dsn != "":
-		test(t, server(t, k, dsn, want))
+	case os.Getenv(k.variable) != "":
+		test(t, server(t, k, want))
 	case os.Getenv("PQ_TEST_ALL") != "" && k.command == "make test":
 		t.Fatalf("%s is not set: \"make test\" runs on every database", k.variable)
 	default:
@@ -163,20 +162,16 @@ func sqlite(t *testing.T) Database {
 
 // server makes a database of its own on the server, and takes it away after the test. If the test wants tables, they may be there
 // already.
-func server(t *testing.T, k kind, dsn string, want contents) Database {
-	admin := Open(t, k.driver, dsn)
-	var version string
-	if err := admin.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
-		t.Fatalf("%s: %v", k.name, err)
-	}
-	if nameOf(version) != k.name {
-		t.Fatalf("the server that %s names says it is %s", k.variable, version)
+func server(t *testing.T, k kind, want contents) Database {
+	admin, err := admins.of(k)
+	if err != nil {
+		t.Fatal(err)
 	}
 	name, err := create(k, admin, want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dsn, err = within(k.driver, dsn, name)
+	dsn, err := within(k.driver, os.Getenv(k.variable), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,9 +217,14 @@ func Open(t *testing.T, driver, dsn string) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
+	db.SetMaxIdleConns(idleMax)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
+
+// idleMax is more than what database/sql keeps by default. With two, a pool that is used by more goroutines at once closes and
+// opens connections all the time, and a PostgreSQL server makes a process for each.
+const idleMax = 16
 
 // Rebind writes a query's question marks as the pool's driver wants them.
 func Rebind(db *sql.DB, query string) string {
