@@ -52,7 +52,7 @@ test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv pr
 
 # Nor does one beside those that make test-all runs at full length, or beside the browser: -p 1.
 AS_USUAL := -json -short -count=1 -parallel 16 -timeout 20m
-IN_FULL := -json -count=1 -p 1 -parallel 16 -timeout 60m ./tests ./tests/service
+IN_FULL := -json -count=1 -p 1 -parallel 8 -timeout 60m ./tests ./tests/service
 
 # The names of databases, however deep they stand in a test's name.
 NOT_ON = -skip "/^($(1))$$|//^($(1))$$"

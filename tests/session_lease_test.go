@@ -110,10 +110,10 @@ func (w *watch) await(t *testing.T, times int) {
 	await(t, func() string { return "the lease is not taken, or not renewed" }, func() bool { return len(w.spans()) >= times })
 }
 
-// judge sees that every taking and renewal was within a second of the lease's length, and that nobody had the lease but
-// its first holder until that one was stopped. What the machine's pulse allows is time in which a renewal was written and
-// could not be seen yet.
-func (w *watch) judge(t *testing.T, p *pulse, length time.Duration, stopping time.Time) {
+// judge sees that every taking and renewal was within a second of the lease's length, and that nobody had the lease but its
+// holder from the moment the holder knew of it (before, a holder gives back what the server answered too late) until it was
+// stopped. What the machine's pulse allows is time in which a renewal was written and could not be seen yet.
+func (w *watch) judge(t *testing.T, p *pulse, length time.Duration, since, stopping time.Time) {
 	t.Helper()
 	var figures []string
 	for _, s := range w.spans() {
@@ -128,6 +128,7 @@ func (w *watch) judge(t *testing.T, p *pulse, length time.Duration, stopping tim
 	var first look
 	for _, l := range w.all() {
 		switch {
+		case l.answered.Before(since):
 		case !first.held():
 			first = l
 		case l.answered.After(stopping):

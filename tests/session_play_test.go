@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func play(t *testing.T, s *stage) {
 	stopping, stopped := handOver(t, s, one, other)
 	lease.stop()
 
-	lease.judge(t, s.pulse, playLock, stopping)
+	lease.judge(t, s.pulse, playLock, *one.held.Load(), stopping)
 	wantStart(t, s, one.of("locked"), unlocked, unlocked, time.Second)
 	wantStart(t, s, one.of("delayed"), due.Add(-s.ahead), due.Add(-s.ahead), time.Second)
 	wantStart(t, s, other.of("after the stop"), stopping, stopped, time.Second)
@@ -149,6 +150,7 @@ type instance struct {
 	handle queue_job.DB
 	jobs   *queue_job.Jobs
 	ran    runs
+	held   atomic.Pointer[time.Time] // since when it has had the lease
 }
 
 func newInstance(t *testing.T, s *stage) *instance {
@@ -159,7 +161,13 @@ func newInstance(t *testing.T, s *stage) *instance {
 	if i.jobs, err = queue_job.Open(i.handle, queue_job.WithTablePrefix(s.prefix)); err != nil {
 		t.Fatal(err)
 	}
-	i.Runner = newRunner(t, i.handle, queue_job.Config{
+	observer := queue_job.Observer{Lease: func(_ int32, _ int, held bool) {
+		if held {
+			now := time.Now()
+			i.held.CompareAndSwap(nil, &now)
+		}
+	}}
+	i.Runner = newRunnerWith(t, []persistent_queue.Option{persistent_queue.WithObserver(observer)}, i.handle, queue_job.Config{
 		TablePrefix: s.prefix, LockSecond: uint32(playLock / time.Second),
 		NeedRetry: true, MaxRetries: 1, WaitTime: playWait, HandleJobFunc: i.handler,
 	})
