@@ -25,7 +25,11 @@ func openDB(ctx context.Context, dsn, file string) (*gorm.DB, *sql.DB, error) {
 		return nil, nil, err
 	}
 	sqlDB, err := db.DB()
-	if err == nil && dsn == "" {
+	if err != nil {
+		return nil, nil, err
+	}
+	sqlDB.SetMaxIdleConns(16) // as many as are often in use at once; of two, the default, the others would be closed and opened again
+	if dsn == "" {
 		err = errors.Join(schema.Migrate(ctx, sqlDB), makeTables(db))
 	}
 	return db, sqlDB, err

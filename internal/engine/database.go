@@ -222,6 +222,7 @@ func (d *database) start() {
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
 	d.loops.Go(func() { d.tellUnrun(working) })
+	d.loops.Go(func() { d.tellConnections(working) })
 	d.loops.Go(func() { d.lookForWork(working) })
 	if d.tables.Lines != nil {
 		d.loops.Go(func() { newReporter(d).loop(working) })

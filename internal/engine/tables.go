@@ -26,6 +26,8 @@ type Tables struct {
 	Advise    func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
 	Close     func()
 	ID        string // of this instance; empty: one is drawn
+
+	IdleClosed func() int64 // how many connections were closed because too many were idle; nil: the handle does not say
 }
 
 // Jobs is what the engine needs of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
@@ -56,5 +58,5 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, History: jobs, Unrun: jobs, Dormancy: jobs, Deletes: jobs, Acts: jobs, Advise: jobs.Advise, Close: release}, nil
+	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, History: jobs, Unrun: jobs, Dormancy: jobs, Deletes: jobs, Acts: jobs, Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Close: release}, nil
 }

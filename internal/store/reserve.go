@@ -14,15 +14,11 @@ import (
 // SetMaxOpenConns(1) while a handler keeps the one connection. All stores of a pool share that connection; the last
 // release gives it back and lowers the limit again. On other handles, and on SQLite, Reserve returns the same store.
 func (s *Store) Reserve() (reserved *Store, release func()) {
-	db := s.db
-	if p, ok := db.(pool); ok {
-		db = p.DB
-	}
-	conns, ok := db.(connPool)
+	conns, ok := s.connPool()
 	if !ok || !s.reservesConns || !reflect.ValueOf(conns).Comparable() {
 		return s, func() {}
 	}
-	if wrapped, ok := db.(*sqlx.DB); ok {
+	if wrapped, ok := conns.(*sqlx.DB); ok {
 		conns = wrapped.DB
 	}
 	reservations.Lock()
@@ -35,6 +31,25 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 	own.users++
 	reserved = &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, advice: s.advice, reading: own.turn, writing: own.turn}
 	return reserved, sync.OnceFunc(own.leave)
+}
+
+func (s *Store) connPool() (conns connPool, ok bool) {
+	db := s.db
+	if p, ok := db.(pool); ok {
+		db = p.DB
+	}
+	conns, ok = db.(connPool)
+	return conns, ok
+}
+
+// IdleClosed returns what counts the connections that the pool has closed because more were idle than it keeps. It is nil if the
+// handle is no pool.
+func (s *Store) IdleClosed() func() int64 {
+	conns, ok := s.connPool()
+	if !ok {
+		return nil
+	}
+	return func() int64 { return conns.Stats().MaxIdleClosed }
 }
 
 // connPool has methods of *sql.DB, and so of every type that embeds it.

@@ -320,3 +320,28 @@ func TestWhereNoConnectionCanBeReservedTheStoreIsTheSame(t *testing.T) {
 		release()
 	}
 }
+
+func TestAPoolTellsHowManyConnectionsItClosedForTooManyWereIdle(t *testing.T) {
+	pool := poolOf(t)
+	pool.SetMaxIdleConns(1)
+	closed := storeOn(pool).IdleClosed()
+	var conns []*sql.Conn
+	for range 3 {
+		conn, err := pool.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	for _, conn := range conns {
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := closed(); n != 2 {
+		t.Errorf("%d connections closed, want 2: one of three stays", n)
+	}
+	if (&Store{db: struct{ DB }{pool}}).IdleClosed() != nil {
+		t.Error("a handle that is no pool counts connections")
+	}
+}
