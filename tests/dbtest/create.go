@@ -23,7 +23,7 @@ var emptied struct {
 	names map[kind][]string
 }
 
-// Run runs the tests of a package. Its tests use databases one after the other; Run drops these at the end.
+// Run runs the tests of a package. Its tests use databases one after the other; Run drops these at the end, and closes what it opened.
 func Run(m *testing.M) (code int) {
 	emptied.kept, emptied.names = true, map[kind][]string{}
 	code = m.Run()
@@ -33,6 +33,7 @@ func Run(m *testing.M) (code int) {
 			code = max(code, 1)
 		}
 	}
+	admins.close()
 	return code
 }
 
@@ -47,8 +48,7 @@ func dropAll(k kind, names []string) error {
 	return err
 }
 
-// pools are connections to the servers themselves, on which databases are made and dropped: one pool for all tests, which is open
-// until the process ends.
+// pools are connections to the servers themselves, on which databases are made and dropped: one pool for all tests.
 type pools struct {
 	mu   sync.Mutex
 	open map[kind]*sql.DB
@@ -78,6 +78,15 @@ func (p *pools) of(k kind) (*sql.DB, error) {
 	}
 	p.open[k] = admin
 	return admin, nil
+}
+
+func (p *pools) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k, admin := range p.open {
+		admin.Close()
+		delete(p.open, k)
+	}
 }
 
 // contents is what a test finds in its database.
