@@ -35,6 +35,7 @@ const (
 
 	alonePatience = 2 * time.Second // for trying topics one by one: if the database is away, all of them fail
 	namesLogged   = 10
+	toldAgain     = time.Minute // of topics that are still not served
 )
 
 // Topic is a topic at a moment. Do not change it.
@@ -71,6 +72,10 @@ type Registry struct {
 	unread  bool            // the tokens were never read
 	latest  map[int32]int64 // the version that was learned last, of each topic and template
 	served  map[int32]int64
+	refused struct { // what the log says of topics that are not served
+		names []string
+		told  time.Time
+	}
 
 	waiting struct { // rows that this process has written and not learned of
 		sync.Mutex
@@ -240,6 +245,7 @@ func (r *Registry) tell(ctx context.Context) {
 	left, names, why := news, []string{}, r.serve(ctx, news)
 	if why == nil {
 		r.noteServed(news)
+		r.refused.names = nil
 		return
 	}
 	for end := time.Now().Add(alonePatience); len(left) > 0 && len(news) > 1 && time.Now().Before(end); left = left[1:] { // one of them may be the cause
@@ -252,9 +258,17 @@ func (r *Registry) tell(ctx context.Context) {
 	for _, topic := range left {
 		names = append(names, topic.Name)
 	}
-	if len(names) > 0 {
-		r.log.Error("topics cannot be served; trying again in a second", "topics", len(names), "among them", names[:min(len(names), namesLogged)], "error", why)
+	r.tellRefused(names, why)
+}
+
+// tellRefused logs which topics are not served when they become others, and again after a while.
+func (r *Registry) tellRefused(names []string, why error) {
+	slices.Sort(names)
+	if len(names) > 0 && (!slices.Equal(names, r.refused.names) || time.Since(r.refused.told) >= toldAgain) {
+		r.log.Error("topics cannot be served; each second, they are tried again", "topics", len(names), "among them", names[:min(len(names), namesLogged)], "error", why)
+		r.refused.told = time.Now()
 	}
+	r.refused.names = names
 }
 
 func (r *Registry) noteServed(topics []*Topic) {

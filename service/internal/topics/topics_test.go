@@ -206,10 +206,16 @@ func TestATopicThatIsRefusedKeepsNoOtherFromBeingServed(t *testing.T) {
 		}
 		return nil
 	}, slog.New(slog.NewTextHandler(&log, nil)))
-	for range 2 {
-		if err := r.Look(t.Context()); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		for range 30 {
+			if err := r.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(lookEvery)
 		}
+	})
+	if lines := strings.Count(log.String(), "\n"); lines != 1 {
+		t.Errorf("%d lines of the same two topics in half a minute, want one", lines)
 	}
 	if !reflect.DeepEqual(served, map[string]int{"t0": 1, "t1": 1, "t3": 1}) {
 		t.Errorf("served: %v", served)
