@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -465,9 +465,7 @@ func (d *dispatcher) awaitNoted(ctx context.Context) {
 // permit is the engine's one permit to run a suspect. The task that has it gives it back.
 type permit struct {
 	place chan struct{} // full: a task has it
-
-	mu sync.Mutex
-	of *task
+	of    atomic.Pointer[task]
 }
 
 func newPermit() *permit { return &permit{place: make(chan struct{}, 1)} }
@@ -480,26 +478,19 @@ func (p *permit) take(pick func() *task) *task {
 		return nil
 	}
 	t := pick()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.of = t; t == nil {
+	if t == nil {
 		<-p.place
+		return nil
 	}
+	p.of.Store(t)
 	return t
 }
 
-func (p *permit) has(t *task) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.of == t
-}
+func (p *permit) has(t *task) bool { return p.of.Load() == t }
 
 // giveBack takes the permit from a task, if the task has it.
 func (p *permit) giveBack(t *task) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.of == t {
-		p.of = nil
+	if p.of.CompareAndSwap(t, nil) {
 		<-p.place
 	}
 }
