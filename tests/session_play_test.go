@@ -85,7 +85,7 @@ func startAmongLockedRows(t *testing.T, s *stage, i *instance, lease *watch) (un
 	sleep(t.Context(), 300*time.Millisecond) // by now, the rows are to be marked
 	unlocked = time.Now()
 	commit(t, tx)
-	lease.await(t, 1)
+	await(t, func() string { return "the instance does not get the lease" }, func() bool { return i.held.Load() != nil })
 	return unlocked
 }
 

@@ -28,7 +28,7 @@ func openDB(ctx context.Context, dsn, file string) (*gorm.DB, *sql.DB, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	sqlDB.SetMaxIdleConns(16) // as many as are often in use at once; of two, the default, the others would be closed and opened again
+	sqlDB.SetMaxIdleConns(16) // by default, a pool keeps two, and opens the others for each statement
 	if dsn == "" {
 		err = errors.Join(schema.Migrate(ctx, sqlDB), makeTables(db))
 	}

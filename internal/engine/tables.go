@@ -11,23 +11,22 @@ import (
 
 // Tables are the tables of one database, as the engine needs them. The simulator brings its own.
 type Tables struct {
-	Jobs      Jobs
-	Run       hidden.Run             // what handlers write; nil: they cannot
-	Leases    keeper.Leases          // on a connection that handlers cannot starve
-	Layouts   Layouts                // of the types that are divided into shards
-	Schedules Schedules              // asked for types that have a schedule
-	Registry  Registry               // nil: nobody tells what the types are called and how they are run
-	Lines     Lines                  // nil: nobody tells what waits in memory
-	History   History                // nil: nobody writes down what has run, and who had the leases
-	Unrun     Unrun                  // nil: nobody asks which jobs wait for nobody
-	Dormancy  Dormancy               // nil: no type is ever dormant
-	Deletes   Deletes                // nil: nothing is deleted
-	Acts      *store.Store           // nil: nobody carries out operations on many jobs
-	Advise    func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
-	Close     func()
-	ID        string // of this instance; empty: one is drawn
-
-	IdleClosed func() int64 // how many connections were closed because too many were idle; nil: the handle does not say
+	Jobs       Jobs
+	Run        hidden.Run             // what handlers write; nil: they cannot
+	Leases     keeper.Leases          // on a connection that handlers cannot starve
+	Layouts    Layouts                // of the types that are divided into shards
+	Schedules  Schedules              // asked for types that have a schedule
+	Registry   Registry               // nil: nobody tells what the types are called and how they are run
+	Lines      Lines                  // nil: nobody tells what waits in memory
+	History    History                // nil: nobody writes down what has run, and who had the leases
+	Unrun      Unrun                  // nil: nobody asks which jobs wait for nobody
+	Dormancy   Dormancy               // nil: no type is ever dormant
+	Deletes    Deletes                // nil: nothing is deleted
+	Acts       *store.Store           // nil: nobody carries out operations on many jobs
+	Advise     func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
+	IdleClosed func() int64           // how many connections were closed because too many were idle; nil: the handle does not say
+	Close      func()
+	ID         string // of this instance; empty: one is drawn
 }
 
 // Jobs is what the engine needs of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
