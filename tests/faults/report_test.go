@@ -19,6 +19,7 @@ const resultsVariable = "PQ_FAULTS_RESULTS"
 
 // line is one line of the report: a fault on a database.
 type line struct {
+	test            string
 	fault, database string
 	repetitions     int
 	outcome
@@ -37,9 +38,14 @@ var report struct {
 // tell puts a fault into the report, with the verdict that the test comes to.
 func (x *trial) tell(fault string, repetitions int, o outcome, recovery, bound time.Duration, remark string, values ...any) {
 	x.Helper()
-	l := line{fault: fault, database: x.name, repetitions: repetitions, outcome: o, recovery: recovery, bound: bound, remark: fmt.Sprintf(remark, values...), verdict: "held"}
-	if x.Failed() {
+	l := line{test: x.Name(), fault: fault, database: x.name, repetitions: repetitions, outcome: o, recovery: recovery, bound: bound, remark: fmt.Sprintf(remark, values...), verdict: "held"}
+	switch first := lates.said[l.test]; {
+	case x.Failed():
 		l.verdict = "BROKEN"
+	case len(x.isLate) > 0:
+		l.verdict = "late"
+	case first != "":
+		l.remark = strings.TrimPrefix(l.remark+"; measured again alone, for beside others it was late: "+first, "; ")
 	}
 	report.Lock()
 	defer report.Unlock()
@@ -132,7 +138,7 @@ func TestMain(m *testing.M) {
 	}
 	began := time.Now()
 	stop := machine.watch()
-	code := m.Run()
+	code := max(m.Run(), measureAgain(m))
 	stop()
 	sayWhatWasLeftOut()
 	if err := publish(time.Since(began)); err != nil {

@@ -344,8 +344,11 @@ func TestARateHoldsOverShardsAndFailovers(t *testing.T) {
 		}
 		stood := machine.most(window{began, over}, lasts)
 		mean := float64(all) / (over.Sub(began) - stood).Seconds()
-		if most > bound || mean < least {
-			x.Errorf("%d starts in a second, %.1f on average; want at most %d, and at least %.0f; the machine stood still for %v, which do not count", most, mean, bound, least, stood)
+		if most > bound {
+			x.Errorf("%d starts in a second, want at most %d", most, bound)
+		}
+		if mean < least {
+			x.late("%.1f starts in a second on average, want at least %.0f; the machine stood still for %v, which do not count", mean, least, stood)
 		}
 		o := x.conclude(3 * time.Minute)
 		x.stopWorkers()

@@ -179,7 +179,7 @@ func (x *trial) withinDuring(in window, recovery, bound time.Duration, what stri
 	}
 	stood, say := machine.most(in, recovery), x.Logf
 	if recovery > bound+stood {
-		say = x.Errorf
+		say = x.late
 	}
 	say("%s after %v, want at most %v; the machine stood still for %v meanwhile", what, recovery, bound, stood)
 }

@@ -66,6 +66,7 @@ type summary struct {
 	onDatabases  map[test]bool             // tests that name databases, by their tops
 	passed       map[string]map[string]int // by package and database
 	leftOut      map[string]int            // by reason
+	again        []string                  // what was measured again, for it was late the first time
 	failed       []test
 	code         int // of the commands; a test that failed is one reason for it
 }
@@ -116,6 +117,7 @@ func (s *summary) ended(t test, e event) {
 	case e.Action == "skip" && t.name != "":
 		s.leftOut[reason(s.said[t])]++
 	case t.name != "":
+		s.noteAgain(t)
 		s.pass(t)
 		if took := seconds(e.Elapsed); took >= lineAfter && t == t.top() {
 			s.say("%6s  %s", round(took), t)
@@ -154,6 +156,15 @@ func (s *summary) pass(t test) {
 	s.passed[p][on]++
 }
 
+// noteAgain keeps what a test that passed says of a promise about time that did not hold at once.
+func (s *summary) noteAgain(t test) {
+	for _, line := range s.said[t] {
+		if strings.Contains(line, "measured again") {
+			s.again = append(s.again, fmt.Sprintf("%s: %s", t, strings.TrimSpace(line)))
+		}
+	}
+}
+
 // reason is why a test was left out, as it says.
 func reason(said []string) string {
 	for _, line := range said {
@@ -186,6 +197,9 @@ func (s *summary) end(rest string) int {
 	s.table()
 	for _, why := range slices.Sorted(maps.Keys(s.leftOut)) {
 		s.say("left out: %d × %s", s.leftOut[why], why)
+	}
+	for _, what := range s.again {
+		s.say("%s", what)
 	}
 	if rest != "" {
 		s.say("%s", rest)

@@ -82,6 +82,17 @@ func TestSummary_ShowsWhatATestThatFailedSaidAndNoOther(t *testing.T) {
 	}
 }
 
+func TestSummary_NamesWhatWasMeasuredAgain(t *testing.T) {
+	said, code := story(t,
+		event{Action: "output", Package: pkg, Test: "TestA/MySQL", Output: "    a_test.go:9: measured again: a start after 1.4s, want at most 1s\n"},
+		event{Action: "output", Package: pkg, Test: "TestA/MySQL", Output: "    a_test.go:9: quiet\n"},
+		event{Action: "pass", Package: pkg, Test: "TestA/MySQL"},
+	)
+	if want := "\ntests: TestA/MySQL: a_test.go:9: measured again: a start after 1.4s, want at most 1s\n"; !strings.Contains(said, want) || strings.Contains(said, "quiet") || code != 0 {
+		t.Errorf("exit code %d, want 0 and %q, and no more of it:\n%s", code, want, said)
+	}
+}
+
 func TestSummary_NamesWhatTakesLong(t *testing.T) {
 	quiet := event{Action: "output", Package: pkg, Test: "TestA", Output: "x\n"}
 	said, _ := story(t,
