@@ -179,7 +179,7 @@ func (c *console) changeLease(ctx context.Context, r *http.Request) (outcome, to
 	for _, l := range leases {
 		if l.JobType == jobType && strconv.Itoa(l.Shard) == r.PathValue("shard") && r.PathValue("do") == "hand-over" {
 			if err := c.jobs.HandOver(ctx, c.ex, l.Name); err != nil {
-				return "", "", failed(http.StatusConflict, "%v.", err)
+				return "", "", err
 			}
 			return "asked", "types/" + strconv.Itoa(int(jobType)), nil
 		}
@@ -208,7 +208,7 @@ func (c *console) changeInstance(ctx context.Context, r *http.Request) (outcome,
 		return "", "", failed(http.StatusNotFound, "Nothing is called %q here.", do)
 	}
 	if err != nil {
-		return "", "", failed(http.StatusConflict, "%v.", err)
+		return "", "", err
 	}
 	return outcome, "instances", nil
 }

@@ -248,6 +248,8 @@ func (c *console) sorry(w http.ResponseWriter, p *page, what string, err error) 
 		status = f.status
 	case errors.Is(err, queue_job.ErrBadKey):
 		status = http.StatusBadRequest
+	case errors.Is(err, queue_job.ErrRefused):
+		status = http.StatusConflict
 	}
 	p.Name, p.Body = "error", struct{ What, Why string }{what, err.Error()}
 	c.write(w, errorPage, status, p)

@@ -2,7 +2,6 @@ package queue_job
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -23,7 +22,7 @@ const drainMax = 30 * 24 * time.Hour
 // all instances of a service are to be drained, none is: jobs come first. Instances of versions before Drain do not ask for what a
 // drained one has, but for their part.
 //
-// It is an error if the instance is not there, if no other instance of its service is there that stays, or if the time is less than
+// It is an [ErrRefused] if the instance is not there, if no other instance of its service is there that stays, or if the time is less than
 // a second or more than 30 days.
 func (j *Jobs) Drain(ctx context.Context, ex Executor, instance string, lasts time.Duration) error {
 	if err := j.drain(ctx, ex, instance, lasts); err != nil {
@@ -34,7 +33,7 @@ func (j *Jobs) Drain(ctx context.Context, ex Executor, instance string, lasts ti
 
 func (j *Jobs) drain(ctx context.Context, ex Executor, instance string, lasts time.Duration) error {
 	if lasts < time.Second || lasts > drainMax {
-		return fmt.Errorf("for %v: give a time from a second to %d days; it ends by itself then, if Undrain is not called", lasts, drainMax/(24*time.Hour))
+		return refused("for %v: give a time from a second to %d days; it ends by itself then, if Undrain is not called", lasts, drainMax/(24*time.Hour))
 	}
 	st, rows, err := j.look(ctx, ex)
 	if err != nil {
@@ -42,10 +41,10 @@ func (j *Jobs) drain(ctx context.Context, ex Executor, instance string, lasts ti
 	}
 	here, found := presenceOf(instance, rows)
 	if !found {
-		return errors.New("no such instance is there; use an Id that Instances returns")
+		return refused("no such instance is there; use an Id that Instances returns")
 	}
 	if service := share.OwnerOf(here.Owner).Service; !another(service, instance, rows) {
-		return fmt.Errorf("no other instance of service %q stays that could take its leases; start one first, or Undrain another", service)
+		return refused("no other instance of service %q stays that could take its leases; start one first, or Undrain another", service)
 	}
 	_, err = notingFleet(ctx, st, "drain", instance, func(st *store.Store) (bool, error) {
 		if _, err := undrain(ctx, st, instance, rows); err != nil {

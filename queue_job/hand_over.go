@@ -15,6 +15,19 @@ import (
 // handOverLasts is for how many seconds a hand-over is asked for.
 const handOverLasts = 5
 
+// ErrRefused is the cause of an error of HandOver, Drain and Break that has nothing to do with the database: as leases and instances
+// are, the call cannot do what it is for. The error's text says why, and mostly what to do. Nothing was changed.
+var ErrRefused = errors.New("refused")
+
+// refusal is an ErrRefused that says nothing but its reason.
+type refusal string
+
+func refused(format string, values ...any) error { return refusal(fmt.Sprintf(format, values...)) }
+
+func (r refusal) Error() string { return string(r) }
+
+func (r refusal) Is(target error) bool { return target == ErrRefused }
+
 // HandOver asks the instance that holds a lease to give it to any other instance, mostly within a second. The lease is the
 // [Lease.Name] of [Jobs.Leases]: "job-7" for job type 7, "job-7/2" for its shard 2. Use it if a type should leave a machine, for example because its handlers
 // need more of the machine than you thought. Handlers that run, run on where they are; other jobs of the type start on the next
@@ -25,7 +38,7 @@ const handOverLasts = 5
 // configuration for the type, or its holder has had it for less than [Config.MinLockSecond]; after five seconds, HandOver has to be
 // called again.
 //
-// It is an error if the name is not that of a job type's lease, if nobody holds the lease, or if there is no other instance of the
+// It is an [ErrRefused] if the name is not that of a job type's lease, if nobody holds the lease, or if there is no other instance of the
 // holder's service. If the lease is being handed over already, HandOver changes nothing and returns nil.
 func (j *Jobs) HandOver(ctx context.Context, ex Executor, lease string) error {
 	if err := j.handOver(ctx, ex, lease); err != nil {
@@ -60,7 +73,7 @@ func (j *Jobs) handOver(ctx context.Context, ex Executor, lease string) error {
 // [Config.LockSecond] at most. The next holder counts their jobs as lost and runs them again, at once. So jobs that run now may run
 // twice, and for that time more of them may run than limits such as [Config.MaxPerKey] allow.
 //
-// Break returns an error if nobody holds the lease, or if the lease is not one of a job type.
+// Break returns an [ErrRefused] if nobody holds the lease, or if the lease is not one of a job type.
 func (j *Jobs) Break(ctx context.Context, ex Executor, lease string) error {
 	if err := j.breakLease(ctx, ex, lease); err != nil {
 		return fmt.Errorf("break %q: %w", lease, err)
@@ -82,14 +95,14 @@ func (j *Jobs) breakLease(ctx context.Context, ex Executor, lease string) error 
 		})
 		return err
 	}
-	return errors.New("nobody holds it")
+	return refused("nobody holds it")
 }
 
 // lookForType is look for somebody who wants the lease of a job type.
 func (j *Jobs) lookForType(ctx context.Context, ex Executor, lease string) (st *store.Store, rows []store.Seen, jobType int32, err error) {
 	jobType, _, ok := share.ParseType(lease)
 	if !ok {
-		return nil, nil, 0, errors.New(`it is not the lease of a job type; use a name that Leases returns, such as "job-7"`)
+		return nil, nil, 0, refused(`it is not the lease of a job type; use a name that Leases returns, such as "job-7"`)
 	}
 	st, rows, err = j.look(ctx, ex)
 	return st, rows, jobType, err
@@ -126,18 +139,18 @@ func mayHandOver(lease string, rows []store.Seen) (term int64, err error) {
 	jobType, _, _ := share.ParseType(lease)
 	i := slices.IndexFunc(rows, func(row store.Seen) bool { return row.Name == lease && !row.Free && row.Layout > 0 })
 	if i < 0 {
-		return 0, fmt.Errorf("no instance holds it; start one that has a configuration for job type %d", jobType)
+		return 0, refused("no instance holds it; start one that has a configuration for job type %d", jobType)
 	}
 	holder := share.OwnerOf(rows[i].Owner)
 	if holder.Instance == "" {
-		return 0, fmt.Errorf("its holder, %s, is of an older version, which cannot be asked; stop that instance, and another one takes the lease", share.Readable(rows[i].Owner))
+		return 0, refused("its holder, %s, is of an older version, which cannot be asked; stop that instance, and another one takes the lease", share.Readable(rows[i].Owner))
 	}
 	service := holder.Service
 	if here, found := presenceOf(holder.Instance, rows); found { // a type's configuration may have another name than the instance
 		service = share.OwnerOf(here.Owner).Service
 	}
 	if !another(service, holder.Instance, rows) {
-		return 0, fmt.Errorf("there is no other instance of service %q that could take it; start one that has a configuration for job type %d", service, jobType)
+		return 0, refused("there is no other instance of service %q that could take it; start one that has a configuration for job type %d", service, jobType)
 	}
 	return rows[i].Term, nil
 }

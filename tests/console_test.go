@@ -383,7 +383,9 @@ func TestTheConsoleIsBackAMomentAfterAReadHasFailed(t *testing.T) {
 				t.Errorf("%s does not say why:\n%s", path, page)
 			}
 		}
+		b.press("/instances/0123456789ab/drain", http.StatusInternalServerError) // which is no refusal
 		reads.Store(nil)
+		b.press("/instances/0123456789ab/drain", http.StatusConflict)
 		for _, path := range []string{"/", "/health", "/retention"} {
 			awaitWithin(t, soonBack, func() string { return path + " is still away" }, func() bool {
 				answer, err := http.Get(b.base + path)

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -116,8 +117,8 @@ func TestADrainThatCannotBeSaysWhy(t *testing.T) {
 			t.Helper()
 			err := jobs.Drain(t.Context(), d.DB, id, lasts)
 			for _, text := range says {
-				if err == nil || !strings.Contains(err.Error(), text) {
-					t.Errorf("%v, want %q", err, text)
+				if !errors.Is(err, queue_job.ErrRefused) || !strings.Contains(err.Error(), text) {
+					t.Errorf("%v, want refused, and %q", err, text)
 				}
 			}
 		}
@@ -220,7 +221,7 @@ func TestALeaseThatIsBrokenGoesOnElsewhereAndWhatItsHolderWritesIsDropped(t *tes
 			t.Errorf("%+v, %v", job, err)
 		}
 		for name, says := range map[string]string{"jobs": "it is not the lease of a job type", "job-2": "nobody holds it"} {
-			if err := jobs.Break(t.Context(), d.DB, name); err == nil || !strings.Contains(err.Error(), says) {
+			if err := jobs.Break(t.Context(), d.DB, name); !errors.Is(err, queue_job.ErrRefused) || !strings.Contains(err.Error(), says) {
 				t.Errorf("break %s: %v", name, err)
 			}
 		}
