@@ -69,7 +69,7 @@ test-all: race ## What make test leaves out: the race detector, long tests, all 
 	  go test -json -count=1 ./tests/testenv; \
 	  PQ_SIM_SEEDS=10000 go test -json -count=1 -timeout 30m -run '^TestNothingIsLost' ./internal/simulator; \
 	  go test -json -count=1 -run '^TestASeed' ./internal/simulator; \
-	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 8 -timeout 45m; \
+	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 6 -timeout 45m; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
 
 NOT_OTHERS := $(call NOT_ON,SQLite|MariaDB|MySQL|PostgreSQL)

@@ -57,6 +57,9 @@ type Act struct {
 type ActFilter struct {
 	// Job is the id of a job: acts that changed it.
 	Job uint64
+	// JobTypes are job types: acts about them, such as pauses, limits and hand-overs. Acts that changed jobs are not among these, of whatever
+	// type the jobs are.
+	JobTypes []int32
 	// Actor is who did it.
 	Actor string
 	// Operation is the id of an operation: its parts.
@@ -77,7 +80,7 @@ func (j *Jobs) Acts(ctx context.Context, ex Executor, filter ActFilter) ([]Act, 
 	if err != nil {
 		return nil, fmt.Errorf("acts: %w", err)
 	}
-	rows, err := st.Acts(ctx, store.ActFilter{Job: filter.Job, Actor: filter.Actor, Operation: filter.Operation, Before: filter.Before}, min(limit, listMost))
+	rows, err := st.Acts(ctx, store.ActFilter{Job: filter.Job, Types: filter.JobTypes, Actor: filter.Actor, Operation: filter.Operation, Before: filter.Before}, min(limit, listMost))
 	acts := make([]Act, len(rows))
 	for i := range rows {
 		acts[i] = actOf(&rows[i])

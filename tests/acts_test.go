@@ -78,6 +78,12 @@ func TestWhatAnActorDoesIsNotedWithWhatItWasBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for types, want := range map[[2]int32]int{{1, 3}: 3, {2, 3}: 0} {
+			of, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{JobTypes: types[:]})
+			if err != nil || len(of) != want || slices.ContainsFunc(of, func(a queue_job.Act) bool { return a.JobType == nil || *a.JobType != 1 }) {
+				t.Errorf("about types %v: %+v, %v; want %d", types, of, err, want)
+			}
+		}
 		got := map[string]queue_job.Act{}
 		for _, a := range acts {
 			if a.Actor != "mary@ops" || a.Why != "the receiver was down" || time.Since(a.At).Abs() > time.Minute || a.Changed != len(a.Jobs) {

@@ -118,7 +118,8 @@ func textOrNil(text string) any {
 // ActFilter says which acts [Store.Acts] returns. A zero value does not restrict.
 type ActFilter struct {
 	ID         uint64
-	Job        uint64 // acts that changed this job
+	Job        uint64  // acts that changed this job
+	Types      []int32 // acts about these job types
 	Actor      string
 	Operation  uint64 // the parts of this operation
 	Operations bool   // operations, and no other acts
@@ -154,6 +155,9 @@ func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
 		and("last_job >= %s", args.id(f.Job))
 		and("first_job <= %s", args.id(f.Job))
 		and("(jobs = %s OR jobs LIKE %s OR jobs LIKE %s OR jobs LIKE %s)", args.value(id), args.value(id+",%"), args.value("%,"+id), args.value("%,"+id+",%"))
+	}
+	if len(f.Types) > 0 {
+		and("job_type IN (%s)", numbers(f.Types))
 	}
 	if f.Actor != "" {
 		and("actor = %s", args.value(f.Actor))

@@ -84,7 +84,7 @@ var verbs = map[string]func(context.Context, *Store){
 		_, _ = s.NoteAct(ctx, &Act{Actor: "mary", Verb: "cancel", Why: "a mistake", Jobs: []uint64{4, 5}, Detail: "{}", Changed: 2, Progress: Progress{Operation: 3}})
 	},
 	"Acts": func(ctx context.Context, s *Store) {
-		_, _ = s.Acts(ctx, ActFilter{Job: 4, Actor: "mary", Operation: 3, Before: 9}, 100)
+		_, _ = s.Acts(ctx, ActFilter{Job: 4, Types: []int32{7}, Actor: "mary", Operation: 3, Before: 9}, 100)
 	},
 	"Operations": func(ctx context.Context, s *Store) { _, _ = s.Operations(ctx, ActFilter{ID: 3, Open: true}, 100) },
 	"LockState":  func(ctx context.Context, s *Store) { _, _ = s.LockState(ctx, ids, Waiting) },

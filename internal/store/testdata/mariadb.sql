@@ -40,6 +40,7 @@ WHERE id > 0
   AND last_job >= 4
   AND first_job <= 4
   AND (jobs = ? OR jobs LIKE ? OR jobs LIKE ? OR jobs LIKE ?)
+  AND job_type IN (7)
   AND actor = ?
   AND operation = 3
   AND state IS NULL

@@ -39,6 +39,7 @@ WHERE id > 0
   AND last_job >= $1
   AND first_job <= $2
   AND (jobs = $3 OR jobs LIKE $4 OR jobs LIKE $5 OR jobs LIKE $6)
+  AND job_type IN (7)
   AND actor = $7
   AND operation = $8
   AND state IS NULL

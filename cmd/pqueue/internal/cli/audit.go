@@ -18,16 +18,20 @@ func (a *app) auditCommand() *cobra.Command {
 
 func (a *app) auditList() *cobra.Command {
 	var f queue_job.ActFilter
+	var types []string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List who steered what, and why, the latest first",
 		Long: `List who steered what, and why, the latest first. There stands what was done with pqueue, in the console, and by programs that say who
 acts (queue_job.WithActor). A part of an operation names its jobs.`,
-		Example: "  pqueue audit list\n  pqueue audit list --job 4711\n  pqueue audit list --operation 12 -o json | jq -r '.acts[].jobs[]'",
+		Example: "  pqueue audit list\n  pqueue audit list --job 4711\n  pqueue audit list --type billing\n  pqueue audit list --operation 12 -o json | jq -r '.acts[].jobs[]'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(db *database) error {
+			return a.with(cmd.Context(), func(db *database) (err error) {
+				if f.JobTypes, err = a.typesOf(cmd.Context(), db, types); err != nil {
+					return err
+				}
 				var acts []queue_job.Act
-				err := a.within(cmd.Context(), func(ctx context.Context) (err error) {
+				err = a.within(cmd.Context(), func(ctx context.Context) (err error) {
 					acts, err = db.jobs.Acts(ctx, db, f)
 					return err
 				})
@@ -39,6 +43,7 @@ acts (queue_job.WithActor). A part of an operation names its jobs.`,
 		},
 	}
 	cmd.Flags().Uint64Var(&f.Job, "job", 0, "only what changed the job with this id")
+	cmd.Flags().StringSliceVar(&types, "type", nil, "only acts about these types, such as pauses, limits and hand-overs")
 	cmd.Flags().StringVar(&f.Actor, "actor", "", "only what this actor did")
 	cmd.Flags().Uint64Var(&f.Operation, "operation", 0, "only the parts of the operation with this id")
 	cmd.Flags().Uint64Var(&f.Before, "before", 0, "only acts with smaller ids")

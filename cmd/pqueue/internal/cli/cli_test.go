@@ -428,6 +428,11 @@ func TestManyJobsAreChangedInAnOperationThatCtrlCStops(t *testing.T) {
 	sh.want("audit list --job 1200 -o json", exitDone, `"1200"`, `"operation": "1"`, `"actor": "mary"`)
 	sh.want("type pause 7 --as ann", exitDone)
 	sh.want("audit list --actor ann", exitDone, "pause", "type 7")
+	sh.want("audit list --type 7,8", exitDone, "pause", "ann")
+	if out := sh.want("audit list --type 8", exitDone); strings.Contains(out, "pause") {
+		t.Errorf("acts about another type: %s", out)
+	}
+	sh.want("audit list --type nobody", exitNothing, `no job type is called "nobody"`)
 }
 
 // interrupter is Ctrl-C as soon as something was said.

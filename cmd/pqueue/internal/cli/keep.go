@@ -130,12 +130,8 @@ new file may be read by its owner only, since parameters may be confidential.`,
 				which.Statuses = append(which.Statuses, list...)
 			}
 			return a.with(cmd.Context(), func(db *database) error {
-				for _, name := range types {
-					number, err := a.typeOf(cmd.Context(), db, name)
-					if err != nil {
-						return err
-					}
-					which.JobTypes = append(which.JobTypes, number)
+				if which.JobTypes, err = a.typesOf(cmd.Context(), db, types); err != nil {
+					return err
 				}
 				if dryRun {
 					return a.sampleOld(cmd.Context(), db, which)

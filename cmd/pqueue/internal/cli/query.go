@@ -174,6 +174,18 @@ func (a *app) typeOf(ctx context.Context, db *database, text string) (int32, err
 	return a.typeCalled(ctx, db, text)
 }
 
+// typesOf is typeOf for each of some texts.
+func (a *app) typesOf(ctx context.Context, db *database, texts []string) (list []int32, err error) {
+	for _, text := range texts {
+		number, err := a.typeOf(ctx, db, text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, number)
+	}
+	return list, nil
+}
+
 func (a *app) typeCalled(ctx context.Context, db *database, name string) (int32, error) {
 	var types []queue_job.Type
 	err := a.within(ctx, func(ctx context.Context) (err error) {
