@@ -10,11 +10,11 @@ const (
 	retainLook  = time.Minute            // then it looks how many rows there are
 )
 
-// perRow passes for each row that a calm round deletes, or less if that does not keep up: what was deleted, the database purges, and writes
+// perRow passes for each row that a calm walk deletes, or less if that does not keep up: what was deleted, the database purges, and writes
 // its pages, later and on its own.
 const perRow = time.Second / 500
 
-// pace is how much a round takes of the database.
+// pace is how much a walk takes of the database.
 type pace struct {
 	statement time.Duration // is what a statement should take: as long as that, others may wait
 	part      time.Duration // of the time: one in this many
@@ -40,7 +40,7 @@ type pacing struct {
 	since  progress  // when it last decided whether to make haste
 }
 
-// progress is how far a round had come at some time.
+// progress is how far a walk had come at some time.
 type progress struct {
 	looked time.Time
 	at     uint64 // the row
@@ -50,7 +50,7 @@ func newPacing(least, most int) pacing {
 	return pacing{least: least, most: most, rows: retainLeast, row: perRow}
 }
 
-// begin begins a round.
+// begin begins a walk.
 func (p *pacing) begin() { p.pace, p.debt, p.since = calm, 0, progress{} }
 
 // owe notes how long work took. The retainer rests for it later, because its work must not take more of the time than the pace allows.
@@ -99,7 +99,7 @@ func (p *pacing) toLook(now time.Time) bool {
 	return true
 }
 
-// saw is told which row the round has reached, how old the row is, and the largest id. A calm round deletes up to 110 % of the average rate
+// saw is told which row the walk has reached, how old the row is, and the largest id. A calm walk deletes up to 110 % of the average rate
 // at which rows were added since then. If it passes fewer rows than that average for as long as retainEvery, it makes haste.
 func (p *pacing) saw(at uint64, age time.Duration, newest uint64) {
 	every := age / time.Duration(max(newest, at+1)-at) // a row was added

@@ -39,17 +39,10 @@ func (t *tidier) loop(ctx context.Context) {
 
 // round tidies, if no other instance has done so within the hour.
 func (t *tidier) round(ctx context.Context) error {
-	lock := t.shortestLock()
-	want := keeper.Want{Holder: t.instance, Name: tidyLease, Lock: lock, MinLock: max(lock, tidyEvery-tidyFirst)}
-	var leases []*keeper.Lease
-	err := t.looks.look(ctx, func(ctx context.Context) (err error) {
-		leases, err = t.keeper.Take(ctx, []keeper.Want{want})
-		return err
-	})
-	if err != nil || len(leases) == 0 {
+	lease, err := t.takeTurn(ctx, &t.looks, keeper.Want{Name: tidyLease, MinLock: tidyEvery - tidyFirst})
+	if lease == nil {
 		return err
 	}
-	lease := leases[0]
 	defer t.release(ctx, lease)
 	var types []int32
 	err = t.looks.look(lease.Context(), func(ctx context.Context) (err error) {

@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+const archivedIn = time.Minute // or the archive gets fewer jobs the next time
+
+// walk is one way of the retainer along the primary key, under a lease.
+type walk struct {
+	*retainer
+	lease    *keeper.Lease
+	began    time.Time
+	whole    bool   // it began with the first row
+	after    uint64 // the row that it has come to
+	unbroken bool   // of the rows that it has passed, none is left that could outlive its time
+	deleted  int
+	forEver  int // rows of finished jobs that are kept for ever
+}
+
+func (r *retainer) newWalk(lease *keeper.Lease) *walk {
+	now := time.Now()
+	whole := r.walked.IsZero() || now.Sub(r.walked) >= keptEvery
+	if whole {
+		r.walked, r.settled = now, 0
+	}
+	r.pacing.begin()
+	return &walk{retainer: r, lease: lease, began: now, whole: whole, after: r.settled, unbroken: true}
+}
+
+// run deletes what has outlived its time, page by page, up to the first page of rows that are too young. If it is broken off, another
+// instance goes on at once.
+func (w *walk) run(ctx context.Context) error {
+	defer w.tell()
+	again, worked := retryFirst, w.began
+	for ctx.Err() == nil && w.lease.Trusted() {
+		page, err := w.page(ctx)
+		if failed := (*archiveError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
+			w.log.Error(w.about, fmt.Sprintf("archive jobs that WithRetention is to delete: %v; they stay for now, and what comes after them", err))
+			return nil
+		}
+		if err != nil {
+			if time.Since(worked) >= retainEvery {
+				return err // another instance may have more luck
+			}
+			w.trouble.on(ctx, "delete old jobs", err)
+			w.pacing.debt = 0
+			sleep(ctx, again)
+			again = min(2*again, retainAgain)
+			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
+		}
+		again, worked = retryFirst, time.Now()
+		if !w.pass(page) {
+			return nil
+		}
+		w.trouble.on(ctx, "look how many rows there are", w.keepUp(page.Rows))
+		w.sleep(ctx, w.pacing.debt)
+	}
+	w.lease.MinLock = 0
+	return nil
+}
+
+// pass counts what has become of a page, and goes to its end. It reports whether the next page may have rows that are old enough.
+func (w *walk) pass(page retained) bool {
+	forEver, others := w.notOurs(page.Rows)
+	w.deleted += page.deleted
+	w.forEver += forEver
+	if !page.More || w.young(page.Rows) {
+		return false
+	}
+	w.after = page.Rows[len(page.Rows)-1].ID
+	if w.unbroken = w.unbroken && page.deleted+forEver+others == len(page.Rows); w.unbroken {
+		w.settled = w.after
+	}
+	return true
+}
+
+// tell says what the walk came to.
+func (w *walk) tell() {
+	if w.deleted > 0 {
+		w.log.Info(w.about, fmt.Sprintf("%s deleted, as WithRetention says; it took %v", rowsText(int64(w.deleted)), time.Since(w.began).Round(time.Millisecond)))
+	}
+	if w.forEver > 0 && w.whole {
+		w.log.Info(w.about, fmt.Sprintf("%s of finished jobs kept for ever, as WithRetention says", rowsText(int64(w.forEver))))
+	}
+}
+
+// keepUp looks how many rows were added since these.
+func (w *walk) keepUp(rows []store.Aged) error {
+	if !w.pacing.toLook(time.Now()) {
+		return nil
+	}
+	return w.looks.look(w.lease.Context(), func(ctx context.Context) error {
+		_, newest, err := w.tables.Deletes.Span(ctx)
+		if err == nil {
+			w.pacing.saw(rows[len(rows)-1].ID, w.age(rows), newest)
+		}
+		return err
+	})
+}
+
+// retained is what a walk has done with a page.
+type retained struct {
+	store.OldPage
+	deleted int
+}
+
+// sleep rests until the pace allows the next statement, but no longer than most. It returns the time that it slept.
+func (w *walk) sleep(ctx context.Context, most time.Duration) time.Duration {
+	began := time.Now()
+	sleep(ctx, w.pacing.rest(most, began))
+	return time.Since(began)
+}
+
+// look sends statements while the lease holds, and adds the rest that they ask for.
+func (w *walk) look(send func(context.Context) error) error {
+	began := time.Now()
+	err := w.looks.look(w.lease.Context(), send)
+	w.pacing.owe(time.Since(began))
+	return err
+}
+
+// page deletes what is old in the next rows. If a statement takes long, the next page is smaller.
+func (w *walk) page(ctx context.Context) (page retained, err error) {
+	old := store.Old{Types: w.types, Before: map[int32]int64{}}
+	for status, kept := range w.times {
+		old.Before[status] = (w.clock.now() - kept.Milliseconds()) / 1000
+	}
+	err = w.look(func(ctx context.Context) (err error) {
+		page.OldPage, err = w.tables.Deletes.FindOld(ctx, old, w.after, w.pacing.rows)
+		return err
+	})
+	if err == nil && w.archive != nil && len(page.Old) > 0 {
+		var jobs any
+		err = w.look(func(ctx context.Context) (err error) {
+			jobs, err = hidden.Archived(ctx, w.tables.Deletes, page.Old)
+			return err
+		})
+		if err == nil {
+			page.Old, err = w.archived(ctx, jobs.([]queue_job.Archived))
+		}
+	}
+	var d store.Deletion
+	if err == nil {
+		d, err = w.delete(ctx, old, page.OldPage)
+	}
+	page.deleted = d.Rows
+	w.pacing.resize(d.Took, err)
+	for err == nil && d.Strays && w.lease.Trusted() {
+		if w.sleep(ctx, w.pacing.debt); ctx.Err() != nil {
+			break
+		}
+		err = w.look(func(ctx context.Context) (err error) {
+			d, err = w.tables.Deletes.DeleteStrays(ctx, page.OldPage, store.Steps{Rows: w.pacing.step()})
+			return err
+		})
+	}
+	return page, err
+}
+
+// delete deletes what is old in a page, by small statements that are far apart, since others wait while one runs, and in one transaction
+// where it can stay open, since others wait for longest while it commits. The transaction is small, too: what it has deleted, MySQL purges
+// in one go, and others wait again. If the instance is to stop, it no longer rests.
+func (w *walk) delete(ctx context.Context, old store.Old, page store.OldPage) (store.Deletion, error) {
+	holding, cancel := context.WithTimeout(w.lease.Context(), 2*lookLongest) // for a commit that nobody answers
+	defer cancel()
+	began, rested := time.Now(), time.Duration(0)
+	d, err := w.tables.Deletes.DeleteOld(holding, old, page, store.Steps{
+		Rows: w.pacing.step(),
+		Turn: func(_ context.Context, rows int, send func(context.Context) error) error {
+			rested += w.sleep(ctx, retainNap)
+			w.pacing.claim(rows, time.Now())
+			return w.look(send)
+		},
+	})
+	w.pacing.owe(time.Since(began) - rested - d.Took) // the begin and the commit; look has added the rest for each statement
+	return d, err
+}
+
+// archived passes jobs to the archive, and returns the ids of the jobs that it has. If the lease is lost, the instance stops, or the
+// archive takes too long, nobody waits for it any more, and the jobs stay.
+func (w *walk) archived(ctx context.Context, jobs []queue_job.Archived) (ids []uint64, err error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	holding, cancel := context.WithTimeout(w.lease.Context(), archivedIn)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		done <- w.archive(holding, jobs)
+	}()
+	select {
+	case err = <-done:
+	case <-holding.Done():
+		err = holding.Err()
+	}
+	if err != nil {
+		return nil, &archiveError{err}
+	}
+	for i := range jobs {
+		ids = append(ids, jobs[i].Id)
+	}
+	return ids, nil
+}
+
+// archiveError is the application's, and says nothing of the database.
+type archiveError struct{ err error }
+
+func (e *archiveError) Error() string { return e.err.Error() }
+func (e *archiveError) Unwrap() error { return e.err }
+
+// young reports whether no row behind these can have outlived its time: they were created too lately.
+func (w *walk) young(rows []store.Aged) bool {
+	return w.age(rows) < slices.Min(slices.Collect(maps.Values(w.times)))
+}
+
+// age is how long ago the oldest of the rows was created.
+func (w *walk) age(rows []store.Aged) time.Duration {
+	oldest := slices.MinFunc(rows, func(a, b store.Aged) int { return cmp.Compare(a.Created, b.Created) })
+	return time.Duration(w.clock.now()-oldest.Created*1000) * time.Millisecond
+}
+
+// notOurs counts the rows that are not the retainer's to delete, however old they get: finished jobs that are kept for ever, and
+// jobs of types that this instance has no configuration for.
+func (w *walk) notOurs(rows []store.Aged) (forEver, others int) {
+	for i := range rows {
+		_, timed := w.times[rows[i].Status]
+		switch {
+		case !slices.Contains(w.types, rows[i].JobType):
+			others++
+		case !timed && slices.Contains(store.FinalStatuses, rows[i].Status):
+			forEver++
+		}
+	}
+	return forEver, others
+}
