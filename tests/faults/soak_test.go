@@ -31,6 +31,7 @@ func TestASoakOfMixedFaultsBreaksNoInvariant(t *testing.T) {
 	}
 	eachOwnTrial(t, func(x *trial, server *server) {
 		s := &soak{trial: x, server: server, dice: x.dice(), shaken: map[string]int{}}
+		x.oneTry = true
 		var err error
 		if s.jobs, err = queue_job.Open(x.db); err != nil {
 			x.Fatal(err)

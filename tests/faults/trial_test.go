@@ -49,6 +49,7 @@ type trial struct {
 	touched map[uint64]bool // jobs that the test itself changed or deleted: what comes of them is for it to check
 	seized  []time.Time     // when the test took the lease from a living holder, which learns it by its next renewal
 	isLate  []string        // what came too late
+	oneTry  bool            // it takes long, and runs alone: what is late is not measured again
 }
 
 // eachServer tries a fault on every server that testenv provides; in the short run, on MySQL and MariaDB.
