@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +37,7 @@ type growing struct {
 	steps   []int         // how many rows each statement has deleted
 	deleted map[int]int   // rows, in each minute since it began
 	read    int           // rows
-	rounds  []time.Time
+	walks   []time.Time
 	until   time.Time // the lease
 }
 
@@ -60,7 +61,7 @@ func (g *growing) TakeLeases(ctx context.Context, names []string, owner string, 
 			return nil, nil
 		}
 		g.until = time.Now().Add(time.Hour) // it is renewed
-		g.rounds = append(g.rounds, time.Now())
+		g.walks = append(g.walks, time.Now())
 	}
 	return g.resting.TakeLeases(ctx, names, owner, layout, seconds)
 }
@@ -69,7 +70,7 @@ func (g *growing) ReleaseLease(_ context.Context, name, _ string, minLock time.D
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if strings.HasPrefix(name, "retain-") {
-		g.until = g.rounds[len(g.rounds)-1].Add(minLock)
+		g.until = g.walks[len(g.walks)-1].Add(minLock)
 	}
 	return true, nil
 }
@@ -235,8 +236,8 @@ func TestRowsThatHaveOutlivedTheirTimeAreDeletedInSmallSteps(t *testing.T) {
 		if most, last := slices.Max(g.asked), g.asked[len(g.asked)-1]; most > 125 || last > 3*slices.Max(g.steps) {
 			t.Errorf("up to %d rows in a transaction, %d in the last one, and up to %d with a statement", most, last, slices.Max(g.steps))
 		}
-		for i := range g.rounds[1:] {
-			if between := g.rounds[i+1].Sub(g.rounds[i]); between < retainEvery || between > retainEvery+2*retainAgain {
+		for i := range g.walks[1:] {
+			if between := g.walks[i+1].Sub(g.walks[i]); between < retainEvery || between > retainEvery+2*retainAgain {
 				t.Errorf("%v between rounds, of all instances together", between)
 			}
 		}
@@ -272,7 +273,7 @@ func TestDeletingTakesATwentiethOfTheTimeAndATenthIfThatIsTooLittle(t *testing.T
 	}
 }
 
-func TestACalmRoundDeletesALittleMoreThanIsAdded(t *testing.T) {
+func TestACalmWalkDeletesALittleMoreThanIsAdded(t *testing.T) {
 	for _, c := range []struct {
 		every time.Duration // a row is added
 		span  time.Duration
@@ -416,7 +417,7 @@ func TestRowsAreDeletedOnlyWhenTheyAreArchived(t *testing.T) {
 	})
 }
 
-func TestARoundGoesOnAfterStatementsThatFail(t *testing.T) {
+func TestAWalkGoesOnAfterStatementsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const away, span = 20 * time.Second, 3 * time.Minute
 		began := time.Now()
@@ -436,15 +437,28 @@ func TestARoundGoesOnAfterStatementsThatFail(t *testing.T) {
 	})
 }
 
-func TestARoundThatIsBrokenOffIsContinuedByAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const span = 5 * time.Minute
-		g := &growing{status: 1, every: 10 * time.Millisecond, stops: 20 * time.Second}
-		retain(t, g, 2, queue_job.Retention{Done: time.Second}, span)
-		if old := int(span / g.every); len(g.gone) < old || len(g.rounds) != 2 {
-			t.Errorf("%d rows are gone in %d rounds, want %d at least in 2", len(g.gone), len(g.rounds), old)
-		}
-	})
+func TestAWalkThatIsBrokenOffIsContinuedByAnother(t *testing.T) {
+	const span = 5 * time.Minute
+	var calls atomic.Int32
+	for name, archive := range map[string]func(context.Context, []queue_job.Archived) error{
+		"between two pages": nil,
+		"while it archives": func(ctx context.Context, _ []queue_job.Archived) error {
+			if calls.Add(1) == 1 {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := &growing{status: 1, every: 10 * time.Millisecond, stops: 20 * time.Second, archive: archive}
+				retain(t, g, 2, queue_job.Retention{Done: time.Second}, span)
+				if old := int(span / g.every); len(g.gone) < old || len(g.walks) != 2 {
+					t.Errorf("%d rows are gone in %d walks, want %d at least in 2", len(g.gone), len(g.walks), old)
+				}
+			})
+		})
+	}
 }
 
 // Somebody deleted many rows by hand, and left what the log had of them.
