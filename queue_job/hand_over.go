@@ -15,8 +15,8 @@ import (
 // handOverLasts is for how many seconds a hand-over is asked for.
 const handOverLasts = 5
 
-// ErrRefused is the cause of an error of HandOver, Drain and Break that has nothing to do with the database: as leases and instances
-// are, the call cannot do what it is for. The error's text says why, and mostly what to do. Nothing was changed.
+// ErrRefused is the cause of an error of HandOver, Drain, Break and PauseUntil that has nothing to do with the database: as things are,
+// the call cannot do what it is for. The error's text says why, and mostly what to do. Nothing was changed.
 var ErrRefused = errors.New("refused")
 
 // refusal is an ErrRefused that says nothing but its reason.

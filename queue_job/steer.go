@@ -300,7 +300,8 @@ func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed b
 // [Jobs.Types]. It is a whole second: part of a second counts as one.
 //
 // A type that is paused already gets this end instead of the one that it has, or of none. The result tells whether the call changed
-// anything: the type ran before, or its pause had another end. It is an error if the time has passed, or is more than a year away.
+// anything: the type ran before, or its pause had another end. It is an [ErrRefused] if the time has passed, or is more than a
+// year away.
 //
 // Instances of versions before PauseUntil heed the pause, but none of them takes it back: for that, one instance of this version has to
 // be there, of whatever types. Such a version's Pause leaves the end as it is, and so does its Resume, for the next such Pause: Pause of
@@ -323,9 +324,9 @@ const pauseMax = 365 * 24 * time.Hour
 func endOfPause(until time.Time, now int64) (int64, error) {
 	switch second := until.Add(time.Second - 1).Unix(); {
 	case second <= now:
-		return 0, fmt.Errorf("a pause until %v, which has passed; use a time to come, or Resume, if the type is to go on", until)
+		return 0, refused("a pause until %v, which has passed; use a time to come, or Resume, if the type is to go on", until)
 	case until.Unix() > now+int64(pauseMax/time.Second):
-		return 0, fmt.Errorf("a pause until %v, which is more than %d days away; use an earlier time, or Pause, which lasts until Resume", until, pauseMax/(24*time.Hour))
+		return 0, refused("a pause until %v, which is more than %d days away; use an earlier time, or Pause, which lasts until Resume", until, pauseMax/(24*time.Hour))
 	default:
 		return second, nil
 	}

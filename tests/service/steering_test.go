@@ -189,6 +189,36 @@ func TestATopicIsPausedConfiguredAndCounted(t *testing.T) {
 	})
 }
 
+func TestAPauseOfATopicMayHaveAnEnd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		to := receive(t, nil)
+		api := start(t, d)
+		api.send(http.StatusCreated, "PUT", "/v1/topics/orders", `{}`)
+		pause := func(want int, body string) answer {
+			t.Helper()
+			return api.send(want, "POST", "/v1/topics/orders/pause", body)
+		}
+		if p := pause(http.StatusOK, `{"until":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`); p.json("paused_until") == nil {
+			t.Errorf("%s", p.text)
+		}
+		if p := pause(http.StatusOK, ""); p.json("paused_since") == nil || p.json("paused_until") != nil { // which takes the end back
+			t.Errorf("%s", p.text)
+		}
+		for _, wrong := range []string{`{"until":"2001-01-01T00:00:00Z"}`, `{"until":"2100-01-01T00:00:00Z"}`, `{"until":"soon"}`, `{"for":"0s"}`, `{"for":"9000h"}`, `{"for":"1h","until":"2090-01-01T00:00:00Z"}`, `{"lasts":"1h"}`, `[]`} {
+			pause(http.StatusUnprocessableEntity, wrong)
+		}
+		if p := pause(http.StatusOK, `{"for":"2s"}`); p.json("paused_until") == nil {
+			t.Errorf("%s", p.text)
+		}
+		id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{"url":"`+to.URL+`"}`).id()
+		api.awaitStatus(id, "succeeded")
+		if topic := api.send(http.StatusOK, "GET", "/v1/topics/orders", ""); topic.json("paused_since") != nil || topic.json("paused_until") != nil {
+			t.Errorf("%s", topic.text)
+		}
+	})
+}
+
 func TestTheLimitsOfOneTopicKeepNoOtherFromBeingServed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -2,10 +2,8 @@ package api
 
 import (
 	"context"
-	"database/sql"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/problem"
@@ -20,17 +18,19 @@ type topicView struct {
 	JobType int32          `json:"job_type"` // what a plain INSERT writes
 	Created string         `json:"created"`
 	Paused  string         `json:"paused_since,omitempty"`
+	Until   string         `json:"paused_until,omitempty"`
 	Config  *topics.Config `json:"config"`
 }
 
-func viewOfTopic(t *topics.Topic, paused map[int32]time.Time) topicView {
-	return topicView{t.Name, t.Type, stamp(t.Created), stamp(paused[t.Type]), &t.Config}
+func viewOfTopic(t *topics.Topic, paused map[int32]pause) topicView {
+	p := paused[t.Type]
+	return topicView{t.Name, t.Type, stamp(t.Created), stamp(p.since), stamp(p.until), &t.Config}
 }
 
 func (a *api) listTopics(c *call) error {
 	ctx, cancel := c.within()
 	defer cancel()
-	paused, err := a.Jobs.Paused(ctx, a.DB)
+	paused, err := a.paused(ctx, a.DB)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (a *api) showTopic(c *call) error {
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	paused, err := a.Jobs.Paused(ctx, a.DB)
+	paused, err := a.paused(ctx, a.DB)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (a *api) putTopic(c *call) error {
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	paused, err := a.Jobs.Paused(ctx, a.DB) // before the change, of which nobody would hear if this failed after it
+	paused, err := a.paused(ctx, a.DB) // before the change, of which nobody would hear if this failed after it
 	if err != nil {
 		return err
 	}
@@ -191,29 +191,6 @@ func (a *api) listTemplates(c *call) error {
 	return c.say(http.StatusOK, struct {
 		Templates []templateView `json:"templates"`
 	}{list})
-}
-
-func (a *api) pauseTopic(c *call) error  { return a.setPaused(c, a.Jobs.Pause) }
-func (a *api) resumeTopic(c *call) error { return a.setPaused(c, a.Jobs.Resume) }
-
-func (a *api) setPaused(c *call, set func(context.Context, queue_job.Executor, int32) (bool, error)) error {
-	t, err := a.topicOf(c, tokens.ManageTopics)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.within()
-	defer cancel()
-	var paused map[int32]time.Time
-	err = a.change(ctx, func(tx *sql.Tx) (err error) {
-		if _, err = set(ctx, tx, t.Type); err == nil {
-			paused, err = a.Jobs.Paused(ctx, tx)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return c.say(http.StatusOK, viewOfTopic(t, paused))
 }
 
 // stats are the tasks of a topic that have not ended, and what its holders have in memory.
