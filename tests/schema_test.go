@@ -192,7 +192,9 @@ func TestTheMigrationFilesMakeTheTablesThatMigrateMakesAndTheWayBackTakesThemAwa
 				}
 				createOriginal(t, d)
 				insertAsTheOriginal(t, d, 7)
+				execute(t, d.DB, "INSERT INTO shedlock_tab (lock_name, locked_by) VALUES ('the MD5 of a name', 'somebody')")
 			}
+			asItWas := shape(t, d)
 			run("*.up.sql", slices.All[[]string])
 			if err := schema.Check(t.Context(), d.DB); err != nil {
 				t.Errorf("behind %s: %v", before, err)
@@ -200,7 +202,17 @@ func TestTheMigrationFilesMakeTheTablesThatMigrateMakesAndTheWayBackTakesThemAwa
 			if got := shape(t, d); !slices.Equal(got, fresh) {
 				t.Errorf("behind %s, the files make:\n%s\n\nMigrate makes:\n%s", before, strings.Join(got, "\n"), strings.Join(fresh, "\n"))
 			}
-			run("*.down.sql", slices.Backward[[]string])
+			run("0002_queue.down.sql", slices.All[[]string])
+			if before != "nothing" {
+				if got := shape(t, d); !slices.Equal(got, asItWas) {
+					t.Errorf("the way back makes:\n%s\n\nthe original:\n%s", strings.Join(got, "\n"), strings.Join(asItWas, "\n"))
+				}
+				rows := "SELECT (SELECT COUNT(*) FROM async_job_tab WHERE id BETWEEN 7 AND 10) + (SELECT COUNT(*) FROM shedlock_tab)"
+				if n := number(t, d.DB, rows); n != 5 {
+					t.Errorf("%d of 5 rows are there after the way back", n)
+				}
+			}
+			run("0001_original.down.sql", slices.All[[]string])
 		}
 	})
 }
