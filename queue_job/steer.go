@@ -322,6 +322,7 @@ const pauseMax = 365 * 24 * time.Hour
 
 // endOfPause is the second of unix time at which a pause ends. now is one, too.
 func endOfPause(until time.Time, now int64) (int64, error) {
+	until = until.Round(0).UTC() // without the reading of a clock that means nothing to a reader
 	switch second := until.Add(time.Second - 1).Unix(); {
 	case second <= now:
 		return 0, refused("a pause until %v, which has passed; use a time to come, or Resume, if the type is to go on", until)

@@ -29,30 +29,72 @@ type line struct {
 	verdict  string
 }
 
-var report struct {
+// The verdicts. What is late beside others is measured again, so it is none in the end.
+const (
+	held      = "held"
+	heldAlone = "held alone" // and was late beside others
+	late      = "late"
+	broken    = "BROKEN"
+)
+
+type table struct {
 	sync.Mutex
 	lines   []line
 	servers []string
 }
 
+var report table
+
+// of are the lines of a test.
+func (t *table) of(test string) (lines []line) {
+	for _, l := range t.lines {
+		if l.test == test {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// take takes the lines of a test away.
+func (t *table) take(test string) []line {
+	lines := t.of(test)
+	t.lines = slices.DeleteFunc(t.lines, func(l line) bool { return l.test == test })
+	return lines
+}
+
+// judge gives all lines of a test a verdict.
+func (t *table) judge(test, verdict string) {
+	for i := range t.lines {
+		if t.lines[i].test == test {
+			t.lines[i].verdict = verdict
+		}
+	}
+}
+
 // tell puts a fault into the report, with the verdict that the test comes to.
 func (x *trial) tell(fault string, repetitions int, o outcome, recovery, bound time.Duration, remark string, values ...any) {
 	x.Helper()
-	l := line{test: x.Name(), fault: fault, database: x.name, repetitions: repetitions, outcome: o, recovery: recovery, bound: bound, remark: fmt.Sprintf(remark, values...), verdict: "held"}
-	switch first := lates.said[l.test]; {
-	case x.Failed():
-		l.verdict = "BROKEN"
-	case len(x.isLate) > 0:
-		l.verdict = "late"
-	case first != "":
-		l.remark = strings.TrimPrefix(l.remark+"; measured again alone, for beside others it was late: "+first, "; ")
-	}
+	l := line{fault: fault, database: x.name, repetitions: repetitions, outcome: o, recovery: recovery, bound: bound, remark: fmt.Sprintf(remark, values...)}
+	x.judged(&l)
 	report.Lock()
 	defer report.Unlock()
 	fmt.Println(l.plain()) // progress, while the others run
 	report.lines = append(report.lines, l)
 	if version := fmt.Sprintf("%s %s", x.name, x.version()); !slices.Contains(report.servers, version) {
 		report.servers = append(report.servers, version)
+	}
+}
+
+// judged gives a line the verdict that the trial comes to.
+func (x *trial) judged(l *line) {
+	l.test, l.verdict = x.Name(), held
+	switch first := lates.said[l.test]; {
+	case x.Failed():
+		l.verdict = broken
+	case len(x.isLate) > 0:
+		l.verdict = late
+	case first != "":
+		l.verdict, l.remark = heldAlone, strings.TrimPrefix(l.remark+"; beside others, it was late: "+first, "; ")
 	}
 }
 
@@ -86,7 +128,7 @@ func publish(took time.Duration) error {
 
 // plain is the line for a terminal.
 func (l line) plain() string {
-	text := fmt.Sprintf("%-7s %-55s %-8s %d times: %v", l.verdict, l.fault, l.database, l.repetitions, l.outcome)
+	text := fmt.Sprintf("%-10s %-55s %-8s %d times: %v", l.verdict, l.fault, l.database, l.repetitions, l.outcome)
 	if l.recovery > 0 {
 		text += fmt.Sprintf("; recovery at worst %v, bound %v", l.recovery.Round(time.Millisecond), l.bound.Round(time.Millisecond))
 	}

@@ -133,6 +133,7 @@ func newTrial(t *testing.T, name, dsn string) *trial {
 // emptyTrial is a trial without tables.
 func emptyTrial(t *testing.T, name, dsn string) *trial {
 	d := dialectOf(name)
+	noteTrial(t.Name())
 	return &trial{T: t, name: name, dialect: d, dsn: dsn, db: dbtest.Open(t, d.driver, dsn), began: time.Now()}
 }
 

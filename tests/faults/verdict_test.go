@@ -178,7 +178,10 @@ func (x *trial) withinDuring(in window, recovery, bound time.Duration, what stri
 		return
 	}
 	stood, say := machine.most(in, recovery), x.Logf
-	if recovery > bound+stood {
+	switch most := bound + stood; {
+	case recovery > most+max(bound, lateMost):
+		say = x.Errorf
+	case recovery > most:
 		say = x.late
 	}
 	say("%s after %v, want at most %v; the machine stood still for %v meanwhile", what, recovery, bound, stood)

@@ -205,8 +205,14 @@ func TestAPauseOfATopicMayHaveAnEnd(t *testing.T) {
 		if p := pause(http.StatusOK, ""); p.json("paused_since") == nil || p.json("paused_until") != nil { // which takes the end back
 			t.Errorf("%s", p.text)
 		}
-		for _, wrong := range []string{`{"until":"2001-01-01T00:00:00Z"}`, `{"until":"2100-01-01T00:00:00Z"}`, `{"until":"soon"}`, `{"for":"0s"}`, `{"for":"9000h"}`, `{"for":"1h","until":"2090-01-01T00:00:00Z"}`, `{"lasts":"1h"}`, `[]`} {
-			pause(http.StatusUnprocessableEntity, wrong)
+		for wrong, at := range map[string]string{
+			`{"until":"2001-01-01T00:00:00Z"}`: "/until", `{"until":"2100-01-01T00:00:00Z"}`: "/until", `{"until":"soon"}`: "/until",
+			`{"for":"0s"}`: "/for", `{"for":"9000h"}`: "/for", `{"for":"1h","until":"2090-01-01T00:00:00Z"}`: "/for", `{"lasts":"1h"}`: "", `[]`: "",
+		} {
+			p := pause(http.StatusUnprocessableEntity, wrong)
+			if list, _ := p.json("errors").([]any); at != "" && (len(list) != 1 || list[0].(map[string]any)["pointer"] != at) {
+				t.Errorf("%s: %s, want a complaint about %s", wrong, p.text, at)
+			}
 		}
 		if p := pause(http.StatusOK, `{"for":"2s"}`); p.json("paused_until") == nil {
 			t.Errorf("%s", p.text)

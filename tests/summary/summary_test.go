@@ -87,7 +87,11 @@ func TestSummary_NamesWhatWasMeasuredAgain(t *testing.T) {
 		event{Action: "output", Package: pkg, Test: "TestA/MySQL", Output: "    a_test.go:9: measured again: a start after 1.4s, want at most 1s\n"},
 		event{Action: "output", Package: pkg, Test: "TestA/MySQL", Output: "    a_test.go:9: quiet\n"},
 		event{Action: "pass", Package: pkg, Test: "TestA/MySQL"},
+		event{Action: "pass", Package: pkg, Test: "TestA/MySQL"}, // the second time
 	)
+	if want := " tests                       1 "; !strings.Contains(said, want) {
+		t.Errorf("no %q in:\n%s", want, said)
+	}
 	if want := "\ntests: TestA/MySQL: a_test.go:9: measured again: a start after 1.4s, want at most 1s\n"; !strings.Contains(said, want) || strings.Contains(said, "quiet") || code != 0 {
 		t.Errorf("exit code %d, want 0 and %q, and no more of it:\n%s", code, want, said)
 	}

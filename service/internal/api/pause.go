@@ -20,10 +20,10 @@ type pause struct {
 	until time.Time // zero: somebody has to end it
 }
 
-// paused are the pauses that there are, by job type.
+// paused are the pauses that there are, by job type. Mostly, there are none, and then the types need not be read.
 func (a *api) paused(ctx context.Context, ex queue_job.Executor) (map[int32]pause, error) {
-	since, err := a.Jobs.Paused(ctx, ex)
-	if err != nil || len(since) == 0 {
+	any, err := a.Jobs.Paused(ctx, ex)
+	if err != nil || len(any) == 0 {
 		return nil, err
 	}
 	types, err := a.Jobs.Types(ctx, ex)
@@ -32,8 +32,8 @@ func (a *api) paused(ctx context.Context, ex queue_job.Executor) (map[int32]paus
 	}
 	list := map[int32]pause{}
 	for _, t := range types {
-		if at, paused := since[t.JobType]; paused {
-			list[t.JobType] = pause{at, t.PausedUntil}
+		if !t.Paused.IsZero() {
+			list[t.JobType] = pause{t.Paused, t.PausedUntil}
 		}
 	}
 	return list, nil
@@ -42,7 +42,7 @@ func (a *api) paused(ctx context.Context, ex queue_job.Executor) (map[int32]paus
 // pauseTopic pauses a topic, until the time that the body gives, if there is one.
 func (a *api) pauseTopic(c *call) error {
 	var text []byte
-	if c.ContentLength != 0 {
+	if !c.isEmpty() {
 		given, release, err := a.body(c, oneMax)
 		if err != nil {
 			return err
@@ -50,50 +50,58 @@ func (a *api) pauseTopic(c *call) error {
 		defer release()
 		text = given
 	}
-	until, err := endOfPause(text, time.Now())
+	end, err := endOfPause(text, time.Now())
 	if err != nil {
 		return err
 	}
 	return a.setPaused(c, func(ctx context.Context, tx queue_job.Executor, jobType int32) (err error) {
-		if until.IsZero() {
+		if end.pointer == "" {
 			_, err = a.Jobs.Pause(ctx, tx, jobType)
-		} else if _, err = a.Jobs.PauseUntil(ctx, tx, jobType, until); errors.Is(err, queue_job.ErrRefused) {
-			err = problem.OfField("/until", "%v", err)
+			return err
+		}
+		if _, err = a.Jobs.PauseUntil(ctx, tx, jobType, end.at); errors.Is(err, queue_job.ErrRefused) {
+			err = problem.OfField(end.pointer, "it is to be a time to come, within a year")
 		}
 		return err
 	})
 }
 
-// endOfPause reads until when a pause is to last. Zero: until somebody ends it.
-func endOfPause(text []byte, now time.Time) (until time.Time, err error) {
+// pauseEnd is until when a pause is to last, and the field that says so. Without a field, somebody has to end it.
+type pauseEnd struct {
+	at      time.Time
+	pointer string
+}
+
+// endOfPause reads the body of a request for a pause.
+func endOfPause(text []byte, now time.Time) (end pauseEnd, err error) {
 	if len(text) == 0 {
-		return until, nil
+		return end, nil
 	}
 	var given struct {
 		Until json.RawMessage `json:"until"`
 		For   json.RawMessage `json:"for"`
 	}
 	if err := decode(text, &given); err != nil {
-		return until, err
+		return end, err
 	}
 	switch {
 	case given.Until != nil && given.For != nil:
-		return until, problem.OfField("/for", "a pause has until or for, not both; leave one out")
+		return end, problem.OfField("/for", "a pause has until or for, not both; leave one out")
 	case given.Until != nil:
-		if until, err = task.ParseTimeJSON(given.Until); err != nil {
-			return until, problem.OfField("/until", "%v", err)
-		}
+		end.pointer = "/until"
+		end.at, err = task.ParseTimeJSON(given.Until)
 	case given.For != nil:
-		lasts, err := task.ParseDelay(given.For)
-		if err == nil && lasts < time.Second {
+		end.pointer = "/for"
+		var lasts time.Duration
+		if lasts, err = task.ParseDelay(given.For); err == nil && lasts < time.Second {
 			err = errors.New("it is to be a second or more")
 		}
-		if err != nil {
-			return until, problem.OfField("/for", "%v", err)
-		}
-		until = now.Add(lasts)
+		end.at = now.Add(lasts)
 	}
-	return until, nil
+	if err != nil {
+		return end, problem.OfField(end.pointer, "%v", err)
+	}
+	return end, nil
 }
 
 func (a *api) resumeTopic(c *call) error {

@@ -35,6 +35,20 @@ func (c *call) wantsJSON() error {
 	return nil
 }
 
+// isEmpty reports whether a request has no body. One whose length is not known is looked at.
+func (c *call) isEmpty() bool {
+	if c.ContentLength >= 0 {
+		return c.ContentLength == 0
+	}
+	first := make([]byte, 1)
+	n, err := io.ReadFull(c.Body, first)
+	c.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(first[:n]), c.Body), c.Body}
+	return err == io.EOF
+}
+
 // body reads the whole body, if there is room for it. Release gives the room back, when the request is answered.
 func (a *api) body(c *call, limit int64) (text []byte, release func(), err error) {
 	if err := c.wantsJSON(); err != nil {
