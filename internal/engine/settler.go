@@ -28,18 +28,22 @@ type settler struct {
 	notes   []store.Attempt // for the log; nothing waits for them: lost runs, and rows that could not be written before
 	hurried bool            // Stop waits for the notes
 	awaited bool            // something waits for one of pending
-	writing []*outcome      // taken from pending and not yet written
+	failed  failures        // they wait until they are sent again
+	writing []*outcome      // taken from pending or from failed, and not yet written
 	came    chan struct{}
 	enough  chan struct{} // pending fills a statement, or is awaited
 
 	// These belong to loop.
+	size     batchSize     // of a batch of pending
+	takes    time.Duration // what it takes to write one
+	again    bool          // the last batch was of failed
 	logAgain time.Time     // before, the log is not tried; it failed
 	logWait  time.Duration // from the last failure to the next try
 	logSize  batchSize
 }
 
 func newSettler(l *line, instance string) *settler {
-	return &settler{line: l, instance: instance, logSize: newBatchSize(), came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
+	return &settler{line: l, instance: instance, size: newBatchSize(), logSize: newBatchSize(), came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
 }
 
 // add takes the verdict of a run that has ended.
@@ -118,7 +122,7 @@ func (s *settler) push(o *outcome) {
 func (s *settler) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pending) + len(s.writing)
+	return len(s.pending) + len(s.failed.list) + len(s.writing)
 }
 
 // owes reports whether an outcome under a term is not written yet.
@@ -126,19 +130,19 @@ func (s *settler) owes(term int64) bool {
 	under := func(o *outcome) bool { return o.act.term == term }
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.pending, under) || slices.ContainsFunc(s.writing, under)
+	return slices.ContainsFunc(s.pending, under) || slices.ContainsFunc(s.failed.list, under) || slices.ContainsFunc(s.writing, under)
 }
 
 // loop writes outcomes until ctx ends.
 func (s *settler) loop(ctx context.Context) {
-	wait, size := retryFirst, newBatchSize()
+	wait := retryFirst
 	var began time.Time
 	for {
-		s.gather(ctx, time.Until(began.Add(settleEvery)), size.rows)
+		s.gather(ctx, time.Until(began.Add(settleEvery)), s.size.rows)
 		if ctx.Err() != nil {
 			return
 		}
-		outcomes := s.take(size.rows)
+		outcomes := s.take()
 		if len(outcomes) == 0 {
 			s.writeLog(ctx, nil)
 			s.awaitOutcomes(ctx)
@@ -146,9 +150,9 @@ func (s *settler) loop(ctx context.Context) {
 		}
 		began = time.Now()
 		failed := s.write(ctx, outcomes)
+		took := time.Since(began)
 		s.writeLog(ctx, nil) // notes of these outcomes: a suspect that runs next could kill the process
-		size.after(len(failed) == 0)
-		if s.sendAgain(failed); len(failed) == 0 {
+		if s.sendAgain(failed, took); len(failed) == 0 {
 			wait = retryFirst
 			continue
 		}
@@ -157,11 +161,14 @@ func (s *settler) loop(ctx context.Context) {
 	}
 }
 
-// awaitOutcomes waits for outcomes or notes, or until the log is to be tried again.
+// awaitOutcomes waits for outcomes or notes, or until outcomes or the log are to be tried again.
 func (s *settler) awaitOutcomes(ctx context.Context) {
-	again := time.Hour
+	s.mu.Lock()
+	again := s.failed.in()
+	s.mu.Unlock()
 	if s.unnoted() > 0 {
-		again, _ = s.logDueIn()
+		log, _ := s.logDueIn()
+		again = min(again, log)
 	}
 	timer := time.NewTimer(again)
 	defer timer.Stop()
@@ -202,29 +209,54 @@ func (s *settler) isAwaited(o *outcome) bool {
 	return s.line.queue.keys.most > 0 && o.Group() != "" || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
 }
 
-// take takes the outcomes that have gathered, up to a number.
-func (s *settler) take(most int) []*outcome {
+// take takes the outcomes that have gathered, or some that are to be sent again; if there are both, by turns.
+func (s *settler) take() []*outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(most, len(s.pending))
-	batch := s.pending[:n:n]
-	s.pending = s.pending[n:]
+	if n := s.failed.may(); n > 0 && (len(s.pending) == 0 || !s.again) {
+		s.again, s.writing = true, s.failed.take(n)
+		return s.writing
+	}
+	n := min(s.size.rows, len(s.pending))
+	s.again, s.writing, s.pending = false, s.pending[:n:n], s.pending[n:]
 	s.awaited = s.awaited && len(s.pending) > 0
-	s.writing = batch
-	return batch
+	return s.writing
 }
 
-// sendAgain lets the outcomes whose writing failed wait behind the others; the rest of the batch is written.
-func (s *settler) sendAgain(failed []*outcome) {
-	for _, o := range failed {
-		o.sentBefore = true
-	}
+// takeAll takes all outcomes, for the stepper, whose statements nobody waits for.
+func (s *settler) takeAll() []*outcome {
 	s.mu.Lock()
-	s.pending = append(s.pending, failed...)
+	defer s.mu.Unlock()
+	s.writing = slices.Concat(s.failed.list, s.pending)
+	s.failed.list, s.pending, s.awaited = nil, nil, false
+	return s.writing
+}
+
+// sendAgain ends a batch, and keeps the outcomes whose writing failed; the rest of the batch is written.
+func (s *settler) sendAgain(failed []*outcome, took time.Duration) {
+	ok := len(failed) == 0
+	s.mu.Lock()
+	switch {
+	case s.again:
+		s.failed.after(ok, took)
+	case ok:
+		smooth(&s.takes, took)
+		fallthrough
+	default:
+		s.size.after(ok)
+	}
+	s.failed.add(failed)
 	clear(s.writing) // pending may go on in the same array, which would keep the tasks
 	s.writing = nil
 	s.mu.Unlock()
 	signal(s.line.wake) // there may be room for marks again, or nothing left to wait for
+}
+
+// patience is how long a statement may take about outcomes that were cut so often.
+func (s *settler) patience(cuts int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed.patience(cuts, s.takes)
 }
 
 // write writes the outcomes and returns those whose writing failed.
@@ -240,7 +272,7 @@ func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*out
 func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (again []*outcome) {
 	l := s.line
 	tasks := tasksOf(group)
-	statement, cancel := context.WithTimeout(ctx, statementMax)
+	statement, cancel := context.WithTimeout(ctx, s.patience(group[0].cuts))
 	outcome, logged := act.outcome(l.cfg.LostLimit), false
 	if died, ok := outcome.(store.Died); ok && s.logWait == 0 { // otherwise the log would hold the status up
 		died.Why, logged = group[0].log, true
@@ -253,6 +285,12 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	mayBeBehind := act.kind == settle && l.trouble.lately()
 	if err == nil && written < len(group) && (unmarks || doubtful || wanted || mayBeBehind) {
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))
+	}
+	if err != nil && statement.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w; perhaps a transaction has locked a row", err)
+		for _, o := range group {
+			o.cuts++
+		}
 	}
 	cancel()
 	if l.trouble.on(ctx, "write outcomes", err) {

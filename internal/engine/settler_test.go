@@ -228,3 +228,98 @@ func TestASuspectStartsWhenTheLogSaysThatItsLastRunWasLost(t *testing.T) {
 		stop()
 	})
 }
+
+// lockable is a table that does not answer for a time, if a statement is about a job that a transaction has locked, or about any job.
+type lockable struct {
+	Jobs
+	locked  func(id uint64) bool
+	refuses bool      // it answers at once, with an error
+	until   time.Time // when the lock ends
+
+	began      time.Time
+	statements int
+	written    map[uint64]time.Time
+}
+
+func (k *lockable) Settle(ctx context.Context, ids []uint64, _ store.Outcome) (int, error) {
+	k.statements++
+	time.Sleep(5 * time.Millisecond)
+	if time.Now().Before(k.until) && slices.ContainsFunc(ids, k.locked) {
+		if k.refuses {
+			return 0, errGone
+		}
+		timer := time.NewTimer(time.Until(k.until))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	for _, id := range ids {
+		if _, twice := k.written[id]; twice {
+			return 0, errors.New("written twice")
+		}
+		k.written[id] = time.Now()
+	}
+	return len(ids), nil
+}
+
+// run has jobs end at a rate for a minute, of which the first 40 seconds have the lock, and waits until all outcomes are written. It returns
+// how long those of others took, in ascending order, and how long after the lock the last one of the locked jobs was written.
+func (k *lockable) run(t *testing.T, perSecond int) (others []time.Duration, released time.Duration) {
+	t.Helper()
+	const lasts = time.Minute
+	all := perSecond * int(lasts/time.Second)
+	k.began, k.until, k.written = time.Now(), time.Now().Add(40*time.Second), map[uint64]time.Time{}
+	l := lineAt(5_000_000)
+	l.jobs, l.about, l.trouble = k, t.Context(), newTrouble(silent{}, t.Context())
+	go l.settler.loop(t.Context())
+	ended := make([]time.Time, all)
+	for n := range all {
+		time.Sleep(lasts / time.Duration(all))
+		ended[n] = time.Now()
+		l.end(store.Row{ID: uint64(n)}, verdict{status: queue_job.JobStatusSuccess}, false)
+	}
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	if len(k.written) != all || l.settler.waiting() > 0 {
+		t.Fatalf("%d of %d outcomes are written, %d wait", len(k.written), all, l.settler.waiting())
+	}
+	for n, at := range ended {
+		if id := uint64(n); k.locked(id) && at.Before(k.until) {
+			released = max(released, k.written[id].Sub(k.until))
+		} else {
+			others = append(others, k.written[id].Sub(at))
+		}
+	}
+	slices.Sort(others)
+	return others, released
+}
+
+func TestJobsThatATransactionLocksHoldUpTheOutcomesOfFewOthers(t *testing.T) {
+	for _, perSecond := range []int{10, 300, 2000} {
+		synctest.Test(t, func(t *testing.T) {
+			k := &lockable{locked: func(id uint64) bool { return id < 60 && id%3 == 1 }}
+			others, released := k.run(t, perSecond)
+			p50, p80 := others[len(others)/2], others[len(others)*8/10]
+			t.Logf("%d a second: others p50 %v, p80 %v, at most %v; the locked ones %v after the lock; %d statements", perSecond, p50, p80, others[len(others)-1], released, k.statements)
+			if p50 > 50*time.Millisecond || p80 > 2*time.Second || released > 5*time.Second {
+				t.Errorf("%d a second: p50 of others %v, p80 %v; the locked ones %v after the lock", perSecond, p50, p80, released)
+			}
+		})
+	}
+}
+
+func TestOutcomesAreWrittenSoonAfterTheDatabaseHasComeBack(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			k := &lockable{locked: func(uint64) bool { return true }, refuses: refuses}
+			later, released := k.run(t, 50) // that many, since none starts while 2,000 outcomes wait
+			t.Logf("refuses: %t: written %v after that, later ones within %v; %d statements", refuses, released, later[len(later)-1], k.statements)
+			if released > 5*time.Second || later[len(later)-1] > 5*time.Second || k.statements > 2000 {
+				t.Errorf("refuses: %t: written %v after that, later ones within %v; %d statements", refuses, released, later[len(later)-1], k.statements)
+			}
+		})
+	}
+}
