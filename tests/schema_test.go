@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -185,7 +186,9 @@ func TestTheMigrationFilesMakeTheTablesThatMigrateMakesAndTheWayBackTakesThemAwa
 			}
 		}
 		run("*.down.sql", slices.Backward[[]string])
+		back := func() { t.Helper(); run("*.down.sql", slices.Backward[[]string]) }
 		for _, before := range []string{"nothing", "the original's tables"} {
+			var asItWas []string
 			if before != "nothing" {
 				if d.Driver != "mysql" {
 					return // the original library knew MySQL only
@@ -193,8 +196,21 @@ func TestTheMigrationFilesMakeTheTablesThatMigrateMakesAndTheWayBackTakesThemAwa
 				createOriginal(t, d)
 				insertAsTheOriginal(t, d, 7)
 				execute(t, d.DB, "INSERT INTO shedlock_tab (lock_name, locked_by) VALUES ('the MD5 of a name', 'somebody')")
+				asItWas = tablesOf(t, d)
+				back = func() {
+					t.Helper()
+					execute(t, d.DB, `UPDATE async_job_tab SET job_status = id - 5, job_key = id, meta = '{"a":"b"}', term = 5, attempts = 2, start_time = 3000000000 WHERE id IN (8, 9)`)
+					execute(t, d.DB, documented(t, "upgrading.md", "UPDATE async_job_tab"))
+					run("0002_queue.down.sql", slices.All[[]string])
+					if got := tablesOf(t, d); !slices.Equal(got, asItWas) {
+						t.Errorf("the way back makes:\n%s\n\nthe original:\n%s", strings.Join(got, "\n"), strings.Join(asItWas, "\n"))
+					}
+					rows := "SELECT (SELECT COUNT(*) FROM async_job_tab WHERE id BETWEEN 7 AND 10 AND job_status = 0 AND COALESCE(start_time, 0) < 3000000000 AND create_time > 0) + (SELECT COUNT(*) FROM shedlock_tab)"
+					if n := number(t, d.DB, rows); n != 5 {
+						t.Errorf("%d of 5 rows are there after the way back, as the original reads them", n)
+					}
+				}
 			}
-			asItWas := shape(t, d)
 			run("*.up.sql", slices.All[[]string])
 			if err := schema.Check(t.Context(), d.DB); err != nil {
 				t.Errorf("behind %s: %v", before, err)
@@ -202,23 +218,40 @@ func TestTheMigrationFilesMakeTheTablesThatMigrateMakesAndTheWayBackTakesThemAwa
 			if got := shape(t, d); !slices.Equal(got, fresh) {
 				t.Errorf("behind %s, the files make:\n%s\n\nMigrate makes:\n%s", before, strings.Join(got, "\n"), strings.Join(fresh, "\n"))
 			}
-			run("0002_queue.down.sql", slices.All[[]string])
-			if before != "nothing" {
-				if got := shape(t, d); !slices.Equal(got, asItWas) {
-					t.Errorf("the way back makes:\n%s\n\nthe original:\n%s", strings.Join(got, "\n"), strings.Join(asItWas, "\n"))
-				}
-				rows := "SELECT (SELECT COUNT(*) FROM async_job_tab WHERE id BETWEEN 7 AND 10) + (SELECT COUNT(*) FROM shedlock_tab)"
-				if n := number(t, d.DB, rows); n != 5 {
-					t.Errorf("%d of 5 rows are there after the way back", n)
-				}
-			}
-			run("0001_original.down.sql", slices.All[[]string])
+			back()
 		}
 	})
 }
 
-// shape says which columns and indexes the tables have, in order.
+// documented is a statement of a document, by its first words.
+func documented(t *testing.T, document, begins string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), begins)
+	statement, _, whole := strings.Cut(rest, ";")
+	if !found || !whole {
+		t.Fatalf("%s has no statement that begins with %q", document, begins)
+	}
+	return begins + statement
+}
+
+// shape says which columns and indexes this version's tables have, in order.
 func shape(t *testing.T, d dbtest.Database) (list []string) {
+	t.Helper()
+	list = tablesOf(t, d)
+	for _, has := range []string{"async_job_tab term ", "async_job_tab attempts ", "async_job_tab retries ", "async_job_tab lost ", "async_job_tab job_key ", "shedlock_tab term ", "async_job_log_tab error ", "async_job_tab async_job_due "} {
+		if !slices.ContainsFunc(list, func(line string) bool { return strings.HasPrefix(line, has) }) {
+			t.Errorf("the tables lack %q", has)
+		}
+	}
+	return list
+}
+
+// tablesOf is shape for tables that may lack something.
+func tablesOf(t *testing.T, d dbtest.Database) (list []string) {
 	t.Helper()
 	queries := []string{ // MariaDB shows an int's width, which means nothing
 		`SELECT CONCAT_WS(' ', table_name, column_name, REPLACE(column_type, 'int(11) u', 'int(10) u'), is_nullable, column_default, extra, collation_name) FROM information_schema.columns
@@ -255,11 +288,6 @@ func shape(t *testing.T, d dbtest.Database) (list []string) {
 		}
 		if err := rows.Err(); err != nil {
 			t.Fatal(err)
-		}
-	}
-	for _, has := range []string{"async_job_tab term ", "async_job_tab attempts ", "async_job_tab retries ", "async_job_tab lost ", "async_job_tab job_key ", "shedlock_tab term ", "async_job_log_tab error ", "async_job_tab async_job_due "} {
-		if !slices.ContainsFunc(list, func(line string) bool { return strings.HasPrefix(line, has) }) {
-			t.Errorf("the tables lack %q", has)
 		}
 	}
 	return list
