@@ -12,7 +12,7 @@ const (
 	// Others wait while such a statement is sent again. So it is cut sooner, and all of them together take a part of the time.
 	againLeast   = 250 * time.Millisecond
 	againLongest = time.Second // if the database is not slow itself
-	againSlower  = 4           // than statements were of late, such a statement may be
+	againSlower  = 4           // than the last statement that was written, such a statement may be
 	againOneIn   = 4           // parts of the time are for these statements
 	againFinds   = 3           // cuts, until an outcome stands alone
 	againSure    = 8           // statements in a row that were written, until larger ones are tried: it was the database, and no lock
@@ -22,9 +22,11 @@ const (
 // locked one of their rows. Each time that a statement was cut, its outcomes are sent in statements of an eighth of its size: in the end,
 // those that are locked stand alone.
 type failures struct {
-	list    []*outcome // those first that were cut least often
-	at      time.Time  // before, none is sent again
-	written int        // statements since the last one that failed
+	list    []*outcome    // those first that were cut least often
+	at      time.Time     // before, none is sent again
+	written int           // of these statements, since the last one that failed
+	takes   time.Duration // what the last statement took that was written, of these or of others
+	cut     int           // statements, since then
 }
 
 // may is how many outcomes may be sent again now, in one statement.
@@ -71,17 +73,35 @@ func (f *failures) after(ok bool, took time.Duration) {
 	}
 }
 
-// patience is how long a statement may take whose outcomes were cut so often. Of late, statements took so long. While some outcomes are
-// known to have been cut, others are cut sooner.
-func (f *failures) patience(cuts int, takes time.Duration) time.Duration {
-	least := max(againLeast, againSlower*takes)
-	most := max(least, againLongest)
+// noteCut notes that a statement about these outcomes was cut.
+func (f *failures) noteCut(outcomes []*outcome) {
+	f.cut++
+	for _, o := range outcomes {
+		o.cuts++
+	}
+}
+
+// noteWritten notes that all outcomes of a batch were written. If that took longer than others were given, it was the database that was slow,
+// and the cuts say nothing of the outcomes.
+func (f *failures) noteWritten(took time.Duration) {
+	if took >= againLongest {
+		for _, o := range f.list {
+			o.cuts = 0
+		}
+	}
+	f.takes, f.cut = took, 0
+}
+
+// patience is how long a statement may take whose outcomes were cut so often. While some outcomes are known to have been cut, others are
+// cut sooner. If nothing is written any more, it is the database that is slow, and each statement may take longer than the one before.
+func (f *failures) patience(cuts int) time.Duration {
+	slow := min(max(againLeast, againSlower*f.takes)<<min(max(0, f.cut-againFinds), 10), statementMax)
 	switch {
 	case cuts > 0:
-		return min(least<<min(max(0, cuts-againFinds), 10), most)
+		return min(max(slow, againLeast<<min(max(0, cuts-againFinds), 10)), max(slow, againLongest))
 	case len(f.list) > 0 && f.list[len(f.list)-1].cuts > 0:
-		return min(most, settleMax)
+		return max(slow, againLongest)
 	default:
-		return settleMax
+		return max(slow, settleMax)
 	}
 }

@@ -35,7 +35,6 @@ type settler struct {
 
 	// These belong to loop.
 	size     batchSize     // of a batch of pending
-	takes    time.Duration // what it takes to write one
 	again    bool          // the last batch was of failed
 	logAgain time.Time     // before, the log is not tried; it failed
 	logWait  time.Duration // from the last failure to the next try
@@ -236,13 +235,12 @@ func (s *settler) takeAll() []*outcome {
 func (s *settler) sendAgain(failed []*outcome, took time.Duration) {
 	ok := len(failed) == 0
 	s.mu.Lock()
-	switch {
-	case s.again:
+	if ok {
+		s.failed.noteWritten(took)
+	}
+	if s.again {
 		s.failed.after(ok, took)
-	case ok:
-		smooth(&s.takes, took)
-		fallthrough
-	default:
+	} else {
 		s.size.after(ok)
 	}
 	s.failed.add(failed)
@@ -256,7 +254,7 @@ func (s *settler) sendAgain(failed []*outcome, took time.Duration) {
 func (s *settler) patience(cuts int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failed.patience(cuts, s.takes)
+	return s.failed.patience(cuts)
 }
 
 // write writes the outcomes and returns those whose writing failed.
@@ -288,9 +286,9 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	}
 	if err != nil && statement.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w; perhaps a transaction has locked a row", err)
-		for _, o := range group {
-			o.cuts++
-		}
+		s.mu.Lock()
+		s.failed.noteCut(group)
+		s.mu.Unlock()
 	}
 	cancel()
 	if l.trouble.on(ctx, "write outcomes", err) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -233,8 +234,9 @@ func TestASuspectStartsWhenTheLogSaysThatItsLastRunWasLost(t *testing.T) {
 type lockable struct {
 	Jobs
 	locked  func(id uint64) bool
-	refuses bool      // it answers at once, with an error
-	until   time.Time // when the lock ends
+	refuses bool          // it answers at once, with an error
+	until   time.Time     // when the lock ends
+	takes   time.Duration // each statement
 
 	began      time.Time
 	statements int
@@ -243,7 +245,11 @@ type lockable struct {
 
 func (k *lockable) Settle(ctx context.Context, ids []uint64, _ store.Outcome) (int, error) {
 	k.statements++
-	time.Sleep(5 * time.Millisecond)
+	select {
+	case <-time.After(cmp.Or(k.takes, 5*time.Millisecond)):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	if time.Now().Before(k.until) && slices.ContainsFunc(ids, k.locked) {
 		if k.refuses {
 			return 0, errGone
@@ -281,7 +287,11 @@ func (k *lockable) run(t *testing.T, perSecond int) (others []time.Duration, rel
 		ended[n] = time.Now()
 		l.end(store.Row{ID: uint64(n)}, verdict{status: queue_job.JobStatusSuccess}, false)
 	}
-	time.Sleep(10 * time.Second)
+	for range 60 {
+		if time.Sleep(time.Second); l.settler.waiting() == 0 {
+			break
+		}
+	}
 	synctest.Wait()
 	if len(k.written) != all || l.settler.waiting() > 0 {
 		t.Fatalf("%d of %d outcomes are written, %d wait", len(k.written), all, l.settler.waiting())
@@ -298,13 +308,13 @@ func (k *lockable) run(t *testing.T, perSecond int) (others []time.Duration, rel
 }
 
 func TestJobsThatATransactionLocksHoldUpTheOutcomesOfFewOthers(t *testing.T) {
-	for _, perSecond := range []int{10, 300, 2000} {
+	for perSecond, mostly := range map[int]time.Duration{10: 10 * time.Second, 300: time.Second, 2000: time.Second} { // of ten a second, each tenth is one of the first 60
 		synctest.Test(t, func(t *testing.T) {
 			k := &lockable{locked: func(id uint64) bool { return id < 60 && id%3 == 1 }}
 			others, released := k.run(t, perSecond)
 			p50, p80 := others[len(others)/2], others[len(others)*8/10]
 			t.Logf("%d a second: others p50 %v, p80 %v, at most %v; the locked ones %v after the lock; %d statements", perSecond, p50, p80, others[len(others)-1], released, k.statements)
-			if p50 > 50*time.Millisecond || p80 > 2*time.Second || released > 5*time.Second {
+			if p50 > 50*time.Millisecond || p80 > mostly || released > 5*time.Second {
 				t.Errorf("%d a second: p50 of others %v, p80 %v; the locked ones %v after the lock", perSecond, p50, p80, released)
 			}
 		})
@@ -322,4 +332,16 @@ func TestOutcomesAreWrittenSoonAfterTheDatabaseHasComeBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestOutcomesAreWrittenHoweverSlowTheDatabaseBecomes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &lockable{locked: func(id uint64) bool { return id == 0 }, takes: 4 * time.Second} // longer than a statement may take at first
+		others, _ := k.run(t, 20)
+		slowest := others[len(others)-1]
+		t.Logf("written within %v; %d statements", slowest, k.statements)
+		if slowest > 90*time.Second {
+			t.Errorf("an outcome is written after %v", slowest)
+		}
+	})
 }
