@@ -8,7 +8,6 @@ type outcome struct {
 	act
 	log        *store.Attempt // nil: nothing, or done
 	sentBefore bool           // and that failed
-	cuts       int            // how often a statement about it was cut: somebody may have locked the row
 	untilSeen  int64          // up to when it is sent again to a table that does not show the run yet, in unix milliseconds; 0: it was not
 }
 

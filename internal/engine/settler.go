@@ -13,9 +13,15 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// settleEvery is the shortest time between the beginnings of two statements, since each is a commit. Outcomes gather in that
-// time. The first outcome after a pause does not wait.
-const settleEvery = 8 * time.Millisecond
+const (
+	// settleEvery is the shortest time between the beginnings of two statements, since each is a commit. Outcomes gather in that
+	// time. The first outcome after a pause does not wait.
+	settleEvery = 8 * time.Millisecond
+
+	// settleMax is for how long a statement may have no answer, unless the database is slow. While it waits for a row that somebody has locked,
+	// all others wait, and when unsettledMax of them do, no job starts.
+	settleMax = 3 * time.Second
+)
 
 // settler writes the outcomes of one job type: all that have gathered since the last batch, alike ones in one statement. It
 // keeps an outcome until it is written, or the table says that it is not ours to write any more.
@@ -28,21 +34,20 @@ type settler struct {
 	notes   []store.Attempt // for the log; nothing waits for them: lost runs, and rows that could not be written before
 	hurried bool            // Stop waits for the notes
 	awaited bool            // something waits for one of pending
-	failed  failures        // they wait until they are sent again
-	writing []*outcome      // taken from pending or from failed, and not yet written
+	writing []*outcome      // taken from pending and not yet written
 	came    chan struct{}
 	enough  chan struct{} // pending fills a statement, or is awaited
 
 	// These belong to loop.
-	size     batchSize     // of a batch of pending
-	again    bool          // the last batch was of failed
+	cuts     int           // statements that had no answer in time, since a batch was written
+	took     time.Duration // for the last batch that was written
 	logAgain time.Time     // before, the log is not tried; it failed
 	logWait  time.Duration // from the last failure to the next try
 	logSize  batchSize
 }
 
 func newSettler(l *line, instance string) *settler {
-	return &settler{line: l, instance: instance, size: newBatchSize(), logSize: newBatchSize(), came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
+	return &settler{line: l, instance: instance, logSize: newBatchSize(), came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
 }
 
 // add takes the verdict of a run that has ended.
@@ -121,7 +126,7 @@ func (s *settler) push(o *outcome) {
 func (s *settler) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pending) + len(s.failed.list) + len(s.writing)
+	return len(s.pending) + len(s.writing)
 }
 
 // owes reports whether an outcome under a term is not written yet.
@@ -129,30 +134,30 @@ func (s *settler) owes(term int64) bool {
 	under := func(o *outcome) bool { return o.act.term == term }
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.pending, under) || slices.ContainsFunc(s.failed.list, under) || slices.ContainsFunc(s.writing, under)
+	return slices.ContainsFunc(s.pending, under) || slices.ContainsFunc(s.writing, under)
 }
 
 // loop writes outcomes until ctx ends.
 func (s *settler) loop(ctx context.Context) {
-	wait := retryFirst
+	wait, size := retryFirst, newBatchSize()
 	var began time.Time
 	for {
-		s.gather(ctx, time.Until(began.Add(settleEvery)), s.size.rows)
+		s.gather(ctx, time.Until(began.Add(settleEvery)), size.rows)
 		if ctx.Err() != nil {
 			return
 		}
-		outcomes := s.take()
+		outcomes := s.take(size.rows)
 		if len(outcomes) == 0 {
 			s.writeLog(ctx, nil)
 			s.awaitOutcomes(ctx)
 			continue
 		}
 		began = time.Now()
-		failed := s.write(ctx, outcomes)
-		took := time.Since(began)
+		unsent, failed := s.write(ctx, outcomes)
 		s.writeLog(ctx, nil) // notes of these outcomes: a suspect that runs next could kill the process
-		if s.sendAgain(failed, took); len(failed) == 0 {
-			wait = retryFirst
+		size.after(len(failed) == 0)
+		if s.sendAgain(unsent, failed); len(failed) == 0 {
+			wait, s.cuts, s.took = retryFirst, 0, time.Since(began)
 			continue
 		}
 		sleep(ctx, wait)
@@ -160,14 +165,11 @@ func (s *settler) loop(ctx context.Context) {
 	}
 }
 
-// awaitOutcomes waits for outcomes or notes, or until outcomes or the log are to be tried again.
+// awaitOutcomes waits for outcomes or notes, or until the log is to be tried again.
 func (s *settler) awaitOutcomes(ctx context.Context) {
-	s.mu.Lock()
-	again := s.failed.in()
-	s.mu.Unlock()
+	again := time.Hour
 	if s.unnoted() > 0 {
-		log, _ := s.logDueIn()
-		again = min(again, log)
+		again, _ = s.logDueIn()
 	}
 	timer := time.NewTimer(again)
 	defer timer.Stop()
@@ -208,69 +210,59 @@ func (s *settler) isAwaited(o *outcome) bool {
 	return s.line.queue.keys.most > 0 && o.Group() != "" || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
 }
 
-// take takes the outcomes that have gathered, or some that are to be sent again; if there are both, by turns.
-func (s *settler) take() []*outcome {
+// take takes the outcomes that have gathered, up to a number.
+func (s *settler) take(most int) []*outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := s.failed.may(); n > 0 && (len(s.pending) == 0 || !s.again) {
-		s.again, s.writing = true, s.failed.take(n)
-		return s.writing
-	}
-	n := min(s.size.rows, len(s.pending))
-	s.again, s.writing, s.pending = false, s.pending[:n:n], s.pending[n:]
+	n := min(most, len(s.pending))
+	batch := s.pending[:n:n]
+	s.pending = s.pending[n:]
 	s.awaited = s.awaited && len(s.pending) > 0
-	return s.writing
+	s.writing = batch
+	return batch
 }
 
-// takeAll takes all outcomes, for the stepper, whose statements nobody waits for.
-func (s *settler) takeAll() []*outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.writing = slices.Concat(s.failed.list, s.pending)
-	s.failed.list, s.pending, s.awaited = nil, nil, false
-	return s.writing
-}
-
-// sendAgain ends a batch, and keeps the outcomes whose writing failed; the rest of the batch is written.
-func (s *settler) sendAgain(failed []*outcome, took time.Duration) {
-	ok := len(failed) == 0
-	s.mu.Lock()
-	if ok {
-		s.failed.noteWritten(took)
+// sendAgain lets the outcomes whose writing failed wait behind the others, and those that were not sent before them; the rest of the batch is
+// written.
+func (s *settler) sendAgain(unsent, failed []*outcome) {
+	for _, o := range failed {
+		o.sentBefore = true
 	}
-	if s.again {
-		s.failed.after(ok, took)
-	} else {
-		s.size.after(ok)
-	}
-	s.failed.add(failed)
+	s.mu.Lock()
+	s.pending = append(append(s.pending, unsent...), failed...)
 	clear(s.writing) // pending may go on in the same array, which would keep the tasks
 	s.writing = nil
 	s.mu.Unlock()
 	signal(s.line.wake) // there may be room for marks again, or nothing left to wait for
 }
 
-// patience is how long a statement may take about outcomes that were cut so often.
-func (s *settler) patience(cuts int) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failed.patience(cuts)
-}
-
-// write writes the outcomes and returns those whose writing failed.
-func (s *settler) write(ctx context.Context, outcomes []*outcome) (failed []*outcome) {
+// write writes the outcomes. It returns those whose writing failed, and those that it has not sent: when a statement had no answer in time,
+// outcomes that came meanwhile go first.
+func (s *settler) write(ctx context.Context, outcomes []*outcome) (unsent, failed []*outcome) {
 	s.writeLog(ctx, outcomes)
+	cuts := s.cuts
 	for _, group := range fewLong(byAct(outcomes)) {
+		if s.cuts > cuts {
+			unsent = append(unsent, group...)
+			continue
+		}
 		failed = append(failed, s.writeGroup(ctx, group[0].act, group)...)
 	}
-	return failed
+	return unsent, failed
+}
+
+// patience is for how long the next statement may have no answer. If one after the other had none, it is the database that is slow, and
+// not a row that is locked.
+func (s *settler) patience() time.Duration {
+	const locked = 3 // statements in a row
+	return min(max(settleMax<<min(max(0, s.cuts-locked+1), 2), 2*s.took), statementMax)
 }
 
 // writeGroup writes alike outcomes in one statement. It returns those that are to be sent again.
 func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (again []*outcome) {
 	l := s.line
 	tasks := tasksOf(group)
-	statement, cancel := context.WithTimeout(ctx, s.patience(group[0].cuts))
+	statement, cancel := context.WithTimeout(ctx, s.patience())
 	outcome, logged := act.outcome(l.cfg.LostLimit), false
 	if died, ok := outcome.(store.Died); ok && s.logWait == 0 { // otherwise the log would hold the status up
 		died.Why, logged = group[0].log, true
@@ -284,11 +276,9 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	if err == nil && written < len(group) && (unmarks || doubtful || wanted || mayBeBehind) {
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))
 	}
-	if err != nil && statement.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w; perhaps a transaction has locked a row", err)
-		s.mu.Lock()
-		s.failed.noteCut(group)
-		s.mu.Unlock()
+	if err != nil && statement.Err() != nil {
+		s.cuts++
+		err = fmt.Errorf("%w; perhaps a transaction has locked one of the rows", err)
 	}
 	cancel()
 	if l.trouble.on(ctx, "write outcomes", err) {

@@ -65,9 +65,9 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 	l.settler.undo(lease, marked)
 	l.workers.handedOver()
 	expect("its outcome waits", true, 0)
-	l.settler.take()
+	l.settler.take(9)
 	expect("its outcome is being written", true, 0)
-	l.settler.sendAgain(nil, 0)
+	l.settler.sendAgain(nil, nil)
 	expect("it is written", false, 0)
 }
 

@@ -137,8 +137,8 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 // Lose is Run in a process that dies when the handler has returned, before anything of that is written.
 func (s *Stepper) Lose(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
 	return s.run(ctx, rows, func(l *line) error {
-		l.settler.takeAll()
-		l.settler.sendAgain(nil, 0)
+		l.settler.take(batchRowsMax)
+		l.settler.sendAgain(nil, nil)
 		return nil
 	})
 }
@@ -205,8 +205,9 @@ func (s *Stepper) runHeeding(l *line, tasks []*task) {
 }
 
 func (s *Stepper) settle(ctx context.Context, l *line) error {
-	failed := l.settler.write(ctx, l.settler.takeAll())
-	l.settler.sendAgain(failed, 0)
+	l.settler.took = statementMax // nobody waits for a statement, so it has all the time that there is
+	unsent, failed := l.settler.write(ctx, l.settler.take(batchRowsMax))
+	l.settler.sendAgain(unsent, failed)
 	l.settler.writeLog(ctx, nil) // notes of these outcomes
 	if len(failed) > 0 {
 		return errors.New("the outcome could not be written; the log says why")
