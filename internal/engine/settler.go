@@ -40,7 +40,7 @@ type settler struct {
 
 	// These belong to loop.
 	cuts     int           // statements that had no answer in time, since a batch was written
-	took     time.Duration // for the last batch that was written
+	took     time.Duration // by the last statement that was answered
 	logAgain time.Time     // before, the log is not tried; it failed
 	logWait  time.Duration // from the last failure to the next try
 	logSize  batchSize
@@ -157,7 +157,7 @@ func (s *settler) loop(ctx context.Context) {
 		s.writeLog(ctx, nil) // notes of these outcomes: a suspect that runs next could kill the process
 		size.after(len(failed) == 0)
 		if s.sendAgain(unsent, failed); len(failed) == 0 {
-			wait, s.cuts, s.took = retryFirst, 0, time.Since(began)
+			wait, s.cuts = retryFirst, 0
 			continue
 		}
 		sleep(ctx, wait)
@@ -268,7 +268,11 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		died.Why, logged = group[0].log, true
 		outcome = died
 	}
+	sent := time.Now()
 	written, err := l.jobs.Settle(statement, idsOf(tasks), outcome)
+	if err == nil {
+		s.took = time.Since(sent)
+	}
 	var rows []store.Standing
 	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].sentBefore
 	wanted := !unmarks && l.told.want(act.status)
