@@ -8,6 +8,7 @@ type outcome struct {
 	act
 	log        *store.Attempt // nil: nothing, or done
 	sentBefore bool           // and that failed
+	cuts       int            // how often a statement for it had no answer in time
 	untilSeen  int64          // up to when it is sent again to a table that does not show the run yet, in unix milliseconds; 0: it was not
 }
 

@@ -45,10 +45,10 @@ func benchmarkAThousandJobs(b *testing.B, q *quota) {
 		marked, _ := l.mark(b.Context(), lease, l.queue.picked(1, batchRowsMax))
 		l.workers.start(marked...)
 		workers.come()
-		if _, failed := l.settler.write(b.Context(), l.settler.take(batchRowsMax)); len(failed) > 0 || l.queue.inMemory() > 0 {
+		if w := l.settler.write(b.Context(), l.settler.take()); len(w.failed) > 0 || l.queue.inMemory() > 0 {
 			b.Fatal("not every job was settled")
 		}
-		l.settler.sendAgain(nil, nil)
+		l.settler.sendAgain(written{})
 	}
 }
 

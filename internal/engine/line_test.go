@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,22 +114,42 @@ func TestALeaseIsNamedAfterTheJobTypeAndNotTheService(t *testing.T) {
 }
 
 func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T) {
-	l := lineOf(9)
-	for id := range uint64(3) {
-		l.settler.add(ended(id+1), verdict{status: queue_job.JobStatusSuccess}, 0)
-	}
-	first := l.settler.take(2)
-	if len(first) != 2 || l.settler.waiting() != 3 {
-		t.Fatalf("%d taken, %d waiting", len(first), l.settler.waiting())
-	}
-	l.settler.sendAgain(nil, first[:1]) // the other one is written
-	if l.settler.waiting() != 2 {
-		t.Fatalf("%d waiting", l.settler.waiting())
-	}
-	next := l.settler.take(9)
-	if len(next) != 2 || next[0].ID != 3 || next[1].ID != 1 {
-		t.Fatalf("the failed one does not stand behind: %d", next[0].ID)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := lineOf(9)
+		for id := range uint64(5) {
+			l.settler.add(ended(id+1), verdict{status: queue_job.JobStatusSuccess}, 0)
+		}
+		take := func(want ...uint64) []*outcome {
+			t.Helper()
+			batch := l.settler.take()
+			if got := idsOf(tasksOf(batch)); !slices.Equal(got, want) {
+				t.Fatalf("%d are taken, want %d", got, want)
+			}
+			return batch
+		}
+		l.settler.size.rows = 3
+		first := take(1, 2, 3)
+		term := first[0].act.term
+		first[1].cuts = againFinds + 1
+		l.settler.sendAgain(written{failed: []*outcome{first[0]}, cut: []*outcome{first[1]}, waited: time.Second}) // 3 is written
+		if n := l.settler.waiting(); n != 4 || !l.settler.owes(term) {
+			t.Fatalf("%d waiting", n)
+		}
+		l.settler.size.rows = 1
+		again := take(2) // apart from the others, and by turns
+		l.settler.sendAgain(written{cut: slices.Clone(again), waited: time.Second})
+		take(4)
+		l.settler.sendAgain(written{})
+		l.settler.size.rows = 9
+		take(5, 1) // the one that has failed stands behind
+		l.settler.sendAgain(written{})
+		time.Sleep(3*time.Second - 1)
+		if take(); l.settler.cut.in() != 1 {
+			t.Errorf("it is sent again in %v", l.settler.cut.in())
+		}
+		time.Sleep(time.Nanosecond)
+		take(2)
+	})
 }
 
 func TestAlikeVerdictsForDifferentReasonsAreWrittenTogetherAndLoggedApart(t *testing.T) {

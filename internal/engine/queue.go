@@ -79,7 +79,7 @@ func (t *task) timed() bool { return t.dueMillis > 0 }
 //	early       workers.early       mark, before its time              fallenDue, surplus, takeUnstarted
 //	ready       workers.ready       mark, fallenDue                    next, surplus, takeUnstarted
 //	at work     workers.atWork      next                               ended, notStarted
-//	unsettled   settler.pending     add, undo, handBack, failLost      write, and then back, backIfRoom or forget
+//	unsettled   settler             add, undo, handBack, failLost      write, and then back, backIfRoom or forget
 //	departed    queue.departed      forget                             flush, when no read can show it any more
 //
 // Rows wait in levels, one for each priority. The most urgent go first; one row of a lower level goes after every few of

@@ -13,15 +13,9 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-const (
-	// settleEvery is the shortest time between the beginnings of two statements, since each is a commit. Outcomes gather in that
-	// time. The first outcome after a pause does not wait.
-	settleEvery = 8 * time.Millisecond
-
-	// settleMax is for how long a statement may have no answer, unless the database is slow. While it waits for a row that somebody has locked,
-	// all others wait, and when unsettledMax of them do, no job starts.
-	settleMax = 3 * time.Second
-)
+// settleEvery is the shortest time between the beginnings of two statements, since each is a commit. Outcomes gather in that
+// time. The first outcome after a pause does not wait.
+const settleEvery = 8 * time.Millisecond
 
 // settler writes the outcomes of one job type: all that have gathered since the last batch, alike ones in one statement. It
 // keeps an outcome until it is written, or the table says that it is not ours to write any more.
@@ -34,20 +28,23 @@ type settler struct {
 	notes   []store.Attempt // for the log; nothing waits for them: lost runs, and rows that could not be written before
 	hurried bool            // Stop waits for the notes
 	awaited bool            // something waits for one of pending
-	writing []*outcome      // taken from pending and not yet written
+	cut     failures        // whose statements had no answer in time
+	writing []*outcome      // taken from pending or from cut, and not yet written
 	came    chan struct{}
 	enough  chan struct{} // pending fills a statement, or is awaited
 
 	// These belong to loop.
-	cuts     int           // statements that had no answer in time, since a batch was written
+	size     batchSize     // of a batch of pending
+	again    bool          // the last batch was of cut
 	took     time.Duration // by the last statement that was answered
+	inRow    int           // statements that were cut, since then
 	logAgain time.Time     // before, the log is not tried; it failed
 	logWait  time.Duration // from the last failure to the next try
 	logSize  batchSize
 }
 
 func newSettler(l *line, instance string) *settler {
-	return &settler{line: l, instance: instance, logSize: newBatchSize(), came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
+	return &settler{line: l, instance: instance, size: newBatchSize(), logSize: newBatchSize(), came: make(chan struct{}, 1), enough: make(chan struct{}, 1)}
 }
 
 // add takes the verdict of a run that has ended.
@@ -126,7 +123,7 @@ func (s *settler) push(o *outcome) {
 func (s *settler) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pending) + len(s.writing)
+	return len(s.pending) + len(s.cut.list) + len(s.writing)
 }
 
 // owes reports whether an outcome under a term is not written yet.
@@ -134,30 +131,32 @@ func (s *settler) owes(term int64) bool {
 	under := func(o *outcome) bool { return o.act.term == term }
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.pending, under) || slices.ContainsFunc(s.writing, under)
+	return slices.ContainsFunc(s.pending, under) || slices.ContainsFunc(s.cut.list, under) || slices.ContainsFunc(s.writing, under)
 }
 
 // loop writes outcomes until ctx ends.
 func (s *settler) loop(ctx context.Context) {
-	wait, size := retryFirst, newBatchSize()
+	wait := retryFirst
 	var began time.Time
 	for {
-		s.gather(ctx, time.Until(began.Add(settleEvery)), size.rows)
+		s.gather(ctx, time.Until(began.Add(settleEvery)), s.size.rows)
 		if ctx.Err() != nil {
 			return
 		}
-		outcomes := s.take(size.rows)
+		outcomes := s.take()
 		if len(outcomes) == 0 {
 			s.writeLog(ctx, nil)
 			s.awaitOutcomes(ctx)
 			continue
 		}
 		began = time.Now()
-		unsent, failed := s.write(ctx, outcomes)
+		w := s.write(ctx, outcomes)
 		s.writeLog(ctx, nil) // notes of these outcomes: a suspect that runs next could kill the process
-		size.after(len(failed) == 0)
-		if s.sendAgain(unsent, failed); len(failed) == 0 {
-			wait, s.cuts = retryFirst, 0
+		if s.sendAgain(w); len(w.cut) > 0 {
+			continue // it has waited long enough
+		}
+		if len(w.failed) == 0 {
+			wait = retryFirst
 			continue
 		}
 		sleep(ctx, wait)
@@ -165,11 +164,14 @@ func (s *settler) loop(ctx context.Context) {
 	}
 }
 
-// awaitOutcomes waits for outcomes or notes, or until the log is to be tried again.
+// awaitOutcomes waits for outcomes or notes, or until the log or outcomes are to be tried again.
 func (s *settler) awaitOutcomes(ctx context.Context) {
-	again := time.Hour
+	s.mu.Lock()
+	again := s.cut.in()
+	s.mu.Unlock()
 	if s.unnoted() > 0 {
-		again, _ = s.logDueIn()
+		log, _ := s.logDueIn()
+		again = min(again, log)
 	}
 	timer := time.NewTimer(again)
 	defer timer.Stop()
@@ -210,59 +212,89 @@ func (s *settler) isAwaited(o *outcome) bool {
 	return s.line.queue.keys.most > 0 && o.Group() != "" || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
 }
 
-// take takes the outcomes that have gathered, up to a number.
-func (s *settler) take(most int) []*outcome {
+// take takes the outcomes that have gathered, or some that were cut; if there are both, by turns.
+func (s *settler) take() []*outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(most, len(s.pending))
-	batch := s.pending[:n:n]
-	s.pending = s.pending[n:]
+	if n := s.cut.may(); n > 0 && (len(s.pending) == 0 || !s.again) {
+		s.again, s.writing = true, s.cut.take(n)
+		return s.writing
+	}
+	n := min(s.size.rows, len(s.pending))
+	s.again, s.writing, s.pending = false, s.pending[:n:n], s.pending[n:]
 	s.awaited = s.awaited && len(s.pending) > 0
-	s.writing = batch
-	return batch
+	return s.writing
 }
 
-// sendAgain lets the outcomes whose writing failed wait behind the others, and those that were not sent before them; the rest of the batch is
-// written.
-func (s *settler) sendAgain(unsent, failed []*outcome) {
-	for _, o := range failed {
+// takeAll takes all outcomes, for the stepper, whose statements nobody waits for.
+func (s *settler) takeAll() []*outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing = slices.Concat(s.cut.list, s.pending)
+	s.cut.list, s.pending, s.awaited, s.took = nil, nil, false, statementMax
+	return s.writing
+}
+
+// written is what came of a batch, beside the outcomes that the table has.
+type written struct {
+	failed []*outcome
+	cut    []*outcome    // their statement had no answer in time
+	unsent []*outcome    // those behind it
+	waited time.Duration // for that
+}
+
+// sendAgain ends a batch. The outcomes whose writing failed wait behind the others, and those that were cut wait apart.
+func (s *settler) sendAgain(w written) {
+	for _, o := range slices.Concat(w.failed, w.cut) {
 		o.sentBefore = true
 	}
 	s.mu.Lock()
-	s.pending = append(append(s.pending, unsent...), failed...)
+	if s.again {
+		s.cut.after(len(w.cut) == 0, w.waited)
+		s.cut.add(w.unsent)
+	} else {
+		s.size.after(len(w.failed)+len(w.cut) == 0)
+		s.pending = append(s.pending, w.unsent...)
+	}
+	s.pending = append(s.pending, w.failed...)
+	s.cut.add(w.cut)
 	clear(s.writing) // pending may go on in the same array, which would keep the tasks
 	s.writing = nil
 	s.mu.Unlock()
 	signal(s.line.wake) // there may be room for marks again, or nothing left to wait for
 }
 
-// write writes the outcomes. It returns those whose writing failed, and those that it has not sent: when a statement had no answer in time,
-// outcomes that came meanwhile go first.
-func (s *settler) write(ctx context.Context, outcomes []*outcome) (unsent, failed []*outcome) {
+// write writes the outcomes. When a statement had no answer in time, it sends no other one: outcomes that came meanwhile go first.
+func (s *settler) write(ctx context.Context, outcomes []*outcome) (w written) {
 	s.writeLog(ctx, outcomes)
-	cuts := s.cuts
 	for _, group := range fewLong(byAct(outcomes)) {
-		if s.cuts > cuts {
-			unsent = append(unsent, group...)
+		if len(w.cut) > 0 {
+			w.unsent = append(w.unsent, group...)
 			continue
 		}
-		failed = append(failed, s.writeGroup(ctx, group[0].act, group)...)
+		began, inRow := time.Now(), s.inRow
+		again := s.writeGroup(ctx, group[0].act, group)
+		if s.inRow > inRow {
+			w.cut, w.waited = again, time.Since(began)
+		} else {
+			w.failed = append(w.failed, again...)
+		}
 	}
-	return unsent, failed
+	return w
 }
 
-// patience is for how long the next statement may have no answer. If one after the other had none, it is the database that is slow, and
-// not a row that is locked.
-func (s *settler) patience() time.Duration {
-	const locked = 3 // statements in a row
-	return min(max(settleMax<<min(max(0, s.cuts-locked+1), 2), 2*s.took), statementMax)
+// patience is for how long a statement may have no answer, for outcomes that were cut so often.
+func (s *settler) patience(cuts int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cut.patience(cuts, s.took, s.inRow)
 }
 
 // writeGroup writes alike outcomes in one statement. It returns those that are to be sent again.
 func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (again []*outcome) {
 	l := s.line
 	tasks := tasksOf(group)
-	statement, cancel := context.WithTimeout(ctx, s.patience())
+	statement, cancel := context.WithTimeout(ctx, s.patience(group[0].cuts))
 	outcome, logged := act.outcome(l.cfg.LostLimit), false
 	if died, ok := outcome.(store.Died); ok && s.logWait == 0 { // otherwise the log would hold the status up
 		died.Why, logged = group[0].log, true
@@ -280,12 +312,18 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	if err == nil && written < len(group) && (unmarks || doubtful || wanted || mayBeBehind) {
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))
 	}
-	if err != nil && statement.Err() != nil {
-		s.cuts++
-		err = fmt.Errorf("%w; perhaps a transaction has locked one of the rows", err)
+	heard := false // the log has: it is not the first time
+	if err == nil {
+		s.inRow = 0
+	} else if statement.Err() != nil && ctx.Err() == nil {
+		err, heard = fmt.Errorf("%w; perhaps a transaction has locked one of the rows", err), group[0].cuts > 0
+		s.inRow++
+		for _, o := range group {
+			o.cuts++
+		}
 	}
 	cancel()
-	if l.trouble.on(ctx, "write outcomes", err) {
+	if heard || l.trouble.on(ctx, "write outcomes", err) {
 		if errors.Is(err, store.ErrNotLogged) {
 			s.logFailed(logLongest)
 		}

@@ -316,13 +316,25 @@ func TestNoStartWaitsForOutcomesOfJobsThatATransactionLocks(t *testing.T) {
 	for n := range retries {
 		retries[n] = verdict{status: queue_job.JobStatusRetry, wait: time.Duration(n+20) * time.Minute}
 	}
-	for _, verdicts := range [][]verdict{nil, retries} { // in one statement, and in twenty
+	together := lockable{locked: func(id uint64) bool { return id >= 300 && id < 320 }, together: true}
+	apart, refused := lockable{locked: func(id uint64) bool { return id < 60 && id%3 == 1 }}, together
+	refused.refuses = true
+	for _, c := range []struct {
+		what     string
+		table    lockable
+		verdicts []verdict
+	}{
+		{"they end together", together, nil},
+		{"in twenty statements", together, retries},
+		{"between others", apart, nil},
+		{"between others, in twenty statements", apart, retries},
+		{"the server refuses them at once", refused, nil},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			k := &lockable{locked: func(id uint64) bool { return id >= 300 && id < 320 }, together: true}
-			most, released := k.run(t, 300, verdicts...)
-			t.Logf("%d outcomes wait at most; all are written %v after the lock; %d statements", most, released, k.statements)
-			if most > unsettledMax || released > 10*time.Second {
-				t.Errorf("%d outcomes wait at most, and starts with them, if there are more than %d; all are written %v after the lock", most, unsettledMax, released)
+			most, released := c.table.run(t, 300, c.verdicts...)
+			t.Logf("%s: %d outcomes wait at most; all are written %v after the lock; %d statements", c.what, most, released, c.table.statements)
+			if most > unsettledMax && !c.table.refuses || released > againRest+3*time.Second {
+				t.Errorf("%s: %d outcomes wait at most, and starts with them, if there are more than %d; all are written %v after the lock", c.what, most, unsettledMax, released)
 			}
 		})
 	}
@@ -334,7 +346,7 @@ func TestOutcomesAreWrittenSoonAfterTheDatabaseHasComeBack(t *testing.T) {
 			k := &lockable{locked: func(uint64) bool { return true }, refuses: refuses}
 			_, released := k.run(t, 50) // that many, since none starts while 2,000 outcomes wait
 			t.Logf("refuses: %t: written %v after that; %d statements", refuses, released, k.statements)
-			if released > 3*time.Second || k.statements > 2000 {
+			if released > againRest || k.statements > 2000 {
 				t.Errorf("refuses: %t: written %v after that; %d statements", refuses, released, k.statements)
 			}
 		})
@@ -344,10 +356,7 @@ func TestOutcomesAreWrittenSoonAfterTheDatabaseHasComeBack(t *testing.T) {
 func TestOutcomesAreWrittenByADatabaseThatHasBecomeSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &lockable{locked: func(uint64) bool { return false }, takes: 4 * time.Second} // longer than a statement may take at first
-		most, _ := k.run(t, 20)
-		t.Logf("%d wait at most; %d statements", most, k.statements)
-		if most > 1000 {
-			t.Errorf("%d outcomes wait", most)
-		}
+		most, _ := k.run(t, 20)                                                            // it fails, if they are not all written in the end
+		t.Logf("%d outcomes wait at most; %d statements", most, k.statements)
 	})
 }

@@ -65,9 +65,9 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 	l.settler.undo(lease, marked)
 	l.workers.handedOver()
 	expect("its outcome waits", true, 0)
-	l.settler.take(9)
+	l.settler.take()
 	expect("its outcome is being written", true, 0)
-	l.settler.sendAgain(nil, nil)
+	l.settler.sendAgain(written{})
 	expect("it is written", false, 0)
 }
 

@@ -137,8 +137,8 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 // Lose is Run in a process that dies when the handler has returned, before anything of that is written.
 func (s *Stepper) Lose(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
 	return s.run(ctx, rows, func(l *line) error {
-		l.settler.take(batchRowsMax)
-		l.settler.sendAgain(nil, nil)
+		l.settler.takeAll()
+		l.settler.sendAgain(written{})
 		return nil
 	})
 }
@@ -205,11 +205,10 @@ func (s *Stepper) runHeeding(l *line, tasks []*task) {
 }
 
 func (s *Stepper) settle(ctx context.Context, l *line) error {
-	l.settler.took = statementMax // nobody waits for a statement, so it has all the time that there is
-	unsent, failed := l.settler.write(ctx, l.settler.take(batchRowsMax))
-	l.settler.sendAgain(unsent, failed)
+	w := l.settler.write(ctx, l.settler.takeAll())
+	l.settler.sendAgain(w)
 	l.settler.writeLog(ctx, nil) // notes of these outcomes
-	if len(failed) > 0 {
+	if len(w.failed)+len(w.cut) > 0 {
 		return errors.New("the outcome could not be written; the log says why")
 	}
 	return nil

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+const (
+	settleMax = 3 * time.Second // a statement for outcomes that has no answer by then is cut: somebody may have locked one of its rows
+
+	// While such a statement is sent again, others wait. So it is cut sooner, and then there is a rest.
+	againLeast   = 250 * time.Millisecond
+	againLongest = time.Second      // if the database is not slow
+	againRest    = 10 * time.Second // at most: a statement that was cut goes on in some servers, and keeps a session
+	againOften   = 8                // statements in a row that were cut, until the rests become twice as long
+	againFinds   = 3                // cuts, until an outcome stands alone
+	againSure    = 8                // statements in a row that were answered, until larger ones are tried: it was the database, and no lock
+)
+
+// failures are the outcomes of a settler whose statements were cut. They are sent apart from the others, for a transaction may have locked
+// their rows. Each time, they are sent in statements of an eighth of the size: in the end, those that are locked stand alone.
+type failures struct {
+	list     []*outcome // those that were cut least often first, and then in turn
+	at       time.Time  // before, none is sent
+	answered int        // of these statements, since one was cut
+	inRow    int        // of these statements that were cut, since one was answered
+}
+
+// may is how many may be sent now, in one statement.
+func (f *failures) may() (n int) {
+	if len(f.list) == 0 || time.Now().Before(f.at) {
+		return 0
+	}
+	stage := f.list[0].stage()
+	most := max(1, batchRowsMax>>(3*stage))
+	most = min(most<<min(max(0, f.answered-againSure), 10), batchRowsMax)
+	for n < len(f.list) && n < most && f.list[n].stage() == stage {
+		n++
+	}
+	return n
+}
+
+// stage is how often an outcome was cut, until it stands alone.
+func (o *outcome) stage() int { return min(o.cuts, againFinds+1) }
+
+// take takes the first ones.
+func (f *failures) take(n int) (batch []*outcome) {
+	batch, f.list = f.list[:n:n], f.list[n:]
+	return batch
+}
+
+// in is how long it takes until one may be sent.
+func (f *failures) in() time.Duration {
+	if len(f.list) == 0 {
+		return time.Hour
+	}
+	return time.Until(f.at)
+}
+
+// add keeps outcomes.
+func (f *failures) add(outcomes []*outcome) {
+	if len(f.list) == 0 {
+		f.answered, f.inRow = 0, 0
+	}
+	f.list = append(f.list, outcomes...)
+	slices.SortStableFunc(f.list, func(a, b *outcome) int { return cmp.Compare(a.stage(), b.stage()) })
+}
+
+// after notes how a statement for them ended.
+func (f *failures) after(answered bool, took time.Duration) {
+	if answered {
+		f.answered, f.inRow = f.answered+1, 0
+		return
+	}
+	f.answered, f.inRow = 0, f.inRow+1
+	f.at = time.Now().Add(min(3*took<<min(f.inRow/againOften, 4), againRest))
+}
+
+// patience is for how long a statement may have no answer, for outcomes that were cut so often. The last one that was answered took so
+// long, and since then, so many were cut in a row: if these are many, the database is slow.
+func (f *failures) patience(cuts int, took time.Duration, inRow int) time.Duration {
+	const many = 6
+	slow := 4 * took
+	if inRow >= many {
+		slow = max(slow, settleMax<<min(inRow-many, 2))
+	}
+	usual := settleMax
+	switch {
+	case cuts > 0:
+		usual = min(againLeast<<min(max(0, cuts-againFinds), 2), againLongest)
+	case len(f.list) > 0: // this may be one of those
+		usual = againLongest
+	}
+	return max(usual, min(slow, statementMax))
+}
