@@ -223,8 +223,16 @@ func TestAPoolerThatMixesUpPreparedStatementsIsNamedOnceInTheLogWithTheRemedy(t 
 			log := &lines{}
 			var ran atomic.Int32
 			began := time.Now()
-			// The first statements may be hit too, and the error says the same.
-			for deadline := began.Add(20 * time.Second); !log.has("level=ERROR"); {
+			named := func() (n int) {
+				for line := range strings.Lines(log.String()) {
+					if strings.Contains(line, "level=ERROR") && strings.Contains(line, remedy) {
+						n++
+					}
+				}
+				return n
+			}
+			// The first statements may be hit too, and the error says the same. What is mixed up may also lead to other errors first.
+			for deadline := began.Add(20 * time.Second); named() == 0; {
 				runner, err := persistent_queue.New([]queue_job.Config{{ServiceName: "pooled", JobType: 1, Db: db, HandleJobFunc: func(context.Context, *queue_job.Job) error {
 					ran.Add(1)
 					return nil
@@ -235,7 +243,7 @@ func TestAPoolerThatMixesUpPreparedStatementsIsNamedOnceInTheLogWithTheRemedy(t 
 				if err != nil && !strings.Contains(err.Error(), remedy) {
 					t.Fatalf("the remedy is not in %v", err)
 				}
-				for until := time.Now().Add(3 * time.Second); err == nil && !log.has("level=ERROR") && time.Now().Before(until); {
+				for until := time.Now().Add(3 * time.Second); err == nil && named() == 0 && time.Now().Before(until); {
 					time.Sleep(10 * time.Millisecond)
 				}
 				if err == nil {
@@ -244,12 +252,12 @@ func TestAPoolerThatMixesUpPreparedStatementsIsNamedOnceInTheLogWithTheRemedy(t 
 					done()
 				}
 				if time.Now().After(deadline) {
-					t.Fatalf("nothing is said at ERROR:\n%s", log)
+					t.Fatalf("the remedy is not said at ERROR:\n%s", log)
 				}
 			}
 			said := time.Since(began)
-			if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !log.has(remedy) {
-				t.Errorf("said %d times at ERROR:\n%s", n, log)
+			if n := named(); n != 1 {
+				t.Errorf("the remedy is said %d times at ERROR:\n%s", n, log)
 			}
 			x.tell("PgBouncer mixes up what "+driver+" prepares: the log names it", 1, outcome{}, said, 0, "%d jobs ran", ran.Load())
 		})
