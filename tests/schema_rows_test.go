@@ -30,32 +30,13 @@ func TestTheOriginalsTableIsUpgradedHoweverManyRowsItHas(t *testing.T) {
 		for rows := 1; rows < all; rows *= 2 {
 			execute(t, d.DB, fmt.Sprintf("%sSELECT params, 1 + id %% 20, IF(id %% 10 = 0, 2, 1), id, id, id FROM async_job_tab ORDER BY id LIMIT %d", row, min(rows, all-rows)))
 		}
-		stopInserting, inserting := make(chan struct{}), sync.WaitGroup{}
-		var inserted int64
-		var longest time.Duration
-		inserting.Go(func() {
-			for {
-				select {
-				case <-stopInserting:
-					return
-				case <-time.After(5 * time.Millisecond):
-				}
-				began := time.Now()
-				if _, err := d.DB.Exec(row + "VALUES ('{}', 1, 0, 0, 7, 7)"); err != nil {
-					t.Error(err)
-					return
-				}
-				inserted++
-				longest = max(longest, time.Since(began))
-			}
-		})
+		stopInserting := insertMeanwhile(t, d, row+"VALUES ('{}', 1, 0, 0, 7, 7)")
 		began := time.Now()
 		if err := schema.Migrate(t.Context(), dbtest.Open(t, d.Driver, d.DSN)); err != nil {
 			t.Fatal(err)
 		}
 		took := time.Since(began)
-		close(stopInserting)
-		inserting.Wait()
+		inserted, longest := stopInserting()
 		shape(t, d)
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != int64(all)+inserted {
 			t.Errorf("%d rows of %d, and %d inserts", n, all, inserted)

@@ -330,6 +330,34 @@ func migrateFromTwenty(t *testing.T, d dbtest.Database) {
 	all.Wait()
 }
 
+// insertMeanwhile inserts a row again and again until it is stopped. It returns how many rows, and how long the slowest INSERT took.
+func insertMeanwhile(t *testing.T, d dbtest.Database, row string) (stop func() (inserted int64, longest time.Duration)) {
+	end, inserting := make(chan struct{}), sync.WaitGroup{}
+	var inserted int64
+	var longest time.Duration
+	inserting.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(5 * time.Millisecond): // so many are enough, and leave other tests their share
+			}
+			began := time.Now()
+			if _, err := d.DB.Exec(row); err != nil {
+				t.Error(err)
+				return
+			}
+			inserted++
+			longest = max(longest, time.Since(began))
+		}
+	})
+	return func() (int64, time.Duration) {
+		close(end)
+		inserting.Wait()
+		return inserted, longest
+	}
+}
+
 func TestMigrateWaitsForATransactionAndLetsInsertsThroughMeanwhile(t *testing.T) {
 	t.Parallel()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
@@ -345,25 +373,7 @@ func TestMigrateWaitsForATransactionAndLetsInsertsThroughMeanwhile(t *testing.T)
 			t.Fatal(err)
 		}
 
-		stopInserting, inserting := make(chan struct{}), sync.WaitGroup{}
-		var inserted int64
-		var longest time.Duration
-		inserting.Go(func() {
-			for {
-				select {
-				case <-stopInserting:
-					return
-				case <-time.After(5 * time.Millisecond): // so many are enough, and leave other tests their share
-				}
-				began := time.Now()
-				if _, err := d.DB.Exec(row); err != nil {
-					t.Error(err)
-					return
-				}
-				inserted++
-				longest = max(longest, time.Since(began))
-			}
-		})
+		stopInserting := insertMeanwhile(t, d, row)
 		migrated := make(chan error, 1)
 		go func() { migrated <- schema.Migrate(t.Context(), dbtest.Open(t, d.Driver, d.DSN)) }()
 		select {
@@ -375,8 +385,7 @@ func TestMigrateWaitsForATransactionAndLetsInsertsThroughMeanwhile(t *testing.T)
 				t.Error(err)
 			}
 		}
-		close(stopInserting)
-		inserting.Wait()
+		inserted, longest := stopInserting()
 		shape(t, d)
 		t.Logf("%d inserts, the longest took %v", inserted, longest)
 		if longest > held/2 || inserted < 10 {

@@ -48,7 +48,7 @@ func benchmarkAThousandJobs(b *testing.B, q *quota) {
 		if w := l.settler.write(b.Context(), l.settler.take()); len(w.failed) > 0 || l.queue.inMemory() > 0 {
 			b.Fatal("not every job was settled")
 		}
-		l.settler.sendAgain(written{})
+		l.settler.sendAgain(unwritten{})
 	}
 }
 

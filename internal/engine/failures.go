@@ -19,9 +19,9 @@ const (
 )
 
 // failures are the outcomes of a settler whose statements were cut. They are sent apart from the others, for a transaction may have locked
-// their rows. Each time, they are sent in statements of an eighth of the size: in the end, those that are locked stand alone.
+// their rows. Each cut makes the next statement an eighth as large, until each locked outcome stands alone.
 type failures struct {
-	list     []*outcome // those that were cut least often first, and then in turn
+	list     []*outcome // by the number of cuts, least first; outcomes that stand alone take turns
 	at       time.Time  // before, none is sent
 	answered int        // of these statements, since one was cut
 	inRow    int        // of these statements that were cut, since one was answered
@@ -77,8 +77,8 @@ func (f *failures) after(answered bool, took time.Duration) {
 	f.at = time.Now().Add(min(3*took<<min(f.inRow/againOften, 4), againRest))
 }
 
-// patience is for how long a statement may have no answer, for outcomes that were cut so often. The last one that was answered took so
-// long, and since then, so many were cut in a row: if these are many, the database is slow.
+// patience is how long a statement may take. It depends on how often its outcomes were cut, on the time that the last answered statement
+// took, and on how many statements were cut in a row since: if many were, the database is slow.
 func (f *failures) patience(cuts int, took time.Duration, inRow int) time.Duration {
 	const many = 6
 	slow := 4 * took

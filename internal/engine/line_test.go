@@ -131,18 +131,18 @@ func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T)
 		first := take(1, 2, 3)
 		term := first[0].act.term
 		first[1].cuts = againFinds + 1
-		l.settler.sendAgain(written{failed: []*outcome{first[0]}, cut: []*outcome{first[1]}, waited: time.Second}) // 3 is written
+		l.settler.sendAgain(unwritten{failed: []*outcome{first[0]}, cut: []*outcome{first[1]}, waited: time.Second}) // 3 is written
 		if n := l.settler.waiting(); n != 4 || !l.settler.owes(term) {
 			t.Fatalf("%d waiting", n)
 		}
 		l.settler.size.rows = 1
 		again := take(2) // apart from the others, and by turns
-		l.settler.sendAgain(written{cut: slices.Clone(again), waited: time.Second})
+		l.settler.sendAgain(unwritten{cut: slices.Clone(again), waited: time.Second})
 		take(4)
-		l.settler.sendAgain(written{})
+		l.settler.sendAgain(unwritten{})
 		l.settler.size.rows = 9
 		take(5, 1) // the one that has failed stands behind
-		l.settler.sendAgain(written{})
+		l.settler.sendAgain(unwritten{})
 		time.Sleep(3*time.Second - 1)
 		if take(); l.settler.cut.in() != 1 {
 			t.Errorf("it is sent again in %v", l.settler.cut.in())

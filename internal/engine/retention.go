@@ -35,7 +35,7 @@ type Deletes interface {
 // at the beginning that are kept for ever are read once a day.
 type retainer struct {
 	*database
-	times  map[int32]time.Duration // how long rows are kept, by final status; rows with any other status are kept for ever
+	times  map[int32]time.Duration // how long rows are kept, by final status. Rows with another status are kept for ever
 	types  []int32
 	pacing pacing
 	looks  looks

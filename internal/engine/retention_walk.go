@@ -24,7 +24,7 @@ type walk struct {
 	lease    *keeper.Lease
 	began    time.Time
 	whole    bool   // it began with the first row
-	after    uint64 // the row that it has come to
+	after    uint64 // the last row that it has looked at
 	unbroken bool   // of the rows that it has passed, none is left that could outlive its time
 	deleted  int
 	forEver  int // rows of finished jobs that are kept for ever

@@ -235,16 +235,16 @@ func (s *settler) takeAll() []*outcome {
 	return s.writing
 }
 
-// written is what came of a batch, beside the outcomes that the table has.
-type written struct {
+// unwritten are the outcomes of a batch that the table does not have.
+type unwritten struct {
 	failed []*outcome
 	cut    []*outcome    // their statement had no answer in time
-	unsent []*outcome    // those behind it
-	waited time.Duration // for that
+	unsent []*outcome    // came after that statement
+	waited time.Duration // for its answer
 }
 
 // sendAgain ends a batch. The outcomes whose writing failed wait behind the others, and those that were cut wait apart.
-func (s *settler) sendAgain(w written) {
+func (s *settler) sendAgain(w unwritten) {
 	for _, o := range slices.Concat(w.failed, w.cut) {
 		o.sentBefore = true
 	}
@@ -265,7 +265,7 @@ func (s *settler) sendAgain(w written) {
 }
 
 // write writes the outcomes. When a statement had no answer in time, it sends no other one: outcomes that came meanwhile go first.
-func (s *settler) write(ctx context.Context, outcomes []*outcome) (w written) {
+func (s *settler) write(ctx context.Context, outcomes []*outcome) (w unwritten) {
 	s.writeLog(ctx, outcomes)
 	for _, group := range fewLong(byAct(outcomes)) {
 		if len(w.cut) > 0 {

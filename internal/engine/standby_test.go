@@ -67,7 +67,7 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 	expect("its outcome waits", true, 0)
 	l.settler.take()
 	expect("its outcome is being written", true, 0)
-	l.settler.sendAgain(written{})
+	l.settler.sendAgain(unwritten{})
 	expect("it is written", false, 0)
 }
 

@@ -138,7 +138,7 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 func (s *Stepper) Lose(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
 	return s.run(ctx, rows, func(l *line) error {
 		l.settler.takeAll()
-		l.settler.sendAgain(written{})
+		l.settler.sendAgain(unwritten{})
 		return nil
 	})
 }
