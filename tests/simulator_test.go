@@ -279,7 +279,7 @@ func (p *pair) exec(query string, args ...any) {
 
 // lease sends a statement about leases. Nothing expires by itself: they are set to a moment far away by hand.
 func (p *pair) lease() {
-	names, owner := []string{"job-1", "job-2"}[:1+p.IntN(2)], fmt.Sprintf("owner %d", p.IntN(3))
+	names, owner := []string{"job-1", "job-2", "job-2/3"}[:1+p.IntN(3)], fmt.Sprintf("owner %d", p.IntN(3))
 	name := names[len(names)-1]
 	switch p.IntN(11) {
 	case 9:

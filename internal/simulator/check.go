@@ -56,7 +56,7 @@ type leaseTerm struct {
 	term  int64
 }
 
-// taking is a lease that somebody took. Leases of several shards may have the same term.
+// taking is a lease that somebody took.
 type taking struct {
 	lease  string
 	layout share.Layout
@@ -441,6 +441,11 @@ func (j *judge) took(i *instance, terms map[string]int64, layout share.Layout) {
 			j.latest[name], j.takenAt[name] = term, time.Now()
 		}
 		key := tenure{jobType, term}
+		for _, other := range j.takings[key] {
+			if other.lease != name && !w.edited && !w.stepped {
+				j.accuse("%s and %s both had the term %d", other.lease, name, term)
+			}
+		}
 		j.takings[key] = append(j.takings[key], taking{name, layout, i})
 	}
 }

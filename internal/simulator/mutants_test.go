@@ -27,6 +27,12 @@ const (
 // the gap is as short as a statement (ten thousand worlds). The engine's own tests show these two.
 var mutants = []mutant.Mutant{
 	{
+		Name: "shards that are taken in one millisecond have one term",
+		File: "internal/store/term.go",
+		Old:  "return (max(last+1, millis)-shard+shardsMost-1)/shardsMost*shardsMost + shard",
+		New:  "return max(last+1, millis) + 0*shard",
+	},
+	{
 		Name: "a successor believes its memory after its predecessor has written",
 		File: "internal/simulator/table.go",
 		Old:  "j.Version() == read && ",

@@ -472,7 +472,7 @@ func (t *Table) TakeLeases(_ context.Context, names []string, owner string, layo
 	for _, name := range names {
 		l, ok := t.leases[name]
 		if ok && l.Until <= t.now() && l.Layout == layout {
-			l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: max(l.Term+1, t.clock().UnixMilli()), Layout: l.Layout}
+			l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: store.NextTerm(name, l.Term, t.clock().UnixMilli()), Layout: l.Layout}
 			t.leases[name] = l
 		}
 		if ok && l.Owner == owner && l.Until > t.now() {

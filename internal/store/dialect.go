@@ -25,6 +25,7 @@ type dialect struct {
 	fromUnix     string // format: unix seconds to a timestamp
 	toUnix       string // format: a timestamp to unix seconds
 	greatest     string // the function that returns the larger of two values
+	quotient     string // the operator that divides whole numbers, and drops the remainder
 	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
 	unlessLease  string // end of an INSERT of leases that leaves existing rows as they are
 	orLater      string // end of an INSERT of lines that overwrites an existing row unless its term is a later one

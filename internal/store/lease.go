@@ -52,19 +52,18 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 
 // TakeLeases takes the leases of a layout that are free, for lockSeconds, in the owner's name, each with a new term; nothing runs
 // under them yet, whatever the last owner has written. The owner must be new at every call. A new term is larger than every term
-// before: it is the last term plus one, or the database's
-// clock in milliseconds if that is more. So terms keep growing even if somebody deletes the lease's row, unless the lease
-// was taken more often than once a millisecond.
+// before, and no other shard of the job type ever has it: see [NextTerm].
 //
 // TakeLeases returns the term of each lease that the owner holds now. If a lease is missing, somebody else holds it, or
 // it has no row. If the statement is sent twice because the first outcome is unknown, it returns what the first sending
 // took.
 func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (map[string]int64, error) {
+	term, args := s.nextTerm(names)
 	// MySQL evaluates SET from left to right; no assignment here reads a column that an earlier one wrote.
 	query, args, err := sqlx.In(fmt.Sprintf(
-		"%s SET term = %s(term + 1, %s), locked_by = ?, running = 0, locked_at = %s, lock_until = %s WHERE lock_name IN (?) AND %s <= %s AND layout = %d",
-		s.leaseUpdate, s.greatest, s.leaseMillis, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)),
-		s.unix("lock_until"), s.leaseNow, layout), owner, names)
+		"%s SET term = %s, locked_by = ?, running = 0, locked_at = %s, lock_until = %s WHERE lock_name IN (?) AND %s <= %s AND layout = %d",
+		s.leaseUpdate, term, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)),
+		s.unix("lock_until"), s.leaseNow, layout), append(args, owner, names)...)
 	if err != nil {
 		return nil, err
 	}

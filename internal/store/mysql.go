@@ -29,6 +29,7 @@ func mysqlFamily(name string) dialect {
 		fromUnix:     "FROM_UNIXTIME(%s)",
 		toUnix:       "UNIX_TIMESTAMP(%s)",
 		greatest:     "GREATEST",
+		quotient:     "DIV",
 		// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC. In the hour that repeats when summer
 		// time ends, a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement
 		// runs in UTC, whatever the session's zone: the first comment is MariaDB's way, the second is MySQL's (8.0.17 and

@@ -40,6 +40,7 @@ var postgres = dialect{
 	fromUnix:     "to_timestamp(%s)",
 	toUnix:       "EXTRACT(EPOCH FROM %s)",
 	greatest:     "GREATEST",
+	quotient:     "/",
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",
 	orLater:      " ON CONFLICT (lock_name) DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state WHERE async_job_now_tab.term <= excluded.term",

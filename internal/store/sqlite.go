@@ -22,6 +22,7 @@ var sqlite = dialect{
 	fromUnix:     "datetime(%s, 'unixepoch')",
 	toUnix:       "unixepoch(%s)",
 	greatest:     "MAX",
+	quotient:     "/",
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",
 	orLater:      " ON CONFLICT (lock_name) DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state WHERE async_job_now_tab.term <= excluded.term",

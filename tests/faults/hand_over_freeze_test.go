@@ -15,7 +15,7 @@ import (
 var (
 	moves    = regexp.MustCompile(`shedlock_tab .*SET term = .*running = `)                                   // the row of what still runs
 	releases = regexp.MustCompile(`shedlock_tab .*SET lock_until = .* WHERE lock_name = .* AND locked_by = `) // the lease's name
-	takes    = regexp.MustCompile(`shedlock_tab .*SET term = GREATEST`)
+	takes    = regexp.MustCompile(`shedlock_tab .*SET term = \(?GREATEST`)
 	closes   = regexp.MustCompile(`shedlock_tab .*SET layout = -`)
 	opens    = regexp.MustCompile(`shedlock_tab .*SET layout = \d+, term = GREATEST`)
 )
