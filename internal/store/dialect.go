@@ -55,6 +55,7 @@ type dialect struct {
 	deleteFrom  string // format: start of a DELETE that finds its rows by the primary key
 	lockingRead string // end of a SELECT that sees what is committed, not the transaction's snapshot
 	forUpdate   string // end of a SELECT that locks its rows until the end of the transaction
+	skipLocked  string // behind forUpdate: leaves out rows that others have locked; empty: the database cannot
 	byPaused    string // index hint for the types that are paused
 	steered     string // condition: somebody has paused, divided or limited the type; there may be thousands of types, so it goes by indexes
 	latest      string // format: a read that goes to the primary, see fromPrimary

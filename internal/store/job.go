@@ -54,6 +54,14 @@ func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Mar
 	return rows, wrap("read back marked jobs", err)
 }
 
+// Unlocked reads which of the rows nobody else has locked, by locking them for a moment itself. It waits for no lock. Rows that
+// are missing are locked or gone. A database that locks no rows, or cannot leave out locked ones, shows all that are there.
+func (s *Store) Unlocked(ctx context.Context, ids []uint64) ([]uint64, error) {
+	args := s.arguments()
+	free, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s%s", s.jobs, s.byPrimary, args.in(s, ids), s.forUpdate, s.skipLocked), args.list...)
+	return free, wrap("look at locked jobs", err)
+}
+
 // Outcome is what [Store.Settle] writes about rows that are marked: [Final], [Again], [NotStarted] or [Died].
 type Outcome interface {
 	statement(s *Store, ids []uint64) string

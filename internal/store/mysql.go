@@ -60,6 +60,7 @@ func mysqlFamily(name string) dialect {
 		deleteFrom:  "DELETE doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
+		skipLocked:  " /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */", // older servers wait
 		steered:     steeredOr,
 		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
 		unionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length

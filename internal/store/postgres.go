@@ -59,6 +59,7 @@ var postgres = dialect{
 
 	deleteFrom: "DELETE FROM %s",
 	forUpdate:  " FOR UPDATE",
+	skipLocked: " SKIP LOCKED",
 	steered:    steeredOr,
 	latest:     "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
 	unionPart:  "(%s)",

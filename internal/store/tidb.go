@@ -9,6 +9,8 @@ var tidb = func() dialect {
 	// In a transaction, TiDB locks the rows below a derived table that is read FOR UPDATE. And nothing has to be sent to a
 	// primary here: each server reads what is committed.
 	d.latest = "%s"
+	// TiDB knows NOWAIT, and refuses SKIP LOCKED.
+	d.skipLocked = ""
 	// TiDB heeds neither of the comments by which the family sets the time zone of an UPDATE. So a session whose zone has
 	// summer time is an hour off for an hour each autumn, both when it writes a lease and when it reads one. The session of
 	// our own is in UTC.

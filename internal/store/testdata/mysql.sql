@@ -1410,6 +1410,12 @@ SELECT job_type
 FROM async_job_type_tab
 ORDER BY job_type;
 
+-- Unlocked
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+
 -- Wake
 /*M!
 SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)

@@ -1386,6 +1386,12 @@ SELECT job_type
 FROM async_job_type_tab
 ORDER BY job_type;
 
+-- Unlocked
+SELECT id
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+FOR UPDATE SKIP LOCKED; -- with "{1,2}"
+
 -- Wake
 UPDATE shedlock_tab
 SET lock_name = CASE lock_name WHEN $1 THEN $2 WHEN $3 THEN $4 END

@@ -1320,6 +1320,11 @@ SELECT job_type
 FROM async_job_type_tab
 ORDER BY job_type;
 
+-- Unlocked
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2;
+
 -- Wake
 UPDATE shedlock_tab
 SET lock_name = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? END

@@ -483,6 +483,12 @@ SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIM
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
+-- Unlocked
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+FOR UPDATE;
+
 -- Wake
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_name = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? END
