@@ -71,6 +71,9 @@ func (j JSON) MarshalJSON() ([]byte, error) { return []byte(j), nil }
 
 // Uniqueness says when a job is a duplicate, which is not added. A job can only be a duplicate of another job of the
 // same type and key that was added with a uniqueness too. If the two differ in that, the later job's uniqueness counts.
+//
+// A key belongs to one job at a time. If a job takes it from a job that is done, failed or cancelled, that job does not count any more,
+// unless it runs again, for which it has to get its key back: see [Jobs.Retry].
 type Uniqueness int8
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -46,7 +47,8 @@ func archivedOf(ctx context.Context, st hidden.Rows, ids []uint64) ([]Archived, 
 // done, failed or cancelled. [Jobs.Retry] makes one of them run again.
 //
 // A restored job is as old as it was: if it does not run again, a Runner with [github.com/create-info/persistent-queue.WithRetention]
-// deletes it, within a day or so. Its key is not unique any more, for another job may have the key by now.
+// deletes it, within a day or so. If its key was unique, it is so again; if another unique job has the key by now, the restored job does
+// not run again as long as that is so, see [Retried.Taken].
 func (j *Jobs) Restore(ctx context.Context, ex Executor, jobs []Archived) (restored int, err error) {
 	st, err := j.through(ex)
 	if err == nil {
@@ -123,9 +125,9 @@ func (a *Archived) row() (row store.Listed, err error) {
 		Row: store.Row{
 			ID: a.Id, JobType: a.JobType, Params: a.JobParams, Status: int16(a.Status), StartTime: a.Due.Unix(), CreateTime: a.Created.Unix(),
 			Term: a.Term, Attempts: int32(a.Attempts), Retries: int32(a.Retries), Lost: int16(a.Lost), Deferred: int32(a.Deferred),
-			Key: a.Key, Priority: int32(a.Priority), MaxRetries: store.NotSet,
+			Key: a.Key, Priority: int32(a.Priority), MaxRetries: store.NotSet, Changes: changesAnew(),
 		},
-		UpdateTime: a.Updated.Unix(), Progress: a.Progress, Result: a.Result,
+		UpdateTime: a.Updated.Unix(), Unique: a.Unique, Progress: a.Progress, Result: a.Result,
 	}
 	if a.MaxRetries != nil {
 		row.MaxRetries = int32(*a.MaxRetries)
@@ -142,6 +144,11 @@ func (a *Archived) row() (row store.Listed, err error) {
 	row.Extra = &extra
 	return row, nil
 }
+
+// changesAnew is what a restored row begins to count its changes from. A Runner may have the row in memory as it once was, and would run it
+// like that if it found the same count again. What the archive says would not do: it may be an older one. So it is a number by chance that
+// no row counts up to.
+func changesAnew() int32 { return 1<<29 + rand.Int32N(1<<28) }
 
 func (a Attempt) of(job uint64) store.Attempt {
 	logged := store.Attempt{JobID: job, Attempt: a.Attempt, Term: a.Term, Outcome: a.Outcome, Error: a.Error, Finished: a.Finished.UnixMilli(), Instance: a.Instance}

@@ -38,7 +38,8 @@ type JobInfo struct {
 	// Attempts counts the runs that were started, Retries the runs that failed and were followed by another, Lost the runs
 	// whose process died, Deferred the runs that ended with [Defer]. [Jobs.Retry] sets Retries and Lost back to 0.
 	Attempts, Retries, Lost, Deferred int
-	// Key is the business key; empty: none. Unique: no other unique job of the type has this key.
+	// Key is the business key; empty: none. Unique: the job was added with a uniqueness, so that no two such jobs of the type and key are
+	// pending at a time. That stays so when another job has got the key, after this one came to its end.
 	Key    string
 	Unique bool
 	// Group is what order, limits and shards go by, see [AddModelJob.Group]: the job's own group or, without one, its key.

@@ -171,12 +171,13 @@ type Retried struct {
 	// Jobs is how many jobs run again.
 	Jobs int
 	// Taken are the ids of the jobs that do not run again, because another job of the type now has their key as its unique
-	// key.
+	// key. Of several jobs that would have one key again, the latest runs, and the others are taken.
 	Taken []uint64
 }
 
 // Retry makes failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they
-// are. So does a job whose key another job by now has as its unique key; [Retried.Taken] names it.
+// are. So does a job whose key another job by now has as its unique key; [Retried.Taken] names it. A job that was added with a uniqueness
+// is unique again, whatever became of its key meanwhile.
 func (j *Jobs) Retry(ctx context.Context, ex Executor, which Which) (Retried, error) {
 	return j.retry(ctx, ex, which, retrying)
 }

@@ -2,9 +2,11 @@ package tests
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"sync"
@@ -99,7 +101,7 @@ func TestWhatIsArchivedAsItIsDeletedIsRestoredAsItWas(t *testing.T) {
 			t.Fatalf("%d jobs, and there were %d", len(after), len(before))
 		}
 		for i := range before {
-			before[i].Unique = false // its rival may be there by now
+
 			if !reflect.DeepEqual(after[i], before[i]) {
 				t.Errorf("restored: %+v\nwas: %+v", after[i], before[i])
 			}
@@ -278,6 +280,80 @@ func TestWhatRestoreRefuses(t *testing.T) {
 			if _, err := open(t, d.DB).Restore(t.Context(), d.DB, []queue_job.Archived{{JobInfo: job}}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
+		}
+	})
+}
+
+// An instance may have a job in memory for longer than others take to archive it and to put it back. It runs the job as it has it, if
+// the row still has the version that it read.
+func TestAVersionOfAJobNeverComesAgainWithOtherParameters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), t.Context()
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		dice := rand.New(rand.NewPCG(seed, 0))
+		id := addOne(t, jobs, d.DB, queue_job.UniqueKey("k", queue_job.UniqueWhilePending)).Id
+		addOne(t, jobs, d.DB, inAnHour()) // the one with the largest id is not deleted
+		errKept := errors.New("the disk is full")
+		archived, read := []queue_job.Archived{}, map[string]string{}
+		archive := func(then error) (int, error) {
+			n, err := jobs.Delete(ctx, d.DB, queue_job.DeleteRange{Before: time.Now().Add(time.Hour), Archive: func(_ context.Context, some []queue_job.Archived) error {
+				text, err := json.Marshal(some) // as most archives keep them
+				if err == nil {
+					some = nil
+					err = json.Unmarshal(text, &some)
+				}
+				archived = append(archived, some...)
+				return errors.Join(then, err)
+			}})
+			if errors.Is(err, errKept) {
+				err = nil
+			}
+			return n, err
+		}
+		acts := []string{}
+		for step := range unlessShort(300, 100) {
+			var err error
+			act := dice.IntN(8)
+			switch act {
+			case 0, 1:
+				_, err = jobs.Cancel(ctx, d.DB, queue_job.ID(id))
+			case 2:
+				_, err = jobs.RetryWith(ctx, d.DB, queue_job.ID(id), step)
+			case 3:
+				_, err = jobs.SetParams(ctx, d.DB, queue_job.ID(id), step)
+			case 4:
+				_, err = archive(errKept)
+			case 5:
+				_, err = archive(nil)
+			case 6:
+				if len(archived) > 0 {
+					_, err = jobs.Restore(ctx, d.DB, []queue_job.Archived{archived[dice.IntN(len(archived))]})
+				}
+			case 7: // the key is taken
+				var added queue_job.Added
+				added, err = jobs.AddUnique(ctx, d.DB, queue_job.AddModelJob{JobType: 1, JobParams: step}.With(queue_job.UniqueKey("k", queue_job.UniqueWhilePending)))
+				if err == nil && !added.Existed {
+					execute(t, d.DB, "DELETE FROM async_job_tab WHERE id = ?", added.Id)
+				}
+			}
+			if err != nil {
+				t.Fatalf("act %d: %v", act, err)
+			}
+			acts = append(acts, fmt.Sprint(act))
+			var version, params string
+			err = d.DB.QueryRow(dbtest.Rebind(d.DB, "SELECT CONCAT(CONCAT(CONCAT(term, ','), attempts), CONCAT(',', changes)), params FROM async_job_tab WHERE id = ? AND job_status = 0"), id).Scan(&version, &params)
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if before, seen := read[version]; seen && before != params {
+				t.Fatalf("version %s had the parameters %s and has %s, after the acts %v", version, before, params, acts)
+			}
+			read[version] = params
 		}
 	})
 }

@@ -83,12 +83,13 @@ type dialect struct {
 	patient       string // takes that back; empty: the end of the transaction does that
 
 	// How statements are sent.
-	begin         string // begins a transaction that will write
-	bind          int    // how arguments are written: a constant of sqlx
-	bindsNumbers  bool   // numbers that differ from one read to the next are arguments, see postgres.go
-	autocommit    string // reads whether this session commits by itself; empty: every session does
-	oneWriter     bool   // only one statement at a time can write
-	reservesConns bool   // a second connection works beside a pool of one
+	begin          string // begins a transaction that will write
+	bind           int    // how arguments are written: a constant of sqlx
+	bindsNumbers   bool   // numbers that differ from one read to the next are arguments, see postgres.go
+	autocommit     string // reads whether this session commits by itself; empty: every session does
+	oneWriter      bool   // only one statement at a time can write
+	failureEndsAll bool   // a statement that fails ends its transaction
+	reservesConns  bool   // a second connection works beside a pool of one
 }
 
 func dialectOf(ctx context.Context, db DB) (dialect, error) {

@@ -13,7 +13,7 @@ type Listed struct {
 	UpdateTime int64 // unix seconds
 	TypeName   string
 	Long       bool // the parameters are long
-	Unique     bool
+	Unique     bool // it was added with a uniqueness, though another row may have its key now
 	Progress   string
 	Result     string
 }
@@ -59,8 +59,8 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 	if f.OmitLong {
 		params = "params"
 	}
-	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '') FROM %s%s ORDER BY id%s LIMIT %s",
-		s.rowColumns(params, "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), from, where, order, args.number(int64(limit))), args.list...)
+	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN %s THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '') FROM %s%s ORDER BY id%s LIMIT %s",
+		s.rowColumns(params, "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), isUnique, from, where, order, args.number(int64(limit))), args.list...)
 	for i := range rows {
 		row := &rows[i]
 		if row.Long = isLong(row.Params) || row.HasLong(); row.Long && f.OmitLong {

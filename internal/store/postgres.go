@@ -86,6 +86,8 @@ var postgres = dialect{
 	bindsNumbers:  true,
 	begin:         "BEGIN",
 	reservesConns: true,
+
+	failureEndsAll: true,
 }
 
 func laterPair(startTime, id string) []string {

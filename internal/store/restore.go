@@ -4,18 +4,22 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 const (
 	restoreRowsMax  = 200     // a row has up to eight arguments; this is well below every database's limit
 	restoreBytesMax = 1 << 20 // of parameters and results in a statement; a row alone may have more
-	restoreColumns  = "id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result"
+	restoreColumns  = "id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result, changes, unique_in"
 )
 
 // Restore inserts final rows as they were read, with their ids, and returns how many, and the ids that it found free. A row whose id is in the
-// table stays as it is there, so sent again, it changes nothing. Of several with one id, the first is inserted. No key of a restored row is
-// unique: its rival may be there by now.
+// table stays as it is there, so sent again, it changes nothing. Of several with one id, the first is inserted. A unique row has its key
+// again; if another row has the key by now, the restored row remembers that it is to have it, as if the key had been taken from it.
+//
+// The rows' changes must be such as no row with their ids had before: somebody may have a row in memory as it once was, and its version
+// must not come again.
 //
 // There are more ids than rows if somebody else inserted one of the ids at the same moment.
 func (s *Store) Restore(ctx context.Context, rows []Listed) (restored int, ids []uint64, err error) {
@@ -43,19 +47,38 @@ func (s *Store) restoreSome(ctx context.Context, rows []Listed) (restored int, f
 	if err != nil {
 		return 0, nil, err
 	}
-	args := s.arguments()
-	var values []string
+	var absent []*Listed
+	unique := false
 	for i := range rows {
 		if id := rows[i].ID; !slices.Contains(there, id) && !slices.Contains(free, id) {
-			free, values = append(free, id), append(values, restoredRow(&rows[i], args))
+			free, absent = append(free, id), append(absent, &rows[i])
+			unique = unique || rows[i].claims()
 		}
 	}
 	if len(free) == 0 {
 		return 0, nil, nil
 	}
-	restored, err = s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s", s.insertNew, s.jobs, restoreColumns, strings.Join(values, ", "), s.unlessThere), args.list...)
+	restored, err = s.insertRestored(ctx, absent, true)
+	if err == nil && unique && restored < len(absent) { // keys are taken
+		var others int
+		others, err = s.insertRestored(ctx, absent, false)
+		restored += others
+	}
 	return restored, free, err
 }
+
+// insertRestored inserts those of the rows that are not there, with their unique keys if no other row has them, or without.
+func (s *Store) insertRestored(ctx context.Context, rows []*Listed, withKeys bool) (int, error) {
+	args := s.arguments()
+	values := make([]string, len(rows))
+	for i, row := range rows {
+		values[i] = restoredRow(row, withKeys, args)
+	}
+	return s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s", s.insertNew, s.jobs, restoreColumns, strings.Join(values, ", "), s.unlessThere), args.list...)
+}
+
+// claims reports whether a row is to have its key as its unique key.
+func (l *Listed) claims() bool { return l.Unique && l.Key != "" }
 
 // rowsToRestore returns how many of the rows one statement inserts: at least one.
 func rowsToRestore(rows []Listed) (n int) {
@@ -68,14 +91,21 @@ func rowsToRestore(rows []Listed) (n int) {
 	return n
 }
 
-func restoredRow(row *Listed, args *arguments) string {
+func restoredRow(row *Listed, withKey bool, args *arguments) string {
 	params, long := inColumns(row.Params)
+	changes, uniqueIn := row.Changes%keyTaken, "NULL"
+	switch {
+	case row.claims() && withKey:
+		uniqueIn = strconv.Itoa(int(row.JobType))
+	case row.claims():
+		changes += keyTaken
+	}
 	var extra Extra
 	if row.Extra != nil {
 		extra = *row.Extra
 	}
-	return fmt.Sprintf("(%s, %s, %s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d, %s, %s, %s, %s)",
+	return fmt.Sprintf("(%s, %s, %s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d, %s, %s, %s, %s, %d, %s)",
 		args.newID(row.ID), args.value(params), args.orNull(long), row.JobType, row.Status, row.StartTime, row.CreateTime, row.UpdateTime,
 		row.Term, row.Attempts, row.Retries, row.Lost, row.Deferred, args.orNull(row.Key), args.orNull(extra.Group), row.Priority,
-		setOrNull(int(row.MaxRetries)), args.orNull(extra.Meta), args.orNull(row.Progress), args.orNull(row.Result))
+		setOrNull(int(row.MaxRetries)), args.orNull(extra.Meta), args.orNull(row.Progress), args.orNull(row.Result), changes, uniqueIn)
 }

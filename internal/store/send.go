@@ -321,6 +321,30 @@ func (s *Store) current() string {
 	return s.lockingRead
 }
 
+// undoAlone sends a statement that may fail because of a key, so that the caller's transaction goes on then. On most databases, it does that
+// anyway. Where a failure ends the transaction, undoAlone sets a savepoint before; if there is no transaction, the database refuses the
+// savepoint, and none is needed.
+func (s *Store) undoAlone(ctx context.Context, mayFail bool, send func() error) error {
+	if !mayFail || !s.failureEndsAll || s.commitsEach() {
+		return send()
+	}
+	if _, err := s.exec(ctx, "SAVEPOINT persistent_queue"); err != nil {
+		return send()
+	}
+	err := send()
+	if isDuplicate(err) {
+		if _, failed := s.exec(ctx, "ROLLBACK TO SAVEPOINT persistent_queue"); failed != nil {
+			return failed
+		}
+	}
+	if err == nil || isDuplicate(err) {
+		if _, failed := s.exec(ctx, "RELEASE SAVEPOINT persistent_queue"); failed != nil {
+			return failed
+		}
+	}
+	return err
+}
+
 // inSpiteOfDeadlocks sends statements again that a deadlock has undone, if each is known to be a transaction of its own.
 func (s *Store) inSpiteOfDeadlocks(send func() error) error { return sendAgain(s.commitsEach(), send) }
 

@@ -106,8 +106,8 @@ func (s *Store) change(ctx context.Context, act string, ids []uint64, condition 
 // of the rows that it left as they are because another row has their key as its unique key. Rows that are in another
 // state or not there stay as they are; so a second sending changes nothing.
 //
-// In a transaction, the rows are locked from the first statement on. Outside, somebody who adds a job may take a row's
-// uniqueness between two statements; then Retry neither changes nor returns that row.
+// A row whose uniqueness was taken has it again, by the statement that makes it run. Whether another row has the key by then, the unique
+// index decides: Retry looks before, only so that there is seldom an error.
 func (s *Store) Retry(ctx context.Context, ids []uint64) (changed int, taken []uint64, err error) {
 	return s.retry(ctx, ids, func(*arguments) string { return "" })
 }
@@ -127,39 +127,65 @@ func (s *Store) retry(ctx context.Context, ids []uint64, alsoSet func(*arguments
 	if err != nil {
 		return 0, nil, err
 	}
-	var unique, others []uint64
-	for _, row := range rows {
+	var free []uint64
+	claim := false                              // a key is to be given back
+	for _, row := range slices.Backward(rows) { // of several that are to have one key back, the latest
 		switch {
-		case row.unique:
-			unique = append(unique, row.id)
+		case row.bears:
+			free = append(free, row.id)
 		case borne[row.typedKey]:
 			taken = append(taken, row.id)
 		default:
-			others = append(others, row.id)
+			free = append(free, row.id)
+			if row.key != "" && row.unique {
+				claim = true
+				borne[row.typedKey] = true
+			}
 		}
 	}
-	for _, part := range []struct {
-		ids       []uint64
-		condition string
-	}{{unique, "unique_in IS NOT NULL"}, {others, "unique_in IS NULL"}} {
-		if len(part.ids) == 0 {
-			continue
-		}
-		n, err := s.change(ctx, "retry jobs", part.ids, conditions[GivenUp]+" AND "+part.condition, func(args *arguments) string {
-			return alsoSet(args) + fmt.Sprintf("job_status = 0, start_time = %s, term = 0, retries = 0, lost = 0, changes = changes + 1", s.now)
+	slices.Sort(free)
+	changed, refused, err := s.retryFree(ctx, free, claim, alsoSet)
+	if err != nil {
+		return changed, nil, err
+	}
+	return changed, SortedIDs(append(taken, refused...)), nil
+}
+
+// retryFree makes rows run again, and gives them their keys back. It returns the rows whose key another row has taken by now. If the
+// statement finds such a row, it changes none; so the rows are tried by halves then.
+func (s *Store) retryFree(ctx context.Context, ids []uint64, claim bool, alsoSet func(*arguments) string) (changed int, taken []uint64, err error) {
+	if len(ids) == 0 {
+		return 0, nil, nil
+	}
+	err = s.undoAlone(ctx, claim, func() (err error) {
+		changed, err = s.change(ctx, "retry jobs", ids, conditions[GivenUp], func(args *arguments) string {
+			return alsoSet(args) + fmt.Sprintf("job_status = 0, start_time = %s, term = 0, retries = 0, lost = 0, %s, %s", s.now, withKeyBack, changedAnyway)
 		})
+		return err
+	})
+	switch {
+	case !isDuplicate(err):
+		return changed, nil, err
+	case len(ids) == 1:
+		return 0, ids, nil
+	}
+	half := len(ids) / 2
+	changed = 0
+	for _, some := range [][]uint64{ids[:half], ids[half:]} {
+		n, refused, err := s.retryFree(ctx, some, claim, alsoSet)
 		if changed += n; err != nil {
 			return changed, nil, err
 		}
+		taken = append(taken, refused...)
 	}
 	return changed, taken, nil
 }
 
-// keyed is a row with its key.
+// keyed is a row with its key. It may be unique and not bear its key, which another row has taken.
 type keyed struct {
 	id uint64
 	typedKey
-	unique bool
+	unique, bears bool
 }
 
 type typedKey struct {
@@ -170,24 +196,28 @@ type typedKey struct {
 // givenUp reads which of the rows are failed or cancelled, and locks them until the end of the transaction.
 func (s *Store) givenUp(ctx context.Context, ids []uint64) ([]keyed, error) {
 	args := s.arguments()
-	rows, err := read(ctx, s, each(func(k *keyed) []any { return []any{&k.id, &k.jobType, &k.key, &k.unique} }),
-		fmt.Sprintf("SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END FROM %s %s WHERE %s AND %s ORDER BY id%s",
-			s.jobs, s.byPrimary, args.in(s, ids), conditions[GivenUp], s.forUpdate), args.list...)
+	query := fmt.Sprintf("SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN %s THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END FROM %s %s WHERE %s AND %s ORDER BY id%s",
+		isUnique, s.jobs, s.byPrimary, args.in(s, ids), conditions[GivenUp], s.forUpdate)
+	var rows []keyed
+	err := s.inSpiteOfDeadlocks(func() (err error) {
+		rows, err = read(ctx, s, each(func(k *keyed) []any { return []any{&k.id, &k.jobType, &k.key, &k.unique, &k.bears} }), query, args.list...)
+		return err
+	})
 	return rows, wrap("jobs to retry", err)
 }
 
-// borneKeys reads which keys of rows that are not unique are another row's unique key. In a transaction, it locks their entries: the
+// borneKeys reads which keys of rows that do not bear theirs are another row's unique key. In a transaction, it locks their entries: the
 // snapshot may be older than the row that has a key now.
 func (s *Store) borneKeys(ctx context.Context, rows []keyed) (map[typedKey]bool, error) {
 	args := s.arguments()
 	var places []string
 	for _, row := range rows {
-		if row.key != "" && !row.unique {
+		if row.key != "" && !row.bears {
 			places = append(places, args.value(row.key))
 		}
 	}
 	if len(places) == 0 {
-		return nil, nil
+		return map[typedKey]bool{}, nil
 	}
 	list, err := read(ctx, s, each(func(k *typedKey) []any { return []any{&k.jobType, &k.key} }),
 		s.fromPrimary(fmt.Sprintf("SELECT job_type, job_key FROM %s %s WHERE job_key IN (%s) AND unique_in IS NOT NULL%s", s.jobs, s.byKey, strings.Join(places, ", "), s.current())), args.list...)

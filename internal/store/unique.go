@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -83,12 +84,36 @@ func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]be
 	return found, wrap("find the job of the key", err)
 }
 
-// takeKeys takes the uniqueness of their keys from final rows. A row keeps it if another caller took it, or the row is gone or
-// pending again.
+// keyTaken is added to a row's changes when the uniqueness of its key is taken from it: so the row remembers that it is to have it
+// again if it runs again. No row is changed as often as that.
+//
+// It stands in changes because earlier versions take and retry rows, too. They neither see it nor lose it: where they retry the row, it
+// runs without its key, as it did before.
+const keyTaken = 1 << 30
+
+// The words of statements for that. A row whose key is back counts one more change than before it was taken, so its version is a new one.
+var (
+	isUnique      = fmt.Sprintf("(unique_in IS NOT NULL OR changes >= %d)", keyTaken)
+	withoutKey    = fmt.Sprintf("unique_in = NULL, changes = changes %% %d + %[1]d", keyTaken)
+	withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", keyTaken)
+	changedAnyway = fmt.Sprintf("changes = changes %% %d + 1", keyTaken)
+)
+
+// takeKeys takes the uniqueness of their keys from final rows, which remember it. A row keeps it if another caller took it, or the row is
+// gone or pending again.
 func (s *Store) takeKeys(ctx context.Context, ids ...uint64) error {
 	args := s.arguments()
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET unique_in = NULL WHERE %s AND unique_in IS NOT NULL AND NOT %s", s.jobs, s.byPrimary, args.in(s, ids), pending), args.list...)
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET %s WHERE %s AND unique_in IS NOT NULL AND NOT %s", s.jobs, s.byPrimary, withoutKey, args.in(s, ids), pending), args.list...)
 	return wrap("take the key from a job that is done", err)
+}
+
+// isDuplicate reports whether a statement failed because another row has a key that must be unique.
+func isDuplicate(err error) bool {
+	var with interface{ SQLState() string }
+	if errors.As(err, &with) {
+		return with.SQLState() == "23505"
+	}
+	return err != nil && (strings.Contains(err.Error(), "Error 1062 ") || strings.Contains(err.Error(), "UNIQUE constraint failed"))
 }
 
 // AddedJob is what has become of a row that may have been there.

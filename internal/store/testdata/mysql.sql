@@ -683,7 +683,7 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
     FROM async_job_type_tab AS named
-    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM (SELECT id AS found
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE id < 9
@@ -1003,8 +1003,8 @@ FROM (SELECT id
   ORDER BY id
   LIMIT 2) AS latest
 FOR UPDATE;
-INSERT IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result)
-VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
+INSERT IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result, changes, unique_in)
+VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?, 0, NULL); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
 -- Resume
 UPDATE async_job_type_tab
@@ -1013,7 +1013,7 @@ WHERE job_type = 7
   AND paused_at IS NOT NULL;
 
 -- Retry
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND job_status IN (2, 5)
@@ -1021,7 +1021,7 @@ ORDER BY id
 FOR UPDATE;
 
 -- RetryWith
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND job_status IN (2, 5)

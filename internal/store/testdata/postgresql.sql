@@ -650,7 +650,7 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
     FROM async_job_type_tab AS named
-    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(progress, ''), COALESCE(result, '')
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '')
 FROM (SELECT id AS found
   FROM async_job_tab
   WHERE id < $1
@@ -969,8 +969,8 @@ WITH latest AS (SELECT id
   LIMIT $2) SELECT *
 FROM latest
 FOR UPDATE; -- with "{4,5}", 2
-INSERT INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result)
-VALUES ($1, $2, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), ($3, $4, $5, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, $6, $7, 0, 3, $8, $9, $10)
+INSERT INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result, changes, unique_in)
+VALUES ($1, $2, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL), ($3, $4, $5, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, $6, $7, 0, 3, $8, $9, $10, 0, NULL)
 ON CONFLICT DO NOTHING; -- with 4, "{}", 5, "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
 -- Resume
@@ -980,7 +980,7 @@ WHERE job_type = 7
   AND paused_at IS NOT NULL;
 
 -- Retry
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
 FROM async_job_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND job_status IN (2, 5)
@@ -988,7 +988,7 @@ ORDER BY id
 FOR UPDATE; -- with "{1,2}"
 
 -- RetryWith
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
 FROM async_job_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND job_status IN (2, 5)
