@@ -19,9 +19,13 @@ import (
 // for a while, or the type was paused, [Config.ScheduleCatchUp] says how many of the times that have passed are caught
 // up.
 //
-// If a schedule has a String method, the text that it returns, up to 255 characters, identifies the schedule. If the
-// text has changed, the times of the new schedule begin at that moment, and none is caught up. If a job was added
-// already for a time of the old schedule, at most two seconds ahead, it stays.
+// If a schedule has a String method, the text that it returns identifies the schedule: its first 255 characters, or fewer if they are
+// not all of ASCII, without blanks at the end. If the text has changed, the times of the new schedule begin at that moment, and none
+// is caught up. If a job was added already for a time of the old schedule, at most two seconds ahead, it stays.
+//
+// If the database's clock was ahead for a while, jobs were added for times that were still to come. When the clock is right
+// again, the schedule goes on within some seconds, and the log says so once. The times that have a job get no second one, unless
+// that job was deleted.
 //
 // A run may overlap with the run before. To prevent that, set [Config.WorkerPoolCapacity] to 1.
 type Schedule interface {

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -265,6 +267,82 @@ func TestAHolderThatWasFrozenAddsNoJobForATimeThatWasPassedOver(t *testing.T) {
 		}
 		if none, err := st.Schedule(ctx, 2); err != nil || none.Known {
 			t.Error(none, err)
+		}
+	})
+}
+
+// Some collations ignore blanks at the end of a text, and some sessions lose characters.
+func TestASchedulesTextMayDifferFromTheOneBeforeByWhateverACollationIgnores(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		pairs := awkwardPairs()
+		for which := range 2 {
+			var configs []queue_job.Config
+			for i, texts := range pairs {
+				configs = append(configs, queue_job.Config{JobType: int32(100 + i), Schedule: called{cron.MustParse("@every 1s"), texts[which]}, HandleJobFunc: (&runs{}).handler})
+			}
+			from := time.Now().Unix() + 2
+			r := newRunner(t, d.DB, configs...)
+			if err := r.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i, texts := range pairs {
+				await(t, func() string { return fmt.Sprintf("of %q, the schedule called %q adds no jobs", texts, texts[which]) }, func() bool {
+					return number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_type = ? AND start_time > ?", 100+i, from) > 0
+				})
+			}
+			stop(t, r)
+		}
+	})
+}
+
+// called is a schedule with a text of its own.
+type called struct {
+	queue_job.Schedule
+	text string
+}
+
+func (c called) String() string { return c.text }
+
+func TestAScheduleGoesOnAfterTheDatabasesClockWasAhead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		schedule := cron.MustParse("@every 1s")
+		began := time.Now().Unix()
+		var configs []queue_job.Config
+		for _, before := range []string{schedule.String(), "another schedule"} {
+			for _, ahead := range []time.Duration{time.Minute, 24 * time.Hour, 365 * 24 * time.Hour} {
+				jobType := int32(1 + len(configs))
+				execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type, cron_at, cron_spec) VALUES (?, ?, ?)", jobType, began+int64(ahead/time.Second), before)
+				for at := began + 8; at <= began+10; at++ { // these times have their jobs already
+					execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) VALUES ('{}', ?, 1, ?, 1, 1, ?, ?)", jobType, at, fmt.Sprintf("cron-%d", at), jobType)
+				}
+				configs = append(configs, queue_job.Config{ServiceName: "test", JobType: jobType, Db: d.DB, Schedule: schedule, ScheduleCatchUp: 100, HandleJobFunc: (&runs{}).handler})
+			}
+		}
+		var told lines
+		r, err := persistent_queue.New(configs, told.log())
+		if err == nil {
+			err = r.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cfg := range configs {
+			const later = "SELECT COUNT(*) FROM async_job_tab WHERE start_time > ? AND job_type = ?"
+			awaitAtLeast(t, d.DB, 3, later, began+10, cfg.JobType)
+			const times = "SELECT %s FROM async_job_tab WHERE start_time > ? AND job_type = ?"
+			n, seconds := number(t, d.DB, fmt.Sprintf(times, "COUNT(*)"), began+10, cfg.JobType), number(t, d.DB, fmt.Sprintf(times, "COUNT(DISTINCT start_time)"), began+10, cfg.JobType)
+			if n != seconds {
+				t.Errorf("job type %d: %d jobs for %d times", cfg.JobType, n, seconds)
+			}
+			if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE start_time BETWEEN ? AND ? AND job_type = ?", began+8, began+10, cfg.JobType); n != 3 {
+				t.Errorf("job type %d: %d jobs for three times that had theirs before", cfg.JobType, n)
+			}
+		}
+		stop(t, r)
+		if n := strings.Count(told.String(), "clock was ahead"); n != len(configs) {
+			t.Errorf("%d types, and the log says %d times that the clock was ahead", len(configs), n)
 		}
 	})
 }

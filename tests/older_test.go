@@ -79,6 +79,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"MarkedRows":         regexp.MustCompile(`^SELECT \* FROM \(SELECT id, attempts, lost FROM async_job_tab`),
 	"Newest":             regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
 	"NoteScheduled":      regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = \? WHERE`),
+	"MendSchedule":       regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = \? WHERE job_type = \? AND cron_at = \?`),
 	"Page":               regexp.MustCompile(`^\(SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),
 	"Pause":              regexp.MustCompile(`^INSERT IGNORE INTO async_job_type_tab .*paused_at`),
 	"PauseUntil":         regexp.MustCompile(`^UPDATE async_job_type_tab SET paused_at = CASE`),

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -11,9 +13,11 @@ import (
 )
 
 const (
-	scheduleAhead = 2 * time.Second // jobs are added this long before they are due: within the horizon, so they start on time
-	scheduleLooks = time.Second     // between looks at the pause and at the clock
-	scheduleTimes = 1_000_000       // in one turn, at most: eleven days of a job each second
+	scheduleAhead = 2 * time.Second       // jobs are added this long before they are due: within the horizon, so they start on time
+	scheduleLooks = time.Second           // between looks at the pause and at the clock
+	scheduleTimes = 1_000_000             // in one turn, at most: eleven days of a job each second
+	scheduleRest  = 50 * time.Millisecond // between two turns at least, whatever a turn has changed
+	scheduleDoubt = 5 * time.Second       // how long a time must look wrong until the table is mended
 )
 
 // Schedules is what the engine needs of the tables for types that have a schedule. *store.Store has it.
@@ -22,6 +26,7 @@ type Schedules interface {
 	BeginSchedule(ctx context.Context, jobType int32, from int64, spec string) error
 	AddScheduled(ctx context.Context, jobType int32, at int64, key, params string) (added bool, err error)
 	NoteScheduled(ctx context.Context, jobType int32, until int64) error
+	MendSchedule(ctx context.Context, jobType int32, reached, from int64) error
 }
 
 // scheduler adds the jobs of a type's schedule.
@@ -29,17 +34,21 @@ type scheduler struct {
 	*line
 	tables Schedules
 	params string
+	doubt  doubt
 }
 
 // loop adds a job for each time of the type's schedule, while the lease holds and ctx lives.
 //
 // The lease is not what gives each time one job and no more. The table says up to which time all have their jobs, and that
-// only grows; a job is added only for a later time; and its key is unique, so a time whose job was added and not yet noted
-// gets no second one.
+// only grows, unless the database's clock was ahead for a while; a job is added only for a later time; and its key is unique, so
+// a time that has its job gets no second one.
 func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
-	var next int64 // when to look at the table again, in unix milliseconds
+	var next, seen int64 // when to look at the table again, and the clock when it was last asked, in unix milliseconds
 	for ctx.Err() == nil && lease.Trusted() {
-		if wait := next - l.clock.now(); wait > 0 {
+		now := l.clock.now()
+		setBack := now < seen // so the next look was planned by a clock that was ahead
+		seen = now
+		if wait := next - now; wait > 0 && !setBack {
 			sleep(ctx, min(time.Duration(wait)*time.Millisecond, scheduleLooks))
 			continue
 		}
@@ -53,6 +62,7 @@ func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
 			return
 		case err == nil:
 			next = at
+			sleep(ctx, scheduleRest)
 		default:
 			sleep(ctx, retryLongest)
 		}
@@ -68,8 +78,16 @@ func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, 
 	}
 	now := l.clock.now()
 	spec := inWords(l.cfg.Schedule)
+	ahead, err := liesAhead(l.cfg.Schedule, known.Until, now/1000)
 	switch {
-	case known.Known && known.Spec != spec, !known.Known:
+	case err != nil:
+		return 0, err
+	case ahead:
+		return now + scheduleLooks.Milliseconds(), l.mend(ctx, known.Until, now)
+	}
+	l.doubt = doubt{}
+	switch {
+	case known.Known && plainText(known.Spec) != spec, !known.Known:
 		return now, l.tables.BeginSchedule(ctx, l.cfg.JobType, now/1000, spec)
 	case known.Paused:
 		return now + scheduleLooks.Milliseconds(), nil
@@ -101,6 +119,51 @@ func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, 
 	return p.next*1000 - scheduleAhead.Milliseconds(), err
 }
 
+// doubt is a time that the table has as reached, and that cannot be right.
+type doubt struct {
+	reached int64
+	from    int64 // by the database's clock, when it was first seen, in unix seconds
+	since   time.Time
+	told    bool
+}
+
+// mend has the schedule go on from where the doubt began, after scheduleDoubt. A time that lies ahead was noted while the database's clock
+// was ahead, or that clock is behind now. Only in the first case may times come anew: in the other, their jobs may have run and
+// been deleted. So this process's own clock must say that the time lies ahead, too.
+func (l *scheduler) mend(ctx context.Context, reached, now int64) error {
+	if l.doubt.reached != reached {
+		l.doubt = doubt{reached: reached, from: now / 1000, since: time.Now()}
+	}
+	if time.Since(l.doubt.since) < scheduleDoubt {
+		return nil
+	}
+	mended := time.Now().Unix() < reached
+	if !l.doubt.told {
+		l.doubt.told = true
+		utc := func(second int64) string { return time.Unix(second, 0).UTC().Format(time.RFC3339) }
+		text := "the database's clock was ahead when that was noted, and the schedule goes on from now"
+		if !mended {
+			text = "the database's clock seems to be behind, and no job is added until it is set right"
+		}
+		l.log.Error(l.about, fmt.Sprintf("the schedule is noted as done up to %s; the database's clock says %s, and this process's %s: %s", utc(reached), utc(now/1000), utc(time.Now().Unix()), text))
+	}
+	if !mended {
+		return nil
+	}
+	return l.tables.MendSchedule(ctx, l.cfg.JobType, reached, l.doubt.from)
+}
+
+// liesAhead reports whether a schedule cannot have got to a moment yet, in unix seconds: the next time lies before it, and by more than
+// jobs are added ahead. If no time lies between now and what was reached, nothing is lost.
+func liesAhead(s queue_job.Schedule, reached, now int64) (bool, error) {
+	const ahead = int64(scheduleAhead / time.Second)
+	if reached <= now+ahead {
+		return false, nil
+	}
+	next, err := nextTime(s, now)
+	return next > 0 && next+ahead < reached, err
+}
+
 func missedText(missed, caughtUp int) string {
 	if missed == 1 && caughtUp == 1 {
 		return "a time of the schedule has passed without a run; it is caught up (ScheduleCatchUp)"
@@ -113,12 +176,23 @@ func missedText(missed, caughtUp int) string {
 
 // inWords is the text by which a change of the schedule is noticed.
 func inWords(s queue_job.Schedule) string {
-	const most = 255 // characters, in cron_spec
-	text := ""
 	if s, ok := s.(fmt.Stringer); ok {
-		text = s.String()
+		return plainText(s.String())
 	}
-	return cut(text, most)
+	return ""
+}
+
+// plainText writes a text in such a way that each database returns it as it was written, and finds it equal to itself alone. Some collations
+// ignore blanks at the end, and a session in another character set loses characters. A text of plain ASCII stays as it is.
+func plainText(text string) string {
+	const most = 255 // characters, in cron_spec
+	for _, r := range text {
+		if r < ' ' || r > '~' {
+			text = strconv.QuoteToASCII(text)
+			break
+		}
+	}
+	return strings.TrimRight(cut(text, most), " ")
 }
 
 // cut shortens a text to at most this many characters.
@@ -137,26 +211,12 @@ type schedulePlan struct {
 // planSchedule says which times after a moment get their jobs now: the times that are about to come, and the latest few that
 // have passed.
 func planSchedule(s queue_job.Schedule, after, now int64, catchUp int) (p schedulePlan, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("schedule: panic in Next: %v", r)
-		}
-	}()
 	p.until = after
 	for range scheduleTimes {
-		after := time.Unix(p.until, 0).UTC()
-		next := s.Next(after)
-		if next.IsZero() {
-			return p, nil
-		}
-		at := next.Unix()
-		if next.Nanosecond() > 0 {
-			at++
-		}
-		if at <= p.until {
-			return p, fmt.Errorf("schedule: Next(%v) returned %v, which is not after it", after, next)
-		}
+		at, err := nextTime(s, p.until)
 		switch {
+		case err != nil || at == 0:
+			return p, err
 		case at > now+int64(scheduleAhead/time.Second):
 			p.next = at
 			return p, nil
@@ -175,4 +235,26 @@ func planSchedule(s queue_job.Schedule, after, now int64, catchUp int) (p schedu
 	}
 	p.times, p.next = nil, p.until // there are later ones
 	return p, nil
+}
+
+// nextTime is the first time of a schedule after a moment, in unix seconds; 0: there is none.
+func nextTime(s queue_job.Schedule, after int64) (at int64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("schedule: panic in Next: %v", r)
+		}
+	}()
+	moment := time.Unix(after, 0).UTC()
+	next := s.Next(moment)
+	if next.IsZero() {
+		return 0, nil
+	}
+	at = next.Unix()
+	if next.Nanosecond() > 0 {
+		at++
+	}
+	if at <= after {
+		return 0, fmt.Errorf("schedule: Next(%v) returned %v, which is not after it", moment, next)
+	}
+	return at, nil
 }

@@ -1,11 +1,17 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // each is a schedule at the multiples of a number of seconds.
@@ -92,6 +98,177 @@ func TestMissedTimesAreToldInWholeSentences(t *testing.T) {
 	} {
 		if got := missedText(c.missed, c.caughtUp); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// kept is a table of schedules in memory that counts what it is told. A stubborn one keeps nothing.
+type kept struct {
+	said       store.Schedule
+	stubborn   bool
+	mended     int
+	statements int
+	times      map[int64]int // jobs for each time
+	clock      *clock
+}
+
+func (k *kept) Schedule(context.Context, int32) (store.Schedule, error) {
+	k.statements++
+	return k.said, nil
+}
+
+func (k *kept) BeginSchedule(_ context.Context, _ int32, from int64, spec string) error {
+	k.statements++
+	if !k.stubborn {
+		k.said = store.Schedule{Known: true, Until: max(k.said.Until, from), Spec: spec}
+	}
+	return nil
+}
+
+func (k *kept) AddScheduled(_ context.Context, _ int32, at int64, _, _ string) (bool, error) {
+	k.statements++
+	if k.said.Until >= at || k.times[at] > 0 {
+		return false, nil
+	}
+	k.times[at]++
+	return true, nil
+}
+
+func (k *kept) NoteScheduled(_ context.Context, _ int32, until int64) error {
+	k.statements++
+	if !k.stubborn {
+		k.said.Until = max(k.said.Until, until)
+	}
+	return nil
+}
+
+func (k *kept) MendSchedule(_ context.Context, _ int32, reached, from int64) error {
+	k.statements++
+	k.mended++
+	if !k.stubborn && k.said.Until == reached && reached > k.clock.now()/1000 {
+		k.said.Until = from
+	}
+	return nil
+}
+
+// scheduleFor runs a schedule on such a table, in virtual time. The database's clock is off by so much, until it is set to another
+// offset. It returns what the log was told.
+func scheduleFor(t *testing.T, k *kept, s queue_job.Schedule, length time.Duration, off time.Duration, then ...func(set func(off time.Duration))) *loudErrors {
+	t.Helper()
+	l := lineOf(9)
+	log := &loudErrors{}
+	l.log, l.cfg.Schedule, l.cfg.ScheduleCatchUp = log, s, 100
+	k.clock, k.times = l.clock, map[int64]int{}
+	set := func(off time.Duration) {
+		now := time.Now()
+		l.clock.reading(float64(now.Add(off).UnixMicro())/1e6, now, now)
+	}
+	set(off)
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	for _, do := range then {
+		go do(set)
+	}
+	(&scheduler{line: l, tables: k, params: "{}"}).loop(ctx, keeper.Unending(ctx, keeper.Want{}, 7))
+	synctest.Wait()
+	return log
+}
+
+// loudErrors is a log that keeps its errors.
+type loudErrors struct {
+	silent
+	errors []string
+}
+
+func (l *loudErrors) Error(_ context.Context, text string) { l.errors = append(l.errors, text) }
+
+func TestAScheduleWhoseTableChangesNothingCostsFewStatements(t *testing.T) {
+	for what, k := range map[string]*kept{
+		"it never begins":      {stubborn: true},
+		"it never gets on":     {stubborn: true, said: store.Schedule{Known: true, Until: 946684700}},
+		"it has another text":  {stubborn: true, said: store.Schedule{Known: true, Until: 946684700, Spec: "another"}},
+		"it was noted too far": {stubborn: true, said: store.Schedule{Known: true, Until: 4e9}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			const seconds, most = 20, 250 // statements in a second: two for each of a hundred times that are caught up
+			scheduleFor(t, k, each(1), seconds*time.Second, 0)
+			if k.statements > seconds*most || k.statements < seconds/2 {
+				t.Errorf("%s: %d statements in %d s", what, k.statements, seconds)
+			}
+		})
+	}
+}
+
+func TestAScheduleGoesOnAfterTheDatabasesClockWasAheadForAMoment(t *testing.T) {
+	const day = 24 * time.Hour
+	for what, c := range map[string]struct {
+		schedule queue_job.Schedule
+		ahead    time.Duration
+	}{
+		"each second, a day ahead":      {each(1), day},
+		"each second, a minute ahead":   {each(1), time.Minute},
+		"each ten seconds, a day ahead": {each(10), day},
+		"each minute, a year ahead":     {each(60), 365 * day},
+		"each hour, 16 hours ahead":     {each(3600), 16 * time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := &kept{}
+			began := time.Now()
+			var back int64
+			log := scheduleFor(t, k, c.schedule, 3*time.Hour, 0, func(set func(time.Duration)) {
+				time.Sleep(5 * time.Second)
+				set(c.ahead)
+				time.Sleep(3 * time.Second)
+				set(0)
+				back = time.Now().Unix()
+			})
+			step := int64(c.schedule.(each))
+			for at := (back/step + 2) * step; at < began.Add(3*time.Hour).Unix(); at += step {
+				if n := k.times[at]; n != 1 {
+					t.Fatalf("%s: %d jobs for the time %d s after the clock was right again", what, n, at-back)
+				}
+			}
+			if want := min(k.mended, 1); len(log.errors) != want || k.mended > 1 {
+				t.Errorf("%s: mended %d times, the log says %q", what, k.mended, log.errors)
+			}
+		})
+	}
+}
+
+// While the clock is behind, times that have come and gone are to come once more: their jobs may have been deleted.
+func TestAScheduleAddsNothingWhileTheDatabasesClockIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{}
+		var behind, right int
+		log := scheduleFor(t, k, each(1), 2*time.Minute, 0, func(set func(time.Duration)) {
+			time.Sleep(5 * time.Second)
+			set(-24 * time.Hour)
+			behind = len(k.times)
+			time.Sleep(time.Minute)
+			right = len(k.times)
+			set(0)
+		})
+		if right != behind || k.mended > 0 {
+			t.Errorf("%d jobs were added while the clock was behind; mended %d times", right-behind, k.mended)
+		}
+		if len(k.times) < right+30 || len(log.errors) != 1 {
+			t.Errorf("%d jobs, %d of them before the clock was right again; the log says %q", len(k.times), right, log.errors)
+		}
+	})
+}
+
+func TestASchedulesTextIsWrittenAsEachDatabaseReturnsIt(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                       "",
+		"CRON_TZ=UTC 0 3 * * *":  "CRON_TZ=UTC 0 3 * * *",
+		"every second ":          "every second",
+		"jede Sekunde\t":         `"jede Sekunde\t"`,
+		"täglich 😀":              `"t\u00e4glich \U0001f600"`,
+		"\xff\x00":               `"\xff\x00"`,
+		strings.Repeat("a", 300): strings.Repeat("a", 255),
+	} {
+		if got := plainText(text); got != want || plainText(got) != got {
+			t.Errorf("%q is written as %q, want %q", text, got, want)
 		}
 	}
 }

@@ -96,12 +96,12 @@ func (s *Store) startOf(job *NewJob, args *arguments) string {
 	if job.Delay == 0 {
 		return args.value(job.StartTime)
 	}
-	return s.afterMillis(args.number(job.Delay))
+	return s.afterMillis(fmt.Sprintf("CAST(%s AS %s)", args.number(job.Delay), s.bigint))
 }
 
 // afterMillis writes the first whole second that lies at least this number of milliseconds after now.
 func (d dialect) afterMillis(delay string) string {
-	return fmt.Sprintf(d.ceiling, fmt.Sprintf("%s + %s / 1000.0", d.nowPrecise, delay))
+	return fmt.Sprintf(d.seconds, fmt.Sprintf("%s + %s * 1000 + 999999", d.nowMicros, delay))
 }
 
 func setOrNull(n int) string {

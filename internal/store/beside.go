@@ -29,8 +29,8 @@ func (s *Store) BesideJob(ctx context.Context, id uint64, jobType int32, lease s
 	args := s.arguments()
 	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
 	parts := []string{
-		fmt.Sprintf("SELECT %d AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), %s, COALESCE(rate, 0), %s AS actor, %s AS why FROM %s AS kind WHERE job_type = %s",
-			kind, pauseEnd, s.ofPause("actor"), s.ofPause("why"), s.types, args.number(int64(jobType))),
+		fmt.Sprintf("SELECT %d AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), %s, %s, %s AS actor, %s AS why FROM %s AS kind WHERE job_type = %s",
+			kind, pauseEnd, s.exactly("COALESCE(rate, 0)"), s.ofPause("actor"), s.ofPause("why"), s.types, args.number(int64(jobType))),
 		fmt.Sprintf("SELECT %d, lock_name, state, term, told_at, 0, 0, 0, 0, '', '' FROM %s WHERE lock_name = %s OR lock_name LIKE %s",
 			line, s.lines, args.value(lease), args.value(lease+"/%")),
 		fmt.Sprintf("SELECT %d, '', '', %s, %s, %s, %s, %s, 0, '', '' FROM %s WHERE id = %s",

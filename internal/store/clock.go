@@ -13,7 +13,7 @@ const clockMark = "@now@"
 // Leases still go by the database's clock.
 func (s *Store) ByClock(now func() time.Time) *Store {
 	by := *s
-	by.clock, by.now, by.nowPrecise = now, clockMark, clockMark
+	by.clock, by.now, by.nowMicros = now, clockMark, clockMark+"000000"
 	return &by
 }
 

@@ -12,11 +12,11 @@ type dialect struct {
 	name string
 
 	// The clock that jobs go by.
-	now        string           // whole seconds
-	nowPrecise string           // with its fraction
-	once       string           // format: an expression that a statement computes once, not for each row
-	ceiling    string           // format: the next whole number
-	clock      func() time.Time // used instead of the database's, see Store.ByClock; nil: none
+	now       string           // whole seconds
+	nowMicros string           // in microseconds: whole numbers, which no setting of a session rounds
+	once      string           // format: an expression that a statement computes once, not for each row
+	seconds   string           // format: whole seconds of so many microseconds, rounded down
+	clock     func() time.Time // used instead of the database's, see Store.ByClock; nil: none
 
 	// The clock that leases go by, and the column that holds it.
 	leaseNow     string // as fine as lock_until is
@@ -24,6 +24,7 @@ type dialect struct {
 	leaseMillis  string // in milliseconds
 	fromUnix     string // format: unix seconds to a timestamp
 	toUnix       string // format: a timestamp to unix seconds
+	exact        string // format: a number with a fraction as it is sent to us, so that no setting of the session rounds its text
 	greatest     string // the function that returns the larger of two values
 	quotient     string // the operator that divides whole numbers, and drops the remainder
 	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone

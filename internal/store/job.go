@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -125,7 +127,7 @@ type Again struct {
 
 func (o Again) statement(s *Store, ids []uint64) string {
 	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, deferred = deferred + %d, term = 0, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.once, fmt.Sprintf(s.ceiling, fmt.Sprintf("%s + %.3f", s.nowPrecise, o.Wait))), o.Retried, o.Deferred, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
+		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.once, s.afterMillis(strconv.FormatInt(int64(math.Round(o.Wait*1000)), 10))), o.Retried, o.Deferred, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
 }
 
 func (Again) doing() string { return "put back jobs" }

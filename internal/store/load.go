@@ -32,19 +32,22 @@ var FinalStatuses = []int32{1, 2, 5}
 // tail reads, which may be a replica. If that server does not have the table yet, because it was made just now, Newest
 // asks the primary, so that nobody is kept from starting.
 func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) {
-	query := fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s WHERE id > 0) AS newest, %s AS now", s.jobs, s.nowPrecise)
+	query := fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s WHERE id > 0) AS newest, %s AS now", s.jobs, s.nowMicros)
+	var micros int64
 	ask := func(query string) error {
 		_, err := read(ctx, s, func(rows *sql.Rows) (struct{}, error) {
 			rows.Next()
-			return struct{}{}, rows.Scan(&id, &now)
+			return struct{}{}, rows.Scan(&id, &micros)
 		}, query)
 		return err
 	}
 	if err = ask(query); err != nil && isNoTable(err) {
 		err = ask(s.fromPrimary(query))
 	}
-	return id, now, wrap("newest job", err)
+	return id, inSeconds(micros), wrap("newest job", err)
 }
+
+func inSeconds(micros int64) float64 { return float64(micros) / 1e6 }
 
 // isNoTable reports whether the server that answered has no such table.
 func isNoTable(err error) bool {

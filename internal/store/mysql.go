@@ -18,16 +18,17 @@ func mysqlFamily(name string) dialect {
 		name: name,
 		// UNIX_TIMESTAMP() without an argument and the microseconds of NOW(6) are the same in every session time zone.
 		// UNIX_TIMESTAMP(NOW(6)) is an hour off for an hour each autumn.
-		now:        "UNIX_TIMESTAMP()",
-		nowPrecise: "(UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)",
-		once:       "%s",
-		ceiling:    "CEILING(%s)",
+		now:       "UNIX_TIMESTAMP()",
+		nowMicros: "(UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))",
+		once:      "%s",
+		seconds:   "(%s) DIV 1000000",
 
 		leaseNow:     "UNIX_TIMESTAMP()",
 		leaseRounded: "(UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000))",
 		leaseMillis:  "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)",
 		fromUnix:     "FROM_UNIXTIME(%s)",
 		toUnix:       "UNIX_TIMESTAMP(%s)",
+		exact:        "%s",
 		greatest:     "GREATEST",
 		quotient:     "DIV",
 		// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC. In the hour that repeats when summer

@@ -29,16 +29,17 @@ import (
 var postgres = dialect{
 	name: "PostgreSQL",
 
-	now:        "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)",
-	nowPrecise: "EXTRACT(EPOCH FROM statement_timestamp())",
-	once:       "(SELECT %s)",
-	ceiling:    "CAST(CEILING(%s) AS bigint)",
+	now:       "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)",
+	nowMicros: "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint)",
+	once:      "(SELECT %s)",
+	seconds:   "(%s) / 1000000",
 
 	leaseNow:     "EXTRACT(EPOCH FROM clock_timestamp())",
 	leaseRounded: "EXTRACT(EPOCH FROM clock_timestamp())",
 	leaseMillis:  "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)",
 	fromUnix:     "to_timestamp(%s)",
 	toUnix:       "EXTRACT(EPOCH FROM %s)",
+	exact:        "CAST(%s AS numeric)",
 	greatest:     "GREATEST",
 	quotient:     "/",
 	leaseUpdate:  "UPDATE shedlock_tab",

@@ -27,7 +27,8 @@ func (s *Store) Schedule(ctx context.Context, jobType int32) (Schedule, error) {
 
 // BeginSchedule makes the schedule of a job type begin right after a moment, in unix seconds, if it has not begun yet or
 // if its spec was another one. Times up to that moment have their jobs already, or get none. What was reached already
-// stays: cron_at never goes back. Sent again, it changes nothing.
+// stays: cron_at goes back by [Store.MendSchedule] only. Sent again, it changes nothing. The spec is plain ASCII without
+// blanks at its end, so that the database finds two specs equal exactly if Go does.
 func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, spec string) error {
 	_, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type) VALUES (%d)%s", s.insertNew, s.types, jobType, s.unlessThere))
 	if err == nil {
@@ -35,6 +36,14 @@ func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, sp
 			s.types, s.greatest, from, jobType), spec, spec)
 	}
 	return wrap("begin schedule", err)
+}
+
+// MendSchedule makes the schedule of a job type go on from a moment, in unix seconds, if it is noted as reached up to a second that is
+// still to come. Times behind that moment that have a job already get no second job, because of its key. It needs what was reached
+// as it was read: sent again, or late, it changes nothing.
+func (s *Store) MendSchedule(ctx context.Context, jobType int32, reached, from int64) error {
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at = %d AND cron_at > %s", s.types, from, jobType, reached, s.now))
+	return wrap("mend schedule", err)
 }
 
 // AddScheduled adds the job for a time of the schedule, in unix seconds. It needs a key that no row of the type has as
@@ -81,15 +90,15 @@ var ErrTooLate = errors.New("the statement came more than a second after the loo
 // time, and the job that its successor added may be done and its row deleted. A statement that comes too late is an
 // error, because nobody else has added the job.
 func addScheduledSoon(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error) {
-	const within = 1 // second; too short a time for another instance to take the lease
-	now, err := read(ctx, s, column[float64], s.fromPrimary(fmt.Sprintf(
+	const within = 1_000_000 // microseconds; too short a time for another instance to take the lease
+	now, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf(
 		"SELECT %s AS now FROM %s WHERE %s AND NOT EXISTS (SELECT 1 FROM %s %s WHERE job_key = ? AND unique_in = %d)",
-		s.nowPrecise, s.types, mayBeAdded(jobType, at), s.jobs, s.byKey, jobType)), key)
+		s.nowMicros, s.types, mayBeAdded(jobType, at), s.jobs, s.byKey, jobType)), key)
 	if err != nil || len(now) == 0 {
 		return false, err
 	}
-	n, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s %s %s FROM DUAL WHERE %s < %f",
-		s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.nowPrecise, now[0]+within), scheduledArgs(key, params)...)
+	n, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s %s %s FROM DUAL WHERE %s < %d",
+		s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.nowMicros, now[0]+within), scheduledArgs(key, params)...)
 	switch {
 	case err != nil:
 		if there, errRead := s.bearerOf(ctx, &NewJob{JobType: jobType, Key: key}, ""); errRead == nil && len(there) > 0 {

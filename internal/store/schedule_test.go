@@ -34,8 +34,8 @@ func TestAScheduledJobIsAddedSoonAfterTheLookOrNotAtAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer db.Close()
-			mock.ExpectQuery("AS now FROM async_job_type_tab WHERE job_type = 7 AND cron_at < 60 AND paused_at IS NULL").WillReturnRows(sqlmock.NewRows([]string{"now"}).AddRow("1700000000.25"))
-			insert := mock.ExpectExec(`INSERT INTO async_job_tab .* FROM DUAL WHERE .* < 1700000001\.250000`)
+			mock.ExpectQuery("AS now FROM async_job_type_tab WHERE job_type = 7 AND cron_at < 60 AND paused_at IS NULL").WillReturnRows(sqlmock.NewRows([]string{"now"}).AddRow("1700000000250000"))
+			insert := mock.ExpectExec(`INSERT INTO async_job_tab .* FROM DUAL WHERE .* < 1700000001250000`)
 			if c.err != nil {
 				insert.WillReturnError(c.err)
 			} else {

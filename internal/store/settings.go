@@ -81,7 +81,7 @@ func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
 	types, err := read(ctx, s, each(func(t *KnownType) []any {
 		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt, &t.Layout, &t.Limits.Workers, &t.Limits.Rate, &t.PausedUntil, &t.PausedBy, &t.PausedWhy}
 	}), fmt.Sprintf(
-		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), %s, %s, %s FROM %s AS kind ORDER BY job_type", pauseEnd, s.ofPause("actor"), s.ofPause("why"), s.types))
+		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), %s, %s, %s, %s FROM %s AS kind ORDER BY job_type", s.exactly("COALESCE(rate, 0)"), pauseEnd, s.ofPause("actor"), s.ofPause("why"), s.types))
 	return types, wrap("job types", err)
 }
 

@@ -11,16 +11,17 @@ import (
 var sqlite = dialect{
 	name: "SQLite",
 
-	now:        "unixepoch()",
-	nowPrecise: "unixepoch('subsec')",
-	once:       "%s",
-	ceiling:    "(CAST(%[1]s AS INTEGER) + (%[1]s > CAST(%[1]s AS INTEGER)))",
+	now:       "unixepoch()",
+	nowMicros: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+	once:      "%s",
+	seconds:   "(%s) / 1000000",
 
 	leaseNow:     "unixepoch()",
 	leaseRounded: "CAST(unixepoch('subsec') + 0.5 AS INTEGER)",
 	leaseMillis:  "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
 	fromUnix:     "datetime(%s, 'unixepoch')",
 	toUnix:       "unixepoch(%s)",
+	exact:        "%s",
 	greatest:     "MAX",
 	quotient:     "/",
 	leaseUpdate:  "UPDATE shedlock_tab",

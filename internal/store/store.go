@@ -131,6 +131,8 @@ func (s *Store) Database() string { return s.dialect.name }
 func (s *Store) timestamp(unix string) string { return fmt.Sprintf(s.fromUnix, unix) }
 func (s *Store) unix(timestamp string) string { return fmt.Sprintf(s.toUnix, timestamp) }
 
+func (d dialect) exactly(number string) string { return fmt.Sprintf(d.exact, number) }
+
 func wrap(act string, err error) error {
 	if err == nil {
 		return nil

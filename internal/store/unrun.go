@@ -37,7 +37,7 @@ func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, erro
 	prefixed := func(prefix string) string { return fmt.Sprintf("lock_name LIKE '%s%%'", prefix) }
 	until := s.unix("lock_until")
 	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.name, &r.until, &r.lately} }), fmt.Sprintf(
-		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE (%s OR %s) AND layout > 0", until, until, s.leaseNow, lately, s.leases, prefixed(LeasePrefix), prefixed(DormantPrefix)))
+		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE (%s OR %s) AND layout > 0", s.exactly(until), until, s.leaseNow, lately, s.leases, prefixed(LeasePrefix), prefixed(DormantPrefix)))
 	if err != nil {
 		return nil, wrap("leases of job types", err)
 	}

@@ -58,7 +58,7 @@ VALUES (?, ?, 0, ?, ?, ?, ?); -- with "see long_params", 7, 0, 1700000000, 17000
 
 -- AddJobs
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + 1500 * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
 
 -- AddJobs, long
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, long_params)
@@ -72,7 +72,7 @@ FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status I
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", "b", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, 7, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
+VALUES (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + 1500 * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
 SELECT *
 FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
@@ -86,7 +86,7 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT *
 FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
@@ -94,11 +94,11 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
 SELECT *
-FROM (SELECT (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS now
+FROM (SELECT (UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) AS now
   FROM async_job_type_tab
   WHERE job_type = 7
     AND cron_at < 1700000060
@@ -117,7 +117,7 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT *
 FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
@@ -125,7 +125,7 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0), ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AdvanceOperation
 UPDATE async_job_act_tab
@@ -462,7 +462,7 @@ FROM (SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_un
     AND paused_until <= UNIX_TIMESTAMP() THEN 'type whose pause is over' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
   FROM async_job_type_tab
   WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL
-  UNION ALL SELECT '', 'now', 0, 0, 0, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000)
+  UNION ALL SELECT '', 'now', 0, 0, 0, (UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))
   UNION ALL SELECT '', 'now, of leases', 0, 0, 0, UNIX_TIMESTAMP()) AS latest
 FOR UPDATE;
 
@@ -780,6 +780,13 @@ FROM (SELECT id, attempts, lost
     AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))) AS latest
 FOR UPDATE;
 
+-- MendSchedule
+UPDATE async_job_type_tab
+SET cron_at = 1700000000
+WHERE job_type = 7
+  AND cron_at = 1700000060
+  AND cron_at > UNIX_TIMESTAMP();
+
 -- MoveLease
 /*M!
 SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
@@ -811,7 +818,7 @@ WHERE job_type IN (7,8)
 -- Newest
 SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
-  WHERE id > 0) AS newest, (UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) AS now;
+  WHERE id > 0) AS newest, (UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) AS now;
 
 -- NextIDs
 SELECT *
@@ -983,7 +990,7 @@ FOR UPDATE;
 
 -- ReplaceWaiting, rows
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1500 / 1000.0) WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000 WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
@@ -1168,7 +1175,7 @@ WHERE id IN (1,2)
 
 -- Settle Again
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET job_status = 3, start_time = CEILING((UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000) + 1.500), retries = retries + 1, deferred = deferred + 1, term = 0, update_time = UNIX_TIMESTAMP()
+SET job_status = 3, start_time = ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + 1500 * 1000 + 999999) DIV 1000000, retries = retries + 1, deferred = deferred + 1, term = 0, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND term = 9
   AND attempts = 2

@@ -58,13 +58,13 @@ VALUES ($1, $2, 0, $3, $4, $5, $6)
 RETURNING id; -- with "see long_params", 7, 0, 1700000000, 1700000000, "xxxxxxxxxxxxxxxxxxx…
 
 -- AddJobs
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, NULL, most, meta, grouping
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + delay * 1000 + 999999) / 1000000 END, made, made, priority, key, NULL, most, meta, grouping
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, n)
 ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{0,1500}", "{0,0}", "{NULL,\"a\"}", "{NULL,3}", "{NULL,\"{\\\"a\\\":\\\"b\\\"}\"}", "{NULL,\"g\"}"
 
 -- AddJobs, long
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group, long_params) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, NULL, most, meta, grouping, long
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group, long_params) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + delay * 1000 + 999999) / 1000000 END, made, made, priority, key, NULL, most, meta, grouping, long
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[]), CAST($11 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, long, n)
 ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\",\"see long_params\"}", "{7,7}", "{0,0}", "{0,0}", "{0,0}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,\"xxxxxxxxxxx…
@@ -76,7 +76,7 @@ WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR jo
     AND unique_in = $3) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", "b", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + delay / 1000.0) AS bigint) END, made, made, priority, key, type, most, meta, grouping
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + delay * 1000 + 999999) / 1000000 END, made, made, priority, key, type, most, meta, grouping
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, n)
 ORDER BY n
 ON CONFLICT DO NOTHING
@@ -88,11 +88,11 @@ WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status 
 FROM latest
 FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3, $7, $8)
+VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($3 AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
 ON CONFLICT DO NOTHING
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3, $7, $8)
+VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($3 AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
@@ -111,11 +111,11 @@ WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status 
 FROM latest
 FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3, $7, $8)
+VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($3 AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
 ON CONFLICT DO NOTHING
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES ($1, $2, 0, CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $3 / 1000.0) AS bigint), $4, $5, 0, $6, 7, 3, $7, $8)
+VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($3 AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AdvanceOperation
@@ -142,7 +142,7 @@ WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> $2 OR cron_at IS NULL); -- with "@hourly", "@hourly"
 
 -- BesideJob
-SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, COALESCE(rate, 0), CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
+SELECT 1 AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, CAST(COALESCE(rate, 0) AS numeric), CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
     FROM async_job_act_tab AS act
     WHERE act.job_type = kind.job_type
       AND verb = 'pause'
@@ -447,15 +447,15 @@ ORDER BY id
 LIMIT $2; -- with 0, 500
 
 -- Fleet
-WITH latest AS (SELECT lock_name, locked_by, term, running, layout, EXTRACT(EPOCH FROM lock_until) AS held_until
+WITH latest AS (SELECT lock_name, locked_by, term, running, layout, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until
   FROM shedlock_tab
   WHERE lock_name LIKE 'job-%' OR lock_name LIKE 'at-%'
   UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN 'type' WHEN paused_until > paused_at
-    AND paused_until <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) THEN 'type whose pause is over' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), COALESCE(rate, 0)
+    AND paused_until <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) THEN 'type whose pause is over' ELSE 'paused type' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), CAST(COALESCE(rate, 0) AS numeric)
   FROM async_job_type_tab
   WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL
-  UNION ALL SELECT '', 'now', 0, 0, 0, EXTRACT(EPOCH FROM statement_timestamp())
-  UNION ALL SELECT '', 'now, of leases', 0, 0, 0, EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
+  UNION ALL SELECT '', 'now', 0, 0, 0, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint)
+  UNION ALL SELECT '', 'now, of leases', 0, 0, 0, CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS numeric)) SELECT *
 FROM latest
 FOR UPDATE;
 
@@ -497,7 +497,7 @@ FROM latest
 FOR UPDATE;
 
 -- Holdings
-SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, EXTRACT(EPOCH FROM locked_at) AS held_since, EXTRACT(EPOCH FROM lock_until) AS held_until
+SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, CAST(EXTRACT(EPOCH FROM locked_at) AS numeric) AS held_since, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%'
   AND layout > 0 OR (lock_name LIKE 'at-%')
@@ -583,7 +583,7 @@ FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
 -- KnownTypes
-SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
+SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), CAST(COALESCE(rate, 0) AS numeric), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
     FROM async_job_act_tab AS act
     WHERE act.job_type = kind.job_type
       AND verb = 'pause'
@@ -748,6 +748,13 @@ WITH latest AS (SELECT id, attempts, lost
 FROM latest
 FOR UPDATE; -- with "{1,2}", 9
 
+-- MendSchedule
+UPDATE async_job_type_tab
+SET cron_at = 1700000000
+WHERE job_type = 7
+  AND cron_at = 1700000060
+  AND cron_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint);
+
 -- MoveLease
 UPDATE shedlock_tab
 SET term = $1, layout = $2, locked_by = $3, running = $4, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
@@ -779,7 +786,7 @@ WHERE job_type IN (7,8)
 -- Newest
 SELECT (SELECT COALESCE(MAX(id), 0)
   FROM async_job_tab
-  WHERE id > 0) AS newest, EXTRACT(EPOCH FROM statement_timestamp()) AS now;
+  WHERE id > 0) AS newest, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) AS now;
 
 -- NextIDs
 WITH latest AS (SELECT id
@@ -949,7 +956,7 @@ FOR UPDATE; -- with "{1,2}"
 
 -- ReplaceWaiting, rows
 UPDATE async_job_tab
-SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, long_params = NULL, start_time = CASE id WHEN $5 THEN CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + $6 / 1000.0) AS bigint) WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), meta = CASE id WHEN $12 THEN $13 WHEN $14 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, long_params = NULL, start_time = CASE id WHEN $5 THEN (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($6 AS bigint) * 1000 + 999999) / 1000000 WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), meta = CASE id WHEN $12 THEN $13 WHEN $14 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($15 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with 1, "{}", 2, "{}", 1, 1500, 2, 1, 2, 1, 2, 1, "{\"a\":\"b\"}", 2, "{1,2}"
@@ -1136,7 +1143,7 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
 
 -- Settle Again
 UPDATE async_job_tab
-SET job_status = 3, start_time = (SELECT CAST(CEILING(EXTRACT(EPOCH FROM statement_timestamp()) + 1.500) AS bigint)), retries = retries + 1, deferred = deferred + 1, term = 0, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET job_status = 3, start_time = (SELECT (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + 1500 * 1000 + 999999) / 1000000), retries = retries + 1, deferred = deferred + 1, term = 0, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2
@@ -1370,7 +1377,7 @@ ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with 2000, 1000, "job-7", "job-7/%"
 
 -- TypeLeases
-SELECT lock_name, EXTRACT(EPOCH FROM lock_until) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately
+SELECT lock_name, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately
 FROM shedlock_tab
 WHERE (lock_name LIKE 'job-%' OR lock_name LIKE 'dormant-%')
   AND layout > 0;
