@@ -242,7 +242,7 @@ func (c *console) typeOf(r *http.Request) (int32, error) {
 	return int32(n), nil
 }
 
-// runsForErrors is how many runs the page of errors is about.
+// runsForErrors is how many rows the log may have if the page of errors is to be about all of them.
 const runsForErrors = 500
 
 func (c *console) showErrors(r *http.Request) (any, error) {

@@ -4,24 +4,26 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // Errors are what runs ended with lately.
 type Errors struct {
-	// Groups are the errors by job type. Errors that differ only in numbers and ids are in one group. The latest comes first.
+	// Groups are the errors by job type. Errors that differ only in numbers and ids are in one group. The group with the most runs comes
+	// first.
 	Groups []ErrorGroup
-	// Runs is the number of runs that did not succeed and were looked at, from the newest job down.
-	Runs int
-	// SinceJob is the id of the oldest of these jobs. If All is false, older jobs may have errors, too.
-	SinceJob uint64
-	All      bool
+	// Runs is the number of runs that did not succeed. Others of them ended with errors that are in none of the groups: of a minute,
+	// instances tell twenty kinds for each lease.
+	Runs, Others int
+	// All: these are all runs in the log. Else, they are those that ended Since then.
+	All   bool
+	Since time.Time
 }
 
 // ErrorGroup is an error, however often it came.
@@ -29,10 +31,10 @@ type ErrorGroup struct {
 	JobType int32
 	// TypeName is what the type is called, see [queue_job.Config.ServiceName].
 	TypeName string
-	// Text is the error of the last run, with its numbers and ids.
+	// Text is the error of the last run, with its numbers and ids. A long one may be cut.
 	Text string
 	// Runs is the number of runs that ended with it, Jobs the number of their jobs, and Failed how many of the runs were the last of
-	// their job, which has failed for good.
+	// their job, which has failed for good. Jobs is 0 if it is not known.
 	Runs, Jobs, Failed int
 	// First and Last are when the first and the last of these runs ended.
 	First, Last time.Time
@@ -40,49 +42,183 @@ type ErrorGroup struct {
 	Job uint64
 }
 
-// LatestErrors looks at the last runs that did not succeed, as many as most, and groups them by type and error. It takes one statement,
-// which reads the log table from its end, and the rows of those jobs by their ids.
+const (
+	errorsLast   = time.Hour // that errors are counted of, if the log has too many
+	errorRowsMax = 3000      // stats with errors that are read
+)
+
+// LatestErrors groups the runs that did not succeed by type and error. If the log has fewer rows than most, it reads them, with one
+// statement, and these are all runs. Else it returns the runs of the last hour, or of less if very many types fail, as the instances have
+// counted them up to ten seconds ago. That takes three statements more. They read small tables, and rows of the statistics along their
+// index. Instances of an earlier version do not count errors; of their runs, it finds those that are among the last rows of the log, which
+// are of the newest jobs.
 func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, most int) (*Errors, error) {
 	st, err := hidden.StoreOf(jobs, ex)
 	var runs []store.TypedAttempt
 	if err == nil {
 		runs, err = st.LastAttempts(ctx, most)
 	}
+	all := len(runs) < most
+	runs = slices.DeleteFunc(runs, func(run store.TypedAttempt) bool { return run.Gone })
+	var e *Errors
+	switch {
+	case err != nil:
+	case all:
+		e = group(runs)
+	default:
+		e, err = countedErrors(ctx, jobs, ex, st, runs, time.Now())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("latest errors: %w", err)
 	}
-	return group(runs, len(runs) < most), nil
+	return e, nil
 }
 
-// group takes the runs in the order of [store.Store.LastAttempts].
-func group(runs []store.TypedAttempt, all bool) *Errors {
-	type sameError struct {
-		jobType int32
-		text    string
+func countedErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, st *store.Store, logged []store.TypedAttempt, now time.Time) (*Errors, error) {
+	kinds, err := jobs.Types(ctx, ex)
+	if err != nil {
+		return nil, err
 	}
-	e := &Errors{Runs: len(runs), All: all}
-	index := map[sameError]int{}
-	var lastJobs []uint64 // of each group; the runs of a job follow each other
+	var types []int32
+	names := map[int32]string{}
+	for _, k := range kinds {
+		types, names[k.JobType] = append(types, k.JobType), k.Name
+	}
+	from := now.Add(-errorsLast).Truncate(time.Minute)
+	stats, err := st.Errors(ctx, types, from.Unix(), errorRowsMax)
+	if err != nil {
+		return nil, err
+	}
+	if len(stats) == errorRowsMax { // of the first of these minutes, some may be missing
+		from = time.Unix(stats[len(stats)-1].Begin, 0).Add(time.Minute)
+	}
+	lines, err := st.Lines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return merged(stats, lines, logged, names, from), nil
+}
+
+// sameError is what errors of one group have in common.
+type sameError struct {
+	jobType int32
+	kind    string
+}
+
+// merged joins what stats, lines and the log say of the runs since a moment. A line has counted what the stats of its term have, or more of
+// it.
+func merged(stats []store.SpanErrors, lines []store.Line, logged []store.TypedAttempt, names map[int32]string, from time.Time) *Errors {
+	type span struct {
+		begin int64
+		lease string
+		term  int64
+	}
+	types, spans := map[span]int32{}, map[span]store.Errors{}
+	for i := range stats {
+		s := &stats[i]
+		if name := (span{s.Begin, s.Lease, s.Term}); s.Begin >= from.Unix() {
+			types[name], spans[name] = s.JobType, s.Errors
+		}
+	}
+	for i := range lines {
+		l := &lines[i]
+		jobType, _, ok := share.ParseType(l.Lease)
+		for _, m := range l.Minutes {
+			name := span{m.Begin, l.Lease, l.Term}
+			if told := spans[name]; ok && m.Begin >= from.Unix() && m.Errors.Runs() > told.Runs() {
+				types[name], spans[name] = jobType, m.Errors
+			}
+		}
+	}
+	e := &Errors{Since: from}
+	groups := newGroups(e)
+	for name, errors := range spans {
+		e.Others += int(errors.Others)
+		for i := range errors.Errors {
+			jobType, one := types[name], &errors.Errors[i]
+			groups.of(jobType, names[jobType], one.Text).addRuns(one)
+		}
+	}
+	before := func(run store.TypedAttempt) bool { return time.UnixMilli(run.Finished).Before(from) }
+	for _, known := range group(slices.DeleteFunc(slices.Clone(logged), before)).Groups {
+		text := store.ErrorOf(&store.Attempt{Error: known.Text}).Text
+		groups.of(known.JobType, known.TypeName, text).reconcile(&known)
+	}
+	e.Runs = e.Others
+	for i := range e.Groups {
+		e.Runs += e.Groups[i].Runs
+	}
+	e.sort()
+	return e
+}
+
+// group takes the runs in the order of [store.Store.LastAttempts], where the runs of a job follow each other.
+func group(runs []store.TypedAttempt) *Errors {
+	e := &Errors{Runs: len(runs), All: true}
+	groups := newGroups(e)
+	lastJobs := map[sameError]uint64{}
 	for i := range runs {
 		run := &runs[i]
-		same := sameError{run.JobType, withoutNumbers(run.Error)}
-		at, known := index[same]
-		if !known {
-			at = len(e.Groups)
-			index[same] = at
-			e.Groups = append(e.Groups, ErrorGroup{JobType: run.JobType, TypeName: run.TypeName})
-			lastJobs = append(lastJobs, 0)
-		}
-		g := &e.Groups[at]
+		text := store.ErrorOf(&run.Attempt).Text // as holders count it
+		g := groups.of(run.JobType, run.TypeName, text)
 		g.add(run)
-		if lastJobs[at] != run.JobID {
-			lastJobs[at] = run.JobID
+		if same := (sameError{run.JobType, store.KindOfError(text)}); lastJobs[same] != run.JobID {
+			lastJobs[same] = run.JobID
 			g.Jobs++
 		}
-		e.SinceJob = run.JobID
 	}
-	slices.SortStableFunc(e.Groups, func(a, b ErrorGroup) int { return b.Last.Compare(a.Last) })
+	e.sort()
 	return e
+}
+
+// groups finds the group of an error.
+type groups struct {
+	*Errors
+	index map[sameError]int
+}
+
+func newGroups(e *Errors) groups { return groups{e, map[sameError]int{}} }
+
+func (s groups) of(jobType int32, typeName, text string) *ErrorGroup {
+	same := sameError{jobType, store.KindOfError(text)}
+	at, known := s.index[same]
+	if !known {
+		at = len(s.Groups)
+		s.index[same] = at
+		s.Groups = append(s.Groups, ErrorGroup{JobType: jobType, TypeName: typeName})
+	}
+	return &s.Groups[at]
+}
+
+func (e *Errors) sort() {
+	slices.SortFunc(e.Groups, func(a, b ErrorGroup) int {
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), b.Last.Compare(a.Last), cmp.Compare(a.JobType, b.JobType), cmp.Compare(a.Text, b.Text))
+	})
+}
+
+// addRuns adds runs that a holder has counted.
+func (g *ErrorGroup) addRuns(e *store.ErrorStat) {
+	first, last := time.UnixMilli(e.First), time.UnixMilli(e.Last)
+	g.Runs, g.Failed = g.Runs+int(e.Runs), g.Failed+int(e.Failed)
+	if g.First.IsZero() || first.Before(g.First) {
+		g.First = first
+	}
+	if last.After(g.Last) {
+		g.Last, g.Text, g.Job = last, e.Text, e.Job
+	}
+}
+
+// reconcile takes over what the log knows better: it has fewer runs, or all, or more than the instances of this version have counted.
+func (g *ErrorGroup) reconcile(logged *ErrorGroup) {
+	if logged.Runs >= g.Runs {
+		g.Runs, g.Failed, g.Jobs = logged.Runs, max(g.Failed, logged.Failed), logged.Jobs
+	}
+	if g.First.IsZero() || logged.First.Before(g.First) {
+		g.First = logged.First
+	}
+	if !logged.Last.Before(g.Last) {
+		g.Last, g.Text, g.Job = logged.Last, logged.Text, logged.Job
+	}
 }
 
 func (g *ErrorGroup) add(run *store.TypedAttempt) {
@@ -98,9 +234,3 @@ func (g *ErrorGroup) add(run *store.TypedAttempt) {
 		g.Last, g.Text, g.Job = at, cmp.Or(run.Error, run.Outcome), run.JobID
 	}
 }
-
-// numbers are what tells two errors of the same kind apart: UUIDs and other hexadecimal words that have a digit, and numbers.
-var numbers = regexp.MustCompile(`(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b0x[0-9a-f]+\b|\b[0-9a-f]*[0-9][0-9a-f]{7,}\b|\b[0-9a-f]{7,}[0-9][0-9a-f]*\b|[0-9]+`)
-
-// withoutNumbers is what errors of the same kind have in common.
-func withoutNumbers(text string) string { return numbers.ReplaceAllString(text, "#") }

@@ -37,6 +37,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"ReplaceWaiting":     regexp.MustCompile(`^UPDATE async_job_tab .* SET params = CASE id WHEN`),
 	"AddScheduled":       regexp.MustCompile(`^INSERT INTO async_job_tab .* SELECT .* FROM DUAL WHERE`),
 	"LastAttempts":       regexp.MustCompile(`^SELECT logged\.job_id, .* FROM async_job_log_tab ORDER BY job_id DESC`),
+	"Errors":             regexp.MustCompile(`^SELECT job_type, begins_at, lock_name, term, state FROM async_job_stat_tab .* LIKE`),
 	"AttemptsOf":         regexp.MustCompile(`^SELECT .* FROM async_job_log_tab WHERE job_id`),
 	"BeginSchedule":      regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = GREATEST`),
 	"Cancel":             regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, update_time = .* WHERE id IN \(\?\) AND \(COALESCE`),
@@ -351,6 +352,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"OtherTypes":    ignoring(st.OtherTypes(ctx, []int32{jobType}, 100)),
 		"Counts":        ignoring(jobs.Counts(ctx, pool, queue_job.CountFilter{})),
 		"LastAttempts":  ignoring(st.LastAttempts(ctx, 100)),
+		"Errors":        ignoring(st.Errors(ctx, []int32{jobType}, 0, 100)),
 		"Attempts":      ignoring(jobs.Attempts(ctx, pool, added[0].Id)),
 	} {
 		if err != nil {

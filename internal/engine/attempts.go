@@ -22,7 +22,7 @@ const (
 func (s *settler) noteLost(t *task, lease *keeper.Lease) {
 	reason := lostReason(s.instance)
 	s.line.log.Warn(s.line.aboutRun(t), "job runs again: "+reason)
-	note := s.attempt(t, "lost", reason, 0)
+	note := s.attempt(t, lostOutcome, reason, 0)
 	note.Instance = lease.HeldBefore(t.Term)
 	s.note(*note)
 }
@@ -69,11 +69,14 @@ func (s *settler) unnoted() int {
 	return len(s.notes)
 }
 
+// attempt is the row of the log for a run that did not succeed. It counts among the errors of the line.
 func (s *settler) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
-	return &store.Attempt{
+	a := &store.Attempt{
 		JobID: t.ID, Attempt: int(t.Attempts), Term: t.Term, Outcome: outcome, Error: reason,
 		Started: started, Finished: s.line.clock.now(), Instance: s.instance,
 	}
+	s.line.errors.note(a)
+	return a
 }
 
 // writeLog writes the attempts that did not succeed, before their outcomes: a reason without a status is better than a

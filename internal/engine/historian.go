@@ -60,8 +60,11 @@ type statName struct {
 // stat is what has been counted, and how much of it the table has.
 type stat struct {
 	store.Stat
-	told int64
+	told, errors int64 // starts and ends of runs, and errors
 }
+
+// untold reports whether the table lacks something.
+func (s *stat) untold() bool { return s.told < s.Counted() || s.errors < s.Errors.Runs() }
 
 func newHistorian(d *database) *historian {
 	return &historian{database: d, known: map[*line]*ledger{}, stats: map[statName]*stat{}, begin: minuteOf(d.clock.now()), spread: rand.N(spreadMost)}
@@ -110,7 +113,7 @@ func (h *historian) tellWithin(d time.Duration) {
 // step enters what belongs to a minute that is over, and writes if it is time to.
 func (h *historian) step(ctx context.Context, now time.Time) {
 	if begin := minuteOf(h.clock.now()); begin > h.begin {
-		h.enter()
+		h.enter(begin)
 		h.begin = begin
 		h.tellWithin(h.spread)
 	}
@@ -128,29 +131,31 @@ func (h *historian) step(ctx context.Context, now time.Time) {
 }
 
 // enter enters what all lines have counted since the last entry into the current minute. A line that the database has no more has
-// nothing more to count.
-func (h *historian) enter() {
+// nothing more to count. Next is the minute into which the next entry goes.
+func (h *historian) enter(next int64) {
 	lines := h.lines.all()
 	for l, of := range h.known {
-		h.enterLine(l, of)
+		h.enterLine(l, of, next)
 		if !slices.Contains(lines, l) {
 			delete(h.known, l)
 		}
 	}
 }
 
-func (h *historian) enterLine(l *line, of *ledger) {
+func (h *historian) enterLine(l *line, of *ledger, next int64) {
+	name := statName{h.begin, l.name, of.term}
 	now := l.counts.now()
-	if now == of.entered {
+	errors, lost := l.errors.enter(name, statName{next, l.name, of.term})
+	if now == of.entered && lost == 0 && len(errors.Errors) == 0 {
 		return
 	}
-	name := statName{h.begin, l.name, of.term}
 	s := h.stats[name]
 	if s == nil {
 		s = &stat{Stat: store.Stat{JobType: l.cfg.JobType, Begin: name.begin, Lease: name.lease, Term: name.term, Seconds: int64(minuteLength / time.Second)}}
 		h.stats[name] = s
 	}
 	news := now.since(&of.entered)
+	news.Errors, news.Lost = errors, lost
 	s.Add(&news)
 	of.entered = now
 }
@@ -164,7 +169,7 @@ func (h *historian) tell(ctx context.Context, now time.Time, all bool) error {
 		}
 		h.known[t.line].term = t.term
 	}
-	h.enter()
+	h.enter(h.begin)
 	return errors.Join(h.tellTenures(ctx, news, old), h.tellStats(ctx, all))
 }
 
@@ -210,9 +215,9 @@ func (h *historian) tellStats(ctx context.Context, all bool) error {
 		return err
 	}
 	for i, name := range names {
-		h.stats[name].told = stats[i].Counted()
+		h.stats[name].told, h.stats[name].errors = stats[i].Counted(), stats[i].Errors.Runs()
 	}
-	maps.DeleteFunc(h.stats, func(name statName, s *stat) bool { return name.begin < h.begin && s.told == s.Counted() })
+	maps.DeleteFunc(h.stats, func(name statName, s *stat) bool { return name.begin < h.begin && !s.untold() })
 	return nil
 }
 
@@ -223,7 +228,7 @@ func (h *historian) untold(all bool) (names []statName) {
 		held[tenureName{l.lease.Name, l.lease.Term}] = true
 	}
 	for name, s := range h.stats {
-		if over := name.begin < h.begin; s.told < s.Counted() && (over || all || !held[tenureName{name.lease, name.term}]) {
+		if over := name.begin < h.begin; s.untold() && (over || all || !held[tenureName{name.lease, name.term}]) {
 			names = append(names, name)
 		}
 	}

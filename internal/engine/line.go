@@ -51,6 +51,7 @@ type line struct {
 	starts      starts                   // whether they are allowed
 	endedBefore atomic.Pointer[byStatus] // when the lease was taken; nil: it never was
 	counts      counts
+	errors      errorCounts
 
 	tenure
 

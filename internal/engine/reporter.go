@@ -61,6 +61,7 @@ func (r *reporter) report() error {
 	for _, h := range r.heldLines() {
 		next := report{h.lease.Term, h.state(r.clock.now()), now}
 		next.state.FailingSince, next.state.Failing = since, latest
+		next.state.Minutes = h.errors.minutes(h.lease.Term)
 		last, known := r.told[h.lease.Name]
 		if known && last.term == next.term && now.Sub(last.at) < reportAgain && reflect.DeepEqual(last.state, next.state) {
 			told[h.lease.Name] = last

@@ -33,6 +33,14 @@ type LineState struct {
 
 	FailingSince int64  `json:"failing_since,omitempty"` // unix seconds; since then, statements of the holder's process fail
 	Failing      string `json:"failing,omitempty"`       // what failed last, and how
+
+	Minutes []MinuteErrors `json:"minutes,omitempty"` // the last ones with errors: their stats may not be written yet
+}
+
+// MinuteErrors are the errors of a minute, as the holder of a lease has counted them up to now.
+type MinuteErrors struct {
+	Begin int64 `json:"begin"` // unix seconds
+	Errors
 }
 
 // linesTogether is how many lines one statement of [Store.TellLines] is about.

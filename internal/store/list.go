@@ -205,13 +205,15 @@ type TypedAttempt struct {
 	Attempt
 	JobType  int32
 	TypeName string
+	Gone     bool // the job was deleted, so its type is not known
 }
 
-// LastAttempts reads the end of the log. The newest job comes first, and of each job the latest attempt.
+// LastAttempts reads the end of the log. The newest job comes first, and of each job the latest attempt. Fewer than most: the log has no
+// more.
 func (s *Store) LastAttempts(ctx context.Context, most int) ([]TypedAttempt, error) {
 	order := "ORDER BY job_id DESC, attempt DESC, term DESC"
-	list, err := read(ctx, s, each(func(a *TypedAttempt) []any { return append(a.places(), &a.JobType, &a.TypeName) }),
-		fmt.Sprintf("SELECT logged.%s, job_type, %s FROM (SELECT %s FROM %s %s LIMIT %d) AS logged JOIN %s ON %[7]s.id = logged.job_id ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC",
+	list, err := read(ctx, s, each(func(a *TypedAttempt) []any { return append(a.places(), &a.JobType, &a.TypeName, &a.Gone) }),
+		fmt.Sprintf("SELECT logged.%s, COALESCE(job_type, 0), %s, CASE WHEN id IS NULL THEN 1 ELSE 0 END FROM (SELECT %s FROM %s %s LIMIT %d) AS logged LEFT JOIN %s ON %[7]s.id = logged.job_id ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC",
 			strings.ReplaceAll(attemptColumns, ", ", ", logged."), s.typeName(), attemptColumns, s.attempts, order, most, s.jobs))
 	return list, wrap("last attempts", err)
 }

@@ -106,6 +106,7 @@ var verbs = map[string]func(context.Context, *Store){
 		_ = s.TellStats(ctx, []Stat{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})
 	},
 	"Activity":     func(ctx context.Context, s *Store) { _, _ = s.Activity(ctx, []int32{7, 8}, 1000, 2000) },
+	"Errors":       func(ctx context.Context, s *Store) { _, _ = s.Errors(ctx, []int32{7, 8}, 1000, 500) },
 	"Stats":        func(ctx context.Context, s *Store) { _, _ = s.Stats(ctx, 7, 1000, 2000) },
 	"RollUp":       func(ctx context.Context, s *Store) { _, _, _ = s.RollUp(ctx, 7, 1000, 9000, 3600) },
 	"RollUp, rows": func(ctx context.Context, s *Store) { _ = s.rollUp(ctx, 7, 3600, 3600) },

@@ -25,6 +25,8 @@ type StatState struct {
 	Runs  map[string]int64 `json:"runs,omitempty"`  // that ended, by their outcome
 	Delay []int64          `json:"delay,omitempty"` // of runs that started: how long after their jobs fell due, in the ranges of [RangeOf]
 	Took  []int64          `json:"took,omitempty"`  // of runs that ended: how long their handlers took
+	Lost  int64            `json:"lost,omitempty"`  // runs of which it was found that their process had died
+	Errors
 }
 
 // Ranges is how many ranges of durations a [StatState] tells apart.
@@ -34,7 +36,7 @@ const Ranges = 32
 // the one before. The last range has no end.
 func RangeOf(d time.Duration) int { return min(bits.Len64(uint64(max(0, d.Milliseconds()))), Ranges-1) }
 
-// Counted is how many starts and ends of runs the state is about.
+// Counted is how many starts and ends of runs the state is about. It grows with each change of the state.
 func (s *StatState) Counted() (n int64) {
 	for _, runs := range s.Delay {
 		n += runs
@@ -42,7 +44,7 @@ func (s *StatState) Counted() (n int64) {
 	for _, runs := range s.Runs {
 		n += runs
 	}
-	return n
+	return n + s.Lost
 }
 
 // Add adds what another state has counted.
@@ -54,6 +56,8 @@ func (s *StatState) Add(other *StatState) {
 		s.Runs[outcome] += n
 	}
 	s.Delay, s.Took = sum(s.Delay, other.Delay), sum(s.Took, other.Took)
+	s.Lost += other.Lost
+	s.Errors.Add(&other.Errors)
 }
 
 func sum(a, b []int64) []int64 {

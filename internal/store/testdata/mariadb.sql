@@ -402,6 +402,15 @@ FROM (SELECT lock_name
     AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()) AS latest
 FOR UPDATE;
 
+-- Errors
+SELECT job_type, begins_at, lock_name, term, state
+FROM async_job_stat_tab
+WHERE job_type IN (7,8)
+  AND begins_at >= 1000
+  AND state LIKE '%"errors":%'
+ORDER BY begins_at DESC
+LIMIT 500;
+
 -- ExpireTenures
 UPDATE async_job_lease_log_tab
 SET ended_at = CASE lock_name WHEN ? THEN CAST(? AS SIGNED) WHEN ? THEN CAST(? AS SIGNED) END, how = 'expired'
@@ -632,13 +641,13 @@ FROM async_job_type_tab AS kind
 ORDER BY job_type;
 
 -- LastAttempts
-SELECT logged.job_id, logged.attempt, logged.term, logged.outcome, logged.error, logged.started, logged.finished, logged.instance, job_type, COALESCE((SELECT name
+SELECT logged.job_id, logged.attempt, logged.term, logged.outcome, logged.error, logged.started, logged.finished, logged.instance, COALESCE(job_type, 0), COALESCE((SELECT name
     FROM async_job_type_tab AS named
-    WHERE named.job_type = async_job_tab.job_type), '')
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN id IS NULL THEN 1 ELSE 0 END
 FROM (SELECT job_id, attempt, term, outcome, error, started, finished, instance
   FROM async_job_log_tab
   ORDER BY job_id DESC, attempt DESC, term DESC
-  LIMIT 500) AS logged JOIN async_job_tab ON async_job_tab.id = logged.job_id
+  LIMIT 500) AS logged LEFT JOIN async_job_tab ON async_job_tab.id = logged.job_id
 ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC;
 
 -- LastID

@@ -395,6 +395,15 @@ WITH latest AS (SELECT lock_name
 FROM latest
 FOR UPDATE;
 
+-- Errors
+SELECT job_type, begins_at, lock_name, term, state
+FROM async_job_stat_tab
+WHERE job_type IN (7,8)
+  AND begins_at >= $1
+  AND state LIKE '%"errors":%'
+ORDER BY begins_at DESC
+LIMIT $2; -- with 1000, 500
+
 -- ExpireTenures
 UPDATE async_job_lease_log_tab
 SET ended_at = CASE lock_name WHEN $1 THEN CAST($2 AS bigint) WHEN $3 THEN CAST($4 AS bigint) END, how = 'expired'
@@ -600,13 +609,13 @@ FROM async_job_type_tab AS kind
 ORDER BY job_type;
 
 -- LastAttempts
-SELECT logged.job_id, logged.attempt, logged.term, logged.outcome, logged.error, logged.started, logged.finished, logged.instance, job_type, COALESCE((SELECT name
+SELECT logged.job_id, logged.attempt, logged.term, logged.outcome, logged.error, logged.started, logged.finished, logged.instance, COALESCE(job_type, 0), COALESCE((SELECT name
     FROM async_job_type_tab AS named
-    WHERE named.job_type = async_job_tab.job_type), '')
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN id IS NULL THEN 1 ELSE 0 END
 FROM (SELECT job_id, attempt, term, outcome, error, started, finished, instance
   FROM async_job_log_tab
   ORDER BY job_id DESC, attempt DESC, term DESC
-  LIMIT 500) AS logged JOIN async_job_tab ON async_job_tab.id = logged.job_id
+  LIMIT 500) AS logged LEFT JOIN async_job_tab ON async_job_tab.id = logged.job_id
 ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC;
 
 -- LastID

@@ -375,7 +375,7 @@ func TestTheLastErrorsAreGrouped(t *testing.T) {
 	if out := sh.want("job errors -o id", exitDone); len(strings.Fields(out)) != 1 { // of the job that was the last to fail
 		t.Errorf("one group has the ids %q", out)
 	}
-	sh.want("job errors --runs 2", exitDone, "these are the last 2 runs that did not succeed, of the jobs from 2 on")
+	sh.want("job errors --runs 2", exitDone, "these are the runs that did not succeed since ", "as those who run the jobs have counted them")
 	sh.want("job errors --runs 0", exitUsage, "1 or more")
 }
 

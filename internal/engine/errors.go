@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// errorCounts counts the runs of a line that did not succeed, by their errors. The historian enters them into the stats of a minute. Until
+// these are written, the reporter tells them.
+type errorCounts struct {
+	mu      sync.Mutex
+	current statName // into which the historian will enter what comes; without a beginning, it does not know the line yet
+	news    store.Errors
+	lost    int64 // of the news, runs that were lost
+	entered map[statName]store.Errors
+}
+
+// note counts runs that the log has, or will have.
+func (c *errorCounts) note(a *store.Attempt) {
+	e := store.ErrorOf(a)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.news.Add(&store.Errors{Errors: []store.ErrorStat{e}})
+	if a.Outcome == lostOutcome {
+		c.lost++
+	}
+}
+
+const lostOutcome = "lost"
+
+// enter takes what has come, for the stats of a name, and says into which ones the next will go.
+func (c *errorCounts) enter(name, next statName) (news store.Errors, lost int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	news, lost = c.news, c.lost
+	c.news, c.lost, c.current = store.Errors{}, 0, next
+	if len(news.Errors) > 0 {
+		if c.entered == nil {
+			c.entered = map[statName]store.Errors{}
+		}
+		all := c.entered[name]
+		all.Add(&news)
+		c.entered[name] = all
+	}
+	const kept = 60 // seconds
+	maps.DeleteFunc(c.entered, func(of statName, _ store.Errors) bool { return of.begin < next.begin-kept })
+	return news, lost
+}
+
+// minutes are the errors of this minute and of the one before, under a term.
+func (c *errorCounts) minutes(term int64) (told []store.MinuteErrors) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current.begin == 0 || c.current.term != term {
+		return nil
+	}
+	for _, begin := range []int64{c.current.begin - 60, c.current.begin} {
+		name := c.current
+		name.begin = begin
+		all := c.entered[name]
+		if begin == c.current.begin {
+			all.Add(&c.news)
+		}
+		if len(all.Errors) > 0 {
+			told = append(told, store.MinuteErrors{Begin: begin, Errors: all})
+		}
+	}
+	return told
+}
