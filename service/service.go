@@ -193,7 +193,7 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 			signer = s.cfg.SignerOf(topic.Name)
 		}
 		cfg := topic.Job()
-		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, signer, s.addUnique)
+		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, signer, s.addUnique, s.cfg.Log)
 		if s.served[topic.Type] {
 			changed = append(changed, cfg)
 		} else {

@@ -20,6 +20,9 @@ var (
 	errBodyTimeout    = errors.New("no whole body in time")
 )
 
+// errSentOnce is the cause by which a call ends whose connection broke when something of it had gone out: it may have been processed.
+var errSentOnce = errors.New("the connection broke after the request had gone out")
+
 // proxyError is that of an egress proxy that answered, but made no connection.
 type proxyError struct{ status int }
 
@@ -57,7 +60,7 @@ func codeOf(err error) Code {
 		return CodeConnectTimeout
 	case isProtocol(err):
 		return CodeProtocol
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed),
+	case errors.Is(err, errSentOnce), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED),
 		strings.Contains(err.Error(), "server closed"):
 		return CodeReset

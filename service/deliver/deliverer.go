@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -33,6 +34,8 @@ type Deliverer struct {
 	userAgent  string
 	logger     *slog.Logger
 
+	judge func(evidence, *Rules, time.Time) verdict // tests have others
+
 	over context.Context // ends with Close
 	end  context.CancelFunc
 	tidy sync.WaitGroup
@@ -57,7 +60,7 @@ func New(cfg Config) (*Deliverer, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Deliverer{lanes: newLanes(cfg.InFlight), userAgent: cfg.UserAgent, logger: cfg.Logger}
+	d := &Deliverer{lanes: newLanes(cfg.InFlight), userAgent: cfg.UserAgent, logger: cfg.Logger, judge: judge}
 	d.over, d.end = context.WithCancel(context.Background())
 	d.names = newNames(d.over, cfg.Resolver)
 	d.dialer = newDialer(d.over, d.names)
@@ -69,8 +72,9 @@ func New(cfg Config) (*Deliverer, error) {
 // Deliver sends a call, unless its destination is broken, paused or busy, and says what becomes of the task. It waits for a place for some
 // ten milliseconds at most; then the result is [Deferred], and the task is to be called again later.
 //
-// Delivery is at least once: the receiver may get a call twice, with the same webhook-id. That happens if the process dies before the result
-// is written, and if a connection breaks at a moment when nobody can say whether the request had arrived.
+// A call is one request on the wire at most. If the connection breaks when a byte of it has gone out, nobody can say whether the receiver
+// has got it, and the result is [Retry] with [CodeReset]. Delivery is at least once: the receiver may get a task twice, with the same
+// webhook-id. That happens with such a Retry, and if the process dies before the result is written.
 func (d *Deliverer) Deliver(ctx context.Context, call *Call) Result {
 	if err := call.check(); err != nil {
 		return Result{Outcome: Failed, Code: CodeInvalid, Detail: err.Error()}
@@ -90,9 +94,15 @@ func (d *Deliverer) Deliver(ctx context.Context, call *Call) Result {
 	if why != "" {
 		return Result{Outcome: Deferred, Code: why, Detail: details[why], Wait: wait}
 	}
+	return d.deliver(ctx, call, to, transport, t)
+}
+
+// deliver sends a call that has its place. The place is given back whatever happens here, and in what is called from here.
+func (d *Deliverer) deliver(ctx context.Context, call *Call, to *target, transport http.RoundTripper, t ticket) (result Result) {
+	v := verdict{outcome: Retry}
+	defer func() { result.Wait = d.leave(t, v) }()
 	req, err := call.request(to.url, d.userAgent, time.Now())
 	if err != nil {
-		d.leave(t, verdict{outcome: Retry})
 		return Result{Outcome: Retry, Code: CodeInvalid, Detail: err.Error()}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -100,12 +110,12 @@ func (d *Deliverer) Deliver(ctx context.Context, call *Call) Result {
 	defer context.AfterFunc(d.over, cancel)()
 	rules := &call.Topic.Rules
 	x := send(ctx, transport, req, call.timeout(), rules.needBody())
-	v := verdict{outcome: Aborted, code: CodeStopped, detail: details[CodeStopped]}
-	if whole := x.err == nil || x.status != 0 && !rules.needBody(); whole || ctx.Err() == nil {
-		v = judge(x.evidence, rules, time.Now())
+	if whole := x.err == nil || x.answered && !rules.needBody(); whole || ctx.Err() == nil {
+		v = d.judge(x.evidence, rules, time.Now())
+	} else {
+		v = verdict{outcome: Aborted, code: CodeStopped, detail: details[CodeStopped]}
 	}
-	wait = d.leave(t, v)
-	return Result{Outcome: v.outcome, Code: v.code, Detail: v.detail, Wait: wait, Response: x.response(), IP: x.ip, Timing: x.timing}
+	return Result{Outcome: v.outcome, Code: v.code, Detail: v.detail, Response: x.response(), IP: x.ip, Timing: x.timing}
 }
 
 // refused is the result of a URL that may not be called. A blocked one may be allowed later; one that cannot be read stays so.
@@ -133,12 +143,28 @@ func (d *Deliverer) leave(t ticket, v verdict) (wait time.Duration) {
 	return wait
 }
 
-// Close ends the calls that run, with [Aborted], and returns when they have ended. Later calls are Aborted, too.
+// closeMax is how long Close waits: a call ends within milliseconds of its context, unless something is wrong with it.
+const closeMax = 5 * time.Second
+
+// Close ends the calls that run, with [Aborted], and returns when they have ended, or after five seconds if some have not: then the log
+// says how many. Later calls are Aborted, too.
 func (d *Deliverer) Close() {
 	d.end()
 	d.lanes.close()
-	d.names.running.Wait()
-	d.tidy.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.lanes.end()
+		d.names.running.Wait()
+		d.tidy.Wait()
+	}()
+	timer := time.NewTimer(closeMax)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		d.logger.Error("callbacks: some have not ended, and are left alone", "calls", d.lanes.running(), "after", closeMax)
+	}
 	d.identities.close()
 	d.dialer.closeAll()
 }

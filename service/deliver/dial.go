@@ -2,13 +2,17 @@ package deliver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -36,6 +40,23 @@ type connection struct {
 	net.Conn
 	dialer *dialer
 	old    time.Time
+
+	raw     syscall.RawConn // nil: it is no socket
+	written atomic.Int64    // bytes
+	until   atomic.Int64    // unix nanoseconds: the receiver closes it soon after, if nothing comes; 0: it has not said
+}
+
+func (c *connection) Write(p []byte) (n int, err error) {
+	n, err = c.Conn.Write(p)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// isOver reports whether no call should go out on a connection that was idle: the receiver has closed it, is about to, or has sent what
+// nobody asked for. net/http hears of that a little later, which may be too late.
+func (c *connection) isOver(now time.Time) bool {
+	until := c.until.Load()
+	return until > 0 && now.UnixNano() > until || c.raw != nil && isReadable(c.raw)
 }
 
 func newDialer(over context.Context, n *names) *dialer {
@@ -60,6 +81,9 @@ func (d *dialer) dial(ctx context.Context, g *Guard, address string) (net.Conn, 
 		return nil, err
 	}
 	took := tracesOf(ctx)
+	if took.isRefused() {
+		return nil, errSentOnce
+	}
 	addrs, host, err := d.resolve(ctx, host, took)
 	if err != nil {
 		return nil, err
@@ -122,6 +146,9 @@ func (g *Guard) control(host string) func(context.Context, string, string, sysca
 func (d *dialer) keep(c net.Conn) (net.Conn, error) {
 	life := connectionLife*8/10 + rand.N(connectionLife*4/10) // so that not all that began together end together
 	k := &connection{Conn: c, dialer: d, old: time.Now().Add(life)}
+	if socket, ok := c.(syscall.Conn); ok {
+		k.raw, _ = socket.SyscallConn() // an error: it is closed, which the call will see
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over.Err() != nil {
@@ -150,16 +177,35 @@ func (d *dialer) closeAll() {
 	}
 }
 
-// isOld reports whether a connection, perhaps inside TLS, has reached its age.
-func isOld(c net.Conn, now time.Time) bool {
+// connectionOf finds the connection that is inside of TLS; nil if there is none.
+func connectionOf(c net.Conn) *connection {
 	for {
 		switch in := c.(type) {
 		case *connection:
-			return now.After(in.old)
+			return in
 		case interface{ NetConn() net.Conn }:
 			c = in.NetConn()
 		default:
-			return false
+			return nil
 		}
 	}
+}
+
+// isShared reports whether several calls are on a connection at a time.
+func isShared(c net.Conn) bool {
+	secure, ok := c.(*tls.Conn)
+	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
+}
+
+// keepAlive is how long a receiver keeps a connection on which nothing comes, as the header Keep-Alive says in seconds: a little less, since
+// its clock began before ours.
+func keepAlive(answer http.Header) (wait time.Duration, said bool) {
+	for part := range strings.SplitSeq(answer.Get("Keep-Alive"), ",") {
+		if text, found := strings.CutPrefix(strings.ToLower(strings.TrimSpace(part)), "timeout="); found {
+			seconds, err := strconv.ParseUint(text, 10, 16)
+			wait = time.Duration(seconds) * time.Second
+			return wait - min(time.Second, wait/2), err == nil
+		}
+	}
+	return 0, false
 }

@@ -226,25 +226,6 @@ func heapInUse() int64 {
 	return int64(stats.HeapInuse)
 }
 
-// A receiver may close an idle connection in the moment in which the next call goes out on it. That call goes out again on another one: the
-// task does not pay for it.
-func TestAConnectionThatWasClosedMeanwhileCostsNoAttempt(t *testing.T) {
-	var answered atomic.Int64
-	url, connections := listen(t, func(c *net.TCPConn, _ *http.Request) {
-		answered.Add(1)
-		io.WriteString(c, okHead+"Content-Length: 2\r\n\r\nok") // and closes the connection, without a word of that
-	})
-	d := newDeliverer(t, Config{Guard: local(t)})
-	for n := range 200 {
-		if result := d.Deliver(t.Context(), callTo(url)); result.Outcome != Succeeded {
-			t.Fatalf("call %d: %+v", n, result)
-		}
-	}
-	if answered.Load() != 200 {
-		t.Errorf("%d answers on %d connections", answered.Load(), connections.Load())
-	}
-}
-
 // certificate makes one for 127.0.0.1, which vouches for itself.
 func certificate(t *testing.T, name string, until time.Time) tls.Certificate {
 	t.Helper()

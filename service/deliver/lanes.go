@@ -168,11 +168,24 @@ func (s *lanes) serve(l *lane, now time.Time) {
 	}
 }
 
-// close lets no more calls out and returns when none runs.
+// close lets no more calls out.
 func (s *lanes) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+}
+
+// running is how many calls run.
+func (s *lanes) running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inFlight
+}
+
+// end returns when no call runs.
+func (s *lanes) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for s.inFlight > 0 {
 		s.empty.Wait()
 	}

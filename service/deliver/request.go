@@ -71,7 +71,7 @@ func (c *Call) request(to *url.URL, userAgent string, now time.Time) (*http.Requ
 	}
 	h.set("Webhook-Id", c.ID)
 	h.set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
-	h.set("Idempotency-Key", `"`+c.ID+`"`) // it also lets the transport send again if a connection turns out to be dead
+	h.set("Idempotency-Key", `"`+c.ID+`"`)
 	h.set("Pq-Topic", visible(c.Topic.Name))
 	h.task(&c.Task)
 	req.Header = h.header

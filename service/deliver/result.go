@@ -68,6 +68,7 @@ const (
 	CodeHeaderTimeout  Code = "header-timeout"  // no header in time, see Call.Timeout
 	CodeBodyTimeout    Code = "body-timeout"    // no whole body in time, and the rules need the body
 	CodeProtocol       Code = "protocol"        // the answer is not HTTP, or its header is too large
+	CodeInternal       Code = "internal"        // the sender itself made a mistake, which its log describes
 	CodeNetwork        Code = "network"         // anything else that went wrong on the way
 )
 

@@ -32,10 +32,11 @@ func send(ctx context.Context, transport http.RoundTripper, req *http.Request, t
 	c := newClock(ctx)
 	defer c.stop()
 	left := &traces{}
-	req = req.WithContext(left.follow(c.ctx, req.Header, func() { c.next(errHeaderTimeout, timeout) }))
+	req = req.WithContext(left.follow(c.ctx, req.Header, func() { c.next(errHeaderTimeout, timeout) }, func() { c.cancel(errSentOnce) }))
 	answer, err := transport.RoundTrip(req)
 	if err == nil {
-		x.status, x.header = answer.StatusCode, answer.Header
+		x.answered, x.status, x.header = true, answer.StatusCode, answer.Header
+		left.keep(answer.Header, time.Now())
 		c.next(errBodyTimeout, bodyTimeout)
 		x.body, x.cut, err = readHead(answer, wholeBody)
 		_ = answer.Body.Close()
@@ -44,7 +45,7 @@ func send(ctx context.Context, transport http.RoundTripper, req *http.Request, t
 	x.timing, x.ip = timing, ip
 	x.timing.Start, x.timing.Total = began, time.Since(began)
 	x.err = c.cause(err)
-	if tlsErr != nil && x.err != nil && x.status == 0 {
+	if tlsErr != nil && x.err != nil && !x.answered {
 		x.err = &handshakeError{x.err}
 	}
 	return x
@@ -146,7 +147,7 @@ func (e *handshakeError) Unwrap() error { return e.err }
 
 // response is what is kept of an answer.
 func (x *exchange) response() *Response {
-	if x.status == 0 {
+	if !x.answered {
 		return nil
 	}
 	r := &Response{Status: x.status, Truncated: x.cut, Body: x.body[:min(len(x.body), bodyKeptMax)]}

@@ -12,11 +12,12 @@ import (
 
 // evidence is what a call has brought to light.
 type evidence struct {
-	status int // 0: no header came in
-	header http.Header
-	body   []byte
-	cut    bool  // the body was longer than is read, slow or cut
-	err    error // of the transport, or of reading the body
+	answered bool // a header came in
+	status   int  // whatever the receiver says: 000, too
+	header   http.Header
+	body     []byte
+	cut      bool  // the body was longer than is read, slow or cut
+	err      error // of the transport, or of reading the body
 }
 
 // verdict is what it means.
@@ -43,7 +44,7 @@ const (
 
 // judge says what the evidence means. It never sees a call that ended because its context was over.
 func judge(e evidence, rules *Rules, now time.Time) verdict {
-	if e.status == 0 {
+	if !e.answered {
 		return judgeError(e.err)
 	}
 	v := judgeAnswer(e, rules, now)
@@ -51,10 +52,15 @@ func judge(e evidence, rules *Rules, now time.Time) verdict {
 	return v
 }
 
+// isStatus reports whether a number can be the status of an answer. Three digits can be written that are none, and HTTP/2 takes any number.
+func isStatus(status int) bool { return status >= 200 && status <= 599 }
+
 // judgeAnswer goes by the status.
 func judgeAnswer(e evidence, rules *Rules, now time.Time) verdict {
 	asked, hasAsked := retryAfter(e.header, now)
 	switch {
+	case !isStatus(e.status):
+		return verdict{outcome: Retry, code: CodeProtocol, status: failure, detail: fmt.Sprintf("the receiver answered %03d, which is no final status", e.status)}
 	case isSuccess(e.status, rules):
 		return judgeBody(e, rules)
 	case e.header.Get("Pq-Retry") == "no":
@@ -70,11 +76,9 @@ func judgeAnswer(e evidence, rules *Rules, now time.Time) verdict {
 			detail: fmt.Sprintf("the receiver answered %d: it asks for a pause", e.status)}
 	case e.status >= 300 && e.status <= 399:
 		return verdict{outcome: Retry, code: CodeRedirect, status: failure, detail: redirectDetail(e)}
-	case e.status >= 200 && e.status <= 599:
-		return verdict{outcome: Retry, code: CodeStatus, status: failure, overload: e.status == http.StatusServiceUnavailable,
-			detail: fmt.Sprintf("the receiver answered %d", e.status)}
 	}
-	return verdict{outcome: Retry, code: CodeProtocol, status: failure, detail: fmt.Sprintf("the receiver answered %d, which is no final status", e.status)}
+	return verdict{outcome: Retry, code: CodeStatus, status: failure, overload: e.status == http.StatusServiceUnavailable,
+		detail: fmt.Sprintf("the receiver answered %d", e.status)}
 }
 
 func redirectDetail(e evidence) string {
@@ -183,6 +187,7 @@ var details = map[Code]string{
 	CodeProtocol:       "the answer is not HTTP, or its header is longer than 64 KiB",
 	CodeNetwork:        "the call failed on its way",
 	CodeLocal:          "this process has no files or ports left for connections; raise its limit of open files",
+	CodeRateLimited:    "the receiver has asked for a pause, which goes on",
 	CodeBreakerOpen:    "the destination failed too often; it gets no calls for a while",
 	CodeRate:           "the destination has as many calls a second as it may",
 	CodeBusy:           "the destination has as many calls at a time as it may",

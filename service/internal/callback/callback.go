@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -26,9 +28,18 @@ type Add func(ctx context.Context, job queue_job.AddModelJob) error
 
 // Handler sends the tasks of a topic. Signer signs them; nil: they go out without a signature. What tells of a failed task is added to the
 // topic before the task has failed, so it is not lost.
-func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add) queue_job.Handler {
+//
+// If something here panics, the log has all of it, and the attempt's error is a sentence: who may read a task need not see our files.
+func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add, log *slog.Logger) queue_job.Handler {
 	to := &deliver.Topic{Name: topic.Name, Header: task.HeaderOf(topic.Config.Headers), Limits: topic.Config.Limits(), Rules: topic.Config.Rules, Signer: signer}
-	return func(ctx context.Context, job *queue_job.Job) error {
+	return func(ctx context.Context, job *queue_job.Job) (outcome error) {
+		retry := topic.Config.RetryOf(&task.Content{})
+		defer func() {
+			if p := recover(); p != nil {
+				log.Error("callbacks: a task's handler panicked", "topic", topic.Name, "task", job.Id, "panic", p, "stack", string(debug.Stack()))
+				outcome = outcomeOf(&panicked, job.Retries+1, retry, never, rand.IntN(jitterSteps))
+			}
+		}()
 		content, bad := task.ParseContent(job.JobParams)
 		if bad != nil {
 			return queue_job.Fail(fmt.Errorf("invalid: %w", bad))
@@ -36,9 +47,9 @@ func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add
 		if isOver(content, time.Now()) {
 			return queue_job.Cancel(errExpired)
 		}
-		retry := topic.Config.RetryOf(content)
+		retry = topic.Config.RetryOf(content)
 		result := sender.Deliver(ctx, callOf(job, content, to, topic.Config.TimeoutOf(content), retry))
-		outcome := outcomeOf(&result, job.Retries+1, retry, untilOver(content, time.Now()), rand.IntN(jitterSteps))
+		outcome = outcomeOf(&result, job.Retries+1, retry, untilOver(content, time.Now()), rand.IntN(jitterSteps))
 		if content.OnFailure != "" && isFinal(outcome) {
 			notice, err := noticeOf(topic, job, content, outcome)
 			if err == nil {
@@ -55,6 +66,9 @@ func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add
 		return outcome
 	}
 }
+
+// panicked is what a task is told of a panic.
+var panicked = deliver.Result{Outcome: deliver.Retry, Code: deliver.CodeInternal, Detail: "the service made a mistake, which its log describes; report it"}
 
 const tellAgain = 5 * time.Second // if the database does not take what tells of a failure
 

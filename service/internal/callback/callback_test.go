@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func TestATaskThatIsOverIsNotSent(t *testing.T) {
 	handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
 		t.Error("it was sent")
 		return deliver.Result{Outcome: deliver.Succeeded}
-	}), nil, nil)
+	}), nil, nil, slog.New(slog.DiscardHandler))
 	for params, want := range map[string]queue_job.JobStatus{
 		`{"url":"https://shop.example/","expires":1000}`: queue_job.JobStatusCancelled,
 		`{"url":"shop.example"}`:                         queue_job.JobStatusFailed,
@@ -73,7 +74,7 @@ func failing(t *testing.T, job *queue_job.Job, add Add) *queue_job.Outcome {
 	t.Helper()
 	handle := Handler(&topics.Topic{Type: 1_000_000, Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
 		return deliver.Result{Outcome: deliver.Failed, Code: "gone", Detail: "it is gone"}
-	}), nil, add)
+	}), nil, add, slog.New(slog.DiscardHandler))
 	var outcome *queue_job.Outcome
 	if err := handle(t.Context(), job); !errors.As(err, &outcome) {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestTheCallIsTheTask(t *testing.T) {
 	handle := Handler(&topics.Topic{Name: "mails", Config: topics.Config{Timeout: 20 * time.Second}}, sender(func(c *deliver.Call) deliver.Result {
 		call = c
 		return deliver.Result{Outcome: deliver.Succeeded}
-	}), nil, nil)
+	}), nil, nil, slog.New(slog.DiscardHandler))
 	job := &queue_job.Job{
 		Id: 5, JobType: 1_000_000, CreateTime: 7, Attempt: 2, Retries: 1, Key: "order-5", Term: 9,
 		JobParams: `{"url":"https://shop.example/cancel","headers":{"x-tenant":"7"},"body_text":"{\"a\": 1.50}","content_type":"application/json"}`,
@@ -159,5 +160,25 @@ func TestTheCallIsTheTask(t *testing.T) {
 		call.ID != "pq_"+job.IdempotencyKey() || call.Task.Name != "order-5" || call.Task.Attempt != 2 || call.Task.MaxAttempts != 10 ||
 		call.Task.Term != 9 || call.Task.Traceparent != "00-a-b-01" {
 		t.Errorf("%+v", call)
+	}
+}
+
+// Who may read a task reads its attempts: they show nothing of our files.
+func TestAPanicIsASentenceForTheTaskAndAStackForTheLog(t *testing.T) {
+	var said strings.Builder
+	handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result { panic("s3cret cause") }), nil, nil, slog.New(slog.NewTextHandler(&said, nil)))
+	err := handle(t.Context(), &queue_job.Job{Id: 47, JobParams: `{"url":"https://shop.example/"}`})
+	var outcome *queue_job.Outcome
+	if !errors.As(err, &outcome) || outcome.Status != queue_job.JobStatusRetry || !strings.HasPrefix(err.Error(), "internal: ") || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), ".go") {
+		t.Errorf("the task's error is %v", err)
+	}
+	for _, want := range []string{"task=47", "s3cret cause", "callback_test.go"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("the log lacks %q: %s", want, said.String())
+		}
+	}
+	err = handle(t.Context(), &queue_job.Job{Id: 47, Retries: 1000, JobParams: `{"url":"https://shop.example/"}`})
+	if !errors.As(err, &outcome) || outcome.Status != queue_job.JobStatusFailed {
+		t.Errorf("after its last attempt, the task has %v", err)
 	}
 }
