@@ -189,6 +189,30 @@ func TestPanicsAndGoexitCostNoSlot(t *testing.T) {
 	})
 }
 
+// deepError has a cause that panics if it is asked for, as those with a nil pointer inside do.
+type deepError struct{ cause *deepError }
+
+func (deepError) Error() string   { return "deep" }
+func (e deepError) Unwrap() error { return *e.cause }
+
+func TestAnErrorThatPanicsWhenItIsLookedAtCostsNoSlot(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 2, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			if job.Id%2 == 0 {
+				return deepError{}
+			}
+			return nil
+		}})
+		add(t, d.DB, 20, 0)
+		awaitNumber(t, d.DB, 10, succeeded)
+		awaitNumber(t, d.DB, 10, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE error LIKE 'panic in the handler%'"); n != 10 {
+			t.Errorf("%d of 10 panics are in the log", n)
+		}
+	})
+}
+
 func TestNoMoreThanWorkerPoolCapacityRunAtATime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

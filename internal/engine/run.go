@@ -211,7 +211,7 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	ended := time.Now()
 	l.workers.ended(t, ended)
 	t.took = ended.Sub(t.started)
-	v, dropped := l.judge(t, cause)
+	v, dropped := l.judgeAny(t, cause)
 	if dropped {
 		l.queue.forget(t)
 		if v.written {
@@ -228,6 +228,18 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	for _, o := range l.told.observers {
 		l.tellFinished(ctx, "Observer.Finished", o.Finished, t, f)
 	}
+}
+
+// judgeAny is judge, also of an error that panics when it is looked at: its Is, As or Unwrap may. The run has ended by then, so nobody
+// else would give its task back.
+func (l *line) judgeAny(t *task, cause error) (v verdict, dropped bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.err = fmt.Errorf("panic in the handler's error, a %T: %v\n%s", t.err, p, debug.Stack())
+			v, dropped = l.judge(t, cause)
+		}
+	}()
+	return l.judge(t, cause)
 }
 
 // judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled

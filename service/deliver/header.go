@@ -49,8 +49,26 @@ func CheckHeader(header http.Header) error {
 	return nil
 }
 
+// CheckNames reports whether two headers have one name: X-A and x-a are the same to all receivers, and x_a is to many. Only one of them
+// would reach the receiver's program.
+func CheckNames(header map[string]string) error {
+	seen := make(map[string]string, len(header))
+	for name := range header {
+		if other, twice := seen[plainName(name)]; twice {
+			return fmt.Errorf("the headers %q and %q have the same name for many receivers; leave one out", min(name, other), max(name, other))
+		}
+		seen[plainName(name)] = name
+	}
+	return nil
+}
+
+// plainName is the name of a header as CGI, WSGI and PHP tell their programs: to them, pq_topic is pq-topic.
+func plainName(name string) string {
+	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}
+
 func isReserved(name string) bool {
-	name = http.CanonicalHeaderKey(name)
+	name = plainName(name)
 	if reserved[name] {
 		return true
 	}

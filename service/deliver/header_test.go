@@ -13,7 +13,17 @@ func TestHeadersOfTheProtocolCannotBeForged(t *testing.T) {
 			t.Errorf("%s passes", name)
 		}
 	}
-	for _, name := range []string{"", "a b", "a:b", "a\r\nb", "a\x00", "ü", "host "} {
+	for _, name := range strings.Fields("pq_topic PQ_TERM Webhook_Id webhook-timestamp_ pq_-x proxy_authorization content_length idempotency_key accept_encoding x_idempotency-key") {
+		if CheckHeader(http.Header{name: {"x"}}) == nil {
+			t.Errorf("%s passes, and is a header of ours to some receivers", name)
+		}
+	}
+	for _, twice := range []map[string]string{{"X-A": "", "x-a": ""}, {"X-A": "", "x_a": ""}, {"x_a_b": "", "x_a-b": ""}} {
+		if CheckNames(twice) == nil {
+			t.Errorf("%v pass", twice)
+		}
+	}
+	for _, name := range []string{"", "pq-topic ", "webhook-id\t", " pq-topic", "a b", "a:b", "a\r\nb", "a\x00", "ü", "host "} {
 		if CheckHeader(http.Header{name: {"x"}}) == nil {
 			t.Errorf("the name %q passes", name)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -58,10 +59,11 @@ func (c *Call) request(to *url.URL, userAgent string, now time.Time) (*http.Requ
 		req.Body, _ = req.GetBody()
 	}
 	h := headerOf(c)
-	if len(c.Body) > 0 {
+	if len(c.Body) > 0 || c.ContentType != "" {
 		h.setDefault("Content-Type", c.ContentType, "application/json")
 	}
 	h.setDefault("User-Agent", "", userAgent)
+	h.set("Accept-Encoding", "identity") // nobody here reads another; without it, any would be welcome
 	if c.Topic.Signer != nil {
 		signature, err := c.Topic.Signer.Sign(c.ID, now, c.Body)
 		if err != nil {
@@ -87,10 +89,15 @@ type headers struct {
 func headerOf(c *Call) *headers {
 	const own = 16
 	h := &headers{make(http.Header, own+len(c.Topic.Header)+len(c.Header)), make([]string, 0, own)}
-	for _, some := range []http.Header{c.Topic.Header, c.Header} {
-		for name, values := range some {
-			h.header[http.CanonicalHeaderKey(name)] = values
+	for name, values := range c.Topic.Header {
+		h.header[http.CanonicalHeaderKey(name)] = values
+	}
+	for name, values := range c.Header {
+		name = http.CanonicalHeaderKey(name)
+		if _, there := h.header[name]; !there && len(c.Topic.Header) > 0 {
+			maps.DeleteFunc(h.header, func(other string, _ []string) bool { return plainName(other) == plainName(name) }) // x_a is x-a to some
 		}
+		h.header[name] = values
 	}
 	return h
 }
@@ -100,11 +107,24 @@ func (h *headers) set(name, value string) {
 	h.header[name] = h.values[len(h.values)-1 : len(h.values) : len(h.values)]
 }
 
+// has reports whether there is a header, or what some receivers take for it.
+func (h *headers) has(name string) bool {
+	if _, there := h.header[name]; there {
+		return true
+	}
+	for other := range h.header {
+		if len(other) == len(name) && plainName(other) == name {
+			return true
+		}
+	}
+	return false
+}
+
 // setDefault sets a header that the caller may have set.
 func (h *headers) setDefault(name, value, otherwise string) {
 	if value != "" {
 		h.set(name, value)
-	} else if h.header[name] == nil {
+	} else if !h.has(name) {
 		h.set(name, otherwise)
 	}
 }

@@ -32,7 +32,10 @@ func parseTarget(raw string) (*target, error) {
 	if i := strings.IndexFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || r == 0xfffd }); i >= 0 {
 		return nil, errors.New("the URL has a space, a backslash or a control character; encode it with %")
 	}
-	u, err := url.Parse(raw)
+	if strings.Contains(raw, "#") {
+		return nil, errors.New("the URL has a fragment, which is never sent; leave out the # and what follows")
+	}
+	u, err := url.Parse(strict(raw))
 	if err != nil {
 		return nil, errors.New("the URL cannot be read; use something like https://shop.example/cancel")
 	}
@@ -43,8 +46,6 @@ func parseTarget(raw string) (*target, error) {
 		return nil, errors.New("the URL has no host; use something like https://shop.example/cancel")
 	case u.User != nil:
 		return nil, errors.New("the URL has a user or a password; send the header Authorization instead")
-	case strings.Contains(raw, "#"):
-		return nil, errors.New("the URL has a fragment, which is never sent; leave out the # and what follows")
 	}
 	t := &target{url: u}
 	if t.host, t.addr, err = hostOf(u); err != nil {
@@ -62,6 +63,43 @@ func parseTarget(raw string) (*target, error) {
 	}
 	t.origin = u.Scheme + "://" + u.Host
 	return t, nil
+}
+
+// strict is a URL whose path and query have only characters that may stand there (RFC 3986). Many servers refuse a request with others, or cut
+// it there. What is encoded already stays as it is, and a % that begins nothing stands for itself. Brackets stay in a query, where programs
+// write them for lists and nobody minds.
+func strict(raw string) string {
+	_, rest, _ := strings.Cut(raw, "://")
+	i := strings.IndexAny(rest, "/?")
+	if i < 0 {
+		return raw
+	}
+	path, query, hasQuery := strings.Cut(rest[i:], "?")
+	var b strings.Builder
+	b.WriteString(raw[:len(raw)-len(rest)+i])
+	writeStrict(&b, path, "/:@!$&'()*+,;=-._~")
+	if hasQuery {
+		b.WriteByte('?')
+		writeStrict(&b, query, "/?:@!$&'()*+,;=-._~[]")
+	}
+	return b.String()
+}
+
+func writeStrict(b *strings.Builder, text, marks string) {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(marks, c) >= 0, c == '%' && isEscape(text[i:]):
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(b, "%%%02X", c)
+		}
+	}
+}
+
+// isEscape reports whether a text that begins with % begins with an encoded byte.
+func isEscape(text string) bool {
+	const digits = "0123456789abcdefABCDEF"
+	return len(text) > 2 && strings.IndexByte(digits, text[1]) >= 0 && strings.IndexByte(digits, text[2]) >= 0
 }
 
 // hostOf is the host of a URL, as a name or as an address. Other spellings of addresses than the usual are refused: what they mean differs

@@ -2,11 +2,15 @@ package deliver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -107,14 +111,18 @@ func bodyMismatch(e evidence, rules *Rules) string {
 	if e.cut {
 		return fmt.Sprintf("its body is longer than the %d KiB that are read", bodyReadMax>>10)
 	}
-	if rules.BodyEquals != "" && string(bytes.TrimSpace(e.body)) != rules.BodyEquals {
+	if encoding := e.header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return fmt.Sprintf("its body is encoded as %.40q, for which the call did not ask: accept-encoding is identity", encoding)
+	}
+	body := bytes.TrimPrefix(e.body, []byte("\ufeff")) // some programs of Windows begin a text with it
+	if rules.BodyEquals != "" && string(bytes.TrimSpace(body)) != rules.BodyEquals {
 		return fmt.Sprintf("its body is not %.100q", rules.BodyEquals)
 	}
 	if len(rules.BodyJSON) == 0 {
 		return ""
 	}
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(e.body, &fields) != nil {
+	if json.Unmarshal(body, &fields) != nil {
 		return "its body is no JSON object"
 	}
 	for name, want := range rules.BodyJSON {
@@ -125,9 +133,58 @@ func bodyMismatch(e evidence, rules *Rules) string {
 	return ""
 }
 
+// sameJSON reports whether two texts of JSON have the same value: 0 and 0.0 are the same, and so are objects in another order.
 func sameJSON(a, b []byte) bool {
-	var x, y bytes.Buffer
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+	x, okX := decoded(a)
+	y, okY := decoded(b)
+	return okX && okY && sameValue(x, y)
+}
+
+func decoded(text []byte) (value any, ok bool) {
+	from := json.NewDecoder(bytes.NewReader(text))
+	from.UseNumber()
+	return value, from.Decode(&value) == nil
+}
+
+func sameValue(a, b any) bool {
+	switch a := a.(type) {
+	case json.Number:
+		b, ok := b.(json.Number)
+		return ok && (a == b || decimalOf(string(a)) == decimalOf(string(b)))
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, sameValue)
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, sameValue)
+	}
+	return a == b
+}
+
+// decimal is a number of JSON: its digits without zeros at the ends, times a power of ten. A number with an exponent that no program reads
+// keeps its text.
+type decimal struct {
+	minus  bool
+	digits string
+	power  int64
+}
+
+func decimalOf(text string) (d decimal) {
+	number, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	power, err := strconv.ParseInt(cmp.Or(exponent, "0"), 10, 32)
+	if err != nil {
+		return decimal{digits: text}
+	}
+	number, d.minus = strings.CutPrefix(number, "-")
+	whole, fraction, _ := strings.Cut(number, ".")
+	d.digits = strings.TrimLeft(whole+fraction, "0")
+	d.power = power - int64(len(fraction))
+	short := strings.TrimRight(d.digits, "0")
+	if d.power += int64(len(d.digits) - len(short)); short == "" {
+		return decimal{}
+	}
+	d.digits = short
+	return d
 }
 
 func isSuccess(status int, rules *Rules) bool {

@@ -2,11 +2,13 @@ package task
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/deliver"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 )
 
@@ -23,6 +26,12 @@ func Parse(text []byte, at string, from Defaults) (*Task, *problem.Problem) {
 	t := &Task{Content: Content{Method: "POST"}, Topic: from.Topic, Name: from.Name, OnConflict: from.OnConflict}
 	p := &parser{at: at}
 	if p.object(text, "", taskFields, t) {
+		if err := deliver.CheckNames(t.Headers); err != nil {
+			p.say("/headers", "%v", err)
+		}
+		if p.settleType(&t.Content) {
+			p.say("/content_type", "the header content-type says something else; give the type once, here or there")
+		}
 		p.agree(t, from)
 		p.check(t)
 	}
@@ -49,6 +58,7 @@ func ParseContent(params string) (*Content, *problem.Problem) {
 	t := &Task{Content: Content{Method: "POST"}}
 	p := &parser{}
 	if p.object([]byte(params), "", contentFields, t) {
+		p.settleType(&t.Content) // if it is given twice, content_type counts
 		p.checkContent(&t.Content)
 	}
 	return &t.Content, p.problem()
@@ -68,7 +78,22 @@ func ParseDuration(text []byte) (time.Duration, error) { return duration(text) }
 type parser struct {
 	at     string
 	wrong  []problem.Field
-	bodies int // fields that give a body
+	bodies int    // fields that give a body
+	usual  string // what the body has as its type if nobody says another
+}
+
+// settleType says of which type the body is: what content_type says, or the header, or what the field of the body stands for. The header
+// goes, so that there is one place for it. It reports whether both say something, and not the same.
+func (p *parser) settleType(c *Content) (twice bool) {
+	for name, value := range c.Headers {
+		if http.CanonicalHeaderKey(name) == "Content-Type" {
+			twice = c.ContentType != "" && c.ContentType != value
+			c.ContentType = cmp.Or(c.ContentType, value)
+			delete(c.Headers, name)
+		}
+	}
+	c.ContentType = cmp.Or(c.ContentType, p.usual)
+	return twice
 }
 
 // say notes what is wrong with a field. What is said first counts: the rest follows from it.
@@ -303,9 +328,7 @@ func (p *parser) waits(v json.RawMessage, at string, r *Retry) {
 func (p *parser) body(v json.RawMessage, t *Task, _ string) {
 	p.bodies++
 	t.Body = v // as it came: no white space, number or order changes
-	if t.ContentType == "" {
-		t.ContentType = "application/json"
-	}
+	p.usual = "application/json"
 }
 
 func (p *parser) bodyText(v json.RawMessage, t *Task, at string) {
@@ -313,9 +336,7 @@ func (p *parser) bodyText(v json.RawMessage, t *Task, at string) {
 	var text string
 	p.text(v, at, &text)
 	t.Body = []byte(text)
-	if t.ContentType == "" {
-		t.ContentType = "text/plain; charset=utf-8"
-	}
+	p.usual = "text/plain; charset=utf-8"
 }
 
 func (p *parser) bodyBase64(v json.RawMessage, t *Task, at string) {
@@ -327,9 +348,7 @@ func (p *parser) bodyBase64(v json.RawMessage, t *Task, at string) {
 		p.say(at, "it is to be base64 with padding (RFC 4648, section 4)")
 	}
 	t.Body = bytes
-	if t.ContentType == "" {
-		t.ContentType = "application/octet-stream"
-	}
+	p.usual = "application/octet-stream"
 }
 
 // asText returns a body as a text, if a text of JSON can hold it unchanged.

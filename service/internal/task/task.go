@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -102,11 +104,11 @@ func (r *Retry) Wait(failed int) time.Duration {
 // Header are the headers that the callback gets.
 func (c *Content) Header() http.Header { return HeaderOf(c.Headers) }
 
-// HeaderOf are headers that were given as an object of texts.
+// HeaderOf are headers that were given as an object of texts. If two have one name, the one that counts is always the same.
 func HeaderOf(texts map[string]string) http.Header {
 	header := make(http.Header, len(texts))
-	for name, value := range texts {
-		header.Set(name, value)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		header.Set(name, texts[name])
 	}
 	return header
 }

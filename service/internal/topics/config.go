@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -70,7 +73,7 @@ type written struct {
 func ParseConfig(text []byte) (Config, *problem.Problem) { return parseConfig(text, false) }
 
 // storedConfig reads a configuration from the table. Earlier versions took per_key beside ordered, which the library refuses: there,
-// ordered counts.
+// ordered counts. They took headers such as pq_topic, too, which are not sent.
 func storedConfig(text string) (Config, *problem.Problem) { return parseConfig([]byte(text), true) }
 
 func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
@@ -80,14 +83,21 @@ func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 	if err := from.Decode(&w); err != nil || from.More() {
 		return Config{}, problem.OfField("", "it is no configuration of a topic: %v; there are rate, burst, concurrency, per_destination, per_destination_rate, per_key, ordered, timeout, retry, success, permanent_statuses, headers", err)
 	}
-	if stored && w.Ordered {
-		w.PerKey = min(w.PerKey, 1)
+	if stored {
+		if w.Ordered {
+			w.PerKey = min(w.PerKey, 1)
+		}
+		maps.DeleteFunc(w.Headers, func(name, value string) bool { return deliver.CheckHeader(http.Header{name: {value}}) != nil })
 	}
 	c := Config{Rate: w.Rate, Burst: w.Burst, Concurrency: w.Concurrency, PerDestination: w.PerDestination, PerKey: w.PerKey, Ordered: w.Ordered,
 		PerDestinationRate: w.PerDestinationRate, Headers: w.Headers}
 	var wrong []problem.Field
 	c.Rules, wrong = parseRules(w.Success, w.Permanent)
-	if err := deliver.CheckHeader(task.HeaderOf(w.Headers)); err != nil {
+	err := deliver.CheckHeader(task.HeaderOf(w.Headers))
+	if err == nil && !stored {
+		err = checkHeaders(w.Headers)
+	}
+	if err != nil {
 		wrong = append(wrong, problem.Field{Pointer: "/headers", Detail: err.Error()})
 	}
 	if given(w.Timeout) {
@@ -118,6 +128,16 @@ func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 		return Config{}, problem.OfFields(wrong)
 	}
 	return c, nil
+}
+
+// checkHeaders refuses what would have no effect. Earlier versions took that.
+func checkHeaders(headers map[string]string) error {
+	for name := range headers {
+		if http.CanonicalHeaderKey(name) == "Content-Type" {
+			return errors.New("the type of a body is the task's; give each task its content_type")
+		}
+	}
+	return deliver.CheckNames(headers)
 }
 
 // sizes says what is too long for the table. In JSON as it stands there, some bytes are six.
