@@ -30,7 +30,8 @@ type AddModelJob struct {
 	// JobType is the column job_type. It says which [Config] runs the job.
 	JobType int32
 	// JobParams is stored as JSON, in at most [ParamsMax] bytes; nil is stored as null. Text that is JSON already is
-	// passed as [JSON].
+	// passed as [JSON]. A string that is not UTF-8 is refused, since JSON would have another one in its place; bytes are passed
+	// as a []byte.
 	JobParams any
 	// StartTime is when the job falls due, in unix seconds. Default 0: at once.
 	StartTime uint32
@@ -378,8 +379,8 @@ func encode(params any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("job parameters as JSON: %w", err)
 	}
-	if !utf8.Valid(encoded) { // a server that is not strict would cut them, and PostgreSQL would end the caller's transaction
-		return "", errors.New("job parameters are not UTF-8")
+	if err := checkText(params, encoded); err != nil {
+		return "", err
 	}
 	if n := len(encoded); n > ParamsMax {
 		return "", fmt.Errorf("%w: %d bytes of JSON, and the most is %d; store the large part elsewhere and pass its key", ErrParamsTooLong, n, ParamsMax)

@@ -81,7 +81,9 @@ const (
 
 // Handle returns a [Config] with ServiceName, JobType and HandleJobFunc set. A job that fails is retried [UsualRetries]
 // times, with growing waits; the options, or the fields of the Config, say otherwise. If a job's parameters are not JSON of
-// the Go type, the job fails at once, whatever retries are left; the reason is in the log table, see [Jobs.Attempts].
+// the Go type, that is an error like any other: while a new version of a program replaces an older one, a job may have the parameters
+// of the one and run on the other, and a retry finds the right one. The reason is in the log table, see [Jobs.Attempts]. A field that the
+// Go type lacks, or that the job lacks, is no error: see "Changing a type" in docs/operations.md.
 //
 // Config.Db is left to the caller, or to the option persistent_queue.WithDB.
 func (d Definition[Params]) Handle(handler func(ctx context.Context, job *Job, params Params) error, options ...HandleOption) Config {
@@ -108,8 +110,8 @@ type JobErrors map[uint64]error
 func (e JobErrors) Error() string { return fmt.Sprintf("%d jobs ended with an error", len(e)) }
 
 // HandleBatch returns a [Config] whose handler gets several jobs in one call, see [Config.HandleBatchFunc]. What it returns
-// is the outcome of all of them: nil, an error, or [JobErrors]. A job whose parameters are not JSON of the Go type fails by
-// itself, and the handler does not get it. Retries and options are as with [Definition.Handle].
+// is the outcome of all of them: nil, an error, or [JobErrors]. A job whose parameters are not JSON of the Go type ends by
+// itself with an error, as with [Definition.Handle], and the handler does not get it. Retries and options are as with [Definition.Handle].
 func (d Definition[Params]) HandleBatch(handler func(ctx context.Context, jobs []Typed[Params]) error, options ...HandleOption) Config {
 	return d.config(Config{HandleBatchFunc: func(ctx context.Context, jobs []*Job) error {
 		typed, errs := make([]Typed[Params], 0, len(jobs)), make(BatchErrors, len(jobs))
@@ -158,10 +160,10 @@ func (d Definition[Params]) config(c Config, options []HandleOption) Config {
 	return c
 }
 
-// decode reads a job's parameters. The error is final: no retry can help.
+// decode reads a job's parameters. The error says what a reader of the log has to know: it is this program that cannot read them.
 func (d Definition[Params]) decode(job *Job, params *Params) error {
 	if err := job.Decode(params); err != nil {
-		return Fail(fmt.Errorf("%q: %w", d.Name, err))
+		return fmt.Errorf("%q: %w (they do not fit %T of the program that ran the job; a retry may come to another version of it)", d.Name, err, *params)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func TestABatchOfADefinedTypeEndsByJob(t *testing.T) {
 			t.Errorf("%s: the handler got %v", name, got)
 		}
 		var o *Outcome
-		if !errors.As(each[1], &o) || o.Status != JobStatusFailed || !strings.Contains(each[1].Error(), `"mails": parameters of job 12`) {
+		if errors.As(each[1], &o) || !strings.Contains(each[1].Error(), `"mails": parameters of job 12`) {
 			t.Errorf("%s: parameters that are no JSON: %v", name, each[1])
 		}
 		for _, i := range []int{0, 2} {

@@ -227,7 +227,7 @@ func ExampleJSON() {
 	fmt.Println(jobs.Add(ctx, db, queue_job.AddModelJob{JobType: 1, JobParams: queue_job.JSON(`{"order": 4711}`)}))
 }
 
-// A job whose parameters do not decode fails at once: no retry could repair them.
+// If the parameters of a job do not decode, that is an error, and the job is retried: another version of the program may have added it.
 func ExampleDefinition_Handle() {
 	cfg := PaidNotice.Handle(func(ctx context.Context, job *queue_job.Job, msg PaidMsg) error {
 		fmt.Println("order", msg.Order, "is paid")

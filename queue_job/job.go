@@ -104,7 +104,8 @@ type Job struct {
 }
 
 // Decode reads JobParams, which is JSON if the job was added by this package, into the value that the pointer points to. If it
-// returns an error, no retry can help: pass the error to [Fail].
+// returns an error, this program cannot read them. While a deploy is under way another version may, so return the error and have the job
+// retried; or pass it to [Fail], if you know that no retry can help.
 func (j *Job) Decode(into any) error { return decode(j.Id, j.JobType, j.JobParams, into) }
 
 func decode(id uint64, jobType int32, params string, into any) error {

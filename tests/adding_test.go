@@ -524,14 +524,21 @@ func TestWhatCannotBeAddedIsRefusedBeforeAnythingIsSent(t *testing.T) {
 				t.Errorf("%s among many: %v", what, err)
 			}
 		}
-		if _, err := jobs.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, JobParams: notUTF8}); err == nil {
-			t.Error("parameters that are not UTF-8 are added")
-		}
-		if _, err := jobs.SetParams(t.Context(), tx, queue_job.ID(1), notUTF8); err == nil {
-			t.Error("parameters that are not UTF-8 are set")
-		}
-		if _, err := jobs.RetryWith(t.Context(), tx, queue_job.ID(1), notUTF8); err == nil {
-			t.Error("a job is retried with parameters that are not UTF-8")
+		for _, params := range []any{notUTF8, greeting{Name: "rapport-\xe9t\xe9.pdf"}} {
+			refused := func(what string, err error) {
+				if err == nil || !strings.Contains(err.Error(), "UTF-8") {
+					t.Errorf("parameters that are not UTF-8 are %s: %v", what, err)
+				}
+			}
+			_, err := jobs.Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, JobParams: params})
+			refused("added", err)
+			_, err = jobs.AddMany(t.Context(), tx, []queue_job.AddModelJob{{JobType: 1}, {JobType: 1, JobParams: params}})
+			refused("added with others", err)
+			refused("added by AddAsyncJob", queue_job.AddAsyncJob(d.DB, queue_job.AddModelJob{JobType: 1, JobParams: params}))
+			_, err = jobs.SetParams(t.Context(), tx, queue_job.ID(1), params)
+			refused("set", err)
+			_, err = jobs.RetryWith(t.Context(), tx, queue_job.ID(1), params)
+			refused("retried with", err)
 		}
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
@@ -553,7 +560,7 @@ type greeting struct {
 	Times int
 }
 
-func TestAJobWithATypeReachesItsHandlerAndOneThatDoesNotDecodeHasFailedAtOnce(t *testing.T) {
+func TestAJobWithATypeReachesItsHandler(t *testing.T) {
 	t.Parallel()
 	hello := queue_job.Define[greeting](1, "hello")
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
@@ -572,10 +579,52 @@ func TestAJobWithATypeReachesItsHandlerAndOneThatDoesNotDecodeHasFailedAtOnce(t 
 		if g := <-got; g != (greeting{"Anna", 3}) {
 			t.Errorf("%+v", g)
 		}
-		addAsync(t, d.DB, queue_job.AddModelJob{JobType: 1, JobParams: map[string]string{"Times": "many"}})
-		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2 AND attempts = 1")
-		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_log_tab WHERE outcome = 'failed' AND error LIKE '%hello%Times%'"); n != 1 {
-			t.Error("the reason is not in the log")
+	})
+}
+
+type newGreeting struct {
+	Name  string
+	Times string // was a number
+}
+
+func TestAJobThatAnOlderProgramCannotReadIsRetriedUntilANewerOneRunsIt(t *testing.T) {
+	t.Parallel()
+	older, newer := queue_job.Define[greeting](1, "hello"), queue_job.Define[newGreeting](1, "hello")
+	retries := queue_job.Retries(1000, queue_job.Waits(time.Second))
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		for batch, cfg := range []queue_job.Config{
+			older.Handle(func(context.Context, *queue_job.Job, greeting) error { return nil }, retries),
+			older.HandleBatch(func(context.Context, []queue_job.Typed[greeting]) error { return nil }, retries),
+		} {
+			execute(t, d.DB, "DELETE FROM async_job_tab")
+			old := newRunner(t, d.DB, cfg)
+			if err := old.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			id, err := newer.Add(t.Context(), open(t, d.DB), d.DB, newGreeting{"Anna", "many"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitNumber(t, d.DB, 1, "SELECT CASE WHEN COUNT(*) > 0 THEN 1 ELSE 0 END FROM async_job_log_tab WHERE job_id = ? AND outcome = 'retry' AND error LIKE '%hello%Times%another version%'", id)
+			final, err := newer.Add(t.Context(), open(t, d.DB), d.DB, newGreeting{"Berta", "many"}, queue_job.WithMaxRetries(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND job_status = 2 AND attempts = 1", final)
+			stop(t, old)
+			got := make(chan newGreeting, 1)
+			next := newRunner(t, d.DB, newer.Handle(func(_ context.Context, _ *queue_job.Job, g newGreeting) error {
+				got <- g
+				return nil
+			}))
+			if err := next.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if g := <-got; g != (newGreeting{"Anna", "many"}) {
+				t.Errorf("batch %d: %+v", batch, g)
+			}
+			awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND job_status = 1", id)
+			stop(t, next)
 		}
 	})
 }
