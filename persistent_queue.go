@@ -15,8 +15,10 @@ package persistent_queue
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -118,7 +120,36 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if err := r.checkNames(r.configs); err != nil {
 		return nil, err
 	}
+	r.warnOfSmallPools(r.configs)
 	return r, nil
+}
+
+// warnOfSmallPools warns of pools with fewer connections than handlers may run that share them with the Runner, as far as they do.
+func (r *Runner) warnOfSmallPools(configs []queue_job.Config) {
+	handlers, first := map[any]int{}, []queue_job.Config{}
+	for _, cfg := range configs {
+		if !reflect.ValueOf(cfg.Db).Comparable() {
+			continue
+		}
+		if handlers[cfg.Db] == 0 {
+			first = append(first, cfg)
+		}
+		handlers[cfg.Db] += cfg.WorkerPoolCapacity
+	}
+	for _, cfg := range first {
+		pool, ok := cfg.Db.(interface{ Stats() sql.DBStats })
+		if !ok {
+			continue
+		}
+		most := handlers[cfg.Db]
+		if r.options.MaxWorkers > 0 {
+			most = min(most, r.options.MaxWorkers)
+		}
+		if conns := pool.Stats().MaxOpenConnections; conns > 0 && conns < most {
+			r.log.Warn(r.about, fmt.Sprintf("%d handlers may run at a time, and the pool of this Runner has %d connections (SetMaxOpenConns): if handlers use it too, they wait for each other; "+
+				"give the Runner a handle of its own (WithDB), allow the pool more connections, or fewer handlers (WithMaxWorkers, WorkerPoolCapacity)", most, conns))
+		}
+	}
 }
 
 // complete checks configurations, and gives them what the Runner's options say and the defaults.
@@ -400,10 +431,12 @@ func (r *Runner) Ready() <-chan struct{} { return r.ready }
 // ErrNotRunning is the error of [Runner.Health] if the Runner was not started, or was stopped.
 var ErrNotRunning = errors.New("runner is not running")
 
-// Health returns nil if the Runner runs and its databases answer, for an alert or a liveness probe. It asks nobody. It returns an
-// error if a database has not answered for as long as the shortest [queue_job.Config.LockSecond] on it: then this process has lost
-// its leases, and starts no jobs. It goes on by itself when the database answers again, so a restart helps only if other
-// processes reach the database.
+// Health returns nil if the Runner runs and nothing keeps it from running jobs, for an alert or, with [Runner.Ready], a readiness
+// probe. It is not for a liveness probe: a restart brings no database back, and what runs would run again. It asks nobody.
+//
+// It returns an error if, for as long as the shortest [queue_job.Config.LockSecond] of a database, that database has not answered, so that
+// this process has lost its leases; or if all statements of a kind have failed there without which jobs do not start or end. The error
+// names the cause, and the remedy if the pool is used up. The Runner goes on by itself when the cause is gone.
 func (r *Runner) Health() error {
 	if running := r.running.Load(); running != nil {
 		return running.Health()

@@ -3,6 +3,7 @@ package persistent_queue_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -385,3 +386,44 @@ func TestInitPanicsWithTheSQLIfTheTablesAreOutOfDateAndMayNotBeChanged(t *testin
 	}()
 	persistent_queue.Init([]queue_job.Config{config(db, 7)}, &counting{}, persistent_queue.WithoutMigration())
 }
+
+func TestAPoolWithFewerConnectionsThanHandlersIsAWarningOfNew(t *testing.T) {
+	pool := func(conns int) *sql.DB {
+		db := sql.OpenDB(nowhere{})
+		db.SetMaxOpenConns(conns)
+		t.Cleanup(func() { db.Close() })
+		return db
+	}
+	of := func(db queue_job.DB, jobType int32, workers int) queue_job.Config {
+		cfg := config(db, jobType)
+		cfg.WorkerPoolCapacity = workers
+		return cfg
+	}
+	few, many, unlimited := pool(20), pool(60), pool(0)
+	for _, c := range []struct {
+		configs []queue_job.Config
+		options []persistent_queue.Option
+		want    []string
+	}{
+		{[]queue_job.Config{of(few, 7, 0)}, nil, []string{"100 handlers may run at a time, and the pool of this Runner has 20 connections"}},
+		{[]queue_job.Config{of(few, 7, 15), of(few, 8, 10)}, nil, []string{"25 handlers may run at a time, and the pool of this Runner has 20 connections"}},
+		{[]queue_job.Config{of(few, 7, 15), of(few, 8, 10), of(many, 7, 50)}, nil, []string{"25 handlers"}},
+		{[]queue_job.Config{of(few, 7, 0), of(many, 7, 61)}, []persistent_queue.Option{persistent_queue.WithMaxWorkers(30)}, []string{"30 handlers"}},
+		{[]queue_job.Config{of(few, 7, 20), of(many, 7, 60), of(unlimited, 7, 0), of(&away{}, 7, 0)}, nil, nil},
+		{[]queue_job.Config{of(few, 7, 0)}, []persistent_queue.Option{persistent_queue.WithMaxWorkers(20)}, nil},
+	} {
+		log := &counting{}
+		if _, err := persistent_queue.New(c.configs, log, c.options...); err != nil {
+			t.Fatal(err)
+		}
+		if len(log.warnings) != len(c.want) || len(c.want) > 0 && (!strings.HasPrefix(log.warnings[0], c.want[0]) || !strings.Contains(log.warnings[0], "WithDB")) {
+			t.Errorf("%q, want %q", log.warnings, c.want)
+		}
+	}
+}
+
+// nowhere connects to no database.
+type nowhere struct{}
+
+func (nowhere) Connect(context.Context) (driver.Conn, error) { return nil, errors.New("no database") }
+func (nowhere) Driver() driver.Driver                        { return nil }

@@ -107,7 +107,7 @@ func (m *Metrics) leaseChanged(jobType int32, _ int, held bool) {
 func number(jobType int32) string { return strconv.Itoa(int(jobType)) }
 
 var (
-	healthy      = prometheus.NewDesc(prefix+"healthy", "1 if the databases of all Runners of this process answer, else 0.", nil, nil)
+	healthy      = prometheus.NewDesc(prefix+"healthy", "1 if all Runners of this process can run their jobs (Runner.Health is nil), else 0.", nil, nil)
 	leaseChanges = prometheus.NewDesc(prefix+"lease_changes_total", "How many leases of the type this process has taken (how: taken) and no longer has (how: ended).", append(slices.Clone(ofType), "how"), nil)
 )
 

@@ -14,8 +14,17 @@ import (
 )
 
 // openDB opens the MariaDB or MySQL that the DSN names, or else SQLite's file, in which it makes the tables. Both handles are of the
-// same pool.
+// same pool, which is the application's: for requests and for handlers.
 func openDB(ctx context.Context, dsn, file string) (*gorm.DB, *sql.DB, error) {
+	db, sqlDB, err := openPool(dsn, file)
+	if err == nil && dsn == "" {
+		err = errors.Join(schema.Migrate(ctx, sqlDB), makeTables(db))
+	}
+	return db, sqlDB, err
+}
+
+// openPool opens another pool. The Runner has its own, so handlers that hold all connections of theirs do not hold up the queue.
+func openPool(dsn, file string) (*gorm.DB, *sql.DB, error) {
 	dialect := mysql.Open(dsn)
 	if dsn == "" {
 		dialect = sqlite.Open("file:" + file + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_txlock=immediate")
@@ -29,10 +38,7 @@ func openDB(ctx context.Context, dsn, file string) (*gorm.DB, *sql.DB, error) {
 		return nil, nil, err
 	}
 	sqlDB.SetMaxIdleConns(16) // by default, a pool keeps two, and opens the others for each statement
-	if dsn == "" {
-		err = errors.Join(schema.Migrate(ctx, sqlDB), makeTables(db))
-	}
-	return db, sqlDB, err
+	return db, sqlDB, nil
 }
 
 // makeTables makes the shop's own tables, as migrations/shop does for a DBA.

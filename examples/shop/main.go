@@ -63,16 +63,21 @@ func run(ctx context.Context, listener net.Listener, file string) error {
 		}
 	}
 	s := &shop{db, jobs, bankURL, logMail, logOrders}
-	runner, err := newRunner(sqlDB, s.configs())
+	_, queueDB, err := openPool(os.Getenv("DSN"), file)
+	if err != nil {
+		return err
+	}
+	defer queueDB.Close()
+	runner, err := newRunner(queueDB, s.configs())
 	if err != nil {
 		return err
 	}
 	return s.serve(ctx, listener, runner)
 }
 
-func newRunner(sqlDB *sql.DB, configs []queue_job.Config) (*persistent_queue.Runner, error) {
+func newRunner(queueDB *sql.DB, configs []queue_job.Config) (*persistent_queue.Runner, error) {
 	return persistent_queue.New(configs, nil,
-		persistent_queue.WithDB(sqlDB),
+		persistent_queue.WithDB(queueDB),
 		persistent_queue.WithoutMigration(), // openDB, or a DBA, has made the tables
 		persistent_queue.WithGrace(jobsGrace),
 		persistent_queue.WithRetention(queue_job.Retention{Done: 7 * 24 * time.Hour, Cancelled: 24 * time.Hour, Failed: 30 * 24 * time.Hour}),

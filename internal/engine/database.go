@@ -82,7 +82,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	if tables.History != nil {
 		d.chronicle = newChronicle()
 	}
-	d.trouble, d.losses = newTrouble(log, d.about), losses{log: log, about: d.about}
+	d.trouble, d.losses = newTrouble(log, d.about, tables.Full), losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
 	}

@@ -279,7 +279,7 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	sent := time.Now()
 	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term)
 	cancel()
-	l.trouble.on(lease.Context(), "mark jobs", err)
+	l.trouble.on(lease.Context(), marking(batch), err)
 	if err == nil && marked == len(batch) {
 		var spare spareRuns
 		for i, t := range batch {
@@ -297,6 +297,14 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 		return nil, false
 	}
 	return ours, err == nil
+}
+
+// marking is what the log and the health say of a mark. If it is of a single row that somebody has locked, the others are well.
+func marking(batch []*task) (doing string) {
+	if len(batch) == 1 {
+		return "mark a job"
+	}
+	return "mark jobs"
 }
 
 // markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows.

@@ -65,17 +65,31 @@ func (h *health) heed(err error) {
 }
 
 // Health returns an error if a database has not answered for as long as its shortest lease lasts: then the process has no
-// leases, and starts no jobs.
+// leases, and starts no jobs. It also returns one if the statements without which no job starts or ends have failed for as long.
 func (e *Engine) Health() error {
 	for _, d := range e.databases() {
-		silent := time.Since(epoch) - time.Duration(d.health.looked.Load())
-		if silent < d.shortestLock() {
-			continue
+		if err := d.unwell(); err != nil {
+			return err
 		}
-		if failed := d.health.failed.Load(); failed != nil {
-			return fmt.Errorf("the database has not answered for %v: %w", silent.Round(time.Second), *failed)
+	}
+	return nil
+}
+
+// unwell says why no jobs run; nil: nothing keeps them from that.
+func (d *database) unwell() error {
+	if silent := time.Since(epoch) - time.Duration(d.health.looked.Load()); silent >= d.shortestLock() {
+		failed := d.health.failed.Load()
+		if failed == nil {
+			return fmt.Errorf("the database has not answered for %v", silent.Round(time.Second))
 		}
-		return fmt.Errorf("the database has not answered for %v", silent.Round(time.Second))
+		err, usedUp := d.trouble.blame(*failed)
+		if usedUp {
+			return fmt.Errorf("no statement about leases has got through for %v: %w", silent.Round(time.Second), err)
+		}
+		return fmt.Errorf("the database has not answered for %v: %w", silent.Round(time.Second), err)
+	}
+	if doing, f := d.trouble.stuckLongest(); f != nil && time.Since(f.since) >= d.shortestLock() {
+		return fmt.Errorf("%s: nothing has succeeded for %v: %w", doing, time.Since(f.since).Round(time.Second), f.err)
 	}
 	return nil
 }

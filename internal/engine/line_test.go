@@ -30,7 +30,7 @@ func lineOf(limit int) *line {
 		wake: make(chan struct{}, 1), backlog: backlog{wake: make(chan struct{}, 1)},
 	}
 	l.workers = workers{cfg: &l.cfg, work: l.work, wake: l.wake}
-	l.trouble, l.losses = newTrouble(l.log, context.Background()), &losses{log: l.log, about: context.Background()}
+	l.trouble, l.losses = newTrouble(l.log, context.Background(), nil), &losses{log: l.log, about: context.Background()}
 	l.settler = newSettler(l, "test")
 	return l
 }

@@ -42,7 +42,7 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		var text bytes.Buffer
 		log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}
 		names := &nameless{silent: 9}
-		d := &database{tables: Tables{Registry: names}, log: log, patience: context.Background(), trouble: newTrouble(log, context.Background())}
+		d := &database{tables: Tables{Registry: names}, log: log, patience: context.Background(), trouble: newTrouble(log, context.Background(), nil)}
 		d.tellTypes(t.Context(), []queue_job.Config{{JobType: 1, ServiceName: "mail"}, {JobType: 2, ServiceName: "index", TablePrefix: "shop_"}})
 		if want := []store.TypeName{{JobType: 1, Name: "mail"}, {JobType: 2, Name: "index"}}; !slices.Equal(names.given, want) {
 			t.Errorf("named %v, want %v", names.given, want)

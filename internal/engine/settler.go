@@ -323,6 +323,9 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		}
 	}
 	cancel()
+	if heard && s.waiting() > 1 { // of a single one, the row is locked
+		l.trouble.remains("write outcomes", err)
+	}
 	if heard || l.trouble.on(ctx, "write outcomes", err) {
 		if errors.Is(err, store.ErrNotLogged) {
 			s.logFailed(logLongest)

@@ -25,6 +25,7 @@ type Tables struct {
 	Acts       *store.Store           // nil: nobody carries out operations on many jobs
 	Advise     func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
 	IdleClosed func() int64           // how many connections were closed because too many were idle; nil: the handle does not say
+	Full       func() (most int)      // how many connections the pool has, if all are in use, and 0 if not; nil: the handle does not say
 	Close      func()
 	ID         string // of this instance; empty: one is drawn
 }
@@ -56,6 +57,16 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	if err != nil {
 		return Tables{}, err
 	}
-	leases, release := jobs.Reserve()
-	return Tables{Jobs: jobs, Run: jobs, Leases: leases, Layouts: leases, Schedules: jobs, Registry: jobs, Lines: jobs, History: jobs, Unrun: jobs, Dormancy: jobs, Deletes: jobs, Acts: jobs, Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Close: release}, nil
+	leases, giveBack := jobs.Reserve()
+	engine, handlers, release := jobs.Relieved()
+	return Tables{
+		Jobs: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine, // not held up by handlers, however many connections these have
+		Run: handlers, Leases: leases, Layouts: leases,
+		History: jobs, Deletes: jobs, Acts: jobs, // which can wait, and may take long
+		Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Full: jobs.Full(),
+		Close: func() {
+			release()
+			giveBack()
+		},
+	}, nil
 }

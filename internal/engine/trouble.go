@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,20 +25,41 @@ type trouble struct {
 	log   logger.Logger
 	about context.Context
 
-	any atomic.Bool // so that success costs nothing
+	full func() (most int) // see Tables; nil: the pool does not say
+
+	any    atomic.Bool // something is to be told when it succeeds again; so that success costs nothing
+	recent atomic.Bool // no statement has succeeded since the last failure was calmFor ago
 
 	mu          sync.Mutex
 	first, last time.Time // errors; zero: the database answers
 	latest      string    // what failed last, and how
 	told        time.Time
 	untold      int
+	usedUp      bool                   // the latest failed since the pool was used up
+	stuck       map[string]*standstill // of vital
 }
+
+// standstill is that all statements of a loop fail, one after the other.
+type standstill struct {
+	since, last time.Time
+	err         error
+}
+
+// vital are the statements without which no job of a database starts or ends, or not on time. A single row may be locked, so one
+// that waits for a single row is not vital.
+var vital = map[string]bool{
+	"look for new jobs": true, "look for due jobs": true, "load jobs": true, "look for pauses": true, "look for cancellations": true,
+	"mark jobs": true, "read back marked jobs": true, "read long parameters": true, "write outcomes": true,
+}
+
+// stuckFor is how long a loop that fails takes at most until it fails again; if it does not, it has nothing to do anymore.
+const stuckFor = 2 * lookLongest
 
 // calmFor is how long no statement may fail until the database answers again: while some do, others succeed.
 const calmFor = 3 * time.Second
 
-func newTrouble(log logger.Logger, about context.Context) *trouble {
-	return &trouble{log: log, about: about}
+func newTrouble(log logger.Logger, about context.Context, full func() int) *trouble {
+	return &trouble{log: log, about: about, full: full, stuck: map[string]*standstill{}}
 }
 
 // on notes the error of a loop's statement, or its success, and reports whether it was an error. Doing says in a few words
@@ -47,20 +70,48 @@ func (t *trouble) on(ctx context.Context, doing string, err error) bool {
 	case err != nil:
 		t.failed(doing, err)
 	case t.any.Load():
-		t.succeeded()
+		t.succeeded(doing)
 	}
 	return err != nil
 }
 
+// blame adds to an error what it is due to, if that is not the database: while a pool has no connection to lend, a statement is not
+// even sent.
+func (t *trouble) blame(err error) (_ error, usedUp bool) {
+	if t.full == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err, false
+	}
+	most := t.full()
+	if most == 0 {
+		return err, false
+	}
+	return fmt.Errorf("all connections of the pool are in use, as by handlers (MaxOpenConns is %d), and none came free in time; give the Runner a handle of its own (WithDB), or raise SetMaxOpenConns: %w", most, err), true
+}
+
+// stuckLongest says which vital statements have failed for longest, all of them, since when, and how; nil: none fail.
+func (t *trouble) stuckLongest() (doing string, f *standstill) {
+	if !t.any.Load() {
+		return "", nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for other, g := range t.stuck {
+		if time.Since(g.last) < stuckFor && g.last.After(g.since) && (f == nil || g.since.Before(f.since)) {
+			doing, f = other, &standstill{g.since, g.last, g.err}
+		}
+	}
+	return doing, f
+}
+
 // lately reports whether a statement has failed that may have brought the process to another server.
-func (t *trouble) lately() bool { return t.any.Load() }
+func (t *trouble) lately() bool { return t.recent.Load() }
 
 // failingFor is how long statements must have failed before others than the log hear of it: a deadlock now and then is no news.
 const failingFor = 5 * time.Second
 
 // failing says for how long statements have failed, and how the last of them did. Zero: none has, for failingFor.
 func (t *trouble) failing() (lasts time.Duration, latest string) {
-	if !t.any.Load() {
+	if !t.recent.Load() {
 		return 0, ""
 	}
 	t.mu.Lock()
@@ -75,7 +126,10 @@ func (t *trouble) failed(doing string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.any.Store(true)
+	t.recent.Store(true)
+	err, t.usedUp = t.blame(err)
 	t.last, t.latest = time.Now(), doing+": "+err.Error()
+	t.note(doing, err)
 	if t.first.IsZero() {
 		t.first = t.last
 	}
@@ -91,15 +145,50 @@ func (t *trouble) failed(doing string, err error) {
 	t.log.Warn(logger.With(t.about, slog.String("doing", doing)), err.Error()+"; trying again"+others)
 }
 
-func (t *trouble) succeeded() {
+// remains notes that statements still fail, of which the log need not hear again.
+func (t *trouble) remains(doing string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.first.IsZero() || time.Since(t.last) < calmFor {
+	err, _ = t.blame(err)
+	t.note(doing, err)
+}
+
+// note notes the error of a vital statement. The caller holds the lock.
+func (t *trouble) note(doing string, err error) {
+	if !vital[doing] {
 		return
 	}
-	t.log.Info(t.about, fmt.Sprintf("the database answers again after %v", t.last.Sub(t.first).Round(time.Millisecond)))
-	t.first, t.untold = time.Time{}, 0
+	t.any.Store(true)
+	now := time.Now()
+	if f := t.stuck[doing]; f != nil && now.Sub(f.last) < stuckFor {
+		f.last, f.err = now, err
+	} else {
+		t.stuck[doing] = &standstill{now, now, err}
+	}
+}
+
+func (t *trouble) succeeded(doing string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.stuck, doing)
+	maps.DeleteFunc(t.stuck, func(_ string, f *standstill) bool { return time.Since(f.last) >= stuckFor })
+	if time.Since(t.last) < calmFor {
+		return
+	}
+	t.recent.Store(false)
+	if len(t.stuck) > 0 { // some still fail, each after a long wait
+		return
+	}
 	t.any.Store(false)
+	if t.first.IsZero() {
+		return
+	}
+	again := "the database answers again"
+	if t.usedUp {
+		again = "the pool has connections again"
+	}
+	t.log.Info(t.about, fmt.Sprintf("%s after %v", again, t.last.Sub(t.first).Round(time.Millisecond)))
+	t.first, t.untold, t.usedUp = time.Time{}, 0, false
 }
 
 // losses tells the log which leases were lost, those of a moment in one line: they are renewed together, and lost together.

@@ -3,8 +3,12 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"reflect"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -14,23 +18,87 @@ import (
 // SetMaxOpenConns(1) while a handler keeps the one connection. All stores of a pool share that connection; the last
 // release gives it back and lowers the limit again. On other handles, and on SQLite, Reserve returns the same store.
 func (s *Store) Reserve() (reserved *Store, release func()) {
+	own := s.reserve(forLeases, s.ownSession)
+	if own == nil {
+		return s, func() {}
+	}
+	return s.on(own), sync.OnceFunc(own.leave)
+}
+
+// Relieved returns two stores whose statements use the pool as long as it has a connection for them. While all are in use, each store
+// sends its statements, one at a time, through a connection of its own, on top of the pool's limit. It is opened when it is needed
+// for the first time, and given back a minute after it was needed last, so a pool that suffices costs the server nothing. The
+// first is for the engine, the second for what handlers write: a handler may wait there for a lock of its own, which must not keep the
+// engine waiting. On other handles, and on SQLite, both are the same store.
+func (s *Store) Relieved() (engine, handlers *Store, release func()) {
+	first := s.reserve(forEngine, "")
+	if first == nil {
+		return s, s, func() {}
+	}
+	second := s.reserve(forHandlers, "")
+	relieved := func(own *ownConn) *Store {
+		with := *s
+		with.beyond = s.on(own)
+		return &with
+	}
+	return relieved(first), relieved(second), sync.OnceFunc(func() {
+		first.leave()
+		second.leave()
+	})
+}
+
+// on is the store on a connection of its own.
+func (s *Store) on(own *ownConn) *Store {
+	return &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, advice: s.advice, reading: own.turn, writing: own.turn}
+}
+
+// reserve adds a user to one of the connections that are reserved of the store's pool; nil: the handle is no pool, or the database
+// has no use for a second connection.
+func (s *Store) reserve(whom purpose, prepare string) *ownConn {
 	conns, ok := s.connPool()
 	if !ok || !s.reservesConns || !reflect.ValueOf(conns).Comparable() {
-		return s, func() {}
+		return nil
 	}
 	if wrapped, ok := conns.(*sqlx.DB); ok {
 		conns = wrapped.DB
 	}
 	reservations.Lock()
 	defer reservations.Unlock()
-	own := reservations.of[conns]
+	r := reservations.of[conns]
+	if r == nil {
+		r = &reservation{margin: &margin{pool: conns, changing: newTurn()}}
+		reservations.of[conns] = r
+	}
+	own := r.conns[whom]
 	if own == nil {
-		own = &ownConn{pool: conns, turn: newTurn(), prepare: s.ownSession}
-		reservations.of[conns] = own
+		own = &ownConn{margin: r.margin, whom: whom, turn: newTurn(), prepare: prepare}
+		r.conns[whom] = own
 	}
 	own.users++
-	reserved = &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, advice: s.advice, reading: own.turn, writing: own.turn}
-	return reserved, sync.OnceFunc(own.leave)
+	return own
+}
+
+// withRoom is the store that a statement goes through: the one beyond the pool's limit, if the pool has no connection for it.
+func (s *Store) withRoom() *Store {
+	if s.beyond != nil && s.beyond.db.(*ownConn).needed() {
+		return s.beyond
+	}
+	return s
+}
+
+// Full returns what says how many connections the pool has at most, if all of them are in use, and 0 if not. It is nil if the handle
+// is no pool.
+func (s *Store) Full() func() (most int) {
+	conns, ok := s.connPool()
+	if !ok {
+		return nil
+	}
+	return func() int {
+		if stats := conns.Stats(); stats.MaxOpenConnections > 0 && stats.InUse >= stats.MaxOpenConnections {
+			return stats.MaxOpenConnections
+		}
+		return 0
+	}
 }
 
 func (s *Store) connPool() (conns connPool, ok bool) {
@@ -63,23 +131,57 @@ type connPool interface {
 
 var reservations = struct {
 	sync.Mutex
-	of map[connPool]*ownConn
-}{of: map[connPool]*ownConn{}}
+	of map[connPool]*reservation
+}{of: map[connPool]*reservation{}}
+
+// reservation are the connections of a pool that are ours.
+type reservation struct {
+	margin *margin
+	conns  [purposes]*ownConn
+}
+
+// purpose is what a reserved connection is for.
+type purpose int
+
+const (
+	forLeases   purpose = iota // always
+	forEngine                  // while the pool is full
+	forHandlers                // the same
+	purposes
+)
+
+// margin is what our connections make of the pool's limit. Who changes them has changing.
+type margin struct {
+	pool     connPool
+	changing turn
+	opening  atomic.Bool // the limit is higher for a moment
+
+	limit   int // the pool's, when it was last read or set; 0: it has none
+	claimed int // places for connections of ours
+	within  int // of these, places that the limit has
+	added   int // of these, places that it has because we added them
+}
 
 // ownConn is a handle on one connection of a pool. It is opened when it is needed, and again after it broke.
 type ownConn struct {
-	pool  connPool
+	*margin
+	whom  purpose
 	users int  // guarded by reservations
 	turn  turn // lets statements in one at a time, since a connection can run only one
 
-	prepare string // the first statement on a new connection; empty: none
+	prepare string       // the first statement on a new connection; empty: none
+	refused atomic.Int64 // when the server refused another connection, in unix nanoseconds
 
 	// The rest belongs to the goroutine that has the turn.
-	conn  *sql.Conn
-	limit int  // the pool's limit when it was last read; 0: it has none
-	added bool // our place is part of that limit
-	given bool // it was given back: late statements use the pool
+	conn   *sql.Conn
+	claims bool        // it has a place
+	given  bool        // it was given back: late statements use the pool
+	used   time.Time   // last
+	unused *time.Timer // gives it back if it is needed no more; nil: it is not there
 }
+
+// passing reports whether the connection is needed only while the pool is full.
+func (c *ownConn) passing() bool { return c.whom != forLeases }
 
 func (c *ownConn) Exec(query string, args ...any) (sql.Result, error) {
 	return c.ExecContext(context.Background(), query, args...)
@@ -106,7 +208,7 @@ func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (
 // resend sends a statement, and sends it once more through a new connection if the old one turns out to be broken: a
 // server, or a proxy before it, closes a connection that was idle for a while. A pool does the same for the connections
 // inside it, but not for a connection that is taken out. It is safe since every statement about leases can be sent
-// again, whatever the first sending did.
+// again, whatever the first sending did. Another statement is sent again only if it was not sent at all, as a pool does.
 func resend[T any](ctx context.Context, c *ownConn, send func(*sql.Conn) (T, error)) (result T, err error) {
 	for {
 		old := c.conn != nil
@@ -116,7 +218,8 @@ func resend[T any](ctx context.Context, c *ownConn, send func(*sql.Conn) (T, err
 		}
 		result, err = send(conn)
 		c.dropOn(err, conn)
-		if !old || err == nil || ctx.Err() != nil || !isBroken(err) {
+		c.rest()
+		if !old || err == nil || ctx.Err() != nil || !isBroken(err) || c.passing() && !errors.Is(err, driver.ErrBadConn) {
 			return result, err
 		}
 	}
@@ -128,22 +231,42 @@ func (c *ownConn) lend(ctx context.Context) (*sql.Conn, func(error), error) {
 		return pool{c, c.pool}.lend(ctx)
 	}
 	conn, err := c.open(ctx)
-	return conn, func(err error) { c.dropOn(err, conn) }, err
+	return conn, func(err error) {
+		c.dropOn(err, conn)
+		c.rest()
+	}, err
 }
 
 // open returns the connection, and opens it if there is none. Handlers may hold all connections of the pool, so while
 // open waits for one, the pool's limit is at least one more than the connections in use.
 func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
-	c.addPlace()
 	if c.conn != nil {
+		select {
+		case c.changing <- struct{}{}:
+			c.claim()
+			c.changing.leave()
+		default: // somebody else opens one
+		}
 		return c.conn, nil
 	}
-	if c.limit > 0 {
-		c.pool.SetMaxOpenConns(max(c.limit, c.pool.Stats().InUse+1))
-		defer c.pool.SetMaxOpenConns(c.limit)
+	if c.passing() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, openMax)
+		defer cancel()
 	}
-	conn, err := c.pool.Conn(ctx)
+	leave, err := c.changing.enter(ctx)
 	if err != nil {
+		return nil, err
+	}
+	conn, err := c.add(ctx)
+	if err != nil && c.passing() {
+		c.unclaim()
+	}
+	leave()
+	if err != nil {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			c.refused.Store(time.Now().UnixNano())
+		}
 		return nil, err
 	}
 	c.conn = conn
@@ -154,18 +277,106 @@ func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 	return conn, err
 }
 
-// addPlace adds one to the pool's limit for our connection: the first time, and again if the application has set a lower
-// limit since. If it has set a higher one, that has room for us.
-func (c *ownConn) addPlace() {
-	limit := c.pool.Stats().MaxOpenConnections
-	if limit > 0 && (c.limit == 0 || limit < c.limit) {
-		limit++
-		c.pool.SetMaxOpenConns(limit)
-		c.added = true
-	} else if limit != c.limit {
-		c.added = false
+// add takes another connection out of the pool. The caller has changing.
+func (c *ownConn) add(ctx context.Context) (*sql.Conn, error) {
+	c.claim()
+	if c.limit > 0 {
+		c.opening.Store(true)
+		defer c.opening.Store(false)
+		c.pool.SetMaxOpenConns(max(c.limit, c.pool.Stats().InUse+1))
+		defer c.pool.SetMaxOpenConns(c.limit)
 	}
-	c.limit = limit
+	return c.pool.Conn(ctx)
+}
+
+const (
+	openMax   = 2 * time.Second  // others that open one wait for it
+	openAgain = 10 * time.Second // after the server refused a connection; until then, statements wait in the pool
+	keptFor   = time.Minute      // since it was needed
+)
+
+// needed reports whether the pool has no connection for another statement.
+func (c *ownConn) needed() bool {
+	stats := c.pool.Stats()
+	return stats.MaxOpenConnections > 0 && (stats.InUse >= stats.MaxOpenConnections || c.opening.Load()) &&
+		time.Now().UnixNano()-c.refused.Load() > int64(openAgain)
+}
+
+// rest has a connection given back that is not needed for a while.
+func (c *ownConn) rest() {
+	if !c.passing() {
+		return
+	}
+	c.used = time.Now()
+	if c.unused == nil {
+		c.unused = time.AfterFunc(keptFor, c.giveBack)
+	}
+}
+
+func (c *ownConn) giveBack() {
+	done, _ := c.turn.enter(context.Background())
+	defer done()
+	if c.unused == nil { // it was given back meanwhile
+		return
+	}
+	if left := keptFor - time.Since(c.used); left > 0 && c.conn != nil {
+		c.unused.Reset(left)
+		return
+	}
+	c.unused = nil
+	c.close()
+}
+
+// close gives the connection and its place back. The caller has the turn.
+func (c *ownConn) close() {
+	if c.conn != nil {
+		c.drop(c.conn)
+	}
+	leave, _ := c.changing.enter(context.Background())
+	defer leave()
+	c.unclaim()
+}
+
+// claim adds one to the pool's limit for our connection: the first time, and again if the application has set a lower
+// limit since. If it has set a higher one, that has room for us.
+func (c *ownConn) claim() {
+	if !c.claims {
+		c.claims = true
+		c.claimed++
+	}
+	p := c.margin
+	limit := p.pool.Stats().MaxOpenConnections
+	switch {
+	case limit == p.limit:
+	case limit == 0 || p.limit > 0 && limit > p.limit:
+		p.within, p.added = p.claimed, 0
+	default:
+		p.within, p.added = 0, 0
+	}
+	if more := p.claimed - p.within; limit > 0 && more > 0 {
+		limit += more
+		p.pool.SetMaxOpenConns(limit)
+		p.within, p.added = p.claimed, p.added+more
+	}
+	p.limit = limit
+}
+
+// unclaim lowers the limit again, unless it was set anew.
+func (c *ownConn) unclaim() {
+	if !c.claims {
+		return
+	}
+	p := c.margin
+	c.claims = false
+	p.claimed--
+	p.within = min(p.within, p.claimed)
+	if p.added > p.within {
+		p.added--
+		if p.pool.Stats().MaxOpenConnections == p.limit {
+			p.limit--
+			p.pool.SetMaxOpenConns(p.limit)
+		}
+	}
 }
 
 // dropOn drops the connection after any error: it may be broken, and errors are rare here.
@@ -185,21 +396,24 @@ func (c *ownConn) drop(conn *sql.Conn) {
 	c.conn = nil
 }
 
-// leave ends the use by one store. The last one gives the connection back, and lowers the limit unless it was set anew.
+// leave ends the use by one store. The last one gives the connection back.
 func (c *ownConn) leave() {
 	reservations.Lock()
 	defer reservations.Unlock()
 	if c.users--; c.users > 0 {
 		return
 	}
-	delete(reservations.of, c.pool)
+	r := reservations.of[c.pool]
+	r.conns[c.whom] = nil
+	if r.conns == ([purposes]*ownConn{}) {
+		delete(reservations.of, c.pool)
+	}
 	done, _ := c.turn.enter(context.Background())
 	defer done()
-	if c.conn != nil {
-		c.drop(c.conn)
+	if c.unused != nil {
+		c.unused.Stop()
+		c.unused = nil
 	}
-	if c.added && c.pool.Stats().MaxOpenConnections == c.limit {
-		c.pool.SetMaxOpenConns(c.limit - 1)
-	}
-	c.limit, c.added, c.given = 0, false, true
+	c.close()
+	c.given = true
 }

@@ -345,3 +345,112 @@ func TestAPoolTellsHowManyConnectionsItClosedForTooManyWereIdle(t *testing.T) {
 		t.Error("a handle that is no pool counts connections")
 	}
 }
+
+// fill takes all connections of a pool.
+func fill(t *testing.T, pool *sql.DB) (release func()) {
+	t.Helper()
+	var conns []*sql.Conn
+	for pool.Stats().InUse < pool.Stats().MaxOpenConnections {
+		conn, err := pool.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	return func() {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}
+}
+
+func TestAFullPoolGetsAConnectionMoreAndHasItsOldLimitAMinuteAfterItWasNeeded(t *testing.T) {
+	for _, commits := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{}
+			db := sql.OpenDB(s)
+			defer db.Close()
+			db.SetMaxOpenConns(3)
+			st := storeOn(db)
+			if commits {
+				st.db, st.commits = pool{db, db}, true
+			}
+			leases, giveBack := st.Reserve()
+			engine, handlers, release := st.Relieved()
+			use(t, leases, db, 4)
+			use(t, engine, db, 4)
+			use(t, handlers, db, 4)
+			if opened := s.opened.Load(); opened != 2 {
+				t.Errorf("%d connections for a pool that has room", opened)
+			}
+			empty := fill(t, db)
+			use(t, engine, db, 5)
+			use(t, engine, db, 5)
+			use(t, handlers, db, 6)
+			use(t, leases, db, 6)
+			if _, err := read(t.Context(), engine, column[int], "SELECT 1"); err != nil {
+				t.Error(err)
+			}
+			if err := engine.together(t.Context(), func(one *Store) error {
+				_, err := one.exec(t.Context(), "UPDATE")
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+			if inUse := db.Stats().InUse; inUse != 6 {
+				t.Errorf("%d connections in use", inUse)
+			}
+			time.Sleep(50 * time.Second)
+			use(t, engine, db, 6)
+			time.Sleep(20 * time.Second)
+			expectLimit(t, db, 5) // the one for handlers has gone
+			empty()
+			use(t, engine, db, 5)
+			time.Sleep(2 * time.Minute)
+			expectLimit(t, db, 4)
+			use(t, handlers, db, 4)
+			fill(t, db)
+			use(t, handlers, db, 5)
+			release()
+			giveBack()
+			expectLimit(t, db, 3)
+			if reservations.of[db] != nil {
+				t.Error("the reservation is left")
+			}
+		})
+	}
+}
+
+func TestAServerThatRefusesTheAdditionalConnectionIsNotAskedAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		db := sql.OpenDB(refusing{s})
+		defer db.Close()
+		db.SetMaxOpenConns(1)
+		engine, _, release := storeOn(db).Relieved()
+		defer release()
+		use(t, engine, db, 1)
+		empty := fill(t, db)
+		s.fails.Store(true)
+		if _, err := engine.exec(t.Context(), "UPDATE"); err == nil {
+			t.Error("no error")
+		}
+		expectLimit(t, db, 1)
+		go func() {
+			time.Sleep(time.Second)
+			s.fails.Store(false)
+			empty()
+		}()
+		use(t, engine, db, 1) // through the pool
+	})
+}
+
+// refusing is a server that takes no more connections while it fails.
+type refusing struct{ *server }
+
+func (r refusing) Connect(ctx context.Context) (driver.Conn, error) {
+	if r.fails.Load() {
+		return nil, errors.New("too many connections")
+	}
+	return r.server.Connect(ctx)
+}

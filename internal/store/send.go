@@ -52,6 +52,7 @@ func (s *Store) exec(ctx context.Context, query string, args ...any) (int, error
 }
 
 func (s *Store) execute(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
+	s = s.withRoom() // to write
 	leave, err := s.writing.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -115,6 +116,7 @@ func execOn(ctx context.Context, db DB, query string, args ...any) (result sql.R
 
 // read runs a query and passes all its rows to collect.
 func read[T any](ctx context.Context, s *Store, collect func(*sql.Rows) (T, error), query string, args ...any) (got T, err error) {
+	s = s.withRoom()
 	leave, err := s.reading.enter(ctx)
 	if err != nil {
 		return got, err
@@ -218,6 +220,7 @@ const rollbackMax = time.Second
 // together passes to act a store whose statements are one transaction. If the handle lends no connections, each of them is
 // a transaction of its own.
 func (s *Store) together(ctx context.Context, act func(*Store) error) error {
+	s = s.withRoom()
 	lends, ok := s.lender()
 	if !ok {
 		return act(s)

@@ -39,7 +39,8 @@ type Store struct {
 	dialect
 	tables
 	reading, writing turn
-	commits          bool // sessions run with autocommit off, so each statement is followed by COMMIT
+	beyond           *Store // the same on a connection of its own, for when the pool is full; nil: there is none
+	commits          bool   // sessions run with autocommit off, so each statement is followed by COMMIT
 	advice           *advice
 }
 

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,31 +16,37 @@ import (
 // the simulator knows under which term each began.
 var mutants = []struct {
 	mutant.Mutant
-	test string
+	test   string
+	folder string // empty: this one
 }{
 	{mutant.Mutant{
 		Name: "a settle without the term",
 		File: "internal/store/job.go",
 		Old:  `o.Status, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))`,
 		New:  `o.Status, s.now, s.idIn(ids)+" AND "+pending)`,
-	}, "TestAHolderFrozenBetweenMarkAndSettle"},
+	}, "TestAHolderFrozenBetweenMarkAndSettle", ""},
 	{mutant.Mutant{
 		Name: "a completion without the term",
 		File: "internal/store/run.go",
 		Old:  `n, err := s.Through(h).Settle(ctx, []uint64{id}, Final{term, attempt, status})`,
 		New:  `n, err := s.Through(h).exec(ctx, fmt.Sprintf("UPDATE %s SET job_status = %d, update_time = update_time + 1 WHERE id = %d", s.jobs, status, id))`,
-	}, "TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled"},
+	}, "TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled", ""},
 	{mutant.Mutant{
 		Name: "no sweep",
 		File: "internal/engine/database.go",
 		Old:  `d.loops.Go(func() { d.sweep(working) })`,
-	}, "TestALateCommitIsFoundByTheNextSweep"},
+	}, "TestALateCommitIsFoundByTheNextSweep", ""},
 	{mutant.Mutant{
 		Name: "a mark of unknown outcome that is not read back",
 		File: "internal/engine/dispatcher.go",
 		Old:  `marked, errBack := l.readBack(lease, batch)`,
 		New:  `marked, errBack := map[uint64]store.Marked{}, error(nil)`,
-	}, "TestAConnectionCutAtEveryByteOfAMarkAndASettle"},
+	}, "TestAConnectionCutAtEveryByteOfAMarkAndASettle", ""},
+	{mutant.Mutant{
+		Name: "no connection for the engine while the pool is full",
+		File: "internal/store/send.go",
+		Old:  `s = s.withRoom() // to write`,
+	}, "TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse", "tests"},
 }
 
 func TestEveryKnownFailureFindsItsLine(t *testing.T) {
@@ -60,7 +67,7 @@ func TestTheSuiteTurnsRedForEachKnownFailure(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(m.Name, func(t *testing.T) {
-			test, err := m.GoTest(root, "tests/faults", t.TempDir(), "-short", "-run", "^"+m.test, ".")
+			test, err := m.GoTest(root, cmp.Or(m.folder, "tests/faults"), t.TempDir(), "-short", "-run", "^"+m.test, ".")
 			if err != nil {
 				t.Fatal(err)
 			}
