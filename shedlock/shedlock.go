@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/lease"
@@ -35,8 +36,10 @@ type Config struct {
 	// table. Required.
 	DB queue_job.DB
 	// ServiceName is the lock's name, at most 64 characters: all processes that use the same name share the lock. On MySQL
-	// and MariaDB, upper and lower case are the same. A name made of "job-" and a number is the name of a job type's lease.
-	// Required.
+	// and MariaDB, upper and lower case are the same; and the collation of the table may hold further names for equal, which
+	// differ in accents, marks, width or emoji (é and e, バ and パ, 😀 and 😁). Of such names, the one that came first can be
+	// used: for the others, taking the lock is an error, see [ErrCollision]. Two names of ASCII never collide. A name made of "job-"
+	// and a number is the name of a job type's lease. Required.
 	ServiceName string
 	// TablePrefix stands before the name of the table, like [queue_job.Config.TablePrefix]. Default: none.
 	TablePrefix string
@@ -57,6 +60,9 @@ var (
 	ErrNotHeld = errors.New("the lock is not held")
 	// ErrLost is the cause in the context of a lock that expired before it was unlocked.
 	ErrLost = keeper.ErrLost
+	// ErrCollision is the cause of an error if the table has a lock with another name, and the database does not tell the two
+	// names apart, see [Config.ServiceName]. The error tells both.
+	ErrCollision = keeper.ErrCollision
 )
 
 // Lock is a lock that this process can hold, one holder at a time. Its methods may be called from many goroutines. [New]
@@ -68,7 +74,8 @@ type Lock struct {
 	tablePrefix string
 	advised     sync.Once // says once that a pooler mixes up statements
 
-	taking sync.Mutex // nobody else takes it meanwhile; the database may let it wait
+	taking  sync.Mutex // nobody else takes it meanwhile; the database may let it wait
+	overdue keeper.Overdue
 
 	mu   sync.Mutex
 	held *holding // the last acquisition; it may be over
@@ -102,6 +109,8 @@ func New(cfg Config, log logger.Logger) (*Lock, error) {
 		return nil, fmt.Errorf("shedlock.Config.TablePrefix: %w", prefixErr)
 	case n == 0:
 		return nil, errors.New("shedlock.Config.ServiceName: is empty; it is the lock's name")
+	case !utf8.ValidString(cfg.ServiceName) || strings.ContainsRune(cfg.ServiceName, 0):
+		return nil, fmt.Errorf("shedlock.Config.ServiceName: %q is no text: it has a zero byte or is not UTF-8", cfg.ServiceName)
 	case strings.TrimSpace(cfg.ServiceName) != cfg.ServiceName:
 		return nil, fmt.Errorf("shedlock.Config.ServiceName: %q begins or ends with a space, which the database may not tell apart", cfg.ServiceName)
 	case n > 64:
@@ -149,6 +158,7 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 			l.log.Warn(about, err.Error()+"; trying again while the lock lasts")
 		}
 	})
+	k.OnOverdue(&l.overdue, func(text string) { l.log.Error(about, text) })
 	taken, err := k.Take(ctx, []keeper.Want{l.want})
 	if len(taken) == 0 {
 		giveBack()
@@ -171,7 +181,7 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 }
 
 // Lock waits until it has taken the lock, or ctx ends. It tries about twice a second, also after errors of the
-// database, which it logs. If this Lock is held already, the cause of the error is [ErrHeld].
+// database, which it logs. If this Lock is held already, the cause of the error is [ErrHeld]; if its name cannot be used, [ErrCollision].
 func (l *Lock) Lock(ctx context.Context) error {
 	_, err := l.await(ctx)
 	return err
@@ -186,6 +196,9 @@ func (l *Lock) await(ctx context.Context) (*holding, error) {
 		h, err := l.take(ctx)
 		if h != nil {
 			return h, nil
+		}
+		if errors.Is(err, ErrCollision) {
+			return nil, fmt.Errorf("lock %q: %w", l.want.Name, err)
 		}
 		if err != nil && ctx.Err() == nil {
 			l.log.Warn(l.log.GetNewContext(l.want.Name), err.Error()+"; trying again")

@@ -100,7 +100,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Retry":              regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = .*, retries = \?`),
 	"RetryWith":          regexp.MustCompile(`^UPDATE async_job_tab .* SET params = .*, job_status = \?, start_time = .*, retries = \?`),
 	"Schedule":           regexp.MustCompile(`^SELECT \* FROM \(SELECT cron_at IS NOT NULL .* FROM async_job_type_tab`),
-	"SeeLeases":          regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name, .* AS free, locked_by, term FROM shedlock_tab`),
+	"SeeLeases":          regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name, .* AS free, locked_by, term, .* FROM shedlock_tab`),
 	"SetParams":          regexp.MustCompile(`^UPDATE async_job_tab .* SET params = `),
 	"SetPriority":        regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = \?, changes`),
 	"SetProgress":        regexp.MustCompile(`^UPDATE async_job_tab .* SET progress = `),

@@ -125,6 +125,7 @@ func withParams(dsn string, params map[string]string) string {
 		separator = "&"
 	}
 	for name, value := range params {
+		name = strings.TrimSpace(name) // a parameter may be there twice
 		// To some drivers, a plus sign is no space.
 		dsn += separator + name + "=" + strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 		separator = "&"

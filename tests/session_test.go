@@ -43,6 +43,20 @@ var sessionsOfMySQLs = []session{
 	{name: "autocommit off, SERIALIZABLE, two connections", maxConns: 2, not: "TiDB", params: map[string]string{"autocommit": "0", isolation: "'SERIALIZABLE'"}},
 	{name: "READ COMMITTED", params: map[string]string{isolation: "'READ-COMMITTED'"}},
 	{name: "SERIALIZABLE", not: "TiDB", params: map[string]string{isolation: "'SERIALIZABLE'"}},
+	// What changes arithmetic, the text of numbers, times and strings, or how a text is read.
+	{name: "quotients without fraction", params: map[string]string{"div_precision_increment": "0"}, main: true},
+	{name: "NO_UNSIGNED_SUBTRACTION, HIGH_NOT_PRECEDENCE, REAL_AS_FLOAT", params: map[string]string{"sql_mode": "'NO_UNSIGNED_SUBTRACTION,HIGH_NOT_PRECEDENCE,REAL_AS_FLOAT,STRICT_ALL_TABLES'", "div_precision_increment": "30"}},
+	{name: "fractions of seconds rounded, NO_ZERO_DATE", only: "MariaDB", params: map[string]string{"sql_mode": "'TIME_ROUND_FRACTIONAL,SIMULTANEOUS_ASSIGNMENT,NO_ZERO_IN_DATE,NO_ZERO_DATE,STRICT_TRANS_TABLES'"}},
+	{name: "fractions of seconds cut, CHAR padded", only: "MySQL", params: map[string]string{"sql_mode": "'TIME_TRUNCATE_FRACTIONAL,PAD_CHAR_TO_FULL_LENGTH,STRICT_TRANS_TABLES'"}},
+	{name: "weeks, months and NULL otherwise", not: "TiDB", params: map[string]string{"lc_time_names": "'de_DE'", "default_week_format": "6", "sql_auto_is_null": "1", "max_sort_length": "64"}},
+	{name: "strings compared by bytes", params: map[string]string{"collation": "utf8mb4_bin"}},
+	{name: "strings compared without accents and case", params: map[string]string{"collation": "utf8mb4_unicode_520_ci", "interpolateParams": "true"}},
+	{name: "statements of 20 s", only: "MariaDB", params: map[string]string{"max_statement_time": "20", "lock_wait_timeout": "20", "innodb_lock_wait_timeout": "10"}},
+	{name: "reads of 20 s", only: "MySQL", params: map[string]string{"max_execution_time": "20000", "lock_wait_timeout": "20", "innodb_lock_wait_timeout": "10"}},
+	{name: "at most a thousand rows", params: map[string]string{"sql_select_limit": "1000"}},
+	{name: "plans otherwise, MariaDB", only: "MariaDB", params: map[string]string{"optimizer_switch": "'index_merge=off,derived_merge=off,derived_with_keys=off,materialization=off,semijoin=off'", "optimizer_use_condition_selectivity": "1"}},
+	{name: "plans otherwise, MySQL", only: "MySQL", params: map[string]string{"optimizer_switch": "'index_merge=off,derived_merge=off,materialization=off,semijoin=off,skip_scan=off'"}},
+	{name: "tables with a key only, invisible if need be", only: "MySQL", params: map[string]string{"sql_require_primary_key": "ON", "show_create_table_verbosity": "ON"}},
 	{name: "snapshot isolation", only: "MariaDB", params: map[string]string{"innodb_snapshot_isolation": "ON"}},
 	{name: "REPEATABLE READ, messages in German", params: map[string]string{isolation: "'REPEATABLE-READ'", "lc_messages": "'de_DE'"}},
 	{name: "spring in Berlin", clocks: clocks{"Europe/Berlin", spring}, params: map[string]string{"clientFoundRows": "true"}},
@@ -61,10 +75,27 @@ var sessionsOfPostgreSQL = []session{
 	{name: "pq, binary parameters, SERIALIZABLE", driver: "postgres", params: map[string]string{"binary_parameters": "yes", "default_transaction_isolation": "serializable"}},
 	{name: "pq, backslashes escape, zone -08:00", driver: "postgres", params: map[string]string{"standard_conforming_strings": "off", "TimeZone": "Etc/GMT+8"}},
 	{name: "pgx, messages in German", params: map[string]string{"lc_messages": "de_DE.UTF-8"}},
+	// What changes arithmetic, the text of numbers, times and strings, or how a text is read.
+	{name: "pgx, simple protocol, floats with one digit", params: map[string]string{"default_query_exec_mode": "simple_protocol", "extra_float_digits": "-15"}, main: true},
+	{name: "pgx, simple protocol, floats with all digits", params: map[string]string{"default_query_exec_mode": "simple_protocol", "extra_float_digits": "3"}},
+	{name: "pq, floats with ten digits", driver: "postgres", params: map[string]string{"extra_float_digits": "-5"}},
+	{name: "pgx, simple protocol, dates and intervals otherwise", params: map[string]string{"default_query_exec_mode": "simple_protocol", "DateStyle": "SQL, DMY", "IntervalStyle": "sql_standard", "TimeZone": "Asia/Kathmandu", "lc_numeric": "C", "lc_time": "C", "bytea_output": "escape"}},
+	{name: "pq, dates in German, quotes with backslashes", driver: "postgres", params: map[string]string{"DateStyle": "German, DMY", "IntervalStyle": "iso_8601", "backslash_quote": "on", "escape_string_warning": "off"}},
+	{name: "pgx, NULL otherwise", params: map[string]string{"transform_null_equals": "on", "array_nulls": "off", "quote_all_identifiers": "on"}},
+	{name: "pgx, generic plans, no indexes", params: map[string]string{"plan_cache_mode": "force_generic_plan", "enable_indexscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_nestloop": "off", "jit": "off"}},
+	{name: "pgx, plans made anew, no scans", params: map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "enable_sort": "off", "enable_mergejoin": "off", "enable_material": "off", "from_collapse_limit": "1", "join_collapse_limit": "1", "jit": "off"}},
+	{name: "pgx, names looked for in the catalog last, statements of 20 s", params: map[string]string{"search_path": "public, pg_catalog", "statement_timeout": "20000", "lock_timeout": "10000", "idle_in_transaction_session_timeout": "20000"}},
+	{name: "pgx, commits that nobody waits for, READ COMMITTED named", params: map[string]string{"synchronous_commit": "off", "default_transaction_isolation": "read committed", "default_transaction_deferrable": "on"}},
 	{name: "pgx, spring in Berlin", clocks: clocks{"Europe/Berlin", spring}},
 	{name: "pgx, autumn in Berlin", clocks: clocks{"Europe/Berlin", autumn}},
 	{name: "pq, spring in New York", driver: "postgres", clocks: clocks{"America/New_York", spring}},
 	{name: "pq, autumn in New York", driver: "postgres", clocks: clocks{"America/New_York", autumn}, main: true},
+}
+
+var sessionsOfSQLite = []session{
+	{name: "order reversed, LIKE by case", params: map[string]string{"_pragma": "reverse_unordered_selects(1)", "_pragma ": "case_sensitive_like(1)"}},
+	{name: "keys checked, triggers recursive", params: map[string]string{"_pragma": "foreign_keys(1)", "_pragma ": "recursive_triggers(1)"}},
+	{name: "nothing synchronous, cells checked", params: map[string]string{"_pragma": "synchronous(0)", "_pragma ": "cell_size_check(1)"}},
 }
 
 func TestTheLibraryWorksHoweverSessionsAreSetUp(t *testing.T) {
@@ -81,6 +112,7 @@ func eachSession(t *testing.T, test func(*testing.T, *stage)) {
 		{dbtest.EachEmpty, sessions},
 		{dbtest.MySQLs, sessionsOfMySQLs},
 		{dbtest.PostgreSQL, sessionsOfPostgreSQL},
+		{dbtest.SQLite, sessionsOfSQLite},
 	} {
 		for _, s := range on.sessions {
 			t.Run(s.name, func(t *testing.T) {

@@ -1,5 +1,15 @@
 package tests
 
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/create-info/persistent-queue/shedlock"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
 // awkwardPairs are pairs of texts that some collation, or some session, does not tell apart: blanks at the end, case, accents,
 // ligatures, width, kana, emoji, what cannot be seen, and what is normalized.
 func awkwardPairs() [][2]string {
@@ -30,4 +40,62 @@ func awkwardPairs() [][2]string {
 		{"1", "01"},
 		{"1e1", "10"},
 	}
+}
+
+// Two names are two locks, or taking the second lock is an error that tells both. A lock is never taken for another one, and never
+// looks as if somebody held it.
+func TestALockWhoseNameTheDatabaseTakesForAnotherSaysSo(t *testing.T) {
+	t.Parallel()
+	dbtest.EachEmpty(t, func(t *testing.T, d dbtest.Database) {
+		tables := map[string]func(){
+			"a table of ours": func() { migrate(t, d) },
+			"the original's": func() {
+				execute(t, d.DB, "DROP TABLE shedlock_tab")
+				for _, ddl := range original[d.Driver] {
+					if strings.Contains(ddl, "shedlock_tab") {
+						execute(t, d.DB, ddl)
+					}
+				}
+				migrate(t, d)
+			},
+		}
+		for _, table := range []string{"a table of ours", "the original's"} {
+			if table == "the original's" && d.Driver != "mysql" {
+				continue // there, no collation decides
+			}
+			tables[table]()
+			for _, names := range awkwardPairs() {
+				if strings.TrimSpace(names[0]) != names[0] || strings.TrimSpace(names[1]) != names[1] {
+					continue // New refuses them
+				}
+				execute(t, d.DB, "DELETE FROM shedlock_tab")
+				one, other := newLock(t, d.DB, shedlock.Config{ServiceName: names[0]}), newLock(t, d.DB, shedlock.Config{ServiceName: names[1]})
+				wantTryLock(t, one, true)
+				for _, held := range []bool{true, false} {
+					if !held {
+						unlock(t, one)
+					}
+					taken, err := other.TryLock(t.Context())
+					collides := errors.Is(err, shedlock.ErrCollision) && strings.Contains(err.Error(), fmt.Sprintf("%q", names[0]))
+					sameCase := d.Driver == "mysql" && strings.EqualFold(names[0], names[1])
+					if err != nil && !collides || err == nil && taken == (sameCase && held) {
+						t.Errorf("%s, %q: held %t, TryLock of the other: %v, %v", table, names, held, taken, err)
+					}
+					if taken {
+						unlock(t, other)
+					}
+					if err == nil {
+						continue
+					}
+					if errLock := other.Lock(t.Context()); !errors.Is(errLock, shedlock.ErrCollision) {
+						t.Errorf("%s, %q: Lock: %v", table, names, errLock)
+					}
+				}
+				if err := one.Lock(t.Context()); err != nil {
+					t.Errorf("%s, %q: the first lock can be taken no more: %v", table, names, err)
+				}
+				unlock(t, one)
+			}
+		}
+	})
 }

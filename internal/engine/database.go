@@ -119,6 +119,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		d.lines.add(l)
 	}
 	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, cmp.Or(tables.ID, keeper.NewID()), func(err error) { d.trouble.on(d.patience, "renew leases", err) })
+	d.keeper.OnOverdue(&keeper.Overdue{}, func(text string) { d.log.Error(d.about, text) })
 	return d, nil
 }
 

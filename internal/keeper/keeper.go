@@ -38,6 +38,9 @@ var (
 	ErrLost = errors.New("lease lost")
 	// ErrReleased is the cause in [Lease.Context] if the lease was given back.
 	ErrReleased = errors.New("lease released")
+	// ErrCollision is the cause of an error if the table has a lease whose name is another one than the wanted name, and the
+	// database does not tell the two apart.
+	ErrCollision = errors.New("names collide")
 )
 
 // Want is a lease to be taken by [Keeper.Take].
@@ -147,6 +150,9 @@ type Keeper struct {
 	held    map[string]*Lease
 	changed chan struct{} // a lease was taken: Run looks anew when the next renewal is
 
+	overdue   *Overdue
+	onOverdue func(text string) // nil: nobody hears of it
+
 	turns chan struct{} // of those who give leases back
 
 	late []*Lease // leases whose rows are to be given back, see dropLate; only Run uses it
@@ -162,7 +168,7 @@ func NewID() string {
 // New returns a keeper. When parent ends, the contexts of its leases end. Holder and id stand in the table as the holder of its
 // leases. The keeper calls onRenewal after each renewal, with nil or with the error after which it tries again.
 func New(parent context.Context, leases Leases, holder, id string, onRenewal func(error)) *Keeper {
-	return &Keeper{leases: leases, parent: parent, holder: holder, id: id, onRenewal: onRenewal, held: map[string]*Lease{}, changed: make(chan struct{}, 1), turns: make(chan struct{}, partingMost)}
+	return &Keeper{leases: leases, parent: parent, holder: holder, id: id, onRenewal: onRenewal, held: map[string]*Lease{}, changed: make(chan struct{}, 1), overdue: &Overdue{}, turns: make(chan struct{}, partingMost)}
 }
 
 // ID is the keeper's identity.
@@ -176,6 +182,14 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 	}
 	seen, err := k.leases.SeeLeases(ctx, names(wants))
 	if err != nil {
+		return nil, err
+	}
+	for _, row := range seen {
+		if !slices.ContainsFunc(wants, func(want Want) bool { return want.named(row.Name) }) {
+			return nil, collision(names(wants), row.Name)
+		}
+	}
+	if err := k.endOverdue(ctx, seen); err != nil {
 		return nil, err
 	}
 	return k.TakeSeen(ctx, wants, seen)
@@ -238,18 +252,19 @@ func (k *Keeper) take(ctx context.Context, wants []Want, seen []store.Seen) (tak
 		if i > 0 && time.Now().After(half) {
 			break
 		}
-		lock, sent, owner := wants[0].Lock, time.Now(), k.owner(wants[0].Holder)
+		lock, sent, owner := wants[0].Lock, time.Now(), k.owner(wants[0].Holder, longest(wants))
 		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, wants[0].layout(), int64(lock/time.Second))
 		if err != nil {
 			k.abandon(ctx, wants, owner)
 			return taken, err
 		}
-		for _, want := range wants {
-			for name, term := range terms {
-				if want.named(name) {
-					taken = append(taken, taking{want, term, owner, sent})
-				}
+		for name, term := range terms {
+			i := slices.IndexFunc(wants, func(want seenWant) bool { return want.named(name) })
+			if i < 0 {
+				k.abandon(ctx, wants, owner)
+				return taken, collision(names(wants), name)
 			}
+			taken = append(taken, taking{wants[i], term, owner, sent})
 		}
 	}
 	return taken, nil
@@ -309,12 +324,24 @@ func (k *Keeper) free(ctx context.Context, wants []Want, seen []store.Seen) (fre
 	return free, err
 }
 
+// collision is the error if the database returned a row that it was not asked for.
+func collision(wanted []string, found string) error {
+	return fmt.Errorf("%w: %q and %q, which the collation of the column lock_name holds for equal; use a name that differs in more than accents, marks, width or emoji", ErrCollision, strings.Join(wanted, ", "), found)
+}
+
 // owner writes locked_by: the holder's readable name, the keeper's identity, and a number that is new at every call, so that a
-// read-back never mistakes an earlier taking for this one. [share.OwnerOf] takes the text apart.
-func (k *Keeper) owner(readable string) string {
-	const most = 230 // characters: the column has 255
+// read-back never mistakes an earlier taking for this one. With the number goes the length of the leases, see [Overdue]. [share.OwnerOf] takes the text apart.
+func (k *Keeper) owner(readable string, length time.Duration) string {
+	const most = 220 // characters: the column has 255
 	holder := []rune(cmp.Or(readable, k.holder))
-	return fmt.Sprintf("%s#%s.%d", string(holder[:min(len(holder), most)]), k.id, k.takings.Add(1))
+	return fmt.Sprintf("%s#%s.%s", string(holder[:min(len(holder), most)]), k.id, takingOf(k.takings.Add(1), length))
+}
+
+func longest(wants []seenWant) (length time.Duration) {
+	for _, want := range wants {
+		length = max(length, want.length())
+	}
+	return length
 }
 
 // Holder returns the readable part of locked_by for a service in this process.
@@ -408,9 +435,13 @@ func (k *Keeper) drop(l *Lease) (row string) {
 	return l.row
 }
 
-// Look looks who works what, as [store.Store.Fleet] does.
+// Look looks who works what, as [store.Store.Fleet] does. It ends leases that last too long, see [Overdue].
 func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, error) {
-	return k.leases.Fleet(ctx, prefixes)
+	fleet, err := k.leases.Fleet(ctx, prefixes)
+	if err == nil {
+		err = k.endOverdue(ctx, fleet.Leases)
+	}
+	return fleet, err
 }
 
 // Move gives the name of a lease away, so that somebody else can take it, while the lease lives on under another name: its

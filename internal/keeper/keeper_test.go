@@ -186,8 +186,8 @@ func TestWhenARenewalChangesFewerRowsTheReadBackDecides(t *testing.T) {
 
 func TestALostLeaseTakesNoOtherWithIt(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
-		one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner(""), time.Now())
-		two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner(""), time.Now())
+		one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner("", lock), time.Now())
+		two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner("", lock), time.Now())
 		f.says(keep, answer{changed: 1})
 		f.says(readKeep, answer{rows: [][]driver.Value{{"job-2"}}})
 		time.Sleep(lock / 3)
@@ -211,7 +211,7 @@ func TestLeasesOfOneLengthAreRenewedInOneStatement(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
 		f.alwaysSays(keep, answer{changed: 3})
 		for _, name := range []string{"job-1", "job-2", "job-3"} {
-			f.hold(Want{Name: name, Lock: lock}, 1, f.owner(""), time.Now())
+			f.hold(Want{Name: name, Lock: lock}, 1, f.owner("", lock), time.Now())
 		}
 		time.Sleep(lock)
 		synctest.Wait()
@@ -233,7 +233,7 @@ func TestALeaseKnowsWhoHeldItUnderTheTermBefore(t *testing.T) {
 
 func TestALeaseThatSomebodyHoldsIsOnlyLookedAt(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
-		f.says(see, answer{rows: [][]driver.Value{{"job-1", int64(0), "", int64(0)}}})
+		f.says(see, answer{rows: [][]driver.Value{{"job-1", int64(0), "", int64(0), int64(100), int64(95)}}})
 		if taken, err := f.Take(t.Context(), wanted); len(taken) > 0 || err != nil {
 			t.Errorf("%v, %v", taken, err)
 		}
@@ -435,7 +435,7 @@ func TestEveryTakingHasAnOwnerOfItsOwnThatFitsTheColumn(t *testing.T) {
 		k := &Keeper{holder: holder, id: NewID()}
 		var owners []string
 		for range 100 {
-			owner := k.owner("")
+			owner := k.owner("", lock)
 			if n := utf8.RuneCountInString(owner); n > 255 {
 				t.Errorf("%d characters; locked_by holds 255", n)
 			}

@@ -448,7 +448,7 @@ func (t *Table) SeeLeases(_ context.Context, names []string) (seen []store.Seen,
 	defer t.mu.Unlock()
 	for _, name := range names {
 		if l, ok := t.leases[name]; ok {
-			seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now(), Owner: l.Owner, Term: l.Term})
+			seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now(), Owner: l.Owner, Term: l.Term, Left: float64(l.Until - t.now()), Until: l.Until * 1e6})
 		}
 	}
 	return seen, nil
@@ -514,7 +514,7 @@ func (t *Table) ReleaseLease(_ context.Context, name, owner string, atLeast time
 	}
 	l.Until = t.now()
 	if atLeast > 0 {
-		l.Until = max(l.Until, l.Since+int64(atLeast/time.Second)+1)
+		l.Until = max(l.Until, min(l.Until, l.Since)+int64(atLeast/time.Second)+1)
 	}
 	t.leases[name] = l
 	return true, nil
@@ -531,7 +531,7 @@ func (t *Table) fleet(prefixes []string) (f store.Fleet) {
 		l := t.leases[name]
 		free := l.Until <= t.now()
 		if strings.HasPrefix(name, prefixes[0]) || !free && hasPrefix(name, prefixes[1:]) {
-			f.Leases = append(f.Leases, store.Seen{Name: name, Free: free, Owner: l.Owner, Term: l.Term, Running: l.Running, Layout: l.Layout, Left: float64(l.Until) - t.nowPrecise()})
+			f.Leases = append(f.Leases, store.Seen{Name: name, Free: free, Owner: l.Owner, Term: l.Term, Running: l.Running, Layout: l.Layout, Left: float64(l.Until) - t.nowPrecise(), Until: l.Until * 1e6})
 		}
 	}
 	f.Layouts, f.Paused, f.Now = maps.Clone(t.layouts), slices.Clone(t.paused), t.nowPrecise()

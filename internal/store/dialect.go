@@ -25,7 +25,8 @@ type dialect struct {
 	fromUnix     string // format: unix seconds to a timestamp
 	toUnix       string // format: a timestamp to unix seconds
 	exact        string // format: a number with a fraction as it is sent to us, so that no setting of the session rounds its text
-	greatest     string // the function that returns the larger of two values
+	greatest     string // the function that returns the larger of two values …
+	least        string // … and the smaller
 	quotient     string // the operator that divides whole numbers, and drops the remainder
 	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
 	unlessLease  string // end of an INSERT of leases that leaves existing rows as they are

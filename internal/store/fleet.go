@@ -59,7 +59,7 @@ func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err erro
 	f.Leases = make([]Seen, 0, len(rows))
 	for i := range rows {
 		r := &rows[i]
-		r.Free, r.Left = r.until <= leaseNow, r.until-f.Now
+		r.Free, r.Left, r.Until = r.until <= leaseNow, r.until-f.Now, int64(r.until*1e6)
 		if !r.Free || strings.HasPrefix(r.Name, prefixes[0]) {
 			f.Leases = append(f.Leases, r.Seen)
 		}

@@ -20,19 +20,32 @@ type Seen struct {
 	Term  int64  // of that owner
 
 	// Only Fleet reads these.
-	Running int     // jobs that run under it, as far as somebody has written that
-	Layout  int64   // for which layout of its job type it is; below 0: closed until that layout opens
-	Left    float64 // seconds until it expires, unless it is renewed
+	Running int   // jobs that run under it, as far as somebody has written that
+	Layout  int64 // for which layout of its job type it is; below 0: closed until that layout opens
+
+	// All but Holdings read these.
+	Left  float64 // seconds until it expires, unless it is renewed
+	Until int64   // until then, in microseconds of unix time: the same as long as the row is
 }
 
 // SeeLeases reads which of the leases are free. Fewer than asked: the others have no row yet. It locks nothing.
 func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
-		"SELECT lock_name, %s <= %s AS free, locked_by, term FROM %s WHERE lock_name IN (?)", s.unix("lock_until"), s.leaseNow, s.leases)), names)
+		"SELECT lock_name, %s <= %s AS free, locked_by, term, %s AS held_until, %s AS now FROM %s WHERE lock_name IN (?)",
+		s.unix("lock_until"), s.leaseNow, s.exactly(s.unix("lock_until")), s.exactly(s.leaseNow), s.leases)), names)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := read(ctx, s, each(func(l *Seen) []any { return []any{&l.Name, &l.Free, &l.Owner, &l.Term} }), query, args...)
+	type row struct {
+		Seen
+		until, now float64
+	}
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.until, &r.now} }), query, args...)
+	seen := make([]Seen, len(rows))
+	for i, r := range rows {
+		seen[i] = r.Seen
+		seen[i].Left, seen[i].Until = r.until-r.now, int64(r.until*1e6)
+	}
 	return seen, wrap("see leases", err)
 }
 
@@ -169,8 +182,9 @@ func (s *Store) AbandonLeases(ctx context.Context, names []string, owner string)
 func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast time.Duration) (ours bool, err error) {
 	until := s.leaseNow
 	if atLeast > 0 {
-		// locked_at may have lost its fraction of a second, by which the time held would be too short.
-		until = fmt.Sprintf("%s(%s, %s + %d)", s.greatest, s.leaseNow, s.unix("locked_at"), int64(atLeast/time.Second)+1)
+		// locked_at may have lost its fraction of a second, by which the time held would be too short. If the clock was ahead when the
+		// lease was taken, locked_at is still to come.
+		until = fmt.Sprintf("%[1]s(%[2]s, %[3]s(%[2]s, %[4]s) + %[5]d)", s.greatest, s.leaseNow, s.least, s.unix("locked_at"), int64(atLeast/time.Second)+1)
 	}
 	n, err := s.exec(ctx, fmt.Sprintf("%s SET lock_until = %s WHERE lock_name = ? AND locked_by = ?", s.leaseUpdate, s.timestamp(until)), name, owner)
 	if err != nil || n > 0 {

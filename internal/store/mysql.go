@@ -30,6 +30,7 @@ func mysqlFamily(name string) dialect {
 		toUnix:       "UNIX_TIMESTAMP(%s)",
 		exact:        "%s",
 		greatest:     "GREATEST",
+		least:        "LEAST",
 		quotient:     "DIV",
 		// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC. In the hour that repeats when summer
 		// time ends, a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement

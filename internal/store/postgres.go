@@ -41,6 +41,7 @@ var postgres = dialect{
 	toUnix:       "EXTRACT(EPOCH FROM %s)",
 	exact:        "CAST(%s AS numeric)",
 	greatest:     "GREATEST",
+	least:        "LEAST",
 	quotient:     "/",
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",

@@ -23,6 +23,7 @@ var sqlite = dialect{
 	toUnix:       "unixepoch(%s)",
 	exact:        "%s",
 	greatest:     "MAX",
+	least:        "MIN",
 	quotient:     "/",
 	leaseUpdate:  "UPDATE shedlock_tab",
 	unlessLease:  " ON CONFLICT DO NOTHING",

@@ -978,7 +978,7 @@ ORDER BY job_type;
 -- ReleaseLease
 /*M!
 SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
-SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at) + 61))
+SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61))
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 SELECT *
@@ -1104,7 +1104,7 @@ FOR UPDATE;
 
 -- SeeLeases
 SELECT *
-FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term
+FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP() AS now
   FROM shedlock_tab
   WHERE lock_name IN (?, ?)) AS latest
 FOR UPDATE; -- with "a", "b"

@@ -944,7 +944,7 @@ ORDER BY job_type;
 
 -- ReleaseLease
 UPDATE shedlock_tab
-SET lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM clock_timestamp()), EXTRACT(EPOCH FROM locked_at) + 61))
+SET lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM clock_timestamp()), LEAST(EXTRACT(EPOCH FROM clock_timestamp()), EXTRACT(EPOCH FROM locked_at)) + 61))
 WHERE lock_name = $1
   AND locked_by = $2; -- with "a", "me"
 WITH latest AS (SELECT lock_name
@@ -1069,7 +1069,7 @@ FROM latest
 FOR UPDATE;
 
 -- SeeLeases
-WITH latest AS (SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term
+WITH latest AS (SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until, CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS numeric) AS now
   FROM shedlock_tab
   WHERE lock_name IN ($1, $2)) SELECT *
 FROM latest

@@ -913,7 +913,7 @@ ORDER BY job_type;
 
 -- ReleaseLease
 UPDATE shedlock_tab
-SET lock_until = datetime(MAX(unixepoch(), unixepoch(locked_at) + 61), 'unixepoch')
+SET lock_until = datetime(MAX(unixepoch(), MIN(unixepoch(), unixepoch(locked_at)) + 61), 'unixepoch')
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 SELECT lock_name
@@ -1023,7 +1023,7 @@ FROM async_job_type_tab
 WHERE job_type = 7;
 
 -- SeeLeases
-SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term
+SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, unixepoch(lock_until) AS held_until, unixepoch() AS now
 FROM shedlock_tab
 WHERE lock_name IN (?, ?); -- with "a", "b"
 

@@ -376,7 +376,7 @@ WHERE paused_at IS NOT NULL;
 
 -- ReleaseLease
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
-SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at) + 61))
+SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61))
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 SELECT lock_name
@@ -427,7 +427,7 @@ FROM async_job_type_tab
 WHERE job_type = 7;
 
 -- SeeLeases
-SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term
+SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP() AS now
 FROM shedlock_tab
 WHERE lock_name IN (?, ?); -- with "a", "b"
 

@@ -1,0 +1,113 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/lease"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Overdue knows leases that last too long. Usually a lease ends when the database's clock says so. But if that clock was ahead when the
+// lease was taken or renewed, and its holder died then, the lease would last until the clock gets there, and nobody would work for so
+// long. So the owner in the row says for how long its holder can trust the lease without renewing it; and if somebody has seen the
+// same row for longer, by a clock of its own, the holder is gone. The zero value is ready to use; it may be used by several keepers,
+// one after the other.
+type Overdue struct {
+	rows map[string]unrenewed
+}
+
+// unrenewed is a row that says that it lasts longer than it may.
+type unrenewed struct {
+	owner string
+	until int64
+	since time.Time
+}
+
+// overdueLeast is by how much a row must last longer than it may: clocks are rounded to a second, and one that is set by less
+// heals in that time.
+const overdueLeast = 2 * time.Second
+
+// find returns the places of the rows in the list whose holders are gone, though the rows last. It remembers the others.
+func (o *Overdue) find(seen []store.Seen, at time.Time) (gone []int) {
+	var rows map[string]unrenewed // only few databases ever have such a row
+	for i := range seen {
+		row := &seen[i]
+		length := lengthOf(row.Owner)
+		if row.Free || row.Layout < 0 || length == 0 || row.Left <= (length+overdueLeast).Seconds() {
+			continue
+		}
+		now := unrenewed{row.Owner, row.Until, at}
+		if was, known := o.rows[row.Name]; known && was.owner == now.owner && was.until == now.until {
+			now.since = was.since
+		}
+		if rows == nil {
+			rows = map[string]unrenewed{}
+		}
+		rows[row.Name] = now
+		if at.Sub(now.since) > length+time.Second {
+			gone = append(gone, i)
+		}
+	}
+	o.rows = rows
+	return gone
+}
+
+// endOverdue ends the leases whose holders are gone. Such a holder trusts the lease no more, and does not renew it again.
+func (k *Keeper) endOverdue(ctx context.Context, seen []store.Seen) error {
+	for _, i := range k.overdue.find(seen, time.Now()) {
+		row := &seen[i]
+		if err := k.leases.AbandonLeases(ctx, []string{row.Name}, row.Owner); err != nil {
+			return err
+		}
+		if k.onOverdue != nil {
+			k.onOverdue(fmt.Sprintf("lease %s was to last for %s, and was not renewed for longer than the %s that its holder may trust it: the database's clock must have been ahead when it was written; the lease is free now",
+				row.Name, time.Duration(math.Round(row.Left))*time.Second, lengthOf(row.Owner)))
+		}
+		row.Free, row.Left = true, 0
+	}
+	return nil
+}
+
+// OnOverdue sets what remembers leases that last too long, instead of the keeper alone, and who hears of each that is ended. It is to be
+// called before anything else.
+func (k *Keeper) OnOverdue(o *Overdue, tell func(text string)) { k.overdue, k.onOverdue = o, tell }
+
+// takingOf writes the last part of an owner: a number that is new at every call, behind a zero and before five digits with the length of
+// the leases, in seconds. Older versions wrote the number alone, without a zero.
+func takingOf(n int64, length time.Duration) string {
+	return fmt.Sprintf("0%d%05d", n, min(length/time.Second, lengthMax))
+}
+
+const (
+	lengthDigits = 5
+	lengthMax    = 99_999
+)
+
+// lengthOf is for how long the owner of a lease may trust it without renewing it; 0: it does not say so.
+func lengthOf(owner string) time.Duration {
+	taking := owner[strings.LastIndexByte(owner, '.')+1:]
+	if len(taking) <= lengthDigits+1 || taking[0] != '0' {
+		return 0
+	}
+	seconds, err := strconv.ParseUint(taking[len(taking)-lengthDigits:], 10, 32)
+	if err != nil || seconds >= lengthMax || seconds < uint64(askedLeast/time.Second) {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// askedLeast is the shortest lease that anybody takes: an ask.
+const askedLeast = min(time.Second, lease.ShortestLock)
+
+// length is for how long nobody else may take a lease that is neither renewed nor given back, or that was given back too soon.
+func (w Want) length() time.Duration {
+	if w.MinLock > 0 {
+		return max(w.Lock, w.MinLock+time.Second)
+	}
+	return w.Lock
+}
