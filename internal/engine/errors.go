@@ -12,7 +12,7 @@ import (
 type errorCounts struct {
 	mu      sync.Mutex
 	current statName // into which the historian will enter what comes; without a beginning, it does not know the line yet
-	news    store.Errors
+	news    store.ErrorTally
 	lost    int64 // of the news, runs that were lost
 	entered map[statName]store.Errors
 }
@@ -22,7 +22,7 @@ func (c *errorCounts) note(a *store.Attempt) {
 	e := store.ErrorOf(a)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.news.Add(&store.Errors{Errors: []store.ErrorStat{e}})
+	c.news.Note(&e)
 	if a.Outcome == lostOutcome {
 		c.lost++
 	}
@@ -34,8 +34,8 @@ const lostOutcome = "lost"
 func (c *errorCounts) enter(name, next statName) (news store.Errors, lost int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	news, lost = c.news, c.lost
-	c.news, c.lost, c.current = store.Errors{}, 0, next
+	news, lost = c.news.Errors(), c.lost
+	c.news, c.lost, c.current = store.ErrorTally{}, 0, next
 	if len(news.Errors) > 0 {
 		if c.entered == nil {
 			c.entered = map[statName]store.Errors{}
@@ -61,7 +61,8 @@ func (c *errorCounts) minutes(term int64) (told []store.MinuteErrors) {
 		name.begin = begin
 		all := c.entered[name]
 		if begin == c.current.begin {
-			all.Add(&c.news)
+			news := c.news.Errors()
+			all.Add(&news)
 		}
 		if len(all.Errors) > 0 {
 			told = append(told, store.MinuteErrors{Begin: begin, Errors: all})

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
+	"maps"
 	"slices"
 )
 
@@ -56,6 +56,10 @@ const failedOutcome = "failed"
 
 // shortError cuts the text of an error to what a stat has room for.
 func shortError(text string) string {
+	const escaped = 6 // bytes of JSON for a byte, at most
+	if len(text)*escaped < errorBytes {
+		return cut(text, len(text))
+	}
 	for most := 250; ; most = most * 3 / 4 {
 		short := cut(text, most)
 		if written, _ := json.Marshal(short); len(written) <= errorBytes {
@@ -66,30 +70,71 @@ func shortError(text string) string {
 
 // Add adds the errors of other runs. Of more kinds than there may be, those with the fewest runs become others.
 func (e *Errors) Add(other *Errors) {
-	e.Others += other.Others
-	if len(other.Errors) == 0 {
+	var t ErrorTally
+	t.Add(e)
+	t.Add(other)
+	*e = t.Errors()
+}
+
+// ErrorTally counts errors by their kinds, as they come. The zero value has none.
+type ErrorTally struct {
+	kinds  map[string]*ErrorStat
+	others int64
+}
+
+// Note counts the runs of an error.
+func (t *ErrorTally) Note(e *ErrorStat) {
+	kind := KindOfError(e.Text)
+	all := t.kinds[kind]
+	if all == nil {
+		if len(t.kinds) >= 5*ErrorsMost { // seldom, if each error is of a kind of its own
+			t.dropRare()
+		}
+		if t.kinds == nil {
+			t.kinds = map[string]*ErrorStat{}
+		}
+		all = &ErrorStat{}
+		t.kinds[kind] = all
+	}
+	all.add(e)
+}
+
+// Add counts the errors of other runs.
+func (t *ErrorTally) Add(other *Errors) {
+	t.others += other.Others
+	for i := range other.Errors {
+		t.Note(&other.Errors[i])
+	}
+}
+
+// Errors are the kinds with the most runs, and how many runs ended with others.
+func (t *ErrorTally) Errors() (e Errors) {
+	if len(t.kinds) == 0 {
+		return Errors{Others: t.others}
+	}
+	t.dropRare()
+	e.Others = t.others
+	for _, all := range t.kinds {
+		e.Errors = append(e.Errors, *all)
+	}
+	slices.SortFunc(e.Errors, moreRuns)
+	return e
+}
+
+// dropRare makes others of the kinds with the fewest runs, if there are more than may be told.
+func (t *ErrorTally) dropRare() {
+	if len(t.kinds) <= ErrorsMost {
 		return
 	}
-	at := make(map[string]int, len(e.Errors)+len(other.Errors))
-	all := slices.Clone(e.Errors)
-	for i := range all {
-		at[KindOfError(all[i].Text)] = i
+	kinds := slices.SortedFunc(maps.Keys(t.kinds), func(a, b string) int { return moreRuns(*t.kinds[a], *t.kinds[b]) })
+	for _, kind := range kinds[ErrorsMost:] {
+		t.others += t.kinds[kind].Runs
+		delete(t.kinds, kind)
 	}
-	for i := range other.Errors {
-		kind := KindOfError(other.Errors[i].Text)
-		known, there := at[kind]
-		if !there {
-			known = len(all)
-			at[kind], all = known, append(all, ErrorStat{})
-		}
-		all[known].add(&other.Errors[i])
-	}
-	slices.SortStableFunc(all, func(a, b ErrorStat) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(b.Last, a.Last)) })
-	for len(all) > ErrorsMost {
-		last := len(all) - 1
-		e.Others, all = e.Others+all[last].Runs, all[:last]
-	}
-	e.Errors = all
+}
+
+func moreRuns(a, b ErrorStat) int {
+	return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(b.Last, a.Last), cmp.Compare(b.Job, a.Job))
 }
 
 // Runs is how many runs ended with these errors.
@@ -100,11 +145,78 @@ func (e *Errors) Runs() (n int64) {
 	return n + e.Others
 }
 
-// numbersInErrors are what tells two errors of the same kind apart: UUIDs and other hexadecimal words that have a digit, and numbers.
-var numbersInErrors = regexp.MustCompile(`(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b0x[0-9a-f]+\b|\b[0-9a-f]*[0-9][0-9a-f]{7,}\b|\b[0-9a-f]{7,}[0-9][0-9a-f]*\b|[0-9]+`)
+// KindOfError is what errors of the same kind have in common: the text without UUIDs, other hexadecimal words that have a digit, and numbers.
+// Each run that fails is asked for it, so no regular expression says it: one takes twenty times as long.
+func KindOfError(text string) string {
+	kind := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		n := 0
+		if i == 0 || !isWord(text[i-1]) {
+			n = hexadecimal(text[i:])
+		}
+		if n == 0 {
+			n = span(text[i:], isDigit)
+		}
+		if n > 0 {
+			kind, i = append(kind, '#'), i+n
+			continue
+		}
+		kind, i = append(kind, text[i]), i+1
+	}
+	return string(kind)
+}
 
-// KindOfError is what errors of the same kind have in common.
-func KindOfError(text string) string { return numbersInErrors.ReplaceAllString(text, "#") }
+// hexadecimal is how long the UUID is, or the hexadecimal word, with which a text begins; 0: it begins with neither.
+func hexadecimal(text string) (n int) {
+	ends := func(n int) bool { return n == len(text) || !isWord(text[n]) }
+	if n = uuid(text); n > 0 && ends(n) {
+		return n
+	}
+	if len(text) > 2 && text[0] == '0' && text[1]|0x20 == 'x' {
+		if n = span(text[2:], isHex); n > 0 && ends(n+2) {
+			return n + 2
+		}
+	}
+	const enough = 7 // before a digit, or behind it
+	if n = span(text, isHex); n <= enough || !ends(n) {
+		return 0
+	}
+	for i := range n {
+		if isDigit(text[i]) && (i >= enough || n-1-i >= enough) {
+			return n
+		}
+	}
+	return 0
+}
+
+// uuid is how long the UUID is with which a text begins; 0: it begins with none.
+func uuid(text string) (n int) {
+	for i, digits := range [...]int{8, 4, 4, 4, 12} {
+		if i > 0 {
+			if n == len(text) || text[n] != '-' {
+				return 0
+			}
+			n++
+		}
+		if span(text[n:min(len(text), n+digits)], isHex) < digits {
+			return 0
+		}
+		n += digits
+	}
+	return n
+}
+
+// span is how many bytes at the beginning of a text are of a kind.
+func span(text string, is func(byte) bool) (n int) {
+	for n < len(text) && is(text[n]) {
+		n++
+	}
+	return n
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+func isHex(c byte) bool   { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
+func isWord(c byte) bool  { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' }
 
 // SpanErrors are the errors of the span of a stat.
 type SpanErrors struct {
