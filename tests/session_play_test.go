@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/shedlock"
 )
@@ -49,6 +51,7 @@ func play(t *testing.T, s *stage) {
 	wantRunsAgain(t, s, one)
 	wantFates(t, s, append(one.ran.all(), other.ran.all()...))
 	wantLog(t, s)
+	deleteAll(t, s, one)
 	if ahead := s.minutesFromUTC(t, one.pool) - localTime; ahead != s.clocks.minutes() {
 		t.Errorf("the session's local time was put forward by %d minutes, want %d: this proves nothing", ahead, s.clocks.minutes())
 	}
@@ -141,6 +144,59 @@ func handOver(t *testing.T, s *stage, one, other *instance) (stopping, stopped t
 	await(t, func() string { return "nobody takes over" }, func() bool { return len(other.ran.all()) > 0 })
 	stop(t, other.Runner)
 	return stopping, stopped
+}
+
+// deleteAll deletes the jobs, and what the history has of them.
+func deleteAll(t *testing.T, s *stage, i *instance) {
+	t.Helper()
+	failed := uint64(number(t, s.DB, s.query("SELECT id FROM async_job_tab WHERE params = ?"), quoted("failed")))
+	all := number(t, s.DB, s.query("SELECT COUNT(*) FROM async_job_tab"))
+	serialized(t, func() error {
+		n, err := i.jobs.DeleteJobs(t.Context(), i.pool, queue_job.ID(failed))
+		if n != 1 && err == nil {
+			t.Errorf("%d jobs are deleted by id", n)
+		}
+		return err
+	})
+	serialized(t, func() error {
+		n, err := i.jobs.Delete(t.Context(), i.pool, queue_job.DeleteRange{Before: s.now().Add(time.Hour)})
+		if err == nil && int64(n) != all-2 { // the one with the largest id is not deleted
+			t.Errorf("%d jobs are deleted, want %d", n, all-2)
+		}
+		return err
+	})
+	if n := number(t, s.DB, s.query("SELECT COUNT(*) FROM async_job_log_tab")); n != 0 {
+		t.Errorf("%d runs of deleted jobs are in the log", n)
+	}
+	st, err := store.Open(t.Context(), i.handle, s.prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, ctx := time.Now().Add(24*time.Hour), t.Context()
+	for what, drop := range map[string]func() error{
+		"roll up the history": func() error { _, _, err := st.RollUp(ctx, 1, 0, later.Unix(), 3600); return err },
+		"drop the history":    func() error { return st.DropStats(ctx, 1, later.Unix()) },
+		"drop tenures":        func() error { return st.DropTenures(ctx, later.UnixMilli()) },
+		"drop lines":          func() error { return st.DropLines(ctx, later.Unix()) },
+		"drop leases":         func() error { return st.DropEnded(ctx, []string{"at-000000000000", "job-1"}) },
+		"end pauses":          func() error { _, err := st.EndPauses(ctx, []int32{1, 2, 3}); return err },
+		"name types": func() error {
+			_, err := st.NameTypes(ctx, []store.TypeName{{JobType: 1, Name: "one"}, {JobType: 2, Name: "two"}})
+			return err
+		},
+		"end tenures": func() error { return st.ExpireTenures(ctx, []store.Tenure{{Lease: "job-1", Term: 9, Taken: 1}}) },
+	} {
+		serialized(t, func() error {
+			err := drop()
+			if err != nil {
+				err = fmt.Errorf("%s: %w", what, err)
+			}
+			return err
+		})
+	}
+	if stats, err := st.Stats(ctx, 1, 0, later.Unix()); err != nil || len(stats) != 0 {
+		t.Errorf("%d rows of the history are left: %v", len(stats), err)
+	}
 }
 
 // instance is an application with the library, on a pool of its own.

@@ -41,6 +41,7 @@ var sessionsOfMySQLs = []session{
 	{name: "ORACLE", only: "MariaDB", params: map[string]string{"sql_mode": "'ORACLE'"}},
 	{name: "autocommit off, arguments interpolated", params: map[string]string{"autocommit": "0", "interpolateParams": "true"}, main: true},
 	{name: "autocommit off, SERIALIZABLE, two connections", maxConns: 2, not: "TiDB", params: map[string]string{"autocommit": "0", isolation: "'SERIALIZABLE'"}},
+	{name: "safe updates", not: "TiDB", params: map[string]string{"sql_safe_updates": "1"}, main: true},
 	{name: "READ COMMITTED", params: map[string]string{isolation: "'READ-COMMITTED'"}},
 	{name: "SERIALIZABLE", not: "TiDB", params: map[string]string{isolation: "'SERIALIZABLE'"}},
 	// What changes arithmetic, the text of numbers, times and strings, or how a text is read.

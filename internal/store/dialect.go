@@ -55,6 +55,8 @@ type dialect struct {
 	byKey       string // index hint: by job_key, unique_in
 	byGroup     string // index hint: by job_group
 	deleteFrom  string // format: start of a DELETE that finds its rows by the primary key
+	deletes     string // DELETE, and …
+	updates     string // … UPDATE of tables that are small, so that the optimizer may go through all rows: safe updates must not refuse it
 	lockingRead string // end of a SELECT that sees what is committed, not the transaction's snapshot
 	forUpdate   string // end of a SELECT that locks its rows until the end of the transaction
 	skipLocked  string // behind forUpdate: leaves out rows that others have locked; empty: the database cannot

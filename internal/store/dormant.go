@@ -23,7 +23,7 @@ func dormant(name string) string { return DormantPrefix + strings.TrimPrefix(nam
 func (s *Store) LayDown(ctx context.Context, name, owner string) error {
 	// If there are both rows, somebody who knows no dormant types has made the second one. Its term is the larger one, since it came
 	// from the clock. MySQL lets a DELETE read its own table in a derived table only.
-	_, err := s.exec(ctx, fmt.Sprintf("DELETE FROM %[1]s WHERE lock_name = ? AND EXISTS (SELECT * FROM (SELECT lock_name FROM %[1]s WHERE lock_name = ? AND locked_by = ?) AS awake)", s.leases), dormant(name), name, owner)
+	_, err := s.exec(ctx, fmt.Sprintf("%[2]s FROM %[1]s WHERE lock_name = ? AND EXISTS (SELECT * FROM (SELECT lock_name FROM %[1]s WHERE lock_name = ? AND locked_by = ?) AS awake)", s.leases, s.deletes), dormant(name), name, owner)
 	if err == nil {
 		_, err = s.exec(ctx, fmt.Sprintf("%s SET lock_name = ?, lock_until = %s WHERE lock_name = ? AND locked_by = ?", s.leaseUpdate, s.timestamp(s.leaseNow)), dormant(name), name, owner)
 	}

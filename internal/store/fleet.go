@@ -144,7 +144,7 @@ func (s *Store) NoteRunning(ctx context.Context, name, owner string, lockSeconds
 
 // DropLease deletes the row of a lease of this owner.
 func (s *Store) DropLease(ctx context.Context, name, owner string) error {
-	_, err := s.exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE lock_name = ? AND locked_by = ?", s.leases), name, owner)
+	_, err := s.exec(ctx, fmt.Sprintf("%s FROM %s WHERE lock_name = ? AND locked_by = ?", s.deletes, s.leases), name, owner)
 	return wrap("drop lease", err)
 }
 
@@ -157,7 +157,7 @@ func (s *Store) EndedLeases(ctx context.Context, prefixes []string) (names []str
 
 // DropEnded deletes the rows of these leases, as far as they have ended.
 func (s *Store) DropEnded(ctx context.Context, names []string) error {
-	query, args, err := sqlx.In(fmt.Sprintf("DELETE FROM %s WHERE lock_name IN (?) AND %s <= %s", s.leases, s.unix("lock_until"), s.leaseNow), names)
+	query, args, err := sqlx.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?) AND %s <= %s", s.deletes, s.leases, s.unix("lock_until"), s.leaseNow), names)
 	if err == nil {
 		_, err = s.exec(ctx, query, args...)
 	}

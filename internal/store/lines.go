@@ -88,7 +88,7 @@ func (s *Store) DropLines(ctx context.Context, before int64) error {
 	if err != nil || len(names) == 0 {
 		return wrap("look for old lines", err)
 	}
-	query, args, err := sqlx.In(fmt.Sprintf("DELETE FROM %s WHERE lock_name IN (?) AND told_at < %d", s.lines, before), names)
+	query, args, err := sqlx.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?) AND told_at < %d", s.deletes, s.lines, before), names)
 	if err == nil {
 		_, err = s.exec(ctx, query, args...)
 	}

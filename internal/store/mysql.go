@@ -59,7 +59,9 @@ func mysqlFamily(name string) dialect {
 		byDue:       "FORCE INDEX (async_job_due)",
 		byKey:       "FORCE INDEX (async_job_key)",
 		byGroup:     "FORCE INDEX (async_job_group)",
-		deleteFrom:  "DELETE doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
+		deleteFrom:  despiteSafeUpdates("DELETE") + " doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
+		deletes:     despiteSafeUpdates("DELETE"),
+		updates:     despiteSafeUpdates("UPDATE"),
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
 		skipLocked:  " /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */", // older servers wait
@@ -90,6 +92,13 @@ func mysqlFamily(name string) dialect {
 		begin:         "BEGIN",
 		reservesConns: true,
 	}
+}
+
+// despiteSafeUpdates begins a statement that may run in a session with sql_safe_updates. Such a session refuses what has no LIMIT and does
+// not go by an index, in the optimizer's opinion of the moment. And it refuses a DELETE with an index hint in any case: MariaDB all, MySQL
+// where the key has several columns. The first comment is MariaDB's way, the second is MySQL's (8.0.3 and later).
+func despiteSafeUpdates(verb string) string {
+	return "/*M! SET STATEMENT sql_safe_updates=0 FOR */ " + verb + " /*+ SET_VAR(sql_safe_updates=0) */"
 }
 
 // laterOr writes the comparison of pairs in full. The server understands a comparison of pairs, but looks at every entry

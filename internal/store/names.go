@@ -77,8 +77,8 @@ func (s *Store) writeNames(ctx context.Context, names []TypeName) error {
 	}
 	_, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type, name) VALUES %s%s", s.insertNew, s.types, strings.Join(rows, ", "), s.unlessThere), args...)
 	if err == nil {
-		_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET name = CASE job_type %s END WHERE job_type IN (%s) AND name IS NULL",
-			s.types, strings.Join(cases, " "), numbers(types)), args...)
+		_, err = s.exec(ctx, fmt.Sprintf("%s %s SET name = CASE job_type %s END WHERE job_type IN (%s) AND name IS NULL",
+			s.updates, s.types, strings.Join(cases, " "), numbers(types)), args...)
 	}
 	return wrap("name job types", err)
 }

@@ -60,6 +60,8 @@ var postgres = dialect{
 	addScheduled: addScheduledAtOnce,
 
 	deleteFrom: "DELETE FROM %s",
+	deletes:    "DELETE",
+	updates:    "UPDATE",
 	forUpdate:  " FOR UPDATE",
 	skipLocked: " SKIP LOCKED",
 	steered:    steeredOr,

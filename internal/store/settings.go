@@ -56,8 +56,8 @@ func (s *Store) tellSettings(ctx context.Context, given []TypeSettings) error {
 	if len(types) == 0 {
 		return nil
 	}
-	_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET settings = CASE job_type %s END, told_at = %s WHERE job_type IN (%s) AND COALESCE(told_at, 0) = CASE job_type %s END",
-		s.types, strings.Join(settings, " "), s.now, numbers(types), strings.Join(asRead, " ")), args...)
+	_, err = s.exec(ctx, fmt.Sprintf("%s %s SET settings = CASE job_type %s END, told_at = %s WHERE job_type IN (%s) AND COALESCE(told_at, 0) = CASE job_type %s END",
+		s.updates, s.types, strings.Join(settings, " "), s.now, numbers(types), strings.Join(asRead, " ")), args...)
 	return err
 }
 

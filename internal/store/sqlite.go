@@ -42,6 +42,8 @@ var sqlite = dialect{
 	byKey:      "INDEXED BY async_job_key",
 	byGroup:    "INDEXED BY async_job_group",
 	deleteFrom: "DELETE FROM %s",
+	deletes:    "DELETE",
+	updates:    "UPDATE",
 	byPaused:   "INDEXED BY async_job_type_paused",
 	steered: "job_type IN (SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_paused WHERE paused_at IS NOT NULL" +
 		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_layout WHERE layout IS NOT NULL" +

@@ -302,6 +302,19 @@ func TestTheStatementsRunOnMySQL57(t *testing.T) {
 	}
 }
 
+// A session with sql_safe_updates refuses a statement that does not go by an index, in the optimizer's opinion.
+func TestNoStatementIsRefusedBySafeUpdates(t *testing.T) {
+	changes := regexp.MustCompile(`\b(DELETE|UPDATE /\*|UPDATE [^/]* SET )`)
+	goesBy := regexp.MustCompile(`UPDATE \w+ FORCE INDEX \(PRIMARY\)|UPDATE /\*[^/]*\*/ \w+ FORCE INDEX \(PRIMARY\)|WHERE (job_type|id) = \S+( AND|$)|^INSERT |SELECT `)
+	for name, verb := range verbs {
+		for _, s := range append(sentBy(t, mysql, verb), sentBy(t, mariadb, verb)...) {
+			if changes.MatchString(s.text) && !strings.Contains(s.text, "sql_safe_updates=0") && (strings.Contains(s.text, "DELETE") || !goesBy.MatchString(s.text)) {
+				t.Errorf("%s may be refused: %s", name, s.text)
+			}
+		}
+	}
+}
+
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 	for _, name := range []string{"Mark", "Mark Lost", "MarkedRows", "Unlocked", "LongParams", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
 		sent := sentBy(t, mysql, verbs[name])

@@ -66,8 +66,8 @@ func (s *Store) ExpireTenures(ctx context.Context, taken []Tenure) error {
 			earlier.WriteString("lock_name = ? AND term < ?")
 			terms = append(terms, t.Lease, t.Term)
 		}
-		if _, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET ended_at = CASE lock_name%s END, how = '%s' WHERE how IS NULL AND (%s)",
-			s.tenures, moments.String(), Expired, earlier.String()), append(args, terms...)...); err != nil {
+		if _, err := s.exec(ctx, fmt.Sprintf("%s %s SET ended_at = CASE lock_name%s END, how = '%s' WHERE how IS NULL AND (%s)",
+			s.updates, s.tenures, moments.String(), Expired, earlier.String()), append(args, terms...)...); err != nil {
 			return wrap("tell which leases have expired", err)
 		}
 	}
@@ -103,6 +103,6 @@ func (s *Store) Tenures(ctx context.Context, f TenureFilter) ([]Tenure, error) {
 // DropTenures deletes the tenures that ended before a moment, in unix milliseconds.
 func (s *Store) DropTenures(ctx context.Context, before int64) error {
 	args := s.arguments()
-	_, err := s.exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE ended_at < %s", s.tenures, args.number(before)), args.list...)
+	_, err := s.exec(ctx, fmt.Sprintf("%s FROM %s WHERE ended_at < %s", s.deletes, s.tenures, args.number(before)), args.list...)
 	return wrap("drop old tenures", err)
 }

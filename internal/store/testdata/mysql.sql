@@ -317,13 +317,15 @@ SET changed = changed + 400, skipped = skipped + 100, state = ?
 WHERE id = 3; -- with "done"
 
 -- DeleteEnded
-DELETE doomed
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
 FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND job_status IN (1, 2, 5);
 
 -- DeleteOld
-DELETE doomed
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
 FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND (job_status IN (2)
@@ -341,7 +343,8 @@ FROM (SELECT DISTINCT job_id
 FOR UPDATE;
 
 -- DeleteOld, attempts
-DELETE doomed
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
 FROM async_job_log_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE job_id IN (1,2);
 
@@ -358,13 +361,15 @@ FROM (SELECT DISTINCT job_id
 FOR UPDATE;
 
 -- DropEnded
-DELETE
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
 FROM shedlock_tab
 WHERE lock_name IN (?, ?)
   AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP(); -- with "a", "b"
 
 -- DropLease
-DELETE
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
 FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
@@ -377,18 +382,21 @@ FROM (SELECT lock_name
 FOR UPDATE;
 
 -- DropStats
-DELETE doomed
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
 FROM async_job_stat_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE job_type = 7
   AND begins_at < 1000;
 
 -- DropTenures
-DELETE
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
 FROM async_job_lease_log_tab
 WHERE ended_at < 1000;
 
 -- EndPauses
-UPDATE async_job_type_tab
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
 SET paused_at = NULL, paused_until = NULL
 WHERE job_type IN (7,8)
   AND paused_until > paused_at
@@ -412,7 +420,8 @@ ORDER BY begins_at DESC
 LIMIT 500;
 
 -- ExpireTenures
-UPDATE async_job_lease_log_tab
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_lease_log_tab
 SET ended_at = CASE lock_name WHEN ? THEN CAST(? AS SIGNED) WHEN ? THEN CAST(? AS SIGNED) END, how = 'expired'
 WHERE how IS NULL
   AND (lock_name = ?
@@ -562,7 +571,8 @@ WHERE id > 0
 LIMIT 100; -- with "order 4711"
 
 -- InOneTransaction
-DELETE
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
 FROM shedlock_tab
 WHERE lock_name IN (?)
   AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP(); -- with "at-000000000000"
@@ -658,7 +668,8 @@ FROM (SELECT COALESCE(MAX(id), 0) AS last
 FOR UPDATE;
 
 -- LayDown
-DELETE
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
 FROM shedlock_tab
 WHERE lock_name = ?
   AND EXISTS (SELECT *
@@ -819,7 +830,8 @@ FROM (SELECT job_type, name
 FOR UPDATE;
 INSERT IGNORE INTO async_job_type_tab (job_type, name)
 VALUES (7, ?), (8, ?); -- with "mail", "export"
-UPDATE async_job_type_tab
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
 SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
 WHERE job_type IN (7,8)
   AND name IS NULL; -- with "mail", "export"
@@ -1063,7 +1075,8 @@ WHERE job_type = 7
   AND begins_at >= 3600
   AND begins_at < 7200
 FOR UPDATE;
-DELETE doomed
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
 FROM async_job_stat_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE job_type = 7
   AND begins_at >= 3600
@@ -1370,7 +1383,8 @@ FROM (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) 
   FROM async_job_type_tab
   WHERE job_type IN (7,8)) AS latest
 FOR UPDATE;
-UPDATE async_job_type_tab
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
 SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"

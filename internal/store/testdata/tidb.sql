@@ -98,7 +98,8 @@ WHERE table_schema = DATABASE()
   AND table_name IN ('async_job_tab', 'shedlock_tab');
 
 -- DeleteOld
-DELETE doomed
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
 FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND (job_status IN (2)
@@ -268,7 +269,8 @@ FROM async_job_tab
 WHERE id > 0;
 
 -- LayDown
-DELETE
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
 FROM shedlock_tab
 WHERE lock_name = ?
   AND EXISTS (SELECT *
@@ -324,7 +326,8 @@ WHERE job_type IN (7,8)
   AND name IS NOT NULL;
 INSERT IGNORE INTO async_job_type_tab (job_type, name)
 VALUES (7, ?), (8, ?); -- with "mail", "export"
-UPDATE async_job_type_tab
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
 SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
 WHERE job_type IN (7,8)
   AND name IS NULL; -- with "mail", "export"
@@ -478,7 +481,8 @@ WHERE lock_name IN (?, ?)
 SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
 FROM async_job_type_tab
 WHERE job_type IN (7,8);
-UPDATE async_job_type_tab
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
 SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"

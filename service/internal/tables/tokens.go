@@ -57,7 +57,7 @@ func (t *Tables) DropToken(ctx context.Context, id string) (there bool, err erro
 		if _, err := t.raise(ctx, tx, tokensCounter); err != nil {
 			return err
 		}
-		there, err = t.changed(ctx, tx, `DELETE FROM {p}pqueue_token_tab WHERE id = ?`, id)
+		there, err = t.changed(ctx, tx, `{delete} FROM {p}pqueue_token_tab WHERE id = ?`, id)
 		return err
 	})
 	if err != nil {

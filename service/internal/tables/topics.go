@@ -122,7 +122,7 @@ func (t *Tables) DeletedTopics(ctx context.Context, before time.Time) (types []i
 // ForgetTopics removes the rows of deleted topics. A row that is gone already, or whose topic is not deleted, is left alone.
 func (t *Tables) ForgetTopics(ctx context.Context, types []int32) error {
 	for _, jobType := range types {
-		if err := t.exec(ctx, t.db, `DELETE FROM {p}pqueue_topic_tab WHERE job_type = ? AND name LIKE ?`, jobType, "%"+deletedMark+"%"); err != nil {
+		if err := t.exec(ctx, t.db, `{delete} FROM {p}pqueue_topic_tab WHERE job_type = ? AND name LIKE ?`, jobType, "%"+deletedMark+"%"); err != nil {
 			return fmt.Errorf("remove the rows of deleted topics: %w", err)
 		}
 	}

@@ -51,7 +51,7 @@ func (t *Tables) AnswerKey(ctx context.Context, tx *sql.Tx, key UsedKey) error {
 
 // ForgetKeys deletes the keys that were used before a moment.
 func (t *Tables) ForgetKeys(ctx context.Context, before time.Time) error {
-	if err := t.exec(ctx, t.db, `DELETE FROM {p}pqueue_used_key_tab WHERE create_time < ?`, before.Unix()); err != nil {
+	if err := t.exec(ctx, t.db, `{delete} FROM {p}pqueue_used_key_tab WHERE create_time < ?`, before.Unix()); err != nil {
 		return fmt.Errorf("forget idempotency keys: %w", err)
 	}
 	return nil

@@ -69,7 +69,7 @@ func (t *Tables) SetPassword(ctx context.Context, name, hash string) (there bool
 
 // DropUser deletes a user and ends their sessions. It reports whether the user was there.
 func (t *Tables) DropUser(ctx context.Context, name string) (there bool, err error) {
-	return t.changeUser(ctx, name, `DELETE FROM {p}pqueue_user_tab WHERE name = ?`, name)
+	return t.changeUser(ctx, name, `{delete} FROM {p}pqueue_user_tab WHERE name = ?`, name)
 }
 
 func (t *Tables) changeUser(ctx context.Context, name, statement string, args ...any) (there bool, err error) {
@@ -77,7 +77,7 @@ func (t *Tables) changeUser(ctx context.Context, name, statement string, args ..
 		if there, err = t.changed(ctx, tx, statement, args...); err != nil {
 			return err
 		}
-		return t.exec(ctx, tx, `DELETE FROM {p}pqueue_session_tab WHERE name = ?`, name)
+		return t.exec(ctx, tx, `{delete} FROM {p}pqueue_session_tab WHERE name = ?`, name)
 	})
 	if err != nil {
 		return false, fmt.Errorf("change user %s: %w", name, err)
@@ -87,7 +87,7 @@ func (t *Tables) changeUser(ctx context.Context, name, statement string, args ..
 
 // AddSession adds a session, and deletes those that have expired at a moment.
 func (t *Tables) AddSession(ctx context.Context, hash, name string, now, expires time.Time) error {
-	err := t.exec(ctx, t.db, `DELETE FROM {p}pqueue_session_tab WHERE expire_time <= ?`, now.Unix())
+	err := t.exec(ctx, t.db, `{delete} FROM {p}pqueue_session_tab WHERE expire_time <= ?`, now.Unix())
 	if err == nil {
 		err = t.exec(ctx, t.db, `INSERT INTO {p}pqueue_session_tab (hash, name, expire_time) VALUES (?, ?, ?)`, hash, name, expires.Unix())
 	}
@@ -99,7 +99,7 @@ func (t *Tables) AddSession(ctx context.Context, hash, name string, now, expires
 
 // DropSession ends a session.
 func (t *Tables) DropSession(ctx context.Context, hash string) error {
-	if err := t.exec(ctx, t.db, `DELETE FROM {p}pqueue_session_tab WHERE hash = ?`, hash); err != nil {
+	if err := t.exec(ctx, t.db, `{delete} FROM {p}pqueue_session_tab WHERE hash = ?`, hash); err != nil {
 		return fmt.Errorf("end a session: %w", err)
 	}
 	return nil
