@@ -291,6 +291,9 @@ func (p *pair) lease() {
 	case 1:
 		p.both("see leases", func(t tables) (any, error) {
 			seen, err := t.SeeLeases(p.Context(), names)
+			for i := range seen { // whether it is free says all that is the same in both, and the next look tells the rest
+				seen[i].Left, seen[i].Until = 0, 0
+			}
 			slices.SortFunc(seen, func(a, b store.Seen) int { return len(a.Name) - len(b.Name) + int(a.Name[4]) - int(b.Name[4]) })
 			return seen, err
 		})
@@ -359,6 +362,7 @@ func (p *pair) lease() {
 			seen := fleet.Leases
 			slices.SortFunc(seen, func(a, b store.Seen) int { return strings.Compare(a.Name, b.Name) })
 			for i := range seen {
+				seen[i].Until = 0                                                                                 // Left says that, and the two clocks differ
 				if seen[i].Left = math.Round(seen[i].Left / (farAway / 10)); seen[i].Free || seen[i].Layout < 0 { // the two looks are a moment apart
 					seen[i].Left = 0
 				}
