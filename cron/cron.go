@@ -58,7 +58,10 @@ func ParseIn(spec string, zone *time.Location) (*Schedule, error) {
 	if err != nil {
 		return bad(err)
 	}
-	times, err := fiveFields.Parse("CRON_TZ=UTC " + text)
+	if err := supported(fields); err != nil {
+		return bad(err)
+	}
+	times, err := parserFor(fields).Parse("CRON_TZ=UTC " + strings.Join(fields, " "))
 	if err != nil {
 		return bad(err)
 	}
@@ -79,11 +82,10 @@ func load(name string) (*time.Location, error) {
 			return time.FixedZone(offsetText(offset), offset), nil
 		}
 	}
-	zone, err := time.LoadLocation(name)
-	if err != nil || name == "" {
-		return nil, errors.Join(err, errNoZone)
+	if name == "" {
+		return nil, errNoZone
 	}
-	return zone, nil
+	return time.LoadLocation(name)
 }
 
 func offsetText(offset int) string {
@@ -140,7 +142,55 @@ func zoneOf(field string) (name string, ok bool) {
 	return "", false
 }
 
-var fiveFields = parser.MustNewParser(parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow | parser.DowOrDom)
+// supported returns an error if a field has something that other programs know and a crontab does not.
+func supported(fields []string) error {
+	for i, field := range fields {
+		if strings.HasPrefix(field, ",") || strings.HasSuffix(field, ",") || strings.Contains(field, ",,") {
+			return fmt.Errorf("%q: has an empty place in its list", field)
+		}
+		rest := strings.ToUpper(field)
+		for _, name := range names[i] {
+			rest = strings.ReplaceAll(rest, name, "")
+		}
+		if at := strings.IndexAny(rest, "#~HLW"); at >= 0 {
+			return fmt.Errorf("%q: %c is not supported", field, rest[at])
+		}
+	}
+	return nil
+}
+
+// names are what the fields may have instead of numbers.
+var names = [5][]string{
+	3: {"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"},
+	4: {"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"},
+}
+
+const (
+	dayOfMonth = 2
+	dayOfWeek  = 4
+)
+
+// parserFor returns the parser that combines the days as a crontab does. If both day fields are limited, a time counts if either fits. A
+// field that begins with * is not limited, though it has a step; a * behind other days is written as all days, which are limited.
+func parserFor(fields []string) parser.Parser {
+	either := true
+	for day, all := range map[int]string{dayOfMonth: "1-31", dayOfWeek: "0-6"} {
+		if strings.HasPrefix(fields[day], "*") || strings.HasPrefix(fields[day], "?") {
+			either = false
+		} else {
+			fields[day] = strings.ReplaceAll(fields[day], ",*", ","+all)
+		}
+	}
+	if either {
+		return eitherDay
+	}
+	return bothDays
+}
+
+var (
+	bothDays  = parser.MustNewParser(parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow)
+	eitherDay = parser.MustNewParser(parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow | parser.DowOrDom)
+)
 
 var words = map[string]string{
 	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",

@@ -10,7 +10,8 @@
 //
 // The fields are minute (0-59), hour (0-23), day of the month (1-31), month (1-12 or JAN-DEC) and day of the week (0-7
 // or SUN-SAT; 0 and 7 are Sunday), each with *, lists (1,2), ranges (1-5) and steps (*/15, 10-40/5). If both day fields
-// are limited, a time counts if either fits, like in a crontab.
+// are limited, a time counts if either fits, like in a crontab; and like there, a field that begins with * is not limited: "0 0 */2 * 1"
+// is midnight of the Mondays that are odd days. L, W, # and H, which other programs know, are not supported.
 //
 // A schedule has a time zone: UTC, unless the text or [ParseIn] names another. Its times are the same on every
 // instance, whatever the host's own time zone is. "@every" goes by no zone: "@every 24h" is at midnight UTC. Since its
