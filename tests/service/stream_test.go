@@ -41,11 +41,17 @@ func (i *instance) stream() *stream {
 		i.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/x-ndjson")
+	if i.token != "" {
+		r.Header.Set("Authorization", "Bearer "+i.token)
+	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	i.t.Cleanup(func() { answer.Body.Close() })
+	i.t.Cleanup(func() {
+		to.Close()
+		answer.Body.Close()
+	})
 	return &stream{i.t, to, bufio.NewScanner(answer.Body), answer.Body}
 }
 

@@ -1,8 +1,11 @@
 package service
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/create-info/persistent-queue/service"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -75,6 +78,71 @@ func TestATokenThatWasToExpireIn1970IsRefusedAndDoesNotLiveForEver(t *testing.T)
 			if refused.json("errors.0.pointer") != "/expires" {
 				t.Errorf("%s: %s", old, refused.text)
 			}
+		}
+	})
+}
+
+// A stream asks again, so that what a token began ends with the token, whether lines come or not.
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		admin := fmt.Sprint(api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token"))
+		for name, c := range map[string]struct {
+			expires bool
+			another string
+		}{
+			"revoked, and lines come":       {another: taskLine("2")},
+			"revoked, and no line comes":    {},
+			"expires, and no line comes":    {expires: true},
+			"expires, and a line has begun": {expires: true, another: "{"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				expires := ""
+				if c.expires {
+					expires = `,"expires":"` + time.Now().Add(4*time.Second).UTC().Format(time.RFC3339) + `"`
+				}
+				made := (&instance{t, api.base, admin}).send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["tasks:add"],"topics":["*"]`+expires+`}`)
+				s := (&instance{t, api.base, fmt.Sprint(made.json("token"))}).stream()
+				s.send(taskLine("1"))
+				if a := s.answer(); a.ID == "" {
+					t.Fatalf("%+v", a)
+				}
+				if !c.expires {
+					(&instance{t, api.base, admin}).send(http.StatusNoContent, "DELETE", "/v1/tokens/"+made.id(), "")
+				}
+				began := time.Now()
+				go func() { _, _ = io.WriteString(s.to, c.another) }()
+				for {
+					a := s.answer()
+					if a.ID != "" {
+						t.Fatalf("a line is taken: %+v", a)
+					}
+					if a.Problem.Code != "unauthorized" {
+						t.Fatalf("%+v", a)
+					}
+					if a.Line == 0 {
+						break
+					}
+				}
+				if s.answers.Scan() {
+					t.Errorf("it goes on: %s", s.answers.Bytes())
+				}
+				refused := &instance{t, api.base, fmt.Sprint(made.json("token"))}
+				from, to := io.Pipe() // who sends only when it is answered is answered, too
+				defer to.Close()
+				r, _ := http.NewRequest("POST", refused.base+"/v1/batch", from)
+				r.Header.Set("Content-Type", "application/x-ndjson")
+				r.Header.Set("Authorization", "Bearer "+refused.token)
+				if answer, err := http.DefaultClient.Do(r); err != nil || answer.StatusCode != http.StatusUnauthorized {
+					t.Errorf("a new stream: %v, %v", answer, err)
+				} else {
+					answer.Body.Close()
+				}
+				if took := time.Since(began); took > 20*time.Second {
+					t.Errorf("it ends after %v", took)
+				}
+			})
 		}
 	})
 }

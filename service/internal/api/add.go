@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -50,7 +51,7 @@ func (a *api) add(c *call, name string, conflict task.Conflict) error {
 	if bad != nil {
 		return bad
 	}
-	job, err := a.job(c.Context(), t, c.caller, "")
+	job, err := a.job(c.Context(), t, c.caller)
 	if err != nil {
 		return err
 	}
@@ -75,24 +76,35 @@ func (a *api) add(c *call, name string, conflict task.Conflict) error {
 	return c.say(status, answer)
 }
 
-// job makes the job of a task, and its topic if that is new. Errors of fields stand below at.
-func (a *api) job(ctx context.Context, t *task.Task, caller *tokens.Caller, at string) (queue_job.AddModelJob, error) {
+// job makes the job of a task, and its topic if that is new.
+func (a *api) job(ctx context.Context, t *task.Task, caller *tokens.Caller) (queue_job.AddModelJob, error) {
+	job, err := a.draft(t, caller, "")
+	if err != nil {
+		return job, err
+	}
+	topic, err := a.ensure(ctx, t.Topic)
+	if err != nil {
+		return job, err
+	}
+	job.JobType = topic.Type
+	return job, nil
+}
+
+// draft makes the job of a task, but for its type. Errors of fields stand below at.
+func (a *api) draft(t *task.Task, caller *tokens.Caller, at string) (queue_job.AddModelJob, error) {
 	if err := mayTopic(caller, tokens.AddTasks, t.Topic); err != nil {
 		return queue_job.AddModelJob{}, err
 	}
 	if err := a.checkContent(&t.Content, at); err != nil {
 		return queue_job.AddModelJob{}, err
 	}
-	topic, err := a.ensure(ctx, t.Topic)
-	if err != nil {
-		return queue_job.AddModelJob{}, err
-	}
-	job, err := t.Job(topic.Type)
+	job, err := t.Job(0)
 	if err != nil {
 		return queue_job.AddModelJob{}, err
 	}
 	if params, ok := job.JobParams.(queue_job.JSON); ok && len(params) > queue_job.ParamsMax {
-		return queue_job.AddModelJob{}, problem.New(problem.TooLarge, "%s has %d bytes as JSON, and the most is %d; store the body elsewhere and send its address", at, len(params), queue_job.ParamsMax)
+		return queue_job.AddModelJob{}, problem.New(problem.TooLarge, "%s has %d bytes as JSON, and the most is %d; store the body elsewhere and send its address",
+			cmp.Or(at, "the task"), len(params), queue_job.ParamsMax)
 	}
 	return job, nil
 }

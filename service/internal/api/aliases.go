@@ -3,7 +3,8 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
+	"mime"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/netip"
@@ -69,7 +70,7 @@ type delayServiceAnswer struct {
 // answer adds the task of a request, and answers in the other service's words. An error has our status, for programs that look at it.
 func (s *Aliases) answer(a *api, read func(*call) (*task.Task, error), say func(bad *problem.Problem, id uint64) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, id := &call{w, r, nil}, uint64(0)
+		c, id := &call{w, r, nil, a, nil}, uint64(0)
 		err := func() error {
 			var bad *problem.Problem
 			if c.caller, bad = s.caller(a, r); bad != nil {
@@ -82,7 +83,7 @@ func (s *Aliases) answer(a *api, read func(*call) (*task.Task, error), say func(
 			if bad = task.Check(t); bad != nil {
 				return bad
 			}
-			job, err := a.job(r.Context(), t, c.caller, "")
+			job, err := a.job(r.Context(), t, c.caller)
 			if err != nil {
 				return err
 			}
@@ -128,16 +129,15 @@ var delayQueueRetry = &task.Retry{Waits: []time.Duration{5 * time.Second, 15 * t
 
 // delayQueueTask reads a form with notify_url, plan_time, method_name and notify_param.
 func (a *api) delayQueueTask(c *call) (*task.Task, error) {
-	release, err := a.readForm(c)
+	form, err := a.readForm(c)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
 	t := &task.Task{Topic: a.Aliases.DelayQueue, Delay: delayQueueWait, Content: task.Content{Retry: delayQueueRetry}}
-	if t.URL = c.PostForm.Get("notify_url"); t.URL == "" {
+	if t.URL = form.Get("notify_url"); t.URL == "" {
 		return nil, problem.OfField("/notify_url", "it is missing")
 	}
-	if text := c.PostForm.Get("plan_time"); text != "" {
+	if text := form.Get("plan_time"); text != "" {
 		unix, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || unix < 0 || unix > task.LatestUnix {
 			return nil, problem.OfField("/plan_time", "%q is no time in unix seconds, before 2106", text)
@@ -146,8 +146,8 @@ func (a *api) delayQueueTask(c *call) (*task.Task, error) {
 			t.At, t.Delay = at, 0
 		}
 	}
-	param := c.PostForm.Get("notify_param")
-	switch method := strings.ToLower(c.PostForm.Get("method_name")); method {
+	param := form.Get("notify_param")
+	switch method := strings.ToLower(form.Get("method_name")); method {
 	case "", "get":
 		t.Method = http.MethodGet
 		if param != "" {
@@ -165,40 +165,40 @@ func (a *api) delayQueueTask(c *call) (*task.Task, error) {
 	return t, nil
 }
 
-// readForm reads a form into PostForm, if there is room for it.
-func (a *api) readForm(c *call) (release func(), err error) {
-	release, full := a.Intake.Admit(oneMax)
-	if full != nil {
-		return nil, full
+// readForm reads a form: of the kind that browsers send, or in parts, as PHP's curl sends an array.
+func (a *api) readForm(c *call) (url.Values, error) {
+	text, _, err := a.read(c, oneMax)
+	if err != nil {
+		return nil, err
 	}
-	c.Body = http.MaxBytesReader(c.ResponseWriter, c.Body, oneMax)
-	if err := c.ParseForm(); err != nil {
-		release()
-		return nil, problem.New(problem.Invalid, "the body is no form: %v", err)
+	media, params, _ := mime.ParseMediaType(c.Request.Header.Get("Content-Type")) // what is none is a form, as most send it
+	if media != "multipart/form-data" {
+		form, err := url.ParseQuery(string(text))
+		if err != nil {
+			return nil, problem.New(problem.Invalid, "the body is no form: %v", err)
+		}
+		return form, nil
 	}
-	return release, nil
+	parts, err := multipart.NewReader(bytes.NewReader(text), params["boundary"]).ReadForm(oneMax)
+	if err != nil {
+		return nil, problem.New(problem.Invalid, "the body is no form in parts: %v", err)
+	}
+	_ = parts.RemoveAll() // files, which nobody asks for
+	return parts.Value, nil
 }
 
 // delayServiceTask reads JSON with topic, timing_moment and content, whatever the content type says: curl -d says that it is a form.
 func (a *api) delayServiceTask(c *call) (*task.Task, error) {
-	release, full := a.Intake.Admit(oneMax)
-	if full != nil {
-		return nil, full
-	}
-	defer release()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(http.MaxBytesReader(c.ResponseWriter, c.Body, oneMax)); err != nil {
-		if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
-			return nil, tooLarge(oneMax)
-		}
-		return nil, problem.New(problem.Invalid, "the body has not come in whole: %v", err)
+	text, _, err := a.read(c, oneMax)
+	if err != nil {
+		return nil, err
 	}
 	var given struct {
 		Topic   string          `json:"topic"`
 		Moment  json.RawMessage `json:"timing_moment"`
 		Content json.RawMessage `json:"content"`
 	}
-	if err := json.Unmarshal(text.Bytes(), &given); err != nil {
+	if err := json.Unmarshal(text, &given); err != nil {
 		return nil, problem.New(problem.Invalid, "the body is no JSON with topic, timing_moment and content: %v", err)
 	}
 	unix, err := strconv.ParseInt(strings.Trim(string(given.Moment), `"`), 10, 64)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -40,13 +41,13 @@ type Parts struct {
 
 type api struct {
 	Parts
-	streams places
+	streams *places
 	logged  atomic.Int64 // when a problem with a cause was logged last, in unix seconds
 }
 
 // Handler returns the interface: everything below /v1/, and its description.
 func Handler(parts Parts) http.Handler {
-	a := &api{Parts: parts, streams: newPlaces(parts.Intake.Room())}
+	a := &api{Parts: parts, streams: newPlaces()}
 	mux := http.NewServeMux()
 	for pattern, route := range map[string]struct {
 		scope tokens.Scope
@@ -116,6 +117,8 @@ type call struct {
 	http.ResponseWriter
 	*http.Request
 	caller *tokens.Caller
+	a      *api
+	held   func() // gives back the room that the body has; nil: it has none
 }
 
 // answer makes a handler of what may return a problem. An error that is none is the database's.
@@ -126,17 +129,17 @@ func (a *api) answer(scope tokens.Scope, do func(*call) error) http.HandlerFunc 
 			bad = problem.New(problem.Forbidden, "the token lacks the scope %s", scope)
 		}
 		if bad != nil {
-			a.sorry(w, bad)
+			a.sorry(w, r, bad)
 			return
 		}
-		c := &call{w, r, caller}
+		c := &call{w, r, caller, a, nil}
 		c.Request = r.WithContext(queue_job.WithActor(r.Context(), c.actor(), ""))
 		switch err := do(c); {
 		case err == nil:
 		case r.Context().Err() != nil: // no trouble of ours. Who has closed only its own direction still reads, and without an answer, the server would send 200
 			problemOf(err).Write(w)
 		default:
-			a.sorry(w, problemOf(err))
+			a.sorry(w, r, problemOf(err))
 		}
 	}
 }
@@ -196,8 +199,11 @@ func (a *api) learn(ctx context.Context) {
 // actor is who asks, as the record of acts has it.
 func (c *call) actor() string { return "API, " + c.caller.ID }
 
-func (a *api) sorry(w http.ResponseWriter, p *problem.Problem) {
+func (a *api) sorry(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	a.note(w, p)
+	if r.Header.Get("Content-Type") == ndjson { // its sender may wait for the answer, and the server would first wait for the body's end
+		w.Header().Set("Connection", "close")
+	}
 	if p.Code == problem.Unauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="pqueue"`)
 	}
@@ -235,14 +241,46 @@ func (c *call) say(status int, body any) error {
 	if err != nil {
 		return err
 	}
-	c.sayText(status, text)
+	return c.sayText(status, text)
+}
+
+// sayText answers with a text of JSON. While it waits for who reads it, the request has no room any more, and a large answer has its own.
+func (c *call) sayText(status int, text []byte) error {
+	if c.held != nil {
+		c.held()
+	}
+	release, full := c.a.answerRoom(c, len(text))
+	if full != nil {
+		if c.Method != http.MethodGet {
+			return problem.New(problem.Unknown, "it is done, and there is no room for the answer: this caller, or all together, do not read theirs; look at what there is")
+		}
+		return full
+	}
+	defer release()
+	c.Header().Set("Content-Type", "application/json")
+	c.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
+	c.WriteHeader(status)
+	c.writeWithin(append(text, '\n')) // whoever asked may be gone
 	return nil
 }
 
-func (c *call) sayText(status int, text []byte) {
-	c.Header().Set("Content-Type", "application/json")
-	c.WriteHeader(status)
-	_, _ = c.Write(append(text, '\n')) // whoever asked may be gone
+// writeWithin writes a text. A large one is given up if nobody reads it at the least speed.
+func (c *call) writeWithin(text []byte) {
+	if len(text) <= firstBytes {
+		_, _ = c.Write(text)
+		return
+	}
+	control, began := http.NewResponseController(c.ResponseWriter), time.Now()
+	for sent := 0; sent < len(text); {
+		_ = control.SetWriteDeadline(began.Add(bodyGrace + time.Duration(sent)*time.Second/leastSpeed)) // where deadlines are not supported, the server's own hold
+		n, err := c.Write(text[sent:min(len(text), sent+leastSpeed)])
+		if sent += n; err != nil {
+			return // and so is the connection
+		}
+	}
+	if control.Flush() == nil {
+		_ = control.SetWriteDeadline(time.Time{})
+	}
 }
 
 // Header is the answer's: of the two that a call embeds, the request's is c.Request.Header.

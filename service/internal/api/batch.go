@@ -1,16 +1,20 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -26,127 +30,243 @@ const (
 
 // addBatch adds the tasks of a JSON object all together, or those of an endless NDJSON line by line.
 func (a *api) addBatch(c *call) error {
-	if c.contentType() == "application/x-ndjson" {
+	if c.contentType() == ndjson {
 		return a.addStream(c)
 	}
-	text, release, err := a.body(c, batchMax)
+	if err := c.wantsJSON(); err != nil {
+		return err
+	}
+	key, hash, err := usedKey(c)
 	if err != nil {
 		return err
 	}
-	defer release()
-	var batch struct {
-		Tasks []json.RawMessage `json:"tasks"`
-	}
-	if err := decode(text, &batch); err != nil {
-		return err
-	}
-	if n := len(batch.Tasks); n == 0 || n > batchTasksMax {
-		return problem.OfField("/tasks", "there are %d tasks; send 1 to %d, or application/x-ndjson, which has no end", n, batchTasksMax)
-	}
-	tasks, jobs, err := a.readBatch(c, batch.Tasks)
+	from, err := a.reader(c, batchMax)
 	if err != nil {
 		return err
 	}
-	key, err := usedKeyOf(c, text)
-	if err != nil {
+	defer from.release()
+	tasks, jobs, err := a.readBatch(c, io.TeeReader(from, hash))
+	switch {
+	case from.failed != nil:
+		return from.problem(from.failed)
+	case err != nil:
 		return err
 	}
-	answer := func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (int, any, error) {
-		return a.batchAnswer(ctx, tx, tasks, added)
+	if err := from.end(); err != nil {
+		return err
+	}
+	if err := a.makeTopics(c.Context(), tasks, jobs); err != nil {
+		return err
+	}
+	var answer batchAnswer
+	after := func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (int, any, error) {
+		answer = batchAnswer{tasks, added}
+		return http.StatusOK, answer, a.conflicts(ctx, tx, tasks, added)
 	}
 	if key != nil {
-		return a.once(c, *key, jobs, answer)
+		key.Hash = hex.EncodeToString(hash.Sum(nil))
+		return a.once(c, *key, jobs, after)
 	}
-	var body any
 	_, err = a.Intake.AddAll(c.Context(), jobs, intake.Around{After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (err error) {
-		_, body, err = answer(ctx, tx, added)
+		_, _, err = after(ctx, tx, added)
 		return err
 	}})
 	if err != nil {
 		return err
 	}
-	return c.say(http.StatusOK, body)
+	clear(jobs) // whoever reads the answer slowly holds up nobody
+	return c.say(http.StatusOK, answer)
 }
 
-// readBatch reads all tasks, and says at once what is wrong with any of them. It makes topics only when all tasks can be read.
-func (a *api) readBatch(c *call, texts []json.RawMessage) ([]*task.Task, []queue_job.AddModelJob, error) {
-	tasks, jobs := make([]*task.Task, len(texts)), make([]queue_job.AddModelJob, len(texts))
-	err := onAllProcessors(len(texts), func(n int) error {
-		t, bad := task.Parse(texts[n], pointerOf(n), task.Defaults{OnConflict: task.Keep})
-		if tasks[n] = t; bad != nil {
-			return bad
+// makeTopics makes the topics that are new, all together, and gives each job the type of its topic.
+func (a *api) makeTopics(ctx context.Context, tasks []*task.Task, jobs []queue_job.AddModelJob) error {
+	var unknown []string
+	for _, t := range tasks {
+		if a.Topics.Named(t.Topic) == nil {
+			unknown = append(unknown, t.Topic)
 		}
-		return nil
-	})
-	if err == nil {
-		err = onAllProcessors(len(tasks), func(n int) (err error) {
-			jobs[n], err = a.job(c.Context(), tasks[n], c.caller, pointerOf(n))
-			return err
+	}
+	made, err := a.Topics.EnsureAll(ctx, unknown)
+	if err != nil {
+		return intake.Away(err)
+	}
+	for n, t := range tasks {
+		topic := made[t.Topic]
+		if topic == nil {
+			topic = a.Topics.Named(t.Topic)
+		}
+		if topic == nil { // somebody has deleted it at this moment
+			if topic, err = a.ensure(ctx, t.Topic); err != nil {
+				return err
+			}
+		}
+		jobs[n].JobType = topic.Type
+	}
+	return nil
+}
+
+const (
+	partTasks = 64 // that are read together
+	partBytes = 256 << 10
+)
+
+// part are some tasks that stand behind each other in a batch.
+type part struct {
+	from     int
+	texts    []json.RawMessage
+	tasks    []*task.Task
+	jobs     []queue_job.AddModelJob
+	wrong    []problem.Field
+	err      error
+	panicked string
+}
+
+// readBatch reads the tasks as they come in, on several processors, and says at once what is wrong with any of them. Of each, only the
+// parameters of its job stay.
+func (a *api) readBatch(c *call, from io.Reader) ([]*task.Task, []queue_job.AddModelJob, error) {
+	const most = 8 // processors for one request, beside which there are others
+	todo := make(chan *part)
+	var reading sync.WaitGroup
+	for range min(most, runtime.GOMAXPROCS(0)) {
+		reading.Go(func() {
+			for p := range todo {
+				a.readPart(c, p)
+			}
 		})
 	}
+	parts, err := splitBatch(from, todo)
+	close(todo)
+	reading.Wait()
+	for _, p := range parts {
+		if p.panicked != "" {
+			panic(p.panicked) // here the server catches it, and only this request fails
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var tasks []*task.Task
+	var jobs []queue_job.AddModelJob
+	var wrong []problem.Field
+	for _, p := range parts {
+		err = cmp.Or(err, p.err)
+		tasks, jobs, wrong = append(tasks, p.tasks...), append(jobs, p.jobs...), append(wrong, p.wrong...)
+		p.jobs = nil
+	}
+	if len(wrong) > 0 {
+		return nil, nil, problem.OfFields(wrong[:min(len(wrong), batchErrorsMax)])
+	}
 	return tasks, jobs, err
+}
+
+// readPart reads the tasks of a part.
+func (a *api) readPart(c *call, p *part) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			p.panicked = fmt.Sprintf("%v\n%s", panicked, debug.Stack())
+		}
+	}()
+	for n, text := range p.texts {
+		at := pointerOf(p.from + n)
+		t, bad := task.Parse(text, at, task.Defaults{OnConflict: task.Keep})
+		p.texts[n] = nil
+		job, err := queue_job.AddModelJob{}, error(nil)
+		if bad != nil {
+			err = bad
+		} else {
+			job, err = a.draft(t, c.caller, at)
+			t.Content = task.Content{} // the job has it
+		}
+		if errors.As(err, &bad) && bad.Code == problem.Invalid {
+			p.wrong = append(p.wrong, bad.Fields...)
+		} else {
+			p.err = cmp.Or(p.err, err)
+		}
+		p.tasks, p.jobs = append(p.tasks, t), append(p.jobs, job)
+	}
+	p.texts = nil
+}
+
+// splitBatch reads {"tasks": [...]} and hands on its tasks, in parts.
+func splitBatch(text io.Reader, todo chan<- *part) (parts []*part, err error) {
+	from := json.NewDecoder(text)
+	cannot := func(err error) error {
+		return problem.OfField("", "the request cannot be understood: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	expect := func(want json.Delim, what string) error {
+		token, err := from.Token()
+		switch {
+		case errors.Is(err, io.EOF):
+			return cannot(errors.New("it ends too early"))
+		case err != nil:
+			return cannot(unmarked(err))
+		case token != want:
+			return cannot(errors.New(what))
+		}
+		return nil
+	}
+	if err := expect('{', "it is no JSON object"); err != nil {
+		return nil, err
+	}
+	count, seen := 0, false
+	for from.More() {
+		name, err := from.Token()
+		switch {
+		case err != nil:
+			return parts, cannot(err)
+		case name != "tasks":
+			return parts, cannot(fmt.Errorf("unknown field %q; there is tasks", name))
+		case seen:
+			return parts, problem.OfField("/tasks", "it comes twice; send it once")
+		}
+		seen = true
+		if err := expect('[', "tasks is no list"); err != nil {
+			return parts, err
+		}
+		next, size := &part{}, 0
+		for from.More() {
+			var text json.RawMessage
+			if err := from.Decode(&text); err != nil {
+				return parts, cannot(err)
+			}
+			if count++; count > batchTasksMax {
+				return parts, problem.OfField("/tasks", "there are more than %d tasks; send 1 to %[1]d, or application/x-ndjson, which has no end", batchTasksMax)
+			}
+			next.texts, size = append(next.texts, text), size+len(text)
+			if len(next.texts) == partTasks || size >= partBytes {
+				parts = append(parts, next)
+				todo <- next
+				next, size = &part{from: count}, 0
+			}
+		}
+		if len(next.texts) > 0 {
+			parts = append(parts, next)
+			todo <- next
+		}
+		if err := expect(']', "tasks is no list"); err != nil {
+			return parts, err
+		}
+	}
+	if err := expect('}', "it is no JSON object"); err != nil {
+		return parts, err
+	}
+	if _, err := from.Token(); !errors.Is(err, io.EOF) {
+		return parts, problem.OfField("", "there is something behind the JSON object; send one object")
+	}
+	if count == 0 {
+		return parts, problem.OfField("/tasks", "there are no tasks; send 1 to %d", batchTasksMax)
+	}
+	return parts, nil
 }
 
 // pointerOf points to a task of a batch.
 func pointerOf(n int) string { return "/tasks/" + strconv.Itoa(n) }
 
-// onAllProcessors reads what is numbered from 0 to n-1, a part of it on each processor. What is wrong with fields comes back as one
-// problem, in their order; any other error ends its part, and the first of these comes back.
-func onAllProcessors(n int, read func(int) error) error {
-	const most = 8 // for one request, beside which there are others
-	processors := min(most, runtime.GOMAXPROCS(0))
-	size := (n + processors - 1) / processors
-	type part struct {
-		wrong    []problem.Field
-		err      error
-		panicked string
-	}
-	var reading sync.WaitGroup
-	var parts []*part
-	for from := 0; from < n; from += size {
-		p := &part{}
-		parts = append(parts, p)
-		reading.Go(func() {
-			defer func() {
-				if panicked := recover(); panicked != nil {
-					p.panicked = fmt.Sprintf("%v\n%s", panicked, debug.Stack())
-				}
-			}()
-			for i := from; i < min(from+size, n) && p.err == nil && len(p.wrong) < batchErrorsMax; i++ {
-				err := read(i)
-				if bad := (*problem.Problem)(nil); errors.As(err, &bad) && bad.Code == problem.Invalid {
-					p.wrong = append(p.wrong, bad.Fields...)
-				} else {
-					p.err = err
-				}
-			}
-		})
-	}
-	reading.Wait()
-	var wrong []problem.Field
-	for _, p := range parts {
-		switch {
-		case p.panicked != "":
-			panic(p.panicked) // here the server catches it, and only this request fails
-		case p.err != nil:
-			return p.err
-		}
-		wrong = append(wrong, p.wrong...)
-	}
-	if len(wrong) > 0 {
-		return problem.OfFields(wrong[:min(len(wrong), batchErrorsMax)])
-	}
-	return nil
-}
-
-// batchAnswer is the answer to a batch, unless one of its names is taken and its task is to be added all the same. The code is that of
-// the first such task.
-func (a *api) batchAnswer(ctx context.Context, tx *sql.Tx, tasks []*task.Task, added []queue_job.Added) (int, any, error) {
-	results := make([]result, len(tasks))
+// conflicts are the names that are taken although their tasks are to be added all the same. The code is that of the first such task.
+func (a *api) conflicts(ctx context.Context, tx *sql.Tx, tasks []*task.Task, added []queue_job.Added) error {
 	var code problem.Code
 	var taken []problem.Field
 	for i, t := range tasks {
-		results[i] = resultOf(t, added[i])
 		if len(taken) == batchErrorsMax {
 			break
 		}
@@ -156,16 +276,38 @@ func (a *api) batchAnswer(ctx context.Context, tx *sql.Tx, tasks []*task.Task, a
 		}
 		bad := (*problem.Problem)(nil)
 		if !errors.As(err, &bad) {
-			return 0, nil, err
+			return err
 		}
 		code, taken = cmp.Or(code, bad.Code), append(taken, problem.Field{Pointer: pointerOf(i) + "/name", Detail: bad.Detail})
 	}
 	if len(taken) > 0 {
 		p := problem.OfFields(taken)
 		p.Code = code
-		return 0, nil, p
+		return p
 	}
-	return http.StatusOK, struct {
-		Tasks []result `json:"tasks"`
-	}{results}, nil
+	return nil
+}
+
+// batchAnswer is the answer to a batch.
+type batchAnswer struct {
+	tasks []*task.Task
+	added []queue_job.Added
+}
+
+// MarshalJSON writes one result for each task.
+func (b batchAnswer) MarshalJSON() ([]byte, error) {
+	text := bytes.NewBufferString(`{"tasks":[`)
+	text.Grow(len(b.tasks) * 64)
+	for i, t := range b.tasks {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		one, err := json.Marshal(resultOf(t, b.added[i]))
+		if err != nil {
+			return nil, err
+		}
+		text.Write(one)
+	}
+	text.WriteString("]}")
+	return text.Bytes(), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
 )
 
 // Whoever sends a cursor may have made it up: what is read from it is what the same parameters would give.
@@ -38,6 +39,8 @@ func FuzzEachLineOfAStreamIsHandedOn(f *testing.F) {
 	f.Add([]byte("a\nb"), uint32(lineMax+5), byte('\n'))
 	f.Add([]byte("a\n"), uint32(tooLong), byte('x'))
 	f.Add([]byte("a\n"), uint32(tooLong), byte(' '))
+	a := &api{Parts: Parts{Intake: intake.New(nil, nil, 1, intake.RoomDefault)}}
+	f.Cleanup(a.Intake.Close)
 	f.Fuzz(func(t *testing.T, text []byte, more uint32, fill byte) {
 		text = append(text, bytes.Repeat([]byte{fill}, int(more)%(2*lineMax))...)
 		var want []int
@@ -47,7 +50,7 @@ func FuzzEachLineOfAStreamIsHandedOn(f *testing.F) {
 			}
 		}
 		lines := make(chan line)
-		go readLines(t.Context(), bytes.NewReader(text), func() error { return nil }, lines)
+		go a.readLines(t.Context(), "", bytes.NewReader(text), func() error { return nil }, lines)
 		for l := range lines {
 			if len(want) == 0 || l.number != want[0] {
 				t.Fatalf("line %d is handed on, want %v", l.number, want)
@@ -56,6 +59,7 @@ func FuzzEachLineOfAStreamIsHandedOn(f *testing.F) {
 			if l.err == nil && len(l.text) > tooLong {
 				t.Fatalf("a line of %d bytes is taken", len(l.text))
 			}
+			l.release()
 			if l.err == nil {
 				_, _ = task.Parse(l.text, "", task.Defaults{OnConflict: task.Keep})
 			}
@@ -75,7 +79,7 @@ func FuzzAFormIsATaskOrAnError(f *testing.F) {
 	f.Fuzz(func(t *testing.T, form string) {
 		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/api/task/save", strings.NewReader(form))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		got, err := a.delayQueueTask(&call{httptest.NewRecorder(), r, nil})
+		got, err := a.delayQueueTask(&call{httptest.NewRecorder(), r, tokens.Adder("alias"), a, nil})
 		if err != nil {
 			return
 		}

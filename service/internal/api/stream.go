@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -16,34 +17,70 @@ import (
 	"github.com/create-info/persistent-queue/service/internal/task"
 )
 
+const ndjson = "application/x-ndjson"
+
 const (
 	streamTogether = 1000                  // lines in a transaction
 	streamBytes    = 4 << 20               // and their bytes
 	streamWait     = 50 * time.Millisecond // how long a line waits for others
 	streamQuiet    = 2 * time.Minute       // a sender that sends nothing, or takes no answer, for so long is gone
 	lineMax        = 1 << 20
+	lineBuffer     = 64 << 10 // of a stream; a longer line takes room
+	streamsMax     = 64       // that are open
+	streamsOfOne   = 16       // of one caller
+	streamsAdding  = 4        // that add lines at this moment
 )
 
-// places limit the streams: how many are open, each of which has a line or two in memory, and how many of these have lines together that
-// are being added. The two limits come from the room of all other requests, which streams do not touch: half of it each.
+// places limit the streams: how many are open, all together and of one caller, and how many of these have lines together that are being
+// added. What a line takes that does not fit a stream's buffer is room of its caller.
 type places struct {
-	open, adding chan struct{}
+	adding chan struct{}
+	mu     sync.Mutex
+	open   int
+	of     map[string]int
 }
 
-func newPlaces(room int64) places {
-	return places{make(chan struct{}, max(1, room/2/(2*lineMax))), make(chan struct{}, max(1, room/2/(2*streamBytes)))}
+func newPlaces() *places {
+	return &places{adding: make(chan struct{}, streamsAdding), of: map[string]int{}}
+}
+
+// enter takes a place for an open stream, until leave is called.
+func (p *places) enter(who string) (leave func(), full *problem.Problem) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.open >= streamsMax:
+		full = problem.New(problem.Busy, "%d streams are open, and no more are taken; nothing was stored, send the request again", streamsMax)
+	case p.of[who] >= streamsOfOne:
+		full = problem.New(problem.Busy, "this caller has %d streams open, and no more are taken from one; end one, or send its tasks there", streamsOfOne)
+	}
+	if full != nil {
+		full.RetryAfter = time.Second
+		return nil, full
+	}
+	p.open++
+	p.of[who]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open--
+		if p.of[who]--; p.of[who] == 0 {
+			delete(p.of, who)
+		}
+	}, nil
 }
 
 // line is a line of a stream, and what is answered to it.
 type line struct {
-	number int
-	text   []byte
-	err    error // the line cannot be read
+	number  int
+	text    []byte
+	err     error // the line cannot be read
+	release func()
 }
 
 // answered is the answer to a line.
 type answered struct {
-	Line int `json:"line"`
+	Line int `json:"line,omitempty"` // 0: it is about the stream, and the last answer
 	*result
 	Problem *problem.Problem `json:"problem,omitempty"`
 }
@@ -54,18 +91,18 @@ func (a *api) addStream(c *call) error {
 	if c.Request.Header.Get("Idempotency-Key") != "" {
 		return problem.New(problem.Invalid, "a stream has no Idempotency-Key; give its tasks names, then it can be sent again")
 	}
-	select {
-	case a.streams.open <- struct{}{}:
-		defer func() { <-a.streams.open }()
-	default:
-		p := problem.New(problem.Busy, "%d streams are open, and no more are taken; nothing was stored, send the request again", cap(a.streams.open))
-		p.RetryAfter = time.Second
-		return p
+	if err := c.wantsPlain(); err != nil {
+		return err
 	}
+	leave, full := a.streams.enter(c.holder())
+	if full != nil {
+		return full
+	}
+	defer leave()
 	control := http.NewResponseController(c.ResponseWriter)
 	_ = control.EnableFullDuplex() // HTTP/2 is it anyway
 	waitForTaker(control)
-	c.Header().Set("Content-Type", "application/x-ndjson")
+	c.Header().Set("Content-Type", ndjson)
 	c.WriteHeader(http.StatusOK)
 	if control.Flush() != nil { // the sender may wait for this before it sends
 		return nil
@@ -75,7 +112,7 @@ func (a *api) addStream(c *call) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		readLines(ctx, c.Body, func() error { return control.SetReadDeadline(time.Now().Add(streamQuiet)) }, lines)
+		a.readLines(ctx, c.holder(), c.Body, func() error { return control.SetReadDeadline(time.Now().Add(streamQuiet)) }, lines)
 	}()
 	listens := a.answerLines(c, lines, control)
 	cancel()
@@ -89,12 +126,11 @@ func (a *api) addStream(c *call) error {
 	return nil
 }
 
-// answerLines adds and answers lines until there are no more. It reports whether somebody has listened to the end.
+// answerLines adds and answers lines until there are no more, or the caller may not call any more. It reports whether somebody has listened
+// to the end.
 func (a *api) answerLines(c *call, lines <-chan line, control *http.ResponseController) bool {
 	to := json.NewEncoder(c)
-	for more := true; more; {
-		var answers []answered
-		answers, more = a.addSome(c, lines)
+	say := func(answers ...answered) bool {
 		for _, answer := range answers {
 			waitForTaker(control)
 			if to.Encode(answer) != nil {
@@ -102,7 +138,27 @@ func (a *api) answerLines(c *call, lines <-chan line, control *http.ResponseCont
 			}
 		}
 		waitForTaker(control)
-		if control.Flush() != nil {
+		return control.Flush() == nil
+	}
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for more := true; more; {
+		var first line
+		select {
+		case <-again.C:
+			if bad := a.still(c); bad != nil {
+				_ = say(answered{Problem: intake.Away(bad)})
+				return false
+			}
+			continue
+		case first, more = <-lines:
+		}
+		if !more {
+			break
+		}
+		var answers []answered
+		answers, more = a.addSome(c, first, lines)
+		if !say(answers...) {
 			return false
 		}
 	}
@@ -114,39 +170,44 @@ func waitForTaker(control *http.ResponseController) {
 	_ = control.SetWriteDeadline(time.Now().Add(streamQuiet))
 }
 
-// addSome adds what comes within a moment after the next line, when it has a place. Until then, its sender waits, too.
-func (a *api) addSome(c *call, lines <-chan line) (answers []answered, more bool) {
-	first, more := <-lines
-	if !more {
-		return nil, false
-	}
+// addSome adds what comes within a moment after a line, when it has a place. Until then, its sender waits, too.
+func (a *api) addSome(c *call, first line, lines <-chan line) (answers []answered, more bool) {
 	select {
 	case a.streams.adding <- struct{}{}:
 		defer func() { <-a.streams.adding }()
 	case <-c.Context().Done():
+		first.release()
 		return nil, false
 	}
 	some, more := gather(first, lines)
+	defer func() {
+		for _, l := range some {
+			l.release()
+		}
+	}()
 	return a.addLines(c, some), more
 }
 
 // readLines hands on the lines that are not empty, and closes the channel behind the last.
-func readLines(ctx context.Context, body io.Reader, wait func() error, lines chan<- line) {
+func (a *api) readLines(ctx context.Context, who string, body io.Reader, wait func() error, lines chan<- line) {
 	defer close(lines)
-	from := bufio.NewReaderSize(body, 64<<10)
+	from := bufio.NewReaderSize(body, lineBuffer)
 	for number := 1; ; number++ {
 		_ = wait() // where deadlines are not supported, the server's own hold
-		text, err := readLine(from)
-		if over := errors.Is(err, errLong); len(bytes.TrimSpace(text)) > 0 || over {
-			next := line{number: number, text: text}
-			if over {
+		text, release, err := a.readLine(ctx, who, from)
+		if bad := (*problem.Problem)(nil); len(bytes.TrimSpace(text)) > 0 || errors.As(err, &bad) {
+			next := line{number: number, text: text, release: release}
+			if bad != nil {
 				next.err, err = err, nil
 			}
 			select {
 			case lines <- next:
 			case <-ctx.Done():
+				release()
 				return
 			}
+		} else {
+			release()
 		}
 		if err != nil {
 			return
@@ -154,26 +215,40 @@ func readLines(ctx context.Context, body io.Reader, wait func() error, lines cha
 	}
 }
 
-var errLong = errors.New("long line")
-
-// readLine reads a line. Of a line that is too long, it passes over the rest.
-func readLine(from *bufio.Reader) (text []byte, err error) {
-	for {
+// readLine reads a line. Of a line that is too long, or for which there is no room, it passes over the rest, and the error is a problem.
+func (a *api) readLine(ctx context.Context, who string, from *bufio.Reader) (text []byte, release func(), err error) {
+	release = func() {}
+	for parts := 0; ; parts++ {
 		part, err := from.ReadSlice('\n')
-		if text = append(text, part...); !errors.Is(err, bufio.ErrBufferFull) {
-			return text, err
+		long := errors.Is(err, bufio.ErrBufferFull)
+		bad := (*problem.Problem)(nil)
+		switch {
+		case long && parts == 0: // at once for the longest line, so that two who have a part do not wait for each other
+			release, bad = a.Intake.Rooms().Small.Take(ctx, who, 2*lineMax)
+		case long && len(text)+len(part) > lineMax:
+			bad = longLine()
 		}
-		if len(text) <= lineMax {
+		if bad == nil {
+			if text = append(text, part...); !long {
+				return text, release, err
+			}
 			continue
 		}
-		for errors.Is(err, bufio.ErrBufferFull) {
+		if release != nil {
+			release()
+		}
+		for text = nil; errors.Is(err, bufio.ErrBufferFull); {
 			_, err = from.ReadSlice('\n')
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
+			return nil, func() {}, err
 		}
-		return nil, errLong // also at the end, where no line break follows
+		return nil, func() {}, bad // also at the end, where no line break follows
 	}
+}
+
+func longLine() *problem.Problem {
+	return problem.New(problem.TooLarge, "a line has at most %d bytes; store the body elsewhere and send its address", lineMax)
 }
 
 // gather takes what comes within a moment after the first line.
@@ -198,6 +273,12 @@ func gather(first line, lines <-chan line) (some []line, more bool) {
 // addLines adds the lines that are right, in one transaction.
 func (a *api) addLines(c *call, lines []line) []answered {
 	answers := make([]answered, len(lines))
+	if bad := a.still(c); bad != nil {
+		for i, l := range lines {
+			answers[i] = answered{Line: l.number, Problem: intake.Away(bad)}
+		}
+		return answers
+	}
 	var at []int
 	var tasks []*task.Task
 	var jobs []queue_job.AddModelJob
@@ -210,7 +291,7 @@ func (a *api) addLines(c *call, lines []line) []answered {
 		}
 		at, tasks, jobs = append(at, i), append(tasks, t), append(jobs, job)
 	}
-	if len(jobs) == 0 {
+	if at, tasks, jobs = a.topicsOfLines(c, at, tasks, jobs, answers); len(jobs) == 0 {
 		return answers
 	}
 	added, err := a.Intake.AddAll(c.Context(), jobs, intake.Around{})
@@ -229,14 +310,45 @@ func (a *api) addLines(c *call, lines []line) []answered {
 	return answers
 }
 
+// topicsOfLines makes the topics of lines together. If they are too many, each is made by itself, so that only those fail that are.
+func (a *api) topicsOfLines(c *call, at []int, tasks []*task.Task, jobs []queue_job.AddModelJob, answers []answered) ([]int, []*task.Task, []queue_job.AddModelJob) {
+	if a.makeTopics(c.Context(), tasks, jobs) == nil {
+		return at, tasks, jobs
+	}
+	n := 0
+	var failed error
+	for k := range jobs {
+		topic, err := a.Topics.Named(tasks[k].Topic), failed
+		if topic == nil && failed == nil {
+			if topic, err = a.ensure(c.Context(), tasks[k].Topic); err != nil && !isLimit(err) {
+				failed = err // the database's: it would be that of each
+			}
+		}
+		if topic == nil {
+			answers[at[k]].Problem = intake.Away(err)
+			continue
+		}
+		jobs[k].JobType = topic.Type
+		at[n], tasks[n], jobs[n] = at[k], tasks[k], jobs[k]
+		n++
+	}
+	return at[:n], tasks[:n], jobs[:n]
+}
+
+func isLimit(err error) bool {
+	bad := (*problem.Problem)(nil)
+	return errors.As(err, &bad) && bad.Code == problem.TopicLimit
+}
+
 func (a *api) readTask(c *call, l line) (*task.Task, queue_job.AddModelJob, error) {
 	if l.err != nil {
-		return nil, queue_job.AddModelJob{}, problem.New(problem.TooLarge, "a line has at most %d bytes; store the body elsewhere and send its address", lineMax)
+		return nil, queue_job.AddModelJob{}, l.err
 	}
 	t, bad := task.Parse(l.text, "", task.Defaults{OnConflict: task.Keep})
 	if bad != nil {
 		return nil, queue_job.AddModelJob{}, bad
 	}
-	job, err := a.job(c.Context(), t, c.caller, "")
+	job, err := a.draft(t, c.caller, "")
+	t.Content = task.Content{} // the job has it
 	return t, job, err
 }

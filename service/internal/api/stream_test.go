@@ -15,6 +15,7 @@ import (
 
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
 )
 
 // wires are connections in memory, so that their deadlines go by the test's clock.
@@ -33,11 +34,11 @@ func TestAStreamWhoseAnswersNobodyTakesEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &api{Parts: Parts{Intake: intake.New(nil, nil, 1, intake.RoomDefault)}}
 		defer a.Intake.Close()
-		a.streams = newPlaces(a.Intake.Room())
+		a.streams = newPlaces()
 		ended := make(chan struct{})
 		web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer close(ended)
-			_ = a.addStream(&call{w, r, nil})
+			_ = a.addStream(&call{w, r, tokens.Adder("alias"), a, nil})
 		})}
 		w := make(wires, 1)
 		var running sync.WaitGroup
@@ -63,62 +64,66 @@ func TestAStreamWhoseAnswersNobodyTakesEnds(t *testing.T) {
 		web.Close()
 		<-ended
 		running.Wait()
-		if len(a.streams.open) != 0 || len(a.streams.adding) != 0 {
+		if a.streams.open != 0 || len(a.streams.of) != 0 || len(a.streams.adding) != 0 {
 			t.Error("it keeps its places")
 		}
 	})
 }
 
-func TestOpenStreamsTakeNoRoomFromOtherRequests(t *testing.T) {
-	a := &api{Parts: Parts{Intake: intake.New(nil, nil, 1, 8<<20)}}
+func TestTheStreamsOfOneCallerLeavePlacesForOthers(t *testing.T) {
+	a := &api{Parts: Parts{Intake: intake.New(nil, nil, 1, intake.RoomDefault)}}
 	defer a.Intake.Close()
-	a.streams = newPlaces(a.Intake.Room())
+	a.streams = newPlaces()
 	ctx, cancel := context.WithCancel(t.Context())
-	open := func() (*httptest.ResponseRecorder, error) {
+	defer cancel()
+	var open sync.WaitGroup
+	stream := func(who string) error {
 		from, _ := io.Pipe()
 		go func() {
 			<-ctx.Done()
 			from.Close()
 		}()
-		w := httptest.NewRecorder()
-		return w, a.addStream(&call{w, httptest.NewRequestWithContext(ctx, "POST", "/v1/batch", from), nil})
+		return a.addStream(&call{httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", "/v1/batch", from), tokens.Adder(who), a, nil})
 	}
-	const streams = 2 // of a room of eight mebibytes
-	ended := make(chan error, streams)
-	for range streams {
-		go func() {
-			_, err := open()
-			ended <- err
-		}()
+	until := func(n int) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			a.streams.mu.Lock()
+			there := a.streams.open
+			a.streams.mu.Unlock()
+			if there == n {
+				return
+			}
+		}
+		t.Fatalf("there are not %d streams", n)
 	}
-	for end := time.Now().Add(time.Minute); len(a.streams.open) < streams && time.Now().Before(end); time.Sleep(time.Millisecond) {
-	}
-	release, full := a.Intake.Admit(8 << 20)
-	if full != nil {
-		t.Fatal(full)
-	}
-	release()
-	_, err := open()
-	if bad := (*problem.Problem)(nil); !errors.As(err, &bad) || bad.Code != problem.Busy || bad.RetryAfter == 0 {
-		t.Errorf("a third stream: %v", err)
-	}
-	cancel()
-	for range streams {
-		if err := <-ended; err != nil {
-			t.Error(err)
+	for n := 1; n <= streamsMax; n++ {
+		who := string(rune('a' + (n-1)/streamsOfOne))
+		open.Go(func() { _ = stream(who) })
+		until(n)
+		if n == streamsOfOne {
+			if bad := (*problem.Problem)(nil); !errors.As(stream("a"), &bad) || bad.Code != problem.Busy || !strings.Contains(bad.Detail, "this caller") {
+				t.Errorf("one more of the same: %v", bad)
+			}
 		}
 	}
+	if bad := (*problem.Problem)(nil); !errors.As(stream("z"), &bad) || bad.Code != problem.Busy || bad.RetryAfter == 0 || strings.Contains(bad.Detail, "this caller") {
+		t.Errorf("one more than there may be: %v", bad)
+	}
+	cancel()
+	open.Wait()
 }
 
 func TestAStreamWaitsForAPlaceAndGivesItBack(t *testing.T) {
 	a := &api{Parts: Parts{Intake: intake.New(nil, nil, 1, 1)}}
 	defer a.Intake.Close()
-	a.streams = newPlaces(a.Intake.Room())
-	a.streams.adding <- struct{}{} // that of another stream
+	a.streams = newPlaces()
+	for range streamsAdding {
+		a.streams.adding <- struct{}{} // that of another stream
+	}
 	w := httptest.NewRecorder()
 	ended := make(chan error)
 	go func() {
-		ended <- a.addStream(&call{w, httptest.NewRequestWithContext(t.Context(), "POST", "/v1/batch", strings.NewReader("x\ny\n")), nil})
+		ended <- a.addStream(&call{w, httptest.NewRequestWithContext(t.Context(), "POST", "/v1/batch", strings.NewReader("x\ny\n")), tokens.Adder("alias"), a, nil})
 	}()
 	select {
 	case <-ended:
@@ -126,7 +131,7 @@ func TestAStreamWaitsForAPlaceAndGivesItBack(t *testing.T) {
 	case <-time.After(2 * streamWait):
 	}
 	<-a.streams.adding
-	if err := <-ended; err != nil || len(a.streams.adding) != 0 {
+	if err := <-ended; err != nil || len(a.streams.adding) != streamsAdding-1 {
 		t.Error(err)
 	}
 	if n := strings.Count(w.Body.String(), `"problem":{`); n != 2 {

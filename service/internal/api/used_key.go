@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"hash"
 	"regexp"
 	"strings"
 	"time"
@@ -19,19 +20,34 @@ import (
 
 var plainKey = regexp.MustCompile(`^[!-~]{1,200}$`)
 
-// usedKeyOf is the Idempotency-Key of a request, or nil.
-func usedKeyOf(c *call, body []byte) (*tables.UsedKey, error) {
+// usedKey is the Idempotency-Key of a request, or nil, and what its body is to be written to, for the key's hash.
+func usedKey(c *call) (*tables.UsedKey, hash.Hash, error) {
 	key := c.Request.Header.Get("Idempotency-Key")
 	if key == "" {
-		return nil, nil
+		return nil, noHash{}, nil
 	}
 	if key = strings.Trim(key, `"`); !plainKey.MatchString(key) {
-		return nil, problem.New(problem.Invalid, "the Idempotency-Key is to have 1 to 200 visible ASCII characters, such as a UUID")
+		return nil, nil, problem.New(problem.Invalid, "the Idempotency-Key must have 1 to 200 visible ASCII characters, such as a UUID")
 	}
-	hash := sha256.New()
-	hash.Write([]byte(c.Method + " " + c.URL.Path + "\n"))
-	hash.Write(body)
-	return &tables.UsedKey{Token: c.caller.ID, Key: key, Hash: hex.EncodeToString(hash.Sum(nil))}, nil
+	into := sha256.New()
+	into.Write([]byte(c.Method + " " + c.URL.Path + "\n"))
+	return &tables.UsedKey{Token: c.caller.ID, Key: key}, into, nil
+}
+
+// noHash is written to where there is no key.
+type noHash struct{ hash.Hash }
+
+func (noHash) Write(text []byte) (int, error) { return len(text), nil }
+
+// usedKeyOf is the Idempotency-Key of a request whose body is known, or nil.
+func usedKeyOf(c *call, body []byte) (*tables.UsedKey, error) {
+	key, into, err := usedKey(c)
+	if err != nil || key == nil {
+		return nil, err
+	}
+	into.Write(body)
+	key.Hash = hex.EncodeToString(into.Sum(nil))
+	return key, nil
 }
 
 // errAnswered ends a transaction whose request was answered before.
@@ -75,6 +91,6 @@ func (a *api) once(c *call, key tables.UsedKey, jobs []queue_job.AddModelJob, an
 	if err != nil {
 		return err
 	}
-	c.sayText(key.Status, []byte(key.Answer))
-	return nil
+	clear(jobs) // whoever reads the answer slowly holds up nobody
+	return c.sayText(key.Status, []byte(key.Answer))
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -22,9 +21,7 @@ const (
 	waitingMax  = 10_000           // tasks that wait for such a transaction
 	addMax      = 10 * time.Second // what takes longer fails
 	triesMax    = 3                // of a transaction that the database ends, as a deadlock
-
-	// RoomDefault is how many bytes of requests may be in memory.
-	RoomDefault = 256 << 20
+	partBytes   = 4 << 20          // of the parameters of tasks that are handed to the library at a time, which copies them
 )
 
 // Adder adds jobs in a transaction. *queue_job.Jobs is one.
@@ -39,8 +36,7 @@ type Begin func(context.Context) (*sql.Tx, error)
 type Intake struct {
 	adder   Adder
 	begin   Begin
-	room    int64
-	taken   atomic.Int64
+	rooms   Rooms
 	waiting chan *single
 	writers sync.WaitGroup
 	others  sync.WaitGroup // those in AddAll
@@ -57,9 +53,9 @@ type single struct {
 	done  chan struct{}
 }
 
-// New makes an intake that adds up to so many groups at a time, and has room for so many bytes of requests.
+// New makes an intake that adds up to so many groups at a time, and has room for so many bytes of requests and answers.
 func New(adder Adder, begin Begin, writers int, room int64) *Intake {
-	i := &Intake{adder: adder, begin: begin, room: room, waiting: make(chan *single, waitingMax)}
+	i := &Intake{adder: adder, begin: begin, rooms: newRooms(room), waiting: make(chan *single, waitingMax)}
 	for range writers {
 		i.writers.Go(i.write)
 	}
@@ -78,17 +74,8 @@ func (i *Intake) Close() {
 	i.others.Wait()
 }
 
-// Room is how many bytes of requests there is room for.
-func (i *Intake) Room() int64 { return i.room }
-
-// Admit takes room for a request of so many bytes, until release is called. If there is none, the request is to be sent again later.
-func (i *Intake) Admit(bytes int64) (release func(), full *problem.Problem) {
-	if i.taken.Add(bytes) > i.room {
-		i.taken.Add(-bytes)
-		return nil, busy()
-	}
-	return func() { i.taken.Add(-bytes) }, nil
-}
+// Rooms are what requests and answers take before they are in memory.
+func (i *Intake) Rooms() Rooms { return i.rooms }
 
 func busy() *problem.Problem {
 	p := problem.New(problem.Busy, "more tasks come in than the database takes; nothing was stored, send the request again")
@@ -225,19 +212,33 @@ func (i *Intake) AddAll(ctx context.Context, jobs []queue_job.AddModelJob, aroun
 				return nil, err
 			}
 		}
-		results, err := i.adder.AddMany(ctx, tx, sorted)
-		if err != nil {
-			return nil, err
+		results := make([]queue_job.Added, 0, len(sorted))
+		for left := sorted; len(left) > 0; {
+			n := partOf(left)
+			some, err := i.adder.AddMany(ctx, tx, left[:n])
+			if err != nil {
+				return nil, err
+			}
+			results, left = append(results, some...), left[n:]
 		}
 		added := make([]queue_job.Added, len(jobs))
 		for n, at := range order {
 			added[at] = results[n]
 		}
 		if around.After != nil {
-			err = around.After(ctx, tx, added)
+			return added, around.After(ctx, tx, added)
 		}
-		return added, err
+		return added, nil
 	})
+}
+
+// partOf is how many of the jobs are added together.
+func partOf(jobs []queue_job.AddModelJob) (n int) {
+	for size := 0; n < len(jobs) && size < partBytes; n++ {
+		params, _ := jobs[n].JobParams.(queue_job.JSON)
+		size += len(params)
+	}
+	return n
 }
 
 // byType puts the jobs of a type together and leaves their order as it is, since that is the order of their keys. Order says where

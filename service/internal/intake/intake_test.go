@@ -195,21 +195,6 @@ func TestATransactionThatTheDatabaseEndsIsBegunAgain(t *testing.T) {
 	}
 }
 
-func TestThereIsRoomForSoManyBytes(t *testing.T) {
-	i := open(t, &book{})
-	release, full := i.Admit(600)
-	if full != nil {
-		t.Fatal(full)
-	}
-	if _, full := i.Admit(500); full == nil || full.Code != problem.Busy || full.RetryAfter == 0 {
-		t.Errorf("%v", full)
-	}
-	release()
-	if _, full := i.Admit(1000); full != nil {
-		t.Error(full)
-	}
-}
-
 func TestAClosedIntakeRefusesAndHasLeftNothing(t *testing.T) {
 	b := &book{}
 	i := open(t, b)

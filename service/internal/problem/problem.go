@@ -25,7 +25,8 @@ const (
 	TooLarge     Code = "too-large"       // the request, or a task, is larger than it may be
 	MediaType    Code = "media-type"      // the request has a Content-Type that is not understood here
 	KeyReused    Code = "key-reused"      // the Idempotency-Key was used for another request
-	Busy         Code = "busy"            // more is coming in than the database takes
+	Slow         Code = "too-slow"        // the body has come in so slowly that it was cut off
+	Busy         Code = "busy"            // more is coming in than the database takes, or than there is room for
 	DatabaseAway Code = "database-away"   // the database does not answer, and nothing was stored
 	Unknown      Code = "outcome-unknown" // the database did not say whether it has stored what it was given
 )
@@ -34,7 +35,7 @@ var statuses = map[Code]int{
 	Invalid: http.StatusUnprocessableEntity, Unauthorized: http.StatusUnauthorized, Forbidden: http.StatusForbidden,
 	NotFound: http.StatusNotFound, Exists: http.StatusConflict, InFlight: http.StatusConflict, Ended: http.StatusConflict,
 	TopicLimit: http.StatusConflict, TopicInUse: http.StatusConflict, TooLarge: http.StatusRequestEntityTooLarge, MediaType: http.StatusUnsupportedMediaType,
-	KeyReused: http.StatusUnprocessableEntity, Busy: http.StatusServiceUnavailable, DatabaseAway: http.StatusServiceUnavailable,
+	KeyReused: http.StatusUnprocessableEntity, Slow: http.StatusRequestTimeout, Busy: http.StatusServiceUnavailable, DatabaseAway: http.StatusServiceUnavailable,
 	Unknown: http.StatusServiceUnavailable,
 }
 
@@ -69,7 +70,10 @@ func OfField(pointer, format string, args ...any) *Problem {
 
 // OfFields makes a problem about fields, of which there must be one at least.
 func OfFields(fields []Field) *Problem {
-	detail := fields[0].Pointer + ": " + fields[0].Detail
+	detail := fields[0].Detail
+	if at := fields[0].Pointer; at != "" { // else it is about the whole request
+		detail = at + ": " + detail
+	}
 	if more := len(fields) - 1; more > 0 {
 		detail += fmt.Sprintf(" (and %d more, see errors)", more)
 	}

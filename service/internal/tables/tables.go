@@ -162,8 +162,8 @@ func (t *Tables) Versions(ctx context.Context) (v Versions, err error) {
 }
 
 // raise raises a counter, holds its row until the end of the transaction, and returns the new number.
-func (t *Tables) raise(ctx context.Context, tx *sql.Tx, counter string) (value int64, err error) {
-	found, err := t.changed(ctx, tx, `UPDATE {p}pqueue_counter_tab SET value = value + 1 WHERE name = ?`, counter)
+func (t *Tables) raise(ctx context.Context, tx *sql.Tx, counter string, by int) (value int64, err error) {
+	found, err := t.changed(ctx, tx, `UPDATE {p}pqueue_counter_tab SET value = value + ? WHERE name = ?`, by, counter)
 	if err != nil {
 		return 0, err
 	}

@@ -39,7 +39,7 @@ func (t *Tables) Tokens(ctx context.Context) (tokens []Token, err error) {
 // AddToken adds a token. All instances know it within a second.
 func (t *Tables) AddToken(ctx context.Context, token Token) error {
 	err := t.In(ctx, func(tx *sql.Tx) error {
-		if _, err := t.raise(ctx, tx, tokensCounter); err != nil {
+		if _, err := t.raise(ctx, tx, tokensCounter, 1); err != nil {
 			return err
 		}
 		return t.exec(ctx, tx, `INSERT INTO {p}pqueue_token_tab (id, hash, note, scopes, topics, expire_time, create_time) VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -54,7 +54,7 @@ func (t *Tables) AddToken(ctx context.Context, token Token) error {
 // DropToken deletes a token, and reports whether it was there. No instance takes it any more, a second later at most.
 func (t *Tables) DropToken(ctx context.Context, id string) (there bool, err error) {
 	err = t.In(ctx, func(tx *sql.Tx) (err error) {
-		if _, err := t.raise(ctx, tx, tokensCounter); err != nil {
+		if _, err := t.raise(ctx, tx, tokensCounter, 1); err != nil {
 			return err
 		}
 		there, err = t.changed(ctx, tx, `{delete} FROM {p}pqueue_token_tab WHERE id = ?`, id)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -46,25 +47,25 @@ func scanTopic(scan func(...any) error) (topic Topic, err error) {
 	return topic, err
 }
 
-// PutTopic makes a topic or, if it is there and change says so, gives it another configuration. There are no more topics than limit.
+// PutTopic makes a topic or, if it is there, gives it another configuration. There are no more topics than limit.
 //
 // It raises the topics' counter first. So one transaction at a time is here, and what it reads then is the latest.
-func (t *Tables) PutTopic(ctx context.Context, name, config string, change bool, limit int) (topic Topic, created bool, err error) {
+func (t *Tables) PutTopic(ctx context.Context, name, config string, limit int) (topic Topic, created bool, err error) {
 	err = t.In(ctx, func(tx *sql.Tx) (err error) {
-		version, err := t.raise(ctx, tx, topicsCounter)
+		version, err := t.raise(ctx, tx, topicsCounter, 1)
 		if err != nil {
 			return err
 		}
 		found, err := t.findTopic(ctx, tx, name, &topic)
-		switch {
-		case err != nil:
+		if created = !found; err != nil {
 			return err
-		case !found:
-			created = true
-			topic, err = t.insertTopic(ctx, tx, Topic{Name: name, Config: config, Version: version, Created: time.Now()}, limit)
+		}
+		if created {
+			made, err := t.insertTopics(ctx, tx, []Topic{{Name: name, Config: config}}, version, limit)
+			if err == nil {
+				topic = made[0]
+			}
 			return err
-		case !change:
-			return nil
 		}
 		topic.Config, topic.Version = config, version
 		return t.exec(ctx, tx, `UPDATE {p}pqueue_topic_tab SET config = ?, version = ? WHERE job_type = ?`, config, version, topic.Type)
@@ -73,6 +74,42 @@ func (t *Tables) PutTopic(ctx context.Context, name, config string, change bool,
 		return Topic{}, false, fmt.Errorf("put topic %s: %w", name, err)
 	}
 	return topic, created, nil
+}
+
+const topicsTogether = 100 // in a statement
+
+// MakeTopics makes those of the topics that are not there, all of them or none, and returns all as they are then. There are no more topics
+// than limit. Of the topics it needs names, each once, and configurations.
+func (t *Tables) MakeTopics(ctx context.Context, topics []Topic, limit int) (all []Topic, err error) {
+	err = t.In(ctx, func(tx *sql.Tx) (err error) {
+		all = nil
+		version, err := t.raise(ctx, tx, topicsCounter, 1)
+		if err != nil {
+			return err
+		}
+		there := map[string]bool{}
+		for some := range slices.Chunk(topics, topicsTogether) {
+			names := make([]any, len(some))
+			for n, topic := range some {
+				names[n] = topic.Name
+			}
+			err := t.each(ctx, tx, func(scan func(...any) error) error {
+				topic, err := scanTopic(scan)
+				all, there[topic.Name] = append(all, topic), true
+				return err
+			}, `SELECT job_type, name, config, version, create_time FROM {p}pqueue_topic_tab WHERE name IN (?`+strings.Repeat(", ?", len(names)-1)+`)`, names...)
+			if err != nil {
+				return err
+			}
+		}
+		made, err := t.insertTopics(ctx, tx, slices.DeleteFunc(slices.Clone(topics), func(topic Topic) bool { return there[topic.Name] }), version, limit)
+		all = append(all, made...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make %d topics: %w", len(topics), err)
+	}
+	return all, nil
 }
 
 func (t *Tables) findTopic(ctx context.Context, tx *sql.Tx, name string, topic *Topic) (found bool, err error) {
@@ -88,7 +125,7 @@ func (t *Tables) findTopic(ctx context.Context, tx *sql.Tx, name string, topic *
 // the tasks that were added to the topic at that moment.
 func (t *Tables) DeleteTopic(ctx context.Context, name string) (topic Topic, found bool, err error) {
 	err = t.In(ctx, func(tx *sql.Tx) error {
-		version, err := t.raise(ctx, tx, topicsCounter)
+		version, err := t.raise(ctx, tx, topicsCounter, 1)
 		if err != nil {
 			return err
 		}
@@ -129,21 +166,36 @@ func (t *Tables) ForgetTopics(ctx context.Context, types []int32) error {
 	return nil
 }
 
-// insertTopic gives the topic a job type that no other ever had.
-func (t *Tables) insertTopic(ctx context.Context, tx *sql.Tx, topic Topic, limit int) (Topic, error) {
+// insertTopics gives each topic a job type that no other ever had.
+func (t *Tables) insertTopics(ctx context.Context, tx *sql.Tx, topics []Topic, version int64, limit int) ([]Topic, error) {
+	if len(topics) == 0 {
+		return nil, nil
+	}
 	there := 0
 	err := t.each(ctx, tx, func(scan func(...any) error) error { return scan(&there) }, `SELECT COUNT(*) FROM {p}pqueue_topic_tab WHERE name NOT LIKE ?`, "%"+deletedMark+"%")
 	if err != nil {
-		return topic, err
+		return nil, err
 	}
-	if there >= limit {
-		return topic, ErrTopicLimit
+	if there+len(topics) > limit {
+		return nil, ErrTopicLimit
 	}
-	jobType, err := t.raise(ctx, tx, typeCounter)
+	last, err := t.raise(ctx, tx, typeCounter, len(topics))
 	if err != nil {
-		return topic, err
+		return nil, err
 	}
-	topic.Type = int32(jobType)
-	return topic, t.exec(ctx, tx, `INSERT INTO {p}pqueue_topic_tab (job_type, name, config, version, create_time) VALUES (?, ?, ?, ?, ?)`,
-		topic.Type, topic.Name, topic.Config, topic.Version, unix(topic.Created))
+	now := time.Now()
+	for n := range topics {
+		topics[n].Type, topics[n].Version, topics[n].Created = int32(last)-int32(len(topics)-1-n), version, now
+	}
+	for some := range slices.Chunk(topics, topicsTogether) {
+		var args []any
+		for _, topic := range some {
+			args = append(args, topic.Type, topic.Name, topic.Config, topic.Version, unix(topic.Created))
+		}
+		err := t.exec(ctx, tx, `INSERT INTO {p}pqueue_topic_tab (job_type, name, config, version, create_time) VALUES (?, ?, ?, ?, ?)`+strings.Repeat(", (?, ?, ?, ?, ?)", len(some)-1), args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return topics, nil
 }

@@ -37,6 +37,7 @@ var Scopes = []Scope{AddTasks, ReadTasks, ReadBodies, ManageTasks, ManageTopics,
 // Caller is who sent a request.
 type Caller struct {
 	ID     string // of the token; "local" without one
+	token  bool
 	scopes []Scope
 	topics []string
 }
@@ -48,6 +49,9 @@ var local = &Caller{ID: "local", scopes: []Scope{Admin}, topics: []string{"*"}}
 func Adder(id string) *Caller {
 	return &Caller{ID: id, scopes: []Scope{AddTasks}, topics: []string{"*"}}
 }
+
+// IsToken reports whether a caller has shown a token. A caller who is known by something else may be one of many.
+func IsToken(c *Caller) bool { return c.token }
 
 // May reports whether the caller may do something, with topics of any name.
 func (c *Caller) May(scope Scope) bool {
@@ -112,7 +116,7 @@ type known struct {
 func NewSet(rows []tables.Token) *Set {
 	s := &Set{byID: make(map[string]known, len(rows))}
 	for _, row := range rows {
-		caller := &Caller{ID: row.ID, topics: strings.Fields(row.Topics)}
+		caller := &Caller{ID: row.ID, token: true, topics: strings.Fields(row.Topics)}
 		for _, scope := range strings.Fields(row.Scopes) {
 			caller.scopes = append(caller.scopes, Scope(scope))
 		}

@@ -52,27 +52,28 @@ type Topic struct {
 type Table interface {
 	Versions(ctx context.Context) (tables.Versions, error)
 	TopicsSince(ctx context.Context, version int64) ([]tables.Topic, error)
-	PutTopic(ctx context.Context, name, config string, change bool, limit int) (tables.Topic, bool, error)
+	PutTopic(ctx context.Context, name, config string, limit int) (tables.Topic, bool, error)
+	MakeTopics(ctx context.Context, topics []tables.Topic, limit int) ([]tables.Topic, error)
 	DeleteTopic(ctx context.Context, name string) (topic tables.Topic, found bool, err error)
 	Tokens(ctx context.Context) ([]tables.Token, error)
 }
 
 // Registry has the topics and the tokens in memory, and looks once a second whether there are others.
 type Registry struct {
-	table   Table
-	limit   int
-	serve   func(context.Context, []*Topic) error
-	log     *slog.Logger
-	known   atomic.Pointer[known]
-	holders atomic.Pointer[tokens.Set]
-	looked  atomic.Int64 // when it last saw the table, in unix milliseconds
-	tried   atomic.Int64 // when Run last tried to; 0: it does not run
-	mu      sync.Mutex   // of those who bring something new
-	seen    tables.Versions
-	unread  bool            // the tokens were never read
-	latest  map[int32]int64 // the version that was learned last, of each topic and template
-	served  map[int32]int64
-	refused struct { // what the log says of topics that are not served
+	table    Table
+	limit    int
+	serve    func(context.Context, []*Topic) error
+	log      *slog.Logger
+	known    known
+	holders  atomic.Pointer[tokens.Set]
+	looked   atomic.Int64 // when it last saw the table, in unix milliseconds
+	tried    atomic.Int64 // when Run last tried to; 0: it does not run
+	mu       sync.Mutex   // of those who bring something new
+	seen     tables.Versions
+	unread   bool             // the tokens were never read
+	latest   map[int32]int64  // the version that was learned last, of each topic and template
+	unserved map[int32]*Topic // those that are not served as they are
+	refused  struct {         // what the log says of topics that are not served
 		names []string
 		told  time.Time
 	}
@@ -83,39 +84,57 @@ type Registry struct {
 	}
 }
 
-// known is copied for each change. A deleted topic has no name, but still its type: a task may have been added to it at that moment.
-// Templates are kept as topics are, under their patterns, and have no tasks.
+// known may be read at any time; those who bring something new take turns. A deleted topic has no name, but still its type: a task may have
+// been added to it at that moment. Templates are kept as topics are, under their patterns, and have no tasks.
 type known struct {
-	byName    map[string]*Topic
-	byType    map[int32]*Topic
-	templates map[string]*Topic
+	byName, byType, templates sync.Map // *Topic
+}
+
+func (k *known) named(name string) *Topic       { return topicIn(&k.byName, name) }
+func (k *known) ofType(jobType int32) *Topic    { return topicIn(&k.byType, jobType) }
+func (k *known) template(pattern string) *Topic { return topicIn(&k.templates, pattern) }
+
+func topicIn(m *sync.Map, key any) *Topic {
+	topic, _ := m.Load(key)
+	is, _ := topic.(*Topic)
+	return is
+}
+
+func topicsOf(m *sync.Map) (all []*Topic) {
+	for _, topic := range m.Range {
+		all = append(all, topic.(*Topic))
+	}
+	return all
 }
 
 // New makes a registry. The function serve is told of topics that are new or have another configuration, until it returns nil for
 // them; nil: this process sends nothing.
 func New(table Table, limit int, serve func(context.Context, []*Topic) error, log *slog.Logger) *Registry {
-	r := &Registry{table: table, limit: limit, serve: serve, log: log, unread: true, latest: map[int32]int64{}, served: map[int32]int64{}}
-	r.known.Store(&known{map[string]*Topic{}, map[int32]*Topic{}, map[string]*Topic{}})
+	r := &Registry{table: table, limit: limit, serve: serve, log: log, unread: true, latest: map[int32]int64{}, unserved: map[int32]*Topic{}}
 	r.holders.Store(tokens.NewSet(nil))
 	return r
 }
 
 // Named returns the topic of a name, or nil.
-func (r *Registry) Named(name string) *Topic { return r.known.Load().byName[name] }
+func (r *Registry) Named(name string) *Topic { return r.known.named(name) }
 
 // OfType returns the topic of a job type, or nil.
-func (r *Registry) OfType(jobType int32) *Topic { return r.known.Load().byType[jobType] }
+func (r *Registry) OfType(jobType int32) *Topic { return r.known.ofType(jobType) }
 
 // All returns all topics, in the order of their names.
 func (r *Registry) All() []*Topic {
-	return slices.SortedFunc(maps.Values(r.known.Load().byName), func(a, b *Topic) int { return strings.Compare(a.Name, b.Name) })
+	all := topicsOf(&r.known.byName)
+	slices.SortFunc(all, func(a, b *Topic) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // Templates returns all templates, in the order in which they are tried: the longest pattern first.
 func (r *Registry) Templates() []*Topic {
-	return slices.SortedFunc(maps.Values(r.known.Load().templates), func(a, b *Topic) int {
+	all := topicsOf(&r.known.templates)
+	slices.SortFunc(all, func(a, b *Topic) int {
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
 	})
+	return all
 }
 
 // IsPattern reports whether a text is a pattern of topics that a template can have: a name with * for any characters.
@@ -141,29 +160,63 @@ func (r *Registry) Ensure(ctx context.Context, name string) (*Topic, error) {
 	if topic := r.Named(name); topic != nil {
 		return topic, nil
 	}
-	topic, _, err := r.put(ctx, name, r.template(name), false)
-	return topic, err
+	all, err := r.EnsureAll(ctx, []string{name})
+	return all[name], err
+}
+
+// EnsureAll returns the topics of names, and makes those that are new, all of them or none.
+func (r *Registry) EnsureAll(ctx context.Context, names []string) (map[string]*Topic, error) {
+	all := make(map[string]*Topic, len(names))
+	var missing []tables.Topic
+	for _, name := range names {
+		if _, known := all[name]; known {
+			continue
+		}
+		topic := r.Named(name)
+		if all[name] = topic; topic != nil {
+			continue
+		}
+		config, err := json.Marshal(r.template(name))
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, tables.Topic{Name: name, Config: string(config)})
+	}
+	if len(missing) == 0 {
+		return all, nil
+	}
+	rows, err := r.table.MakeTopics(ctx, missing, r.limit)
+	if err != nil {
+		return nil, r.tooMany(err)
+	}
+	r.news(ctx, rows...)
+	for _, row := range rows {
+		if all[row.Name] = r.OfType(row.Type); all[row.Name] == nil {
+			all[row.Name] = r.topicOf(&row)
+		}
+	}
+	return all, nil
+}
+
+func (r *Registry) tooMany(err error) error {
+	if errors.Is(err, tables.ErrTopicLimit) {
+		return problem.New(problem.TopicLimit, "there may be %d topics, and no more are made; use one that is there, delete some with DELETE /v1/topics?prefix=…, or raise --topics", r.limit)
+	}
+	return err
 }
 
 // Put gives a topic or a template a configuration, and makes it if it is new. A template is for topics that are made later.
 func (r *Registry) Put(ctx context.Context, name string, config *Config) (topic *Topic, created bool, err error) {
-	return r.put(ctx, name, config, true)
-}
-
-func (r *Registry) put(ctx context.Context, name string, config *Config, change bool) (*Topic, bool, error) {
 	text, err := json.Marshal(config)
 	if err != nil {
 		return nil, false, err
 	}
-	row, created, err := r.table.PutTopic(ctx, name, string(text), change, r.limit)
-	if errors.Is(err, tables.ErrTopicLimit) {
-		return nil, false, problem.New(problem.TopicLimit, "there are %d topics, and no more are allowed; use one that is there, or raise --topics", r.limit)
-	}
+	row, created, err := r.table.PutTopic(ctx, name, string(text), r.limit)
 	if err != nil {
-		return nil, false, err
+		return nil, false, r.tooMany(err)
 	}
 	r.news(ctx, row)
-	topic := cmp.Or(r.OfType(row.Type), r.known.Load().templates[row.Name])
+	topic = cmp.Or(r.OfType(row.Type), r.known.template(row.Name))
 	if topic == nil { // a template that somebody has deleted since
 		topic = r.topicOf(&row)
 	}
@@ -179,10 +232,10 @@ func (r *Registry) Delete(ctx context.Context, name string) (found bool, err err
 	return found, err
 }
 
-// news learns of a row that this process has written. Many rows cost little more than one, so it learns of all that wait.
-func (r *Registry) news(ctx context.Context, row tables.Topic) {
+// news learns of rows that this process has written. Many rows cost little more than one, so it learns of all that wait.
+func (r *Registry) news(ctx context.Context, written ...tables.Topic) {
 	r.waiting.Lock()
-	r.waiting.rows = append(r.waiting.rows, row)
+	r.waiting.rows = append(r.waiting.rows, written...)
 	r.waiting.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,38 +259,32 @@ func (r *Registry) topicOf(row *tables.Topic) *Topic {
 
 // learn takes the rows in. A row may come late, after a newer one of the same topic.
 func (r *Registry) learn(rows []tables.Topic) {
-	was := r.known.Load()
-	next := &known{maps.Clone(was.byName), maps.Clone(was.byType), maps.Clone(was.templates)}
 	for _, row := range rows {
 		if r.latest[row.Type] >= row.Version {
 			continue
 		}
 		r.latest[row.Type] = row.Version
-		topic, names := r.topicOf(&row), next.templates
+		topic, names := r.topicOf(&row), &r.known.templates
 		if task.IsTopic(row.Name) {
-			next.byType[row.Type], names = topic, next.byName
+			r.known.byType.Store(row.Type, topic)
+			r.unserved[row.Type] = topic
+			names = &r.known.byName
 		}
 		if !row.Deleted {
-			names[row.Name] = topic
-		} else if has := names[row.Name]; has != nil && has.Type == row.Type {
-			delete(names, row.Name)
+			names.Store(row.Name, topic)
+		} else if has := topicIn(names, row.Name); has != nil && has.Type == row.Type {
+			names.Delete(row.Name)
 		}
 	}
-	r.known.Store(next)
 }
 
 // tell has the topics served that are not served as they are. If one of them is refused, the others are served without it. What fails is
 // tried again at the next look.
 func (r *Registry) tell(ctx context.Context) {
 	if r.serve == nil {
-		return
+		clear(r.unserved)
 	}
-	var news []*Topic
-	for _, topic := range r.known.Load().byType {
-		if r.served[topic.Type] != topic.version {
-			news = append(news, topic)
-		}
-	}
+	news := slices.Collect(maps.Values(r.unserved))
 	if len(news) == 0 {
 		return
 	}
@@ -273,7 +320,7 @@ func (r *Registry) tellRefused(names []string, why error) {
 
 func (r *Registry) noteServed(topics []*Topic) {
 	for _, topic := range topics {
-		r.served[topic.Type] = topic.version
+		delete(r.unserved, topic.Type)
 	}
 }
 

@@ -83,7 +83,7 @@ func (f *table) TopicsSince(_ context.Context, version int64) (rows []tables.Top
 	return rows, f.err
 }
 
-func (f *table) PutTopic(_ context.Context, name, config string, _ bool, limit int) (tables.Topic, bool, error) {
+func (f *table) PutTopic(_ context.Context, name, config string, limit int) (tables.Topic, bool, error) {
 	if len(f.rows) >= limit {
 		return tables.Topic{}, false, tables.ErrTopicLimit
 	}
@@ -91,6 +91,17 @@ func (f *table) PutTopic(_ context.Context, name, config string, _ bool, limit i
 	row := tables.Topic{Type: int32(1_000_000 + len(f.rows)), Name: name, Config: config, Version: f.versions.Topics}
 	f.rows = append(f.rows, row)
 	return row, true, f.err
+}
+
+func (f *table) MakeTopics(ctx context.Context, topics []tables.Topic, limit int) (all []tables.Topic, err error) {
+	for _, topic := range topics {
+		row, _, err := f.PutTopic(ctx, topic.Name, topic.Config, limit)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, row)
+	}
+	return all, nil
 }
 
 func (f *table) DeleteTopic(_ context.Context, name string) (tables.Topic, bool, error) {

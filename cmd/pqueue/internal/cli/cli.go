@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,9 +61,15 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	err := root.ExecuteContext(ctx)
 	code := codeOf(ctx, err)
 	if said := (*exit)(nil); err != nil && !(errors.As(err, &said) && said.err == nil) {
-		fmt.Fprintf(streams.Err, "pqueue: %v\n", err)
+		fmt.Fprintf(streams.Err, "pqueue: %s\n", inWordsOfThisTool(err))
 	}
 	return code
+}
+
+// inWordsOfThisTool names the command where the library's error names its functions.
+func inWordsOfThisTool(err error) string {
+	return strings.ReplaceAll(err.Error(), queue_job.ErrNoTables.Error(),
+		"the tables are missing in this database, or not up to date: pqueue schema migrate makes them, with the same --prefix if there is one")
 }
 
 func codeOf(ctx context.Context, err error) int {
@@ -89,6 +96,7 @@ type app struct {
 	context        string // the name of one; empty: none
 	confirmed      string // the name of a protected one that may be changed
 	dsn, dsnFile   string
+	makesFile      bool // a file of SQLite that is not there is made
 	driver, prefix string
 	timeout        time.Duration
 	output         string

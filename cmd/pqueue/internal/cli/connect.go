@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -72,9 +74,38 @@ func (a *app) handle(ctx context.Context) (*sql.DB, error) {
 	}
 	if err := a.within(ctx, db.PingContext); err != nil {
 		db.Close()
+		if file := fileOf(driver, dsn); file != "" {
+			if _, none := os.Stat(file); errors.Is(none, fs.ErrNotExist) {
+				return nil, exitf(exitUnreachable, "there is no file %s; pqueue serve makes it, and so does pqueue schema migrate, if its folder is there and may be written to", file)
+			}
+		}
 		return nil, &exit{exitUnreachable, fmt.Errorf("the database does not answer: %w", err)}
 	}
 	return db, nil
+}
+
+// fileOf is the file of a database of SQLite; empty: it has none, or is another database.
+func fileOf(driver, dsn string) string {
+	name, isURL := strings.CutPrefix(dsn, "file:")
+	if driver != "sqlite" || !isURL {
+		return ""
+	}
+	name, _, _ = strings.Cut(name, "?")
+	file, err := url.PathUnescape(name)
+	if err != nil {
+		return ""
+	}
+	return filepath.FromSlash(file)
+}
+
+// makeTables makes the tables that are missing and, for SQLite, the file.
+func (a *app) makeTables(ctx context.Context) error {
+	a.makesFile = true
+	db, err := a.handle(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.within(ctx, func(ctx context.Context) error { return schema.Migrate(ctx, db, a.schemaOptions()...) }), db.Close())
 }
 
 // ownFile is the database of pqueue serve if none is named. It is made if it is not there.
@@ -111,6 +142,9 @@ func (a *app) address() (driver, dsn string, err error) {
 	}
 	if err != nil {
 		return "", "", &exit{exitUsage, err}
+	}
+	if a.makesFile && driver == "sqlite" {
+		dsn = strings.Replace(dsn, "?mode=rw&", "?mode=rwc&", 1)
 	}
 	return driver, dsn, nil
 }

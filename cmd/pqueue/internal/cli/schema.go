@@ -79,6 +79,7 @@ func (a *app) schemaMigrate() *cobra.Command {
 Ctrl-C.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.makesFile = true
 			db, err := a.handle(cmd.Context())
 			if err != nil {
 				return err

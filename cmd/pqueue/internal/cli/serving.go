@@ -15,7 +15,6 @@ import (
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/metrics"
 	"github.com/create-info/persistent-queue/queue_job"
-	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/service"
 	"github.com/create-info/persistent-queue/service/deliver"
 )
@@ -23,6 +22,7 @@ import (
 const (
 	headersMax = 10 * time.Second // what a client may take for the header of a request
 	requestMax = time.Minute      // and for the whole request, unless it is a stream
+	replyMax   = 2 * time.Minute  // for the whole answer, unless it is a stream
 	quietMax   = 2 * time.Minute  // an idle connection
 
 	leaveFor = time.Second      // while readiness is red and requests still come
@@ -33,12 +33,7 @@ const (
 // serveOn opens the database and serves. If the API or delivery is on, it makes the tables that are missing first.
 func (a *app) serveOn(ctx context.Context, s *server, password string) error {
 	if s.api || s.delivery {
-		db, err := a.handle(ctx)
-		if err != nil {
-			return err
-		}
-		err = errors.Join(a.within(ctx, func(ctx context.Context) error { return schema.Migrate(ctx, db, a.schemaOptions()...) }), db.Close())
-		if err != nil {
+		if err := a.makeTables(ctx); err != nil {
 			return err
 		}
 	}
@@ -93,7 +88,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	if s.tell != nil {
 		s.tell(listener.Addr())
 	}
-	web := &http.Server{Handler: between.believe(mux), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, IdleTimeout: quietMax,
+	web := &http.Server{Handler: between.believe(mux), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax,
 		ErrorLog: slog.NewLogLogger(a.log().Handler(), slog.LevelWarn)}
 	serving, failed := context.WithCancelCause(ctx)
 	ended := make(chan struct{})

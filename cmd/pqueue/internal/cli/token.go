@@ -50,6 +50,10 @@ Scopes: ` + strings.Join(service.Scopes(), ", ") + `; admin may do everything.`,
 				}
 				t.Expires = time.Now().Add(span)
 			}
+			a.useOwnFile()
+			if err := a.makeTables(cmd.Context()); err != nil { // this may be the first that anybody does with the database
+				return err
+			}
 			return a.withTokens(cmd.Context(), func(ctx context.Context, tokens *service.Tokens) error {
 				id, text, err := tokens.Create(ctx, t)
 				if err != nil {

@@ -45,6 +45,10 @@ func (a *app) setsPassword(cmd *cobra.Command, set func(ctx context.Context, use
 			}
 			password = strings.TrimRight(line, "\r\n")
 		}
+		a.useOwnFile()
+		if err := a.makeTables(cmd.Context()); err != nil { // this may be the first that anybody does with the database
+			return err
+		}
 		return a.withUsers(cmd.Context(), func(ctx context.Context, users *service.Users) error {
 			err := set(ctx, users, args[0], password)
 			if err == nil && !fromInput {
