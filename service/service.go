@@ -47,8 +47,8 @@ type Config struct {
 	// Topics is how many topics there may be. Each is a job type, which costs nothing while it has no task; a topic with tasks, even if
 	// they are due next week, costs a little. Default 10,000.
 	Topics int
-	// Room is how many bytes of requests may be in memory; further ones are answered with 503. Streams have as much again for themselves.
-	// Default 256 MiB.
+	// Room is how many bytes requests and their answers may take in memory, of which one caller gets half. What finds none waits for some
+	// seconds, and is answered with 503 then. Streams take up to 50 MiB more. Default 128 MiB.
 	Room int64
 	// Retention is how long ended tasks are kept; a negative time keeps them for ever. Default, if no time is set: 3 days those that
 	// succeeded or were cancelled, 30 days those that failed.
