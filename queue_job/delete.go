@@ -142,6 +142,9 @@ func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (delete
 	if err == nil {
 		ids, err = which.find(ctx, st, store.Ended)
 	}
+	if err == nil {
+		err = j.waitsForItself(ex, ids)
+	}
 	var newest uint64
 	if err == nil {
 		newest, err = st.LastID(ctx)

@@ -21,6 +21,7 @@ func init() {
 		j.run, j.number = run, number
 	}
 	hidden.Completed = func(job any) bool { return atomic.LoadInt32(&job.(*Job).completed) != 0 }
+	hidden.Returned = func(job any) { job.(*Job).returned() }
 	hidden.StoreOf = func(jobs, ex any) (*store.Store, error) {
 		through, _ := ex.(Executor) // nil: no executor was passed
 		return jobs.(*Jobs).through(through)

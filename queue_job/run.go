@@ -36,7 +36,8 @@ var (
 )
 
 // SetProgress stores how far the run is, in at most [ProgressMax] characters, for [Jobs.Get] to read. Each call is a
-// statement of its own, so call it now and then, not all the time. The text of an earlier run stays until it is
+// statement of its own, so call it now and then, not all the time; not while the transaction of [Job.CompleteTx] is open ([ErrCompleting]).
+// The text of an earlier run stays until it is
 // overwritten. The cause of an error is [ErrTextTooLong] if the text does not fit, and [ErrNotOurs] if the job is not
 // this run's any more. A text that is not UTF-8, or has a zero in it, is refused.
 func (j *Job) SetProgress(ctx context.Context, text string) error {
@@ -45,7 +46,8 @@ func (j *Job) SetProgress(ctx context.Context, text string) error {
 
 // SetResult stores the result of the job, in at most [ResultMax] characters, for [Jobs.Get] to read. It is a statement
 // of its own, which has taken effect when SetResult returns; its errors are those of [Job.SetProgress]. If you use
-// [Job.CompleteTx], call SetResult before the transaction begins: afterwards it would wait for that transaction.
+// [Job.CompleteTx], call SetResult before the transaction begins: between CompleteTx and the end of that transaction it is refused with
+// [ErrCompleting], and after the commit with [ErrNotOurs].
 func (j *Job) SetResult(ctx context.Context, text string) error {
 	return j.set(ctx, "result", text, ResultMax, hidden.Run.SetResult)
 }
@@ -60,6 +62,9 @@ func (j *Job) set(ctx context.Context, what, text string, most int, write func(h
 	case strings.ContainsRune(text, 0):
 		err = errors.New("the text has a zero in it, which some databases refuse")
 	case j.run != nil:
+		if err = j.completesStill(); err != nil {
+			break
+		}
 		err = ours(write(j.run, ctx, j.Id, j.Term, j.number, text))
 	}
 	if err != nil {
@@ -77,7 +82,10 @@ func ours(ours bool, err error) error {
 
 // CompleteTx marks the job as succeeded, in the handler's own transaction. What the transaction does to the same
 // database and the success of the job then happen together or not at all. So these effects happen exactly once, however
-// many runs the job has. Call CompleteTx once in the transaction, at any place before the commit.
+// many runs the job has. Call CompleteTx once in the transaction, at any place before the commit. Until its end, the row is locked: what
+// the handler writes to its own job through another connection is refused with [ErrCompleting], rather than waiting for ever. That goes for
+// [Job.SetProgress], [Job.SetResult] and CompleteTx in another transaction, and for the verbs of [Jobs] through the pool that the Runner has.
+// Of a transaction that is no *sql.Tx and embeds none, the library does not see the end, so it refuses until the handler returns.
 //
 // If the job is not this run's any more, the cause of the error is [ErrNotOurs]: roll back, for another run does the
 // work, or the job was cancelled. After any other error, roll back too; you may begin again with a new transaction. When
@@ -95,6 +103,10 @@ func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
 	case j.run == nil:
 		err = errNoRunner
 	default:
+		if err = j.completesStill(); err != nil {
+			break
+		}
+		j.completesThrough(tx)
 		atomic.StoreInt32(&j.completed, 1)
 		err = ours(j.run.FinishThrough(ctx, tx, j.Id, j.Term, j.number, int32(JobStatusSuccess)))
 	}
@@ -114,6 +126,7 @@ func checkTx(tx Executor) error {
 	case interface {
 		Conn(context.Context) (*sql.Conn, error)
 	}: // a *sql.DB, whatever else is around it
+		return fmt.Errorf("%T is no transaction: it has Conn, as a pool has, so what it executes is committed by itself; pass the transaction of the handler, or take the *sql.DB out of the type that carries the transaction", tx)
 	case interface {
 		Commit() error
 		Rollback() error

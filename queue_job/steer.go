@@ -108,6 +108,9 @@ func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, d deed, chan
 	if err == nil {
 		ids, err = which.find(ctx, st, store.Pending)
 	}
+	if err == nil {
+		err = j.waitsForItself(ex, ids)
+	}
 	for some := range slices.Chunk(ids, steerRowsMax) {
 		if err != nil {
 			break
@@ -210,6 +213,9 @@ func (j *Jobs) retry(ctx context.Context, ex Executor, which Which, how rerun) (
 	var ids []uint64
 	if err == nil {
 		ids, err = which.find(ctx, st, store.GivenUp)
+	}
+	if err == nil {
+		err = j.waitsForItself(ex, ids)
 	}
 	if err == nil {
 		err = retryAll(ctx, st, ids, how, &all)

@@ -211,6 +211,7 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	ended := time.Now()
 	l.workers.ended(t, ended)
 	t.took = ended.Sub(t.started)
+	hidden.Returned(&t.job)
 	v, dropped := l.judgeAny(t, cause)
 	if dropped {
 		l.queue.forget(t)

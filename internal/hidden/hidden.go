@@ -39,6 +39,8 @@ var (
 	Through func(job any, run Run, number int32)
 	// Completed reports whether CompleteTx of a *queue_job.Job was called, whatever came of it.
 	Completed func(job any) bool
+	// Returned tells a *queue_job.Job that its handler has returned.
+	Returned func(job any)
 	// StoreOf returns the tables of a *queue_job.Jobs, reached through a queue_job.Executor.
 	StoreOf func(jobs, ex any) (*store.Store, error)
 	// ExecutorOf returns the handle that a *queue_job.Jobs was opened with, if it is a queue_job.Executor.

@@ -120,6 +120,9 @@ func (s *Store) Handle() any {
 	return s.db
 }
 
+// HasTablesOf reports whether the tables of both stores have the same names.
+func (s *Store) HasTablesOf(other *Store) bool { return s.tables == other.tables }
+
 // Look returns an error with the cause [ErrNoTables] if the table of jobs is missing. It reads no row.
 func (s *Store) Look(ctx context.Context) error {
 	_, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s WHERE id = 0", s.jobs)))
