@@ -31,6 +31,9 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 		if err := st.MakeLeases(t.Context(), []string{"job-1"}); err != nil {
 			t.Fatal(err)
 		}
+		if err := st.TellRestKeys(t.Context(), "rest-1-64", 1, 1, []string{"k"}); err != nil {
+			t.Fatal(err)
+		}
 		reads := map[string]func(context.Context, *store.Store) (int, error){
 			"SeeLeases": func(ctx context.Context, s *store.Store) (int, error) {
 				l, err := s.SeeLeases(ctx, []string{"job-1"})
@@ -54,6 +57,10 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 			},
 			"RunningOfKeys": func(ctx context.Context, s *store.Store) (int, error) {
 				l, err := s.RunningOfKeys(ctx, 1, []string{"k"}, []int64{9})
+				return len(l), err
+			},
+			"RestKeys": func(ctx context.Context, s *store.Store) (int, error) {
+				l, err := s.RestKeys(ctx, []string{"rest-1-64"})
 				return len(l), err
 			},
 			"MarkedRows": func(ctx context.Context, s *store.Store) (int, error) {
@@ -108,6 +115,7 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 			"UPDATE async_job_tab SET progress = 'x' WHERE id = 5",
 			"UPDATE async_job_type_tab SET cron_spec = 'y' WHERE job_type = 1",
 			"UPDATE shedlock_tab SET locked_by = 'z' WHERE lock_name = 'job-1'",
+			"UPDATE async_job_now_tab SET told_at = 9 WHERE lock_name = 'rest-1-64'",
 		}
 		// A short while is enough: nothing of this waits, and what does, waits for the end of the test.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

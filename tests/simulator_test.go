@@ -48,6 +48,7 @@ type tables interface {
 	engine.Jobs
 	keeper.Leases
 	engine.Layouts
+	engine.RestKeys
 	engine.Dormancy
 	Layout(ctx context.Context, jobType int32) (int64, error)
 	Pause(ctx context.Context, jobType int32) (changed bool, err error)
@@ -166,6 +167,16 @@ func (p *pair) step() {
 		p.both("first of keys", func(t tables) (any, error) {
 			return t.FirstOfKeys(p.Context(), types[0], someKeys[1:1+len(types)], from, before, upTo)
 		})
+		rest, turn := []string{"rest-1-64", "rest-1-128"}[p.IntN(2)], int64(p.IntN(5))
+		switch p.IntN(3) {
+		case 0:
+			p.both("tell keys of a rest", func(t tables) (any, error) {
+				return nil, t.TellRestKeys(p.Context(), rest, 2, turn, slices.Repeat(someKeys[1:1+len(types)], 1+len(ids)%2))
+			})
+		case 1:
+			p.both("drop keys of a rest", func(t tables) (any, error) { return nil, t.DropRestKeys(p.Context(), rest, 2) })
+		}
+		p.both("keys of rests", func(t tables) (any, error) { return t.RestKeys(p.Context(), []string{"rest-1-64", "rest-1-128"}) })
 		terms := []int64{term, p.someTerm()}
 		p.both("running of keys", func(t tables) (any, error) {
 			return t.RunningOfKeys(p.Context(), types[0], someKeys[1:1+len(types)], terms)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // besideOthers returns the tasks whose keys have a slot left beside the jobs that an earlier holder still runs elsewhere. The
@@ -48,7 +51,7 @@ func (d *dispatcher) runningOfKeys(r *remains, keys []string) (running map[strin
 	if len(r.elsewhere) > 0 {
 		ctx, cancel := context.WithTimeout(d.lease.Context(), markMax)
 		defer cancel()
-		if running, err = d.jobs.RunningOfKeys(ctx, d.cfg.JobType, keys, r.elsewhere); err != nil {
+		if running, err = d.elsewhereOfKeys(ctx, r, keys); err != nil {
 			return nil, err
 		}
 	}
@@ -59,4 +62,67 @@ func (d *dispatcher) runningOfKeys(r *remains, keys []string) (running map[strin
 		})
 	}
 	return running, nil
+}
+
+// elsewhereOfKeys counts the jobs of these keys that other instances still run. Their rows do not tell everything: the job of a handler
+// may be final already, or deleted. And what their holders have told does not have the outcomes that are not written yet. So the larger
+// number counts. An instance of an older version tells nothing.
+func (d *dispatcher) elsewhereOfKeys(ctx context.Context, r *remains, keys []string) (running map[string]int, err error) {
+	told, err := d.restKeys.of(ctx, d.jobs, r)
+	if err != nil {
+		return nil, err
+	}
+	inRows := func(told map[string]map[uint32]int, are bool) (map[string]int, error) {
+		var terms []int64
+		for _, rest := range r.elsewhere {
+			if _, is := told[rest.Name]; is == are {
+				terms = append(terms, rest.Term)
+			}
+		}
+		if len(terms) == 0 {
+			return map[string]int{}, nil
+		}
+		return d.jobs.RunningOfKeys(ctx, d.cfg.JobType, keys, terms)
+	}
+	running, err = inRows(told, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		n, hash := 0, store.HashOfKey(key)
+		for _, numbers := range told {
+			n += numbers[hash]
+		}
+		running[key] = max(running[key], n)
+	}
+	untold, err := inRows(told, false)
+	for key, n := range untold {
+		running[key] += n
+	}
+	return running, err
+}
+
+// restKeys is what other instances have told of the keys that their handlers have. It becomes less only, so it may be some milliseconds
+// old.
+type restKeys struct {
+	about *remains
+	at    time.Time
+	told  map[string]map[uint32]int
+}
+
+func (k *restKeys) of(ctx context.Context, jobs Jobs, r *remains) (map[string]map[uint32]int, error) {
+	const fresh = 50 * time.Millisecond
+	if k.about == r && time.Since(k.at) < fresh {
+		return k.told, nil
+	}
+	names := make([]string, len(r.elsewhere))
+	for i, rest := range r.elsewhere {
+		names[i] = rest.Name
+	}
+	asked := time.Now()
+	told, err := jobs.RestKeys(ctx, names)
+	if err == nil {
+		*k = restKeys{r, asked, told}
+	}
+	return told, err
 }

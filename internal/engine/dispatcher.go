@@ -33,6 +33,7 @@ type dispatcher struct {
 	size      batchSize     // of the next mark
 	wait      time.Duration // after a mark that failed
 	filling   filling
+	restKeys  restKeys
 	lookedAt  time.Time // at keys whose rows are parked
 }
 

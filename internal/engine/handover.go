@@ -41,6 +41,9 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 		l.leases.remove(lease)
 		d.chronicle.ended(lease, store.Lost, d.clock.now())
 	}
+	if r.keys.rows > 0 {
+		d.dropRestKeys(lease, r.keys.rows)
+	}
 }
 
 // howGiven says in which way the line gives a lease away.
@@ -65,6 +68,7 @@ type rest struct {
 	told    bool // the lease has its other name
 	running int
 	at      time.Time // when that was written
+	keys    keysTold
 }
 
 // tellRest writes what still runs: first together with the lease's other name, and then, as it becomes less, every now and then.
@@ -75,9 +79,15 @@ func (d *database) tellRest(l *line, lease *keeper.Lease, r *rest) {
 	defer cancel()
 	began := d.clock.now()
 	var err error
+	if r.told {
+		d.trouble.on(lease.Context(), "tell the keys of a rest", d.tellRestKeys(statement, l, lease, &r.keys))
+	}
 	switch {
 	case !r.told && l.wanted.Load():
-		err = d.keeper.Move(statement, lease, share.Remains(lease.Name, lease.Term), running, l.later.Load())
+		if err = d.tellRestKeys(statement, l, lease, &r.keys); err != nil {
+			break // the next holder would not know of them
+		}
+		err = d.keeper.Move(statement, lease, restOf(lease), running, l.later.Load())
 		if r.told = err == nil; r.told {
 			d.chronicle.ended(lease, l.howGiven(), began)
 		}
@@ -114,11 +124,11 @@ func (d *database) leaving() bool {
 
 // remains is what still runs of a line's jobs under terms that were given away.
 type remains struct {
-	terms     []int64 // under which jobs still run, here or elsewhere
-	elsewhere []int64 // the terms among them that belong to other instances
-	running   int     // jobs of this shard that other instances, or retired lines of this process, still run
-	earlier   int     // jobs of earlier layouts, of all shards
-	lines     []*line // the retired lines of this process that still run something
+	terms     []int64      // under which jobs still run, here or elsewhere
+	elsewhere []share.Rest // what of this belongs to other instances
+	running   int          // jobs of this shard that other instances, or retired lines of this process, still run
+	earlier   int          // jobs of earlier layouts, of all shards
+	lines     []*line      // the retired lines of this process that still run something
 }
 
 // remainsFor picks what concerns a line. Under its own layout, no other shard has its rows. What the retired
@@ -149,7 +159,7 @@ func (l *line) remainsFor(rests []share.Rest, me string, busy []*line) (r remain
 		default:
 			r.earlier += rest.Running
 		}
-		r.elsewhere = append(r.elsewhere, rest.Term)
+		r.elsewhere = append(r.elsewhere, rest)
 	}
 	return r
 }

@@ -166,6 +166,18 @@ func (q *queue) slotsTaken(keys map[string]int) (taken map[string]int) {
 	return taken
 }
 
+// keysOf are the keys of those tasks that have a slot of theirs.
+func (q *queue) keysOf(tasks []*task) (keys []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		if t.hasSlot {
+			keys = append(keys, keyOf(t))
+		}
+	}
+	return keys
+}
+
 // knows reports whether a job is in memory, or was until a moment ago.
 func (q *queue) knows(id uint64) bool {
 	q.mu.Lock()

@@ -14,6 +14,7 @@ type Tables struct {
 	Jobs       Jobs
 	Run        hidden.Run             // what handlers write; nil: they cannot
 	Leases     keeper.Leases          // on a connection that handlers cannot starve
+	RestKeys   RestKeys               // likewise; nil: nobody tells which keys handlers have whose lease was given away
 	Layouts    Layouts                // of the types that are divided into shards
 	Schedules  Schedules              // asked for types that have a schedule
 	Registry   Registry               // nil: nobody tells what the types are called and how they are run
@@ -39,6 +40,7 @@ type Jobs interface {
 	TamePriorities(ctx context.Context, types []int32) error
 	FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error)
 	RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error)
+	RestKeys(ctx context.Context, rests []string) (map[string]map[uint32]int, error)
 	Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error)
 
 	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (marked int, err error)
@@ -61,7 +63,7 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	engine, handlers, release := jobs.Relieved()
 	return Tables{
 		Jobs: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine, // not held up by handlers, however many connections these have
-		Run: handlers, Leases: leases, Layouts: leases,
+		Run: handlers, Leases: leases, RestKeys: leases, Layouts: leases,
 		History: jobs, Deletes: jobs, Acts: jobs, // which can wait, and may take long
 		Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Full: jobs.Full(),
 		Close: func() {

@@ -98,6 +98,10 @@ func (v *vanishing) TakeLeases(_ context.Context, names []string, _ string, _, _
 func (v *vanishing) KeepLeases(_ context.Context, names, _ []string, _ int64, _ map[string]int) ([]string, error) {
 	return names, v.err()
 }
+func (v *vanishing) RestKeys(context.Context, []string) (map[string]map[uint32]int, error) {
+	return nil, v.err()
+}
+
 func (v *vanishing) RunningOfKeys(context.Context, int32, []string, []int64) (map[string]int, error) {
 	return nil, v.err()
 }

@@ -125,6 +125,7 @@ type Row struct {
 
 // Rest is what still runs of a job type, or of a shard of it, under a term that was given away.
 type Rest struct {
+	Name     string // of its row
 	JobType  int32
 	Shard    int
 	Layout   Layout
@@ -181,7 +182,7 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 			}
 		case "rest":
 			if m := ofRemains.FindStringSubmatch(row.Name); m != nil {
-				v.Rests = append(v.Rests, Rest{number[int32](m[2]), number[int](m[3]), row.Layout, number[int64](m[4]), row.Instance, row.Running})
+				v.Rests = append(v.Rests, Rest{row.Name, number[int32](m[2]), number[int](m[3]), row.Layout, number[int64](m[4]), row.Instance, row.Running})
 			}
 		}
 	}

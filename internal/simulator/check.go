@@ -751,9 +751,6 @@ func (j *judge) expectPlace(r *run, cfg *queue_job.Config) {
 	}
 	beside := 0
 	for _, other := range j.active {
-		if other.by != r.by && (other.mark != nil && other.mark.cancelled || other.history.byHand) {
-			continue // its row is free again, or was finished or deleted by hand, and a later holder cannot know of it
-		}
 		if other.jobType == r.jobType && other.history.order.row.Group() == key && (other.by == r.by || j.world.weather.gentle) {
 			beside++
 		}

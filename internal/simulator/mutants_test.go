@@ -27,6 +27,18 @@ const (
 // the gap is as short as a statement (ten thousand worlds). The engine's own tests show these two.
 var mutants = []mutant.Mutant{
 	{
+		Name: "only rows say which keys an earlier holder's handlers have",
+		File: "internal/engine/beside.go",
+		Old:  "running[key] = max(running[key], n)",
+		New:  "_ = n",
+	},
+	{
+		Name: "a lease comes free before anybody has told which keys its handlers have",
+		File: "internal/engine/handover.go",
+		Old:  "if err = d.tellRestKeys(statement, l, lease, &r.keys); err != nil {",
+		New:  "if r.keys.rows = 1; err != nil {",
+	},
+	{
 		Name: "shards that are taken in one millisecond have one term",
 		File: "internal/store/term.go",
 		Old:  "return (max(last+1, millis)-shard+shardsMost-1)/shardsMost*shardsMost + shard",

@@ -29,6 +29,7 @@ type Table struct {
 	until    map[int32]int64 // when their pauses end, if they do
 	limits   map[int32]store.Limits
 	layouts  map[int32]int64
+	rests    map[string]restKeys
 }
 
 // Job is a row of async_job_tab.
@@ -70,7 +71,7 @@ type change struct {
 
 // NewTable returns empty tables. The clock is the database's.
 func NewTable(clock func() time.Time) *Table {
-	return &Table{clock: clock, watch: func(change) {}, nextID: 1, leases: map[string]Lease{}, layouts: map[int32]int64{}, attempts: map[attemptKey]store.Attempt{}}
+	return &Table{clock: clock, watch: func(change) {}, nextID: 1, leases: map[string]Lease{}, rests: map[string]restKeys{}, layouts: map[int32]int64{}, attempts: map[attemptKey]store.Attempt{}}
 }
 
 func (t *Table) now() int64 { return t.clock().Unix() }

@@ -427,7 +427,7 @@ func (i *instance) start() *engine.Engine {
 	for {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
-			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, Layouts: i.link, Dormancy: i.link, Close: func() {}, ID: i.id()}, nil
+			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, RestKeys: i.link, Layouts: i.link, Dormancy: i.link, Close: func() {}, ID: i.id()}, nil
 		}
 		e, err := engine.Start(ctx, opened, i.configs(), i.options(), journal{i})
 		cancel()
@@ -512,6 +512,8 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 			return errKilled
 		} else if err != nil {
 			b.ends = endsInError
+		} else if !b.linger(i.world, run, i.link) {
+			return errKilled
 		}
 	}
 	job.Status = b.ends.status()
@@ -618,6 +620,16 @@ func (b *behaviour) steer(w *world, d *dice, mayRunAgain bool) {
 	if mayRunAgain && d.chance(150) {
 		b.ends, b.snoozes = oneOf(d, endsSnoozed, endsDeferred), oneOf(d, 0, 20*time.Millisecond, 2*time.Second, 10*time.Second, 10*time.Second)
 	}
+}
+
+// linger lets a handler go on for a while, mostly, when it has completed its job; it reports false if the process was killed.
+func (b *behaviour) linger(w *world, r *run, l *link) bool {
+	d := throw(w.seed, 15, hash(r.history.order.label), uint64(r.nth))
+	if d.chance(300) {
+		return true
+	}
+	rest := behaviour{takes: d.between(time.Millisecond, oneOf(d, 100*time.Millisecond, longestUsualRun))}
+	return rest.pass(context.Background(), l)
 }
 
 // pass lets the time of a run pass; it reports false if the process was killed before the end.

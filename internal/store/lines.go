@@ -49,24 +49,33 @@ const linesTogether = 100
 // TellLines writes lines. What a later term has written, stays; so a statement may be sent again, or late.
 func (s *Store) TellLines(ctx context.Context, lines []Line) error {
 	for some := range slices.Chunk(lines, linesTogether) {
-		rows, args := make([]string, len(some)), make([]any, 0, 3*len(some))
-		for i, l := range some {
-			state, err := json.Marshal(l.LineState)
-			if err != nil {
-				return wrap("tell the lines", err)
-			}
-			rows[i], args = fmt.Sprintf("(?, ?, %s, ?)", s.now), append(args, l.Lease, l.Term, string(state))
+		states := make([]any, len(some))
+		for i := range some {
+			states[i] = some[i].LineState
 		}
-		query := fmt.Sprintf("INSERT INTO %s (lock_name, term, told_at, state) VALUES %s%s", s.lines, strings.Join(rows, ", "), s.orLater)
-		if _, err := s.exec(ctx, query, args...); err != nil {
+		if err := s.tellLines(ctx, some, states); err != nil {
 			return wrap("tell the lines", err)
 		}
 	}
 	return nil
 }
 
+// tellLines writes rows, with these states.
+func (s *Store) tellLines(ctx context.Context, lines []Line, states []any) error {
+	rows, args := make([]string, len(lines)), make([]any, 0, 3*len(lines))
+	for i, l := range lines {
+		state, err := json.Marshal(states[i])
+		if err != nil {
+			return err
+		}
+		rows[i], args = fmt.Sprintf("(?, ?, %s, ?)", s.now), append(args, l.Lease, l.Term, string(state))
+	}
+	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, term, told_at, state) VALUES %s%s", s.lines, strings.Join(rows, ", "), s.orLater), args...)
+	return err
+}
+
 // Lines reads what the holders of leases have told, in the order of the leases' names. A holder may have lost its lease since: then
-// the lease has another term. It may be asked of a replica.
+// the lease has another term. The rows of rests are among them, see [Store.TellRestKeys]. It may be asked of a replica.
 func (s *Store) Lines(ctx context.Context) ([]Line, error) {
 	type told struct {
 		Line

@@ -157,22 +157,27 @@ var verbs = map[string]func(context.Context, *Store){
 	"RunningOfKeys": func(ctx context.Context, s *Store) {
 		_, _ = s.RunningOfKeys(ctx, 7, []string{"a", "b", "c"}, []int64{8, 9})
 	},
-	"Fleet":       func(ctx context.Context, s *Store) { _, _ = s.Fleet(ctx, []string{"job-", "at-"}) },
-	"MoveLease":   func(ctx context.Context, s *Store) { _ = s.MoveLease(ctx, "a", "me", 9, 1028, 10, 3) },
-	"Layout":      func(ctx context.Context, s *Store) { _, _ = s.Layout(ctx, 7) },
-	"SetLayout":   func(ctx context.Context, s *Store) { _, _ = s.SetLayout(ctx, 7, 1026, 2052) },
-	"MakeClosed":  func(ctx context.Context, s *Store) { _ = s.MakeClosed(ctx, leases, 1028) },
-	"CloseLeases": func(ctx context.Context, s *Store) { _ = s.CloseLeases(ctx, leases, 1028) },
-	"CloseLease":  func(ctx context.Context, s *Store) { _ = s.CloseLease(ctx, "a", "me", 1028) },
-	"OpenLeases":  func(ctx context.Context, s *Store) { _ = s.OpenLeases(ctx, leases, 1028, 9) },
-	"Holdings":    func(ctx context.Context, s *Store) { _, _ = s.Holdings(ctx, []string{"job-", "at-"}) },
-	"NoteRunning": func(ctx context.Context, s *Store) { _ = s.NoteRunning(ctx, "a", "me", 10, 3) },
-	"DropLease":   func(ctx context.Context, s *Store) { _ = s.DropLease(ctx, "a", "me") },
-	"EndedLeases": func(ctx context.Context, s *Store) { _, _ = s.EndedLeases(ctx, []string{"at-"}) },
-	"DropEnded":   func(ctx context.Context, s *Store) { _ = s.DropEnded(ctx, leases) },
-	"Look":        func(ctx context.Context, s *Store) { _ = s.Look(ctx) },
-	"LogAttempts": func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
-	"MakeLeases":  func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
+	"TellRestKeys": func(ctx context.Context, s *Store) {
+		_ = s.TellRestKeys(ctx, "rest-7-64", 2, 1, []string{"a", "b", "a"})
+	},
+	"RestKeys":     func(ctx context.Context, s *Store) { _, _ = s.RestKeys(ctx, []string{"rest-7-64", "rest-7/1-65"}) },
+	"DropRestKeys": func(ctx context.Context, s *Store) { _ = s.DropRestKeys(ctx, "rest-7-64", 2) },
+	"Fleet":        func(ctx context.Context, s *Store) { _, _ = s.Fleet(ctx, []string{"job-", "at-"}) },
+	"MoveLease":    func(ctx context.Context, s *Store) { _ = s.MoveLease(ctx, "a", "me", 9, 1028, 10, 3) },
+	"Layout":       func(ctx context.Context, s *Store) { _, _ = s.Layout(ctx, 7) },
+	"SetLayout":    func(ctx context.Context, s *Store) { _, _ = s.SetLayout(ctx, 7, 1026, 2052) },
+	"MakeClosed":   func(ctx context.Context, s *Store) { _ = s.MakeClosed(ctx, leases, 1028) },
+	"CloseLeases":  func(ctx context.Context, s *Store) { _ = s.CloseLeases(ctx, leases, 1028) },
+	"CloseLease":   func(ctx context.Context, s *Store) { _ = s.CloseLease(ctx, "a", "me", 1028) },
+	"OpenLeases":   func(ctx context.Context, s *Store) { _ = s.OpenLeases(ctx, leases, 1028, 9) },
+	"Holdings":     func(ctx context.Context, s *Store) { _, _ = s.Holdings(ctx, []string{"job-", "at-"}) },
+	"NoteRunning":  func(ctx context.Context, s *Store) { _ = s.NoteRunning(ctx, "a", "me", 10, 3) },
+	"DropLease":    func(ctx context.Context, s *Store) { _ = s.DropLease(ctx, "a", "me") },
+	"EndedLeases":  func(ctx context.Context, s *Store) { _, _ = s.EndedLeases(ctx, []string{"at-"}) },
+	"DropEnded":    func(ctx context.Context, s *Store) { _ = s.DropEnded(ctx, leases) },
+	"Look":         func(ctx context.Context, s *Store) { _ = s.Look(ctx) },
+	"LogAttempts":  func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
+	"MakeLeases":   func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
 	"Mark": func(ctx context.Context, s *Store) {
 		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Attempts: 1, Changes: 1}, 9)
 	},
@@ -327,7 +332,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "RestKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "NextIDs", "LastID", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {

@@ -333,6 +333,11 @@ SELECT lock_name
 FROM async_job_now_tab
 WHERE told_at < 1000;
 
+-- DropRestKeys
+DELETE
+FROM async_job_now_tab
+WHERE lock_name IN (?, ?); -- with "rest-7-64", "rest-7-64+1"
+
 -- DropStats
 DELETE
 FROM async_job_stat_tab
@@ -943,6 +948,11 @@ WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0;
 
+-- RestKeys
+SELECT lock_name, state
+FROM async_job_now_tab
+WHERE lock_name IN (?, ?); -- with "rest-7-64", "rest-7/1-65"
+
 -- Restore
 SELECT id
 FROM async_job_tab NOT INDEXED
@@ -1277,6 +1287,13 @@ VALUES (?, ?, unixepoch(), ?), (?, ?, unixepoch(), ?)
 ON CONFLICT (lock_name) DO UPDATE
 SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
 WHERE async_job_now_tab.term <= excluded.term; -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
+
+-- TellRestKeys
+INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
+VALUES (?, ?, unixepoch(), ?), (?, ?, unixepoch(), ?)
+ON CONFLICT (lock_name) DO UPDATE
+SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
+WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\"}"
 
 -- TellSettings
 SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at

@@ -387,6 +387,11 @@ FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 
+-- RestKeys
+SELECT lock_name, state
+FROM async_job_now_tab
+WHERE lock_name IN (?, ?); -- with "rest-7-64", "rest-7/1-65"
+
 -- Restore
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// RestKeys is what the engine needs of the tables to tell the next holder of a lease which keys handlers still have. *store.Store has
+// it; its methods carry the contracts.
+type RestKeys interface {
+	TellRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error
+	DropRestKeys(ctx context.Context, rest string, rows int) error
+}
+
+// keysTold is what the table says of the keys that handlers have under a lease that is given away. Nothing starts under it any more,
+// so the keys become fewer only.
+type keysTold struct {
+	rows  int // 0: nothing was told
+	turn  int64
+	n     int
+	at    time.Time
+	tried time.Time // when that was first tried
+}
+
+const (
+	keysEvery = 100 * time.Millisecond // as handlers end, if it takes no longer
+	keysAgain = time.Hour              // lines that nobody has written for a day are deleted
+	keysMax   = 5 * time.Second        // then the lease is given away without: its jobs need not wait for ever
+)
+
+// tellRestKeys writes which keys the handlers have that run under a lease, if the line limits keys, handlers have some, and the table
+// does not say so already.
+func (d *database) tellRestKeys(ctx context.Context, l *line, lease *keeper.Lease, k *keysTold) error {
+	now := time.Now()
+	if l.queue.keys.most == 0 || d.tables.RestKeys == nil || k.rows > 0 && now.Sub(k.at) < keysEvery {
+		return nil
+	}
+	keys := l.keysUnder(lease)
+	if k.rows == 0 && len(keys) == 0 || k.rows > 0 && len(keys) == k.n && now.Sub(k.at) < keysAgain {
+		return nil
+	}
+	if k.tried.IsZero() {
+		k.tried = now
+	}
+	if k.rows == 0 && now.Sub(k.tried) > keysMax {
+		l.log.Warn(l.about, fmt.Sprintf("lease %s is given away, and the next holder does not know which keys %d handlers have: the table does not take it", lease.Name, len(keys)))
+		return nil
+	}
+	rows := max(k.rows, 1+len(keys)/store.RestKeysTogether)
+	k.turn++
+	if err := d.tables.RestKeys.TellRestKeys(ctx, restOf(lease), rows, k.turn, keys); err != nil {
+		return err
+	}
+	k.rows, k.n, k.at = rows, len(keys), time.Now()
+	return nil
+}
+
+// keysUnder are the keys of which tasks that run under a lease have slots, each as often as tasks have it.
+func (l *line) keysUnder(lease *keeper.Lease) []string {
+	return l.queue.keysOf(l.workers.marked(func(t *task) bool { return t.lease == lease && t.Group() != "" }))
+}
+
+// dropRestKeys deletes what was told of a lease that is no more. If that fails, it is deleted with the old lines.
+func (d *database) dropRestKeys(lease *keeper.Lease, rows int) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.patience), takeMax)
+	defer cancel()
+	d.trouble.on(ctx, "drop the keys of a rest", d.tables.RestKeys.DropRestKeys(ctx, restOf(lease), rows))
+}
+
+func restOf(lease *keeper.Lease) string { return share.Remains(lease.Name, lease.Term) }
