@@ -47,10 +47,12 @@ func (j *Jobs) drain(ctx context.Context, ex Executor, instance string, lasts ti
 		return refused("no other instance of service %q stays that could take its leases; start one first, or Undrain another", service)
 	}
 	_, err = notingFleet(ctx, st, "drain", instance, func(st *store.Store) (bool, error) {
-		if _, err := undrain(ctx, st, instance, rows); err != nil {
+		was, err := undrain(ctx, st, instance, rows)
+		if err != nil {
 			return false, err
 		}
-		return true, takeAsking(ctx, st, share.Drain(instance), "Drain", int64((lasts+time.Second-1)/time.Second))
+		taken, err := takeAsking(ctx, st, share.Drain(instance), "Drain", int64((lasts+time.Second-1)/time.Second))
+		return was || taken, err
 	})
 	return err
 }
@@ -71,7 +73,7 @@ func (j *Jobs) Undrain(ctx context.Context, ex Executor, instance string) (was b
 func undrain(ctx context.Context, st *store.Store, instance string, rows []store.Seen) (was bool, err error) {
 	for _, row := range rows {
 		if row.Name == share.Drain(instance) && !row.Free {
-			return true, st.AbandonLeases(ctx, []string{row.Name}, row.Owner)
+			return st.ReleaseLease(ctx, row.Name, row.Owner, 0)
 		}
 	}
 	return false, nil

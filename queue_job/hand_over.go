@@ -60,7 +60,7 @@ func (j *Jobs) handOver(ctx context.Context, ex Executor, lease string) error {
 		return err
 	}
 	_, err = notingType(ctx, st, "hand over", jobType, lease, func(st *store.Store) (bool, error) {
-		return true, takeAsking(ctx, st, share.HandOver(lease, term), "HandOver", handOverLasts)
+		return takeAsking(ctx, st, share.HandOver(lease, term), "HandOver", handOverLasts)
 	})
 	return err
 }
@@ -69,9 +69,11 @@ func (j *Jobs) handOver(ctx context.Context, ex Executor, lease string) error {
 // [Jobs.Leases]. Use it if the holder does not answer and the lease would last for minutes, see [Config.LockSecond]; if the holder
 // lives, [Jobs.HandOver] is the better way, for nothing runs twice then. Through a transaction, it takes effect at the commit.
 //
-// The holder starts nothing more, and the outcomes of its handlers are dropped. Their contexts end after a third of
-// [Config.LockSecond] at most. The next holder counts their jobs as lost and runs them again, at once. So jobs that run now may run
-// twice, and for that time more of them may run than limits such as [Config.MaxPerKey] allow.
+// A holder that lives and reaches the database sees it at its next look at the leases, twice a second: then it starts nothing more, the
+// contexts of its handlers end, and their outcomes are dropped. Otherwise it is the next renewal that fails, after a third of
+// [Config.LockSecond] at most. Until then it may start jobs, also jobs that are added after Break. The next holder counts the jobs that it
+// finds marked as lost, and runs them again, at once. So jobs that run then may run twice, or fail if [Config.LostLimit] is 1, and
+// for that time more of them may run than limits such as [Config.MaxPerKey] allow.
 //
 // Break returns an [ErrRefused] if nobody holds the lease, or if the lease is not one of a job type.
 func (j *Jobs) Break(ctx context.Context, ex Executor, lease string) error {
@@ -91,7 +93,7 @@ func (j *Jobs) breakLease(ctx context.Context, ex Executor, lease string) error 
 			continue
 		}
 		_, err := notingType(ctx, st, "break", jobType, lease, func(st *store.Store) (bool, error) {
-			return true, st.AbandonLeases(ctx, []string{lease}, row.Owner)
+			return st.ReleaseLease(ctx, lease, row.Owner, 0)
 		})
 		return err
 	}
@@ -119,19 +121,19 @@ func (j *Jobs) look(ctx context.Context, ex Executor) (*store.Store, []store.See
 }
 
 // takeAsking takes a lease that asks for something, unless somebody else has it. Its new row looks like one that has ended, so an
-// instance that starts may delete it before it is taken; then it is made again.
-func takeAsking(ctx context.Context, st *store.Store, name, verb string, seconds int64) error {
+// instance that starts may delete it before it is taken; then it is made again. It reports whether it has taken the lease.
+func takeAsking(ctx context.Context, st *store.Store, name, verb string, seconds int64) (taken bool, err error) {
 	const tries = 5
 	for range tries {
 		if err := st.MakeLeases(ctx, []string{name}); err != nil {
-			return err
+			return false, err
 		}
-		taken, err := st.TakeLeases(ctx, []string{name}, whoAsks(verb), int64(share.Undivided), seconds)
-		if err != nil || len(taken) > 0 {
-			return err
+		terms, err := st.TakeLeases(ctx, []string{name}, whoAsks(verb), int64(share.Undivided), seconds)
+		if err != nil || len(terms) > 0 {
+			return len(terms) > 0, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // mayHandOver returns the term under which a lease is held, or an error that says why it cannot be handed over.

@@ -64,6 +64,7 @@ type Lease struct {
 	Want
 	Term   int64
 	owner  string
+	taken  time.Time  // when the statement was sent that took it
 	before store.Seen // the row before the lease was taken
 
 	ctx     context.Context
@@ -353,7 +354,7 @@ func Holder(service string) string {
 // hold notes that a lease was taken by a statement that was sent at that moment, and wakes Run.
 func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Lease {
 	ctx, cancel := context.WithCancelCause(k.parent)
-	l := &Lease{Want: want, Term: term, owner: owner, row: want.Name, ctx: ctx, cancel: cancel, renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
+	l := &Lease{Want: want, Term: term, owner: owner, taken: sent, row: want.Name, ctx: ctx, cancel: cancel, renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
 	l.trust = time.AfterFunc(time.Hour, func() { cancel(ErrLost) })
 	l.trustUntil(lease.TrustedUntil(sent, want.Lock))
 	k.mu.Lock()
@@ -435,13 +436,42 @@ func (k *Keeper) drop(l *Lease) (row string) {
 	return l.row
 }
 
-// Look looks who works what, as [store.Store.Fleet] does. It ends leases that last too long, see [Overdue].
+// Look looks who works what, as [store.Store.Fleet] does. If it shows that somebody else has a lease of this keeper, or that somebody has
+// set it free, the lease is lost at once: the next renewal, which would say the same, may be far away. It ends leases that
+// last too long, see [Overdue].
 func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, error) {
+	k.mu.Lock()
+	held := maps.Clone(k.held)
+	k.mu.Unlock()
+	sent := time.Now()
 	fleet, err := k.leases.Fleet(ctx, prefixes)
+	for i := 0; i < len(fleet.Leases) && err == nil; i++ {
+		row := &fleet.Leases[i]
+		// A node of a cluster may not show yet what another node has written a moment ago.
+		if l := held[row.Name]; l != nil && (row.Free || row.Owner != l.owner) && sent.Sub(l.taken) >= showsWithin {
+			k.lose(row.Name, l)
+		}
+	}
 	if err == nil {
 		err = k.endOverdue(ctx, fleet.Leases)
 	}
 	return fleet, err
+}
+
+// showsWithin is how long a node of a cluster may be behind another.
+const showsWithin = time.Second
+
+// lose ends a lease that was in a row, unless it has been given back or moved meanwhile.
+func (k *Keeper) lose(row string, l *Lease) {
+	k.mu.Lock()
+	still := k.held[row] == l
+	if still {
+		delete(k.held, row)
+	}
+	k.mu.Unlock()
+	if still {
+		l.end(ErrLost)
+	}
 }
 
 // Move gives the name of a lease away, so that somebody else can take it, while the lease lives on under another name: its

@@ -1,0 +1,88 @@
+package tests
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// With LockSecond 300, the next renewal is more than a minute away.
+func TestAHolderWhoseLeaseIsBrokenSeesItAtItsNextLook(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		began, ended := make(chan struct{}, 2), make(chan error, 2)
+		start(t, d.DB, queue_job.Config{LockSecond: 300, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			if job.Lost == 0 {
+				began <- struct{}{}
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+			}
+			return nil
+		}})
+		add(t, d.DB, 1, 0)
+		<-began
+		if err := jobs.Break(t.Context(), d.DB, "job-1"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second): // a look comes twice a second
+			t.Error("its handler goes on")
+		}
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1")
+	})
+}
+
+// "A verb that changes nothing notes nothing."
+func TestAVerbOfLeasesThatChangesNothingNotesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		cfg := queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}
+		start(t, d.DB, cfg)
+		cfg.JobType = 2 // another type: nobody takes the lease
+		start(t, dbtest.Open(t, d.Driver, d.DSN), cfg)
+		f := awaitFleet(t, jobs, d.DB, func(f fleet) bool { return len(f.instances) == 2 && f.holderOf(1) != "" })
+		ctx := queue_job.WithActor(t.Context(), "me", "why")
+		ignore := func(_ bool, err error) error { return err }
+		for _, verb := range []struct {
+			name string
+			do   func() error
+		}{
+			{"HandOver", func() error { return jobs.HandOver(ctx, d.DB, "job-1") }},
+			{"SetShards", func() error { return jobs.SetShards(ctx, d.DB, 2, 2) }},
+			{"SetLimits", func() error { return ignore(jobs.SetLimits(ctx, d.DB, 2, queue_job.Limits{Workers: 3})) }},
+			{"Pause", func() error { return ignore(jobs.Pause(ctx, d.DB, 2)) }},
+			{"Resume", func() error { return ignore(jobs.Resume(ctx, d.DB, 2)) }},
+		} {
+			before := number(t, d.DB, "SELECT COUNT(*) FROM async_job_act_tab")
+			for range 3 {
+				if err := verb.do(); err != nil {
+					t.Fatalf("%s: %v", verb.name, err)
+				}
+			}
+			if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_act_tab") - before; n != 1 {
+				t.Errorf("%s, three times: %d acts", verb.name, n)
+			}
+		}
+		one := f.instances[0].Id
+		if err := jobs.Drain(ctx, d.DB, one, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		before := number(t, d.DB, "SELECT COUNT(*) FROM async_job_act_tab")
+		for range 3 {
+			if _, err := jobs.Undrain(ctx, d.DB, one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_act_tab") - before; n != 1 {
+			t.Errorf("Undrain, three times: %d acts", n)
+		}
+	})
+}
