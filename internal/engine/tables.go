@@ -14,7 +14,7 @@ type Tables struct {
 	Jobs       Jobs
 	Run        hidden.Run             // what handlers write; nil: they cannot
 	Leases     keeper.Leases          // on a connection that handlers cannot starve
-	RestKeys   RestKeys               // likewise; nil: nobody tells which keys handlers have whose lease was given away
+	RestKeys   RestKeys               // nil: nobody tells which keys handlers have whose lease was given away
 	Layouts    Layouts                // of the types that are divided into shards
 	Schedules  Schedules              // asked for types that have a schedule
 	Registry   Registry               // nil: nobody tells what the types are called and how they are run
@@ -62,8 +62,8 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	leases, giveBack := jobs.Reserve()
 	engine, handlers, release := jobs.Relieved()
 	return Tables{
-		Jobs: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine, // not held up by handlers, however many connections these have
-		Run: handlers, Leases: leases, RestKeys: leases, Layouts: leases,
+		Jobs: engine, RestKeys: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine, // not held up by handlers, however many connections these have
+		Run: handlers, Leases: leases, Layouts: leases,
 		History: jobs, Deletes: jobs, Acts: jobs, // which can wait, and may take long
 		Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Full: jobs.Full(),
 		Close: func() {

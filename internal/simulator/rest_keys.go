@@ -46,14 +46,18 @@ func (t *Table) RestKeys(_ context.Context, rests []string) (map[string]map[uint
 }
 
 func (l *link) TellRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error {
-	return l.change(ctx, tellRestKeys, []string{rest}, func(ctx context.Context) error {
+	_, err := send(ctx, l, tellRestKeys, func(ctx context.Context) (struct{}, error) {
 		l.world.judge.saw["told keys of a rest"]++
-		return l.world.table.TellRestKeys(ctx, rest, rows, turn, keys)
-	})
+		return struct{}{}, l.world.table.TellRestKeys(ctx, rest, rows, turn, keys)
+	}, about{note: rest})
+	return err
 }
 
 func (l *link) DropRestKeys(ctx context.Context, rest string, rows int) error {
-	return l.change(ctx, dropRestKeys, []string{rest}, func(ctx context.Context) error { return l.world.table.DropRestKeys(ctx, rest, rows) })
+	_, err := send(ctx, l, dropRestKeys, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.world.table.DropRestKeys(ctx, rest, rows)
+	}, about{note: rest})
+	return err
 }
 
 func (l *link) RestKeys(ctx context.Context, rests []string) (map[string]map[uint32]int, error) {
