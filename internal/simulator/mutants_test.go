@@ -33,12 +33,6 @@ var mutants = []mutant.Mutant{
 		New:  "_ = n",
 	},
 	{
-		Name: "a lease comes free before anybody has told which keys its handlers have",
-		File: "internal/engine/handover.go",
-		Old:  "if err = d.tellRestKeys(statement, l, lease, &r.keys); err != nil {",
-		New:  "if r.keys.rows = 1; err != nil {",
-	},
-	{
 		Name: "shards that are taken in one millisecond have one term",
 		File: "internal/store/term.go",
 		Old:  "return (max(last+1, millis)-shard+shardsMost-1)/shardsMost*shardsMost + shard",
