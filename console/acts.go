@@ -178,6 +178,12 @@ func (c *console) showOperation(r *http.Request) (any, error) {
 	return shown, err
 }
 
+// outdates: an operation that is over, or was stopped, does not begin any more.
+func (o operation) outdates(said string) bool {
+	isOpen := o.State == operate.OperationOpen
+	return (said == "begun" || said == "goes-on") && !isOpen || said == "stopped" && isOpen
+}
+
 // operationFor reads the operation in a request's path, if its sender may see all of its jobs.
 func (c *console) operationFor(ctx context.Context, r *http.Request) (*operate.Operation, error) {
 	text := r.PathValue("id")

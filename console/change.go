@@ -146,7 +146,29 @@ func (c *console) setLimits(ctx context.Context, r *http.Request, jobType int32)
 	if err != nil {
 		return false, failed(http.StatusBadRequest, "%v.", err)
 	}
+	types, err := c.jobs.Types(ctx, c.ex)
+	if err != nil {
+		return false, err
+	}
+	for i := range types {
+		if types[i].JobType == jobType && !types[i].Told.IsZero() {
+			if err := belowConfig(limits, &types[i].Config); err != nil {
+				return false, err
+			}
+		}
+	}
 	return c.jobs.SetLimits(ctx, c.ex, jobType, limits)
+}
+
+// belowConfig refuses a limit that would change nothing.
+func belowConfig(limits queue_job.Limits, cfg *queue_job.Config) error {
+	if limits.Workers > cfg.WorkerPoolCapacity && cfg.WorkerPoolCapacity > 0 {
+		return failed(http.StatusBadRequest, "At a time: %d. The configuration allows %d, and a limit can only be lower. Leave it empty for what the configuration allows.", limits.Workers, cfg.WorkerPoolCapacity)
+	}
+	if limits.RatePerSecond > cfg.RatePerSecond && cfg.RatePerSecond > 0 {
+		return failed(http.StatusBadRequest, "Starts a second: %v. The configuration allows %v, and a limit can only be lower. Leave it empty for what the configuration allows.", limits.RatePerSecond, cfg.RatePerSecond)
+	}
+	return nil
 }
 
 // limitsOf reads limits as somebody writes them into a form.

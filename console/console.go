@@ -219,9 +219,15 @@ func (c *console) page(name string, get func(*http.Request) (body any, err error
 			c.sorry(w, p, "This page cannot be shown", err)
 			return
 		}
+		if o, ok := p.Body.(outdating); ok && o.outdates(r.URL.Query().Get("said")) {
+			p.Said = ""
+		}
 		c.write(w, show, http.StatusOK, p)
 	}
 }
+
+// outdating is a body that knows whether what was said is still so.
+type outdating interface{ outdates(said string) bool }
 
 func (c *console) pageFor(r *http.Request, name string) *page {
 	user, root := "", rootOf(r)

@@ -24,6 +24,8 @@ var functions = template.FuncMap{
 	"left":    time.Until,
 	"pretty":  pretty,
 	"plural":  plural,
+	"waits":   waits,
+	"runs":    func(attempts, deferred int) int { return attempts - deferred },
 	"count":   count,
 	"how":     howText,
 	"ended":   endText,
@@ -85,6 +87,15 @@ func plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// waits are the waits before retries, or nil if they say nothing: a handler that says for each retry when it is due has a configuration
+// without waits.
+func waits(list []queue_job.Wait) []queue_job.Wait {
+	if !slices.ContainsFunc(list, func(w queue_job.Wait) bool { return w.Most > 0 }) {
+		return nil
+	}
+	return list
 }
 
 // typesFor returns the types that the sender of a request may see.
@@ -189,12 +200,42 @@ func verdict(h *operate.Health) string {
 	case len(h.Types) == 0 && n == 0:
 		return "No job type is known yet: no instance has run here, and no job type was paused or divided."
 	case n == 0:
-		return "All job types run, and nothing is late."
+		return allWell(h)
 	case n == 1:
 		return "One thing should be looked at."
 	default:
 		return fmt.Sprintf("%d things should be looked at.", n)
 	}
+}
+
+// allWell says how things are if nothing is to be looked at.
+func allWell(h *operate.Health) string {
+	dormant, deserted, longest := 0, 0, time.Duration(0)
+	for _, t := range h.Types {
+		switch {
+		case t.Dormant():
+			dormant++
+		case t.Held == 0:
+			deserted++
+		}
+		if m := t.Memory; m != nil {
+			longest = max(longest, m.Overdue)
+			if m.PutOff != nil {
+				longest = max(longest, h.At.Sub(m.PutOff.Since))
+			}
+		}
+	}
+	text := "All job types run"
+	switch {
+	case deserted > 0:
+		text = fmt.Sprintf("Nobody has run %s for a week, and the others run", plural(deserted, "job type"))
+	case dormant > 0:
+		text = "All job types run, or are dormant"
+	}
+	if longest >= time.Second {
+		return fmt.Sprintf("%s. The job that has waited longest has been due for %s.", text, span(longest))
+	}
+	return text + ", and nothing is late."
 }
 
 func (c *console) showType(r *http.Request) (any, error) { return c.oneTypeOf(r) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -66,6 +67,9 @@ const (
 	LateType FindingKind = "late"
 	// NoInstances: no process is there that would run anything.
 	NoInstances FindingKind = "no instance"
+	// PutOffType: handlers have put jobs of the type off ([queue_job.Defer]), the first of them half a minute ago or more. It is a note if
+	// they did not say what the jobs wait for.
+	PutOffType FindingKind = "put off"
 	// FailingStatements: statements of an instance fail.
 	FailingStatements FindingKind = "statements fail"
 )
@@ -74,6 +78,7 @@ const (
 	lateInMemory = 10 * time.Second   // a job that has been due for longer in a line is worth a word
 	lately       = 7 * 24 * time.Hour // a type that nobody has run for longer was given up
 	pausedLong   = time.Hour
+	putOffLong   = 30 * time.Second
 
 	lateMost       = 5000 // are counted of each kind of jobs
 	otherTypesMost = 100  // that have jobs, and that nobody has ever run, paused or divided
@@ -160,7 +165,14 @@ func typeOf(f Finding) int32 {
 	return *f.JobType
 }
 
-// judgeType judges a type. The jobs of a paused one are not late: somebody wants them to wait.
+// What [queue_job.Line].HeldBy says.
+const (
+	heldByWorkers = store.HeldByWorkers
+	heldByPlaces  = store.HeldByPlaces
+	heldByRate    = store.HeldByRate
+)
+
+// judgeType judges a type.
 func (h *Health) judgeType(t *Type) {
 	say := func(severity Severity, kind FindingKind, remedy, format string, args ...any) {
 		h.Findings = append(h.Findings, Finding{severity, kind, &t.JobType, t.Name, fmt.Sprintf(format, args...), remedy})
@@ -178,7 +190,11 @@ func (h *Health) judgeType(t *Type) {
 		if !until.IsZero() {
 			ends = " The pause ends at " + until.UTC().Format(time.DateTime) + " UTC."
 		}
-		say(severity, PausedType, "Resume it when its jobs may run.", "It has been paused for %s.%s", roughly(since), ends)
+		behind := h.behindPause(t)
+		if behind != "" {
+			severity = Warning
+		}
+		say(severity, PausedType, "Resume it when its jobs may run.", "It has been paused for %s.%s%s", roughly(since), ends, behind)
 	case t.Held == 0 && late > 0:
 		say(Critical, Unheld, "Start an instance that has the type.", "Nobody runs it, and %s fell due more than %v ago.", h.lateText(late), h.After)
 	case t.Held == 0 && t.ranLately(h.At):
@@ -189,8 +205,72 @@ func (h *Health) judgeType(t *Type) {
 	case late > 0:
 		say(Warning, LateType, lateRemedy(t), "%s fell due more than %v ago.%s", upper(h.lateText(late)), h.After, busyText(t))
 	case m != nil && m.Overdue > lateInMemory:
-		say(Warning, LateType, lateRemedy(t), "A job has been due for %s, and %s wait.%s", roughly(m.Overdue), counted(m.Waiting, "job"), busyText(t))
+		say(Warning, LateType, lateRemedy(t), "A job has been due for %s, and %s.%s", roughly(m.Overdue), dueText(m), busyText(t))
 	}
+	if t.Paused.IsZero() && t.Memory != nil && t.Memory.PutOff != nil && h.At.Sub(t.Memory.PutOff.Since) >= putOffLong {
+		severity, remedy := Note, ""
+		if len(t.Memory.PutOff.Causes) > 0 {
+			severity, remedy = Warning, "See to what they wait for."
+		}
+		say(severity, PutOffType, remedy, "%s", putOffText(t.Memory.PutOff, h.At))
+	}
+}
+
+// behindPause says what has become late behind a pause; empty: nothing has.
+func (h *Health) behindPause(t *Type) string {
+	late := h.Late[t.JobType]
+	switch m := t.Memory; {
+	case late > 0 && m != nil && m.Overdue > h.After:
+		return fmt.Sprintf(" Behind it, %s fell due more than %v ago, the first %s ago.", h.lateText(late), h.After, roughly(m.Overdue))
+	case late > 0:
+		return fmt.Sprintf(" Behind it, %s fell due more than %v ago.", h.lateText(late), h.After)
+	case m != nil && m.Overdue > lateInMemory:
+		return fmt.Sprintf(" Behind it, %s, the first for %s.", dueText(m), roughly(m.Overdue))
+	}
+	return ""
+}
+
+// dueText says how many jobs wait in memory that are due.
+func dueText(m *Memory) string {
+	text := counted(m.Due(), "job") + " wait"
+	if m.Due() == 1 {
+		text += "s"
+	}
+	if m.More {
+		text += " in memory, and more in the table"
+	}
+	return text
+}
+
+const causesShown = 3
+
+// putOffText says which jobs are put off, and why.
+func putOffText(p *queue_job.PutOff, now time.Time) string {
+	text := fmt.Sprintf("%s put off by its handler, the first of them for %s", are(p.Jobs, "job"), roughly(now.Sub(p.Since)))
+	if p.AtLeast {
+		text = "At least " + text
+	}
+	for i, c := range p.Causes[:min(len(p.Causes), causesShown)] {
+		text += [...]string{": ", "; "}[min(i, 1)] + causeText(&c) + fmt.Sprintf(" (%s)", counted(c.Jobs, "job"))
+	}
+	if more := len(p.Causes) - causesShown; more > 0 {
+		text += fmt.Sprintf("; and %s", counted(more, "other cause"))
+	}
+	return text + "."
+}
+
+func causeText(c *queue_job.Cause) string {
+	if c.Until.IsZero() {
+		return c.Text
+	}
+	return fmt.Sprintf("%s, until %s UTC", c.Text, c.Until.UTC().Format(time.TimeOnly))
+}
+
+func are(n int, what string) string {
+	if n == 1 {
+		return "1 " + what + " is"
+	}
+	return fmt.Sprintf("%d %ss are", n, what)
 }
 
 func (h *Health) lateText(late int64) string {
@@ -220,6 +300,8 @@ func lateRemedy(t *Type) string {
 	switch lowered := t.Known.Lowered(); {
 	case lowered != (queue_job.Limits{}):
 		return fmt.Sprintf("Somebody has limited it to %v: take that back (type unset, or its page in the console), if what it calls allows it.", lowered)
+	case t.Memory != nil && t.Memory.HeldBy == heldByPlaces:
+		return "Other types have all workers that the process may have: raise WithMaxWorkers, or start more instances."
 	case rate > 0 && t.Memory != nil && t.Running < t.Memory.Workers:
 		return fmt.Sprintf("At most %v of its jobs start in a second: raise RatePerSecond, if what they call allows it.", rate)
 	case t.Memory != nil && t.Running >= t.Memory.Workers:

@@ -29,11 +29,22 @@ func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 	}{
 		"all is well":         {one(well), 0, "", ""},
 		"nothing is told yet": {one(func(t *Type) { t.Memory = nil }), -1, "", ""},
-		"paused":              {one(func(t *Type) { t.Paused = now.Add(-59 * time.Minute) }), 9, "note paused: It has been paused for 59m 0s.", "Resume"},
-		"forgotten":           {one(func(t *Type) { t.Paused = now.Add(-26 * time.Hour); overdue(t) }), 9, "warning paused: It has been paused for 1d 2h.", "Resume"},
+		"paused":              {one(func(t *Type) { t.Paused = now.Add(-59 * time.Minute) }), 0, "note paused: It has been paused for 59m 0s.", "Resume"},
+		"paused, and late":    {one(func(t *Type) { t.Paused = now.Add(-4 * time.Minute) }), 417, "warning paused: It has been paused for 4m 0s. Behind it, 417 jobs fell due more than 1m0s ago.", "Resume"},
+		"paused, late in memory": {one(func(t *Type) {
+			t.Paused, t.Memory.Waiting, t.Memory.Soon, t.Memory.Overdue = now.Add(-4*time.Minute), 420, 3, 3*time.Minute
+		}), -1, "warning paused: It has been paused for 4m 0s. Behind it, 417 jobs wait, the first for 3m 0s.", "Resume"},
+		"held back by a broken destination": {one(func(t *Type) {
+			t.Memory.PutOff = &queue_job.PutOff{Jobs: 744, Since: now.Add(-5 * time.Minute), Causes: []queue_job.Cause{{Text: "http://a is broken (500)", Jobs: 558, Until: time.Unix(0, 0)}, {Text: "http://b is broken (timeout)", Jobs: 186}}}
+		}), 0, "warning put off: 744 jobs are put off by its handler, the first of them for 5m 0s: http://a is broken (500), until 00:00:00 UTC (558 jobs); http://b is broken (timeout) (186 jobs).", "what they wait for"},
+		"put off for a moment": {one(func(t *Type) { t.Memory.PutOff = &queue_job.PutOff{Jobs: 744, Since: now.Add(-29 * time.Second)} }), 0, "", ""},
+		"put off, and nobody says why": {one(func(t *Type) {
+			t.Memory.PutOff = &queue_job.PutOff{Jobs: 1, AtLeast: true, Since: now.Add(-time.Hour)}
+		}), 0, "note put off: At least 1 job is put off by its handler, the first of them for 1h 0m.", ""},
+		"forgotten": {one(func(t *Type) { t.Paused = now.Add(-26 * time.Hour); overdue(t) }), 9, "warning paused: It has been paused for 1d 2h.", "Resume"},
 		"paused until a time": {one(func(t *Type) {
 			t.Paused, t.Known.PausedUntil = now.Add(-26*time.Hour), now.Add(time.Hour)
-		}), 9, "note paused: It has been paused for 1d 2h. The pause ends at ", "Resume"},
+		}), 0, "note paused: It has been paused for 1d 2h. The pause ends at ", "Resume"},
 		"nobody ends the pause": {one(func(t *Type) {
 			t.Paused, t.Known.PausedUntil = now.Add(-26*time.Hour), now.Add(-time.Hour)
 		}), 9, "warning paused: It has been paused for 1d 2h. The pause ends at ", "Resume"},

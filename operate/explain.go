@@ -5,7 +5,9 @@ package operate
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
@@ -75,7 +77,7 @@ const (
 	Failing Kind = "failing"
 	// EarlierJob: a job of the same group comes first.
 	EarlierJob Kind = "earlier job"
-	// Limits: all workers are busy, the rate is used up, or a batch is not full.
+	// Limits: which limits decide about its turn: workers, the rate, batches.
 	Limits Kind = "limits"
 	// Suspect: the job's process died twice, so the job waits until it can run alone.
 	Suspect Kind = "suspect"
@@ -135,7 +137,7 @@ func explain(f *facts) *Explanation {
 	}
 	if len(e.Reasons) == 0 {
 		add(Reason{Kind: InLine, Since: f.job.Due,
-			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.%s%s", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"), f.inMemory(held), f.overdue(held))})
+			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.%s%s%s", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"), f.inMemory(held), f.gate(held), f.overdue(held))})
 		e.Perhaps = f.perhaps(held)
 	}
 	return e
@@ -205,7 +207,7 @@ func (f *facts) inMemory(held *store.Seen) string {
 		return ""
 	}
 	text := fmt.Sprintf(" %v ago, %d of its %s were busy and %s waited in its memory", max(0, f.now.Sub(time.Unix(l.ToldAt, 0)).Truncate(time.Second)),
-		min(l.Running+l.Elsewhere, l.Workers), counted(l.Workers, "worker"), counted(l.Waiting+l.Marked, "job"))
+		busy(l), counted(l.Workers, "worker"), counted(l.Waiting+l.Marked-l.Soon, "job"))
 	if l.Overdue > 0 {
 		text += fmt.Sprintf(", the first of them for %v", (time.Duration(l.Overdue) * time.Millisecond).Round(time.Second))
 	}
@@ -214,6 +216,30 @@ func (f *facts) inMemory(held *store.Seen) string {
 	}
 	return text + "."
 }
+
+// gate says what kept jobs in the memory of the holder from starting, as it told last. Empty: it has not told that, or nothing did.
+func (f *facts) gate(held *store.Seen) string {
+	l := f.lineOf(held)
+	if l == nil || l.Gate == nil || f.now.Sub(time.Unix(l.ToldAt, 0)) > toldFor {
+		return ""
+	}
+	switch waiting := l.Waiting + l.Marked - l.Soon; {
+	case l.Gate.Limit == heldByWorkers && busy(l) == l.Workers:
+		return " So a job waited until one of them ended."
+	case l.Gate.Limit == heldByPlaces:
+		return " Other types had all workers that its process may have (WithMaxWorkers)."
+	case l.Gate.Limit == heldByRate && l.Gate.Rate > 0:
+		return fmt.Sprintf(" The rate of %v a second was used up: the next job could start after %v. At this rate, what waited takes about %s.",
+			l.Gate.Rate, (time.Duration(l.Gate.Next) * time.Millisecond).Round(time.Millisecond), roughly(seconds(float64(waiting)/l.Gate.Rate)))
+	}
+	return ""
+}
+
+// toldFor is for how long what a holder told holds: it tells at least once a minute.
+const toldFor = 75 * time.Second
+
+// busy is how many workers a line had at work.
+func busy(l *store.Line) int { return min(l.Running+l.Elsewhere, l.Workers) }
 
 func (f *facts) died() Reason {
 	r := Reason{Kind: Died, Since: f.job.Updated, Text: "The process that had the job has died, or was cut off for longer than its lease. The next holder of the job type counts this run as lost"}
@@ -230,12 +256,79 @@ func (f *facts) notDue() Reason {
 	switch {
 	case f.job.Status == queue_job.JobStatusRetry:
 		r.Text = "Its last run failed, and the next one has to wait." + f.retries() + f.lastError()
+	case f.job.Status == queue_job.JobStatusContinue && f.job.Deferred > 0:
+		r.Text = fmt.Sprintf("Its handler has put it off %s since it was added, at %s UTC: these runs ended before they had begun (Defer).", counted(f.job.Deferred, "time"), f.job.Created.UTC().Format(time.DateTime))
+		if why := f.awaited(); why != "" {
+			r.Text += why
+			r.Remedy = "See to what it waits for. If the job is rescheduled to now, its handler may put it off again."
+		}
 	case f.job.Status == queue_job.JobStatusContinue:
 		r.Text = "Its handler has put it off, or somebody has rescheduled it since."
 	default:
 		r.Text = "It was added, or put off, for a later time."
 	}
 	return r
+}
+
+// awaited says what jobs of the type wait for that were put off, as the holder told last. Empty: it has not told that.
+func (f *facts) awaited() string {
+	held, _ := f.lease()
+	if held == nil {
+		return ""
+	}
+	l := f.lineOf(held)
+	if l == nil || f.now.Sub(time.Unix(l.ToldAt, 0)) > toldFor || l.PutOff == nil || len(l.PutOff.Causes) == 0 {
+		return ""
+	}
+	var its []store.Cause
+	for _, c := range l.PutOff.Causes {
+		if origin := origins.FindString(c.Text); origin != "" && namesOrigin(f.job.JobParams, origin) || l.PutOff.Jobs == c.Jobs {
+			its = append(its, c)
+		}
+	}
+	if len(its) == 1 {
+		return fmt.Sprintf(" It waits for this: %s; %s for it.", causeUntil(&its[0]), waitFor(its[0].Jobs-1))
+	}
+	text := " Jobs of its type wait for this: "
+	for i, c := range l.PutOff.Causes[:min(len(l.PutOff.Causes), causesShown)] {
+		if i > 0 {
+			text += "; "
+		}
+		text += fmt.Sprintf("%s (%s)", causeUntil(&c), counted(c.Jobs, "job"))
+	}
+	return text + "."
+}
+
+// origins finds what a cause calls a destination, which the parameters of a job name, too.
+var origins = regexp.MustCompile(`https?://[^\s"'/?#]+`)
+
+// namesOrigin reports whether parameters have a URL of an origin.
+func namesOrigin(params, origin string) bool {
+	for rest := params; ; {
+		_, after, found := strings.Cut(rest, origin)
+		if !found {
+			return false
+		}
+		if after == "" || strings.ContainsAny(after[:1], `/?#"\`) {
+			return true
+		}
+		rest = after
+	}
+}
+
+func causeUntil(c *store.Cause) string {
+	of := queue_job.Cause{Text: c.Text}
+	if c.Until > 0 {
+		of.Until = time.UnixMilli(c.Until)
+	}
+	return causeText(&of)
+}
+
+func waitFor(others int) string {
+	if others == 1 {
+		return "1 other waits"
+	}
+	return fmt.Sprintf("%d others wait", max(0, others))
 }
 
 // retries says how many of its retries the job has used.
@@ -428,30 +521,34 @@ func (f *facts) perhaps(held *store.Seen) (list []Reason) {
 		list = append(list, Reason{Kind: LeftAlone, Remedy: "Set FirstPullDay to -1, or reschedule the job to now.",
 			Text: fmt.Sprintf("It was due %s ago. A holder leaves alone what was due more than FirstPullDay days before its start.", counted(days, "day"))})
 	}
-	return append(list, f.limits())
+	return append(list, f.limits(held))
 }
 
-// limits says what the holder alone knows to be used up.
-func (f *facts) limits() Reason {
-	r := Reason{Kind: Limits, Text: "All workers are busy (WorkerPoolCapacity, WithMaxWorkers), the rate is used up (RatePerSecond), or a batch is not full yet (BatchWait)."}
+// limits says what the job may have to wait for. Whether that is used up, the holder alone knows: what it told of it stands in the first
+// reason.
+func (f *facts) limits(held *store.Seen) Reason {
+	r := Reason{Kind: Limits, Text: "What it waits for is not known. Jobs in line wait for a worker (WorkerPoolCapacity, WithMaxWorkers), for the rate (RatePerSecond), or until a batch is full (BatchWait)."}
 	lowered := f.kind.Lowered()
 	if f.told() {
 		c := f.kind.Limits.Apply(f.kind.Config)
-		r.Text = fmt.Sprintf("All workers are busy: at most %s of the type at a time (%s), or fewer in this process (WithMaxWorkers).",
+		r.Text = fmt.Sprintf("Its turn depends on these limits: at most %s of the type at a time (%s), or fewer in this process (WithMaxWorkers)",
 			counted(c.WorkerPoolCapacity, "handler"), setBy("WorkerPoolCapacity", lowered.Workers > 0))
 		if c.RatePerSecond > 0 {
-			r.Text += fmt.Sprintf(" The rate is used up: at most %v starts a second (%s).", c.RatePerSecond, setBy("RatePerSecond", lowered.RatePerSecond > 0))
+			r.Text += fmt.Sprintf("; at most %v starts a second (%s)", c.RatePerSecond, setBy("RatePerSecond", lowered.RatePerSecond > 0))
 		}
 		if c.BatchWait > 0 {
-			r.Text += fmt.Sprintf(" A batch of %d is not full yet, and waits for %v (BatchWait).", c.BatchSize, c.BatchWait)
+			r.Text += fmt.Sprintf("; a batch of %d, which waits up to %v until it is full (BatchWait)", c.BatchSize, c.BatchWait)
 		}
+		r.Text += "."
 	} else if lowered != (queue_job.Limits{}) {
 		r.Text += fmt.Sprintf(" Somebody has limited the type to %v (SetLimits).", lowered)
 	}
 	if f.job.Priority < queue_job.PriorityUrgent {
 		r.Text += " Jobs of a higher priority come first."
 	}
-	r.Text += " The log of the holder says if its statements fail."
+	if l := f.lineOf(held); l == nil || l.FailingSince == 0 {
+		r.Text += " The log of the holder says if its statements fail."
+	}
 	return r
 }
 

@@ -66,6 +66,18 @@ func failing(lease string, term int64) func(*facts) {
 	}
 }
 
+// putOffFor is what a job is that was put off, as were ten for each of these causes.
+func putOffFor(causes ...string) func(*facts) {
+	return func(f *facts) {
+		p := &store.PutOff{}
+		for _, c := range causes {
+			p.Jobs, p.Causes = p.Jobs+10, append(p.Causes, store.Cause{Text: c, Jobs: 10})
+		}
+		f.job.Deferred, f.job.Created = 42, now.Add(-time.Hour)
+		f.lines = []store.Line{{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{PutOff: p}}}
+	}
+}
+
 // second is what a job of a group is, whose first one is 39.
 func second(f *facts) { f.first, f.job.Group = 39, "a" }
 
@@ -147,6 +159,19 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 			[]Kind{InLine}, "in the line of shop@web-4/2, which holds " + itsShard + " and runs 1 handler."},
 		{"the holder has told what waits", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Running: 20, Workers: 20, Waiting: 340, Marked: 10, Overdue: 61_400, Behind: true}})),
 			[]Kind{InLine}, "and runs 3 handlers. 4s ago, 20 of its 20 workers were busy and 350 jobs waited in its memory, the first of them for 1m1s; more were in the table."},
+		{"the rate is used up", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Workers: 100, Waiting: 1303, Soon: 3, Gate: &store.Gate{Limit: store.HeldByRate, Next: 480, Rate: 2}}})),
+			[]Kind{InLine}, "4s ago, 0 of its 100 workers were busy and 1300 jobs waited in its memory. The rate of 2 a second was used up: the next job could start after 480ms. At this rate, what waited takes about 10m 50s."},
+		{"all workers are busy", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Workers: 2, Running: 2, Gate: &store.Gate{Limit: store.HeldByWorkers}}})),
+			[]Kind{InLine}, "2 of its 2 workers were busy and 0 jobs waited in its memory. So a job waited until one of them ended."},
+		{"a worker has ended since its gate was looked at", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix(), LineState: store.LineState{Workers: 2, Running: 1, Gate: &store.Gate{Limit: store.HeldByWorkers}}})),
+			[]Kind{InLine}, "1 of its 2 workers were busy and 0 jobs waited in its memory."},
+		{"other types have all workers", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix(), LineState: store.LineState{Workers: 2, Gate: &store.Gate{Limit: store.HeldByPlaces}}})),
+			[]Kind{InLine}, "Other types had all workers that its process may have (WithMaxWorkers)."},
+		{"put off, for a destination that its parameters name", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), putOffFor("http://a:80 is broken", "http://a:8 is broken"), func(f *facts) { f.job.JobParams = `{"url":"http://a:8/x"}` }),
+			[]Kind{NotDue}, "Its handler has put it off 42 times since it was added, at 2027-01-15 07:00:00 UTC: these runs ended before they had begun (Defer). It waits for this: http://a:8 is broken; 9 others wait for it."},
+		{"put off, and it is not known for what", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), putOffFor("http://a:80 is broken", "http://a:8 is broken")),
+			[]Kind{NotDue}, "(Defer). Jobs of its type wait for this: http://a:80 is broken (10 jobs); http://a:8 is broken (10 jobs)."},
+		{"put off, and the handler does not say why", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), putOffFor()), []Kind{NotDue}, "(Defer)."},
 		{"the holder before it has told what waited", waiting(lines(store.Line{Lease: "job-7", Term: 40, ToldAt: now.Unix()})), []Kind{InLine}, "and runs 3 handlers."},
 		{"it waits for its turn", waiting(), []Kind{InLine}, "in the line of shop@web-1/17, which holds job-7 and runs 3 handlers."},
 	} {
@@ -215,7 +240,7 @@ func TestLimitsThatSomebodyHasSetAreNamedIfTheyAreBelowTheConfiguration(t *testi
 		{queue_job.Limits{Workers: 2}, []string{"at most 2 handlers of the type at a time (SetLimits, below WorkerPoolCapacity)", "(RatePerSecond)"}},
 		{queue_job.Limits{Workers: 1000, RatePerSecond: 0.5}, []string{"at most 10 handlers of the type at a time (WorkerPoolCapacity)", "at most 0.5 starts a second (SetLimits, below RatePerSecond)"}},
 	} {
-		text := waiting(told(cfg), func(f *facts) { f.kind.Limits = c.limits }).limits().Text
+		text := waiting(told(cfg), func(f *facts) { f.kind.Limits = c.limits }).limits(&store.Seen{}).Text
 		for _, want := range c.says {
 			if !strings.Contains(text, want) {
 				t.Errorf("%+v: %q, want %q", c.limits, text, want)

@@ -34,8 +34,13 @@ type Type struct {
 type Memory struct {
 	// AsOf is when the first of the holders told it: some seconds ago, or up to a minute if nothing changes.
 	AsOf time.Time
-	// Waiting jobs are due, or are due within three seconds. Parked of them wait for others of their group.
-	Waiting, Parked int
+	// Waiting jobs are due, or are due within three seconds. Parked of them wait for others of their group, and Soon of them are not due
+	// yet.
+	Waiting, Parked, Soon int
+	// PutOff are the jobs that their handler has put off, see [queue_job.Line]. Nil: there are none, or it is not known.
+	PutOff *queue_job.PutOff
+	// HeldBy is what kept due jobs from starting, as [queue_job.Line] says it, if that is the same for all holders that have due jobs.
+	HeldBy string
 	// More: the table has due jobs, too, for which there was no room in memory.
 	More bool
 	// Workers is how many handlers may run at a time.
@@ -44,6 +49,38 @@ type Memory struct {
 	Overdue time.Duration
 	// Failing are the holders whose statements fail.
 	Failing []FailingHolder
+
+	dueJobs int
+}
+
+// Due is how many jobs in memory are due and have not started.
+func (m *Memory) Due() int { return m.Waiting - m.Soon }
+
+// putOff adds the jobs that another holder has put off.
+func (m *Memory) putOff(p *queue_job.PutOff) {
+	all := queue_job.PutOff{Since: p.Since}
+	if m.PutOff != nil {
+		all = *m.PutOff
+		all.Causes = slices.Clone(all.Causes)
+	}
+	all.Jobs += p.Jobs
+	all.AtLeast = all.AtLeast || p.AtLeast
+	if p.Since.Before(all.Since) {
+		all.Since = p.Since
+	}
+	for _, c := range p.Causes {
+		i := slices.IndexFunc(all.Causes, func(known queue_job.Cause) bool { return known.Text == c.Text })
+		if i < 0 {
+			all.Causes = append(all.Causes, c)
+			continue
+		}
+		all.Causes[i].Jobs += c.Jobs
+		if c.Until.After(all.Causes[i].Until) {
+			all.Causes[i].Until = c.Until
+		}
+	}
+	slices.SortStableFunc(all.Causes, func(a, b queue_job.Cause) int { return cmp.Compare(b.Jobs, a.Jobs) })
+	m.PutOff = &all
 }
 
 // FailingHolder is a process whose statements fail.
@@ -61,6 +98,18 @@ func (m *Memory) add(l *queue_job.Line, holder string) {
 	}
 	m.Waiting += l.Waiting + l.Marked
 	m.Parked += l.Parked
+	m.Soon += l.Soon
+	if l.PutOff != nil {
+		m.putOff(l.PutOff)
+	}
+	if due := l.Waiting + l.Marked - l.Soon; due > 0 {
+		if m.dueJobs == 0 {
+			m.HeldBy = l.HeldBy
+		} else if m.HeldBy != l.HeldBy {
+			m.HeldBy = ""
+		}
+		m.dueJobs += due
+	}
 	m.Workers += l.Workers
 	m.More = m.More || l.More
 	m.Overdue = max(m.Overdue, l.Overdue)

@@ -20,7 +20,8 @@ type Stat struct {
 	// Lease is the lease of the holder that wrote this, and Term the number of its holding. For an hour, there are none.
 	Lease string
 	Term  int64
-	// Runs are the runs that ended, by the status that they led to. A run whose process died has not ended, and is not counted.
+	// Runs are the runs that ended, by the status that they led to. A run whose process died has not ended, and is not counted. A run that
+	// ended with [Defer] had not begun, and counts nowhere.
 	Runs map[JobStatus]int64
 	// Delays are of the runs that started: how long before that their jobs had fallen due. Durations are of the runs that ended: how
 	// long their handlers took.
@@ -53,7 +54,7 @@ func ceilSecond(at time.Time) int64 { return at.Add(time.Second - 1).Unix() }
 func statOf(row *store.Stat) Stat {
 	s := Stat{
 		JobType: row.JobType, Begin: time.Unix(row.Begin, 0), Length: time.Duration(row.Seconds) * time.Second, Lease: row.Lease, Term: row.Term,
-		Delays: histogramOf(row.Delay), Durations: histogramOf(row.Took),
+		Delays: begun(histogramOf(row.Delay), histogramOf(row.Deferred)), Durations: histogramOf(row.Took),
 	}
 	for status := JobStatusInit; status <= JobStatusCancelled; status++ {
 		if n := row.Runs[status.String()]; n > 0 {
@@ -64,6 +65,14 @@ func statOf(row *store.Stat) Stat {
 		}
 	}
 	return s
+}
+
+// begun takes runs out again that turned out not to have begun. They may have started in the minute before.
+func begun(started, deferred Histogram) Histogram {
+	for i := range started {
+		started[i] = max(0, started[i]-deferred[i])
+	}
+	return started
 }
 
 // Tenure is the time in which an instance held the lease of a job type, or of a shard of it. Instances write it within seconds after a

@@ -26,6 +26,13 @@ type Line struct {
 	// Waiting is how many due jobs, and jobs that are due within three seconds, are in memory and not marked. Parked of them wait
 	// for an earlier job of their group, or for a slot of MaxPerKey.
 	Waiting, Parked int
+	// Soon of the Waiting are not due yet. A holder of an earlier version does not tell that, nor what HeldBy and PutOff say.
+	Soon int
+	// HeldBy is what kept due jobs from starting: "workers", if all were busy; "places", if other types had all workers of
+	// WithMaxWorkers; or "rate", if it was used up. Empty: nothing of that, or it is not known.
+	HeldBy string
+	// PutOff are the jobs whose last run ended with [Defer]. Nil: there are none, or it is not known.
+	PutOff *PutOff
 	// More: the table may have due jobs for which there was no room in memory yet.
 	More bool
 	// Overdue is how long the job in memory that has waited longest has been due.
@@ -43,6 +50,24 @@ type Line struct {
 	Failing      string
 	// Runs are the runs that have ended since the instance took the lease, by the status that they led to.
 	Runs map[JobStatus]int
+}
+
+// PutOff are jobs whose last run ended with [Defer]. That moved the time at which they are due.
+type PutOff struct {
+	// Jobs is how many the holder knows. AtLeast: there may be more, because it has not had the lease for long, or there are very many.
+	Jobs    int
+	AtLeast bool
+	// Since is when the first of them first fell due. If another holder had put it off before, it may have been earlier.
+	Since time.Time
+	// Causes are what they wait for, with the most jobs first. Jobs whose handler gave no [Outcome].Because are not among them.
+	Causes []Cause
+}
+
+// Cause is what jobs wait for that were put off.
+type Cause struct {
+	Text  string    // [Outcome].Because
+	Jobs  int       // that wait for it
+	Until time.Time // [Outcome].Until, the latest of them; zero: it is not known
 }
 
 // Lines returns what waits in memory and runs, for each lease whose holder has written it within a day, in the order of types and
@@ -86,6 +111,11 @@ func linesOf(told []store.Line, held []store.Holding) (lines []Line) {
 			Waiting: t.Waiting, Parked: t.Parked, More: t.Behind, Overdue: time.Duration(t.Overdue) * time.Millisecond,
 			Marked: t.Marked, Running: t.Running, Workers: t.Workers, Elsewhere: t.Elsewhere, LeftAlone: t.LeftAlone, Failing: t.Failing,
 		}
+		l.Soon = t.Soon
+		if t.Gate != nil {
+			l.HeldBy = t.Gate.Limit
+		}
+		l.PutOff = putOffOf(t.PutOff)
 		if t.FailingSince > 0 {
 			l.FailingSince = time.Unix(t.FailingSince, 0)
 		}
@@ -101,4 +131,19 @@ func linesOf(told []store.Line, held []store.Holding) (lines []Line) {
 	}
 	slices.SortFunc(lines, func(a, b Line) int { return cmp.Or(cmp.Compare(a.JobType, b.JobType), cmp.Compare(a.Shard, b.Shard)) })
 	return lines
+}
+
+func putOffOf(told *store.PutOff) *PutOff {
+	if told == nil {
+		return nil
+	}
+	p := &PutOff{Jobs: told.Jobs, AtLeast: told.More, Since: time.UnixMilli(told.Since)}
+	for _, c := range told.Causes {
+		cause := Cause{Text: c.Text, Jobs: c.Jobs}
+		if c.Until > 0 {
+			cause.Until = time.UnixMilli(c.Until)
+		}
+		p.Causes = append(p.Causes, cause)
+	}
+	return p
 }

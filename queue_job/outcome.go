@@ -14,6 +14,11 @@ type Outcome struct {
 	Err    error         // the reason; nil: none was given
 	// Deferred: the run does not count in [Job.Attempt], if the Status is continue.
 	Deferred bool
+	// Because and Until are for people, if the job is Deferred: what it waits for, as in "the printer is off", and until when that will be so,
+	// if it is known. They are not logged. As long as jobs wait for it, operate.Check and the console say so, and count the jobs with the
+	// same Because.
+	Because string
+	Until   time.Time
 }
 
 // Snooze makes the job run again after a wait. Use it to look again later whether something has happened. It is no

@@ -15,6 +15,9 @@ type counts struct {
 	delay [store.Ranges]atomic.Int64 // of runs that started, by how long their jobs had been due
 	took  [store.Ranges]atomic.Int64 // of runs that ended, by how long their handlers took
 	ended [queue_job.JobStatusCancelled + 1]atomic.Int64
+
+	deferred  [store.Ranges]atomic.Int64 // of runs that started and ended before they had begun, as delay
+	deferrals atomic.Int64
 }
 
 // byStatus are numbers of runs that have ended, by the status that they led to.
@@ -27,15 +30,29 @@ func (c *counts) end(status queue_job.JobStatus, took time.Duration) {
 	c.ended[status].Add(1)
 }
 
+// putOff counts a run that ended before it had begun.
+func (c *counts) putOff(delay time.Duration) {
+	c.deferred[store.RangeOf(delay)].Add(1)
+	c.deferrals.Add(1)
+}
+
+// ends are how many runs have ended, in whatever way.
+type ends struct {
+	byStatus
+	deferrals int64
+}
+
+func (c *counts) ends() ends { return ends{c.endedNow(), c.deferrals.Load()} }
+
 // totals are what counts have come to at a moment.
 type totals struct {
-	delay, took [store.Ranges]int64
-	ended       byStatus
+	delay, took, deferred [store.Ranges]int64
+	ended                 byStatus
 }
 
 func (c *counts) now() (n totals) {
 	for i := range n.delay {
-		n.delay[i], n.took[i] = c.delay[i].Load(), c.took[i].Load()
+		n.delay[i], n.took[i], n.deferred[i] = c.delay[i].Load(), c.took[i].Load(), c.deferred[i].Load()
 	}
 	n.ended = c.endedNow()
 	return n
@@ -51,6 +68,7 @@ func (c *counts) endedNow() (n byStatus) {
 // since is what has come to it since an earlier moment.
 func (n *totals) since(earlier *totals) (s store.StatState) {
 	s.Delay, s.Took = grown(n.delay[:], earlier.delay[:]), grown(n.took[:], earlier.took[:])
+	s.Deferred = grown(n.deferred[:], earlier.deferred[:])
 	s.Runs = n.ended.since(&earlier.ended)
 	return s
 }

@@ -152,7 +152,7 @@ func (s *standBy) lineOf(lease string) *line {
 // idle is since when a line has had nothing to do, as looks at the leases have seen it.
 type idle struct {
 	since time.Time
-	ended byStatus
+	ended ends
 }
 
 // layDownIdle lays types down that this instance holds, and that have had nothing to do for long enough and have no job in the table.
@@ -178,7 +178,7 @@ func (s *standBy) layDownIdle(v *share.View) {
 		case !l.serving.Load() && !awake[l.cfg.JobType]:
 			s.end(l, "the type is dormant")
 		case l.serving.Load():
-			next := idle{time.Now(), l.counts.endedNow()}
+			next := idle{time.Now(), l.counts.ends()}
 			if last, known := was[l]; known && last.ended == next.ended && l.queue.inMemory() == 0 && l.quiet() {
 				next.since = last.since
 			}

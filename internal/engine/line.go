@@ -52,6 +52,7 @@ type line struct {
 	endedBefore atomic.Pointer[byStatus] // when the lease was taken; nil: it never was
 	counts      counts
 	errors      errorCounts
+	putOffs     putOffs
 
 	tenure
 
@@ -187,6 +188,7 @@ func (l *line) hold(lease *keeper.Lease) {
 	l.leases.add(lease)
 	l.log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
 	l.queue.clear()
+	l.putOffs.clear()
 	l.workers.newGate()
 	l.starts.forget()
 	before := l.counts.endedNow()

@@ -251,6 +251,20 @@ func (q *queue) numbers(now int64) (waiting, parked int, overdue time.Duration) 
 	return q.waitingRows(), q.keys.rows, time.Duration(now-oldest) * time.Millisecond
 }
 
+// soon is how many rows wait that are not due yet.
+func (q *queue) soon(now int64) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.levels {
+		for _, t := range q.levels[i].timed {
+			if t.dueMillis > now {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // inMemory is how many rows are in memory, in whatever state.
 func (q *queue) inMemory() int {
 	q.mu.Lock()

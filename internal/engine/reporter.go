@@ -99,7 +99,12 @@ func (r *reporter) look(statement func(context.Context) error) error {
 func (l *line) state(now int64) store.LineState {
 	running, marked := l.workers.numbers()
 	waiting, parked, overdue := l.queue.numbers(now)
+	gate := &store.Gate{}
+	if overdue > 0 || marked > 0 {
+		gate = l.workers.holds(time.Now())
+	}
 	return store.LineState{
+		Soon: min(waiting, l.queue.soon(now)), Gate: gate, PutOff: l.putOffs.tell(now),
 		Waiting: waiting, Parked: parked, Marked: marked, Running: running, Elsewhere: l.workers.lentOut(), Workers: l.cfg.WorkerPoolCapacity,
 		Overdue: overdue.Milliseconds(), Behind: l.backlog.behind.Load(), LeftAlone: int(l.backlog.leftAlone.Load()), Runs: l.ranUnderLease(),
 	}

@@ -213,6 +213,14 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	t.took = ended.Sub(t.started)
 	hidden.Returned(&t.job)
 	v, dropped := l.judgeAny(t, cause)
+	isDeferred := v.deferred > 0 && !dropped
+	var delay time.Duration
+	if isDeferred {
+		delay = l.waited(t)
+		l.putOffs.note(t, l.clock.at(t.started)-delay.Milliseconds(), l.clock.at(ended)+v.wait.Milliseconds())
+	} else if t.Deferred > 0 {
+		l.putOffs.forget(t.ID)
+	}
 	if dropped {
 		l.queue.forget(t)
 		if v.written {
@@ -223,7 +231,11 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	}
 	l.workers.handedOver()
 	signal(l.wake)
-	l.counts.end(v.status, t.took)
+	if isDeferred {
+		l.counts.putOff(delay)
+	} else {
+		l.counts.end(v.status, t.took)
+	}
 	f := queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written}
 	l.tellFinished(ctx, "OnFinished", l.cfg.OnFinished, t, f)
 	for _, o := range l.told.observers {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -450,6 +451,22 @@ func (w *workers) busy() bool {
 func (w *workers) number() int {
 	alive, _ := w.numbers()
 	return alive
+}
+
+// holds says what keeps jobs that are due from starting.
+func (w *workers) holds(now time.Time) *store.Gate {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.alive > 0 && w.alive >= w.most():
+		return &store.Gate{Limit: store.HeldByWorkers}
+	case w.lacksPlace():
+		return &store.Gate{Limit: store.HeldByPlaces}
+	case w.gate != nil && w.gate.limiter != nil && w.gate.tokens(now) < 1-rounding:
+		rate := float64(w.gate.limiter.Limit())
+		return &store.Gate{Limit: store.HeldByRate, Next: w.gate.lasting(1 - w.gate.tokens(now)).Milliseconds(), Rate: rate}
+	}
+	return &store.Gate{}
 }
 
 // numbers are how many workers there are, and how many marked tasks wait for one.

@@ -34,7 +34,40 @@ type LineState struct {
 	FailingSince int64  `json:"failing_since,omitempty"` // unix seconds; since then, statements of the holder's process fail
 	Failing      string `json:"failing,omitempty"`       // what failed last, and how
 
+	Soon   int     `json:"soon,omitempty"`    // of the waiting rows: they are not due yet
+	Gate   *Gate   `json:"gate,omitempty"`    // nil: the holder does not tell that
+	PutOff *PutOff `json:"put_off,omitempty"` // nil: no job is
+
 	Minutes []MinuteErrors `json:"minutes,omitempty"` // the last ones with errors: their stats may not be written yet
+}
+
+// Gate is what keeps rows that are due in memory from starting.
+type Gate struct {
+	Limit string  `json:"limit,omitempty"`   // one of the Held constants; empty: nothing that the holder knows of
+	Next  int64   `json:"next_ms,omitempty"` // until the next one may start, of a rate
+	Rate  float64 `json:"rate,omitempty"`
+}
+
+// What keeps rows from starting.
+const (
+	HeldByWorkers = "workers" // all are busy
+	HeldByPlaces  = "places"  // other types have all workers that the process may have
+	HeldByRate    = "rate"    // it is used up
+)
+
+// PutOff are the jobs whose last run ended before it had begun, see queue_job.Defer.
+type PutOff struct {
+	Jobs   int     `json:"jobs"`
+	More   bool    `json:"more,omitempty"` // there may be others
+	Since  int64   `json:"since"`          // when the first of them first fell due, as far as the holder knows, in unix milliseconds
+	Causes []Cause `json:"causes,omitempty"`
+}
+
+// Cause is what jobs wait for.
+type Cause struct {
+	Text  string `json:"text"`
+	Jobs  int    `json:"jobs"`
+	Until int64  `json:"until,omitempty"` // unix milliseconds; 0: not known
 }
 
 // MinuteErrors are the errors of a minute, as the holder of a lease has counted them up to now.

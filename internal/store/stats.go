@@ -25,7 +25,9 @@ type StatState struct {
 	Runs  map[string]int64 `json:"runs,omitempty"`  // that ended, by their outcome
 	Delay []int64          `json:"delay,omitempty"` // of runs that started: how long after their jobs fell due, in the ranges of [RangeOf]
 	Took  []int64          `json:"took,omitempty"`  // of runs that ended: how long their handlers took
-	Lost  int64            `json:"lost,omitempty"`  // runs of which it was found that their process had died
+	// Runs that ended before they had begun (queue_job.Defer) are no runs, but had started: by how long after their jobs fell due.
+	Deferred []int64 `json:"deferred,omitempty"`
+	Lost     int64   `json:"lost,omitempty"` // runs of which it was found that their process had died
 	Errors
 }
 
@@ -44,7 +46,14 @@ func (s *StatState) Counted() (n int64) {
 	for _, runs := range s.Runs {
 		n += runs
 	}
-	return n + s.Lost
+	return n + s.Lost + s.deferrals()
+}
+
+func (s *StatState) deferrals() (n int64) {
+	for _, runs := range s.Deferred {
+		n += runs
+	}
+	return n
 }
 
 // Add adds what another state has counted.
@@ -56,6 +65,7 @@ func (s *StatState) Add(other *StatState) {
 		s.Runs[outcome] += n
 	}
 	s.Delay, s.Took = sum(s.Delay, other.Delay), sum(s.Took, other.Took)
+	s.Deferred = sum(s.Deferred, other.Deferred)
 	s.Lost += other.Lost
 	s.Errors.Add(&other.Errors)
 }
@@ -111,7 +121,7 @@ func (s *Store) Stats(ctx context.Context, jobType int32, from, before int64) ([
 type Activity struct {
 	JobType int32
 	Begin   int64 // unix seconds
-	Counted int64 // starts and ends of runs
+	Counted int64 // starts and ends of runs, but for those that ended before they had begun
 }
 
 // activityTogether is how many types one statement of [Store.Activity] is about.
@@ -121,13 +131,23 @@ const activityTogether = 250
 func (s *Store) Activity(ctx context.Context, jobTypes []int32, from, before int64) (all []Activity, err error) {
 	for some := range slices.Chunk(jobTypes, activityTogether) {
 		args := s.arguments()
-		rows, err := read(ctx, s, each(func(a *Activity) []any { return []any{&a.JobType, &a.Begin, &a.Counted} }),
-			fmt.Sprintf("SELECT job_type, begins_at, counted FROM %s WHERE job_type IN (%s) AND begins_at >= %s AND begins_at < %s",
+		type told struct {
+			Activity
+			state string // if something was deferred
+		}
+		rows, err := read(ctx, s, each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Counted, &t.state} }),
+			fmt.Sprintf("SELECT job_type, begins_at, counted, CASE WHEN state LIKE '%%\"deferred\":%%' THEN state ELSE '' END FROM %s WHERE job_type IN (%s) AND begins_at >= %s AND begins_at < %s",
 				s.stats, numbers(some), args.number(from), args.number(before)), args.list...)
 		if err != nil {
 			return nil, wrap("activity", err)
 		}
-		all = append(all, rows...)
+		for i := range rows {
+			var state StatState
+			if rows[i].state != "" && json.Unmarshal([]byte(rows[i].state), &state) == nil {
+				rows[i].Counted = max(0, rows[i].Counted-2*state.deferrals())
+			}
+			all = append(all, rows[i].Activity)
+		}
 	}
 	return all, nil
 }

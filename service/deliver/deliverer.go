@@ -92,7 +92,8 @@ func (d *Deliverer) Deliver(ctx context.Context, call *Call) Result {
 		return Result{Outcome: Aborted, Code: why, Detail: details[why]}
 	}
 	if why != "" {
-		return Result{Outcome: Deferred, Code: why, Detail: details[why], Wait: wait}
+		detail, until := d.lanes.blame(laneKey{call.Topic.Name, to.origin}, why, time.Now())
+		return Result{Outcome: Deferred, Code: why, Detail: detail, Wait: wait, Until: until}
 	}
 	return d.deliver(ctx, call, to, transport, t)
 }

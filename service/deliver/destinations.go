@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -83,6 +84,35 @@ func (d *Destination) blame(b *breaker) {
 		d.Why = b.why
 		d.OpenUntil = later(b.until, d.OpenUntil)
 	}
+}
+
+// blame says what keeps a call back, and until when that is so at least, if it is known: which breaker is open and why, or what the receiver
+// asked for.
+func (s *lanes) blame(key laneKey, why Code, now time.Time) (detail string, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byKey[key]
+	if e == nil {
+		return details[why], time.Time{}
+	}
+	l := e.Value.(*lane)
+	switch {
+	case why == CodeBreakerOpen && l.origin.breaker.open:
+		return fmt.Sprintf("destination %s is broken: %s", key.origin, failedBy(l.origin.breaker.why, l.last)), l.origin.breaker.until
+	case why == CodeBreakerOpen && l.breaker.open:
+		return fmt.Sprintf("destination %s is broken: %s", key.origin, failedBy(l.breaker.why, l.last)), l.breaker.until
+	case why == CodeRateLimited && l.paused.After(now):
+		return fmt.Sprintf("destination %s asked for a pause", key.origin), l.paused
+	}
+	return fmt.Sprintf("destination %s: %s", key.origin, details[why]), time.Time{}
+}
+
+// failedBy is the last failure in a sentence, if it has the code for which a breaker opened.
+func failedBy(why Code, last lastFailure) string {
+	if last.code == why {
+		return last.detail
+	}
+	return cmp.Or(details[why], string(why))
 }
 
 func stateOf(b *breaker, s *slowStart, now time.Time) DestinationState {

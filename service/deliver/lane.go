@@ -29,6 +29,13 @@ type lane struct {
 	pausedAt time.Time // when it last asked
 	pauses   int       // that it asked for in a row
 	used     time.Time
+	last     lastFailure
+}
+
+// lastFailure is what the last call told that failed.
+type lastFailure struct {
+	code   Code
+	detail string
 }
 
 type laneKey struct{ topic, origin string }
@@ -114,6 +121,9 @@ func (l *lane) finish(t ticket, v verdict, now time.Time) {
 		l.places.cut(t.began, now)
 	} else if v.status == success {
 		l.places.grow(l.inFlight)
+	}
+	if v.status == failure || v.connection == failure {
+		l.last = lastFailure{v.code, v.detail}
 	}
 	l.inFlight--
 	if v.outcome.IsAttempt() {

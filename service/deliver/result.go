@@ -16,6 +16,8 @@ type Result struct {
 	// Wait is how long the task is to wait, if Outcome is Deferred: of few different values, so that many tasks settle in one
 	// statement.
 	Wait time.Duration
+	// Until is when what keeps the call back ends, or when it will be seen whether it has ended; zero: not known.
+	Until time.Time
 	// Response is what the receiver answered; nil: no header came in.
 	Response *Response
 	// IP is the address that was asked, if there was a connection.

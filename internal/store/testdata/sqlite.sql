@@ -26,7 +26,7 @@ WHERE job_type = 7
   AND id <= 500;
 
 -- Activity
-SELECT job_type, begins_at, counted
+SELECT job_type, begins_at, counted, CASE WHEN state LIKE '%"deferred":%' THEN state ELSE '' END
 FROM async_job_stat_tab
 WHERE job_type IN (7,8)
   AND begins_at >= 1000

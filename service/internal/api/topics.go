@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/problem"
@@ -202,6 +203,14 @@ type stats struct {
 	Overdue   float64 `json:"overdue_seconds"`
 	Succeeded int     `json:"succeeded_runs"` // since the holder took the topic
 	Failed    int     `json:"failed_runs"`
+	HeldBack  []held  `json:"held_back,omitempty"` // by what, as the holders have told up to ten seconds ago
+}
+
+// held is what tasks wait for that are not sent.
+type held struct {
+	Why   string `json:"why"`
+	Tasks int    `json:"tasks"`
+	Until string `json:"until,omitempty"`
 }
 
 func (a *api) topicStats(c *call) error {
@@ -228,6 +237,12 @@ func (a *api) topicStats(c *call) error {
 	for _, l := range slices.DeleteFunc(lines, func(l queue_job.Line) bool { return l.JobType != t.Type || l.Instance == "" }) {
 		s.InFlight += l.Running
 		s.Overdue = max(s.Overdue, l.Overdue.Seconds())
+		if p := l.PutOff; p != nil { // a task that is put off is due later, and has been late since it first was
+			s.Overdue = max(s.Overdue, time.Since(p.Since).Seconds())
+			for _, c := range p.Causes {
+				s.HeldBack = append(s.HeldBack, held{c.Text, c.Jobs, stamp(c.Until)})
+			}
+		}
 		s.Succeeded += l.Runs[queue_job.JobStatusSuccess]
 		s.Failed += l.Runs[queue_job.JobStatusFailed] + l.Runs[queue_job.JobStatusRetry]
 	}

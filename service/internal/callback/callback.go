@@ -146,7 +146,7 @@ func outcomeOf(r *deliver.Result, attempts int, retry *task.Retry, most time.Dur
 	case deliver.Failed:
 		return queue_job.Fail(reason)
 	case deliver.Deferred:
-		return queue_job.Defer(min(r.Wait, most))
+		return &queue_job.Outcome{Status: queue_job.JobStatusContinue, Wait: min(r.Wait, most), Deferred: true, Because: r.Detail, Until: r.Until}
 	case deliver.Aborted:
 		return reason // the context is over: the library runs the job again, and counts nothing
 	}
