@@ -79,7 +79,8 @@ var sentBy = map[string]*regexp.Regexp{
 	"LongParams":         regexp.MustCompile(`^SELECT \* FROM \(SELECT id, attempts, CASE WHEN params`),
 	"LogAttempts":        regexp.MustCompile(`^INSERT IGNORE INTO async_job_log_tab`),
 	"MakeLeases":         regexp.MustCompile(`^INSERT INTO shedlock_tab`),
-	"Mark":               regexp.MustCompile(`^UPDATE async_job_tab .* SET .*attempts = attempts \+ \?`),
+	"Mark":               regexp.MustCompile(`^(/\*M!.*\*/ )?UPDATE async_job_tab .* SET .*attempts = attempts \+ \?`),
+	"Unlocked":           regexp.MustCompile(`^SELECT id FROM async_job_tab .* FOR UPDATE /\*!`),
 	"MarkedRows":         regexp.MustCompile(`^SELECT \* FROM \(SELECT id, attempts, lost FROM async_job_tab`),
 	"Newest":             regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
 	"NoteScheduled":      regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = \? WHERE`),
@@ -204,6 +205,9 @@ func TestEveryVerbOfTheStoreIsLookedForInWhatIsSent(t *testing.T) {
 	}
 }
 
+// forLater is what an older server reads over.
+var forLater = regexp.MustCompile(`/\*M?!\?.*?\*/`)
+
 // No server that old runs here: words that it does not know are all that is looked for.
 func TestNothingThatIsSentIsTooNewForMySQL57(t *testing.T) {
 	t.Parallel()
@@ -231,7 +235,7 @@ func TestNothingThatIsSentIsTooNewForMySQL57(t *testing.T) {
 			t.Errorf("of %s nothing was sent: this proves nothing", strings.Join(missing, ", "))
 		}
 		for _, statement := range r.statements() {
-			if found := tooNew.FindString(statement); found != "" {
+			if found := tooNew.FindString(forLater.ReplaceAllString(statement, "")); found != "" {
 				t.Errorf("MySQL 5.7 does not know %q: %s", found, statement)
 			}
 		}
@@ -344,6 +348,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"Break":         jobs.Break(ctx, pool, "job-8"),
 		"NoteRunning":   st.NoteRunning(ctx, "rest-7-1", "me", 10, 2),
 		"DropLease":     st.DropLease(ctx, "rest-7-1", "me"),
+		"Unlocked":      ignoring(st.Unlocked(ctx, []uint64{added[0].Id})),
 		"EndedLeases":   ignoring(st.EndedLeases(ctx, []string{"at-"})),
 		"DropEnded":     st.DropEnded(ctx, []string{"at-000000000000"}),
 		"LayDown":       st.LayDown(ctx, "job-70", "me"),

@@ -102,8 +102,14 @@ func (p *pair) step() {
 	case 3, 4, 5:
 		read := p.someVersion(ids)
 		createdBy := p.now.Unix() - int64(p.IntN(4)/3)*farAway/2
-		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, createdBy, read, term) })
+		deadline := p.now.Add([]time.Duration{farAway * time.Second, farAway * time.Second, -farAway * time.Second}[p.IntN(3)]).UnixMilli()
+		p.both("mark", func(t tables) (any, error) { return t.Mark(p.Context(), ids, createdBy, read, term, deadline) })
 	case 6:
+		p.both("unlocked", func(t tables) (any, error) {
+			ids, err := t.Unlocked(p.Context(), ids)
+			slices.Sort(ids)
+			return slices.Compact(ids), err
+		})
 		p.both("long parameters", func(t tables) (any, error) {
 			rows, err := t.LongParams(p.Context(), ids, term)
 			slices.SortFunc(rows, func(a, b store.RunParams) int { return int(a.ID) - int(b.ID) })

@@ -33,7 +33,7 @@ func (l *lagging) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int,
 	return len(ids), nil
 }
 func (l *lagging) Standings(context.Context, []uint64) ([]store.Standing, error) { return l.shown, nil }
-func (l *lagging) Mark(context.Context, []uint64, int64, store.Version, int64) (int, error) {
+func (l *lagging) Mark(context.Context, []uint64, int64, store.Version, int64, int64) (int, error) {
 	return 0, l.mark
 }
 func (l *lagging) MarkedRows(context.Context, []uint64, int64) ([]store.Marked, error) {

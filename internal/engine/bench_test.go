@@ -14,7 +14,7 @@ import (
 // obliging is a table that does whatever it is told.
 type obliging struct{ Jobs }
 
-func (obliging) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _ int64) (int, error) {
+func (obliging) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _, _ int64) (int, error) {
 	return len(ids), nil
 }
 

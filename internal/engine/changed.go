@@ -5,12 +5,13 @@ package engine
 // or runs is not replaced: its mark fails, or it is read again after its run. Neither is a suspect, or a row that is parked behind
 // another of its key: its turn comes as it was read, and if its mark fails then, it is read again.
 func (q *queue) replace(t *task) {
-	for i := range q.levels {
-		if old := q.levels[i].takeOut(t.ID); old != nil {
-			q.known[t.ID] = t.Changes
-			t.hasSlot = old.hasSlot
-			q.push(t)
-			return
-		}
+	old := q.takeOutLocked(t.ID)
+	for i := 0; old == nil && i < levels; i++ {
+		old = q.levels[i].takeOut(t.ID)
+	}
+	if old != nil {
+		q.known[t.ID] = t.Changes
+		t.hasSlot = old.hasSlot
+		q.push(t)
 	}
 }

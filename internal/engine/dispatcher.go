@@ -18,7 +18,8 @@ const (
 	inFlightMax   = 3 * batchRowsMax      // these, and rows that are marked ahead of busy workers
 	aloneWaitsFor = 10 * time.Second      // for the neighbours to end, and again for the suspect itself
 	statementMax  = 10 * time.Second      // a statement that takes longer is given up and sent again
-	markMax       = 3 * time.Second       // the same for a mark: while it waits for a locked row, all others wait
+	markMax       = 3 * time.Second       // the same for a mark: in some servers, it waits for a locked row, and all others wait for it
+	markInTime    = markMax * 5 / 6       // later, no row is marked; what was marked before has the rest for its commit
 	retryFirst    = 20 * time.Millisecond // wait before a failed statement is sent again …
 	retryLongest  = time.Second           // … doubling up to this
 	lockedLongest = 20 * time.Second      // the same for a row that business code may have locked
@@ -69,6 +70,7 @@ func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
 		d.runAlone(ctx, suspect)
 	}
 	d.lookAtParked()
+	d.lookAtLocked()
 }
 
 // spare is the room that a turn has found, and what it has picked. Lacking: the process has no place for another worker.
@@ -239,7 +241,7 @@ func (l *line) takeBack(lease *keeper.Lease, t *task) {
 func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 	now := d.clock.now()
 	in := func(due int64) time.Duration { return time.Duration(due-now) * time.Millisecond }
-	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.workers.admitsIn(), d.nextMarked())
+	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.workers.admitsIn(), d.nextMarked(), d.queue.lookAtLockedIn(time.Now()))
 	if d.queue.hasParked() {
 		wait = min(wait, lookAtParkedEvery)
 	}
@@ -272,13 +274,15 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 }
 
 // mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
-// final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. If
+// final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. Or they are
+// locked, and wait. The mark carries its deadline, by an estimate of the database's clock that is never ahead. If that clock was put
+// forward, the mark may find itself late; the clock is read again then. If it was put back, the deadline is as much later. If
 // ctx ends during a mark, mark waits for the answer and takes the marks back: a clean stop leaves none behind. Ok is false if
 // the statement failed, or ctx has ended.
 func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
 	statement, cancel := context.WithTimeout(lease.Context(), markMax)
 	sent := time.Now()
-	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term)
+	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term, l.clock.at(sent)+markInTime.Milliseconds())
 	cancel()
 	l.trouble.on(lease.Context(), marking(batch), err)
 	if err == nil && marked == len(batch) {
@@ -288,8 +292,9 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 		}
 		ours = batch
 	} else {
-		ours = l.markedFor(ctx, lease, batch, err)
+		ours = l.markedFor(lease, batch, sent, err)
 	}
+	l.doubts.resolve(ours...)
 	for _, t := range ours {
 		t.seen.Store(&sent)
 	}
@@ -309,7 +314,7 @@ func marking(batch []*task) (doing string) {
 }
 
 // markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows.
-func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task, err error) (ours []*task) {
+func (l *line) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err error) (ours []*task) {
 	marked, errBack := l.readBack(lease, batch)
 	if errBack != nil { // the lease is over, and the answer is not known
 		for _, t := range batch {
@@ -334,15 +339,31 @@ func (l *line) markedFor(ctx context.Context, lease *keeper.Lease, batch []*task
 	}
 	switch {
 	case err != nil:
+		if until := sent.Add(markMax); !store.IsAnswered(err) && time.Now().Before(until) {
+			l.doubts.add(lease, until, rest)
+		}
 		longest := retryLongest
 		if errors.Is(err, context.DeadlineExceeded) { // one of them may be locked
 			longest = lockedLongest
 		}
 		l.refuse(rest, longest)
 	default:
-		l.queue.forget(rest...)
+		if len(ours) == 0 { // perhaps it came late
+			l.readClock(lease)
+		}
+		l.passedOver(lease, rest)
 	}
 	return ours
+}
+
+// readClock reads the database's clock anew: somebody may have set it.
+func (l *line) readClock(lease *keeper.Lease) {
+	statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+	defer cancel()
+	sent := time.Now()
+	if _, now, err := l.jobs.Newest(statement); !l.trouble.on(lease.Context(), "read the clock", err) {
+		l.clock.reading(now, sent, time.Now())
+	}
 }
 
 // refuse puts tasks whose mark failed back into the queue.

@@ -159,7 +159,7 @@ type slow struct {
 	marks, unmarked atomic.Int64
 }
 
-func (s *slow) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _ int64) (int, error) {
+func (s *slow) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _, _ int64) (int, error) {
 	s.marks.Add(1)
 	time.Sleep(s.takes)
 	return len(ids), nil

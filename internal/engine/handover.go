@@ -180,8 +180,14 @@ func (l *line) runsElsewhere(row *store.Row) bool {
 		(slices.Contains(r.terms, row.Term) || slices.ContainsFunc(r.lines, func(earlier *line) bool { return earlier.queue.knows(row.ID) }))
 }
 
-// bears reports whether something was marked under a lease and is not written yet.
+// bears reports whether something was marked under a lease and is not written yet, or may still be marked by a statement that is
+// under way.
 func (l *line) bears(lease *keeper.Lease) bool {
+	inDoubt, over := l.doubts.under(lease)
+	l.settler.undo(lease, over...)
+	if inDoubt {
+		return true
+	}
 	// A task goes from the workers to the settler, so they are asked in this order.
 	return l.workers.bear(lease) || l.settler.owes(lease.Term)
 }

@@ -46,6 +46,7 @@ type line struct {
 	queue       *queue
 	workers     workers
 	settler     *settler
+	doubts      doubts
 	backlog     backlog
 	scheduler   scheduler
 	starts      starts                   // whether they are allowed

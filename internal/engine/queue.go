@@ -74,6 +74,7 @@ func (t *task) timed() bool { return t.dueMillis > 0 }
 //	suspect     queue.suspects      offer, back: it was lost twice     pickSuspect
 //	parked      keys.parked         pick, parkPicked: no slot          passOn; park, when too many are
 //	unparked    level.unparked      passOn: it has its slot            pick
+//	locked      queue.locked        lock: others have locked it        takeLocked
 //	picked      the dispatcher      pick, pickEarly, pickSuspect       mark, back, forget
 //	filling     filling.rows        pick: its batch is not full        mark, back
 //	early       workers.early       mark, before its time              fallenDue, surplus, takeUnstarted
@@ -98,6 +99,7 @@ type queue struct {
 	departed []departed       // forgotten, but a read that began before may still show them
 	levels   [levels]level    // the most urgent first
 	suspects []*task
+	locked   []lockedTask // by the time at which they are looked at
 	keys     keys
 	overflow func() // rows went back to the table; called with the lock held
 }
@@ -220,7 +222,7 @@ func (q *queue) roomIn(level int, timed bool) int {
 }
 
 func (q *queue) waitingRows() int {
-	n := len(q.suspects) + q.keys.rows
+	n := len(q.suspects) + len(q.locked) + q.keys.rows
 	for i := range q.levels {
 		n += q.levels[i].rows()
 	}
@@ -239,6 +241,9 @@ func (q *queue) numbers(now int64) (waiting, parked int, overdue time.Duration) 
 		}
 	}
 	look(q.suspects)
+	for _, l := range q.locked {
+		look([]*task{l.task})
+	}
 	for i := range q.levels {
 		v := &q.levels[i]
 		look(v.fresh)
@@ -508,9 +513,15 @@ func (q *queue) putIn(t *task) {
 
 // refuse notes that the task's mark failed. The task waits, longer each time, so that others get past it.
 func (t *task) refuse(now int64, longest time.Duration) {
+	t.dueMillis = max(t.dueMillis, now+t.refusal(longest).Milliseconds())
+}
+
+// refusal counts a mark that failed, and returns how long to wait after it.
+func (t *task) refusal(longest time.Duration) time.Duration {
 	const doublings = 10
-	t.dueMillis = max(t.dueMillis, now+min(retryFirst<<min(2*t.refused, doublings), longest).Milliseconds())
+	wait := min(retryFirst<<min(2*t.refused, doublings), longest)
 	t.refused = min(t.refused+1, doublings)
+	return wait
 }
 
 // leaveWaiting gives back the slot of a row that goes on waiting. In an ordered type it is not passed on, since the other rows
@@ -574,6 +585,9 @@ func (q *queue) clear() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	gone := append(q.suspects, q.keys.clear()...)
+	for _, l := range q.locked {
+		gone = append(gone, l.task)
+	}
 	for i := range q.levels {
 		v := &q.levels[i]
 		gone = slices.Concat(gone, v.fresh, v.timed, v.unparked)
@@ -582,5 +596,5 @@ func (q *queue) clear() {
 		q.keys.leave(t)
 		q.depart(t)
 	}
-	q.levels, q.suspects = [levels]level{}, nil
+	q.levels, q.suspects, q.locked = [levels]level{}, nil, nil
 }

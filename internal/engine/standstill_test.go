@@ -44,7 +44,7 @@ func (p *partly) SweepAll(ctx context.Context, _ []int32, _ int64, _ int) (rows 
 	}
 	return rows, false, p.is(ctx, "sweep")
 }
-func (p *partly) Mark(ctx context.Context, ids []uint64, _ int64, _ store.Version, _ int64) (int, error) {
+func (p *partly) Mark(ctx context.Context, ids []uint64, _ int64, _ store.Version, _, _ int64) (int, error) {
 	return len(ids), p.is(ctx, "mark")
 }
 func (p *partly) Settle(ctx context.Context, ids []uint64, _ store.Outcome) (int, error) {

@@ -43,8 +43,9 @@ type Jobs interface {
 	RestKeys(ctx context.Context, rests []string) (map[string]map[uint32]int, error)
 	Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error)
 
-	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (marked int, err error)
+	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (marked int, err error)
 	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)
+	Unlocked(ctx context.Context, ids []uint64) ([]uint64, error)
 	LongParams(ctx context.Context, ids []uint64, term int64) ([]store.RunParams, error)
 	Settle(ctx context.Context, ids []uint64, o store.Outcome) (written int, err error)
 	LogAttempts(ctx context.Context, attempts []store.Attempt) error

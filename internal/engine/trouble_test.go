@@ -57,12 +57,13 @@ func (v *vanishing) FirstOfKeys(context.Context, int32, []string, uint64, int64,
 func (v *vanishing) Abandoned(context.Context, int32, store.Lane, int64, uint64) (store.Place, int, error) {
 	return store.Place{}, 0, v.err()
 }
-func (v *vanishing) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _ int64) (int, error) {
+func (v *vanishing) Mark(_ context.Context, ids []uint64, _ int64, _ store.Version, _, _ int64) (int, error) {
 	return len(ids), v.err()
 }
 func (v *vanishing) MarkedRows(context.Context, []uint64, int64) ([]store.Marked, error) {
 	return nil, v.err()
 }
+func (v *vanishing) Unlocked(_ context.Context, ids []uint64) ([]uint64, error) { return ids, v.err() }
 func (v *vanishing) LongParams(context.Context, []uint64, int64) ([]store.RunParams, error) {
 	return nil, v.err()
 }

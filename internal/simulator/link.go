@@ -24,6 +24,7 @@ const (
 	countOld       verb = "abandoned"
 	markJobs       verb = "mark"
 	readMarked     verb = "read back"
+	seeUnlocked    verb = "see unlocked"
 	readLong       verb = "read long parameters"
 	unmarkJobs     verb = "unmark"
 	finish         verb = "finish"
@@ -178,7 +179,6 @@ func (l *link) fate(v verb, about about) (f fate) {
 	}
 	if f.blow == delay { // a little longer than the dispatcher waits
 		f.out, f.late = d.between(3*time.Second, 3500*time.Millisecond), true
-		l.instance.hit()
 	}
 	if f.blow == cutOff { // as long as the keeper still waits
 		f.back += d.between(w.longestLock()/8, w.longestLock()/6)
@@ -188,15 +188,11 @@ func (l *link) fate(v verb, about about) (f fate) {
 }
 
 // stray draws how long after the sender's error (the connection broke) a statement takes effect. By then, the statement
-// may have been sent again, and the row may have run again. If it is a mark, its sender may be gone, which is a blow.
+// may have been sent again, and the row may have run again. If it is a mark, its sender may have given its lease away.
 func (l *link) stray(v verb, d *dice) time.Duration {
 	w := l.world
 	switch v {
-	case unmarkJobs, finish, putBack, failLost, logAttempts:
-	case markJobs:
-		if w.weather.gentle {
-			return 0
-		}
+	case markJobs, unmarkJobs, finish, putBack, failLost, logAttempts:
 	default:
 		return 0
 	}
@@ -206,9 +202,6 @@ func (l *link) stray(v verb, d *dice) time.Duration {
 	}
 	if !d.chance(chance) {
 		return 0
-	}
-	if v == markJobs {
-		l.instance.hit()
 	}
 	return d.between(time.Millisecond, oneOf(d, 50*time.Millisecond, 500*time.Millisecond, 3*time.Second))
 }
@@ -229,7 +222,7 @@ func send[T any](ctx context.Context, l *link, v verb, apply func(context.Contex
 	aim := l.aim(v, about)
 	for at := arrival; ; {
 		if !l.await(ctx, at, ctx.Err() != nil) {
-			if f.late && v.writes() && !(v == markJobs && w.weather.gentle) { // as in stray
+			if f.late && v.writes() {
 				l.applyLate(at, v, about, aim, func() { apply(ctx) })
 			}
 			return none, l.gaveUp(ctx)
@@ -283,7 +276,7 @@ func (l *link) strike(f fate) {
 
 func (v verb) writes() bool {
 	switch v {
-	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, runningOfKeys, countOld, readMarked, readLong, readStandings, readPaused, seeLeases, lookAtFleet, seeEnded:
+	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, runningOfKeys, countOld, readMarked, seeUnlocked, readLong, readStandings, readPaused, seeLeases, lookAtFleet, seeEnded:
 		return false
 	}
 	return true
@@ -482,10 +475,16 @@ func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, be
 	return place, n, err
 }
 
-func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (int, error) {
+func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (int, error) {
 	return send(ctx, l, markJobs, func(ctx context.Context) (int, error) {
-		return l.world.table.Mark(ctx, ids, createdBy, read, term)
+		return l.world.table.Mark(ctx, l.world.passingLocked(ids), createdBy, read, term, deadline)
 	}, about{ids: ids, term: term})
+}
+
+func (l *link) Unlocked(ctx context.Context, ids []uint64) ([]uint64, error) {
+	return send(ctx, l, seeUnlocked, func(ctx context.Context) ([]uint64, error) {
+		return l.world.table.Unlocked(ctx, l.world.passingLocked(ids))
+	}, about{ids: ids})
 }
 
 func (l *link) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error) {

@@ -33,6 +33,42 @@ var mutants = []mutant.Mutant{
 		New:  "_ = n",
 	},
 	{
+		Name: "late: a mark does not find that it is late",
+		File: "internal/simulator/table.go",
+		Old:  "if t.clock().UnixMilli() > deadline {",
+		New:  "if deadline == 0 {",
+	},
+	{
+		Name: "late: a lease is given away while a mark is in doubt",
+		File: "internal/engine/handover.go",
+		Old:  "if inDoubt {",
+		New:  "if inDoubt && lease.Term == 0 {",
+	},
+	{
+		Name: "late: a mark that was carried out after all is not taken back",
+		File: "internal/engine/handover.go",
+		Old:  "l.settler.undo(lease, over...)",
+		New:  "_ = over",
+	},
+	{
+		Name: "late: nobody reads the clock again when it was put forward",
+		File: "internal/engine/dispatcher.go",
+		Old:  "l.readClock(lease)",
+		New:  "_ = lease",
+	},
+	{
+		Name: "locked rows are not looked at again",
+		File: "internal/engine/dispatcher.go",
+		Old:  "\td.lookAtLocked()\n",
+		New:  "\n",
+	},
+	{
+		Name: "rows that a mark has passed over are taken for gone",
+		File: "internal/engine/dispatcher.go",
+		Old:  "l.passedOver(lease, rest)",
+		New:  "l.queue.forget(rest[:0]...)",
+	},
+	{
 		Name: "shards that are taken in one millisecond have one term",
 		File: "internal/store/term.go",
 		Old:  "return (max(last+1, millis)-shard+shardsMost-1)/shardsMost*shardsMost + shard",
@@ -173,8 +209,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "early marks that are refused come before their time",
 		File: "internal/engine/queue.go",
-		Old:  "t.dueMillis = max(t.dueMillis, now+min(",
-		New:  "t.dueMillis = max(0, now+min(",
+		Old:  "t.dueMillis = max(t.dueMillis, now+t.refusal(",
+		New:  "t.dueMillis = max(0, now+t.refusal(",
 	},
 	{
 		Name: "early marks stay when the type is paused or given up",
@@ -329,7 +365,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a term that does not grow",
 		File: "internal/simulator/table.go",
-		Old:  "Term: max(l.Term+1, t.clock().UnixMilli())",
+		Old:  "Term: store.NextTerm(name, l.Term, t.clock().UnixMilli())",
 		New:  "Term: max(l.Term, 1)",
 	},
 	{
@@ -449,8 +485,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a lease is given away as if nothing ran under it",
 		File: "internal/engine/handover.go",
-		Old:  "err = d.keeper.Move(statement, lease, share.Remains(lease.Name, lease.Term), running, l.later.Load())",
-		New:  "_, err = d.keeper.Release(statement, lease)\n\t\t_ = share.Remains",
+		Old:  "err = d.keeper.Move(statement, lease, restOf(lease), running, l.later.Load())",
+		New:  "_, err = d.keeper.Release(statement, lease)",
 	},
 	{
 		Name: "a lease goes to and fro",

@@ -130,9 +130,12 @@ func (t *Table) write(rows []*Job, c change, set func(*Job)) int {
 	return len(rows)
 }
 
-func (t *Table) Mark(_ context.Context, ids []uint64, createdBy int64, read store.Version, term int64) (int, error) {
+func (t *Table) Mark(_ context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.clock().UnixMilli() > deadline {
+		return 0, nil
+	}
 	var rows []*Job
 	for _, id := range ids {
 		if j := t.find(id); j != nil && j.Version() == read && j.Term < term && j.CreateTime <= createdBy && j.pending() {
@@ -155,6 +158,18 @@ func (t *Table) MarkedRows(_ context.Context, ids []uint64, term int64) (marked 
 		marked = append(marked, store.Marked{ID: j.ID, Attempts: j.Attempts, Lost: j.Lost})
 	}
 	return marked, nil
+}
+
+// Unlocked returns the rows that are there: nobody locks a row of this table.
+func (t *Table) Unlocked(_ context.Context, ids []uint64) (there []uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		if t.find(id) != nil {
+			there = append(there, id)
+		}
+	}
+	return there, nil
 }
 
 func (t *Table) LongParams(_ context.Context, ids []uint64, term int64) (params []store.RunParams, err error) {

@@ -25,7 +25,7 @@ func benchmarkMark(b *testing.B, ids []uint64) {
 	s := &Store{db: deaf{}, dialect: mariadb, tables: named("")}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.Mark(b.Context(), ids, 1_700_000_000, Version{}, 9); err != nil {
+		if _, err := s.Mark(b.Context(), ids, 1_700_000_000, Version{}, 9, 1_800_000_000_500); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,7 +13,7 @@ const clockMark = "@now@"
 // Leases still go by the database's clock.
 func (s *Store) ByClock(now func() time.Time) *Store {
 	by := *s
-	by.clock, by.now, by.nowMicros = now, clockMark, clockMark+"000000"
+	by.clock, by.now, by.nowMicros, by.inTime = now, clockMark, clockMark+"000000", clockMark+"000 <= %d"
 	return &by
 }
 

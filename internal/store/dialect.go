@@ -18,6 +18,10 @@ type dialect struct {
 	seconds   string           // format: whole seconds of so many microseconds, rounded down
 	clock     func() time.Time // used instead of the database's, see Store.ByClock; nil: none
 
+	// format: the condition that the clock has not passed a moment, in unix milliseconds, when the server looks at a row. It is the
+	// first condition, so that it is asked whatever else is the matter with a row.
+	inTime string
+
 	// The clock that leases go by, and the column that holds it.
 	leaseNow     string // as fine as lock_until is
 	leaseRounded string // rounded to what lock_until can hold
@@ -50,20 +54,22 @@ type dialect struct {
 	idStep string
 
 	// Rows that are found.
-	byPrimary   string // index hint: by id
-	byDue       string // index hint: by job_type, job_status, priority, start_time, id
-	byKey       string // index hint: by job_key, unique_in
-	byGroup     string // index hint: by job_group
-	deleteFrom  string // format: start of a DELETE that finds its rows by the primary key
-	deletes     string // DELETE, and …
-	updates     string // … UPDATE of tables that are small, so that the optimizer may go through all rows: safe updates must not refuse it
-	lockingRead string // end of a SELECT that sees what is committed, not the transaction's snapshot
-	forUpdate   string // end of a SELECT that locks its rows until the end of the transaction
-	skipLocked  string // behind forUpdate: leaves out rows that others have locked; empty: the database cannot
-	byPaused    string // index hint for the types that are paused
-	steered     string // condition: somebody has paused, divided or limited the type; there may be thousands of types, so it goes by indexes
-	latest      string // format: a read that goes to the primary, see fromPrimary
-	unionPart   string // format: a SELECT with a limit, as a part of a UNION
+	byPrimary   string                            // index hint: by id
+	byDue       string                            // index hint: by job_type, job_status, priority, start_time, id
+	byKey       string                            // index hint: by job_key, unique_in
+	byGroup     string                            // index hint: by job_group
+	deleteFrom  string                            // format: start of a DELETE that finds its rows by the primary key
+	deletes     string                            // DELETE, and …
+	updates     string                            // … UPDATE of tables that are small, so that the optimizer may go through all rows: safe updates must not refuse it
+	lockingRead string                            // end of a SELECT that sees what is committed, not the transaction's snapshot
+	forUpdate   string                            // end of a SELECT that locks its rows until the end of the transaction
+	skipLocked  string                            // behind forUpdate: leaves out rows that others have locked; empty: the database cannot
+	unlessHeld  func(s *Store, u updating) string // an UPDATE that fails at once if another transaction has locked a row; see updating
+	passingHeld func(s *Store, u updating) string // the same without the rows that are locked; nil: the database cannot leave them out
+	byPaused    string                            // index hint for the types that are paused
+	steered     string                            // condition: somebody has paused, divided or limited the type; there may be thousands of types, so it goes by indexes
+	latest      string                            // format: a read that goes to the primary, see fromPrimary
+	unionPart   string                            // format: a SELECT with a limit, as a part of a UNION
 	idIn        func(ids []uint64) string
 	bigint      string                                     // the type of a whole number in a CAST
 	integer     string                                     // format: a column as a whole number, whatever was inserted there
@@ -115,6 +121,14 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 	default:
 		return mysql, nil
 	}
+}
+
+// updating is an UPDATE of rows of async_job_tab, in parts.
+type updating struct{ set, ids, where string }
+
+// patiently writes an UPDATE that waits for rows that are locked.
+func patiently(s *Store, u updating) string {
+	return fmt.Sprintf("UPDATE %s %s SET %s WHERE %s AND %s", s.jobs, s.byPrimary, u.set, u.ids, u.where)
 }
 
 // fromPrimary writes a read on which a decision about a lease, a mark or a schedule depends. A replica would answer

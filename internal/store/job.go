@@ -26,17 +26,36 @@ type Version struct {
 // needs createdBy, in unix seconds: a row that was created later is not the row that was read, since the table was
 // truncated and its ids began anew.
 //
+// Mark needs a deadline, too, in unix milliseconds by the clock that jobs go by: no row is marked whose turn in the statement comes
+// later. A statement may wait long in the server after its sender has given it up (for a row, a table, a frozen server), and the
+// sender may have given its lease away since. Then a late mark would look like a run whose process has died. Of all that is written to
+// jobs, only marks can do such harm: each outcome is about a run that has been, and finds its own mark in the row or does nothing.
+// What remains: a mark that was in time may be committed late, if the server hangs in between.
+//
+// Mark does not wait for rows that other transactions have locked, unless the server is too old to leave them out: MySQL before 8.0.1,
+// MariaDB before 10.6, TiDB.
+//
 // Mark returns how many rows it marked. Fewer than asked: the others are final, gone, written or created since they were
-// read, or marked by this term already; [Store.MarkedRows] tells which rows are ours. Sent again, Mark leaves rows with
-// its own term as they are.
-func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Version, term int64) (int, error) {
+// read, or marked by this term already, or they are locked, or it is too late; [Store.MarkedRows] tells which rows are ours. Sent again,
+// Mark leaves rows with its own term as they are.
+func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Version, term, deadline int64) (int, error) {
 	lost := ""
 	if read.Term != 0 {
 		lost = "lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, " // it is a tinyint
 	}
-	n, err := s.exec(ctx, fmt.Sprintf(
-		"UPDATE %s %s SET %sterm = %d, attempts = attempts + 1, update_time = %s WHERE %s AND term = %d AND term < %d AND attempts = %d AND changes = %d AND %s <= %d AND %s",
-		s.jobs, s.byPrimary, lost, term, s.nowOnce(), s.idIn(ids), read.Term, term, read.Attempts, read.Changes, fmt.Sprintf(s.integer, "create_time"), createdBy, pending))
+	u := updating{
+		set: fmt.Sprintf("%sterm = %d, attempts = attempts + 1, update_time = %s", lost, term, s.nowOnce()),
+		ids: s.idIn(ids),
+		where: fmt.Sprintf("%s AND term = %d AND term < %d AND attempts = %d AND changes = %d AND %s <= %d AND %s",
+			fmt.Sprintf(s.inTime, deadline), read.Term, term, read.Attempts, read.Changes, fmt.Sprintf(s.integer, "create_time"), createdBy, pending),
+	}
+	n, err := s.exec(ctx, s.unlessHeld(s, u))
+	if isLocked(err) && s.passingHeld != nil {
+		n, err = s.exec(ctx, s.passingHeld(s, u))
+	}
+	if isOutOfRange(err) { // too late, see inTime
+		n, err = 0, nil
+	}
 	return n, wrap("mark jobs", err)
 }
 

@@ -6,11 +6,19 @@ import (
 	"strings"
 )
 
-// MySQL and MariaDB differ in nothing but their name: both read one text, and each finds its own executable comment in
-// it.
+// MySQL and MariaDB read one text, and each finds its own executable comment in it. They differ in how a statement can be kept
+// from waiting for a locked row.
 var (
-	mysql   = mysqlFamily("MySQL")
-	mariadb = mysqlFamily("MariaDB")
+	mysql = func() dialect {
+		d := mysqlFamily("MySQL")
+		d.unlessHeld, d.passingHeld = lockingFirst, besideLocked
+		return d
+	}()
+	mariadb = func() dialect {
+		d := mysqlFamily("MariaDB")
+		d.unlessHeld, d.passingHeld = withoutWaiting, besideLocked
+		return d
+	}()
 )
 
 func mysqlFamily(name string) dialect {
@@ -22,6 +30,14 @@ func mysqlFamily(name string) dialect {
 		nowMicros: "(UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))",
 		once:      "%s",
 		seconds:   "(%s) DIV 1000000",
+		// NOW() is the moment at which the statement began, and SYSDATE() is now. Both are local times, so only their difference
+		// says something in every session time zone; while the clocks change, it is an hour off. If it is more than a day, somebody
+		// has set the session's timestamp, which SYSDATE() does not heed. If the server runs with --sysdate-is-now, only statements
+		// that arrive late find that they are.
+		//
+		// If a row is looked at too late, the sum is out of range. This error undoes what the statement has done to other rows
+		// before, while it was in time: otherwise they would be committed now.
+		inTime: "IF(SYSDATE(6) BETWEEN NOW(6) + INTERVAL (%d000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND AND NOW(6) + INTERVAL 1 DAY, id + 18446744073709551615 = 0, 1)",
 
 		leaseNow:     "UNIX_TIMESTAMP()",
 		leaseRounded: "(UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000))",
@@ -99,6 +115,25 @@ func mysqlFamily(name string) dialect {
 // where the key has several columns. The first comment is MariaDB's way, the second is MySQL's (8.0.3 and later).
 func despiteSafeUpdates(verb string) string {
 	return "/*M! SET STATEMENT sql_safe_updates=0 FOR */ " + verb + " /*+ SET_VAR(sql_safe_updates=0) */"
+}
+
+// withoutWaiting has MariaDB refuse to wait for a locked row (error 1205). That costs nothing, and is known since 10.3; before
+// 10.6, the locked rows could not be left out, so those versions wait as ever.
+func withoutWaiting(s *Store, u updating) string {
+	return "/*M!100600 SET STATEMENT innodb_lock_wait_timeout=0 FOR */ " + patiently(s, u)
+}
+
+// lockingFirst locks the rows in a subquery that does not wait (error 3572), since MySQL cannot say that of an UPDATE. The subquery
+// is evaluated once, before a row is looked at. For a thousand rows it takes about a millisecond. MySQL 5.7 reads over it.
+func lockingFirst(s *Store, u updating) string {
+	return fmt.Sprintf("%s /*!80001 AND (SELECT n FROM (SELECT COUNT(*) AS n FROM %s %s WHERE %s FOR UPDATE NOWAIT) AS free) >= 0 */", patiently(s, u), s.jobs, s.byPrimary, u.ids)
+}
+
+// besideLocked joins the rows that are not locked. The limit keeps MySQL from merging the derived table into the join, where
+// nothing would be left out. It takes half as long again as a plain UPDATE.
+func besideLocked(s *Store, u updating) string {
+	return fmt.Sprintf("UPDATE (SELECT id AS free FROM %[1]s %[2]s WHERE %[3]s LIMIT 1000000 FOR UPDATE%[4]s) AS free STRAIGHT_JOIN %[1]s %[2]s ON id = free SET %[5]s WHERE %[6]s",
+		s.jobs, s.byPrimary, u.ids, s.skipLocked, u.set, u.where)
 }
 
 // laterOr writes the comparison of pairs in full. The server understands a comparison of pairs, but looks at every entry

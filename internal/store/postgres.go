@@ -33,6 +33,9 @@ var postgres = dialect{
 	nowMicros: "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint)",
 	once:      "(SELECT %s)",
 	seconds:   "(%s) / 1000000",
+	// clock_timestamp() is asked for each row, and the moment is computed once. PostgreSQL does not ask it again after waiting for a row
+	// whose owner has changed nothing. So a mark does not wait: see unlessHeld.
+	inTime: "clock_timestamp() <= (SELECT TIMESTAMPTZ 'epoch' + %d * INTERVAL '1 millisecond')",
 
 	leaseNow:     "EXTRACT(EPOCH FROM clock_timestamp())",
 	leaseRounded: "EXTRACT(EPOCH FROM clock_timestamp())",
@@ -64,12 +67,13 @@ var postgres = dialect{
 	updates:    "UPDATE",
 	forUpdate:  " FOR UPDATE",
 	skipLocked: " SKIP LOCKED",
-	steered:    steeredOr,
-	latest:     "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
-	unionPart:  "(%s)",
-	idIn:       func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
-	bigint:     "bigint",
-	integer:    "%s",
+	unlessHeld: hardlyWaiting, passingHeld: fromUnlocked,
+	steered:   steeredOr,
+	latest:    "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
+	unionPart: "(%s)",
+	idIn:      func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
+	bigint:    "bigint",
+	integer:   "%s",
 	commas: func(numbers []string, text string) string {
 		return "CAST(" + strings.Join(numbers, " AS text) || ',' || CAST(") + " AS text) || COALESCE(',' || " + text + ", '')"
 	},
@@ -92,6 +96,19 @@ var postgres = dialect{
 	reservesConns: true,
 
 	failureEndsAll: true,
+}
+
+// hardlyWaiting has a statement fail (55P03) if it waits for a lock for five milliseconds. The setting ends with the statement's
+// transaction. The condition is asked once, before a row is looked at.
+func hardlyWaiting(s *Store, u updating) string {
+	u.where += " AND (SELECT set_config('lock_timeout', '5', true)) IS NOT NULL"
+	return patiently(s, u)
+}
+
+// fromUnlocked locks the rows first, but for those that are locked, and then changes them at the places where they lie. The conditions
+// are asked when a row is locked, of its newest version.
+func fromUnlocked(s *Store, u updating) string {
+	return fmt.Sprintf("UPDATE %[1]s SET %[2]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE %[3]s AND %[4]s FOR UPDATE%[5]s))", s.jobs, u.set, u.ids, u.where, s.skipLocked)
 }
 
 func laterPair(startTime, id string) []string {

@@ -105,7 +105,7 @@ func (s *Store) readRestKeys(ctx context.Context, names []string, take func(name
 
 // DropRestKeys deletes what was told about the keys of a rest.
 func (s *Store) DropRestKeys(ctx context.Context, rest string, rows int) error {
-	query, args, err := sqlx.In(fmt.Sprintf("DELETE FROM %s WHERE lock_name IN (?)", s.lines), restRows(rest, rows))
+	query, args, err := sqlx.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?)", s.deletes, s.lines), restRows(rest, rows))
 	if err == nil {
 		_, err = s.exec(ctx, query, args...)
 	}

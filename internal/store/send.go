@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -378,6 +379,33 @@ func isDeadlock(err error) bool {
 func IsRolledBack(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "Error 1213 ") || strings.Contains(err.Error(), "Error 3101 "))
 }
+
+// IsAnswered reports whether an error is the server's answer to a statement, so that nothing of it is still under way. Only errors that are
+// known to be answers count.
+func IsAnswered(err error) bool {
+	var with interface{ SQLState() string }
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), isBroken(err):
+		return false
+	case errors.As(err, &with):
+		return true
+	}
+	return mysqlError.MatchString(err.Error()) || strings.Contains(err.Error(), "SQLITE_")
+}
+
+var mysqlError = regexp.MustCompile(`Error \d{4} \(`)
+
+// isLocked reports whether the server did not wait, or not any longer, for a row that another transaction has locked.
+func isLocked(err error) bool {
+	var with interface{ SQLState() string }
+	if errors.As(err, &with) {
+		return with.SQLState() == "55P03"
+	}
+	return err != nil && (strings.Contains(err.Error(), "Error 1205 ") || strings.Contains(err.Error(), "Error 3572 "))
+}
+
+// isOutOfRange reports whether a sum of MySQL, or of one like it, did not fit its type.
+func isOutOfRange(err error) bool { return err != nil && strings.Contains(err.Error(), "Error 1690 ") }
 
 // isBroken reports whether the connection is gone, so that nobody knows whether the statement took effect. go-sql-driver
 // has an error of its own for that, pgx and lib/pq return errors of the network, and a server that closes a connection

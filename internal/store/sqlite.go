@@ -15,6 +15,7 @@ var sqlite = dialect{
 	nowMicros: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
 	once:      "%s",
 	seconds:   "(%s) / 1000000",
+	inTime:    "CAST(unixepoch('subsec') * 1000 AS INTEGER) <= %d", // it first looks at its clock when it has the file's lock
 
 	leaseNow:     "unixepoch()",
 	leaseRounded: "CAST(unixepoch('subsec') + 0.5 AS INTEGER)",
@@ -49,11 +50,12 @@ var sqlite = dialect{
 		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_layout WHERE layout IS NOT NULL" +
 		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_workers WHERE workers IS NOT NULL" +
 		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_rate WHERE rate IS NOT NULL)",
-	latest:    "%s",
-	unionPart: "SELECT * FROM (%s)", // it knows no SELECT in brackets
-	idIn:      inSpan,
-	bigint:    "INTEGER",
-	integer:   "CAST(%s AS INTEGER)",
+	unlessHeld: patiently,
+	latest:     "%s",
+	unionPart:  "SELECT * FROM (%s)", // it knows no SELECT in brackets
+	idIn:       inSpan,
+	bigint:     "INTEGER",
+	integer:    "CAST(%s AS INTEGER)",
 	commas: func(numbers []string, text string) string {
 		return strings.Join(numbers, " || ',' || ") + " || COALESCE(',' || " + text + ", '')"
 	},

@@ -179,10 +179,10 @@ var verbs = map[string]func(context.Context, *Store){
 	"LogAttempts":  func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
 	"MakeLeases":   func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
 	"Mark": func(ctx context.Context, s *Store) {
-		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Attempts: 1, Changes: 1}, 9)
+		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
 	},
 	"Mark Lost": func(ctx context.Context, s *Store) {
-		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Term: 8, Attempts: 1, Changes: 1}, 9)
+		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Term: 8, Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
 	},
 	"MarkedRows":     func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
 	"Unlocked":       func(ctx context.Context, s *Store) { _, _ = s.Unlocked(ctx, ids) },
@@ -359,7 +359,7 @@ func TestATimeBefore1970LimitsWhatIsRead(t *testing.T) {
 func TestAMarkCountsALossOnlyWhereAnEarlierTermStood(t *testing.T) {
 	for earlier, counts := range map[int64]bool{0: false, 8: true} {
 		text := sentBy(t, mysql, func(ctx context.Context, s *Store) {
-			_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Term: earlier, Attempts: 1, Changes: 1}, 9)
+			_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Term: earlier, Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
 		})[0].text
 		if got := strings.Contains(text, "lost"); got != counts || !strings.Contains(text, fmt.Sprintf("AND term = %d AND", earlier)) {
 			t.Errorf("rows with term %d: %s", earlier, text)

@@ -382,7 +382,8 @@ FROM (SELECT lock_name
 FOR UPDATE;
 
 -- DropRestKeys
-DELETE
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
 FROM async_job_now_tab
 WHERE lock_name IN (?, ?); -- with "rest-7-64", "rest-7-64+1"
 
@@ -775,9 +776,11 @@ VALUES (?, ''), (?, '')
 ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "a", "b"
 
 -- Mark
-UPDATE async_job_tab FORCE INDEX (PRIMARY)
+/*M!100600
+SET STATEMENT innodb_lock_wait_timeout=0 FOR */ UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
+  AND IF(SYSDATE(6) BETWEEN NOW(6) + INTERVAL (1800000000500000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND AND NOW(6) + INTERVAL 1 DAY, id + 18446744073709551615 = 0, 1)
   AND term = 0
   AND term < 9
   AND attempts = 1
@@ -786,9 +789,11 @@ WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- Mark Lost
-UPDATE async_job_tab FORCE INDEX (PRIMARY)
+/*M!100600
+SET STATEMENT innodb_lock_wait_timeout=0 FOR */ UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
+  AND IF(SYSDATE(6) BETWEEN NOW(6) + INTERVAL (1800000000500000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND AND NOW(6) + INTERVAL 1 DAY, id + 18446744073709551615 = 0, 1)
   AND term = 8
   AND term < 9
   AND attempts = 1

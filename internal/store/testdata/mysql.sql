@@ -382,7 +382,8 @@ FROM (SELECT lock_name
 FOR UPDATE;
 
 -- DropRestKeys
-DELETE
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
 FROM async_job_now_tab
 WHERE lock_name IN (?, ?); -- with "rest-7-64", "rest-7-64+1"
 
@@ -778,23 +779,35 @@ ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "a", "b"
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
+  AND IF(SYSDATE(6) BETWEEN NOW(6) + INTERVAL (1800000000500000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND AND NOW(6) + INTERVAL 1 DAY, id + 18446744073709551615 = 0, 1)
   AND term = 0
   AND term < 9
   AND attempts = 1
   AND changes = 1
   AND create_time <= 1700000000
-  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) /*!80001
+  AND (SELECT n
+  FROM (SELECT COUNT(*) AS n
+    FROM async_job_tab FORCE INDEX (PRIMARY)
+    WHERE id IN (1,2)
+    FOR UPDATE NOWAIT) AS free) >= 0 */;
 
 -- Mark Lost
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
+  AND IF(SYSDATE(6) BETWEEN NOW(6) + INTERVAL (1800000000500000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND AND NOW(6) + INTERVAL 1 DAY, id + 18446744073709551615 = 0, 1)
   AND term = 8
   AND term < 9
   AND attempts = 1
   AND changes = 1
   AND create_time <= 1700000000
-  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) /*!80001
+  AND (SELECT n
+  FROM (SELECT COUNT(*) AS n
+    FROM async_job_tab FORCE INDEX (PRIMARY)
+    WHERE id IN (1,2)
+    FOR UPDATE NOWAIT) AS free) >= 0 */;
 
 -- MarkedRows
 SELECT *

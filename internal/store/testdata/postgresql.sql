@@ -735,23 +735,27 @@ ON CONFLICT DO NOTHING; -- with "a", "b"
 UPDATE async_job_tab
 SET term = 9, attempts = attempts + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND clock_timestamp() <= (SELECT TIMESTAMPTZ 'epoch' + 1800000000500 * INTERVAL '1 millisecond')
   AND term = 0
   AND term < 9
   AND attempts = 1
   AND changes = 1
   AND create_time <= 1700000000
-  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND (SELECT set_config('lock_timeout', '5', true)) IS NOT NULL;
 
 -- Mark Lost
 UPDATE async_job_tab
 SET lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, term = 9, attempts = attempts + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND clock_timestamp() <= (SELECT TIMESTAMPTZ 'epoch' + 1800000000500 * INTERVAL '1 millisecond')
   AND term = 8
   AND term < 9
   AND attempts = 1
   AND changes = 1
   AND create_time <= 1700000000
-  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND (SELECT set_config('lock_timeout', '5', true)) IS NOT NULL;
 
 -- MarkedRows
 WITH latest AS (SELECT id, attempts, lost

@@ -700,6 +700,7 @@ ON CONFLICT DO NOTHING; -- with "a", "b"
 UPDATE async_job_tab NOT INDEXED
 SET term = 9, attempts = attempts + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
+  AND CAST(unixepoch('subsec') * 1000 AS INTEGER) <= 1800000000500
   AND term = 0
   AND term < 9
   AND attempts = 1
@@ -711,6 +712,7 @@ WHERE id BETWEEN 1 AND 2
 UPDATE async_job_tab NOT INDEXED
 SET lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, term = 9, attempts = attempts + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
+  AND CAST(unixepoch('subsec') * 1000 AS INTEGER) <= 1800000000500
   AND term = 8
   AND term < 9
   AND attempts = 1

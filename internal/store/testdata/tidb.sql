@@ -301,6 +301,30 @@ SELECT id
 FROM async_job_tab
 WHERE id = 0;
 
+-- Mark
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND SYSDATE(6) NOT BETWEEN NOW(6) + INTERVAL (1800000000500000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND AND NOW(6) + INTERVAL 1 DAY
+  AND term = 0
+  AND term < 9
+  AND attempts = 1
+  AND changes = 1
+  AND create_time <= 1700000000
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- Mark Lost
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, term = 9, attempts = attempts + 1, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND SYSDATE(6) NOT BETWEEN NOW(6) + INTERVAL (1800000000500000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND AND NOW(6) + INTERVAL 1 DAY
+  AND term = 8
+  AND term < 9
+  AND attempts = 1
+  AND changes = 1
+  AND create_time <= 1700000000
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
 -- MarkedRows
 SELECT id, attempts, lost
 FROM async_job_tab FORCE INDEX (PRIMARY)

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// lockedTask is a task whose row another transaction has locked. A mark passes over such rows. They wait apart, where they are in no
+// mark's way and take no slot of their key. A read finds out which of them are free again: a thousand rows with one statement, at
+// first after 20 ms, later once a second. Only then they are marked again.
+type lockedTask struct {
+	*task
+	lookAt time.Time
+}
+
+const lookAtLockedMax = time.Second // for the read
+
+// lock lets picked rows wait until their locks are gone.
+func (q *queue) lock(now time.Time, tasks ...*task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		q.locked = append(q.locked, lockedTask{t, now.Add(t.refusal(retryLongest))})
+		q.known[t.ID] = t.Changes
+		q.leaveWaiting(t)
+	}
+	slices.SortStableFunc(q.locked, func(a, b lockedTask) int { return a.lookAt.Compare(b.lookAt) })
+}
+
+// takeLocked takes at most n locked rows that are to be looked at, and those that would be soon.
+func (q *queue) takeLocked(now time.Time, n int) (tasks []*task) {
+	const soon = 10 * time.Millisecond
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.locked) == 0 || now.Before(q.locked[0].lookAt) {
+		return nil
+	}
+	for len(tasks) < min(n, len(q.locked)) && q.locked[len(tasks)].lookAt.Before(now.Add(soon)) {
+		tasks = append(tasks, q.locked[len(tasks)].task)
+	}
+	q.locked = slices.Delete(q.locked, 0, len(tasks))
+	return tasks
+}
+
+// lookAtLockedIn is how long until locked rows are to be looked at.
+func (q *queue) lookAtLockedIn(now time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.locked) == 0 {
+		return time.Hour
+	}
+	return q.locked[0].lookAt.Sub(now)
+}
+
+// takeOutLocked takes a row out of the locked ones; nil if it is not there.
+func (q *queue) takeOutLocked(id uint64) *task {
+	i := slices.IndexFunc(q.locked, func(l lockedTask) bool { return l.ID == id })
+	if i < 0 {
+		return nil
+	}
+	t := q.locked[i].task
+	q.locked = slices.Delete(q.locked, i, i+1)
+	return t
+}
+
+// lookAtLocked lets rows go on whose locks are gone.
+func (d *dispatcher) lookAtLocked() {
+	tasks := d.queue.takeLocked(time.Now(), batchRowsMax)
+	if len(tasks) == 0 {
+		return
+	}
+	statement, cancel := context.WithTimeout(d.lease.Context(), lookAtLockedMax)
+	ids, err := d.jobs.Unlocked(statement, idsOf(tasks))
+	cancel()
+	if d.trouble.on(d.lease.Context(), "look at locked jobs", err) {
+		d.queue.lock(time.Now(), tasks...)
+		return
+	}
+	slices.Sort(ids)
+	var free, others []*task
+	for _, t := range tasks {
+		if _, ok := slices.BinarySearch(ids, t.ID); ok {
+			free = append(free, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	d.queue.back(free...)
+	d.passedOver(d.lease, others)
+}
+
+// passedOver finds out what became of tasks that were not marked, or that are locked. Rows that are still as they were read are locked;
+// or the mark came late, and the look finds them free. The others are forgotten.
+func (l *line) passedOver(lease *keeper.Lease, tasks []*task) {
+	if len(tasks) == 0 {
+		return
+	}
+	statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+	rows, err := l.jobs.Standings(statement, idsOf(tasks))
+	cancel()
+	l.trouble.on(lease.Context(), "read how jobs stand", err)
+	slices.SortFunc(rows, func(a, b store.Standing) int { return cmp.Compare(a.ID, b.ID) })
+	var held, others []*task
+	for _, t := range tasks {
+		i, there := slices.BinarySearchFunc(rows, t.ID, func(row store.Standing, id uint64) int { return cmp.Compare(row.ID, id) })
+		if there && pending(rows[i]) && rows[i].Version == t.Version() {
+			held = append(held, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	l.queue.forget(others...)
+	l.queue.lock(time.Now(), held...)
+}
