@@ -86,3 +86,91 @@ func TestAVerbOfLeasesThatChangesNothingNotesNothing(t *testing.T) {
 		}
 	})
 }
+
+// "Through a transaction, it takes effect at the commit": until then, it costs no other lease.
+func TestALockedLeaseCostsNoOtherLease(t *testing.T) {
+	t.Parallel()
+	long(t)
+	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		began, over := make(chan struct{}, 10), make(chan struct{})
+		config := func(jobType int32) queue_job.Config {
+			return queue_job.Config{JobType: jobType, LockSecond: 5, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+				began <- struct{}{}
+				select {
+				case <-over:
+				case <-ctx.Done():
+					t.Errorf("job type %d, lost %d times: %v", job.JobType, job.Lost, context.Cause(ctx))
+				}
+				return nil
+			}}
+		}
+		start(t, d.DB, config(1), config(2), config(3))
+		awaitFleet(t, jobs, d.DB, func(f fleet) bool { return f.holderOf(1) != "" && f.holderOf(2) != "" && f.holderOf(3) != "" })
+		terms := func() int64 {
+			return number(t, d.DB, "SELECT SUM(term) FROM shedlock_tab WHERE lock_name IN ('job-2', 'job-3')")
+		}
+		before := terms()
+		addType(t, d.DB, 2, 1, 0)
+		addType(t, d.DB, 3, 1, 0)
+		<-began
+		<-began
+
+		tx, err := d.DB.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := jobs.Break(t.Context(), tx, "job-1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(7 * time.Second) // longer than the lease
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		addType(t, d.DB, 1, 1, 0) // it goes on by itself
+		<-began
+		close(over)
+		awaitNumber(t, d.DB, 3, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1 AND attempts = 1 AND lost = 0")
+		if after := terms(); after != before {
+			t.Error("other leases were taken anew")
+		}
+	})
+}
+
+func TestAFreeLeaseThatIsLockedHoldsUpTheTakingOfNoOther(t *testing.T) {
+	t.Parallel()
+	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		execute(t, d.DB, "INSERT INTO shedlock_tab (lock_name, locked_by) VALUES ('job-1', ''), ('job-2', ''), ('job-3', '')")
+		tx, err := d.DB.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := tx.Exec("UPDATE shedlock_tab SET running = 7 WHERE lock_name = 'job-2'"); err != nil {
+			t.Fatal(err)
+		}
+		ran := make(chan int32, 10)
+		config := func(jobType int32) queue_job.Config {
+			return queue_job.Config{JobType: jobType, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error { ran <- job.JobType; return nil }}
+		}
+		for jobType := range int32(3) {
+			addType(t, d.DB, 1+jobType, 1, 0)
+		}
+		start(t, d.DB, config(1), config(2), config(3))
+		for range 2 {
+			select {
+			case <-ran:
+			case <-time.After(10 * time.Second):
+				t.Fatal("a locked row keeps other types waiting")
+			}
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if jobType := <-ran; jobType != 2 {
+			t.Errorf("job type %d ran although its lease was locked", jobType)
+		}
+	})
+}

@@ -96,8 +96,12 @@ func (v *vanishing) TakeLeases(_ context.Context, names []string, _ string, _, _
 	}
 	return terms, v.err()
 }
-func (v *vanishing) KeepLeases(_ context.Context, names, _ []string, _ int64, _ map[string]int) ([]string, error) {
-	return names, v.err()
+func (v *vanishing) KeepLeases(_ context.Context, names, _ []string, _ int64, _ map[string]int) (map[string]time.Duration, error) {
+	kept := map[string]time.Duration{}
+	for _, name := range names {
+		kept[name] = 0
+	}
+	return kept, v.err()
 }
 func (v *vanishing) RestKeys(context.Context, []string) (map[string]map[uint32]int, error) {
 	return nil, v.err()

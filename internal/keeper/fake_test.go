@@ -41,7 +41,7 @@ func kindOf(query string) kind {
 		kind kind
 	}{
 		{"locked_by IN ('', ?)", move}, {"DELETE", dropRow}, {"VERSION()", version}, {"@@autocommit", autocommit}, {"AS free", see}, {"INSERT", makeRow}, {"SET term", take}, {"lock_name, term", readTake}, {"lock_name = ? AND locked_by = ?)", readRelease},
-		{"SELECT lock_name", readKeep}, {"locked_by IN", keep}, {"lock_name IN", abandon}, {"lock_name = ?", release},
+		{"held_until", readKeep}, {"locked_by IN", keep}, {"lock_name IN", abandon}, {"lock_name = ?", release},
 	} {
 		if strings.Contains(query, k.part) {
 			return k.kind
@@ -205,6 +205,8 @@ func (r *rows) Columns() []string {
 		return []string{"lock_name", "free", "locked_by", "term", "held_until", "now"}
 	case readTake:
 		return []string{"lock_name", "term"}
+	case readKeep:
+		return []string{"lock_name", "held_until", "now_millis"}
 	default:
 		return []string{"one"}
 	}

@@ -121,7 +121,7 @@ type Leases interface {
 	SeeLeases(ctx context.Context, names []string) ([]store.Seen, error)
 	MakeLeases(ctx context.Context, names []string) error
 	TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (terms map[string]int64, err error)
-	KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept []string, err error)
+	KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept map[string]time.Duration, err error)
 	ReleaseLease(ctx context.Context, name, owner string, minLock time.Duration) (ours bool, err error)
 	AbandonLeases(ctx context.Context, names []string, owner string) error
 	CloseLease(ctx context.Context, name, owner string, layout int64) error
@@ -589,7 +589,8 @@ func (k *Keeper) keep(ctx context.Context) {
 			k.onRenewal(err)
 		}
 		for i, l := range leases {
-			if n, written := running[rows[i]]; written && err == nil {
+			before, held := heldIn(kept, rows[i])
+			if n, written := running[rows[i]]; written && err == nil && before == 0 {
 				l.running = n
 			} else if written {
 				l.running = unknown
@@ -601,14 +602,41 @@ func (k *Keeper) keep(ctx context.Context) {
 				l.renewAt = time.Now().Add(retryAfter)
 			case k.moved(l, rows[i]): // which has renewed it
 				l.renewAt = sent.Add(lease.RenewEvery(lock))
-			case slices.ContainsFunc(kept, func(name string) bool { return strings.EqualFold(name, rows[i]) }):
-				l.trustUntil(lease.TrustedUntil(sent, lock))
-				l.renewAt, l.expires = sent.Add(lease.RenewEvery(lock)), sent.Add(lock)
+			case held:
+				l.renewed(sent.Add(-before))
 			default:
 				k.drop(l)
 				l.end(ErrLost)
 			}
 		}
+	}
+}
+
+// heldIn reports whether KeepLeases has found a row held, and how long before it the row was renewed. MySQL and MariaDB ignore case.
+func heldIn(kept map[string]time.Duration, row string) (before time.Duration, held bool) {
+	if before, held = kept[row]; held {
+		return before, true
+	}
+	for name, before := range kept {
+		if strings.EqualFold(name, row) {
+			return before, true
+		}
+	}
+	return 0, false
+}
+
+// renewed notes that the lease was renewed as if by a statement that was sent at that moment. If that is long ago, because somebody has
+// locked its row, the lease is as trusted as it was, and is tried again soon.
+func (l *Lease) renewed(at time.Time) {
+	const longest = time.Second
+	every := lease.RenewEvery(l.Lock)
+	if until := lease.TrustedUntil(at, l.Lock); int64(until.Sub(epoch)) > l.until.Load() {
+		l.trustUntil(until)
+		l.expires = at.Add(l.Lock)
+	}
+	l.renewAt = at.Add(every)
+	if soon := time.Now().Add(min(every/8, longest)); l.renewAt.Before(soon) {
+		l.renewAt = soon
 	}
 }
 

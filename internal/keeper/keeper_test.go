@@ -167,8 +167,8 @@ func TestWhenARenewalChangesFewerRowsTheReadBackDecides(t *testing.T) {
 		answer [][]driver.Value
 		expect func(*testing.T, *Lease)
 	}{
-		{"still ours", [][]driver.Value{{"job-1"}}, expectHeld},
-		{"still ours, in the case that MySQL does not tell apart", [][]driver.Value{{"JOB-1"}}, expectHeld},
+		{"still ours", [][]driver.Value{{"job-1", int64(9), int64(0)}}, expectHeld},
+		{"still ours, in the case that MySQL does not tell apart", [][]driver.Value{{"JOB-1", int64(9), int64(0)}}, expectHeld},
 		{"somebody else has it", nil, expectLost},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -184,12 +184,55 @@ func TestWhenARenewalChangesFewerRowsTheReadBackDecides(t *testing.T) {
 	}
 }
 
+// A lease whose row is locked is held, and is not renewed: its owner must go on trusting it for only as long as the last renewal says.
+func TestALockedLeaseIsTrustedAsLongAsItsLastRenewalSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		locked time.Duration
+		lost   bool
+	}{
+		"for long":           {time.Hour, true},
+		"until it is let go": {time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withKeeper(t, func(t *testing.T, f *fake) {
+				taken := time.Now()
+				f.alwaysSays(keep, answer{changed: 0})
+				one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner("", lock), taken)
+				two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner("", lock), taken)
+				go func() {
+					for trying := true; trying; time.Sleep(time.Millisecond) {
+						// The row of job-1 is as it was at the taking, unless it was let go; that of job-2 has been renewed.
+						now, until := time.Since(taken).Milliseconds(), int64(lock/time.Second)
+						if trying = time.Since(taken) < 2*lock; time.Since(taken) > lock/3+c.locked {
+							until = (now + lock.Milliseconds()) / 1000
+						}
+						f.alwaysSays(readKeep, answer{rows: [][]driver.Value{{"job-1", until, now}, {"job-2", (now + lock.Milliseconds()) / 1000, now}}})
+					}
+				}()
+				time.Sleep(lease.TrustedUntil(taken, lock).Sub(taken) - time.Millisecond)
+				expectHeld(t, one)
+				if n := len(f.statements(keep)); c.lost && n < 5 {
+					t.Errorf("tried %d times", n)
+				}
+				time.Sleep(10 * time.Millisecond)
+				if c.lost {
+					expectLost(t, one)
+				} else {
+					expectHeld(t, one)
+				}
+				expectHeld(t, two)
+				time.Sleep(2 * lock) // until the other goroutine has ended
+			})
+		})
+	}
+}
+
 func TestALostLeaseTakesNoOtherWithIt(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
 		one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner("", lock), time.Now())
 		two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner("", lock), time.Now())
 		f.says(keep, answer{changed: 1})
-		f.says(readKeep, answer{rows: [][]driver.Value{{"job-2"}}})
+		f.says(readKeep, answer{rows: [][]driver.Value{{"job-2", int64(9), int64(0)}}})
 		time.Sleep(lock / 3)
 		expectLost(t, one)
 		expectHeld(t, two)
@@ -281,7 +324,7 @@ func TestATakingOfUnknownOutcomeIsGivenBack(t *testing.T) {
 				if taken, err := f.Take(ctx, two); err == nil || len(taken)+len(f.all()) > 0 {
 					t.Errorf("%v, %v", taken, err)
 				}
-				owner := f.statements(take)[0].args[0]
+				owner := f.statements(take)[0].args[2] // behind the names
 				if back := f.statements(abandon); len(back) != 1 || !slices.Equal(back[0].args, []string{"job-1", "job-2", owner}) {
 					t.Errorf("taken by %s, given back: %v", owner, back)
 				}

@@ -115,7 +115,7 @@ func TestARenewalWritesWhatRunsIfThatHasChanged(t *testing.T) {
 		}
 		expect := func(when string, numbers ...string) {
 			t.Helper()
-			if got := awaitRenewal(); !slices.Equal(got, append(numbers, "job-1", l.owner)) {
+			if got := awaitRenewal(); !slices.Equal(got, append(append([]string{"job-1"}, numbers...), l.owner)) {
 				t.Errorf("%s: sent with %v", when, got)
 			}
 		}
@@ -129,7 +129,7 @@ func TestARenewalWritesWhatRunsIfThatHasChanged(t *testing.T) {
 		expect("all have ended, and the statement fails", "job-1", "0")
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		if sent := f.statements(keep); !slices.Equal(sent[len(sent)-1].args, []string{"job-1", "0", "job-1", l.owner}) {
+		if sent := f.statements(keep); !slices.Equal(sent[len(sent)-1].args, []string{"job-1", "job-1", "0", l.owner}) {
 			t.Errorf("after the failure: sent with %v", sent[len(sent)-1].args)
 		}
 		expect("it is written")

@@ -578,8 +578,8 @@ func (l *link) TakeLeases(ctx context.Context, names []string, owner string, lay
 	}, names)
 }
 
-func (l *link) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) ([]string, error) {
-	return sendInTurn(ctx, l, keepLeases, func(ctx context.Context) ([]string, error) {
+func (l *link) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (map[string]time.Duration, error) {
+	return sendInTurn(ctx, l, keepLeases, func(ctx context.Context) (map[string]time.Duration, error) {
 		return l.world.table.KeepLeases(ctx, names, owners, lockSeconds, running)
 	}, names)
 }

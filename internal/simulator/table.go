@@ -498,9 +498,10 @@ func (t *Table) TakeLeases(_ context.Context, names []string, owner string, layo
 	return terms, nil
 }
 
-func (t *Table) KeepLeases(_ context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept []string, err error) {
+func (t *Table) KeepLeases(_ context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept map[string]time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	kept = map[string]time.Duration{}
 	for _, name := range names {
 		if l, ok := t.leases[name]; ok && slices.Contains(owners, l.Owner) && l.Until > t.now() {
 			l.Until = t.nowRounded() + lockSeconds
@@ -508,7 +509,7 @@ func (t *Table) KeepLeases(_ context.Context, names, owners []string, lockSecond
 				l.Running = n
 			}
 			t.leases[name] = l
-			kept = append(kept, name)
+			kept[name] = 0
 		}
 	}
 	return kept, nil

@@ -23,21 +23,23 @@ type dialect struct {
 	inTime string
 
 	// The clock that leases go by, and the column that holds it.
-	leaseNow     string // as fine as lock_until is
-	leaseRounded string // rounded to what lock_until can hold
-	leaseMillis  string // in milliseconds
-	fromUnix     string // format: unix seconds to a timestamp
-	toUnix       string // format: a timestamp to unix seconds
-	exact        string // format: a number with a fraction as it is sent to us, so that no setting of the session rounds its text
-	greatest     string // the function that returns the larger of two values …
-	least        string // … and the smaller
-	quotient     string // the operator that divides whole numbers, and drops the remainder
-	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
-	unlessLease  string // end of an INSERT of leases that leaves existing rows as they are
-	orLater      string // end of an INSERT of lines that overwrites an existing row unless its term is a later one
-	ifMore       string // end of an INSERT of stats that overwrites an existing row if it has counted less
-	ifKnown      string // end of an INSERT of tenures that says how an existing row ended, unless its holder has said that already
-	ownSession   string // makes a session of our own safe from its time zone; empty: nothing to do
+	leaseNow       string // as fine as lock_until is
+	leaseRounded   string // rounded to what lock_until can hold
+	leaseMillis    string // in milliseconds
+	fromUnix       string // format: unix seconds to a timestamp
+	toUnix         string // format: a timestamp to unix seconds
+	exact          string // format: a number with a fraction as it is sent to us, so that no setting of the session rounds its text
+	greatest       string // the function that returns the larger of two values …
+	least          string // … and the smaller
+	quotient       string // the operator that divides whole numbers, and drops the remainder
+	leaseUpdate    string // UPDATE of shedlock_tab, safe from the session's time zone
+	unlockedLeases string // format: the same, with its assignments and conditions, of leases with one of the names in a list, which nobody else has locked …
+	namesFirst     bool   // … and the list comes before the arguments of the assignments
+	unlessLease    string // end of an INSERT of leases that leaves existing rows as they are
+	orLater        string // end of an INSERT of lines that overwrites an existing row unless its term is a later one
+	ifMore         string // end of an INSERT of stats that overwrites an existing row if it has counted less
+	ifKnown        string // end of an INSERT of tenures that says how an existing row ended, unless its holder has said that already
+	ownSession     string // makes a session of our own safe from its time zone; empty: nothing to do
 
 	// Rows that are inserted.
 	insertNew   string // start of an INSERT that leaves out rows whose key exists …
@@ -143,6 +145,7 @@ func (d dialect) nowOnce() string { return fmt.Sprintf(d.once, d.now) }
 
 func (d dialect) named(prefix string) dialect {
 	d.leaseUpdate = WithPrefix(d.leaseUpdate, prefix)
+	d.unlockedLeases = WithPrefix(d.unlockedLeases, prefix)
 	d.orLater = WithPrefix(d.orLater, prefix)
 	d.ifMore = WithPrefix(d.ifMore, prefix)
 	d.ifKnown = WithPrefix(d.ifKnown, prefix)

@@ -74,15 +74,11 @@ func (s *Store) MakeClosed(ctx context.Context, names []string, layout int64) er
 	return wrap("make closed leases", err)
 }
 
-// CloseLeases closes those of the leases that are free, or were closed for an earlier layout, until the layout opens. Sent
-// again, it changes nothing.
+// CloseLeases closes those of the leases that are free, or were closed for an earlier layout, until the layout opens. If somebody has
+// locked one, the next call closes it, see [Store.updateLeases]. Sent again, it changes nothing.
 func (s *Store) CloseLeases(ctx context.Context, names []string, layout int64) error {
-	query, args, err := sqlx.In(fmt.Sprintf(
-		"%s SET layout = %d, locked_by = '', lock_until = %s WHERE lock_name IN (?) AND (layout > 0 AND layout < %d AND %s <= %s OR layout < 0 AND layout > %[2]d)",
-		s.leaseUpdate, -layout, s.timestamp(closedUntil), layout, s.unix("lock_until"), s.leaseNow), names)
-	if err == nil {
-		_, err = s.exec(ctx, query, args...)
-	}
+	_, err := s.updateLeases(ctx, names, fmt.Sprintf("layout = %d, locked_by = '', lock_until = %s", -layout, s.timestamp(closedUntil)), nil,
+		fmt.Sprintf("(layout > 0 AND layout < %d AND %s <= %s OR layout < 0 AND layout > %d)", layout, s.unix("lock_until"), s.leaseNow, -layout))
 	return wrap("close leases", err)
 }
 

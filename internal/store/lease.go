@@ -67,21 +67,16 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 // under them yet, whatever the last owner has written. The owner must be new at every call. A new term is larger than every term
 // before, and no other shard of the job type ever has it: see [NextTerm].
 //
-// TakeLeases returns the term of each lease that the owner holds now. If a lease is missing, somebody else holds it, or
-// it has no row. If the statement is sent twice because the first outcome is unknown, it returns what the first sending
+// TakeLeases returns the term of each lease that the owner holds now. If a lease is missing, somebody else holds it or has locked its
+// row (see [Store.updateLeases]), or it has no row. If the statement is sent twice because the first outcome is unknown, it returns what the first sending
 // took.
 func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (map[string]int64, error) {
 	term, args := s.nextTerm(names)
-	// MySQL evaluates SET from left to right; no assignment here reads a column that an earlier one wrote.
-	query, args, err := sqlx.In(fmt.Sprintf(
-		"%s SET term = %s, locked_by = ?, running = 0, locked_at = %s, lock_until = %s WHERE lock_name IN (?) AND %s <= %s AND layout = %d",
-		s.leaseUpdate, term, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)),
-		s.unix("lock_until"), s.leaseNow, layout), append(args, owner, names)...)
-	if err != nil {
-		return nil, err
-	}
 	sent := time.Now()
-	taken, err := s.exec(ctx, query, args...)
+	// MySQL evaluates SET from left to right; no assignment here reads a column that an earlier one wrote.
+	taken, err := s.updateLeases(ctx, names,
+		fmt.Sprintf("term = %s, locked_by = ?, running = 0, locked_at = %s, lock_until = %s", term, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds))), append(args, owner),
+		fmt.Sprintf("%s <= %s AND layout = %d", s.unix("lock_until"), s.leaseNow, layout))
 	if err != nil {
 		return nil, wrap("take leases", err)
 	}
@@ -123,37 +118,65 @@ func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (m
 	}, query, args...)
 }
 
-// KeepLeases renews leases of one length that are held and have not expired, in one statement, and returns the names of
-// those that are still held. If a name is missing, its lease has expired, is somebody else's, or has lost its row. Names
-// and owners are two lists, since each owner is new at every taking: no row can have a name from one lease and an owner
-// from another. Running says how many jobs run under a lease, for those leases whose row says another number.
-func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) ([]string, error) {
+// KeepLeases renews leases of one length that are held and have not expired, in one statement, and returns those that are still
+// held, by their names, each with how long before the statement it was renewed, at most: 0 for a lease that the statement has renewed,
+// more for a lease whose row somebody has locked (see [Store.updateLeases]). If a name is missing, its lease has expired, is
+// somebody else's, or has lost its row. Names and owners are two lists, since each owner is new at every taking: no row can have a name
+// from one lease and an owner from another. Running says how many jobs run under a lease, for those leases whose row says another number.
+func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept map[string]time.Duration, err error) {
 	numbers, args := setRunning(running)
-	query, args, err := sqlx.In(fmt.Sprintf(
-		"%s SET %slock_until = %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s",
-		s.leaseUpdate, numbers, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)), s.unix("lock_until"), s.leaseNow), append(args, names, owners)...)
-	if err != nil {
-		return nil, err
-	}
 	sent := time.Now()
-	kept, err := s.exec(ctx, query, args...)
+	n, err := s.updateLeases(ctx, names, fmt.Sprintf("%slock_until = %s", numbers, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds))), args,
+		fmt.Sprintf("locked_by IN (?) AND %s > %s", s.unix("lock_until"), s.leaseNow), owners)
 	if err != nil {
 		return nil, wrap("keep leases", err)
 	}
-	if kept == len(names) {
-		return names, nil
+	kept = make(map[string]time.Duration, len(names))
+	if n == len(names) {
+		for _, name := range names {
+			kept[name] = 0
+		}
+		return kept, nil
 	}
-	// Fewer rows: some leases are lost, or two renewals fell into one second and the second one changed nothing.
-	query, args, err = sqlx.In(s.fromPrimary(fmt.Sprintf(
-		"SELECT lock_name FROM %s WHERE lock_name IN (?) AND locked_by IN (?) AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow)), names, owners)
+	// Fewer rows: some leases are lost or locked, or two renewals fell into one second and the second one changed nothing.
+	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
+		"SELECT lock_name, %s AS held_until, %s AS now_millis FROM %s WHERE lock_name IN (?) AND locked_by IN (?) AND %[4]s > %[5]s",
+		s.exactly(s.unix("lock_until")), s.leaseMillis, s.leases, s.unix("lock_until"), s.leaseNow)), names, owners)
 	if err != nil {
 		return nil, err
 	}
-	held, err := read(ctx, s, column[string], query, args...)
-	if err == nil {
-		err = seenIn(len(held), kept, sent, lockSeconds)
+	type row struct {
+		name          string
+		until, millis float64
 	}
-	return held, wrap("read kept leases", err)
+	asked := time.Since(sent)
+	held, err := read(ctx, s, each(func(r *row) []any { return []any{&r.name, &r.until, &r.millis} }), query, args...)
+	if err == nil {
+		err = seenIn(len(held), n, sent, lockSeconds)
+	}
+	for _, r := range held {
+		// By the database's clock at the read, which came when the question was sent or later, so long had passed since the renewal.
+		passed := time.Duration((r.millis/1000 - r.until + float64(lockSeconds)) * float64(time.Second))
+		kept[r.name] = max(0, passed-asked)
+	}
+	return kept, wrap("read kept leases", err)
+}
+
+// updateLeases changes leases, as far as a condition holds for them, and returns how many rows it has changed. It passes over rows that
+// others have locked, because a statement that waits for one row keeps the others locked, even after its sender has given it up: then
+// nobody can renew them. MySQL before 8.0.1, MariaDB before 10.6 and TiDB cannot pass over rows, and wait as ever; SQLite
+// locks no rows.
+func (s *Store) updateLeases(ctx context.Context, names []string, set string, values []any, where string, compared ...any) (int, error) {
+	query := fmt.Sprintf(s.unlockedLeases, set, where)
+	args := append([]any{names}, values...)
+	if !s.namesFirst {
+		args = append(slices.Clone(values), names)
+	}
+	query, args, err := sqlx.In(query, append(args, compared...)...)
+	if err != nil {
+		return 0, err
+	}
+	return s.exec(ctx, query, args...)
 }
 
 // setRunning writes the assignment of how many jobs run under the leases that are named, before others; empty: there are none.

@@ -21,6 +21,8 @@ var (
 	}()
 )
 
+const passingLocked = " /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */" // older servers wait
+
 func mysqlFamily(name string) dialect {
 	return dialect{
 		name: name,
@@ -53,6 +55,12 @@ func mysqlFamily(name string) dialect {
 		// runs in UTC, whatever the session's zone: the first comment is MariaDB's way, the second is MySQL's (8.0.17 and
 		// later).
 		leaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
+		// An UPDATE passes over locked rows if it joins the rows that are not. The limit keeps MySQL from merging the derived table into the
+		// join, where nothing would be left out. Safe updates would refuse the join, since it reads all of the derived table.
+		unlockedLeases: "/*M! SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ " +
+			"(SELECT lock_name AS unlocked FROM shedlock_tab FORCE INDEX (PRIMARY) WHERE lock_name IN (?) LIMIT 1000000 FOR UPDATE" + passingLocked + ") AS unlocked_leases " +
+			"STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked SET %s WHERE %s",
+		namesFirst: true,
 		// INSERT IGNORE reads a deleted row with a shared lock, and then needs an exclusive one: two sessions that do so
 		// deadlock (measured on MariaDB 10.11 and MySQL 9.7).
 		unlessLease: " ON DUPLICATE KEY UPDATE lock_name = lock_name",
@@ -61,8 +69,9 @@ func mysqlFamily(name string) dialect {
 		ifMore:  " ON DUPLICATE KEY UPDATE state = IF(counted < VALUES(counted), VALUES(state), state), counted = GREATEST(counted, VALUES(counted))",
 		ifKnown: " ON DUPLICATE KEY UPDATE ended_at = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(ended_at), ended_at)," +
 			" how = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(how), how)",
-		// MySQL before 8.0.17 knows neither comment. There, the connection that leases have of their own is set to UTC.
-		ownSession: "SET time_zone = '+00:00'",
+		// MySQL before 8.0.17 knows neither comment. There, the connection that leases have of their own is set to UTC, and to
+		// take a join for safe.
+		ownSession: "SET time_zone = '+00:00', sql_safe_updates = 0",
 
 		insertNew:    "INSERT IGNORE INTO",
 		addMany:      addByValues,
@@ -80,7 +89,7 @@ func mysqlFamily(name string) dialect {
 		updates:     despiteSafeUpdates("UPDATE"),
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
-		skipLocked:  " /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */", // older servers wait
+		skipLocked:  passingLocked,
 		steered:     steeredOr,
 		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
 		unionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length

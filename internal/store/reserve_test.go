@@ -265,7 +265,7 @@ func TestTheReservedConnectionIsInUTCAndNeverGoesBackToThePool(t *testing.T) {
 		use(t, reserved, pool, 0)
 		use(t, reserved, pool, 0)
 		zoned := d.name != "PostgreSQL" // on PostgreSQL, moments are the same in every zone
-		if got := s.said(); zoned != (len(got) == 3 && got[0] == "SET time_zone = '+00:00'") {
+		if got := s.said(); zoned != (len(got) == 3 && got[0] == "SET time_zone = '+00:00', sql_safe_updates = 0") {
 			t.Errorf("%s: %q", d.name, got)
 		}
 		release()

@@ -18,5 +18,6 @@ var tidb = func() dialect {
 	// summer time is an hour off for an hour each autumn, both when it writes a lease and when it reads one. The session of
 	// our own is in UTC.
 	d.leaseUpdate = "UPDATE shedlock_tab FORCE INDEX (PRIMARY)"
+	d.unlockedLeases, d.namesFirst = d.leaseUpdate+" SET %s WHERE lock_name IN (?) AND %s", false
 	return d
 }()

@@ -206,10 +206,13 @@ WHERE lock_name = ?
 
 -- CloseLeases
 /*M!
-SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?, ?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
 SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
-WHERE lock_name IN (?, ?)
-  AND (layout > 0
+WHERE (layout > 0
     AND layout < 1028
     AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() OR layout < 0
     AND layout > -1028); -- with "a", "b"
@@ -611,13 +614,16 @@ FOR UPDATE; -- with "a", 7
 
 -- KeepLeases
 /*M!
-SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?, ?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
 SET lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
-WHERE lock_name IN (?, ?)
-  AND locked_by IN (?)
+WHERE locked_by IN (?)
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
 SELECT *
-FROM (SELECT lock_name
+FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) AS now_millis
   FROM shedlock_tab
   WHERE lock_name IN (?, ?)
     AND locked_by IN (?)
@@ -626,13 +632,16 @@ FOR UPDATE; -- with "a", "b", "me"
 
 -- KeepLeases and numbers
 /*M!
-SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?, ?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
 SET running = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE running END, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
-WHERE lock_name IN (?, ?)
-  AND locked_by IN (?)
-  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", 2, "b", 3, "a", "b", "me"
+WHERE locked_by IN (?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "a", 2, "b", 3, "me"
 SELECT *
-FROM (SELECT lock_name
+FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) AS now_millis
   FROM shedlock_tab
   WHERE lock_name IN (?, ?)
     AND locked_by IN (?)
@@ -1349,11 +1358,14 @@ LIMIT 100;
 
 -- TakeLeases
 /*M!
-SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?, ?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
 SET term = (GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)) + 63) DIV 64 * 64 + 0, locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
-WHERE lock_name IN (?, ?)
-  AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
-  AND layout = 1; -- with "me", "a", "b"
+WHERE UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
+  AND layout = 1; -- with "a", "b", "me"
 SELECT *
 FROM (SELECT lock_name, term
   FROM shedlock_tab

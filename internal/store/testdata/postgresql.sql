@@ -198,7 +198,10 @@ WHERE lock_name = $1
 -- CloseLeases
 UPDATE shedlock_tab
 SET layout = -1028, locked_by = '', lock_until = to_timestamp(2147400000)
-WHERE lock_name IN ($1, $2)
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($1, $2)
+    FOR UPDATE SKIP LOCKED))
   AND (layout > 0
     AND layout < 1028
     AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) OR layout < 0
@@ -571,10 +574,13 @@ FOR UPDATE; -- with "a", 7
 -- KeepLeases
 UPDATE shedlock_tab
 SET lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
-WHERE lock_name IN ($1, $2)
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($1, $2)
+    FOR UPDATE SKIP LOCKED))
   AND locked_by IN ($3)
   AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()); -- with "a", "b", "me"
-WITH latest AS (SELECT lock_name
+WITH latest AS (SELECT lock_name, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint) AS now_millis
   FROM shedlock_tab
   WHERE lock_name IN ($1, $2)
     AND locked_by IN ($3)
@@ -585,10 +591,13 @@ FOR UPDATE; -- with "a", "b", "me"
 -- KeepLeases and numbers
 UPDATE shedlock_tab
 SET running = CASE lock_name WHEN $1 THEN $2 WHEN $3 THEN $4 ELSE running END, lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
-WHERE lock_name IN ($5, $6)
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($5, $6)
+    FOR UPDATE SKIP LOCKED))
   AND locked_by IN ($7)
   AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()); -- with "a", 2, "b", 3, "a", "b", "me"
-WITH latest AS (SELECT lock_name
+WITH latest AS (SELECT lock_name, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint) AS now_millis
   FROM shedlock_tab
   WHERE lock_name IN ($1, $2)
     AND locked_by IN ($3)
@@ -1310,7 +1319,10 @@ LIMIT $5; -- with 1, 5, 1, 2, 100
 -- TakeLeases
 UPDATE shedlock_tab
 SET term = (GREATEST(term + 1, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)) + 63) / 64 * 64 + 0, locked_by = $1, running = 0, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
-WHERE lock_name IN ($2, $3)
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($2, $3)
+    FOR UPDATE SKIP LOCKED))
   AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp())
   AND layout = 1; -- with "me", "a", "b"
 WITH latest AS (SELECT lock_name, term

@@ -554,7 +554,7 @@ SET lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unix
 WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
-SELECT lock_name
+SELECT lock_name, unixepoch(lock_until) AS held_until, CAST(unixepoch('subsec') * 1000 AS INTEGER) AS now_millis
 FROM shedlock_tab
 WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
@@ -566,7 +566,7 @@ SET running = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE running END, lock_
 WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
   AND unixepoch(lock_until) > unixepoch(); -- with "a", 2, "b", 3, "a", "b", "me"
-SELECT lock_name
+SELECT lock_name, unixepoch(lock_until) AS held_until, CAST(unixepoch('subsec') * 1000 AS INTEGER) AS now_millis
 FROM shedlock_tab
 WHERE lock_name IN (?, ?)
   AND locked_by IN (?)

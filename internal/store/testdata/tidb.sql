@@ -245,7 +245,7 @@ SET lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 50000
 WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
-SELECT lock_name
+SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) AS now_millis
 FROM shedlock_tab
 WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
@@ -257,7 +257,7 @@ SET running = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE running END, lock_
 WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", 2, "b", 3, "a", "b", "me"
-SELECT lock_name
+SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) AS now_millis
 FROM shedlock_tab
 WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
