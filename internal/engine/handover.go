@@ -167,17 +167,24 @@ func (l *line) remainsFor(rests []share.Rest, me string, busy []*line) (r remain
 // heedRemains notes what still runs. Rows with these terms are left alone, and jobs that run elsewhere take workers here.
 func (l *line) heedRemains(r remains) {
 	l.remains.Store(&r)
+	l.backlog.passed.heed(&r)
 	if l.workers.lend(l.lentFor(r)) {
 		signal(l.wake)
 	}
 }
 
 // runsElsewhere reports whether a row's mark was made under a term that was given away, and under which its job still runs, or
-// whether a retired line of this process has the row.
+// whether a retired line of this process has the row. If that holder dies, the row is to be loaded again.
 func (l *line) runsElsewhere(row *store.Row) bool {
 	r := l.remains.Load()
-	return row.Term != 0 && r != nil &&
-		(slices.Contains(r.terms, row.Term) || slices.ContainsFunc(r.lines, func(earlier *line) bool { return earlier.queue.knows(row.ID) }))
+	switch {
+	case row.Term == 0 || r == nil:
+		return false
+	case slices.Contains(r.terms, row.Term):
+		l.backlog.passed.over(row.Term)
+		return true
+	}
+	return slices.ContainsFunc(r.lines, func(earlier *line) bool { return earlier.queue.knows(row.ID) })
 }
 
 // bears reports whether something was marked under a lease and is not written yet, or may still be marked by a statement that is

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,12 +23,45 @@ const (
 
 // backlog is what is known of rows that neither tail nor sweep brings. Whoever has no room for a row leaves it to the loader.
 type backlog struct {
-	since     int64         // what fell due before is left alone, in unix seconds; 0: nothing is
-	upTo      uint64        // the newest row at the start: rows that came later are never left alone
-	leftAlone atomic.Int64  // jobs that FirstPullDay left alone, when they were counted last
-	behind    atomic.Bool   // the loader is to bring what tail and sweep do not
-	missed    atomic.Bool   // since the loader began its round, there was no room for a row
+	since     int64        // what fell due before is left alone, in unix seconds; 0: nothing is
+	upTo      uint64       // the newest row at the start: rows that came later are never left alone
+	leftAlone atomic.Int64 // jobs that FirstPullDay left alone, when they were counted last
+	behind    atomic.Bool  // the loader is to bring what tail and sweep do not
+	missed    atomic.Bool  // since the loader began its round, there was no room for a row
+	passed    passedOver
 	wake      chan struct{} // the loader
+}
+
+// passedOver are the terms for whose sake rows were left alone. When such a term is over, its rows lie behind the loader.
+type passedOver struct {
+	mu    sync.Mutex
+	terms []int64
+	ended bool // of one of these terms
+}
+
+func (p *passedOver) over(term int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.terms, term) {
+		p.terms = append(p.terms, term)
+	}
+}
+
+// heed notes which terms are over by now.
+func (p *passedOver) heed(r *remains) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.terms)
+	p.terms = slices.DeleteFunc(p.terms, func(term int64) bool { return !slices.Contains(r.terms, term) })
+	p.ended = p.ended || len(p.terms) < before
+}
+
+// again reports, once, whether rows that were passed over are to be loaded.
+func (p *passedOver) again() (ended bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ended, p.ended = p.ended, false
+	return ended
 }
 
 // begin leaves everything to the loader, which waits for the first look. A call that the last lease's loader left unheard is not
@@ -118,6 +153,9 @@ func (l *loader) loadPages(ctx context.Context) {
 	}
 	l.backlog.missed.Store(false)
 	for ctx.Err() == nil {
+		if l.backlog.passed.again() { // before its place, a round finds little else than what is in memory
+			l.rounds = restart(l.rounds)
+		}
 		todo, next := unfinished(l.rounds, time.Now())
 		switch {
 		case len(todo) > 0:

@@ -242,3 +242,52 @@ func TestARoundGoesOverAbandonedRowsNowAndThen(t *testing.T) {
 		}
 	})
 }
+
+// The backlog is longer than the queue, so the next round of the lane may be hours away.
+func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room, theirs = 10, 5
+		table := &pagedTable{rows: manyRows(100*room, 1000), more: true}
+		table.rows[0].Term = theirs
+		passed := table.rows[0].ID
+		l := lineOf(room)
+		l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = table, &reads{}, make(chan struct{}, 1), room
+		ctx, stop := context.WithCancel(t.Context())
+		taken := keeper.Unending(ctx, keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
+		l.hold(taken)
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			newLoader(l, taken).loop(ctx)
+		}()
+		// The jobs in memory end, and those behind them are loaded.
+		goOn := func() {
+			time.Sleep(2 * time.Second) // virtual
+			synctest.Wait()
+			table.rows = slices.DeleteFunc(table.rows, func(row store.Row) bool { return l.queue.knows(row.ID) })
+			l.queue.clear()
+			signal(l.roomCame)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+		}
+		l.heedRemains(remains{terms: []int64{theirs}})
+		l.backlog.fell()
+		goOn()
+		goOn()
+		if l.queue.knows(passed) || l.queue.inMemory() == 0 {
+			t.Errorf("%d rows in memory; one of them runs elsewhere: %v", l.queue.inMemory(), l.queue.knows(passed))
+		}
+		l.heedRemains(remains{}) // its holder is gone
+		pages := table.pages.Load()
+		goOn()
+		if !l.queue.knows(passed) {
+			t.Error("a row that was passed over waits for the next round of its lane")
+		}
+		goOn()
+		if n := table.pages.Load() - pages; n > 20 {
+			t.Errorf("%d statements for pages", n)
+		}
+		stop()
+		<-over
+	})
+}
