@@ -60,6 +60,9 @@ type Permit func(r *http.Request, do Verb, jobType int32) bool
 
 // FromThisMachine permits everything to programs on this machine, and nothing to others. A request that a proxy has passed on is
 // somebody else's, and so is one that a foreign page sends; a link there may lead here. It is what a console without [WithPermit] asks.
+//
+// It is for development. A proxy on this machine that adds no header of its own, as HAProxy does unless it is told otherwise, looks like
+// a program on this machine, and then everybody may do everything. Where there may be one, use [WithPermit], behind a login.
 func FromThisMachine(r *http.Request, _ Verb, _ int32) bool { return nearby.FromThisMachine(r) }
 
 // Option changes how a console looks, or to whom.

@@ -22,6 +22,7 @@ import (
 	"github.com/create-info/persistent-queue/service/internal/callback"
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/tables"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
 	"github.com/create-info/persistent-queue/service/internal/topics"
 )
 
@@ -53,6 +54,9 @@ type Config struct {
 	// Retention is how long ended tasks are kept; a negative time keeps them for ever. Default, if no time is set: 3 days those that
 	// succeeded or were cancelled, 30 days those that failed.
 	Retention queue_job.Retention
+	// OpenToThisMachine: as long as there is no token, programs on this machine may do everything. A proxy on this machine may look like
+	// such a program, and then everybody may; so use it where there is none. Default: each call needs a token, see [Service.FirstToken].
+	OpenToThisMachine bool
 	// Aliases are interfaces of other services that are served, too. Default: none.
 	Aliases Aliases
 	// Options are for the Runner that sends tasks, such as an observer of it: package metrics has one. Without delivery, there is no Runner.
@@ -160,8 +164,27 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		parts.Destinations = s.sender.Destinations
 	}
 	handler := api.Handler(parts)
+	if s.cfg.OpenToThisMachine {
+		handler = openToThisMachine(handler)
+	}
 	s.handler.Store(&handler)
 	return nil
+}
+
+func openToThisMachine(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(tokens.Open(r.Context())))
+	})
+}
+
+// FirstToken makes a token that may do everything, if there is no token, and returns its text, which nothing can show again. It returns no
+// text if there is one: of several processes that start at once, one makes it. Call it after Start.
+func (s *Service) FirstToken(ctx context.Context) (text string, err error) {
+	text, err = (&Tokens{s.tables}).First(ctx)
+	if err == nil && text != "" {
+		err = s.topics.Look(ctx) // so that it counts here at once
+	}
+	return text, err
 }
 
 // await tries until it succeeds or ctx ends.

@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 	"github.com/create-info/persistent-queue/service/internal/tokens"
 )
 
-// Token is what callers of the API show. As long as there is none, only programs on the service's machine may call.
+// Token is what callers of the API show.
 type Token struct {
 	ID string
 	// Note says what the token is for.
@@ -61,6 +63,27 @@ func (t *Tokens) Create(ctx context.Context, token Token) (id, text string, err 
 		return "", "", fmt.Errorf("create a token: %w", err)
 	}
 	return row.ID, text, nil
+}
+
+// First makes a token that may do everything, if there is no token, and returns its text. It returns no text if there is one, also if
+// another process makes it at the same time.
+func (t *Tokens) First(ctx context.Context) (text string, err error) {
+	there, err := t.tables.Tokens(ctx)
+	if err != nil || len(there) > 0 {
+		return "", err
+	}
+	row, text := tokens.First()
+	if errAdd := t.tables.AddToken(ctx, row); errAdd != nil {
+		there, err = t.tables.Tokens(ctx)
+		isOurs := func(other tables.Token) bool { return other.Hash == row.Hash }
+		switch {
+		case err != nil || len(there) == 0:
+			return "", fmt.Errorf("create the first token: %w", errors.Join(errAdd, err))
+		case !slices.ContainsFunc(there, isOurs): // otherwise, it was added though the answer was lost
+			return "", nil
+		}
+	}
+	return text, nil
 }
 
 // List returns all tokens, the first one first.

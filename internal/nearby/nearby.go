@@ -1,5 +1,9 @@
-// Package nearby says whether a program on this machine has sent a request. The API and the console ask it as long as nobody has said who
-// may do what.
+// Package nearby says whether a program on this machine has sent a request. The API and the console ask it if whoever started them has said
+// that programs on this machine may do everything.
+//
+// A doubt remains, and nothing can remove it: a proxy on this machine that speaks HTTP/1.1, sends the address of its upstream as the host, and
+// adds nothing looks like a program. HAProxy does so unless it is told otherwise. So this is never a default where somebody may have put a
+// proxy in front.
 package nearby
 
 import (
@@ -11,15 +15,35 @@ import (
 )
 
 // FromThisMachine goes by the peer and by the name in the address bar, since a foreign page may have its own name lead here. A request that
-// a proxy has passed on is somebody else's, and so is one that a foreign page sends.
+// a proxy has passed on is somebody else's, and so is one that a foreign page sends. HTTP/1.0 is what nginx speaks to its upstream unless it is
+// told otherwise, and what hardly any program speaks today.
 func FromThisMachine(r *http.Request) bool {
 	peer, _, err := net.SplitHostPort(r.RemoteAddr)
-	return err == nil && isLoopback(peer) && isLoopback(hostOf(r.Host)) && !IsPassedOn(r) && !fromForeignPage(r)
+	return err == nil && isLoopback(peer) && isLoopback(hostOf(r.Host)) && r.ProtoAtLeast(1, 1) && !IsPassedOn(r) && !fromForeignPage(r)
 }
 
-// IsPassedOn reports whether a request comes from a proxy, which sent it for somebody else.
+// passedOn are headers of proxies, and the beginnings of such headers. Whether there is a value does not matter: a client may have sent the
+// header, and a proxy emptied it.
+var (
+	passedOn = []string{"Forwarded", "Via", "X-Real-Ip", "True-Client-Ip", "Client-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Remote-Addr", "X-Remote-Ip", "X-Proxyuser-Ip",
+		"Proxy-Connection", "Proxy-Client-Ip", "Wl-Proxy-Client-Ip", "X-Host", "X-Rewrite-Url",
+		"X-Scheme", "X-Https", "X-Url-Scheme", "X-Arr-Ssl", "X-Arr-Log-Id", "Front-End-Https", "Cdn-Loop", "X-Amz-Cf-Id", "X-Amzn-Trace-Id", "X-Cloud-Trace-Context",
+		"X-Request-Start", "X-Varnish", "X-Azure-Clientip", "X-Azure-Socketip", "X-Azure-Fdid", "X-Appengine-User-Ip"}
+	passedOnPrefixes = []string{"X-Forwarded", "X-Original-", "X-Envoy-", "Cf-", "Fastly-", "Fly-", "X-Vercel-", "X-Nf-", "X-Akamai-", "Akamai-", "X-Proxy-", "X-Goog-", "X-Ms-"}
+	ofCallbacks      = []string{"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"}
+)
+
+// IsPassedOn reports whether a request was sent for somebody else: by a proxy, or as a callback of a service like ours, whose tasks anybody
+// with a token may add. Each callback has such a header, and no task can leave it out.
 func IsPassedOn(r *http.Request) bool {
-	return slices.ContainsFunc([]string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"}, func(header string) bool { return r.Header.Get(header) != "" })
+	for name := range r.Header {
+		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		if slices.Contains(passedOn, name) || slices.Contains(ofCallbacks, name) || slices.ContainsFunc(passedOnPrefixes, begins) || begins("Pq-") {
+			return true
+		}
+	}
+	return false
 }
 
 // FromPage reports whether a page in a browser has sent a request, be it a page of ours. Other programs do not send these headers.

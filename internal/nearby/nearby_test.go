@@ -13,6 +13,12 @@ func TestOnlyProgramsOnThisMachineAreNearby(t *testing.T) {
 		"GET 10.0.0.1:9 localhost:8080": false, "GET 127.0.0.1:9 evil.example": false, "GET nobody localhost": false,
 		local + "Forwarded=for=10.0.0.1": false, local + "X-Forwarded-For=10.0.0.1": false, local + "X-Real-Ip=10.0.0.1": false, local + "Via=1.1": false,
 
+		local + "X-Forwarded-For=": false, local + "x_forwarded_for=10.0.0.1": false, local + "HTTP/1.0": false, local + "X-Forwarded-Proto=https": false,
+		local + "X-Forwarded-Anything=x": false, local + "Cf-Connecting-Ip=10.0.0.1": false, local + "CF-Ray=x": false, local + "True-Client-Ip=10.0.0.1": false,
+		local + "X-Client-Ip=10.0.0.1": false, local + "X-Envoy-External-Address=10.0.0.1": false, local + "X-ARR-LOG-ID=x": false, local + "X-Original-Forwarded-For=x": false,
+		local + "Webhook-Id=pq_1": false, local + "Pq-Topic=shop.h": false, local + "Pq-Attempt=1": false, local + "pq_topic=shop.h": false,
+		local + "Accept=*/* User-Agent=curl/8 X-Request-Id=7 Traceparent=00-0-0-00": true,
+
 		local + "Sec-Fetch-Site=same-origin": true, local + "Sec-Fetch-Site=none": true, local + "Origin=http://localhost:8080": true,
 		local + "Sec-Fetch-Site=cross-site": false, local + "Sec-Fetch-Site=same-site": false, local + "Origin=http://evil.example": false,
 		local + "Origin=null": false, local + "Origin=http://localhost:3000": false, local + "Sec-Fetch-Site=cross-site Sec-Fetch-Mode=no-cors Sec-Fetch-Dest=image": false,
@@ -25,7 +31,11 @@ func TestOnlyProgramsOnThisMachineAreNearby(t *testing.T) {
 		r := httptest.NewRequest(parts[0], "http://"+parts[2]+"/", nil)
 		r.RemoteAddr = parts[1]
 		for _, header := range parts[3:] {
-			name, value, _ := strings.Cut(header, "=")
+			name, value, isHeader := strings.Cut(header, "=")
+			if !isHeader {
+				r.Proto, r.ProtoMajor, r.ProtoMinor = header, 1, 0
+				continue
+			}
 			r.Header.Set(name, value)
 		}
 		if FromThisMachine(r) != want {

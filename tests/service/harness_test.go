@@ -53,7 +53,7 @@ func start(t *testing.T, d dbtest.Database, set ...func(*service.Config)) *insta
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := service.Config{DB: d.DB, Deliver: deliver.Config{Guard: guard}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	cfg := service.Config{DB: d.DB, Deliver: deliver.Config{Guard: guard}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), OpenToThisMachine: true}
 	for _, s := range set {
 		s(&cfg)
 	}

@@ -47,7 +47,7 @@ func run(t *testing.T, d dbtest.Database) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(file, "serve", "--console=false", "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.0/8", "--driver", d.Driver, "--dsn", d.DSN)
+	command := exec.Command(file, "serve", "--open-to-this-machine", "--console=false", "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.0/8", "--driver", d.Driver, "--dsn", d.DSN)
 	said, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func TestAStopSendsNothingTwiceAndLeavesNothingOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := service.New(service.Config{DB: d.DB, Deliver: deliver.Config{Guard: guard}})
+		s, err := service.New(service.Config{DB: d.DB, Deliver: deliver.Config{Guard: guard}, OpenToThisMachine: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,9 @@
-// Package tokens says who may do what: tokens with scopes and patterns of topics or, as long as there is no token, whoever is on this
-// machine.
+// Package tokens says who may do what: tokens with scopes and patterns of topics or, if the service is open to this machine and there is no
+// token, whoever is on this machine.
 package tokens
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -42,7 +43,12 @@ type Caller struct {
 	topics []string
 }
 
-// local is who calls from this machine while there is no token.
+type openKey struct{}
+
+// Open is the context of requests to a service that is open to this machine.
+func Open(ctx context.Context) context.Context { return context.WithValue(ctx, openKey{}, true) }
+
+// local is who calls from this machine while there is no token, if the service is open to it.
 var local = &Caller{ID: "local", scopes: []Scope{Admin}, topics: []string{"*"}}
 
 // Adder is a caller without a token, who may add tasks to all topics and do nothing else.
@@ -90,9 +96,22 @@ func New(note string, scopes []Scope, topics []string, expires time.Time) (token
 	if n := len(strings.Join(topics, " ")); n > topicsMax {
 		return token, "", fmt.Errorf("the patterns of topics have %d bytes, and the most is %d; use shorter ones, with *", n, topicsMax)
 	}
-	id, secret := strings.ToLower(rand.Text()[:12]), rand.Text()+rand.Text()
-	token = tables.Token{ID: id, Hash: hashOf(secret), Note: note, Scopes: strings.Join(names, " "), Topics: strings.Join(topics, " "), Expires: expires, Created: time.Now()}
-	return token, "pq_" + id + "_" + secret, nil
+	token, text = withID(strings.ToLower(rand.Text()[:12]), note, names, topics, expires)
+	return token, text, nil
+}
+
+// FirstID is the id of the token that a service makes if there is none. Of several processes that start at once, one can add it.
+const FirstID = "first"
+
+// First makes that token: it may do everything.
+func First() (token tables.Token, text string) {
+	return withID(FirstID, "made by the first start", []string{string(Admin)}, []string{"*"}, time.Time{})
+}
+
+func withID(id, note string, scopes, topics []string, expires time.Time) (token tables.Token, text string) {
+	secret := rand.Text() + rand.Text()
+	token = tables.Token{ID: id, Hash: hashOf(secret), Note: note, Scopes: strings.Join(scopes, " "), Topics: strings.Join(topics, " "), Expires: expires, Created: time.Now()}
+	return token, "pq_" + id + "_" + secret
 }
 
 // hashOf needs no salt and no slow hash: a secret has 260 bits of chance.
@@ -133,8 +152,10 @@ func (s *Set) Caller(r *http.Request, now time.Time) (*Caller, *problem.Problem)
 		return s.holder(text, now)
 	case len(s.byID) > 0:
 		return nil, problem.New(problem.Unauthorized, "a token is missing; send the header Authorization: Bearer pq_…")
+	case r.Context().Value(openKey{}) == nil:
+		return nil, problem.New(problem.Unauthorized, "a token is missing, and there is none yet; make one with pqueue token create")
 	case !nearby.FromThisMachine(r):
-		return nil, problem.New(problem.Unauthorized, "as long as there is no token, only programs on this machine may call; make one with pqueue token create")
+		return nil, problem.New(problem.Unauthorized, "without a token, only programs on this machine may call, and none through a proxy; make one with pqueue token create")
 	}
 	return local, nil
 }

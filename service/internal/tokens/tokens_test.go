@@ -24,10 +24,18 @@ func request(from, host, authorization string, headers ...string) *http.Request 
 	return r
 }
 
-func TestWithoutTokensOnlyThisMachineMayCall(t *testing.T) {
+func TestWithoutTokensNobodyMayCall(t *testing.T) {
+	for _, r := range []*http.Request{request("127.0.0.1:9", "localhost:8080", ""), request("[::1]:9", "[::1]:8080", ""), request("127.0.0.1:9", "localhost", "Bearer pq_first_x")} {
+		if _, bad := NewSet(nil).Caller(r, time.Now()); bad == nil || bad.Code != problem.Unauthorized {
+			t.Errorf("%s at %s may call", r.RemoteAddr, r.Host)
+		}
+	}
+}
+
+func TestWithoutTokensOnlyThisMachineMayCallAServiceThatIsOpenToIt(t *testing.T) {
 	s := NewSet(nil)
 	for _, r := range []*http.Request{request("127.0.0.1:9", "localhost:8080", ""), request("[::1]:9", "[::1]:8080", ""), request("127.0.0.1:9", "127.0.0.1", "", "Sec-Fetch-Site: same-origin")} {
-		if c, bad := s.Caller(r, time.Now()); bad != nil || !c.MayTopic(AddTasks, "x") || !c.May(Admin) {
+		if c, bad := s.Caller(r.WithContext(Open(r.Context())), time.Now()); bad != nil || !c.MayTopic(AddTasks, "x") || !c.May(Admin) {
 			t.Errorf("%s at %s: %v", r.RemoteAddr, r.Host, bad)
 		}
 	}
@@ -35,7 +43,7 @@ func TestWithoutTokensOnlyThisMachineMayCall(t *testing.T) {
 		request("10.0.0.1:9", "localhost", ""), request("127.0.0.1:9", "evil.example", ""), request("127.0.0.1:9", "localhost", "", "X-Forwarded-For: 10.0.0.1"),
 		request("127.0.0.1:9", "localhost", "", "Sec-Fetch-Site: cross-site"), request("127.0.0.1:9", "localhost", "Bearer pq_a_b"),
 	} {
-		if _, bad := s.Caller(r, time.Now()); bad == nil || bad.Code != problem.Unauthorized {
+		if _, bad := s.Caller(r.WithContext(Open(r.Context())), time.Now()); bad == nil || bad.Code != problem.Unauthorized {
 			t.Errorf("%s at %s with %v may call", r.RemoteAddr, r.Host, r.Header)
 		}
 	}
@@ -62,7 +70,7 @@ func TestATokenMayWhatItsScopesAndTopicsSay(t *testing.T) {
 		request("127.0.0.1:9", "localhost", "Bearer "+text[:len(text)-1]), request("127.0.0.1:9", "localhost", "Bearer "+text+"x"),
 		request("127.0.0.1:9", "localhost", "Bearer pq_"+row.ID+"_"), request("127.0.0.1:9", "localhost", "Bearer "), request("127.0.0.1:9", "localhost", "Basic "+text),
 	} {
-		if _, bad := s.Caller(r, now); bad == nil {
+		if _, bad := s.Caller(r.WithContext(Open(r.Context())), now); bad == nil {
 			t.Errorf("%q may call", r.Header)
 		}
 	}

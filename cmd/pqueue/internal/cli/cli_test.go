@@ -20,7 +20,7 @@ import (
 
 func TestADayAtTheShell(t *testing.T) {
 	sh, _ := newShell(t)
-	sh.want("job list", exitOutdated, "schema.Migrate")
+	sh.want("job list", exitOutdated, "pqueue schema migrate")
 	sh.want("schema check", exitOutdated, "CREATE TABLE", "pqueue schema migrate")
 	sh.want("schema migrate", exitDone, "up to date")
 	sh.want("schema check", exitDone, "up to date")
@@ -131,15 +131,17 @@ func TestWhatIsWrittenWrongIsSaidBeforeAnythingIsAsked(t *testing.T) {
 }
 
 func TestADatabaseThatIsAway(t *testing.T) {
-	for _, dsn := range []string{
-		"mysql://app:secret@127.0.0.1:1/shop", "postgres://app:secret@127.0.0.1:1/shop", "sqlite:///nowhere/jobs.db",
+	for dsn, says := range map[string]string{
+		"mysql://app:secret@127.0.0.1:1/shop":    "the database does not answer",
+		"postgres://app:secret@127.0.0.1:1/shop": "the database does not answer",
+		"sqlite:///nowhere/jobs.db":              "there is no file /nowhere/jobs.db",
 	} {
 		sh := &shell{T: t, dsn: dsn}
 		code, _, said := sh.run("job", "list", "--timeout", "5s")
 		if code != exitUnreachable || strings.Contains(said, "secret") {
 			t.Errorf("%s: exit code %d, %s", dsn, code, said)
 		}
-		if code, out, _ := sh.run("check", "--nagios"); code != critical || !strings.HasPrefix(out, "PQUEUE CRITICAL - the database does not answer") {
+		if code, out, _ := sh.run("check", "--nagios"); code != critical || !strings.HasPrefix(out, "PQUEUE CRITICAL - "+says) {
 			t.Errorf("%s: exit code %d, %s", dsn, code, out)
 		}
 	}

@@ -37,11 +37,11 @@ func (a *app) serveDemo(ctx context.Context, s *server, password string) error {
 func (a *app) tellDemo(api, receiver net.Addr) {
 	a.sayf(`
 A receiver listens at http://%[2]s: /ok answers at once, /slow after two seconds, /flaky fails twice of three times, /busy asks for a pause
-of two seconds, /broken always fails. Try:
+of two seconds, /broken always fails. Try this, after the line with export:
 
-  curl --json '{"url":"http://%[2]s/ok","body":{"hello":"world"}}' http://%[1]s/v1/topics/demo/tasks
-  curl --json '{"url":"http://%[2]s/flaky","retry":{"waits":["1s","2s"],"max_attempts":5}}' http://%[1]s/v1/topics/demo/tasks
-  curl -X PUT --json '{"url":"http://%[2]s/ok","delay":"10s"}' http://%[1]s/v1/topics/demo/tasks/order-4711
+  curl -H "Authorization: Bearer $PQ_TOKEN" --json '{"url":"http://%[2]s/ok","body":{"hello":"world"}}' http://%[1]s/v1/topics/demo/tasks
+  curl -H "Authorization: Bearer $PQ_TOKEN" --json '{"url":"http://%[2]s/flaky","retry":{"waits":["1s","2s"],"max_attempts":5}}' http://%[1]s/v1/topics/demo/tasks
+  curl -H "Authorization: Bearer $PQ_TOKEN" -X PUT --json '{"url":"http://%[2]s/ok","delay":"10s"}' http://%[1]s/v1/topics/demo/tasks/order-4711
 `, api, receiver)
 }
 

@@ -38,6 +38,10 @@ type server struct {
 	title, passwordFile string
 	login, readOnly     bool
 
+	open       bool   // to programs on this machine
+	firstToken bool   // is made and shown if there is none
+	key        string // of the console, unless something else says who may look
+
 	userHeader     string
 	trustedProxies []string // networks
 	operators      []string // users
@@ -59,14 +63,18 @@ can share the work on one database:
 
 If no database is named, it uses pqueue.db, a file of SQLite in this directory. It makes the tables that are missing.
 
-As long as there is no token, only programs on this machine may call the API: pqueue token create makes one. Callbacks go to public addresses
-only, unless --egress-allow names others.
+Each call of the API needs a token. If there is none at the start, one is made that may do everything, and shown once; pqueue token create makes
+others. If what a process says is kept where others can read it, as in Kubernetes, use --first-token=false and pqueue token create. Callbacks
+go to public addresses only, unless --egress-allow names others.
 
-Without a password, the console is for this machine only. With --login, it asks for a user, whom pqueue user create has made, and notes the
+The console is for whoever has the link that each start shows. With --login, it asks for a user, whom pqueue user create has made, and notes the
 user with each change. With --password-file, browsers ask for a user, which may be any, and for the password that the file has. With
 --user-header, a proxy that has logged users in says who they are. Passwords and tokens go over the network as they are, so put a proxy with TLS
 in front if it listens on more than this machine, and name it with --trusted-proxy. With --read-only, it serves the console alone, and nobody
 can change anything.
+
+With --open-to-this-machine, programs on this machine need neither a token, as long as there is none, nor the link. That is for a machine without
+a proxy: nginx and HAProxy as they come look like a program on this machine, and then everybody may do everything.
 
 /livez says that the process makes progress, with or without a database; /readyz says that requests may be sent here.
 
@@ -127,6 +135,8 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.keep.Done, "keep-succeeded", 3*day, "delete tasks this long after they succeeded or were cancelled; 0: never")
 	flags.DurationVar(&s.keep.Failed, "keep-failed", 30*day, "delete tasks this long after they failed; 0: never")
 	flags.BoolVar(&s.login, "login", false, "the console asks for a user and a password: pqueue user create makes users")
+	flags.BoolVar(&s.firstToken, "first-token", true, "make a token that may do everything if there is none, and show it once")
+	flags.BoolVar(&s.open, "open-to-this-machine", false, "programs on this machine need no token, as long as there is none, and no link to the console; not if a proxy is in front")
 	flags.StringVar(&s.userHeader, "user-header", "", "header in which a trusted proxy says who uses the console, such as X-Forwarded-User")
 	flags.StringSliceVar(&s.operators, "operators", nil, "users of --user-header who may change things (default: all of them)")
 	flags.StringSliceVar(&s.trustedProxies, "trusted-proxy", nil, "networks of proxies that say, in X-Forwarded-For, from which address a request comes")
@@ -152,14 +162,20 @@ func (s *server) password() (string, error) {
 	if s.passwordFile != "" && s.login || s.userHeader != "" && (s.login || s.passwordFile != "") {
 		return "", exitf(exitUsage, "--login, --password-file and --user-header are ways to say who may look; use one of them")
 	}
+	if err := s.checkOpen(); err != nil {
+		return "", err
+	}
 	if s.passwordFile == "" {
 		host, _, err := net.SplitHostPort(s.listen)
 		if err != nil {
 			return "", exitf(exitUsage, "--listen %s: %w", s.listen, err)
 		}
-		if ip := net.ParseIP(host); s.console && !s.login && s.userHeader == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if s.console && !s.login && s.userHeader == "" && !isThisMachine(host) {
 			return "", exitf(exitUsage, "--listen %s: other machines could look at the console, and change jobs; ask for users with --login, set a password with --password-file, let a proxy "+
 				"say who they are with --user-header, listen on 127.0.0.1, or leave the console out with --console=false", s.listen)
+		}
+		if !s.login && s.userHeader == "" && !s.open {
+			s.key = newKey()
 		}
 		return "", nil
 	}
@@ -177,6 +193,25 @@ func (s *server) password() (string, error) {
 	return password, nil
 }
 
+// checkOpen refuses --open-to-this-machine where others may be taken for it.
+func (s *server) checkOpen() error {
+	host, _, err := net.SplitHostPort(s.listen)
+	switch {
+	case !s.open || err != nil:
+		return nil
+	case !isThisMachine(host):
+		return exitf(exitUsage, "--open-to-this-machine: --listen %s is open to other machines, too; listen on 127.0.0.1, or leave one of the two out", s.listen)
+	case len(s.trustedProxies) > 0:
+		return exitf(exitUsage, "--open-to-this-machine: --trusted-proxy says that a proxy is in front, whose requests look like those of this machine; leave one of the two out")
+	}
+	return nil
+}
+
+func isThisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // permit says who may do what, once somebody has logged in or the password was right.
 func (s *server) permit(password string, p *proxies) console.Permit {
 	return func(r *http.Request, do console.Verb, jobType int32) bool {
@@ -190,7 +225,7 @@ func (s *server) permit(password string, p *proxies) console.Permit {
 			user := service.UserOf(r)
 			return user != nil && (do == console.See || user.Role == service.Operator)
 		}
-		return password != "" || console.FromThisMachine(r, do, jobType)
+		return password != "" || s.key != "" || console.FromThisMachine(r, do, jobType)
 	}
 }
 
@@ -203,6 +238,9 @@ func (a *app) protected(ctx context.Context, db *database, s *server, password s
 	}
 	if !s.login && password != "" {
 		return service.ProtectWithPassword(password, console.Handler(db.jobs, options...))
+	}
+	if !s.login && s.key != "" {
+		return withKey(s.key, console.Handler(db.jobs, options...)), nil
 	}
 	if !s.login {
 		return console.Handler(db.jobs, options...), nil

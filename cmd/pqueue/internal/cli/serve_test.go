@@ -24,8 +24,17 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// served starts pqueue serve, and returns the console's address and what ends it.
+// served starts pqueue serve for programs on this machine, and returns the console's address and what ends it.
 func served(t *testing.T, sh *shell, flags ...string) (address string, end func() int) {
+	t.Helper()
+	if !slices.Contains(flags, "--trusted-proxy") {
+		flags = append([]string{"--open-to-this-machine"}, flags...)
+	}
+	return servedAs(t, sh, io.Discard, flags...)
+}
+
+// servedAs starts pqueue serve. What it says after its first line goes to a writer.
+func servedAs(t *testing.T, sh *shell, rest io.Writer, flags ...string) (address string, end func() int) {
 	t.Helper()
 	t.Setenv("PQUEUE_DSN", sh.dsn)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -38,10 +47,11 @@ func served(t *testing.T, sh *shell, flags ...string) (address string, end func(
 	text := make([]byte, 1000)
 	n, err := said.Read(text)
 	found := regexp.MustCompile(`http://[^/\s]+/`).FindString(string(text[:n]))
+	rest.Write(text[:n])
 	if err != nil || found == "" {
 		t.Fatalf("it says %q, %v", text[:n], err)
 	}
-	go io.Copy(io.Discard, said)
+	go io.Copy(rest, said)
 	return found, func() int {
 		cancel()
 		return <-code
@@ -184,10 +194,14 @@ func TestTheDemoDoesWhatItSays(t *testing.T) {
 		code <- Run(ctx, []string{"serve", "--demo", "--listen", "127.0.0.1:0"}, Streams{strings.NewReader(""), io.Discard, say})
 		say.Close()
 	}()
-	curl := regexp.MustCompile(`curl (-X PUT )?--json '(.*)' (http://\S+)`)
+	curl := regexp.MustCompile(`curl -H "Authorization: Bearer \$PQ_TOKEN" (-X PUT )?--json '(.*)' (http://\S+)`)
+	export, token := regexp.MustCompile(`export PQ_TOKEN=(\S+)`), ""
 	called := regexp.MustCompile(`POST (/\w+)  attempt (\d).* answered (\d+)`)
 	commands, calls := [][]string{}, []string{}
 	for lines := bufio.NewScanner(said); len(calls) < 3 && lines.Scan(); {
+		if c := export.FindStringSubmatch(lines.Text()); c != nil {
+			token = c[1]
+		}
 		if c := curl.FindStringSubmatch(lines.Text()); c != nil {
 			commands = append(commands, c)
 		}
@@ -197,7 +211,7 @@ func TestTheDemoDoesWhatItSays(t *testing.T) {
 		if len(commands) == 3 {
 			go func(commands [][]string) { // the scanner goes on meanwhile: a full pipe would stop the service
 				for _, c := range commands {
-					tryUntilReady(t, c[1] != "", c[2], c[3])
+					tryUntilReady(t, token, c[1] != "", c[2], c[3])
 				}
 			}(commands)
 			commands = nil
@@ -285,7 +299,7 @@ func TestNoTaskCanCallTheListenerOfTheMetrics(t *testing.T) {
 	}
 }
 
-func tryUntilReady(t *testing.T, put bool, body, address string) {
+func tryUntilReady(t *testing.T, token string, put bool, body, address string) {
 	method := "POST"
 	if put {
 		method = "PUT"
@@ -297,6 +311,7 @@ func tryUntilReady(t *testing.T, put bool, body, address string) {
 			return
 		}
 		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+token)
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Error(err)

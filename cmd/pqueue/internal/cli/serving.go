@@ -80,13 +80,14 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 			return err
 		}
 		mux.Handle("/", pages)
-		a.sayf("the console is at http://%s/ until Ctrl-C", listener.Addr())
+		link := ""
+		if s.key != "" {
+			link = "?key=" + s.key
+		}
+		a.sayf("the console is at http://%s/%s until Ctrl-C", listener.Addr(), link)
 	}
 	if s.api {
 		a.sayf("tasks are taken in at http://%s/v1/, see http://%[1]s/docs", listener.Addr())
-	}
-	if s.tell != nil {
-		s.tell(listener.Addr())
 	}
 	web := &http.Server{Handler: between.believe(mux), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax,
 		ErrorLog: slog.NewLogLogger(a.log().Handler(), slog.LevelWarn)}
@@ -97,7 +98,12 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 		failed(web.Serve(listener))
 	}()
 	if tasks != nil {
-		err = tasks.Start(serving)
+		if err = tasks.Start(serving); err == nil && s.api {
+			err = a.sayFirstToken(serving, tasks, s)
+		}
+	}
+	if err == nil && s.tell != nil {
+		s.tell(listener.Addr())
 	}
 	if err == nil {
 		<-serving.Done()
@@ -143,7 +149,7 @@ func (a *app) service(ctx context.Context, db *database, s *server, own []net.Ad
 		return nil, err
 	}
 	cfg := service.Config{
-		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, Topics: s.topics, Retention: s.retention(), Aliases: aliases, Options: options,
+		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, OpenToThisMachine: s.open, Topics: s.topics, Retention: s.retention(), Aliases: aliases, Options: options,
 		Deliver: deliver.Config{Guard: guard}, SignerOf: signers.of, Log: a.log(),
 	}
 	tasks, err := service.New(cfg)

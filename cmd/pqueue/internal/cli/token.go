@@ -36,8 +36,8 @@ func (a *app) tokenCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Make a token, and show it once",
-		Long: `Make a token, and show it once: the database has its hash only. A running service takes it within a second. From the first token on,
-programs on the service's machine need one, too.
+		Long: `Make a token, and show it once: the database has its hash only. A running service takes it within a second. pqueue serve makes the first
+token itself.
 
 Scopes: ` + strings.Join(service.Scopes(), ", ") + `; admin may do everything.`,
 		Example: "  pqueue token create --scope tasks:add,tasks:read --topic 'shop.*' --note 'the shop'\n  pqueue token create --scope admin --valid 8h",
