@@ -2,6 +2,8 @@ package tests
 
 import (
 	"context"
+	"database/sql"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,6 +173,50 @@ func TestAFreeLeaseThatIsLockedHoldsUpTheTakingOfNoOther(t *testing.T) {
 		}
 		if jobType := <-ran; jobType != 2 {
 			t.Errorf("job type %d ran although its lease was locked", jobType)
+		}
+	})
+}
+
+// overtaken is a transaction in which the lease changes hands between Break's look and its statement.
+type overtaken struct {
+	*sql.Tx
+	change string
+}
+
+func (o *overtaken) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if change := o.change; change != "" && strings.Contains(query, "shedlock_tab") {
+		o.change = ""
+		if _, err := o.Tx.ExecContext(ctx, change); err != nil {
+			return nil, err
+		}
+	}
+	return o.Tx.ExecContext(ctx, query, args...)
+}
+
+// Some TIMESTAMP columns are set anew with each change, unless they are named.
+func TestABreakThatIsOvertakenNotesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		execute(t, d.DB, "INSERT INTO shedlock_tab (lock_name, locked_by, lock_until) VALUES ('job-1', 'one', '2037-01-01 00:00:00')")
+		ctx := queue_job.WithActor(t.Context(), "me", "why")
+		for want, change := range []string{"UPDATE shedlock_tab SET locked_by = 'two', lock_until = lock_until WHERE lock_name = 'job-1'", ""} {
+			tx, err := d.DB.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = jobs.Break(ctx, &overtaken{tx, change}, "job-1")
+			if err == nil {
+				err = tx.Commit()
+			}
+			tx.Rollback()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_act_tab"); n != int64(want) {
+				t.Errorf("after %q: %d acts, want %d", change, n, want)
+			}
 		}
 	})
 }
