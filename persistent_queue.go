@@ -35,7 +35,8 @@ import (
 // that has no effect ([queue_job.ErrNoEffect]), or a second name for a job type, is a warning in the log, and
 // [queue_job.Config.FirstPullDay] is a week if it is not set. Init panics if [New] would refuse the configurations for another
 // reason. It also panics if the tables are out of date and Init may not change them, because the database refuses that or
-// [WithoutMigration] was given. If the start fails for another reason, for example because the database does not answer within ten
+// [WithoutMigration] was given. If another service has the number of a job type ([ErrOtherName]), that type is not run, which the log and
+// [Runner.Health] say, and the others are. If the start fails for another reason, for example because the database does not answer within ten
 // seconds, Init logs that and tries again every two seconds in the background, so the host application comes up.
 //
 // Keep the Runner, and call [Runner.Stop] when the application ends. Without Stop, the jobs that are running at that
@@ -84,6 +85,7 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 		log = logger.QueueLog{}
 	}
 	r := &Runner{log: log, taken: taken, grace: usualGrace, changing: make(chan struct{}, 1), ready: make(chan struct{}), giveUps: map[int]context.CancelCauseFunc{}}
+	r.options.Lenient = taken == asOriginal
 	r.options.Ready = sync.OnceFunc(func() { close(r.ready) })
 	for _, option := range opts {
 		option(r)
@@ -118,6 +120,9 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	}
 	r.about = log.GetNewContext(r.configs[0].ServiceName)
 	if err := r.checkNames(r.configs); err != nil {
+		return nil, err
+	}
+	if err := r.checkNumbers(r.configs); err != nil {
 		return nil, err
 	}
 	r.warnOfSmallPools(r.configs)
@@ -208,6 +213,26 @@ func (r *Runner) checkNames(configs []queue_job.Config) error {
 	return nil
 }
 
+// checkNumbers refuses one name for two defined job types. Configurations that were written by hand may have the name of their service
+// in common, as in the original library.
+func (r *Runner) checkNumbers(configs []queue_job.Config) error {
+	numbers := map[string]int32{}
+	for _, cfg := range configs {
+		if !hidden.Defined(&cfg) {
+			continue
+		}
+		if number, known := numbers[cfg.ServiceName]; known && number != cfg.JobType {
+			err := fmt.Errorf("queue_job.Define: job types %d and %d are both called %q; give each its own name", number, cfg.JobType, cfg.ServiceName)
+			if r.taken == asNow {
+				return err
+			}
+			r.log.Warn(r.log.GetNewContext(cfg.ServiceName), err.Error())
+		}
+		numbers[cfg.ServiceName] = cfg.JobType
+	}
+	return nil
+}
+
 // Runner runs the jobs of the configured types in this process. [Init] and [New] make one.
 type Runner struct {
 	taken            manner
@@ -240,6 +265,10 @@ var (
 	// ErrStopped is the cause in a context that [Runner.Stop] ended: a handler's context, if Stop no longer waits for that
 	// handler, or the context of a [Runner.Start] that was still trying. It is the error of calls that come while the Runner stops.
 	ErrStopped = engine.ErrStopped
+	// ErrOtherName is the cause of an error of [Runner.Start], [Runner.Run], [Runner.Add] or [Runner.Replace] about a job type that has
+	// another [queue_job.Config.ServiceName] in the tables: another service has that number, and its jobs must not be run by the handlers
+	// here. If the type was renamed, see [queue_job.Config.RenamedFrom].
+	ErrOtherName = engine.ErrOtherName
 )
 
 // Start brings the tables up to date and starts working. It returns once the pollers run. The context covers the start
@@ -252,7 +281,9 @@ var (
 //
 // Start does not wait if that cannot help. The error is [ErrRunning] if the Runner runs already, [ErrStopped] if it is stopping, and a
 // [*schema.OutdatedError] if the tables lack something that Start may not add. [queue_job.ErrUnusable] is its cause if the handle cannot
-// be used. A middleware that makes no handler is refused, too.
+// be used, and [ErrOtherName] if another service has the number of one of the job types. A middleware that makes no handler is refused,
+// too. If the names of the types cannot be read within three seconds, jobs start all the same; a type that turns out to be
+// another service's is then run no longer, which the log and [Runner.Health] say.
 func (r *Runner) Start(ctx context.Context) error {
 	ctx, done := r.mayGiveUp(ctx)
 	defer done()
@@ -262,7 +293,7 @@ func (r *Runner) Start(ctx context.Context) error {
 // mayPass reports whether a start that ended with an error may succeed later.
 func mayPass(err error) bool {
 	var outdated *schema.OutdatedError
-	stays := []error{ErrRunning, ErrStopped, errNoTypes, queue_job.ErrUnusable, engine.ErrNoHandler}
+	stays := []error{ErrRunning, ErrStopped, errNoTypes, queue_job.ErrUnusable, engine.ErrNoHandler, ErrOtherName}
 	return !errors.As(err, &outdated) && !slices.ContainsFunc(stays, func(cause error) bool { return errors.Is(err, cause) })
 }
 

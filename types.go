@@ -28,7 +28,7 @@ func (r *Runner) add(ctx context.Context, configs []queue_job.Config) error {
 	if err := checkTypes(all); err != nil {
 		return fmt.Errorf("%w; to change a type that is there, call Replace", err)
 	}
-	if err := r.checkNames(all); err != nil {
+	if err := errors.Join(r.checkNames(all), r.checkNumbers(all)); err != nil {
 		return err
 	}
 	if r.engine != nil {
@@ -71,7 +71,7 @@ func (r *Runner) replace(ctx context.Context, configs []queue_job.Config) error 
 		}
 		all[i] = cfg
 	}
-	if err := r.checkNames(all); err != nil {
+	if err := errors.Join(r.checkNames(all), r.checkNumbers(all)); err != nil {
 		return err
 	}
 	if r.engine != nil {

@@ -16,14 +16,18 @@ import (
 type Config struct {
 	// ServiceName is what the job type is called: in logs, in [TypeCounts], [JobInfo] and [Lease], and, with host and process,
 	// in locked_by of shedlock_tab and in instance of the log table. Its first 255 characters stand in the column name of
-	// async_job_type_tab. Whoever runs a type first writes its name there, and that name stays: if a Runner has another name
-	// for the type, that is logged as an error, because two services seem to use one number. To rename a type, change the
-	// column too.
+	// async_job_type_tab. Whoever runs a type first writes its name there, and that name stays: a Runner that has another name
+	// for the type does not run it, because two services seem to use one number. To rename a type, set RenamedFrom.
 	//
 	// Log messages about a database as a whole carry the ServiceName of the database's first configuration, and instances
 	// that have the same name there share the job types out among themselves. Required.
 	ServiceName string
+	// RenamedFrom is what the type was called before, if it was renamed: then that name in the tables is taken for its own. It lets old
+	// and new programs run beside each other. When no old program is left, call [Jobs.RenameType], or pqueue type rename, and
+	// take RenamedFrom out again. Default: none.
+	RenamedFrom string
 	// JobType is the column job_type of the rows that this configuration is for. On one database, each type has one configuration.
+	// All programs that use the tables share the numbers, so give each service a range of its own, such as 100 to 199.
 	JobType int32
 	// NeedRetry allows retries: a failed run may be followed by another. Without it, the first failure is final.
 	NeedRetry bool
@@ -163,6 +167,7 @@ type Config struct {
 	// type gets another configuration or other limits. At most a day. Default 0: it is free at once.
 	MinLockSecond uint32
 
+	defined  bool // by a Definition
 	backsOff bool // retries wait longer each time, if neither WaitTime nor RetryTiming is set: from Definition.Handle
 }
 

@@ -80,7 +80,7 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		}
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-		anyValueWorks := slices.Contains([]string{"JobType", "NeedRetry", "RetryTiming", "OnFinished", "OrderedByKey"}, field.Name)
+		anyValueWorks := slices.Contains([]string{"JobType", "NeedRetry", "RetryTiming", "OnFinished", "OrderedByKey", "RenamedFrom"}, field.Name)
 		if bad[field.Name] == nil && !anyValueWorks && field.IsExported() {
 			t.Errorf("nothing is refused for %s", field.Name)
 		}

@@ -60,6 +60,11 @@ func Retries(most int, timing RetryTiming) HandleOption {
 // NoRetries makes a job's first failure final.
 func NoRetries() HandleOption { return Retries(0, nil) }
 
+// RenamedFrom says what the type was called before: [Config.RenamedFrom].
+func RenamedFrom(name string) HandleOption {
+	return func(c *Config) { c.RenamedFrom = name }
+}
+
 // Workers sets how many jobs of the type run at a time, over all instances: [Config.WorkerPoolCapacity].
 func Workers(n int) HandleOption {
 	return func(c *Config) { c.WorkerPoolCapacity = n }
@@ -153,7 +158,7 @@ func outcomesByJob[Params any](err error, jobs []Typed[Params]) func(id uint64) 
 // config completes a Config that has its handler.
 func (d Definition[Params]) config(c Config, options []HandleOption) Config {
 	c.ServiceName, c.JobType = d.Name, d.JobType
-	c.NeedRetry, c.MaxRetries, c.backsOff = true, UsualRetries, true
+	c.NeedRetry, c.MaxRetries, c.backsOff, c.defined = true, UsualRetries, true, true
 	for _, set := range options {
 		set(&c)
 	}

@@ -42,6 +42,7 @@ func init() {
 		c := cfg.(*Config)
 		*c = c.withDefaults()
 	}
+	hidden.Defined = func(cfg any) bool { return cfg.(*Config).defined }
 	hidden.Settings = func(cfg, kept any) string { return settingsOf(cfg.(*Config), kept.(*Retention)) }
 	hidden.TypeOf = func(row *store.KnownType) any { return typeOf(row) }
 	hidden.ScheduledParams = func(cfg any) (string, error) { return encode(cfg.(*Config).ScheduleParams) }

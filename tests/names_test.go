@@ -75,30 +75,101 @@ func TestATypeIsShownWithItsName(t *testing.T) {
 	})
 }
 
-func TestAnotherNameForATypeIsSaidOnceAndTheFirstStays(t *testing.T) {
+func TestAServiceDoesNotRunTheJobsOfAnotherServiceThatHasTheSameNumber(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		first := start(t, d.DB, named(d, 1, "send-mail"))
 		awaitNumber(t, d.DB, 1, namedTypes)
-		var log lines
-		other, err := persistent_queue.New([]queue_job.Config{named(d, 1, "index"), named(d, 2, "export")}, log.log())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := other.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		awaitNumber(t, d.DB, 2, namedTypes)
-		const said = `level=ERROR msg="job type 1 is called \"index\" here, and \"send-mail\" by whoever ran it first`
-		await(t, func() string { return "the log does not say it: " + log.String() }, func() bool { return strings.Contains(log.String(), said) })
 		stop(t, first)
-		stop(t, other)
-		if strings.Count(log.String(), "is called") != 1 || !strings.Contains(log.String(), "service=index job_type=1") {
+		addType(t, d.DB, 1, 1, 0)
+		addType(t, d.DB, 2, 1, 0)
+		const said = `job type 1 is called "index" here, and "send-mail" by the service that ran it first`
+		refused := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, persistent_queue.ErrOtherName) || !strings.Contains(err.Error(), said) || !strings.Contains(err.Error(), "RenamedFrom") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		refused("Start", newRunner(t, d.DB, named(d, 1, "index"), named(d, 2, "export")).Start(t.Context()))
+		refused("Run", newRunner(t, d.DB, named(d, 1, "index")).Run(t.Context()))
+		awaitNumber(t, d.DB, 1, namedTypes)
+
+		r := start(t, d.DB, named(d, 2, "export"))
+		awaitNumber(t, d.DB, 1, succeeded)
+		refused("Add", r.Add(t.Context(), named(d, 1, "index")))
+		execute(t, d.DB, "UPDATE async_job_type_tab SET name = 'send-mail' WHERE job_type = 2")
+		if err := r.Replace(t.Context(), named(d, 2, "export")); !errors.Is(err, persistent_queue.ErrOtherName) {
+			t.Errorf("Replace: %v", err)
+		}
+		if err := r.Health(); err != nil {
+			t.Errorf("what was refused leaves the Runner as it was: %v", err)
+		}
+		if n := number(t, d.DB, succeeded); n != 1 {
+			t.Errorf("%d jobs have run", n)
+		}
+	})
+}
+
+func TestInitRunsAllTypesButThoseOfAnotherService(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type, name) VALUES (1, 'send-mail')")
+		addType(t, d.DB, 1, 1, 0)
+		addType(t, d.DB, 2, 1, 0)
+		var log lines
+		r := persistent_queue.Init([]queue_job.Config{named(d, 1, "index"), named(d, 2, "export")}, log.log())
+		defer stop(t, r)
+		awaitNumber(t, d.DB, 1, succeeded)
+		const said = `level=ERROR msg="job type 1 is called \"index\" here, and \"send-mail\" by the service that ran it first`
+		if strings.Count(log.String(), said) != 1 || !strings.Contains(log.String(), `its jobs are not run here" service=index job_type=1`) {
 			t.Error(log.String())
 		}
-		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_type_tab WHERE job_type = 1 AND name = 'send-mail'"); n != 1 {
-			t.Error("the first name is gone")
+		if err := r.Health(); !errors.Is(err, persistent_queue.ErrOtherName) {
+			t.Error(err)
 		}
+		if types := r.Types(); len(types) != 1 || types[0].JobType != 2 {
+			t.Errorf("%+v", types)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name = 'job-1'"); n != 0 {
+			t.Error("it has taken the other's lease")
+		}
+	})
+}
+
+// In a rolling deploy, old and new instances start beside each other, in any order.
+func TestATypeIsRenamedWhileOldAndNewInstancesRunAndRestart(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		renamed := named(d, 1, "send-letter")
+		renamed.RenamedFrom = "send-mail"
+		for n := range 2 {
+			before, after := start(t, d.DB, named(d, 1, "send-mail")), start(t, d.DB, renamed)
+			add(t, d.DB, 5, 0)
+			awaitNumber(t, d.DB, int64(5*(n+1)), succeeded)
+			stop(t, before)
+			stop(t, after)
+		}
+		jobs := open(t, d.DB)
+		for _, from := range []string{"send-post", ""} {
+			if err := jobs.RenameType(t.Context(), d.DB, 1, from, "other"); !errors.Is(err, queue_job.ErrOtherName) {
+				t.Error(err)
+			}
+		}
+		for range 2 { // the second time, it has that name
+			if err := jobs.RenameType(asMary(t.Context()), d.DB, 1, "send-mail", "send-letter"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{}); err != nil || len(acts) != 1 || acts[0].Verb != "rename" {
+			t.Errorf("%+v, %v", acts, err)
+		}
+		start(t, d.DB, named(d, 1, "send-letter"))
+		start(t, d.DB, renamed)
+		if err := newRunner(t, d.DB, named(d, 1, "send-mail")).Start(t.Context()); !errors.Is(err, persistent_queue.ErrOtherName) {
+			t.Errorf("an old program: %v", err)
+		}
+		add(t, d.DB, 5, 0)
+		awaitNumber(t, d.DB, 15, succeeded)
 	})
 }
 

@@ -46,6 +46,7 @@ type database struct {
 	retention   queue_job.Retention
 	archive     func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
 	health      health
+	refused     refused
 	dormant     dormancy
 	looked      func() // is called when the instance has looked at the leases, and has taken its own
 	lines       *lineList

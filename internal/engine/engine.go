@@ -41,7 +41,8 @@ func (e *Engine) databases() []*database {
 
 // Options are what holds for all job types of an engine.
 type Options struct {
-	MaxWorkers int // handlers that run at a time, at most; 0: as many as the configurations say
+	Lenient    bool // types that are others' are left alone, and the rest is run; otherwise they are an error
+	MaxWorkers int  // handlers that run at a time, at most; 0: as many as the configurations say
 	Retention  queue_job.Retention
 	Archive    func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
 	Observers  []queue_job.Observer
@@ -79,10 +80,26 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 // openDatabase opens the database of configurations that belong together.
 func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*database, error) {
 	d, err := openDatabase(ctx, e.open, group, e.log, e.permit, e.quota, e.told)
-	if err == nil {
-		d.address, d.retention, d.archive = addressOf(&group[0]), e.options.Retention, e.options.Archive
+	if err != nil {
+		return nil, err
 	}
-	return d, err
+	d.address, d.retention, d.archive = addressOf(&group[0]), e.options.Retention, e.options.Archive
+	others := d.claim(ctx, group)
+	if len(others) == 0 {
+		return d, nil
+	}
+	if !e.options.Lenient {
+		closeUnstarted([]*database{d})
+		return nil, joined(others)
+	}
+	d.refuse(group, others)
+	d.configure(slices.DeleteFunc(slices.Clone(group), func(cfg queue_job.Config) bool { return others[cfg.JobType] != nil }))
+	for _, l := range d.lines.all() {
+		if others[l.cfg.JobType] != nil {
+			d.lines.remove(l)
+		}
+	}
+	return d, nil
 }
 
 // closeUnstarted closes databases that were opened in vain.

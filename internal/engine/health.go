@@ -91,5 +91,5 @@ func (d *database) unwell() error {
 	if doing, f := d.trouble.stuckLongest(); f != nil && time.Since(f.since) >= d.shortestLock() {
 		return fmt.Errorf("%s: nothing has succeeded for %v: %w", doing, time.Since(f.since).Round(time.Second), f.err)
 	}
-	return nil
+	return d.refused.first()
 }

@@ -71,6 +71,7 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	}
 	for _, cfg := range r.cast {
 		gone[cfg.JobType] = true
+		s.refused.forget([]int32{cfg.JobType})
 	}
 	stay := slices.DeleteFunc(slices.Clone(s.given), func(cfg queue_job.Config) bool { return gone[cfg.JobType] })
 	var kept []queue_job.Config // within limits
@@ -180,6 +181,11 @@ func (e *Engine) cast(ctx context.Context, groups [][]queue_job.Config) error {
 		}
 	}
 	for _, group := range groups {
+		if others := e.databaseOf(&group[0]).claim(ctx, group); len(others) > 0 {
+			return joined(others)
+		}
+	}
+	for _, group := range groups {
 		if _, err := e.databaseOf(&group[0]).order(ctx, recast{cast: group}); err != nil {
 			return err
 		}
@@ -194,6 +200,7 @@ func (e *Engine) Remove(ctx context.Context, jobTypes []int32) (await func(conte
 	var retired []*line
 	for _, d := range e.databases() {
 		some, err := d.order(ctx, recast{remove: jobTypes})
+		d.refused.forget(jobTypes)
 		if retired = append(retired, some...); err != nil {
 			return nil, fmt.Errorf("remove job types: %w", err)
 		}

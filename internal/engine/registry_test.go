@@ -42,7 +42,13 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		var text bytes.Buffer
 		log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}
 		names := &nameless{silent: 9}
-		d := &database{tables: Tables{Registry: names}, log: log, patience: context.Background(), trouble: newTrouble(log, context.Background(), nil)}
+		d := &database{tables: Tables{Registry: names}, log: log, patience: context.Background(), keeping: context.Background(), trouble: newTrouble(log, context.Background(), nil), recasts: make(chan recast)}
+		var removed []int32
+		go func() {
+			r := <-d.recasts
+			removed = r.remove
+			r.answer <- recasting{}
+		}()
 		d.tellTypes(t.Context(), []queue_job.Config{{JobType: 1, ServiceName: "mail"}, {JobType: 2, ServiceName: "index", TablePrefix: "shop_"}})
 		if want := []store.TypeName{{JobType: 1, Name: "mail"}, {JobType: 2, Name: "index"}}; !slices.Equal(names.given, want) {
 			t.Errorf("named %v, want %v", names.given, want)
@@ -50,8 +56,12 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		if len(names.told) != 2 || names.told[0] != (store.TypeSettings{JobType: 1, Settings: `{"config":{}}`}) {
 			t.Errorf("told %v", names.told)
 		}
-		const want = `level=ERROR msg="job type 2 is called \"index\" here, and \"export\" by whoever ran it first: ` +
-			`if these are two types, give one of them another JobType; if it is one, use one name, or correct shop_async_job_type_tab.name" service=index job_type=2`
+		const want = `level=ERROR msg="job type 2 is called \"index\" here, and \"export\" by the service that ran it first: ` +
+			`if these are two types, give one of them another JobType; if it is one that was renamed, set RenamedFrom to \"export\", or rename it for all services: ` +
+			`pqueue type rename 2 \"index\" (shop_async_job_type_tab.name); its jobs are not run here" service=index job_type=2`
+		if !slices.Equal(removed, []int32{2}) || !errors.Is(d.refused.first(), ErrOtherName) {
+			t.Errorf("removed: %v; %v", removed, d.refused.first())
+		}
 		if strings.Count(text.String(), "level=ERROR") != 1 || !strings.Contains(text.String(), want) {
 			t.Errorf("%s\nwant\n%s", &text, want)
 		}

@@ -49,6 +49,8 @@ var (
 	ActorOf func(ctx context.Context) (actor, why string)
 	// SetDefaults replaces the zero values of a *queue_job.Config by the defaults.
 	SetDefaults func(cfg any)
+	// Defined reports whether a *queue_job.Config is of a queue_job.Definition, whose name is the type's own.
+	Defined func(cfg any) bool
 	// Settings returns how a *queue_job.Config runs its type, and how long a *queue_job.Retention keeps its jobs, as
 	// async_job_type_tab has it.
 	Settings func(cfg, kept any) string

@@ -98,7 +98,7 @@ func (a *app) useContext(cmd *cobra.Command) (name string, protected bool, err e
 // changing lists the commands that change something. In a protected context, they ask first.
 var changing = []string{
 	"job add", "job cancel", "job retry", "job run-now", "job reschedule", "job set-params", "job set-priority", "job delete",
-	"type pause", "type resume", "type set", "type unset", "type set-shards", "lease yield", "lease break", "host drain", "host undrain", "op run", "op stop", "op resume", "keep run", "keep restore", "schema migrate",
+	"type pause", "type rename", "type resume", "type set", "type unset", "type set-shards", "lease yield", "lease break", "host drain", "host undrain", "op run", "op stop", "op resume", "keep run", "keep restore", "schema migrate",
 	"token create", "token revoke", "user create", "user password", "user drop", "serve",
 }
 

@@ -61,6 +61,7 @@ var leaves = map[string]struct {
 	"type history":     {args: "7"},
 	"type list":        {},
 	"type pause":       {args: "7"},
+	"type rename":      {args: "7 invoices"},
 	"type resume":      {args: "7"},
 	"type set":         {args: "7 --workers 1"},
 	"type unset":       {args: "7"},

@@ -19,7 +19,7 @@ import (
 
 func (a *app) typeCommand() *cobra.Command {
 	return noun("type", "See, pause, limit and divide job types", a.typeList(), a.typeGet(), a.typeHistory(), a.typeWhatIf(),
-		a.typePause(), a.typeResume(), a.typeSet(), a.typeUnset(), a.typeShards())
+		a.typePause(), a.typeResume(), a.typeSet(), a.typeUnset(), a.typeShards(), a.typeRename())
 }
 
 func either(which bool, yes, no string) string {
@@ -367,6 +367,34 @@ in the database, and from then on the programs' Config.Shards has no effect.`,
 			}
 			return a.onType(cmd.Context(), args[0], func(ctx context.Context, db *database, number int32) (string, error) {
 				return fmt.Sprintf("type %%d has %s from now on", plural(n, "shard")), db.jobs.SetShards(ctx, db, number, n)
+			})
+		},
+	}
+}
+
+func (a *app) typeRename() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rename <type> <name>",
+		Short: "Give a job type another name",
+		Long: `Give a job type another name. Programs that have another name for the type than the one in the tables do not run it, since they may be of
+another service. So first deploy the programs with the new name and Config.RenamedFrom; when none with the old name is left, rename
+the type, and take RenamedFrom out again.`,
+		Example: "  pqueue type rename 7 send-invoice\n  pqueue type rename billing invoices",
+		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.completed(a.typesToComplete),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onType(cmd.Context(), args[0], func(ctx context.Context, db *database, number int32) (string, error) {
+				types, err := db.jobs.Types(ctx, db)
+				if err != nil {
+					return "", err
+				}
+				var from string
+				for _, t := range types {
+					if t.JobType == number {
+						from = t.Name
+					}
+				}
+				text := strings.ReplaceAll(fmt.Sprintf("was %q, and is now %q", from, args[1]), "%", "%%")
+				return "type %d " + text, db.jobs.RenameType(ctx, db, number, from, args[1])
 			})
 		},
 	}
