@@ -159,7 +159,7 @@ func TestAPrometheusTakesThem(t *testing.T) {
 		t.Errorf("%v, %v", problems, err)
 	}
 	if err := testutil.CollectAndCompare(m, strings.NewReader(`
-# HELP persistent_queue_healthy 1 if the databases of all Runners of this process answer, else 0.
+# HELP persistent_queue_healthy 1 if all Runners of this process can run their jobs (Runner.Health is nil), else 0.
 # TYPE persistent_queue_healthy gauge
 persistent_queue_healthy 0
 `)); err != nil {

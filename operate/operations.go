@@ -75,8 +75,12 @@ var ErrNoOperation = errors.New("no such operation")
 var ErrNotOurs = bulk.ErrNotOurs
 
 // Begin writes down a change of many jobs, and returns its id. Any Runner on the database carries it out, from about five seconds later
-// on; [CarryOut] does so at once. It is fixed to the jobs that are there now: what is added later is left alone, and so is a
-// job that was changed and has come into the same state again. The context must say who asks for it, see [queue_job.WithActor].
+// on; [CarryOut] does so at once. The context must say who asks for it, see [queue_job.WithActor].
+//
+// No job with a larger id than the newest job has now is changed. Each other job is judged when the operation comes to it: it is
+// left alone if Filter does not select it by then, and changed if Filter does. So Retry also takes a job that failed only after Begin,
+// or that somebody else has retried meanwhile and that failed again, and a job that was restored. Filter.UpdatedTo, set to the time of
+// Begin, leaves alone what has changed since the beginning of that second, by the database's clock.
 //
 // An operation goes along the ids, up to 500 jobs in a transaction, and each transaction notes in async_job_act_tab which jobs it has
 // changed. If the process that carries it out dies, another goes on with it after fifteen seconds, and no job is changed twice.
@@ -279,7 +283,8 @@ func Stop(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id u
 	return set(ctx, jobs, ex, id, OperationOpen, OperationStopped)
 }
 
-// Resume lets a stopped operation go on where it was. The result tells whether it was stopped.
+// Resume lets a stopped operation go on where it was: jobs that it has passed are not looked at again, and the others are judged as they
+// are by then, see [Begin]. The result tells whether it was stopped.
 func Resume(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (changed bool, err error) {
 	return set(ctx, jobs, ex, id, OperationStopped, OperationOpen)
 }

@@ -358,6 +358,42 @@ func TestAnOperationLeavesAJobThatIsNotInItsFilterAnyMore(t *testing.T) {
 	})
 }
 
+func TestAnOperationJudgesAJobWhenItComesToIt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), asMary(t.Context())
+		for jobType, before := range map[int32]bool{1: false, 2: true} {
+			addType(t, d.DB, jobType, 5, 0)
+			ids := idsWhere(t, d, fmt.Sprintf("job_type = %d", jobType))
+			failed, again, done, failsLater := ids[0], ids[1], ids[2], ids[3] // and a job that stays pending
+			execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET job_status = 2, attempts = 1, update_time = update_time - 3600 WHERE id IN (%d, %d, %d)", failed, again, done))
+			now := number(t, d.DB, fmt.Sprintf("SELECT MAX(create_time) FROM async_job_tab WHERE job_type = %d", jobType))
+			c := operate.Change{Verb: operate.Retry, Filter: queue_job.Filter{JobTypes: []int32{jobType}}}
+			want := []uint64{failed, again, failsLater}
+			if before {
+				c.Filter.UpdatedTo, want = time.Unix(now, 0), []uint64{failed}
+			}
+			id, err := operate.Begin(ctx, jobs, d.DB, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if retried, err := jobs.Retry(ctx, d.DB, queue_job.ID(again)); err != nil || retried.Jobs != 1 {
+				t.Fatal(retried, err)
+			}
+			addType(t, d.DB, jobType, 1, 0)
+			added := slices.Max(idsWhere(t, d, fmt.Sprintf("job_type = %d", jobType)))
+			execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET job_status = 2, attempts = 1, update_time = %d WHERE id IN (%d, %d, %d)", now, again, failsLater, added))
+			finish(t, d.DB, done, queue_job.JobStatusSuccess)
+			if err := operate.CarryOut(ctx, jobs, d.DB, id, func(operate.Operation) {}); err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Sorted(maps.Keys(jobsOf(t, jobs, d, id))); !slices.Equal(got, want) {
+				t.Errorf("changed: %v of %v and the added %d, want %v", got, ids, added, want)
+			}
+		}
+	})
+}
+
 func TestAnOperationGivesJobsTheTimeAndThePriorityThatTheVerbsOfJobsWouldGiveThem(t *testing.T) {
 	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {

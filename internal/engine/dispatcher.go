@@ -284,7 +284,7 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	sent := time.Now()
 	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term, l.clock.at(sent)+markInTime.Milliseconds())
 	cancel()
-	l.trouble.on(lease.Context(), marking(batch), err)
+	l.trouble.on(lease.Context(), marking(batch, err), err)
 	if err == nil && marked == len(batch) {
 		var spare spareRuns
 		for i, t := range batch {
@@ -305,9 +305,10 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	return ours, err == nil
 }
 
-// marking is what the log and the health say of a mark. If it is of a single row that somebody has locked, the others are well.
-func marking(batch []*task) (doing string) {
-	if len(batch) == 1 {
+// marking is what the log and the health say of a mark. If a single row has no answer, somebody may have locked it, on a server that has marks
+// wait for that; the others are well.
+func marking(batch []*task, err error) (doing string) {
+	if len(batch) == 1 && errors.Is(err, context.DeadlineExceeded) {
 		return "mark a job"
 	}
 	return "mark jobs"

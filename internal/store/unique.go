@@ -94,9 +94,10 @@ const keyTaken = 1 << 30
 // The words of statements for that. A row whose key is back counts one more change than before it was taken, so its version is a new one.
 var (
 	isUnique      = fmt.Sprintf("(unique_in IS NOT NULL OR changes >= %d)", keyTaken)
-	withoutKey    = fmt.Sprintf("unique_in = NULL, changes = changes %% %d + %[1]d", keyTaken)
+	ownChanges    = fmt.Sprintf("CASE WHEN changes >= %d THEN changes - %[1]d ELSE changes END", keyTaken) // in sessions with sql_mode ORACLE, there is no %
+	withoutKey    = fmt.Sprintf("unique_in = NULL, changes = %s + %d", ownChanges, keyTaken)
 	withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", keyTaken)
-	changedAnyway = fmt.Sprintf("changes = changes %% %d + 1", keyTaken)
+	changedAnyway = fmt.Sprintf("changes = %s + 1", ownChanges)
 )
 
 // takeKeys takes the uniqueness of their keys from final rows, which remember it. A row keeps it if another caller took it, or the row is
