@@ -83,6 +83,7 @@ func draw(seed uint64) *plan {
 	p.drawDrains(throw(seed, 12))
 	p.drawLimits(throw(seed, 13))
 	p.drawPausesWithAnEnd(throw(seed, 14))
+	p.drawLockedThenMoved(throw(seed, 16))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

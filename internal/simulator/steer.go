@@ -203,6 +203,29 @@ func (p *plan) drawLockedThenPaused(d *dice, at time.Duration) {
 	p.at(min(p.calmAt, at+for_+d.between(time.Millisecond, time.Second)), func(w *world) { w.pause(jobType, false) }, "resume type %d", jobType)
 }
 
+// drawLockedThenMoved draws, from dice of its own, that business code adds a job and locks it for longer than anybody waits for the
+// answer to its mark, and that the lease moves meanwhile, to another instance or to another line of the same one.
+func (p *plan) drawLockedThenMoved(d *dice) {
+	const given = 3 * time.Second // up: the mark
+	if p.calmAt < 5*time.Second || d.chance(600) {
+		return
+	}
+	o := p.drawOrder(d, false)
+	jobType := int32(1 + d.upTo(len(p.configs)))
+	o.due, o.old, o.ignored, o.row.JobType, o.row.Status = 0, 0, false, jobType, 0
+	at, for_ := d.between(500*time.Millisecond, p.calmAt-4500*time.Millisecond+time.Second), given+d.between(400*time.Millisecond, 1400*time.Millisecond)
+	p.at(at, func(w *world) {
+		w.insert([]*order{o}).commit(true)
+		w.lockRow(o.history, for_)
+	}, "insert and lock %s for %v", o.label, for_)
+	among, moved := d.next(), min(p.calmAt, at+given+d.between(20*time.Millisecond, 300*time.Millisecond))
+	if d.chance(500) {
+		p.at(moved, func(w *world) { w.handOver(jobType) }, "ask for %s to be handed over", leaseName(jobType))
+	} else {
+		p.at(moved, func(w *world) { w.recast(among, jobType, false) }, "recast type %d", jobType)
+	}
+}
+
 func (w *world) pause(jobType int32, paused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -141,8 +141,8 @@ func lockingFirst(s *Store, u updating) string {
 // besideLocked joins the rows that are not locked. The limit keeps MySQL from merging the derived table into the join, where
 // nothing would be left out. It takes half as long again as a plain UPDATE.
 func besideLocked(s *Store, u updating) string {
-	return fmt.Sprintf("UPDATE (SELECT id AS free FROM %[1]s %[2]s WHERE %[3]s LIMIT 1000000 FOR UPDATE%[4]s) AS free STRAIGHT_JOIN %[1]s %[2]s ON id = free SET %[5]s WHERE %[6]s",
-		s.jobs, s.byPrimary, u.ids, s.skipLocked, u.set, u.where)
+	return fmt.Sprintf("%[7]s (SELECT id AS free FROM %[1]s %[2]s WHERE %[3]s LIMIT 1000000 FOR UPDATE%[4]s) AS free STRAIGHT_JOIN %[1]s %[2]s ON id = free SET %[5]s WHERE %[6]s",
+		s.jobs, s.byPrimary, u.ids, s.skipLocked, u.set, u.where, s.updates)
 }
 
 // laterOr writes the comparison of pairs in full. The server understands a comparison of pairs, but looks at every entry
