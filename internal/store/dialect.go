@@ -128,10 +128,14 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 // updating is an UPDATE of rows of async_job_tab, in parts.
 type updating struct{ set, ids, where string }
 
-// patiently writes an UPDATE that waits for rows that are locked.
-func patiently(s *Store, u updating) string {
-	return fmt.Sprintf("UPDATE %s %s SET %s WHERE %s AND %s", s.jobs, s.byPrimary, u.set, u.ids, u.where)
+// text writes the UPDATE, between what a database says before and behind it. It stands on the way of each job, so it is written in one
+// go.
+func (u updating) text(s *Store, before, behind string) string {
+	return before + "UPDATE " + s.jobs + " " + s.byPrimary + " SET " + u.set + " WHERE " + u.ids + " AND " + u.where + behind
 }
+
+// patiently writes an UPDATE that waits for rows that are locked.
+func patiently(s *Store, u updating) string { return u.text(s, "", "") }
 
 // fromPrimary writes a read on which a decision about a lease, a mark or a schedule depends. A replica would answer
 // from the past. Proxies and libraries that split reads from writes (MaxScale, ProxySQL, MySQL Router, pgpool-II,

@@ -43,11 +43,14 @@ func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Ve
 	if read.Term != 0 {
 		lost = "lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, " // it is a tinyint
 	}
+	before, behind, _ := strings.Cut(s.inTime, "%d")
+	created := strings.Replace(s.integer, "%s", "create_time", 1)
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	u := updating{
-		set: fmt.Sprintf("%sterm = %d, attempts = attempts + 1, update_time = %s", lost, term, s.nowOnce()),
+		set: lost + "term = " + number(term) + ", attempts = attempts + 1, update_time = " + strings.Replace(s.once, "%s", s.now, 1),
 		ids: s.idIn(ids),
-		where: fmt.Sprintf("%s AND term = %d AND term < %d AND attempts = %d AND changes = %d AND %s <= %d AND %s",
-			fmt.Sprintf(s.inTime, deadline), read.Term, term, read.Attempts, read.Changes, fmt.Sprintf(s.integer, "create_time"), createdBy, pending),
+		where: before + number(deadline) + behind + " AND term = " + number(read.Term) + " AND term < " + number(term) + " AND attempts = " + number(int64(read.Attempts)) +
+			" AND changes = " + number(int64(read.Changes)) + " AND " + created + " <= " + number(createdBy) + " AND " + pending,
 	}
 	n, err := s.exec(ctx, s.unlessHeld(s, u))
 	if isLocked(err) && s.passingHeld != nil {

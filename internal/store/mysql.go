@@ -129,13 +129,13 @@ func despiteSafeUpdates(verb string) string {
 // withoutWaiting has MariaDB refuse to wait for a locked row (error 1205). That costs nothing, and is known since 10.3; before
 // 10.6, the locked rows could not be left out, so those versions wait as ever.
 func withoutWaiting(s *Store, u updating) string {
-	return "/*M!100600 SET STATEMENT innodb_lock_wait_timeout=0 FOR */ " + patiently(s, u)
+	return u.text(s, "/*M!100600 SET STATEMENT innodb_lock_wait_timeout=0 FOR */ ", "")
 }
 
 // lockingFirst locks the rows in a subquery that does not wait (error 3572), since MySQL cannot say that of an UPDATE. The subquery
 // is evaluated once, before a row is looked at. For a thousand rows it takes about a millisecond. MySQL 5.7 reads over it.
 func lockingFirst(s *Store, u updating) string {
-	return fmt.Sprintf("%s /*!80001 AND (SELECT n FROM (SELECT COUNT(*) AS n FROM %s %s WHERE %s FOR UPDATE NOWAIT) AS free) >= 0 */", patiently(s, u), s.jobs, s.byPrimary, u.ids)
+	return u.text(s, "", " /*!80001 AND (SELECT n FROM (SELECT COUNT(*) AS n FROM "+s.jobs+" "+s.byPrimary+" WHERE "+u.ids+" FOR UPDATE NOWAIT) AS free) >= 0 */")
 }
 
 // besideLocked joins the rows that are not locked. The limit keeps MySQL from merging the derived table into the join, where

@@ -103,8 +103,7 @@ var postgres = dialect{
 // hardlyWaiting has a statement fail (55P03) if it waits for a lock for five milliseconds. The setting ends with the statement's
 // transaction. The condition is asked once, before a row is looked at.
 func hardlyWaiting(s *Store, u updating) string {
-	u.where += " AND (SELECT set_config('lock_timeout', '5', true)) IS NOT NULL"
-	return patiently(s, u)
+	return u.text(s, "", " AND (SELECT set_config('lock_timeout', '5', true)) IS NOT NULL")
 }
 
 // fromUnlocked locks the rows first, but for those that are locked, and then changes them at the places where they lie. The conditions
