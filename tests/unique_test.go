@@ -46,7 +46,7 @@ func TestAJobWhoseKeyWasTakenHasItAgainWhenItRunsAgain(t *testing.T) {
 		"retry with an actor": func(ctx context.Context, jobs *queue_job.Jobs, db *sql.DB, id uint64) (queue_job.Retried, error) {
 			return jobs.Retry(queue_job.WithActor(ctx, "anna", ""), db, queue_job.ID(id))
 		},
-		"operation": func(ctx context.Context, jobs *queue_job.Jobs, db *sql.DB, id uint64) (queue_job.Retried, error) {
+		"operation": func(ctx context.Context, jobs *queue_job.Jobs, db *sql.DB, _ uint64) (queue_job.Retried, error) {
 			id, err := operate.Begin(queue_job.WithActor(ctx, "anna", ""), jobs, db, operate.Change{Verb: operate.Retry, Filter: queue_job.Filter{JobTypes: []int32{1}}})
 			if err != nil {
 				return queue_job.Retried{}, err
