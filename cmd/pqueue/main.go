@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // for schedules, where the system has no time zones: an image of nothing but the program
 
 	"github.com/create-info/persistent-queue/cmd/pqueue/internal/cli"
 )

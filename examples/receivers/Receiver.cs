@@ -41,14 +41,22 @@ public static class Receiver
         for (;;)
         {
             var call = server.GetContext();
-            var body = new MemoryStream();
-            call.Request.InputStream.CopyTo(body);
-            var ours = IsOurs(secret, call.Request.Headers, body.ToArray(), DateTimeOffset.UtcNow);
-            if (ours)
+            call.Response.StatusCode = 500; // unless all goes well below
+            try
             {
-                // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+                var body = new MemoryStream();
+                call.Request.InputStream.CopyTo(body);
+                var ours = IsOurs(secret, call.Request.Headers, body.ToArray(), DateTimeOffset.UtcNow);
+                if (ours)
+                {
+                    // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+                }
+                call.Response.StatusCode = ours ? 204 : 401;
             }
-            call.Response.StatusCode = ours ? 204 : 401;
+            catch (Exception e) // or it would end the process
+            {
+                Console.Error.WriteLine(e);
+            }
             call.Response.Close();
         }
     }

@@ -14,11 +14,16 @@ function isOurs(secret, headers, body, now) {
 }
 
 createServer(async (request, response) => {
-  const parts = [];
-  for await (const part of request) parts.push(part);
-  const ours = isOurs(process.env.WEBHOOK_SECRET, request.headers, Buffer.concat(parts), Date.now() / 1000);
-  if (ours) {
-    // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+  try {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    const ours = isOurs(process.env.WEBHOOK_SECRET, request.headers, Buffer.concat(parts), Date.now() / 1000);
+    if (ours) {
+      // The work goes here. A callback may come twice: keep its webhook-id in the transaction that does the work.
+    }
+    response.writeHead(ours ? 204 : 401).end();
+  } catch (error) { // or it would end the process, and all other requests with it
+    console.error(error);
+    response.writeHead(500).end();
   }
-  response.writeHead(ours ? 204 : 401).end();
 }).listen(Number(process.env.PORT), "127.0.0.1");

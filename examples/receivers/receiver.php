@@ -3,12 +3,16 @@
 
 declare(strict_types=1);
 
+// Whatever dies below is answered with 500, so the task comes again. Without these lines, PHP may answer 200, with the error as a page.
+http_response_code(500);
+ini_set('display_errors', '0');
+
 /** Whether a request was signed with the secret, within five minutes of now. */
 function isOurs(string $secret, array $headers, string $body, int $now): bool
 {
     $id = $headers['webhook-id'] ?? '';
     $at = $headers['webhook-timestamp'] ?? '';
-    if (!ctype_digit($at) || abs($now - (int) $at) > 300) {
+    if (!preg_match('/^[0-9]{1,12}\z/', $at) || abs($now - (int) $at) > 300) {
         return false; // it is not signed, or somebody sends an old one again
     }
     $key = base64_decode(preg_replace('/^whsec_/', '', $secret), true);

@@ -1,14 +1,18 @@
 package service
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,12 +28,7 @@ const (
 
 // receivers are the programs in examples/receivers: what runs each of them at a port, and what makes it before. Where a program is not
 // to be had, its receiver is left out.
-var receivers = []struct {
-	name  string
-	make  []string
-	run   func(port string) []string
-	needs string // on Debian
-}{
+var receivers = []receiverOf{
 	{"Python", nil, func(string) []string { return []string{"python3", "receiver.py"} }, "python3"},
 	{"JavaScript", nil, func(string) []string { return []string{"node", "receiver.mjs"} }, "nodejs"},
 	{"Java", nil, func(string) []string { return []string{"java", "Receiver.java"} }, "default-jdk-headless"},
@@ -46,51 +45,118 @@ func TestReceiversInSevenLanguagesTakeOurCallbacksAndNoOthers(t *testing.T) {
 	for _, receiver := range receivers {
 		t.Run(receiver.name, func(t *testing.T) {
 			t.Parallel()
-			folder, port := t.TempDir(), strconv.Itoa(dbtest.FreePort(t))
-			if err := os.CopyFS(folder, os.DirFS("../../examples/receivers")); err != nil {
-				t.Fatal(err)
-			}
-			for _, command := range [][]string{receiver.make, receiver.run(port)} {
-				if len(command) == 0 {
-					continue
-				}
-				if _, err := exec.LookPath(command[0]); err != nil {
-					t.Skipf("left out: there is no %s on this machine; Debian has it in %s", command[0], receiver.needs)
-				}
-			}
-			if receiver.make != nil {
-				if out, err := receiverCommand(t, folder, port, receiver.make).CombinedOutput(); err != nil {
-					t.Fatalf("%v: %s", err, out)
-				}
-			}
-			program := receiverCommand(t, folder, port, receiver.run(port))
-			said, err := os.Create(filepath.Join(folder, "said"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer said.Close()
-			program.Stdout, program.Stderr = said, said
-			if err := program.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				_ = program.Process.Kill() // it may have ended, which the test says
-				_ = program.Wait()
-			})
-			await(t, receiver.name+" listens", func() bool {
-				c, err := net.Dial("tcp", "127.0.0.1:"+port)
-				if err == nil {
-					c.Close()
-				}
-				return err == nil
-			})
-			tryReceiver(t, "http://127.0.0.1:"+port+"/cancel")
+			address, words := startReceiver(t, receiver, nil)
+			tryReceiver(t, address)
 			if t.Failed() {
-				text, _ := os.ReadFile(said.Name())
+				text, _ := os.ReadFile(words)
 				t.Logf("it said: %s", text)
 			}
 		})
 	}
+}
+
+// dies is a work that dies in each language.
+var dies = map[string]string{"Python": "missing()", "JavaScript": "missing();", "Java": "if (ours) throw new IllegalStateException();", "PHP": "missing();", "Ruby": "missing", "Perl": "missing();", "C#": "throw new Exception();"}
+
+// The task of a work that died must come again: its order would be lost.
+func TestAReceiverWhoseWorkDiesDoesNotAnswerWithSuccess(t *testing.T) {
+	t.Parallel()
+	signer, err := deliver.NewSigner(deliver.Secret{Key: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, receiver := range receivers {
+		t.Run(receiver.name, func(t *testing.T) {
+			t.Parallel()
+			work := regexp.MustCompile(`(pass  )?(//|#) The work goes here.*`)
+			address, _ := startReceiver(t, receiver, func(text string) string { return work.ReplaceAllLiteralString(text, dies[receiver.name]) })
+			for range 2 { // it goes on after the first
+				r := request(t, address, "{}")
+				signature, err := signer.Sign("pq_1-2-3", time.Now(), []byte("{}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Webhook-Id", "pq_1-2-3")
+				r.Header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
+				r.Header.Set("Webhook-Signature", signature)
+				answer, err := http.DefaultClient.Do(r)
+				if err != nil {
+					if errors.Is(err, syscall.ECONNREFUSED) {
+						t.Error("it listens no more")
+					}
+					continue // no answer is a retry, too
+				}
+				text, _ := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				if answer.StatusCode < 500 || strings.Contains(string(text), "whsec_") {
+					t.Errorf("it was answered with %s: %s", answer.Status, text)
+				}
+			}
+		})
+	}
+}
+
+// receiverOf is one of the receivers.
+type receiverOf struct {
+	name  string
+	make  []string
+	run   func(port string) []string
+	needs string // on Debian
+}
+
+// startReceiver runs a receiver until the test ends, perhaps with a change of its text, and returns its address and the file with what it says.
+func startReceiver(t *testing.T, receiver receiverOf, change func(string) string) (address, words string) {
+	t.Helper()
+	folder, port := t.TempDir(), strconv.Itoa(dbtest.FreePort(t))
+	if err := os.CopyFS(folder, os.DirFS("../../examples/receivers")); err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		for _, file := range []string{"receiver.py", "receiver.mjs", "Receiver.java", "receiver.php", "receiver.rb", "receiver.pl", "Receiver.cs"} {
+			text, err := os.ReadFile(filepath.Join(folder, file))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(folder, file), []byte(change(string(text))), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, command := range [][]string{receiver.make, receiver.run(port)} {
+		if len(command) == 0 {
+			continue
+		}
+		if _, err := exec.LookPath(command[0]); err != nil {
+			t.Skipf("left out: there is no %s on this machine; Debian has it in %s", command[0], receiver.needs)
+		}
+	}
+	if receiver.make != nil {
+		if out, err := receiverCommand(t, folder, port, receiver.make).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	program := receiverCommand(t, folder, port, receiver.run(port))
+	said, err := os.Create(filepath.Join(folder, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	program.Stdout, program.Stderr = said, said
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = program.Process.Kill() // it may have ended, which the test says
+		_ = program.Wait()
+	})
+	await(t, receiver.name+" listens", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return "http://127.0.0.1:" + port + "/cancel", said.Name()
 }
 
 func receiverCommand(t *testing.T, folder, port string, command []string) *exec.Cmd {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -110,4 +111,22 @@ func TestWhatIsDeployedIsWhatThereIs(t *testing.T) {
 			tables.want(strings.Replace(command[1], "/run/secrets/dsn", filepath.Join(secrets, "of-tables"), 1), exitDone, "pq_")
 		}
 	})
+}
+
+// The image has the program and nothing else: no zones of a system, unless the program brings them.
+func TestTheProgramBringsItsTimeZones(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/create-info/persistent-queue/cmd/pqueue").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(strings.Fields(string(out)), "time/tzdata") {
+		t.Error("the program has no time zones of its own, so no schedule with CRON_TZ works in the image")
+	}
+	dockerfile, err := os.ReadFile(deploy + "Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(dockerfile); !strings.Contains(text, "chmod 1777 /empty/tmp") || !strings.Contains(text, "COPY --from=build /empty/ /\n") {
+		t.Error("the image has no /tmp, which serve --demo needs")
+	}
 }
