@@ -155,6 +155,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("POST /types/{type}/{do}", c.change(c.changeType))
 	mux.HandleFunc("POST /instances/{instance}/{do}", c.change(c.changeInstance))
 	mux.HandleFunc("POST /types/{type}/leases/{shard}/{do}", c.change(c.changeLease))
+	mux.HandleFunc("GET /static/{$}", http.NotFound) // no list of files
 	mux.Handle("GET /static/", http.FileServerFS(staticFiles))
 	return c.guarded(http.NewCrossOriginProtection().Handler(mux))
 }

@@ -130,13 +130,18 @@ func TestAnOperationIsForThoseWhoMayDoItToOneTask(t *testing.T) {
 	})
 }
 
-// The description of the API says that tasks:manage is enough for these.
+// The description of the API says that tasks:manage is enough for these, and for a schedule tasks:add beside it.
 func TestATokenThatMayOnlyManageHearsWhatItHasDone(t *testing.T) {
 	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		api := start(t, d)
 		api.add(1, `{"topic":"orders","url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`)
-		api.token = api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["tasks:manage"],"topics":["orders"]}`).json("token").(string)
+		admin := api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token").(string)
+		token := func(scopes string) string {
+			return api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":[`+scopes+`],"topics":["orders"]}`, "Authorization: Bearer "+admin).json("token").(string)
+		}
+		manages, adds := token(`"tasks:manage"`), token(`"tasks:manage","tasks:add"`)
+		api.token = manages
 		began := api.send(http.StatusAccepted, "POST", "/v1/operations", `{"do":"run","topic":"orders","rate":1}`)
 		if began.json("topic") != "orders" {
 			t.Errorf("%s", began.text)
@@ -145,6 +150,8 @@ func TestATokenThatMayOnlyManageHearsWhatItHasDone(t *testing.T) {
 		api.send(http.StatusOK, "POST", "/v1/operations/"+began.id()+"/resume", "")
 		api.send(http.StatusForbidden, "GET", "/v1/operations/"+began.id(), "")
 		const schedule = `{"cron":"@yearly","topic":"orders","task":{"url":"http://127.0.0.1/"}}`
+		api.send(http.StatusForbidden, "PUT", "/v1/schedules/nightly", schedule)
+		api.token = adds
 		if made := api.send(http.StatusCreated, "PUT", "/v1/schedules/nightly", schedule); made.json("name") != "nightly" || made.json("task") != nil {
 			t.Errorf("%s", made.text)
 		}

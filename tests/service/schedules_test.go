@@ -72,7 +72,7 @@ func TestAScheduleIsChangedByASecondPut(t *testing.T) {
 			api.token = admin
 			return api.send(http.StatusCreated, "POST", "/v1/tokens", fmt.Sprintf(`{"scopes":[%s],"topics":[%q]}`, scopes, topics)).json("token").(string)
 		}
-		api.token = token(`"tasks:read","tasks:manage"`, "shop.*")
+		api.token = token(`"tasks:add","tasks:read","tasks:manage"`, "shop.*")
 		put(http.StatusForbidden, "@daily")
 		api.send(http.StatusConflict, "PUT", "/v1/schedules/nightly", `{"cron":"@daily","topic":"shop.a","task":{"url":"http://127.0.0.1/"}}`)
 		api.send(http.StatusNotFound, "DELETE", "/v1/schedules/nightly", "")

@@ -128,5 +128,5 @@ func (a *api) setPaused(c *call, set func(context.Context, queue_job.Executor, i
 	if err != nil {
 		return err
 	}
-	return c.say(http.StatusOK, viewOfTopic(t, paused))
+	return c.say(http.StatusOK, viewOfTopic(c, t, paused))
 }

@@ -59,8 +59,10 @@ func (a *api) putSchedule(c *call) error {
 	if bad != nil {
 		return bad
 	}
-	if err := mayTopic(c.caller, tokens.ManageTasks, s.Topic); err != nil {
-		return err
+	for _, scope := range []tokens.Scope{tokens.ManageTasks, tokens.AddTasks} { // a schedule adds tasks
+		if err := mayTopic(c.caller, scope, s.Topic); err != nil {
+			return err
+		}
 	}
 	if err := a.checkContent(s.Content(), "/task"); err != nil {
 		return err

@@ -23,9 +23,25 @@ type topicView struct {
 	Config  *topics.Config `json:"config"`
 }
 
-func viewOfTopic(t *topics.Topic, paused map[int32]pause) topicView {
+func viewOfTopic(c *call, t *topics.Topic, paused map[int32]pause) topicView {
 	p := paused[t.Type]
-	return topicView{t.Name, t.Type, stamp(t.Created), stamp(p.since), stamp(p.until), &t.Config}
+	return topicView{t.Name, t.Type, stamp(t.Created), stamp(p.since), stamp(p.until), configFor(c, t)}
+}
+
+// masked stands for the value of a header that a caller may not read.
+const masked = "•••"
+
+// configFor is a topic's configuration, without the values of its headers if the caller may not read bodies: they may be secrets.
+func configFor(c *call, t *topics.Topic) *topics.Config {
+	if len(t.Config.Headers) == 0 || c.caller.MayTopic(tokens.ReadBodies, t.Name) {
+		return &t.Config
+	}
+	config := t.Config
+	config.Headers = make(map[string]string, len(t.Config.Headers))
+	for name := range t.Config.Headers {
+		config.Headers[name] = masked
+	}
+	return &config
 }
 
 func (a *api) listTopics(c *call) error {
@@ -38,7 +54,7 @@ func (a *api) listTopics(c *call) error {
 	list := []topicView{}
 	for _, t := range a.Topics.All() {
 		if c.caller.MayTopic(tokens.ReadTasks, t.Name) {
-			list = append(list, viewOfTopic(t, paused))
+			list = append(list, viewOfTopic(c, t, paused))
 		}
 	}
 	return c.say(http.StatusOK, struct {
@@ -70,7 +86,7 @@ func (a *api) showTopic(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.say(http.StatusOK, viewOfTopic(t, paused))
+	return c.say(http.StatusOK, viewOfTopic(c, t, paused))
 }
 
 func (a *api) putTopic(c *call) error {
@@ -91,7 +107,7 @@ func (a *api) putTopic(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.say(status, viewOfTopic(t, paused))
+	return c.say(status, viewOfTopic(c, t, paused))
 }
 
 // put gives a topic or a template the configuration that a request brings.
@@ -104,6 +120,11 @@ func (a *api) put(c *call, name string) (t *topics.Topic, status int, err error)
 	config, bad := topics.ParseConfig(text)
 	if bad != nil {
 		return nil, 0, bad
+	}
+	for name, value := range config.Headers {
+		if value == masked {
+			return nil, 0, problem.OfField("/headers", "the value of %q is hidden from this token, which lacks the scope %s; send the value itself", name, tokens.ReadBodies)
+		}
 	}
 	ctx, cancel := c.within()
 	defer cancel()
@@ -179,14 +200,14 @@ func (a *api) putTemplate(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.say(status, templateView{t.Name, stamp(t.Created), &t.Config})
+	return c.say(status, templateView{t.Name, stamp(t.Created), configFor(c, t)})
 }
 
 func (a *api) listTemplates(c *call) error {
 	list := []templateView{}
 	for _, t := range a.Topics.Templates() {
 		if c.caller.MayTopic(tokens.ReadTasks, t.Name) {
-			list = append(list, templateView{t.Name, stamp(t.Created), &t.Config})
+			list = append(list, templateView{t.Name, stamp(t.Created), configFor(c, t)})
 		}
 	}
 	return c.say(http.StatusOK, struct {

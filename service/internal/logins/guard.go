@@ -143,7 +143,7 @@ func hashOf(secret string) string {
 func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, formMax)
 	f := form{Name: r.PostFormValue("name"), To: pathOf(r.PostFormValue("to"))}
-	now, keys := time.Now(), []string{"name " + f.Name, "address " + networkOf(r.RemoteAddr)}
+	now, keys := time.Now(), []string{nameKey + f.Name, "address " + networkOf(r.RemoteAddr)}
 	if wait := g.throttle.wait(now, keys...); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 		f.Wrong = fmt.Sprintf("That went wrong too often. Try again in %v.", wait.Round(time.Second)+time.Second)

@@ -325,8 +325,14 @@ func TestWhoeverGuessesWaits(t *testing.T) {
 			t.Errorf("%d guesses in a day", tries)
 		}
 		th.note(time.Now(), false, "name ann", "address 10.1.2.3")
-		if th.wait(time.Now(), "name ann", "address 10.9.9.9") == 0 {
-			t.Error("from another address, the name need not wait")
+		if th.wait(time.Now(), "name ann", "address 10.9.9.9") > 0 {
+			t.Error("a stranger keeps ann out")
+		}
+		for n := range freeOfName + 20 { // from as many addresses
+			th.note(time.Now(), false, "name ann", fmt.Sprint("address 10.2.0.", n))
+		}
+		if wait := th.wait(time.Now(), "name ann", "address 10.9.9.9"); wait == 0 || wait > longestName {
+			t.Errorf("with many strangers, ann waits for %v", wait)
 		}
 		if th.wait(time.Now(), "name bob", "address 10.9.9.9") > 0 {
 			t.Error("somebody else has to wait")

@@ -2,24 +2,31 @@ package logins
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	freeTries   = 5                // that may fail without a wait
+	freeTries   = 5                // of an address that may fail without a wait
+	freeOfName  = 100              // and of a name, whoever tries: a stranger must not keep its owner out
 	firstWait   = 2 * time.Second  // doubles with each failure after those
 	longestWait = 15 * time.Minute // also how long a failure is remembered
+	longestName = 10 * time.Second // of a name
+	nameKept    = time.Minute      // how long a failure of a name is remembered: one address alone does not come to many in that time
 	knownMax    = 10_000           // names and addresses; from then on, what is old is forgotten
 	tidyEvery   = time.Minute
 )
 
-// throttle makes those wait who guess: by name, whoever asks, and by address, whatever the name.
+// throttle makes those wait who guess: by address, whatever the name, and far later by name, whoever asks.
 type throttle struct {
 	mu     sync.Mutex
 	failed map[string]failures
 	tidied time.Time
 }
+
+// nameKey begins the keys that are names.
+const nameKey = "name "
 
 type failures struct {
 	n    int
@@ -31,8 +38,12 @@ func (t *throttle) wait(now time.Time, keys ...string) (longest time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, k := range keys {
-		if f := t.failed[k]; f.n > freeTries {
-			wait := min(firstWait<<min(f.n-freeTries-1, 20), longestWait)
+		free, most := freeTries, longestWait
+		if strings.HasPrefix(k, nameKey) {
+			free, most = freeOfName, longestName
+		}
+		if f := t.failed[k]; f.n > free {
+			wait := min(firstWait<<min(f.n-free-1, 20), most)
 			longest = max(longest, f.last.Add(wait).Sub(now))
 		}
 	}
@@ -59,7 +70,11 @@ func (t *throttle) note(now time.Time, success bool, keys ...string) {
 			continue
 		}
 		f := t.failed[k]
-		if now.Sub(f.last) > longestWait {
+		kept := longestWait
+		if strings.HasPrefix(k, nameKey) {
+			kept = nameKept
+		}
+		if now.Sub(f.last) > kept {
 			f.n = 0
 		}
 		t.failed[k] = failures{f.n + 1, now}

@@ -64,9 +64,14 @@ func (c *Caller) May(scope Scope) bool {
 	return slices.Contains(c.scopes, scope) || slices.Contains(c.scopes, Admin)
 }
 
-// MayTopic reports whether the caller may do something with a topic.
+// MayTopic reports whether the caller may do something with a topic, or with all topics that a pattern fits: then each of them fits one of
+// the caller's patterns. Tokens of earlier versions may have ? and [a-z] in their patterns, which stand for a character of a topic, and never
+// for the * of a pattern, which is any number of them.
 func (c *Caller) MayTopic(scope Scope, topic string) bool {
 	return c.May(scope) && slices.ContainsFunc(c.topics, func(pattern string) bool {
+		if strings.Contains(topic, "*") && strings.ContainsAny(pattern, `?[\`) {
+			return false
+		}
 		fits, err := path.Match(pattern, topic)
 		return err == nil && fits
 	})
@@ -89,9 +94,12 @@ func New(note string, scopes []Scope, topics []string, expires time.Time) (token
 		}
 	}
 	for _, pattern := range topics {
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || strings.ContainsAny(pattern, " \t\n\x00") {
+		if pattern == "" || strings.ContainsAny(pattern, "?[]\\ \t\n\x00") {
 			return token, "", fmt.Errorf("%q is no pattern of topics; use a name, or * for any characters, as in shop.*", pattern)
 		}
+	}
+	if slices.Contains(scopes, Admin) && !slices.Contains(topics, "*") {
+		return token, "", fmt.Errorf("admin may do everything, also make tokens for all topics; leave the topics out, or give the token the other scopes")
 	}
 	if n := len(strings.Join(topics, " ")); n > topicsMax {
 		return token, "", fmt.Errorf("the patterns of topics have %d bytes, and the most is %d; use shorter ones, with *", n, topicsMax)

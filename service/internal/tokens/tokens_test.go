@@ -83,9 +83,29 @@ func TestATokenThatCouldDoNothingIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		scopes []Scope
 		topics []string
-	}{{nil, []string{"*"}}, {[]Scope{AddTasks}, nil}, {[]Scope{"tasks"}, []string{"*"}}, {[]Scope{AddTasks}, []string{"a b"}}, {[]Scope{AddTasks}, []string{"[a"}}} {
+	}{{nil, []string{"*"}}, {[]Scope{AddTasks}, nil}, {[]Scope{"tasks"}, []string{"*"}}, {[]Scope{AddTasks}, []string{"a b"}}, {[]Scope{AddTasks}, []string{"[a"}}, {[]Scope{AddTasks}, []string{"team-?"}},
+		{[]Scope{AddTasks}, []string{"team-[0-9]"}}, {[]Scope{AddTasks}, []string{`team-\\*`}}, {[]Scope{Admin}, []string{"evil.*"}}, {[]Scope{Admin, AddTasks}, []string{"a", "b"}}} {
 		if _, _, err := New("", c.scopes, c.topics, time.Time{}); err == nil {
 			t.Errorf("%v is taken", c)
 		}
+	}
+}
+
+// A pattern for a template is no topic: a token of an earlier version whose ? fits the * of a pattern would steer topics of others.
+func TestAPatternOfATemplateIsWithinThoseOfItsToken(t *testing.T) {
+	for _, c := range []struct {
+		of, template string
+		may          bool
+	}{
+		{"team-*", "team-*", true}, {"team-*", "team-1*", true}, {"*", "team-*", true}, {"a*b*", "a*b", true},
+		{"team-?", "team-*", false}, {"team-[*]", "team-*", false}, {`team-\*`, "team-*", false}, {"team-1*", "team-*", false}, {"*b", "a*", false}, {"a", "*", false},
+	} {
+		caller := &Caller{scopes: []Scope{ManageTopics}, topics: []string{c.of}}
+		if caller.MayTopic(ManageTopics, c.template) != c.may {
+			t.Errorf("with %s, a template for %s: %v", c.of, c.template, !c.may)
+		}
+	}
+	if caller := (&Caller{scopes: []Scope{AddTasks}, topics: []string{"team-?"}}); !caller.MayTopic(AddTasks, "team-1") || caller.MayTopic(AddTasks, "team-10") {
+		t.Error("a token of an earlier version may not do what it may")
 	}
 }

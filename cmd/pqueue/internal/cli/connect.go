@@ -68,6 +68,7 @@ func (a *app) handle(ctx context.Context) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	makePrivate(driver, dsn)
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
 		return nil, &exit{exitUsage, err}
@@ -82,6 +83,19 @@ func (a *app) handle(ctx context.Context) (*sql.DB, error) {
 		return nil, &exit{exitUnreachable, fmt.Errorf("the database does not answer: %w", err)}
 	}
 	return db, nil
+}
+
+// makePrivate makes the file of a database that SQLite would make, for its owner alone: it has bodies and headers of tasks. What SQLite makes
+// beside it gets the same mode. A file that is there stays as it is, and what goes wrong here, SQLite says better.
+func makePrivate(driver, dsn string) {
+	file := fileOf(driver, dsn)
+	_, query, _ := strings.Cut(dsn, "?")
+	if values, err := url.ParseQuery(query); err != nil || file == "" || values.Get("mode") != "rwc" {
+		return
+	}
+	if made, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
+		_ = made.Close()
+	}
 }
 
 // fileOf is the file of a database of SQLite; empty: it has none, or is another database.
