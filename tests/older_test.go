@@ -149,6 +149,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"CountOperation":     regexp.MustCompile(`^UPDATE async_job_act_tab SET changed`),
 	"SetOperation":       regexp.MustCompile(`^UPDATE async_job_act_tab SET state`),
 	"DeleteEnded":        regexp.MustCompile(`DELETE .* doomed FROM async_job_tab .* job_status IN \(\?\)$`),
+	"RenameType":         regexp.MustCompile(`^UPDATE async_job_type_tab SET name = \? WHERE job_type = \? AND name = \?`),
 	"NameTypes":          regexp.MustCompile(`UPDATE .* async_job_type_tab SET name = CASE`),
 	"Settle NotStarted":  regexp.MustCompile(`^UPDATE async_job_tab .* SET term = \?, attempts = attempts - \?`),
 	// What a verb sends besides, and what the schema sends.
@@ -348,6 +349,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"Break":         jobs.Break(ctx, pool, "job-8"),
 		"NoteRunning":   st.NoteRunning(ctx, "rest-7-1", "me", 10, 2),
 		"DropLease":     st.DropLease(ctx, "rest-7-1", "me"),
+		"RenameType":    ignoring(st.RenameType(ctx, jobType, "letter", "mail")),
 		"MendSchedule":  st.MendSchedule(ctx, jobType, 1<<40, 1),
 		"Unlocked":      ignoring(st.Unlocked(ctx, []uint64{added[0].Id})),
 		"EndedLeases":   ignoring(st.EndedLeases(ctx, []string{"at-"})),

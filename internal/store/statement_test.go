@@ -61,6 +61,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"NameTypes": func(ctx context.Context, s *Store) {
 		_, _ = s.NameTypes(ctx, []TypeName{{7, "mail"}, {8, "export"}})
 	},
+	"RenameType": func(ctx context.Context, s *Store) { _, _ = s.RenameType(ctx, 7, "mail", "letter") },
 	"TellSettings": func(ctx context.Context, s *Store) {
 		_ = s.TellSettings(ctx, []TypeSettings{{7, "{}"}, {8, "{}"}})
 	},

@@ -1027,6 +1027,12 @@ FROM (SELECT lock_name
     AND locked_by = ?) AS latest
 FOR UPDATE; -- with "a", "me"
 
+-- RenameType
+UPDATE async_job_type_tab
+SET name = ?
+WHERE job_type = 7
+  AND name = ?; -- with "letter", "mail"
+
 -- ReplaceWaiting
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)

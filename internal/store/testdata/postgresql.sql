@@ -972,6 +972,12 @@ WITH latest AS (SELECT lock_name
 FROM latest
 FOR UPDATE; -- with "a", "me"
 
+-- RenameType
+UPDATE async_job_type_tab
+SET name = $1
+WHERE job_type = 7
+  AND name = $2; -- with "letter", "mail"
+
 -- ReplaceWaiting
 SELECT id
 FROM async_job_tab

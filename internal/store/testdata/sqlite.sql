@@ -928,6 +928,12 @@ FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 
+-- RenameType
+UPDATE async_job_type_tab
+SET name = ?
+WHERE job_type = 7
+  AND name = ?; -- with "letter", "mail"
+
 -- ReplaceWaiting
 SELECT id
 FROM async_job_tab NOT INDEXED
