@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/lease"
@@ -16,9 +17,10 @@ import (
 // lease was taken or renewed, and its holder died then, the lease would last until the clock gets there, and nobody would work for so
 // long. So the owner in the row says for how long its holder can trust the lease without renewing it; and if somebody has seen the
 // same row for longer, by a clock of its own, the holder is gone. The zero value is ready to use; it may be used by several keepers,
-// one after the other.
+// and by several goroutines.
 type Overdue struct {
-	rows map[string]unrenewed
+	mu   sync.Mutex
+	rows map[string]unrenewed // only few databases ever have such a row
 }
 
 // unrenewed is a row that says that it lasts longer than it may.
@@ -32,28 +34,30 @@ type unrenewed struct {
 // heals in that time.
 const overdueLeast = 2 * time.Second
 
-// find returns the places of the rows in the list whose holders are gone, though the rows last. It remembers the others.
+// find returns the places of the rows in the list whose holders are gone, though the rows last. It remembers the others. What is not in
+// the list stays as it was: a look sees all leases of the engine, and a taking those that it wants.
 func (o *Overdue) find(seen []store.Seen, at time.Time) (gone []int) {
-	var rows map[string]unrenewed // only few databases ever have such a row
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for i := range seen {
 		row := &seen[i]
 		length := lengthOf(row.Owner)
 		if row.Free || row.Layout < 0 || length == 0 || row.Left <= (length+overdueLeast).Seconds() {
+			delete(o.rows, row.Name)
 			continue
 		}
 		now := unrenewed{row.Owner, row.Until, at}
 		if was, known := o.rows[row.Name]; known && was.owner == now.owner && was.until == now.until {
 			now.since = was.since
 		}
-		if rows == nil {
-			rows = map[string]unrenewed{}
+		if o.rows == nil {
+			o.rows = map[string]unrenewed{}
 		}
-		rows[row.Name] = now
+		o.rows[row.Name] = now
 		if at.Sub(now.since) > length+time.Second {
 			gone = append(gone, i)
 		}
 	}
-	o.rows = rows
 	return gone
 }
 

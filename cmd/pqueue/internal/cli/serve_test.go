@@ -51,10 +51,16 @@ func servedAs(t *testing.T, sh *shell, rest io.Writer, flags ...string) (address
 	if err != nil || found == "" {
 		t.Fatalf("it says %q, %v", text[:n], err)
 	}
-	go io.Copy(rest, said)
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		io.Copy(rest, said)
+	}()
 	return found, func() int {
 		cancel()
-		return <-code
+		ended := <-code
+		<-copied
+		return ended
 	}
 }
 
