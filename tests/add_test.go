@@ -258,7 +258,7 @@ func TestTwoServicesOfOneJobTypeRunEachJobOnce(t *testing.T) {
 		var one, other runs
 		add(t, d.DB, 300, 0)
 		r := start(t, d.DB, queue_job.Config{ServiceName: "one", HandleJobFunc: one.handler})
-		start(t, dbtest.Open(t, d.Driver, d.DSN), queue_job.Config{ServiceName: "other", HandleJobFunc: other.handler})
+		start(t, dbtest.Open(t, d.Driver, d.DSN), queue_job.Config{ServiceName: "other", RenamedFrom: "one", HandleJobFunc: other.handler})
 		add(t, d.DB, 300, 0)
 		awaitNumber(t, d.DB, 600, succeeded)
 		stop(t, r)

@@ -41,7 +41,7 @@ func TestABatchOfIdsLocksNoRowButItsOwn(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer tx.Rollback()
-				n, err := s.Through(tx).Mark(t.Context(), c.batch, 1<<31, store.Version{}, 9, 1<<50)
+				n, err := s.Through(tx).Mark(t.Context(), c.batch, 1<<31, store.Version{}, 9, time.Now().Add(time.Hour).UnixMilli())
 				if err != nil || n != len(c.batch) {
 					t.Fatal(n, err)
 				}

@@ -65,7 +65,7 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 
 		perhaps(added(queue_job.AddModelJob{JobType: rated}), "at most 0.001 starts a second (RatePerSecond)", operate.Limits)
 
-		perhaps(added(queue_job.AddModelJob{JobType: batched}), "A batch of 10 is not full yet, and waits for 1m0s (BatchWait).", operate.Limits)
+		perhaps(added(queue_job.AddModelJob{JobType: batched}), "a batch of 10, which waits up to 1m0s until it is full (BatchWait)", operate.Limits)
 
 		explained(t, jobs, d.DB, added(queue_job.AddModelJob{JobType: crowded, Priority: queue_job.PriorityUrgent}), "test@", operate.InFlight)
 		low := added(queue_job.AddModelJob{JobType: crowded, Priority: queue_job.PriorityLow})

@@ -203,7 +203,7 @@ func TestTheLogNamesTheProcessThatDied(t *testing.T) {
 		await(t, func() string { return "the worker starts nothing" }, func() bool { return len(w.started()) == 1 })
 		w.end(syscall.SIGKILL)
 		execute(t, d.DB, expire)
-		start(t, d.DB, queue_job.Config{ServiceName: "billing", HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
+		start(t, d.DB, queue_job.Config{ServiceName: "billing", RenamedFrom: "test", HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_log_tab WHERE outcome = 'lost'")
 		host, err := os.Hostname()
 		if err != nil {
@@ -213,7 +213,7 @@ func TestTheLogNamesTheProcessThatDied(t *testing.T) {
 		if err := d.DB.QueryRow("SELECT instance, error FROM async_job_log_tab WHERE outcome = 'lost'").Scan(&instance, &reason); err != nil {
 			t.Fatal(err)
 		}
-		if want := fmt.Sprintf("worker@%s/%d", host, w.Process.Pid); instance != want {
+		if want := fmt.Sprintf("test@%s/%d", host, w.Process.Pid); instance != want {
 			t.Errorf("the log says that %s died, want %s", instance, want)
 		}
 		if want := fmt.Sprintf("process died while running it; noticed by billing@%s/%d", host, os.Getpid()); reason != want {

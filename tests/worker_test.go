@@ -63,7 +63,7 @@ func workerMain() int {
 	var configs []queue_job.Config
 	for _, jobType := range s.Types {
 		configs = append(configs, queue_job.Config{
-			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
+			ServiceName: "test", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
 			RatePerSecond: s.Rate, OrderedByKey: s.Ordered, NeedRetry: true, MaxRetries: 2,
 			Schedule: schedule, ScheduleCatchUp: s.CatchUp,
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {

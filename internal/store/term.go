@@ -16,9 +16,14 @@ const shardsMost = 64
 // marked, even if two shards are taken in one millisecond or by one statement. Terms keep growing even if somebody deletes the lease's
 // row, unless that was taken within the last 64 milliseconds.
 //
+// A lease that is of no job type has no shards. Its next term is the last one plus one, or the clock, whichever is more.
+//
 // Earlier versions take the last term plus one or the clock, whichever is more; the next term here is larger than theirs, and theirs
 // is larger than the one here.
 func NextTerm(name string, last, millis int64) int64 {
+	if !isOfType(name) {
+		return max(last+1, millis)
+	}
 	shard := shardOf(name)
 	return (max(last+1, millis)-shard+shardsMost-1)/shardsMost*shardsMost + shard
 }
@@ -28,6 +33,9 @@ func NextTerm(name string, last, millis int64) int64 {
 func (s *Store) nextTerm(names []string) (expression string, args []any) {
 	if len(names) == 0 {
 		return "term", nil
+	}
+	if !slices.ContainsFunc(names, isOfType) {
+		return fmt.Sprintf("%s(term + 1, %s)", s.greatest, s.leaseMillis), nil
 	}
 	first := shardOf(names[0])
 	up, to := strconv.FormatInt(shardsMost-1-first, 10), strconv.FormatInt(first, 10)
@@ -42,11 +50,14 @@ func (s *Store) nextTerm(names []string) (expression string, args []any) {
 	return fmt.Sprintf("(%s(term + 1, %s) + %s) %s %d * %[5]d + %[6]s", s.greatest, s.leaseMillis, up, s.quotient, shardsMost, to), args
 }
 
+// isOfType reports whether a name is that of a lease of a job type.
+func isOfType(name string) bool { return strings.HasPrefix(name, LeasePrefix) }
+
 // shardOf is the shard in the name of the lease of a job type; other names count as shard 0.
 func shardOf(name string) int64 {
 	_, number, _ := strings.Cut(strings.TrimPrefix(name, LeasePrefix), "/")
 	shard, err := strconv.ParseUint(number, 10, 8)
-	if err != nil || !strings.HasPrefix(name, LeasePrefix) {
+	if err != nil || !isOfType(name) {
 		return 0
 	}
 	return int64(shard % shardsMost)

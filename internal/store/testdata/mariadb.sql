@@ -1361,7 +1361,7 @@ SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(t
   WHERE lock_name IN (?, ?)
   LIMIT 1000000
   FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
-SET term = (GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)) + 63) DIV 64 * 64 + 0, locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+SET term = GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)), locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
 WHERE UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
   AND layout = 1; -- with "a", "b", "me"
 SELECT *

@@ -1324,7 +1324,7 @@ LIMIT $5; -- with 1, 5, 1, 2, 100
 
 -- TakeLeases
 UPDATE shedlock_tab
-SET term = (GREATEST(term + 1, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)) + 63) / 64 * 64 + 0, locked_by = $1, running = 0, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
+SET term = GREATEST(term + 1, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)), locked_by = $1, running = 0, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
 WHERE lock_name = ANY(ARRAY(SELECT lock_name
     FROM shedlock_tab
     WHERE lock_name IN ($2, $3)

@@ -1245,7 +1245,7 @@ LIMIT 100;
 
 -- TakeLeases
 UPDATE shedlock_tab
-SET term = (MAX(term + 1, CAST(unixepoch('subsec') * 1000 AS INTEGER)) + 63) / 64 * 64 + 0, locked_by = ?, running = 0, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
+SET term = MAX(term + 1, CAST(unixepoch('subsec') * 1000 AS INTEGER)), locked_by = ?, running = 0, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
 WHERE lock_name IN (?, ?)
   AND unixepoch(lock_until) <= unixepoch()
   AND layout = 1; -- with "me", "a", "b"

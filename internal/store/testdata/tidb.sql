@@ -496,7 +496,7 @@ WHERE id IN (1,2);
 
 -- TakeLeases
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
-SET term = (GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)) + 63) DIV 64 * 64 + 0, locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+SET term = GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)), locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
 WHERE lock_name IN (?, ?)
   AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
   AND layout = 1; -- with "me", "a", "b"
