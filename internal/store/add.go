@@ -101,7 +101,7 @@ func (s *Store) startOf(job *NewJob, args *arguments) string {
 
 // afterMillis writes the first whole second that lies at least this number of milliseconds after now.
 func (d dialect) afterMillis(delay string) string {
-	return fmt.Sprintf(d.seconds, fmt.Sprintf("%s + %s * 1000 + 999999", d.nowMicros, delay))
+	return fmt.Sprintf(d.seconds, fmt.Sprintf("%s + CAST(%s AS %s) * 1000 + 999999", d.nowMicros, delay, d.bigint))
 }
 
 func setOrNull(n int) string {

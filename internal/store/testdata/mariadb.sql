@@ -58,7 +58,7 @@ VALUES (?, ?, 0, ?, ?, ?, ?); -- with "see long_params", 7, 0, 1700000000, 17000
 
 -- AddJobs
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + 1500 * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
 
 -- AddJobs, long
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, long_params)
@@ -72,7 +72,7 @@ FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status I
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", "b", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + 1500 * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
+VALUES (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
 SELECT *
 FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
@@ -86,7 +86,7 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT *
 FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
@@ -94,7 +94,7 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
 SELECT *
@@ -117,7 +117,7 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND unique_in = ?) AS latest
 FOR UPDATE; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT *
 FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab FORCE INDEX (async_job_key)
@@ -125,7 +125,7 @@ FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AdvanceOperation
 UPDATE async_job_act_tab
@@ -1036,7 +1036,7 @@ FOR UPDATE;
 
 -- ReplaceWaiting, rows
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000 WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000 WHEN 2 THEN UNIX_TIMESTAMP() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
@@ -1229,7 +1229,7 @@ WHERE id IN (1,2)
 
 -- Settle Again
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET job_status = 3, start_time = ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + 1500 * 1000 + 999999) DIV 1000000, retries = retries + 1, deferred = deferred + 1, term = 0, update_time = UNIX_TIMESTAMP()
+SET job_status = 3, start_time = ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, retries = retries + 1, deferred = deferred + 1, term = 0, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND term = 9
   AND attempts = 2

@@ -58,13 +58,13 @@ VALUES ($1, $2, 0, $3, $4, $5, $6)
 RETURNING id; -- with "see long_params", 7, 0, 1700000000, 1700000000, "xxxxxxxxxxxxxxxxxxx…
 
 -- AddJobs
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + delay * 1000 + 999999) / 1000000 END, made, made, priority, key, NULL, most, meta, grouping
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, key, NULL, most, meta, grouping
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, n)
 ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{0,1500}", "{0,0}", "{NULL,\"a\"}", "{NULL,3}", "{NULL,\"{\\\"a\\\":\\\"b\\\"}\"}", "{NULL,\"g\"}"
 
 -- AddJobs, long
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group, long_params) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + delay * 1000 + 999999) / 1000000 END, made, made, priority, key, NULL, most, meta, grouping, long
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group, long_params) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, key, NULL, most, meta, grouping, long
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[]), CAST($11 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, long, n)
 ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\",\"see long_params\"}", "{7,7}", "{0,0}", "{0,0}", "{0,0}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,\"xxxxxxxxxxx…
@@ -76,7 +76,7 @@ WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR jo
     AND unique_in = $3) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", "b", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + delay * 1000 + 999999) / 1000000 END, made, made, priority, key, type, most, meta, grouping
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, key, type, most, meta, grouping
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, n)
 ORDER BY n
 ON CONFLICT DO NOTHING
@@ -88,11 +88,11 @@ WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status 
 FROM latest
 FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($3 AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
+VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(CAST($3 AS bigint) AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
 ON CONFLICT DO NOTHING
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($3 AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
+VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(CAST($3 AS bigint) AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
@@ -111,11 +111,11 @@ WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status 
 FROM latest
 FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($3 AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
+VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(CAST($3 AS bigint) AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
 ON CONFLICT DO NOTHING
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($3 AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
+VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(CAST($3 AS bigint) AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AdvanceOperation
@@ -989,7 +989,7 @@ FOR UPDATE; -- with "{1,2}"
 
 -- ReplaceWaiting, rows
 UPDATE async_job_tab
-SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, long_params = NULL, start_time = CASE id WHEN $5 THEN (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST($6 AS bigint) * 1000 + 999999) / 1000000 WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), meta = CASE id WHEN $12 THEN $13 WHEN $14 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET params = CASE id WHEN $1 THEN $2 WHEN $3 THEN $4 END, long_params = NULL, start_time = CASE id WHEN $5 THEN (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(CAST($6 AS bigint) AS bigint) * 1000 + 999999) / 1000000 WHEN $7 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) END, priority = CASE id WHEN $8 THEN 0 WHEN $9 THEN 1 END, max_retries = NULLIF(CASE id WHEN $10 THEN 3 WHEN $11 THEN -2 END, -2), meta = CASE id WHEN $12 THEN $13 WHEN $14 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($15 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with 1, "{}", 2, "{}", 1, 1500, 2, 1, 2, 1, 2, 1, "{\"a\":\"b\"}", 2, "{1,2}"
@@ -1183,7 +1183,7 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
 
 -- Settle Again
 UPDATE async_job_tab
-SET job_status = 3, start_time = (SELECT (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + 1500 * 1000 + 999999) / 1000000), retries = retries + 1, deferred = deferred + 1, term = 0, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET job_status = 3, start_time = (SELECT (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(1500 AS bigint) * 1000 + 999999) / 1000000), retries = retries + 1, deferred = deferred + 1, term = 0, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2

@@ -57,7 +57,7 @@ VALUES (?, ?, 0, ?, ?, ?, ?); -- with "see long_params", 7, 0, 1700000000, 17000
 
 -- AddJobs
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + 1500 * 1000 + 999999) / 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
+VALUES (?, 7, 0, 0, 1700000000, 1700000000, 0, NULL, NULL, NULL, NULL, NULL), (?, 7, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?); -- with "{}", "{}", "a", "{\"a\":\"b\"}", "g"
 
 -- AddJobs, long
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, long_params)
@@ -69,15 +69,15 @@ FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key IN (?, ?)
   AND unique_in = ?; -- with "a", "b", 7
 INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, 7, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + 1500 * 1000 + 999999) / 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
+VALUES (?, 7, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
 SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
 INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(1500 AS INTEGER) AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(1500 AS INTEGER) AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddScheduled
 INSERT OR IGNORE INTO async_job_tab (params, long_params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, NULLIF(?, ''), 7, 0, 1700000060, unixepoch(), unixepoch(), ?, 7
@@ -92,9 +92,9 @@ FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
 INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(1500 AS INTEGER) AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
-VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(1500 AS INTEGER) AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AdvanceOperation
 UPDATE async_job_act_tab
@@ -944,7 +944,7 @@ ORDER BY id;
 
 -- ReplaceWaiting, rows
 UPDATE async_job_tab NOT INDEXED
-SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000 WHEN 2 THEN unixepoch() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = unixepoch()
+SET params = CASE id WHEN 1 THEN ? WHEN 2 THEN ? END, long_params = NULL, start_time = CASE id WHEN 1 THEN (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(1500 AS INTEGER) AS INTEGER) * 1000 + 999999) / 1000000 WHEN 2 THEN unixepoch() END, priority = CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END, max_retries = NULLIF(CASE id WHEN 1 THEN 3 WHEN 2 THEN -2 END, -2), meta = CASE id WHEN 1 THEN ? WHEN 2 THEN NULL END, job_status = 0, retries = 0, lost = 0, changes = changes + 1, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}", "{}", "{\"a\":\"b\"}"
@@ -1116,7 +1116,7 @@ WHERE id BETWEEN 1 AND 2
 
 -- Settle Again
 UPDATE async_job_tab NOT INDEXED
-SET job_status = 3, start_time = (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + 1500 * 1000 + 999999) / 1000000, retries = retries + 1, deferred = deferred + 1, term = 0, update_time = unixepoch()
+SET job_status = 3, start_time = (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000, retries = retries + 1, deferred = deferred + 1, term = 0, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND term = 9
   AND attempts = 2
