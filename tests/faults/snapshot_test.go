@@ -238,7 +238,7 @@ func (r *drainer) start(ran func(*queue_job.Job)) (stop func()) {
 	r.Helper()
 	log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(r.Output(), nil))}
 	runner := persistent_queue.Init([]queue_job.Config{{
-		ServiceName: "drain", JobType: 1, Db: r.db, LockSecond: calmLock, FirstPullDay: -1,
+		ServiceName: "worker", JobType: 1, Db: r.db, LockSecond: calmLock, FirstPullDay: -1,
 		HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
 			r.ran.Add(1)
 			ran(job)
