@@ -318,6 +318,7 @@ func marking(batch []*task, err error) (doing string) {
 func (l *line) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err error) (ours []*task) {
 	marked, errBack := l.readBack(lease, batch)
 	if errBack != nil { // the lease is over, and the answer is not known
+		l.doubts.resolve(batch...)
 		for _, t := range batch {
 			t.Attempts++ // if it is marked
 		}
@@ -342,6 +343,7 @@ func (l *line) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err
 	case err != nil:
 		if until := sent.Add(markMax); !store.IsAnswered(err) && time.Now().Before(until) {
 			l.doubts.add(lease, until, rest)
+			time.AfterFunc(time.Until(until)+time.Millisecond, func() { signal(l.wake) }) // for who gives leases back
 		}
 		longest := retryLongest
 		if errors.Is(err, context.DeadlineExceeded) { // one of them may be locked

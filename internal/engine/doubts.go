@@ -26,8 +26,11 @@ type mayBeMarked struct {
 func (d *doubts) add(lease *keeper.Lease, until time.Time, tasks []*task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	known := idsOf(tasks)
+	slices.Sort(known)
 	d.list = slices.DeleteFunc(d.list, func(old mayBeMarked) bool {
-		return old.lease.Context().Err() != nil || time.Now().After(old.until.Add(markMax))
+		_, again := slices.BinarySearch(known, old.ID) // whichever of the two is carried out, the other does nothing
+		return again && old.lease == lease || old.lease.Context().Err() != nil
 	})
 	for _, t := range tasks {
 		marked := &task{Row: t.Row, left: true}

@@ -294,7 +294,8 @@ func (l *line) quiet() bool {
 // awaitDrained waits until the line is quiet and reports whether that was before the end of ctx. Then it waits a while for the
 // rest of the log: a log that cannot be written holds nobody up for longer.
 func (l *line) awaitDrained(ctx context.Context) bool {
-	if !l.await(ctx, l.quiet) {
+	bearsNone := func() bool { return l.quiet() && !slices.ContainsFunc(l.leases.all(), l.bears) }
+	if !l.await(ctx, bearsNone) {
 		return false
 	}
 	l.settler.hurry()
