@@ -427,3 +427,21 @@ type nowhere struct{}
 
 func (nowhere) Connect(context.Context) (driver.Conn, error) { return nil, errors.New("no database") }
 func (nowhere) Driver() driver.Driver                        { return nil }
+
+func TestTwoTypesThatAreDefinedWithOneNameAreRefused(t *testing.T) {
+	type letter struct{}
+	does := func(context.Context, *queue_job.Job, letter) error { return nil }
+	configs := []queue_job.Config{queue_job.Define[letter](1, "mail").Handle(does), queue_job.Define[letter](2, "mail").Handle(does)}
+	for i := range configs {
+		configs[i].Db = &away{}
+	}
+	_, err := persistent_queue.New(configs, nil)
+	if err == nil || !strings.Contains(err.Error(), `1 and 2 are both called "mail"`) {
+		t.Errorf("New says %v", err)
+	}
+	configs[1] = queue_job.Define[letter](2, "letter").Handle(does)
+	configs[1].Db = configs[0].Db
+	if _, err := persistent_queue.New(configs, nil); err != nil {
+		t.Errorf("two names: %v", err)
+	}
+}

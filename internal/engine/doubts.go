@@ -54,7 +54,7 @@ func (d *doubts) resolve(tasks ...*task) {
 	})
 }
 
-// under reports whether marks under a lease are still in doubt. Those that would be late by now are returned, once.
+// under reports whether marks under a lease are still in doubt. It returns, once, the marks whose deadline is over.
 func (d *doubts) under(lease *keeper.Lease) (any bool, over []*task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

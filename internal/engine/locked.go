@@ -32,7 +32,7 @@ func (q *queue) lock(now time.Time, tasks ...*task) {
 	slices.SortStableFunc(q.locked, func(a, b lockedTask) int { return a.lookAt.Compare(b.lookAt) })
 }
 
-// takeLocked takes at most n locked rows that are to be looked at, and those that would be soon.
+// takeLocked takes at most n locked rows whose time to be looked at has come, or comes within ten milliseconds.
 func (q *queue) takeLocked(now time.Time, n int) (tasks []*task) {
 	const soon = 10 * time.Millisecond
 	q.mu.Lock()

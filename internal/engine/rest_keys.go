@@ -25,12 +25,13 @@ type keysTold struct {
 	n     int
 	at    time.Time
 	tried time.Time // when that was first tried
+	said  bool      // that the next holder does not know them
 }
 
 const (
 	keysEvery = 100 * time.Millisecond // as handlers end, if it takes no longer
 	keysAgain = time.Hour              // lines that nobody has written for a day are deleted
-	keysMax   = 5 * time.Second        // then the lease is given away without: its jobs need not wait for ever
+	keysMax   = 5 * time.Second        // then the lease is given away without them, so that its jobs do not wait longer
 )
 
 // tellRestKeys writes which keys the handlers have that run under a lease, if the line limits keys, handlers have some, and the table
@@ -48,6 +49,10 @@ func (d *database) tellRestKeys(ctx context.Context, l *line, lease *keeper.Leas
 		k.tried = now
 	}
 	if k.rows == 0 && now.Sub(k.tried) > keysMax {
+		if k.said {
+			return nil
+		}
+		k.said = true
 		l.log.Warn(l.about, fmt.Sprintf("lease %s is given away, and the next holder does not know which keys %d handlers have: the table does not take it", lease.Name, len(keys)))
 		return nil
 	}
