@@ -76,7 +76,7 @@ func startAmongLockedRows(t *testing.T, s *stage, i *instance, lease *watch) (un
 	locked, withdrawn := i.add(t, "locked", time.Time{}), i.add(t, "withdrawn", time.Time{})
 	i.add(t, "overdue", s.now().Add(-time.Hour))
 	tx := begin(t, s.DB)
-	for id, change := range map[uint64]string{locked: "update_time = update_time + 1", withdrawn: "job_status = 5"} {
+	for id, change := range map[uint64]string{locked: "update_time = update_time + 1", withdrawn: fmt.Sprintf("job_status = 5, update_time = %d", s.now().Unix())} {
 		if _, err := tx.Exec(s.query("UPDATE async_job_tab SET "+change+" WHERE id = ?"), id); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func addJobs(t *testing.T, s *stage, i *instance) {
 		if _, err := i.tryAdd(t, tx, "committed", time.Time{}); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(plain, nasty, time.Now().Unix(), time.Now().Unix()); err != nil {
+		if _, err := tx.Exec(plain, nasty, s.now().Unix(), s.now().Unix()); err != nil {
 			return err
 		}
 		return tx.Commit()

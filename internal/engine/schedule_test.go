@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,8 +109,17 @@ type kept struct {
 	stubborn   bool
 	mended     int
 	statements int
-	times      map[int64]int // jobs for each time
 	clock      *clock
+
+	mu    sync.Mutex    // times are counted while the schedule runs
+	times map[int64]int // jobs for each time
+}
+
+// added returns for how many times there is a job.
+func (k *kept) added() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.times)
 }
 
 func (k *kept) Schedule(context.Context, int32) (store.Schedule, error) {
@@ -127,6 +137,8 @@ func (k *kept) BeginSchedule(_ context.Context, _ int32, from int64, spec string
 
 func (k *kept) AddScheduled(_ context.Context, _ int32, at int64, _, _ string) (bool, error) {
 	k.statements++
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.said.Until >= at || k.times[at] > 0 {
 		return false, nil
 	}
@@ -243,9 +255,9 @@ func TestAScheduleAddsNothingWhileTheDatabasesClockIsBehind(t *testing.T) {
 		log := scheduleFor(t, k, each(1), 2*time.Minute, 0, func(set func(time.Duration)) {
 			time.Sleep(5 * time.Second)
 			set(-24 * time.Hour)
-			behind = len(k.times)
+			behind = k.added()
 			time.Sleep(time.Minute)
-			right = len(k.times)
+			right = k.added()
 			set(0)
 		})
 		if right != behind || k.mended > 0 {
