@@ -100,17 +100,39 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 		return nil
 	},
 	// completes the job in a transaction that does nothing else.
-	"complete": func(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
-		tx, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback()
-		if err := job.CompleteTx(ctx, tx); err != nil {
-			return err
-		}
-		return tx.Commit()
+	"complete": complete,
+	// completes the job, and then sends the mail.
+	"outlive": func(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
+		defer sayEnd(job)
+		err := complete(ctx, db, job)
+		time.Sleep(outlives)
+		return err
 	},
+	// is cancelled, and then tidies up.
+	"tidy": func(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
+		defer sayEnd(job)
+		jobs, err := queue_job.Open(db)
+		if err == nil {
+			_, err = jobs.Cancel(ctx, db, queue_job.ID(job.Id))
+		}
+		time.Sleep(outlives)
+		return err
+	},
+}
+
+// outlives is for how long a handler runs on when its job is final.
+const outlives = 1200 * time.Millisecond
+
+func complete(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := job.CompleteTx(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // occupy sits on a connection, in a transaction.

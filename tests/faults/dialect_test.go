@@ -29,6 +29,8 @@ type dialect struct {
 	truncate             string // the table of jobs, whose ids begin anew
 	idsGoOn              string // behind the rows that were added with ids of their own; empty: they do by themselves
 	byPrimary            string // index hint: rows are found, and locked, by their ids
+	lockTable            string // of jobs, for nobody else
+	unlockTable          string
 	altering             string // counts the ALTERs that wait for a lock
 	deadlocks            string // counts those that the server has found
 	isDeadlock           func(error) bool

@@ -154,13 +154,9 @@ func TestAHolderFrozenBetweenMarkAndSettle(t *testing.T) {
 // run's outcome would have been written. A row says in which second that was.
 func (x *trial) checkOutcomesAreTheirOwn(w work) {
 	x.Helper()
-	type run struct {
-		job  uint64
-		term int64
-	}
-	ended := map[run]time.Time{}
+	ended := map[oneRun]time.Time{}
 	for _, s := range x.starts() {
-		ended[run{s.job, s.term}] = s.at.Add(time.Duration(w.MS) * time.Millisecond)
+		ended[oneRun{s.job, s.term}] = s.at.Add(time.Duration(w.MS) * time.Millisecond)
 	}
 	rows, err := x.db.Query(dbtest.Rebind(x.db, "SELECT id, term, update_time FROM async_job_tab WHERE job_status = 1 AND params = ?"), w.params())
 	if err != nil {
@@ -168,7 +164,7 @@ func (x *trial) checkOutcomesAreTheirOwn(w work) {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var r run
+		var r oneRun
 		var second int64
 		if err := rows.Scan(&r.job, &r.term, &second); err != nil {
 			x.Fatal(err)

@@ -78,10 +78,12 @@ var mysqlDialect = dialect{
 				ON DUPLICATE KEY UPDATE leases = leases + 1;
 			END IF`,
 	},
-	truncate:  "TRUNCATE TABLE async_job_tab",
-	byPrimary: "FORCE INDEX (PRIMARY)",
-	altering:  "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock' AND info LIKE 'ALTER%'",
-	deadlocks: "SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'",
+	truncate:    "TRUNCATE TABLE async_job_tab",
+	byPrimary:   "FORCE INDEX (PRIMARY)",
+	lockTable:   "LOCK TABLES async_job_tab WRITE",
+	unlockTable: "UNLOCK TABLES",
+	altering:    "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock' AND info LIKE 'ALTER%'",
+	deadlocks:   "SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'",
 	lastDeadlock: func(db *sql.DB) string {
 		var kind, name, status string
 		if err := db.QueryRow("SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status); err != nil {

@@ -94,6 +94,8 @@ var postgresDialect = dialect{
 	},
 	truncate:       "TRUNCATE TABLE async_job_tab RESTART IDENTITY",
 	idsGoOn:        "SELECT setval(pg_get_serial_sequence('async_job_tab', 'id'), (SELECT MAX(id) FROM async_job_tab))",
+	lockTable:      "BEGIN; LOCK TABLE async_job_tab IN ACCESS EXCLUSIVE MODE",
+	unlockTable:    "ROLLBACK",
 	altering:       "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ALTER%'",
 	deadlocks:      "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
 	lastDeadlock:   func(*sql.DB) string { return "see the server's log" },

@@ -276,23 +276,7 @@ func (x *trial) addInOrder(jobType int32, keys, perKey int, w work) {
 // outOfOrder counts the starts of a type's jobs that come after the first start of a later job of the same key.
 func (x *trial) outOfOrder(jobType int32, keys int) (n int) {
 	x.Helper()
-	rows, err := x.db.Query(fmt.Sprintf("SELECT id, job_key FROM async_job_tab WHERE job_type = %d", jobType))
-	if err != nil {
-		x.Fatal(err)
-	}
-	defer rows.Close()
-	keyOf := map[uint64]string{}
-	for rows.Next() {
-		var id uint64
-		var key string
-		if err := rows.Scan(&id, &key); err != nil {
-			x.Fatal(err)
-		}
-		keyOf[id] = key
-	}
-	if err := rows.Err(); err != nil {
-		x.Fatal(err)
-	}
+	keyOf := x.keys()
 	last := map[string]uint64{}
 	for _, s := range x.starts() {
 		if s.jobType != jobType {

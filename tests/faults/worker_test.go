@@ -34,6 +34,8 @@ type workerSettings struct {
 	Driver, DSN  string
 	Types        []int32
 	Ordered      []int32 // of the types: the jobs of a key run in their order
+	MaxPerKey    int
+	LostLimit    int
 	LockSecond   uint32
 	Capacity     int
 	Shards       int
@@ -122,7 +124,7 @@ func (s workerSettings) runOn(ctx context.Context, db *sql.DB) (code int) {
 	for _, jobType := range s.Types {
 		configs = append(configs, queue_job.Config{
 			ServiceName: "worker", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity, Shards: s.Shards, RatePerSecond: s.Rate, RateBurst: s.RateBurst,
-			QueueMaxSize: s.QueueMaxSize, OrderedByKey: slices.Contains(s.Ordered, jobType), NeedRetry: !s.NoRetry, MaxRetries: 3, WaitTime: s.WaitTime, FirstPullDay: -1,
+			QueueMaxSize: s.QueueMaxSize, OrderedByKey: slices.Contains(s.Ordered, jobType), MaxPerKey: s.MaxPerKey, LostLimit: s.LostLimit, NeedRetry: !s.NoRetry, MaxRetries: 3, WaitTime: s.WaitTime, FirstPullDay: -1,
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error { return handle(ctx, db, job) },
 		})
 	}
@@ -200,6 +202,7 @@ type worker struct {
 	in      io.Writer
 	mu      sync.Mutex
 	starts  []start
+	ends    map[oneRun]time.Time // of the handlers that say when they end
 	memory  chan memory
 	sent    chan []sent        // statements so far, by instance
 	steps   chan time.Duration // how far its wall clock is off, after each step
@@ -217,6 +220,17 @@ type start struct {
 	worker  *worker
 }
 
+// oneRun is one run of a job.
+type oneRun struct {
+	job  uint64
+	term int64
+}
+
+// sayEnd is for handlers that run on when the row of their job does not show that any more. It is the last thing that they do.
+func sayEnd(job *queue_job.Job) {
+	fmt.Fprintf(os.Stdout, "end %d %d %d\n", job.Id, job.Term, trueNow().UnixNano())
+}
+
 type memory struct{ heap, sys, goroutines int }
 
 // listen reads what the process says.
@@ -232,6 +246,13 @@ func (w *worker) listen(lines *bufio.Scanner) {
 			s.at, s.worker = time.Unix(0, at), w
 			w.mu.Lock()
 			w.starts = append(w.starts, s)
+			w.mu.Unlock()
+		} else if n, _ := fmt.Sscanf(text, "end %d %d %d", &s.job, &s.term, &at); n == 3 {
+			w.mu.Lock()
+			if w.ends == nil {
+				w.ends = map[oneRun]time.Time{}
+			}
+			w.ends[oneRun{s.job, s.term}] = time.Unix(0, at)
 			w.mu.Unlock()
 		} else if n, _ := fmt.Sscanf(text, "memory %d %d %d", &m.heap, &m.sys, &m.goroutines); n == 3 {
 			w.memory <- m
