@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -98,7 +99,8 @@ type dialect struct {
 	begin          string // begins a transaction that will write
 	bind           int    // how arguments are written: a constant of sqlx
 	bindsNumbers   bool   // numbers that differ from one read to the next are arguments, see postgres.go
-	autocommit     string // reads whether this session commits by itself; empty: every session does
+	session        string // reads whether this session commits by itself, and whether replicas are sent its statements: see sessionOf; empty: every session does, and none are
+	asksFirst      bool   // which rows are locked is asked by a statement of its own: replicas are sent the others, see forStatements
 	oneWriter      bool   // only one statement at a time can write
 	failureEndsAll bool   // a statement that fails ends its transaction
 	reservesConns  bool   // a second connection works beside a pool of one
@@ -123,6 +125,16 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 	default:
 		return mysql, nil
 	}
+}
+
+// sessionOf reports whether this session commits by itself, and whether replicas are sent its statements.
+func (d dialect) sessionOf(ctx context.Context, db DB) (commits, statements bool, err error) {
+	text, err := readText(ctx, db, d.session)
+	if err != nil && strings.Contains(err.Error(), "Error 1193 ") { // a server that has no such formats any more
+		text, err = readText(ctx, db, "SELECT @@autocommit")
+	}
+	n, _ := strconv.Atoi(text)
+	return n&1 != 0, n&2 != 0, err
 }
 
 // updating is an UPDATE of rows of async_job_tab, in parts.

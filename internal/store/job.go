@@ -39,6 +39,12 @@ type Version struct {
 // read, or marked by this term already, or they are locked, or it is too late; [Store.MarkedRows] tells which rows are ours. Sent again,
 // Mark leaves rows with its own term as they are.
 func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Version, term, deadline int64) (int, error) {
+	if s.asksFirst {
+		var err error
+		if ids, err = s.Unlocked(ctx, ids); err != nil || len(ids) == 0 {
+			return 0, err
+		}
+	}
 	lost := ""
 	if read.Term != 0 {
 		lost = "lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, " // it is a tinyint

@@ -167,6 +167,12 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 // nobody can renew them. MySQL before 8.0.1, MariaDB before 10.6 and TiDB cannot pass over rows, and wait as ever; SQLite
 // locks no rows.
 func (s *Store) updateLeases(ctx context.Context, names []string, set string, values []any, where string, compared ...any) (int, error) {
+	if s.asksFirst {
+		var err error
+		if names, err = s.freeToChange(ctx, names); err != nil || len(names) == 0 {
+			return 0, err
+		}
+	}
 	query := fmt.Sprintf(s.unlockedLeases, set, where)
 	args := append([]any{names}, values...)
 	if !s.namesFirst {
@@ -177,6 +183,15 @@ func (s *Store) updateLeases(ctx context.Context, names []string, set string, va
 		return 0, err
 	}
 	return s.exec(ctx, query, args...)
+}
+
+// freeToChange reads which of the leases have rows that nobody has locked.
+func (s *Store) freeToChange(ctx context.Context, names []string) ([]string, error) {
+	query, args, err := sqlx.In(fmt.Sprintf("SELECT lock_name FROM %s FORCE INDEX (PRIMARY) WHERE lock_name IN (?)%s%s", s.leases, s.forUpdate, s.skipLocked), names)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, s, column[string], query, args...)
 }
 
 // setRunning writes the assignment of how many jobs run under the leases that are named, before others; empty: there are none.

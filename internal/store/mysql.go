@@ -21,6 +21,17 @@ var (
 	}()
 )
 
+// forStatements is the dialect if replicas are sent statements (binlog_format=STATEMENT). What a replica would find out for itself when it carries
+// one out must not stand in any: which rows are locked, and what time it is by then. So a read that replicas are not sent finds which rows are
+// free, and a statement is late only if it begins late. If somebody locks a row between the two, the second waits, as on older servers.
+func (d dialect) forStatements() dialect {
+	d.asksFirst = true
+	d.inTime = d.nowMicros + " <= %d000"
+	d.unlessHeld, d.passingHeld = patiently, nil
+	d.unlockedLeases, d.namesFirst = d.leaseUpdate+" SET %s WHERE lock_name IN (?) AND %s", false
+	return d
+}
+
 const passingLocked = " /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */" // older servers wait
 
 func mysqlFamily(name string) dialect {
@@ -113,7 +124,7 @@ func mysqlFamily(name string) dialect {
 		impatient:     "SET SESSION lock_wait_timeout = 1",
 		patient:       "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
 
-		autocommit:    "SELECT @@autocommit",
+		session:       "SELECT @@autocommit + 2 * (@@log_bin AND @@binlog_format = 'STATEMENT')",
 		begin:         "BEGIN",
 		reservesConns: true,
 	}

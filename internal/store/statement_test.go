@@ -321,6 +321,27 @@ func TestNoStatementIsRefusedBySafeUpdates(t *testing.T) {
 	}
 }
 
+// What a replica would find out for itself, if it is sent statements: the two would differ from then on.
+func TestNoStatementThatReplicasAreSentAsksForLocksOrTheTimeByThen(t *testing.T) {
+	reads := regexp.MustCompile(`^\(?(SELECT|WITH)\b`)
+	unsafe := regexp.MustCompile(`SKIP LOCKED|NOWAIT|SYSDATE|\bLIMIT\b|RAND\(|UUID\(|LAST_INSERT_ID`)
+	for name, verb := range verbs {
+		for _, d := range []dialect{mysql.forStatements(), mariadb.forStatements()} {
+			d.asksFirst = false // the answer would be that none is free
+			for _, s := range sentBy(t, d, verb) {
+				if found := unsafe.FindString(s.text); found != "" && !reads.MatchString(s.text) {
+					t.Errorf("%s to %s says %q: %s", name, d.name, found, s.text)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"Mark", "TakeLeases", "KeepLeases"} {
+		if sent := sentBy(t, mysql.forStatements(), verbs[name]); !strings.HasSuffix(sent[0].text, " FOR UPDATE"+passingLocked) {
+			t.Errorf("%s does not ask first which rows are locked: %s", name, sent[0].text)
+		}
+	}
+}
+
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 	for _, name := range []string{"Mark", "Mark Lost", "MarkedRows", "Unlocked", "LongParams", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
 		sent := sentBy(t, mysql, verbs[name])

@@ -95,14 +95,17 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 		// it is done.
 		s.writing = newTurn()
 	}
-	if d.autocommit == "" {
+	if d.session == "" {
 		return s, nil
 	}
-	on, err := readText(ctx, db, d.autocommit)
+	commits, statements, err := d.sessionOf(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("autocommit of the session: %w", err)
 	}
-	if on == "0" {
+	if statements {
+		s.dialect = s.dialect.forStatements()
+	}
+	if !commits {
 		conns, ok := db.(connPool)
 		if !ok {
 			return nil, unusable("the sessions of this database run with autocommit off, and the handle is no *sql.DB: what is written through it would never be committed; turn autocommit on, or pass the *sql.DB")
