@@ -224,7 +224,7 @@ func TestASplitThatSendsEveryReadToAReplicaIsNamedInTheLog(t *testing.T) {
 // startHere starts a runner in this process, and returns what stops it.
 func startHere(t *testing.T, db *sql.DB, log *lines, ran *atomic.Int32) (stop func()) {
 	t.Helper()
-	runner, err := persistent_queue.New([]queue_job.Config{{ServiceName: "split", JobType: 1, Db: db, HandleJobFunc: func(context.Context, *queue_job.Job) error {
+	runner, err := persistent_queue.New([]queue_job.Config{{ServiceName: "worker", JobType: 1, Db: db, HandleJobFunc: func(context.Context, *queue_job.Job) error {
 		ran.Add(1)
 		return nil
 	}}}, logger.QueueLog{Slog: slog.New(slog.NewTextHandler(log, nil))})
