@@ -125,7 +125,7 @@ func mysqlFamily(name string) dialect {
 		patient:       "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
 
 		session:       "SELECT @@autocommit + 2 * (@@log_bin AND @@binlog_format = 'STATEMENT')",
-		begin:         "BEGIN",
+		begin:         "START TRANSACTION", // with sql_mode ORACLE, BEGIN begins a block
 		reservesConns: true,
 	}
 }
