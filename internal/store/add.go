@@ -238,7 +238,8 @@ func anyLong(jobs []NewJob) bool {
 }
 
 // addByArrays inserts the rows from one array for each column, so the text is the same for any number of rows and a
-// driver may keep it. The ids are given, and come back, in the order of the rows.
+// driver may keep it. No element is NULL, which a session with array_nulls=off takes for a text. The ids are given, and come back, in
+// the order of the rows.
 func addByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error) {
 	ids, err := s.insertArrays(ctx, jobs, created, "NULL", "")
 	if err == nil && len(ids) != len(jobs) {
@@ -258,15 +259,15 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 		{"start", "bigint", func(j *NewJob) string { return strconv.FormatUint(uint64(j.StartTime), 10) }},
 		{"delay", "bigint", func(j *NewJob) string { return strconv.FormatInt(j.Delay, 10) }},
 		{"priority", "smallint", func(j *NewJob) string { return strconv.Itoa(int(j.Priority)) }},
-		{"key", "text", func(j *NewJob) string { return quotedOrNull(j.Key) }},
-		{"most", "int", func(j *NewJob) string { return setOrNull(j.MaxRetries) }},
-		{"meta", "text", func(j *NewJob) string { return quotedOrNull(j.Meta) }},
-		{"grouping", "text", func(j *NewJob) string { return quotedOrNull(j.Group) }},
+		{"key", "text", func(j *NewJob) string { return quoted(j.Key) }},
+		{"most", "int", func(j *NewJob) string { return strconv.Itoa(j.MaxRetries) }},
+		{"meta", "text", func(j *NewJob) string { return quoted(j.Meta) }},
+		{"grouping", "text", func(j *NewJob) string { return quoted(j.Group) }},
 	}
 	further, long := furtherColumns, ""
 	if anyLong(jobs) {
-		columns = append(columns, array{"long", "text", func(j *NewJob) string { _, long := inColumns(j.Params); return quotedOrNull(long) }})
-		further, long = further+longColumn, ", long"
+		columns = append(columns, array{"long", "text", func(j *NewJob) string { _, long := inColumns(j.Params); return quoted(long) }})
+		further, long = further+longColumn, ", NULLIF(long, '')"
 	}
 	args := s.arguments()
 	made := args.value(created)
@@ -279,16 +280,9 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 		arrays = append(arrays, fmt.Sprintf("CAST(%s AS %s[])", args.value("{"+strings.Join(values, ",")+"}"), c.kind))
 		names = append(names, c.name)
 	}
-	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, key, %s, most, meta, grouping%s "+
+	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, NULLIF(key, ''), %s, NULLIF(most, %d), NULLIF(meta, ''), NULLIF(grouping, '')%s "+
 		"FROM (SELECT CAST(%s AS bigint) AS made) AS moment, unnest(%s) WITH ORDINALITY AS job (%s, n) ORDER BY n%s%s",
-		s.jobs, plainColumns, further, s.afterMillis("delay"), uniqueIn, long, made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.returning), args.list...)
-}
-
-func quotedOrNull(text string) string {
-	if text == "" {
-		return "NULL"
-	}
-	return quoted(text)
+		s.jobs, plainColumns, further, s.afterMillis("delay"), uniqueIn, NotSet, long, made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.returning), args.list...)
 }
 
 // quoted writes a text as an element of an array.

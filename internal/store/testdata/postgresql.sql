@@ -58,16 +58,16 @@ VALUES ($1, $2, 0, $3, $4, $5, $6)
 RETURNING id; -- with "see long_params", 7, 0, 1700000000, 1700000000, "xxxxxxxxxxxxxxxxxxx…
 
 -- AddJobs
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, key, NULL, most, meta, grouping
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, NULLIF(key, ''), NULL, NULLIF(most, -2), NULLIF(meta, ''), NULLIF(grouping, '')
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, n)
 ORDER BY n
-RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{0,1500}", "{0,0}", "{NULL,\"a\"}", "{NULL,3}", "{NULL,\"{\\\"a\\\":\\\"b\\\"}\"}", "{NULL,\"g\"}"
+RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{0,1500}", "{0,0}", "{\"\",\"a\"}", "{-2,3}", "{\"\",\"{\\\"a\\\":\\\"b\\\"}\"}", "{\"\",\"g\"}"
 
 -- AddJobs, long
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group, long_params) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, key, NULL, most, meta, grouping, long
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group, long_params) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, NULLIF(key, ''), NULL, NULLIF(most, -2), NULLIF(meta, ''), NULLIF(grouping, ''), NULLIF(long, '')
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[]), CAST($11 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, long, n)
 ORDER BY n
-RETURNING id; -- with 1700000000, "{\"{}\",\"see long_params\"}", "{7,7}", "{0,0}", "{0,0}", "{0,0}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,NULL}", "{NULL,\"xxxxxxxxxxx…
+RETURNING id; -- with 1700000000, "{\"{}\",\"see long_params\"}", "{7,7}", "{0,0}", "{0,0}", "{0,0}", "{\"\",\"\"}", "{-2,-2}", "{\"\",\"\"}", "{\"\",\"\"}", "{\"\",\"xxxxxxxxxxx…
 
 -- AddJobsUnlessThere
 WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
@@ -76,11 +76,11 @@ WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR jo
     AND unique_in = $3) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", "b", 7
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, key, type, most, meta, grouping
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, NULLIF(key, ''), type, NULLIF(most, -2), NULLIF(meta, ''), NULLIF(grouping, '')
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, n)
 ORDER BY n
 ON CONFLICT DO NOTHING
-RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{1500,0}", "{0,1}", "{\"a\",\"b\"}", "{3,NULL}", "{\"{\\\"a\\\":\\\"b\\\"}\",NULL}", "{\"g\",NULL}"
+RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{1500,0}", "{0,1}", "{\"a\",\"b\"}", "{3,-2}", "{\"{\\\"a\\\":\\\"b\\\"}\",\"\"}", "{\"g\",\"\"}"
 WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab
   WHERE job_key = $1
