@@ -11,8 +11,8 @@ import (
 
 // AddMany adds jobs in few statements, of up to a thousand jobs and a megabyte each, and returns the result for each
 // job, in the order of the jobs. A thousand jobs of one type, each with another unique key, take up
-// to five statements, and seven more if all of them replace jobs that wait ([ReplaceWaiting]). A list in which the types alternate or
-// a unique key comes twice takes more.
+// to five statements, those of several types up to twenty, and seven more if all of them replace jobs that wait ([ReplaceWaiting]). A list
+// in which a unique key comes twice takes more.
 //
 // To add all jobs or none, pass a transaction. Through a *sql.DB, each statement is committed by itself; after an
 // error, the result has the jobs at the beginning of the list that were added before it. AddMany checks all jobs before
@@ -62,16 +62,21 @@ func addRows(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []st
 	return added, nil
 }
 
-// partOf returns how many rows at the beginning can be added together: all that are not unique, or all unique ones of a type, each
-// with another key.
+// partOf returns how many rows at the beginning can be added together: all that are not unique, or all unique ones, no two of which have
+// one type and key.
 func partOf(rows []store.NewJob) (n int) {
-	keys := map[string]bool{}
+	type uniqueKey struct {
+		jobType int32
+		key     string
+	}
+	keys := map[uniqueKey]bool{}
 	for n < len(rows) && rows[n].Unique == rows[0].Unique {
 		if row := &rows[n]; row.Unique {
-			if row.JobType != rows[0].JobType || keys[row.Key] {
+			key := uniqueKey{row.JobType, row.Key}
+			if keys[key] {
 				break
 			}
-			keys[row.Key] = true
+			keys[key] = true
 		}
 		n++
 	}

@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -147,6 +148,61 @@ func TestOfManyWhoAddTheSameUniqueJobsAtOnceEachJobIsAddedByOne(t *testing.T) {
 			for _, job := range list {
 				if len(by[job.Key]) != 1 {
 					t.Fatalf("round %d, uniqueness %d: %q was added by %v", round, unique, job.Key, by[job.Key])
+				}
+			}
+		}
+	})
+}
+
+// Each key is that of seven types, so the key alone does not say which row has it. Nor does the type.
+func TestUniqueJobsOfManyTypesAreAddedTogetherAndToldApart(t *testing.T) {
+	t.Parallel()
+	const adders, rounds, n, types = 2, 4, 700, 7
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for round := range rounds {
+			unique := queue_job.Uniqueness(1 + round%2)
+			execute(t, d.DB, "DELETE FROM async_job_tab")
+			list := uniqueJobs(n, unique)
+			for i := range list {
+				list[i] = list[i].With(queue_job.UniqueKey(fmt.Sprint("k", i/types), unique))
+				list[i].JobType = int32(5 + i%types)
+			}
+			there, done := addOne(t, jobs, d.DB, queue_job.UniqueKey(list[9].Key, unique), func(j *queue_job.AddModelJob) { j.JobType = list[9].JobType }).Id, uint64(0)
+			if unique == queue_job.UniqueWhilePending {
+				done = addOne(t, jobs, d.DB, queue_job.UniqueKey(list[8].Key, unique), func(j *queue_job.AddModelJob) { j.JobType = list[8].JobType }).Id
+				finish(t, d.DB, done, queue_job.JobStatusSuccess)
+			}
+			var statements atomic.Int64
+			results, errs := make([][]queue_job.Added, adders), make([]error, adders)
+			var all sync.WaitGroup
+			for a := range adders {
+				all.Go(func() { results[a], errs[a] = jobs.AddMany(t.Context(), counted{d.DB, &statements}, list) })
+			}
+			all.Wait()
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			if most := int64(2 * adders * n / 10); statements.Load() > most {
+				t.Errorf("%d statements, want at most %d", statements.Load(), most)
+			}
+			for i := range list {
+				owners, id := 0, results[0][i].Id
+				for a := range adders {
+					if !results[a][i].Existed {
+						owners++
+					}
+					if results[a][i].Id != id {
+						t.Errorf("round %d, job %d: two ids, %d and %d", round, i, id, results[a][i].Id)
+					}
+				}
+				want := 1
+				if i == 9 {
+					want = 0
+				}
+				row := number(t, d.DB, fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab WHERE id = %d AND job_key = '%s' AND job_type = %d AND unique_in = %[3]d", id, list[i].Key, list[i].JobType))
+				if owners != want || row != 1 || i == 9 && id != there || i == 8 && id == done {
+					t.Fatalf("round %d, job %d: added by %d of them, %d rows with id %d, type %d and key %s", round, i, owners, row, id, list[i].JobType, list[i].Key)
 				}
 			}
 		}

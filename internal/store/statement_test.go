@@ -31,6 +31,11 @@ var verbs = map[string]func(context.Context, *Store){
 	"AddJobsUnlessThere": func(ctx context.Context, s *Store) {
 		_, _ = s.AddJobsUnlessThere(ctx, []NewJob{newJobs[1], another}, 1_700_000_000)
 	},
+	"AddJobsUnlessThere, types": func(ctx context.Context, s *Store) {
+		other := another
+		other.JobType++
+		_, _ = s.AddJobsUnlessThere(ctx, []NewJob{newJobs[1], another, other}, 1_700_000_000)
+	},
 	"ReplaceWaiting": func(ctx context.Context, s *Store) {
 		_, _ = s.ReplaceWaiting(ctx, []uint64{1, 2}, []NewJob{newJobs[1], another})
 	},
@@ -355,7 +360,7 @@ func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
 	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "RestKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
-		"JobsOfKey", "InState", "Look", "GivenUpJobs", "NextIDs", "LastID", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "ReplaceWaiting", "Columns", "Indexes"} {
+		"JobsOfKey", "InState", "Look", "GivenUpJobs", "NextIDs", "LastID", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "AddJobsUnlessThere, types", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {
 				read := regexp.MustCompile(`^(SELECT|WITH)\b`).MatchString(s.text)

@@ -123,9 +123,10 @@ type AddedJob struct {
 	There bool // another row has the key, and this is its id
 }
 
-// AddJobsUnlessThere is [Store.AddUnlessThere] for many rows of one type, each with another key, in the order of the rows. It
-// sends up to five statements for each thousand rows or megabyte, and a few for each row whose key another caller takes or lets go
-// at the same moment. After an error, the result has the rows at the beginning for which it is known.
+// AddJobsUnlessThere is [Store.AddUnlessThere] for many rows, no two of which have one type and key, in the order of the rows. It
+// sends up to five statements for each thousand rows or megabyte; if they are of several types, up to twenty. It sends a few more for each
+// row whose key another caller takes or lets go at the same moment. After an error, the result has the rows at the beginning for which it
+// is known.
 func (s *Store) AddJobsUnlessThere(ctx context.Context, jobs []NewJob, created int64) (added []AddedJob, err error) {
 	for len(jobs) > 0 {
 		some := jobs[:statementRows(jobs)]
@@ -166,13 +167,13 @@ func (s *Store) addSomeUnlessThere(ctx context.Context, jobs []NewJob, created i
 	}
 	bearing := make([]uint64, len(jobs))
 	for i := range jobs {
-		bearing[i] = bearers[jobs[i].Key].id
+		bearing[i] = bearers[uniqueKeyOf(&jobs[i])].id
 	}
 	inserted := ours(bearing)
 	for i := range jobs {
 		job := &jobs[i]
 		one := AddedJob{ID: bearing[i], There: !inserted[i]}
-		if final := !bearers[job.Key].pending; one.There && (one.ID == 0 || final && job.OrFinal) {
+		if final := !bearers[uniqueKeyOf(job)].pending; one.There && (one.ID == 0 || final && job.OrFinal) {
 			one.ID, one.There, err = s.AddUnlessThere(ctx, job, created)
 		}
 		if err != nil {
@@ -207,29 +208,68 @@ func (s *Store) freeKeys(ctx context.Context, jobs []NewJob) error {
 	return s.inSpiteOfDeadlocks(func() error { return s.takeKeys(ctx, SortedIDs(final)...) })
 }
 
-// bearersOf is bearerOf for jobs of one type, by their keys.
-func (s *Store) bearersOf(ctx context.Context, jobs []NewJob, locking string) (map[string]bearer, error) {
-	keys := make([]string, len(jobs))
-	for i := range jobs {
-		keys[i] = jobs[i].Key
+// uniqueKey is a key among the rows of a type.
+type uniqueKey struct {
+	jobType int32
+	key     string
+}
+
+func uniqueKeyOf(job *NewJob) uniqueKey { return uniqueKey{job.JobType, job.Key} }
+
+const bearersTogether = 128 // if they are of several types: each is a condition of its own, and a place in the index of its own
+
+// bearersOf is bearerOf for many jobs, by their types and keys.
+func (s *Store) bearersOf(ctx context.Context, jobs []NewJob, locking string) (map[uniqueKey]bearer, error) {
+	bearers := make(map[uniqueKey]bearer, len(jobs))
+	ofOneType := !slices.ContainsFunc(jobs, func(job NewJob) bool { return job.JobType != jobs[0].JobType })
+	for len(jobs) > 0 {
+		some := jobs
+		if !ofOneType {
+			some = jobs[:min(len(jobs), bearersTogether)]
+		}
+		jobs = jobs[len(some):]
+		err := s.inSpiteOfDeadlocks(func() error { return s.someBearersOf(ctx, some, ofOneType, locking, bearers) })
+		if err != nil {
+			return bearers, wrap("find the jobs of the keys", err)
+		}
 	}
+	return bearers, nil
+}
+
+func (s *Store) someBearersOf(ctx context.Context, jobs []NewJob, ofOneType bool, locking string, bearers map[uniqueKey]bearer) error {
 	args := s.arguments()
+	column, where := "", ""
+	if ofOneType {
+		keys := make([]string, len(jobs))
+		for i := range jobs {
+			keys[i] = jobs[i].Key
+		}
+		where = fmt.Sprintf("%s AND unique_in = %s", args.among("job_key", keys), args.value(jobs[0].JobType))
+	} else {
+		column = ", unique_in"
+		var ors []string
+		for i := 0; i < len(jobs) || args.bound && i&(i-1) != 0; i++ { // as in among
+			job := &jobs[min(i, len(jobs)-1)]
+			ors = append(ors, fmt.Sprintf("job_key = %s AND unique_in = %s", args.value(job.Key), args.number(int64(job.JobType))))
+		}
+		where = "(" + strings.Join(ors, " OR ") + ")"
+	}
 	type keyed struct {
-		key string
+		uniqueKey
 		bearer
 	}
-	var found []keyed
-	query := s.fromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE %s AND unique_in = %s%s",
-		pending, s.jobs, s.byKey, args.among("job_key", keys), args.value(jobs[0].JobType), locking))
-	err := s.inSpiteOfDeadlocks(func() (err error) {
-		found, err = read(ctx, s, each(func(k *keyed) []any { return []any{&k.key, &k.id, &k.pending} }), query, args.list...)
-		return err
-	})
-	bearers := make(map[string]bearer, len(found))
+	found, err := read(ctx, s, each(func(k *keyed) []any {
+		k.jobType = jobs[0].JobType
+		if into := []any{&k.key, &k.id, &k.pending}; ofOneType {
+			return into
+		} else {
+			return append(into, &k.jobType)
+		}
+	}), s.fromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending%s FROM %s %s WHERE %s%s", pending, column, s.jobs, s.byKey, where, locking)), args.list...)
 	for _, k := range found {
-		bearers[k.key] = k.bearer
+		bearers[k.uniqueKey] = k.bearer
 	}
-	return bearers, wrap("find the jobs of the keys", err)
+	return err
 }
 
 // ours tells which rows an INSERT has inserted that left out others. Bearing has, for each row, the id of the row that has its key

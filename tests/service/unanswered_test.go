@@ -24,6 +24,32 @@ type faulty struct {
 	left  int // calls up to the one that fails; 0: none does
 	after bool
 	fired bool
+	calls int
+}
+
+// counted is a database that is reached by a way that counts the calls, until the test ends.
+func counted(t *testing.T, d dbtest.Database) (dbtest.Database, *faulty) {
+	t.Helper()
+	dsn := d.DSN
+	if d.Driver == "mysql" {
+		joint := "?"
+		if strings.Contains(dsn, "?") {
+			joint = "&"
+		}
+		dsn += joint + "interpolateParams=true" // so that each statement is one call
+	}
+	way := &faulty{from: d.DB.Driver(), dsn: dsn}
+	d.DB = sql.OpenDB(way)
+	t.Cleanup(func() { d.DB.Close() }) // after the service has stopped
+	return d, way
+}
+
+// count is how many calls there were since it was asked last.
+func (f *faulty) count() (calls int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	calls, f.calls = f.calls, 0
+	return calls
 }
 
 // fail has the nth call from now on fail.
@@ -48,6 +74,7 @@ func through[T any](f *faulty, call func() (T, error)) (T, error) {
 	f.mu.Lock()
 	fails, after := f.left == 1, f.after
 	f.left = max(0, f.left-1)
+	f.calls++
 	f.fired = f.fired || fails
 	f.mu.Unlock()
 	var nothing T
@@ -146,19 +173,7 @@ func TestNoAnswerSaysThatNothingWasChangedIfSomethingWas(t *testing.T) {
 		if testing.Short() && d.Driver != "sqlite" {
 			t.Skip("left out: it takes long; make test-all runs it")
 		}
-		dsn := d.DSN
-		if d.Driver == "mysql" {
-			joint := "?"
-			if strings.Contains(dsn, "?") {
-				joint = "&"
-			}
-			dsn += joint + "interpolateParams=true" // so that each statement is one call
-		}
-		way := &faulty{from: d.DB.Driver(), dsn: dsn}
-		db := sql.OpenDB(way)
-		t.Cleanup(func() { db.Close() }) // after the service has stopped
-		bad := d
-		bad.DB = db
+		bad, way := counted(t, d)
 		api := start(t, bad, func(c *service.Config) { c.WithoutDelivery = true }) // so that only requests call
 		const late = `"url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"`
 		api.token = api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token").(string)

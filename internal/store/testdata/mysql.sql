@@ -96,6 +96,42 @@ FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- AddJobsUnlessThere, types
+SELECT *
+FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending, unique_in
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE (job_key = ?
+      AND unique_in = 7 OR job_key = ?
+      AND unique_in = 7 OR job_key = ?
+      AND unique_in = 8)) AS latest
+FOR UPDATE; -- with "a", "b", "b"
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL), (?, 8, 0, 0, 1700000000, 1700000000, 1, ?, 8, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b", "{}", "b"
+SELECT *
+FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending, unique_in
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE (job_key = ?
+      AND unique_in = 7 OR job_key = ?
+      AND unique_in = 7 OR job_key = ?
+      AND unique_in = 8) LOCK IN SHARE MODE) AS latest
+FOR UPDATE; -- with "a", "b", "b"
+SELECT *
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND unique_in = ?) AS latest
+FOR UPDATE; -- with "a", 7
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+SELECT *
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND unique_in = ? LOCK IN SHARE MODE) AS latest
+FOR UPDATE; -- with "a", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+
 -- AddScheduled
 SELECT *
 FROM (SELECT (UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) AS now
