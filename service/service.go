@@ -48,6 +48,9 @@ type Config struct {
 	// Topics is how many topics there may be. Each is a job type, which costs nothing while it has no task; a topic with tasks, even if
 	// they are due next week, costs a little. Default 10,000.
 	Topics int
+	// TopicsPerToken is how many topics may have names that fit the patterns of a token when somebody makes another one with it, so that one
+	// token does not take all. Tokens with the scope admin may make as many as there may be. Default: half of Topics.
+	TopicsPerToken int
 	// Room is how many bytes requests and their answers may take in memory, of which one caller gets half. What finds none waits for some
 	// seconds, and is answered with 503 then. Streams take up to 50 MiB more. Default 128 MiB.
 	Room int64
@@ -93,10 +96,11 @@ func New(cfg Config) (*Service, error) {
 	if cfg.DB == nil {
 		return nil, errors.New("service.Config.DB is missing; pass the handle of the database that has, or shall have, the tables")
 	}
-	if cfg.Topics < 0 || cfg.Room < 0 {
-		return nil, fmt.Errorf("service.Config.Topics is %d and Room %d; use positive numbers, or 0 for the defaults", cfg.Topics, cfg.Room)
+	if cfg.Topics < 0 || cfg.TopicsPerToken < 0 || cfg.Room < 0 {
+		return nil, fmt.Errorf("service.Config.Topics is %d, TopicsPerToken %d and Room %d; use positive numbers, or 0 for the defaults", cfg.Topics, cfg.TopicsPerToken, cfg.Room)
 	}
 	cfg.Topics = cmp.Or(cfg.Topics, topics.LimitDefault)
+	cfg.TopicsPerToken = cmp.Or(cfg.TopicsPerToken, (cfg.Topics+1)/2)
 	cfg.Room = cmp.Or(cfg.Room, intake.RoomDefault)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	cfg.Deliver.Logger = cmp.Or(cfg.Deliver.Logger, cfg.Log)
@@ -144,7 +148,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.runner == nil {
 		serve = nil
 	}
-	s.topics = topics.New(s.tables, s.cfg.Topics, serve, s.cfg.Log)
+	s.topics = topics.New(s.tables, topics.Limits{All: s.cfg.Topics, OfToken: s.cfg.TopicsPerToken}, serve, s.cfg.Log)
 	if err = s.await(ctx, func() error { return s.topics.Look(ctx) }); err != nil {
 		return fmt.Errorf("start the service: %w", err)
 	}

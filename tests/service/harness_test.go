@@ -143,6 +143,9 @@ func (i *instance) try(method, path, body string, headers ...string) answer {
 	}
 	a := answer{Response: response, text: bytes.TrimSpace(text)}
 	_ = json.Unmarshal(text, &a.value) // or it is no JSON
+	if told := announced()(method, r.URL.Path, a.StatusCode); told != "" {
+		i.t.Errorf("%s %s: %s: %s", method, path, told, a.text)
+	}
 	return a
 }
 

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/create-info/persistent-queue/service"
@@ -17,7 +21,10 @@ import (
 // openAPI is openapi.json, as far as it is tried here.
 type openAPI struct {
 	Paths      map[string]map[string]operation
-	Components struct{ Schemas map[string]any }
+	Components struct {
+		Schemas   map[string]any
+		Responses map[string]response
+	}
 }
 
 type operation struct {
@@ -32,13 +39,91 @@ type operation struct {
 			}
 		}
 	}
-	Responses map[string]struct {
-		Content map[string]struct{ Schema any }
-	}
-	Try *struct {
+	ID        string `json:"operationId"`
+	Tags      []string
+	Responses map[string]response
+	Try       *struct {
 		Status int
 		Before []string
 	} `json:"x-try"`
+}
+
+type response struct {
+	Ref     string `json:"$ref"`
+	Content map[string]struct{ Schema any }
+}
+
+// answer is what an operation says of a status.
+func (o *openAPI) answer(op *operation, status int) (r response, announced bool) {
+	r, announced = op.Responses[fmt.Sprint(status)]
+	if r.Ref != "" {
+		r, announced = o.Components.Responses[r.Ref[strings.LastIndexByte(r.Ref, '/')+1:]]
+	}
+	return r, announced
+}
+
+// announced says of an answer how it differs from the description of the API, which is read once.
+var announced = sync.OnceValue(func() func(method, path string, status int) string {
+	var o openAPI
+	text, err := os.ReadFile("../../service/internal/api/openapi.json")
+	if err == nil {
+		err = json.Unmarshal(text, &o)
+	}
+	if err != nil {
+		panic(err)
+	}
+	mux := http.NewServeMux()
+	for path, methods := range o.Paths {
+		for method := range methods {
+			mux.Handle(strings.ToUpper(method)+" "+path, http.NotFoundHandler())
+		}
+	}
+	return func(method, path string, status int) string {
+		_, pattern := mux.Handler(&http.Request{Method: method, URL: &url.URL{Path: path}})
+		method, at, found := strings.Cut(pattern, " ")
+		if !found { // it is none of the API's, or is not described
+			return ""
+		}
+		op := o.Paths[at][strings.ToLower(method)]
+		if _, there := o.answer(&op, status); !there {
+			return fmt.Sprintf("the status %d is not announced for %s", status, pattern)
+		}
+		return ""
+	}
+})
+
+func TestEachOperationHasAnIDAndATagOfItsOwn(t *testing.T) {
+	t.Parallel()
+	var o openAPI
+	var tags struct {
+		Tags    []struct{ Name string }
+		Servers []struct{ URL string }
+	}
+	text, err := os.ReadFile("../../service/internal/api/openapi.json")
+	if err != nil || json.Unmarshal(text, &o) != nil || json.Unmarshal(text, &tags) != nil || len(tags.Servers) == 0 {
+		t.Fatal(err)
+	}
+	seen, known := map[string]string{}, map[string]bool{}
+	for _, tag := range tags.Tags {
+		known[tag.Name] = true
+	}
+	for path, methods := range o.Paths {
+		for method, op := range methods {
+			at := method + " " + path
+			if !regexp.MustCompile(`^[a-z][A-Za-z]+$`).MatchString(op.ID) || seen[op.ID] != "" {
+				t.Errorf("%s has the id %q, and so has %q", at, op.ID, seen[op.ID])
+			}
+			seen[op.ID] = at
+			if len(op.Tags) != 1 || !known[op.Tags[0]] {
+				t.Errorf("%s has the tags %q", at, op.Tags)
+			}
+			for _, always := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable} {
+				if _, there := o.answer(&op, always); !there {
+					t.Errorf("%s does not announce %d", at, always)
+				}
+			}
+		}
+	}
 }
 
 // fits reports how a value differs from a schema.
@@ -104,10 +189,7 @@ func (o *openAPI) fits(schema any, value any, at string) (wrong []string) {
 func (o *openAPI) checked(t *testing.T, api *instance, op *operation, want int, method, path, body string) {
 	t.Helper()
 	got := api.send(want, method, path, body)
-	response, announced := op.Responses[fmt.Sprint(want)]
-	if !announced {
-		response = op.Responses["default"]
-	}
+	response, _ := o.answer(op, want) // instance.try has seen to it that it is announced
 	if len(response.Content) == 0 {
 		if len(got.text) > 0 {
 			t.Errorf("%s %s: %s, want no body", method, path, got.text)
@@ -187,6 +269,9 @@ func (o *openAPI) prepared(t *testing.T, api *instance, path string, op *operati
 		{"topic":"campaign","name":"mail-1","url":"https://shop.example/","at":"2100-01-01T00:00:00Z"}]}`)
 	id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{"url":"https://shop.example/","at":"2100-01-01T00:00:00Z"}`).id()
 	for _, p := range op.Parameters {
+		if p.In == "query" && p.Example != "" {
+			path += "?" + p.Name + "=" + p.Example
+		}
 		if p.In != "path" {
 			continue
 		}

@@ -47,7 +47,7 @@ func secretsOf(api *instance, n int) (path func(string) string, body map[string]
 	}
 	body = map[string]string{
 		"POST /v1/topics/{topic}/tasks": "{" + own + "}", "PUT /v1/topics/{topic}/tasks/{name}": "{" + loaded + "}", "POST /v1/batch": `{"tasks":[{"topic":"` + topic + `",` + loaded + `}]}`,
-		"PATCH /v1/tasks/{id}": `{"priority":"high"}`, "PUT /v1/topics/{topic}": `{"rate":6}`, "POST /v1/topics/{topic}/pause": `{}`, "PUT /v1/templates/{pattern}": `{"rate":6}`,
+		"PATCH /v1/tasks/{id}": `{"priority":"high"}`, "PATCH /v1/topics/{topic}/tasks/{name}": `{"priority":"high"}`, "PUT /v1/topics/{topic}": `{"rate":6}`, "POST /v1/topics/{topic}/pause": `{}`, "PUT /v1/templates/{pattern}": `{"rate":6}`,
 		"PUT /v1/schedules/{name}": `{"cron":"@daily","topic":"` + topic + `","task":{` + own + `}}`, "POST /v1/operations": `{"do":"cancel","topic":"` + topic + `"}`,
 		"POST /v1/tokens": `{"scopes":["tasks:add"],"topics":["x"]}`,
 	}

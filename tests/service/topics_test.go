@@ -85,3 +85,76 @@ func TestABatchMakesAllOfItsTopicsOrNone(t *testing.T) {
 		}
 	})
 }
+
+func TestOneTokenDoesNotTakeAllTopics(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery, c.Topics = true, 12 }) // six for a token
+		api.token = api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token").(string)
+		of := func(topics string) *instance {
+			text := api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["tasks:add","topics:manage","tasks:manage"],"topics":["`+topics+`"]}`).json("token").(string)
+			return &instance{t, api.base, text}
+		}
+		shop, another := of("shop_*"), of("shop_*")
+		api.send(http.StatusOK, "POST", "/v1/batch", ofTopics("shop.", 3)) // to LIKE, _ is any character
+		if refused := shop.send(http.StatusConflict, "POST", "/v1/batch", ofTopics("shop_", 7)); refused.json("code") != "topic-limit" {
+			t.Errorf("%s", refused.text)
+		}
+		shop.send(http.StatusOK, "POST", "/v1/batch", ofTopics("shop_", 6))
+		another.send(http.StatusOK, "POST", "/v1/batch", ofTopics("shop_", 6)) // they are there
+		for _, c := range [][3]string{
+			{"POST", "/v1/topics/shop_more/tasks", later}, {"POST", "/v1/batch", ofTopics("shop_", 7)}, {"PUT", "/v1/topics/shop_more", "{}"}, {"PUT", "/v1/templates/shop_more*", "{}"},
+			{"PUT", "/v1/schedules/s", `{"cron":"@yearly","topic":"shop_more","task":{"url":"http://127.0.0.1/"}}`},
+		} {
+			for _, one := range []*instance{shop, another} {
+				if refused := one.try(c[0], c[1], c[2]); refused.StatusCode != http.StatusConflict || !strings.Contains(string(refused.text), "--topics-per-token") {
+					t.Errorf("%v: %d %s", c, refused.StatusCode, refused.text)
+				}
+			}
+		}
+		of("bill.*").send(http.StatusOK, "POST", "/v1/batch", ofTopics("bill.", 2))
+		of("*").send(http.StatusConflict, "POST", "/v1/batch", ofTopics("more.", 1)) // eleven fit its pattern
+		api.send(http.StatusOK, "POST", "/v1/batch", ofTopics("more.", 1))
+		if refused := api.send(http.StatusConflict, "POST", "/v1/batch", ofTopics("last.", 1)); !strings.Contains(string(refused.text), "raise --topics") {
+			t.Errorf("%s", refused.text)
+		}
+	})
+}
+
+func TestAnOperatorDeletesTheTopicsThatBeginAlike(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const many = 1200
+		api := start(t, d)
+		api.token = api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token").(string)
+		text := api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["topics:manage","tasks:read"],"topics":["shop.*"]}`).json("token").(string)
+		shop := &instance{t, api.base, text}
+		api.send(http.StatusOK, "POST", "/v1/batch", ofTopics("shop.old-", many))
+		api.send(http.StatusOK, "POST", "/v1/batch", ofTopics("shop.new-", 2))
+		api.send(http.StatusOK, "POST", "/v1/batch", ofTopics("sh", 2))
+		busy := api.send(http.StatusOK, "GET", "/v1/topics/shop.old-7", "").json("job_type")
+		if _, err := d.DB.Exec(fmt.Sprintf("UPDATE async_job_tab SET job_status = 5 WHERE job_type <> %.0f", busy)); err != nil { // cancelled
+			t.Fatal(err)
+		}
+		if missing := shop.send(http.StatusUnprocessableEntity, "DELETE", "/v1/topics", ""); missing.json("errors.0.pointer") != "?prefix" {
+			t.Errorf("%s", missing.text)
+		}
+		began := time.Now()
+		done := shop.send(http.StatusOK, "DELETE", "/v1/topics?prefix=sh", "")
+		t.Logf("%d topics are deleted within %v", many, time.Since(began).Round(time.Millisecond))
+		if done.json("deleted") != float64(many+1) || done.json("kept") != 1.0 || done.json("kept_names.0") != "shop.old-7" {
+			t.Errorf("%s", done.text)
+		}
+		var names []string
+		for _, topic := range api.send(http.StatusOK, "GET", "/v1/topics?prefix=sh", "").json("topics").([]any) {
+			names = append(names, topic.(map[string]any)["name"].(string))
+		}
+		if got := strings.Join(names, " "); got != "sh0 sh1 shop.old-7" { // the token may not touch the first two
+			t.Errorf("%s", got)
+		}
+		again := api.send(http.StatusOK, "POST", "/v1/batch", ofTopics("shop.old-", 1))
+		if api.send(http.StatusOK, "GET", "/v1/tasks/"+fmt.Sprint(again.json("tasks.0.id")), "").json("topic") != "shop.old-0" {
+			t.Errorf("%s", again.text)
+		}
+	})
+}

@@ -82,7 +82,7 @@ func (a *api) job(ctx context.Context, t *task.Task, caller *tokens.Caller) (que
 	if err != nil {
 		return job, err
 	}
-	topic, err := a.ensure(ctx, t.Topic)
+	topic, err := a.ensure(ctx, t.Topic, caller)
 	if err != nil {
 		return job, err
 	}
@@ -110,8 +110,8 @@ func (a *api) draft(t *task.Task, caller *tokens.Caller, at string) (queue_job.A
 }
 
 // ensure makes a topic that is new. If the database does not say whether it did, nothing of the request was stored all the same.
-func (a *api) ensure(ctx context.Context, name string) (*topics.Topic, error) {
-	topic, err := a.Topics.Ensure(ctx, name)
+func (a *api) ensure(ctx context.Context, name string, by *tokens.Caller) (*topics.Topic, error) {
+	topic, err := a.Topics.Ensure(ctx, name, by)
 	if err != nil {
 		return nil, intake.Away(err)
 	}

@@ -45,14 +45,26 @@ type api struct {
 	logged  atomic.Int64 // when a problem with a cause was logged last, in unix seconds
 }
 
+const ofOwn = "/v1/topics/{topic}/tasks/{name}" // where a task is by the sender's own id
+
 // Handler returns the interface: everything below /v1/, and its description.
 func Handler(parts Parts) http.Handler {
 	a := &api{Parts: parts, streams: newPlaces()}
 	mux := http.NewServeMux()
-	for pattern, route := range map[string]struct {
-		scope tokens.Scope
-		do    func(*call) error
-	}{
+	for pattern, route := range a.routes() {
+		mux.HandleFunc(pattern, a.answer(pattern, route))
+	}
+	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+		problem.New(problem.NotFound, "there is no %s %s; /docs has what there is", r.Method, r.URL.Path).Write(w)
+	})
+	a.Aliases.serve(mux, a)
+	describe(mux)
+	return withID(mux)
+}
+
+// routes are what there is below /v1/. openapi.json describes them.
+func (a *api) routes() map[string]route {
+	return map[string]route{
 		"POST /v1/topics/{topic}/tasks":          {tokens.AddTasks, a.addOne},
 		"PUT /v1/topics/{topic}/tasks/{name}":    {tokens.AddTasks, a.putOne},
 		"POST /v1/batch":                         {tokens.AddTasks, a.addBatch},
@@ -64,10 +76,17 @@ func Handler(parts Parts) http.Handler {
 		"GET /v1/topics/{topic}/tasks/{name}":    {tokens.ReadTasks, a.showTask},
 		"DELETE /v1/tasks/{id}":                  {tokens.ManageTasks, a.cancelTask},
 		"DELETE /v1/topics/{topic}/tasks/{name}": {tokens.ManageTasks, a.cancelTask},
+		"PATCH /v1/topics/{topic}/tasks/{name}":  {tokens.ManageTasks, a.changeTask},
+		"GET " + ofOwn + "/body":                 {tokens.ReadBodies, a.showBody},
+		"GET " + ofOwn + "/attempts":             {tokens.ReadTasks, a.listAttempts},
+		"GET " + ofOwn + "/why":                  {tokens.ReadTasks, a.why},
+		"POST " + ofOwn + "/run":                 {tokens.ManageTasks, a.runTask},
+		"POST " + ofOwn + "/retry":               {tokens.ManageTasks, a.retryTask},
 		"PATCH /v1/tasks/{id}":                   {tokens.ManageTasks, a.changeTask},
 		"POST /v1/tasks/{id}/run":                {tokens.ManageTasks, a.runTask},
 		"POST /v1/tasks/{id}/retry":              {tokens.ManageTasks, a.retryTask},
 		"GET /v1/topics":                         {tokens.ReadTasks, a.listTopics},
+		"DELETE /v1/topics":                      {tokens.ManageTopics, a.dropTopics},
 		"GET /v1/topics/{topic}":                 {tokens.ReadTasks, a.showTopic},
 		"PUT /v1/topics/{topic}":                 {tokens.ManageTopics, a.putTopic},
 		"DELETE /v1/topics/{topic}":              {tokens.ManageTopics, a.dropTopic},
@@ -90,15 +109,7 @@ func Handler(parts Parts) http.Handler {
 		"GET /v1/tokens":                         {tokens.Admin, a.listTokens},
 		"POST /v1/tokens":                        {tokens.Admin, a.addToken},
 		"DELETE /v1/tokens/{id}":                 {tokens.Admin, a.dropToken},
-	} {
-		mux.HandleFunc(pattern, a.answer(route.scope, route.do))
 	}
-	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
-		problem.New(problem.NotFound, "there is no %s %s; /docs has what there is", r.Method, r.URL.Path).Write(w)
-	})
-	a.Aliases.serve(mux, a)
-	describe(mux)
-	return withID(mux)
 }
 
 // withID gives each answer an id, by which it can be found in the log.
@@ -121,12 +132,18 @@ type call struct {
 	held   func() // gives back the room that the body has; nil: it has none
 }
 
+// route is what a request is for: the scope that its sender needs, and what it does.
+type route struct {
+	scope tokens.Scope
+	do    func(*call) error
+}
+
 // answer makes a handler of what may return a problem. An error that is none is the database's.
-func (a *api) answer(scope tokens.Scope, do func(*call) error) http.HandlerFunc {
+func (a *api) answer(pattern string, route route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		caller, bad := a.Topics.Tokens().Caller(r, time.Now())
-		if bad == nil && !caller.May(scope) {
-			bad = problem.New(problem.Forbidden, "the token lacks the scope %s", scope)
+		if bad == nil && !caller.May(route.scope) {
+			bad = problem.New(problem.Forbidden, "the token lacks the scope %s", route.scope)
 		}
 		if bad != nil {
 			a.sorry(w, r, bad)
@@ -134,7 +151,11 @@ func (a *api) answer(scope tokens.Scope, do func(*call) error) http.HandlerFunc 
 		}
 		c := &call{w, r, caller, a, nil}
 		c.Request = r.WithContext(queue_job.WithActor(r.Context(), c.actor(), ""))
-		switch err := do(c); {
+		err := c.onlyWhatCounts(pattern)
+		if err == nil {
+			err = route.do(c)
+		}
+		switch {
 		case err == nil:
 		case r.Context().Err() != nil: // no trouble of ours. Who has closed only its own direction still reads, and without an answer, the server would send 200
 			problemOf(err).Write(w)

@@ -19,8 +19,10 @@ import (
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/intake"
+	"github.com/create-info/persistent-queue/service/internal/object"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
 )
 
 const (
@@ -55,7 +57,7 @@ func (a *api) addBatch(c *call) error {
 	if err := from.end(); err != nil {
 		return err
 	}
-	if err := a.makeTopics(c.Context(), tasks, jobs); err != nil {
+	if err := a.makeTopics(c.Context(), c.caller, tasks, jobs); err != nil {
 		return err
 	}
 	var answer batchAnswer
@@ -79,14 +81,14 @@ func (a *api) addBatch(c *call) error {
 }
 
 // makeTopics makes the topics that are new, all together, and gives each job the type of its topic.
-func (a *api) makeTopics(ctx context.Context, tasks []*task.Task, jobs []queue_job.AddModelJob) error {
+func (a *api) makeTopics(ctx context.Context, by *tokens.Caller, tasks []*task.Task, jobs []queue_job.AddModelJob) error {
 	var unknown []string
 	for _, t := range tasks {
 		if a.Topics.Named(t.Topic) == nil {
 			unknown = append(unknown, t.Topic)
 		}
 	}
-	made, err := a.Topics.EnsureAll(ctx, unknown)
+	made, err := a.Topics.EnsureAll(ctx, unknown, by)
 	if err != nil {
 		return intake.Away(err)
 	}
@@ -96,7 +98,7 @@ func (a *api) makeTopics(ctx context.Context, tasks []*task.Task, jobs []queue_j
 			topic = a.Topics.Named(t.Topic)
 		}
 		if topic == nil { // somebody has deleted it at this moment
-			if topic, err = a.ensure(ctx, t.Topic); err != nil {
+			if topic, err = a.ensure(ctx, t.Topic, by); err != nil {
 				return err
 			}
 		}
@@ -215,7 +217,7 @@ func splitBatch(text io.Reader, todo chan<- *part) (parts []*part, err error) {
 		case err != nil:
 			return parts, cannot(err)
 		case name != "tasks":
-			return parts, cannot(fmt.Errorf("unknown field %q; there is tasks", name))
+			return parts, problem.OfField("/"+object.Escaped(fmt.Sprint(name)), "there is no such field; there is tasks")
 		case seen:
 			return parts, problem.OfField("/tasks", "it comes twice; send it once")
 		}

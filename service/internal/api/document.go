@@ -49,13 +49,15 @@ type schema struct {
 	Items       *schema
 }
 
+func lastPart(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
+
 // name says what a schema is, in a word or two.
 func (s *schema) name() string {
 	switch {
 	case s == nil:
 		return ""
 	case s.Ref != "":
-		return s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]
+		return lastPart(s.Ref)
 	case len(s.Enum) > 0:
 		return strings.Join(s.Enum, " | ")
 	case s.Items != nil:
@@ -82,17 +84,23 @@ type described struct {
 	Scope                string `json:"x-scope"`
 	Parameters           []parameter
 	RequestBody          struct{ Content media }
-	Responses            map[string]struct {
-		Description string
-		Content     media
-	}
+	Responses            map[string]response
+}
+
+type response struct {
+	Ref         string `json:"$ref"`
+	Description string
+	Content     media
 }
 
 func documentOf(text []byte) *document {
 	var from struct {
 		Info       struct{ Title, Description string }
 		Paths      map[string]map[string]described
-		Components struct{ Schemas map[string]schema }
+		Components struct {
+			Schemas   map[string]schema
+			Responses map[string]response
+		}
 	}
 	if err := json.Unmarshal(text, &from); err != nil {
 		panic(err) // of a file that is in the binary
@@ -101,6 +109,11 @@ func documentOf(text []byte) *document {
 	for _, path := range slices.Sorted(maps.Keys(from.Paths)) {
 		for _, method := range []string{"get", "post", "put", "patch", "delete"} {
 			if o, there := from.Paths[path][method]; there {
+				for status, r := range o.Responses {
+					if r.Ref != "" {
+						o.Responses[status] = from.Components.Responses[lastPart(r.Ref)]
+					}
+				}
 				d.Operations = append(d.Operations, o.operation(method, path))
 			}
 		}

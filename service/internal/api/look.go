@@ -180,12 +180,18 @@ type page struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// queryOf reads a filter from the parameters of a request, or from the cursor that one of them is.
+// queryOf reads a filter from the parameters of a request, or from the cursor that one of them is. Beside a cursor, the others may stand
+// that it came from.
 func queryOf(values url.Values) (*query, error) {
-	if cursor := values.Get("cursor"); cursor != "" {
-		return cursorQuery(cursor)
-	}
 	q := &query{Limit: pageDefault}
+	from := ""
+	if cursor := values.Get("cursor"); cursor != "" {
+		var err error
+		if q, err = cursorQuery(cursor); err != nil {
+			return nil, err
+		}
+		from = q.cursor()
+	}
 	times := map[string]*time.Time{
 		"created_from": &q.CreatedFrom, "created_to": &q.CreatedTo, "due_from": &q.DueFrom, "due_to": &q.DueTo, "updated_from": &q.UpdatedFrom, "updated_to": &q.UpdatedTo,
 	}
@@ -211,8 +217,6 @@ func queryOf(values url.Values) (*query, error) {
 			}
 		case times[name] != nil:
 			*times[name], err = limitOf(task.ParseTime(value))
-		default:
-			err = fmt.Errorf("there is no such parameter; there are topic, status, name, created_from, created_to, due_from, due_to, updated_from, updated_to, order, limit, cursor")
 		}
 		if err != nil {
 			wrong = append(wrong, problem.Field{Pointer: "?" + name, Detail: err.Error()})
@@ -220,6 +224,9 @@ func queryOf(values url.Values) (*query, error) {
 	}
 	if q.Name != "" && q.Topic == "" {
 		wrong = append(wrong, problem.Field{Pointer: "?name", Detail: "a name belongs to a topic; set topic, too"})
+	}
+	if from != "" && q.cursor() != from {
+		wrong = append(wrong, problem.Field{Pointer: "?cursor", Detail: "it came from another list; send it alone, or with the parameters of its list"})
 	}
 	if len(wrong) > 0 {
 		return nil, problem.OfFields(wrong)

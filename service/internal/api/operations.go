@@ -7,18 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/problem"
+	"github.com/create-info/persistent-queue/service/internal/tables"
 	"github.com/create-info/persistent-queue/service/internal/task"
 	"github.com/create-info/persistent-queue/service/internal/tokens"
 )
 
 // operationVerbs are what may be done to many tasks at once.
 var operationVerbs = map[string]operate.Verb{"cancel": operate.Cancel, "retry": operate.Retry, "run": operate.Reschedule, "delete": operate.Delete}
+
+// canBeDone says in which statuses a task is to which that can be done.
+var canBeDone = map[string][]status{
+	"cancel": {waiting, deferred, retrying}, "run": {waiting, deferred, retrying}, "retry": {failed, cancelled}, "delete": {succeeded, failed, cancelled},
+}
 
 // newOperation is what a request wants to be done to many tasks of a topic.
 type newOperation struct {
@@ -60,8 +67,8 @@ func (n *newOperation) change() (operate.Change, error) {
 			continue
 		}
 		status := jobStatuses[s][0]
-		if verb == operate.Delete && status.Pending() {
-			say(fmt.Sprintf("/status/%d", i), "a task that is %s cannot be deleted; cancel it before", s)
+		if wants := canBeDone[n.Do]; known && !slices.Contains(wants, s) {
+			say(fmt.Sprintf("/status/%d", i), "%s does nothing to a task that is %s; it is for those that are %v", n.Do, s, wants)
 		}
 		c.Filter.Statuses = append(c.Filter.Statuses, status)
 	}
@@ -170,14 +177,31 @@ func (a *api) addOperation(c *call) error {
 		}
 		return c.say(http.StatusOK, would)
 	}
+	key, err := usedKeyOf(c, text)
+	if err != nil {
+		return err
+	}
 	var view operationView
-	err = a.change(ctx, func(tx *sql.Tx) error {
+	var before tables.UsedKey
+	err = a.change(ctx, func(tx *sql.Tx) (err error) {
+		if key != nil {
+			if before, err = a.takeKey(ctx, tx, *key); err != nil {
+				return err
+			}
+		}
 		id, err := operate.Begin(queue_job.WithActor(ctx, c.actor(), wanted.Why), a.Jobs, tx, change)
 		if err == nil {
 			view, err = a.operationOf(ctx, c, tokens.ManageTasks, tx, id)
 		}
+		if err == nil && key != nil {
+			err = a.answerKey(ctx, tx, key, http.StatusAccepted, view)
+		}
 		return err
 	})
+	if errors.Is(err, errAnswered) {
+		c.Header().Set("Idempotency-Replayed", "true")
+		return c.sayText(before.Status, []byte(before.Answer))
+	}
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -13,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/create-info/persistent-queue/service/internal/object"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tokens"
 )
@@ -44,8 +44,17 @@ func (c *call) contentType() string {
 
 // wantsJSON refuses other bodies: what a browser sends from a foreign page without asking first is never JSON.
 func (c *call) wantsJSON() error {
-	if media := c.contentType(); media != "application/json" {
+	media, parameters, _ := mime.ParseMediaType(c.Request.Header.Get("Content-Type"))
+	if media != "application/json" {
 		return problem.New(problem.MediaType, "the body is %q; send JSON, with the header Content-Type: application/json (curl --json does)", media)
+	}
+	return isUTF8(parameters)
+}
+
+// isUTF8 refuses a media type that says that its text is something else.
+func isUTF8(parameters map[string]string) error {
+	if charset := parameters["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return problem.New(problem.MediaType, "the body is said to be in %q; send it in UTF-8", charset)
 	}
 	return nil
 }
@@ -276,13 +285,8 @@ func checkWords(pointer, text string) error {
 
 // decode reads a small object with no other fields than the target's.
 func decode(text []byte, target any) error {
-	from := json.NewDecoder(bytes.NewReader(text))
-	from.DisallowUnknownFields()
-	if err := from.Decode(target); err != nil {
-		return problem.OfField("", "the request cannot be understood: %s", strings.TrimPrefix(unmarked(err).Error(), "json: "))
-	}
-	if from.More() {
-		return problem.OfField("", "there is something behind the JSON object; send one object")
+	if wrong := object.Read(text, "", target); len(wrong) > 0 {
+		return problem.OfFields(wrong)
 	}
 	return nil
 }

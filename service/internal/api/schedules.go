@@ -31,7 +31,7 @@ type scheduleView struct {
 
 // viewOfSchedule shows the schedule that a job is, if the caller may do that with its topic.
 func viewOfSchedule(c *call, scope tokens.Scope, job *queue_job.JobInfo) (view scheduleView, there bool) {
-	s, bad := schedules.Parse([]byte(job.JobParams))
+	s, bad := schedules.Stored(job.JobParams)
 	if bad != nil || !c.caller.MayTopic(scope, s.Topic) {
 		return view, false
 	}
@@ -76,7 +76,7 @@ func (a *api) putSchedule(c *call) error {
 	case !errors.As(err, &bad): // there is none: that is well
 		return err
 	}
-	if _, err := a.ensure(c.Context(), s.Topic); err != nil {
+	if _, err := a.ensure(c.Context(), s.Topic, c.caller); err != nil {
 		return err
 	}
 	for try := 0; ; try++ {

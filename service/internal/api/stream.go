@@ -312,7 +312,7 @@ func (a *api) addLines(c *call, lines []line) []answered {
 
 // topicsOfLines makes the topics of lines together. If they are too many, each is made by itself, so that only those fail that are.
 func (a *api) topicsOfLines(c *call, at []int, tasks []*task.Task, jobs []queue_job.AddModelJob, answers []answered) ([]int, []*task.Task, []queue_job.AddModelJob) {
-	if a.makeTopics(c.Context(), tasks, jobs) == nil {
+	if a.makeTopics(c.Context(), c.caller, tasks, jobs) == nil {
 		return at, tasks, jobs
 	}
 	n := 0
@@ -320,7 +320,7 @@ func (a *api) topicsOfLines(c *call, at []int, tasks []*task.Task, jobs []queue_
 	for k := range jobs {
 		topic, err := a.Topics.Named(tasks[k].Topic), failed
 		if topic == nil && failed == nil {
-			if topic, err = a.ensure(c.Context(), tasks[k].Topic); err != nil && !isLimit(err) {
+			if topic, err = a.ensure(c.Context(), tasks[k].Topic, c.caller); err != nil && !isLimit(err) {
 				failed = err // the database's: it would be that of each
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -44,7 +45,9 @@ func configFor(c *call, t *topics.Topic) *topics.Config {
 	return &config
 }
 
+// listTopics shows the topics, or those whose names begin with a prefix.
 func (a *api) listTopics(c *call) error {
+	prefix := c.URL.Query().Get("prefix")
 	ctx, cancel := c.within()
 	defer cancel()
 	paused, err := a.paused(ctx, a.DB)
@@ -53,7 +56,7 @@ func (a *api) listTopics(c *call) error {
 	}
 	list := []topicView{}
 	for _, t := range a.Topics.All() {
-		if c.caller.MayTopic(tokens.ReadTasks, t.Name) {
+		if strings.HasPrefix(t.Name, prefix) && c.caller.MayTopic(tokens.ReadTasks, t.Name) {
 			list = append(list, viewOfTopic(c, t, paused))
 		}
 	}
@@ -128,7 +131,7 @@ func (a *api) put(c *call, name string) (t *topics.Topic, status int, err error)
 	}
 	ctx, cancel := c.within()
 	defer cancel()
-	t, created, err := a.Topics.Put(ctx, name, &config)
+	t, created, err := a.Topics.Put(ctx, name, &config, c.caller)
 	if created {
 		return t, http.StatusCreated, err
 	}
@@ -151,6 +154,66 @@ func (a *api) dropTopic(c *call) error {
 		return problem.New(problem.TopicInUse, "topic %q has tasks that have not ended; cancel them, by POST /v1/operations for example, or wait", t.Name)
 	}
 	return a.drop(ctx, c, t.Name, "there is no topic %q")
+}
+
+const (
+	topicsTogether = 500 // whose tasks are counted by a statement
+	keptShown      = 100
+)
+
+// dropTopics deletes the topics whose names begin with a prefix, as far as the caller may, and their tasks have all ended.
+func (a *api) dropTopics(c *call) error {
+	prefix := c.URL.Query().Get("prefix")
+	if prefix == "" {
+		return problem.OfField("?prefix", "it is missing: how the names of the topics begin that are to be deleted; GET /v1/topics takes it, too, and shows them")
+	}
+	var types []int32
+	names := map[int32]string{}
+	for _, t := range a.Topics.All() {
+		if strings.HasPrefix(t.Name, prefix) && c.caller.MayTopic(tokens.ManageTopics, t.Name) {
+			types = append(types, t.Type)
+			names[t.Type] = t.Name
+		}
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	answer := droppedTopics{Names: []string{}}
+	var idle []int32
+	for some := range slices.Chunk(types, topicsTogether) {
+		pending, err := a.Jobs.Counts(ctx, a.DB, queue_job.CountFilter{JobTypes: some, Statuses: queue_job.PendingStatuses()})
+		if err != nil {
+			return err
+		}
+		busy := map[int32]bool{}
+		for _, of := range pending {
+			busy[of.JobType] = len(of.ByStatus) > 0
+		}
+		for _, jobType := range some {
+			switch {
+			case !busy[jobType]:
+				idle = append(idle, jobType)
+			case len(answer.Names) < keptShown:
+				answer.Names = append(answer.Names, names[jobType])
+				fallthrough
+			default:
+				answer.Kept++
+			}
+		}
+	}
+	if len(idle) > 0 {
+		var err error
+		if answer.Deleted, err = a.Topics.DeleteAll(ctx, idle); err != nil {
+			return err
+		}
+	}
+	return c.say(http.StatusOK, answer)
+}
+
+// droppedTopics says what has become of topics that were to be deleted.
+type droppedTopics struct {
+	Deleted int      `json:"deleted"`
+	Kept    int      `json:"kept"` // they have tasks that have not ended
+	Names   []string `json:"kept_names"`
 }
 
 func (a *api) dropTemplate(c *call) error {

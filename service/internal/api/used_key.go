@@ -53,6 +53,28 @@ func usedKeyOf(c *call, body []byte) (*tables.UsedKey, error) {
 // errAnswered ends a transaction whose request was answered before.
 var errAnswered = problem.New(problem.Exists, "the request was answered before")
 
+// takeKey takes a key in a transaction. If it was used for the same request, the error is errAnswered, and it returns how that was answered.
+func (a *api) takeKey(ctx context.Context, tx *sql.Tx, key tables.UsedKey) (before tables.UsedKey, err error) {
+	taken, used, err := a.Tables.TakeKey(ctx, tx, key, time.Now())
+	switch {
+	case err != nil || taken:
+		return before, err
+	case used.Hash != key.Hash:
+		return before, problem.New(problem.KeyReused, "the Idempotency-Key was used for another request; take a new one for each request")
+	}
+	return used, errAnswered
+}
+
+// answerKey notes with a key what its request is answered.
+func (a *api) answerKey(ctx context.Context, tx *sql.Tx, key *tables.UsedKey, status int, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	key.Status, key.Answer = status, string(text)
+	return a.Tables.AnswerKey(ctx, tx, *key)
+}
+
 // answerer makes the answer to tasks that were added, in their transaction. An error ends it.
 type answerer func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (status int, body any, err error)
 
@@ -60,28 +82,16 @@ type answerer func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (st
 func (a *api) once(c *call, key tables.UsedKey, jobs []queue_job.AddModelJob, answer answerer) error {
 	var before tables.UsedKey
 	_, err := a.Intake.AddAll(c.Context(), jobs, intake.Around{
-		Before: func(ctx context.Context, tx *sql.Tx) error {
-			taken, used, err := a.Tables.TakeKey(ctx, tx, key, time.Now())
-			switch {
-			case err != nil || taken:
-				return err
-			case used.Hash != key.Hash:
-				return problem.New(problem.KeyReused, "the Idempotency-Key was used for another request; take a new one for each request")
-			}
-			before = used
-			return errAnswered
+		Before: func(ctx context.Context, tx *sql.Tx) (err error) {
+			before, err = a.takeKey(ctx, tx, key)
+			return err
 		},
 		After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) error {
 			status, body, err := answer(ctx, tx, added)
 			if err != nil {
 				return err
 			}
-			text, err := json.Marshal(body)
-			if err != nil {
-				return err
-			}
-			key.Status, key.Answer = status, string(text)
-			return a.Tables.AnswerKey(ctx, tx, key)
+			return a.answerKey(ctx, tx, &key, status, body)
 		},
 	})
 	if errors.Is(err, errAnswered) {

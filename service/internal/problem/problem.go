@@ -53,7 +53,7 @@ type Problem struct {
 
 // Field says what is wrong with a field, and what would be right.
 type Field struct {
-	// Pointer is where the field stands in the request: a JSON pointer (RFC 6901), or ?name for a parameter of the query.
+	// Pointer is where the field stands in the request: a JSON pointer (RFC 6901), ?name for a parameter of the query, or the name of a header.
 	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
 }

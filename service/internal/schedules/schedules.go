@@ -3,7 +3,6 @@
 package schedules
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -12,9 +11,11 @@ import (
 
 	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/object"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tables"
 	"github.com/create-info/persistent-queue/service/internal/task"
+	"github.com/create-info/persistent-queue/service/internal/tokens"
 	"github.com/create-info/persistent-queue/service/internal/topics"
 )
 
@@ -32,20 +33,25 @@ type Schedule struct {
 }
 
 // Parse reads a schedule. All that is wrong is said at once.
-func Parse(text []byte) (*Schedule, *problem.Problem) {
-	s := &Schedule{}
-	from := json.NewDecoder(bytes.NewReader(text))
-	from.DisallowUnknownFields()
-	if err := from.Decode(s); err != nil {
-		return nil, problem.OfField("", "it is no schedule: %v; there are cron, topic, task", err)
-	}
-	var wrong []problem.Field
+func Parse(text []byte) (*Schedule, *problem.Problem) { return parse(text, false) }
+
+// Stored reads a schedule from the parameters of its job, which an earlier version may have taken.
+func Stored(params string) (*Schedule, *problem.Problem) { return parse([]byte(params), true) }
+
+func parse(text []byte, stored bool) (*Schedule, *problem.Problem) {
+	is := struct {
+		Cron  string          `json:"cron"`
+		Topic string          `json:"topic"`
+		Task  json.RawMessage `json:"task"`
+	}{}
+	wrong := object.Read(text, "", &is)
+	s := &Schedule{Cron: is.Cron, Topic: is.Topic, Task: is.Task}
 	var err error
 	if s.times, err = cron.Parse(s.Cron); err != nil {
 		wrong = append(wrong, problem.Field{Pointer: "/cron", Detail: err.Error()})
 	}
 	var bad *problem.Problem
-	if s.task, bad = task.Parse(s.Task, "/task", task.Defaults{Topic: s.Topic, OnConflict: task.Keep}); bad != nil {
+	if s.task, bad = task.Parse(s.Task, "/task", task.Defaults{Topic: s.Topic, OnConflict: task.Keep, Stored: stored}); bad != nil {
 		wrong = append(wrong, bad.Fields...)
 	}
 	if s.task.Name != "" || !s.task.At.IsZero() || s.task.Delay != 0 {
@@ -79,17 +85,17 @@ func (s *Schedule) Job(name string, after time.Time) (queue_job.AddModelJob, err
 
 // Topics finds a topic, or makes it.
 type Topics interface {
-	Ensure(ctx context.Context, name string) (*topics.Topic, error)
+	Ensure(ctx context.Context, name string, by *tokens.Caller) (*topics.Topic, error)
 }
 
 // Handler adds the tasks of schedules. A time that was missed is made up for once, however many there were.
 func Handler(db *sql.DB, jobs *queue_job.Jobs, to Topics) queue_job.Handler {
 	return func(ctx context.Context, job *queue_job.Job) error {
-		s, bad := Parse([]byte(job.JobParams))
+		s, bad := Stored(job.JobParams)
 		if bad != nil {
 			return queue_job.Fail(bad)
 		}
-		topic, err := to.Ensure(ctx, s.Topic)
+		topic, err := to.Ensure(ctx, s.Topic, nil)
 		if err != nil {
 			return err
 		}

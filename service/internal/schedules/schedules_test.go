@@ -30,7 +30,7 @@ func TestAllThatIsWrongWithAScheduleIsSaid(t *testing.T) {
 		`{"cron":"@daily","topic":"a","task":{"url":"https://shop.example/","name":"b"}}`:   "/task",
 		`{"cron":"@daily","topic":"a","task":{"url":"https://shop.example/","topic":"b"}}`:  "/task/topic",
 		`{"cron":"@daily","topic":"a"}`:                                                     "/task",
-		`{"cron":"@daily","topic":"a","tasks":[]}`:                                          "",
+		`{"cron":"@daily","topic":"a","tasks":[]}`:                                          "/tasks /task",
 		`{"cron":"0 0 30 2 *","topic":"a","task":{"url":"https://shop.example/"}}`:          "/cron",
 	} {
 		_, bad := Parse([]byte(text))

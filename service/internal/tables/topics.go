@@ -1,10 +1,12 @@
 package tables
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,8 +25,19 @@ type Topic struct {
 	Deleted bool // then Created is when it was deleted
 }
 
-// ErrTopicLimit is the error of a topic that would be more than there may be.
-var ErrTopicLimit = errors.New("as many topics as there may be")
+// ErrTopicLimit is the error of a topic that would be more than there may be, and ErrShareLimit of one that would be more than its maker
+// may bring them to.
+var (
+	ErrTopicLimit = errors.New("as many topics as there may be")
+	ErrShareLimit = errors.New("as many topics as may fit the patterns")
+)
+
+// Limits say how many topics there may be when one is made.
+type Limits struct {
+	All     int
+	Fitting int      // whose names fit one of the patterns; those that are made do
+	Like    []string // patterns, in which * stands for any characters and ? for one; none: Fitting means nothing
+}
 
 // TopicsSince returns the topics that were made or changed after a version.
 func (t *Tables) TopicsSince(ctx context.Context, version int64) (topics []Topic, err error) {
@@ -47,10 +60,11 @@ func scanTopic(scan func(...any) error) (topic Topic, err error) {
 	return topic, err
 }
 
-// PutTopic makes a topic or, if it is there, gives it another configuration. There are no more topics than limit.
+// PutTopic makes a topic or, if it is there, gives it another configuration. There are no more topics than
+// the limits say.
 //
 // It raises the topics' counter first. So one transaction at a time is here, and what it reads then is the latest.
-func (t *Tables) PutTopic(ctx context.Context, name, config string, limit int) (topic Topic, created bool, err error) {
+func (t *Tables) PutTopic(ctx context.Context, name, config string, limits Limits) (topic Topic, created bool, err error) {
 	err = t.In(ctx, func(tx *sql.Tx) (err error) {
 		version, err := t.raise(ctx, tx, topicsCounter, 1)
 		if err != nil {
@@ -61,7 +75,7 @@ func (t *Tables) PutTopic(ctx context.Context, name, config string, limit int) (
 			return err
 		}
 		if created {
-			made, err := t.insertTopics(ctx, tx, []Topic{{Name: name, Config: config}}, version, limit)
+			made, err := t.insertTopics(ctx, tx, []Topic{{Name: name, Config: config}}, version, limits)
 			if err == nil {
 				topic = made[0]
 			}
@@ -79,8 +93,8 @@ func (t *Tables) PutTopic(ctx context.Context, name, config string, limit int) (
 const topicsTogether = 100 // in a statement
 
 // MakeTopics makes those of the topics that are not there, all of them or none, and returns all as they are then. There are no more topics
-// than limit. Of the topics it needs names, each once, and configurations.
-func (t *Tables) MakeTopics(ctx context.Context, topics []Topic, limit int) (all []Topic, err error) {
+// than the limits say. Of the topics it needs names, each once, and configurations.
+func (t *Tables) MakeTopics(ctx context.Context, topics []Topic, limits Limits) (all []Topic, err error) {
 	err = t.In(ctx, func(tx *sql.Tx) (err error) {
 		all = nil
 		version, err := t.raise(ctx, tx, topicsCounter, 1)
@@ -102,7 +116,7 @@ func (t *Tables) MakeTopics(ctx context.Context, topics []Topic, limit int) (all
 				return err
 			}
 		}
-		made, err := t.insertTopics(ctx, tx, slices.DeleteFunc(slices.Clone(topics), func(topic Topic) bool { return there[topic.Name] }), version, limit)
+		made, err := t.insertTopics(ctx, tx, slices.DeleteFunc(slices.Clone(topics), func(topic Topic) bool { return there[topic.Name] }), version, limits)
 		all = append(all, made...)
 		return err
 	})
@@ -142,6 +156,43 @@ func (t *Tables) DeleteTopic(ctx context.Context, name string) (topic Topic, fou
 	return topic, found, nil
 }
 
+// DeleteTopics deletes those topics of these job types that are there, and returns them. Their rows stay, as that of DeleteTopic does.
+func (t *Tables) DeleteTopics(ctx context.Context, types []int32) (deleted []Topic, err error) {
+	err = t.In(ctx, func(tx *sql.Tx) error {
+		deleted = nil
+		version, err := t.raise(ctx, tx, topicsCounter, 1)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		for some := range slices.Chunk(types, topicsTogether) {
+			in := " WHERE job_type IN (?" + strings.Repeat(", ?", len(some)-1) + ") AND name NOT LIKE ?"
+			args := make([]any, 0, len(some)+1)
+			for _, jobType := range some {
+				args = append(args, jobType)
+			}
+			args = append(args, "%"+deletedMark+"%")
+			err := t.each(ctx, tx, func(scan func(...any) error) error {
+				topic, err := scanTopic(scan)
+				topic.Version, topic.Deleted, topic.Created = version, true, now
+				deleted = append(deleted, topic)
+				return err
+			}, `SELECT job_type, name, config, version, create_time FROM {p}pqueue_topic_tab`+in, args...)
+			if err == nil {
+				err = t.exec(ctx, tx, `UPDATE {p}pqueue_topic_tab SET name = {marked}, version = ?, create_time = ?`+in, append([]any{version, unix(now)}, args...)...)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("delete %d topics: %w", len(types), err)
+	}
+	return deleted, nil
+}
+
 // DeletedTopics returns the job types of topics that were deleted before a moment.
 func (t *Tables) DeletedTopics(ctx context.Context, before time.Time) (types []int32, err error) {
 	err = t.each(ctx, t.db, func(scan func(...any) error) error {
@@ -166,18 +217,39 @@ func (t *Tables) ForgetTopics(ctx context.Context, types []int32) error {
 	return nil
 }
 
+// countTopics counts the topics whose names fit one of the patterns. Without patterns, it counts all.
+func (t *Tables) countTopics(ctx context.Context, tx *sql.Tx, patterns []string) (count int, err error) {
+	query, args := `SELECT COUNT(*) FROM {p}pqueue_topic_tab WHERE name NOT LIKE ?`, []any{"%" + deletedMark + "%"}
+	for n, pattern := range patterns {
+		query += []string{" AND (", " OR "}[min(n, 1)] + "name LIKE ? ESCAPE '!'"
+		args = append(args, likeOf(pattern))
+	}
+	if len(patterns) > 0 {
+		query += ")"
+	}
+	err = t.each(ctx, tx, func(scan func(...any) error) error { return scan(&count) }, query, args...)
+	return count, err
+}
+
+var likes = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_", "*", "%", "?", "_")
+
+// likeOf is a pattern as LIKE has it. Of earlier versions' [a-z], it takes any character.
+func likeOf(pattern string) string { return likes.Replace(classes.ReplaceAllString(pattern, "?")) }
+
+var classes = regexp.MustCompile(`\[[^\]]*\]`)
+
 // insertTopics gives each topic a job type that no other ever had.
-func (t *Tables) insertTopics(ctx context.Context, tx *sql.Tx, topics []Topic, version int64, limit int) ([]Topic, error) {
+func (t *Tables) insertTopics(ctx context.Context, tx *sql.Tx, topics []Topic, version int64, limits Limits) ([]Topic, error) {
 	if len(topics) == 0 {
 		return nil, nil
 	}
-	there := 0
-	err := t.each(ctx, tx, func(scan func(...any) error) error { return scan(&there) }, `SELECT COUNT(*) FROM {p}pqueue_topic_tab WHERE name NOT LIKE ?`, "%"+deletedMark+"%")
-	if err != nil {
-		return nil, err
+	if there, err := t.countTopics(ctx, tx, nil); err != nil || there+len(topics) > limits.All {
+		return nil, cmp.Or(err, ErrTopicLimit)
 	}
-	if there+len(topics) > limit {
-		return nil, ErrTopicLimit
+	if len(limits.Like) > 0 {
+		if fitting, err := t.countTopics(ctx, tx, limits.Like); err != nil || fitting+len(topics) > limits.Fitting {
+			return nil, cmp.Or(err, ErrShareLimit)
+		}
 	}
 	last, err := t.raise(ctx, tx, typeCounter, len(topics))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/object"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 )
 
@@ -24,7 +25,7 @@ import (
 // "/tasks/17" for the eighteenth of a batch. All that is wrong is said at once.
 func Parse(text []byte, at string, from Defaults) (*Task, *problem.Problem) {
 	t := &Task{Content: Content{Method: "POST"}, Topic: from.Topic, Name: from.Name, OnConflict: from.OnConflict}
-	p := &parser{at: at}
+	p := &parser{at: at, strict: !from.Stored}
 	if p.object(text, "", taskFields, t) {
 		if err := deliver.CheckNames(t.Headers); err != nil {
 			p.say("/headers", "%v", err)
@@ -42,6 +43,7 @@ func Parse(text []byte, at string, from Defaults) (*Task, *problem.Problem) {
 type Defaults struct {
 	Topic, Name string
 	OnConflict  Conflict
+	Stored      bool // it was taken before, perhaps by an earlier version that took more
 }
 
 func (p *parser) agree(t *Task, from Defaults) {
@@ -64,9 +66,9 @@ func ParseContent(params string) (*Content, *problem.Problem) {
 	return &t.Content, p.problem()
 }
 
-// ParseRetry reads a retry that stands in something else, such as a topic.
-func ParseRetry(text []byte, at string) (*Retry, []problem.Field) {
-	p := &parser{at: at}
+// ParseRetry reads a retry that stands in something else, such as a topic. If it is strict, what says nothing is wrong.
+func ParseRetry(text []byte, at string, strict bool) (*Retry, []problem.Field) {
+	p := &parser{at: at, strict: strict}
 	r := p.retry(text, "")
 	return r, p.wrong
 }
@@ -77,6 +79,7 @@ func ParseDuration(text []byte) (time.Duration, error) { return duration(text) }
 // parser gathers what is wrong.
 type parser struct {
 	at     string
+	strict bool // what has no effect is wrong
 	wrong  []problem.Field
 	bodies int    // fields that give a body
 	usual  string // what the body has as its type if nobody says another
@@ -126,7 +129,7 @@ var contentFields = fields{
 	"body":         (*parser).body,
 	"body_text":    (*parser).bodyText,
 	"body_base64":  (*parser).bodyBase64,
-	"timeout":      func(p *parser, v json.RawMessage, t *Task, at string) { p.duration(v, at, &t.Timeout) },
+	"timeout":      (*parser).timeout,
 	"retry":        func(p *parser, v json.RawMessage, t *Task, at string) { t.Retry = p.retry(v, at) },
 	"expires":      func(p *parser, v json.RawMessage, t *Task, at string) { p.time(v, at, &t.Expires) },
 	"on_failure":   (*parser).onFailure,
@@ -152,7 +155,7 @@ func (p *parser) object(text []byte, at string, known fields, t *Task) bool {
 	members := p.members(text, at)
 	for name, value := range members {
 		read, ok := known[name]
-		switch pointer := at + "/" + escaped(name); {
+		switch pointer := at + "/" + object.Escaped(name); {
 		case !ok:
 			p.say(pointer, "there is no such field; there are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		case !bytes.Equal(value, []byte("null")): // null means that the field is not given
@@ -171,6 +174,11 @@ func (p *parser) members(text []byte, at string) map[string]json.RawMessage {
 	if err := json.Unmarshal(text, &members); err != nil || members == nil {
 		p.say(at, "it is no JSON object%s", because(err))
 	}
+	if p.strict {
+		if name, twice := object.Twice(text, len(members)); twice {
+			p.say(at+"/"+object.Escaped(name), "it comes twice; send it once")
+		}
+	}
 	return members
 }
 
@@ -181,11 +189,6 @@ func because(err error) string {
 	return ": " + strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// escaped is a part of a JSON pointer.
-func escaped(name string) string { return pointerEscapes.Replace(name[:min(len(name), 100)]) }
-
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-
 func (p *parser) into(v json.RawMessage, at string, target any, what string) {
 	if json.Unmarshal(v, target) != nil {
 		p.say(at, "it is to be %s", what)
@@ -193,6 +196,12 @@ func (p *parser) into(v json.RawMessage, at string, target any, what string) {
 }
 
 func (p *parser) text(v json.RawMessage, at string, target *string) { p.into(v, at, target, "a text") }
+
+func (p *parser) timeout(v json.RawMessage, t *Task, at string) {
+	if p.duration(v, at, &t.Timeout); t.Timeout == 0 && p.strict { // else checkContent looks at it
+		p.say(at, "it is to be from %v to %v", TimeoutMin, TimeoutMax)
+	}
+}
 
 func (p *parser) duration(v json.RawMessage, at string, target *time.Duration) {
 	var err error
@@ -284,16 +293,16 @@ func (p *parser) onFailure(v json.RawMessage, t *Task, at string) {
 		if name == "url" {
 			p.text(value, at+"/url", &t.OnFailure)
 		} else {
-			p.say(at+"/"+escaped(name), "there is no such field; there is url")
+			p.say(at+"/"+object.Escaped(name), "there is no such field; there is url")
 		}
 	}
 	p.checkURL(at+"/url", t.OnFailure)
 }
 
 func (p *parser) retry(v json.RawMessage, at string) *Retry {
-	r := &Retry{}
-	for name, value := range p.members(v, at) {
-		switch pointer := at + "/" + escaped(name); name {
+	r, members := &Retry{}, p.members(v, at)
+	for name, value := range members {
+		switch pointer := at + "/" + object.Escaped(name); name {
 		case "waits":
 			p.waits(value, pointer, r)
 		case "max_attempts":
@@ -303,6 +312,9 @@ func (p *parser) retry(v json.RawMessage, at string) *Retry {
 		default:
 			p.say(pointer, "there is no such field; there are max_attempts, waits")
 		}
+	}
+	if p.strict && members != nil && len(members) == 0 {
+		p.say(at, "it says nothing; set waits, or max_attempts, of which 1 means that nothing is sent again")
 	}
 	return r
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/nearby"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tables"
+	"github.com/create-info/persistent-queue/service/internal/task"
 )
 
 // Scope is something that a token may do.
@@ -77,6 +78,9 @@ func (c *Caller) MayTopic(scope Scope, topic string) bool {
 	})
 }
 
+// Topics are the patterns of topics with which the caller may do something.
+func (c *Caller) Topics() []string { return c.topics }
+
 const topicsMax = 10_000 // bytes of the patterns of a token
 
 // New makes a token, and its text, which is shown once. The topics are patterns, in which * stands for any characters.
@@ -94,12 +98,15 @@ func New(note string, scopes []Scope, topics []string, expires time.Time) (token
 		}
 	}
 	for _, pattern := range topics {
-		if pattern == "" || strings.ContainsAny(pattern, "?[]\\ \t\n\x00") {
-			return token, "", fmt.Errorf("%q is no pattern of topics; use a name, or * for any characters, as in shop.*", pattern)
+		if !task.IsTopic(strings.ReplaceAll(pattern, "*", "a")) {
+			return token, "", fmt.Errorf("%.100q fits no topic; use a name, or * for any characters, as in shop.*; %s", pattern, task.TopicRule)
 		}
 	}
 	if slices.Contains(scopes, Admin) && !slices.Contains(topics, "*") {
 		return token, "", fmt.Errorf("admin may do everything, also make tokens for all topics; leave the topics out, or give the token the other scopes")
+	}
+	if !expires.IsZero() && !expires.After(time.Now()) {
+		return token, "", fmt.Errorf("the token expires at %s, which is over; use a time to come, or none for a token that does not expire", expires.UTC().Format(time.RFC3339))
 	}
 	if n := len(strings.Join(topics, " ")); n > topicsMax {
 		return token, "", fmt.Errorf("the patterns of topics have %d bytes, and the most is %d; use shorter ones, with *", n, topicsMax)

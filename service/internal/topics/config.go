@@ -1,7 +1,6 @@
 package topics
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/object"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tables"
 	"github.com/create-info/persistent-queue/service/internal/task"
@@ -78,11 +78,7 @@ func storedConfig(text string) (Config, *problem.Problem) { return parseConfig([
 
 func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 	var w written
-	from := json.NewDecoder(bytes.NewReader(text))
-	from.DisallowUnknownFields()
-	if err := from.Decode(&w); err != nil || from.More() {
-		return Config{}, problem.OfField("", "it is no configuration of a topic: %v; there are rate, burst, concurrency, per_destination, per_destination_rate, per_key, ordered, timeout, retry, success, permanent_statuses, headers", err)
-	}
+	wrong := object.Read(text, "", &w)
 	if stored {
 		if w.Ordered {
 			w.PerKey = min(w.PerKey, 1)
@@ -91,8 +87,9 @@ func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 	}
 	c := Config{Rate: w.Rate, Burst: w.Burst, Concurrency: w.Concurrency, PerDestination: w.PerDestination, PerKey: w.PerKey, Ordered: w.Ordered,
 		PerDestinationRate: w.PerDestinationRate, Headers: w.Headers}
-	var wrong []problem.Field
-	c.Rules, wrong = parseRules(w.Success, w.Permanent)
+	var more []problem.Field
+	c.Rules, more = parseRules(w.Success, w.Permanent, !stored)
+	wrong = append(wrong, more...)
 	err := deliver.CheckHeader(task.HeaderOf(w.Headers))
 	if err == nil && !stored {
 		err = checkHeaders(w.Headers)
@@ -111,8 +108,7 @@ func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 		}
 	}
 	if given(w.Retry) {
-		var more []problem.Field
-		c.Retry, more = task.ParseRetry(w.Retry, "/retry")
+		c.Retry, more = task.ParseRetry(w.Retry, "/retry", !stored)
 		wrong = append(wrong, more...)
 	}
 	wrong = append(wrong, c.limits()...)

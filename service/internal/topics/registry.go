@@ -52,8 +52,9 @@ type Topic struct {
 type Table interface {
 	Versions(ctx context.Context) (tables.Versions, error)
 	TopicsSince(ctx context.Context, version int64) ([]tables.Topic, error)
-	PutTopic(ctx context.Context, name, config string, limit int) (tables.Topic, bool, error)
-	MakeTopics(ctx context.Context, topics []tables.Topic, limit int) ([]tables.Topic, error)
+	PutTopic(ctx context.Context, name, config string, limits tables.Limits) (tables.Topic, bool, error)
+	MakeTopics(ctx context.Context, topics []tables.Topic, limits tables.Limits) ([]tables.Topic, error)
+	DeleteTopics(ctx context.Context, types []int32) ([]tables.Topic, error)
 	DeleteTopic(ctx context.Context, name string) (topic tables.Topic, found bool, err error)
 	Tokens(ctx context.Context) ([]tables.Token, error)
 }
@@ -61,7 +62,7 @@ type Table interface {
 // Registry has the topics and the tokens in memory, and looks once a second whether there are others.
 type Registry struct {
 	table    Table
-	limit    int
+	limits   Limits
 	serve    func(context.Context, []*Topic) error
 	log      *slog.Logger
 	known    known
@@ -107,10 +108,16 @@ func topicsOf(m *sync.Map) (all []*Topic) {
 	return all
 }
 
+// Limits are how many topics there may be.
+type Limits struct {
+	All     int
+	OfToken int // that a token's patterns fit when it makes another one
+}
+
 // New makes a registry. The function serve is told of topics that are new or have another configuration, until it returns nil for
 // them; nil: this process sends nothing.
-func New(table Table, limit int, serve func(context.Context, []*Topic) error, log *slog.Logger) *Registry {
-	r := &Registry{table: table, limit: limit, serve: serve, log: log, unread: true, latest: map[int32]int64{}, unserved: map[int32]*Topic{}}
+func New(table Table, limits Limits, serve func(context.Context, []*Topic) error, log *slog.Logger) *Registry {
+	r := &Registry{table: table, limits: limits, serve: serve, log: log, unread: true, latest: map[int32]int64{}, unserved: map[int32]*Topic{}}
 	r.holders.Store(tokens.NewSet(nil))
 	return r
 }
@@ -155,17 +162,17 @@ func (r *Registry) template(name string) *Config {
 // Tokens are the tokens as they were a second ago at most.
 func (r *Registry) Tokens() *tokens.Set { return r.holders.Load() }
 
-// Ensure returns the topic of a name, and makes it if it is new.
-func (r *Registry) Ensure(ctx context.Context, name string) (*Topic, error) {
+// Ensure returns the topic of a name, and makes it if it is new. If a caller wants it, it is one of those that the caller's token may make.
+func (r *Registry) Ensure(ctx context.Context, name string, by *tokens.Caller) (*Topic, error) {
 	if topic := r.Named(name); topic != nil {
 		return topic, nil
 	}
-	all, err := r.EnsureAll(ctx, []string{name})
+	all, err := r.EnsureAll(ctx, []string{name}, by)
 	return all[name], err
 }
 
 // EnsureAll returns the topics of names, and makes those that are new, all of them or none.
-func (r *Registry) EnsureAll(ctx context.Context, names []string) (map[string]*Topic, error) {
+func (r *Registry) EnsureAll(ctx context.Context, names []string, by *tokens.Caller) (map[string]*Topic, error) {
 	all := make(map[string]*Topic, len(names))
 	var missing []tables.Topic
 	for _, name := range names {
@@ -185,7 +192,7 @@ func (r *Registry) EnsureAll(ctx context.Context, names []string) (map[string]*T
 	if len(missing) == 0 {
 		return all, nil
 	}
-	rows, err := r.table.MakeTopics(ctx, missing, r.limit)
+	rows, err := r.table.MakeTopics(ctx, missing, r.limitsOf(by))
 	if err != nil {
 		return nil, r.tooMany(err)
 	}
@@ -198,20 +205,32 @@ func (r *Registry) EnsureAll(ctx context.Context, names []string) (map[string]*T
 	return all, nil
 }
 
+// limitsOf are the limits for what a caller makes; nil: the service itself, which does what somebody was allowed to want.
+func (r *Registry) limitsOf(by *tokens.Caller) tables.Limits {
+	limits := tables.Limits{All: r.limits.All, Fitting: r.limits.OfToken}
+	if by != nil && !by.May(tokens.Admin) {
+		limits.Like = by.Topics()
+	}
+	return limits
+}
+
 func (r *Registry) tooMany(err error) error {
-	if errors.Is(err, tables.ErrTopicLimit) {
-		return problem.New(problem.TopicLimit, "there may be %d topics, and no more are made; use one that is there, delete some with DELETE /v1/topics?prefix=…, or raise --topics", r.limit)
+	switch {
+	case errors.Is(err, tables.ErrTopicLimit):
+		return problem.New(problem.TopicLimit, "there may be %d topics, and no more are made; use one that is there, delete some with DELETE /v1/topics?prefix=…, or raise --topics", r.limits.All)
+	case errors.Is(err, tables.ErrShareLimit):
+		return problem.New(problem.TopicLimit, "there may be %d topics with names that this token's patterns fit, and it makes no more; use one that is there, delete some with DELETE /v1/topics?prefix=…, or raise --topics-per-token", r.limits.OfToken)
 	}
 	return err
 }
 
 // Put gives a topic or a template a configuration, and makes it if it is new. A template is for topics that are made later.
-func (r *Registry) Put(ctx context.Context, name string, config *Config) (topic *Topic, created bool, err error) {
+func (r *Registry) Put(ctx context.Context, name string, config *Config, by *tokens.Caller) (topic *Topic, created bool, err error) {
 	text, err := json.Marshal(config)
 	if err != nil {
 		return nil, false, err
 	}
-	row, created, err := r.table.PutTopic(ctx, name, string(text), r.limit)
+	row, created, err := r.table.PutTopic(ctx, name, string(text), r.limitsOf(by))
 	if err != nil {
 		return nil, false, r.tooMany(err)
 	}
@@ -230,6 +249,15 @@ func (r *Registry) Delete(ctx context.Context, name string) (found bool, err err
 		r.news(ctx, row)
 	}
 	return found, err
+}
+
+// DeleteAll deletes those of the topics that are there, and returns how many that were. Whoever does so sees to it that they have no tasks.
+func (r *Registry) DeleteAll(ctx context.Context, types []int32) (deleted int, err error) {
+	rows, err := r.table.DeleteTopics(ctx, types)
+	if len(rows) > 0 {
+		r.news(ctx, rows...)
+	}
+	return len(rows), err
 }
 
 // news learns of rows that this process has written. Many rows cost little more than one, so it learns of all that wait.

@@ -1,13 +1,13 @@
 package topics
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/object"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 )
 
@@ -20,19 +20,14 @@ type success struct {
 
 const bodyEqualsMax = 1000 // bytes
 
-// parseRules reads what an answer means.
-func parseRules(text json.RawMessage, permanent string) (r deliver.Rules, wrong []problem.Field) {
+// parseRules reads what an answer means. If it is strict, what says nothing is wrong.
+func parseRules(text json.RawMessage, permanent string, strict bool) (r deliver.Rules, wrong []problem.Field) {
 	say := func(pointer, format string, args ...any) {
 		wrong = append(wrong, problem.Field{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
 	}
 	var s success
 	if given(text) {
-		from := json.NewDecoder(bytes.NewReader(text))
-		from.DisallowUnknownFields()
-		if err := from.Decode(&s); err != nil {
-			say("/success", "it has status, body_equals and json: %v", err)
-			return r, wrong
-		}
+		wrong = object.Read(text, "/success", &s)
 	}
 	var err error
 	if r.Success, err = parseStatuses(s.Status); err != nil {
@@ -43,6 +38,9 @@ func parseRules(text json.RawMessage, permanent string) (r deliver.Rules, wrong 
 	}
 	if r.BodyEquals = strings.TrimSpace(s.BodyEquals); len(r.BodyEquals) > bodyEqualsMax {
 		say("/success/body_equals", "it has %d bytes; it is to have %d at most", len(r.BodyEquals), bodyEqualsMax)
+	}
+	if strict && s.BodyEquals != "" && r.BodyEquals == "" {
+		say("/success/body_equals", "it has only white space, which is not looked at")
 	}
 	for name, value := range s.JSON {
 		if r.BodyJSON == nil {

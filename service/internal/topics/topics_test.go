@@ -54,10 +54,10 @@ func TestATopicThatNobodyHasConfiguredWorks(t *testing.T) {
 func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
 	for text, pointer := range map[string]string{
 		`{"rate":-1}`: "/rate", `{"rate":0.00001}`: "/rate", `{"burst":2}`: "/burst", `{"concurrency":10001}`: "/concurrency", `{"per_key":-1}`: "/per_key", `{"ordered":true,"per_key":2}`: "/per_key",
-		`{"success":{"status":"2xx"}}`: "/success/status", `{"success":{"status":"299-200"}}`: "/success/status", `{"success":{"stat":"200"}}`: "/success", `{"permanent_statuses":"100"}`: "/permanent_statuses",
+		`{"success":{"status":"2xx"}}`: "/success/status", `{"success":{"status":"299-200"}}`: "/success/status", `{"success":{"stat":"200"}}`: "/success/stat", `{"permanent_statuses":"100"}`: "/permanent_statuses",
 		`{"headers":{"host":"a"}}`: "/headers", `{"success":{"json":{"a":"` + strings.Repeat("x", 70_000) + `"}}}`: "/success", `{"permanent_statuses":"400` + strings.Repeat(",400", 20_000) + `"}`: "/permanent_statuses", `{"per_destination_rate":-1}`: "/per_destination_rate",
 		`{"per_destination":-1}`: "/per_destination", `{"timeout":"1ms"}`: "/timeout", `{"timeout":5}`: "/timeout", `{"retry":{"waits":["5"]}}`: "/retry/waits/0",
-		`{"retry":{"max_attempts":0}}`: "/retry/max_attempts", `{"rat":1}`: "", `[]`: "", `{} {}`: "",
+		`{"retry":{"max_attempts":0}}`: "/retry/max_attempts", `{"rat":1}`: "/rat", `{"rate":1,"rate":2}`: "/rate", `{"Rate":1}`: "/Rate", `{"retry":{}}`: "/retry", `{"success":{"body_equals":" "}}`: "/success/body_equals", `[]`: "", `{} {}`: "",
 	} {
 		if _, bad := ParseConfig([]byte(text)); bad == nil || bad.Fields[0].Pointer != pointer {
 			t.Errorf("%.100s: %v, want %q", text, bad, pointer)
@@ -83,8 +83,8 @@ func (f *table) TopicsSince(_ context.Context, version int64) (rows []tables.Top
 	return rows, f.err
 }
 
-func (f *table) PutTopic(_ context.Context, name, config string, limit int) (tables.Topic, bool, error) {
-	if len(f.rows) >= limit {
+func (f *table) PutTopic(_ context.Context, name, config string, limits tables.Limits) (tables.Topic, bool, error) {
+	if len(f.rows) >= limits.All {
 		return tables.Topic{}, false, tables.ErrTopicLimit
 	}
 	f.versions.Topics++
@@ -93,9 +93,9 @@ func (f *table) PutTopic(_ context.Context, name, config string, limit int) (tab
 	return row, true, f.err
 }
 
-func (f *table) MakeTopics(ctx context.Context, topics []tables.Topic, limit int) (all []tables.Topic, err error) {
+func (f *table) MakeTopics(ctx context.Context, topics []tables.Topic, limits tables.Limits) (all []tables.Topic, err error) {
 	for _, topic := range topics {
-		row, _, err := f.PutTopic(ctx, topic.Name, topic.Config, limit)
+		row, _, err := f.PutTopic(ctx, topic.Name, topic.Config, limits)
 		if err != nil {
 			return nil, err
 		}
@@ -103,6 +103,8 @@ func (f *table) MakeTopics(ctx context.Context, topics []tables.Topic, limit int
 	}
 	return all, nil
 }
+
+func (f *table) DeleteTopics(context.Context, []int32) ([]tables.Topic, error) { return nil, f.err }
 
 func (f *table) DeleteTopic(_ context.Context, name string) (tables.Topic, bool, error) {
 	for i := range f.rows {
@@ -121,7 +123,7 @@ func TestTopicsThatComeWhileOneIsTakenInAreTakenInTogether(t *testing.T) {
 	const topics = 50
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var told []int
-	r := New(&table{}, topics, func(_ context.Context, news []*Topic) error {
+	r := New(&table{}, Limits{All: topics}, func(_ context.Context, news []*Topic) error {
 		if told = append(told, len(news)); len(told) == 1 {
 			close(begun)
 			<-goOn
@@ -159,7 +161,7 @@ func TestATopicIsServedUntilThatSucceedsAndThenOnlyIfItChanges(t *testing.T) {
 	f := &table{rows: []tables.Topic{{Type: 1_000_000, Name: "a", Config: "{}", Version: 1}}, versions: tables.Versions{Topics: 1}}
 	var told []string
 	fails := errors.New("no lease")
-	r := New(f, 2, func(_ context.Context, news []*Topic) error {
+	r := New(f, Limits{All: 2}, func(_ context.Context, news []*Topic) error {
 		for _, n := range news {
 			told = append(told, n.Name)
 		}
@@ -179,7 +181,7 @@ func TestATopicIsServedUntilThatSucceedsAndThenOnlyIfItChanges(t *testing.T) {
 	fails = nil
 	look("a")
 	look()
-	if topic, err := r.Ensure(t.Context(), "b"); err != nil || topic.Name != "b" || told[0] != "b" {
+	if topic, err := r.Ensure(t.Context(), "b", nil); err != nil || topic.Name != "b" || told[0] != "b" {
 		t.Errorf("%v, %v, %v", topic, err, told)
 	}
 	look()
@@ -192,7 +194,7 @@ func TestATopicIsServedUntilThatSucceedsAndThenOnlyIfItChanges(t *testing.T) {
 	if c := r.Named("a").Config; c.Concurrency != 3 {
 		t.Errorf("%+v", c)
 	}
-	_, err := r.Ensure(t.Context(), "c")
+	_, err := r.Ensure(t.Context(), "c", nil)
 	if bad := (*problem.Problem)(nil); !errors.As(err, &bad) || bad.Code != problem.TopicLimit {
 		t.Error(err)
 	}
@@ -208,7 +210,7 @@ func TestATopicThatIsRefusedKeepsNoOtherFromBeingServed(t *testing.T) {
 	}
 	var log strings.Builder
 	served := map[string]int{}
-	r := New(f, 10, func(_ context.Context, news []*Topic) error {
+	r := New(f, Limits{All: 10}, func(_ context.Context, news []*Topic) error {
 		if slices.ContainsFunc(news, func(n *Topic) bool { return n.Name == "t2" || n.Name == "t4" }) {
 			return errors.New("refused")
 		}
@@ -238,7 +240,7 @@ func TestATopicThatIsRefusedKeepsNoOtherFromBeingServed(t *testing.T) {
 
 func TestAnOrderedTopicOfAnEarlierVersionKeepsItsOrder(t *testing.T) {
 	f := &table{rows: []tables.Topic{{Type: 1_000_000, Name: "a", Config: `{"per_key":2,"ordered":true,"rate":3}`, Version: 1}}, versions: tables.Versions{Topics: 1}}
-	r := New(f, 2, nil, slog.New(slog.DiscardHandler))
+	r := New(f, Limits{All: 2}, nil, slog.New(slog.DiscardHandler))
 	if err := r.Look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -256,12 +258,12 @@ func TestADeletedTopicHasNoNameAndIsStillServed(t *testing.T) {
 		}
 		return nil
 	}
-	r, other := New(f, 10, serve, slog.New(slog.DiscardHandler)), New(f, 10, nil, slog.New(slog.DiscardHandler))
-	first, err := r.Ensure(t.Context(), "a")
+	r, other := New(f, Limits{All: 10}, serve, slog.New(slog.DiscardHandler)), New(f, Limits{All: 10}, nil, slog.New(slog.DiscardHandler))
+	first, err := r.Ensure(t.Context(), "a", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Put(t.Context(), "a.*", &Config{Concurrency: 3}); err != nil {
+	if _, _, err := r.Put(t.Context(), "a.*", &Config{Concurrency: 3}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "a.*"} {
@@ -279,11 +281,11 @@ func TestADeletedTopicHasNoNameAndIsStillServed(t *testing.T) {
 	if r.Named("a") != nil || len(r.All()) != 0 || len(r.Templates()) != 0 || r.OfType(first.Type) == nil {
 		t.Errorf("%v, %v", r.All(), r.Templates())
 	}
-	second, err := r.Ensure(t.Context(), "a")
+	second, err := r.Ensure(t.Context(), "a", nil)
 	if err != nil || second.Type == first.Type || r.Named("a") != second || second.Config.Concurrency != 0 {
 		t.Errorf("%+v, %v", second, err)
 	}
-	late := New(f, 10, serve, slog.New(slog.DiscardHandler))
+	late := New(f, Limits{All: 10}, serve, slog.New(slog.DiscardHandler))
 	clear(served)
 	if err := late.Look(t.Context()); err != nil || !served[first.Type] || !served[second.Type] || late.Named("a").Type != second.Type {
 		t.Errorf("%v, %v", served, err)
@@ -292,7 +294,7 @@ func TestADeletedTopicHasNoNameAndIsStillServed(t *testing.T) {
 
 func TestARegistryKnowsHowOldItsLookIs(t *testing.T) {
 	f := &table{}
-	r := New(f, 2, nil, slog.New(slog.DiscardHandler))
+	r := New(f, Limits{All: 2}, nil, slog.New(slog.DiscardHandler))
 	if r.Fresh() == nil {
 		t.Error("it has not looked yet")
 	}
@@ -320,7 +322,7 @@ func (b *blocked) Versions(context.Context) (tables.Versions, error) {
 func TestARegistryThatDoesNotComeBackFromALookIsStuckAndOneWithoutADatabaseIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &blocked{asked: make(chan struct{}, 1), answer: make(chan struct{})}
-		r := New(f, 2, nil, slog.New(slog.DiscardHandler))
+		r := New(f, Limits{All: 2}, nil, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { r.Run(ctx) })

@@ -28,6 +28,7 @@ type server struct {
 	api, delivery, console bool
 
 	topics       int
+	topicsOfOne  int // token
 	keep         queue_job.Retention
 	allow        []string // addresses that callbacks may go to
 	secretFile   string
@@ -126,7 +127,8 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.metrics, "metrics-listen", "", "address where Prometheus may read /metrics of the delivery, such as :9090 (default: none)")
 	flags.StringSliceVar(&s.allow, "egress-allow", nil, "addresses that callbacks may go to although they are not public, such as 10.1.0.0/16 or *.svc.cluster.local")
 	flags.StringVar(&s.secretFile, "secret-file", "", "file with the secrets that sign callbacks, one a line: whsec_… or whsk_…, or a pattern of topics and a secret")
-	flags.IntVar(&s.topics, "topics", 0, "how many topics there may be (default: 10,000)")
+	flags.IntVar(&s.topics, "topics", 10_000, "how many topics there may be")
+	flags.IntVar(&s.topicsOfOne, "topics-per-token", 0, "how many topics may fit a token's patterns when it makes another one, unless it has the scope admin (default: half of --topics)")
 	flags.StringVar(&s.delayQueue, "delay-queue", "", "topic for tasks of clients of delay_queue, at /api/task/save (default: none are taken)")
 	flags.StringToStringVar(&s.delayService, "delay-service", nil, "base addresses of services, by their sn, for clients of /delay/task/add, such as shop=http://10.1.2.3:8080")
 	flags.StringSliceVar(&s.aliasFrom, "alias-from", nil, "networks from which such clients need no token")

@@ -149,7 +149,7 @@ func (a *app) service(ctx context.Context, db *database, s *server, own []net.Ad
 		return nil, err
 	}
 	cfg := service.Config{
-		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, OpenToThisMachine: s.open, Topics: s.topics, Retention: s.retention(), Aliases: aliases, Options: options,
+		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, OpenToThisMachine: s.open, Topics: s.topics, TopicsPerToken: s.topicsOfOne, Retention: s.retention(), Aliases: aliases, Options: options,
 		Deliver: deliver.Config{Guard: guard}, SignerOf: signers.of, Log: a.log(),
 	}
 	tasks, err := service.New(cfg)
