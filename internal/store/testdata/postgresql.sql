@@ -105,11 +105,11 @@ WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR jo
       AND unique_in = $8)) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", 7, "b", 7, "b", 8, "b", 8
-INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, key, type, most, meta, grouping
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, NULLIF(key, ''), type, NULLIF(most, -2), NULLIF(meta, ''), NULLIF(grouping, '')
 FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, n)
 ORDER BY n
 ON CONFLICT DO NOTHING
-RETURNING id; -- with 1700000000, "{\"{}\",\"{}\",\"{}\"}", "{7,7,8}", "{0,0,0}", "{1500,0,0}", "{0,1,1}", "{\"a\",\"b\",\"b\"}", "{3,NULL,NULL}", "{\"{\\\"a\\\":\\\"b\\\"}\",NULL,NULL}", "{\"g\",NULL,NULL}"
+RETURNING id; -- with 1700000000, "{\"{}\",\"{}\",\"{}\"}", "{7,7,8}", "{0,0,0}", "{1500,0,0}", "{0,1,1}", "{\"a\",\"b\",\"b\"}", "{3,-2,-2}", "{\"{\\\"a\\\":\\\"b\\\"}\",\"\",\"\"}", "{\"g\",\"\",\"\"}"
 WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
   FROM async_job_tab
   WHERE job_key = $1
