@@ -69,11 +69,13 @@ func (j *Jobs) handOver(ctx context.Context, ex Executor, lease string) error {
 // [Jobs.Leases]. Use it if the holder does not answer and the lease would last for minutes, see [Config.LockSecond]; if the holder
 // lives, [Jobs.HandOver] is the better way, for nothing runs twice then. Through a transaction, it takes effect at the commit.
 //
-// A holder that lives and reaches the database sees it at its next look at the leases, twice a second: then it starts nothing more, the
-// contexts of its handlers end, and their outcomes are dropped. Otherwise it is the next renewal that fails, after a third of
-// [Config.LockSecond] at most. Until then it may start jobs, also jobs that are added after Break. The next holder counts the jobs that it
-// finds marked as lost, and runs them again, at once. So jobs that run then may run twice, or fail if [Config.LostLimit] is 1, and
-// for that time more of them may run than limits such as [Config.MaxPerKey] allow.
+// The next holder starts jobs at once, but leaves those alone for two seconds that the holder before has marked. A holder that lives and
+// reaches the database sees the break at its next look at the leases, twice a second, or a second later if it has just taken the lease:
+// until then it may start jobs, also jobs that are added after Break. Then it starts nothing more, gives back what it has not started, and
+// the contexts of its handlers end; an outcome that it writes within these two seconds counts. Otherwise it is the next renewal that fails,
+// after a third of [Config.LockSecond] at most. What still bears the old holder's mark after two seconds counts as lost and runs again. So jobs
+// that run longer may run twice, or fail if [Config.LostLimit] is 1; so may all that a holder marks who learns of the break later. For that
+// time, more jobs may run than limits such as [Config.MaxPerKey] allow.
 //
 // Break returns an [ErrRefused] if nobody holds the lease, or if the lease is not one of a job type.
 func (j *Jobs) Break(ctx context.Context, ex Executor, lease string) error {
@@ -89,11 +91,11 @@ func (j *Jobs) breakLease(ctx context.Context, ex Executor, lease string) error 
 		return err
 	}
 	for _, row := range rows {
-		if row.Name != lease || row.Free {
+		if row.Name != lease || row.Free || row.Layout < 0 {
 			continue
 		}
 		_, err := notingType(ctx, st, "break", jobType, lease, func(st *store.Store) (bool, error) {
-			return st.ReleaseLease(ctx, lease, row.Owner, 0)
+			return st.BreakLease(ctx, lease, row.Owner)
 		})
 		return err
 	}

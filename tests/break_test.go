@@ -3,7 +3,9 @@ package tests
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,6 +142,102 @@ func TestALockedLeaseCostsNoOtherLease(t *testing.T) {
 	})
 }
 
+// The statements about leases share a connection: what gives a locked lease back must not wait there.
+func TestALockedLeaseThatIsGivenAwayCostsNoOtherLease(t *testing.T) {
+	t.Parallel()
+	long(t)
+	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		config := func(jobType int32) queue_job.Config {
+			return queue_job.Config{JobType: jobType, LockSecond: 3, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error { return nil }}
+		}
+		start(t, d.DB, config(1), config(2), config(3))
+		awaitFleet(t, jobs, d.DB, func(f fleet) bool { return f.holderOf(1) != "" && f.holderOf(2) != "" && f.holderOf(3) != "" })
+		term := func(leases string) int64 {
+			return number(t, d.DB, "SELECT SUM(term) FROM shedlock_tab WHERE lock_name IN ("+leases+")")
+		}
+		locked, others := term("'job-1'"), term("'job-2', 'job-3'")
+		for range 3 {
+			tx, err := d.DB.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := jobs.Break(t.Context(), tx, "job-1"); err != nil {
+				t.Fatal(err)
+			}
+			// Its holder gives it up, and cannot give it back.
+			if _, err := jobs.SetLimits(t.Context(), d.DB, 1, queue_job.Limits{Workers: int(1 + locked%2)}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(4 * time.Second)
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			awaitFleet(t, jobs, d.DB, func(f fleet) bool { return term("'job-1'") != locked })
+			locked = term("'job-1'")
+		}
+		if term("'job-2', 'job-3'") != others {
+			t.Error("other leases were taken anew")
+		}
+	})
+}
+
+// The next holder works at once, and the one before does not know yet. It marks jobs, runs them, and gives others back.
+func TestAJobIsNotLostThatIsAddedWhileTheHolderOfABrokenLeaseDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	long(t)
+	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		var ran sync.Map
+		cfg := queue_job.Config{LockSecond: 30, LostLimit: 1, WorkerPoolCapacity: 50, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran.Store(job.Id, true)
+			time.Sleep(20 * time.Millisecond)
+			return nil
+		}}
+		start(t, d.DB, cfg)
+		start(t, dbtest.Open(t, d.Driver, d.DSN), cfg)
+		awaitFleet(t, jobs, d.DB, func(f fleet) bool { return len(f.instances) == 2 && f.holderOf(1) != "" })
+		added := int64(0)
+		for range 6 {
+			before := number(t, d.DB, "SELECT term FROM shedlock_tab WHERE lock_name = 'job-1'")
+			if err := jobs.Break(t.Context(), d.DB, "job-1"); err != nil {
+				t.Fatal(err)
+			}
+			for until := time.Now().Add(1500 * time.Millisecond); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+				add(t, d.DB, 3, 0)
+				added += 3
+			}
+			awaitFleet(t, jobs, d.DB, func(fleet) bool {
+				return number(t, d.DB, "SELECT term FROM shedlock_tab WHERE lock_name = 'job-1'") > before
+			})
+			time.Sleep(2 * time.Second) // the next look at a young lease is not believed
+		}
+		awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (0, 3, 4)")
+		never := 0
+		ids, err := d.DB.Query("SELECT id FROM async_job_tab WHERE job_status = 2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ids.Close()
+		for ids.Next() {
+			var id uint64
+			if err := ids.Scan(&id); err != nil {
+				t.Fatal(err)
+			}
+			if _, began := ran.Load(id); !began {
+				never++
+			}
+		}
+		failed, lost := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2"), number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE lost > 0")
+		t.Logf("of %d jobs, %d count as lost, %d have failed, %d of them never ran", added, lost, failed, never)
+		if never > 0 || failed > 0 {
+			t.Errorf("of %d jobs, %d have failed, %d of them never ran", added, failed, never)
+		}
+	})
+}
+
 func TestAFreeLeaseThatIsLockedHoldsUpTheTakingOfNoOther(t *testing.T) {
 	t.Parallel()
 	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
@@ -173,6 +271,18 @@ func TestAFreeLeaseThatIsLockedHoldsUpTheTakingOfNoOther(t *testing.T) {
 		}
 		if jobType := <-ran; jobType != 2 {
 			t.Errorf("job type %d ran although its lease was locked", jobType)
+		}
+	})
+}
+
+func TestALeaseThatIsClosedForALaterLayoutCannotBeBroken(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		execute(t, d.DB, "INSERT INTO shedlock_tab (lock_name, locked_by, layout, lock_until) VALUES ('job-1', '', -1026, '2037-01-01 00:00:00')")
+		if err := jobs.Break(t.Context(), d.DB, "job-1"); !errors.Is(err, queue_job.ErrRefused) {
+			t.Error(err)
 		}
 	})
 }

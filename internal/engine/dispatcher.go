@@ -277,10 +277,11 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 // final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. Or they are
 // locked, and wait. The mark carries its deadline, by an estimate of the database's clock that is never ahead. If that clock was put
 // forward, the mark may find itself late; the clock is read again then. If it was put back, the deadline is as much later. If
-// ctx ends during a mark, mark waits for the answer and takes the marks back: a clean stop leaves none behind. Ok is false if
+// ctx ends during a mark, mark waits for the answer and takes the marks back: a clean stop leaves none behind. If the lease is lost, mark
+// waits for it for a moment: whoever lives may take the marks back, before they count as lost. Ok is false if
 // the statement failed, or ctx has ended.
 func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
-	statement, cancel := context.WithTimeout(lease.Context(), markMax)
+	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
 	sent := time.Now()
 	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term, l.clock.at(sent)+markInTime.Milliseconds())
 	cancel()
@@ -382,7 +383,7 @@ func (l *line) refuse(tasks []*task, longest time.Duration) {
 func (l *line) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64]store.Marked, err error) {
 	marked = make(map[uint64]store.Marked, len(batch))
 	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
-		statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+		statement, cancel := context.WithTimeout(lease.Lingering(), statementMax)
 		rows, err := l.jobs.MarkedRows(statement, idsOf(batch), lease.Term)
 		cancel()
 		if !l.trouble.on(lease.Context(), "read back marked jobs", err) {

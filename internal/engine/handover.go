@@ -131,6 +131,25 @@ type remains struct {
 	lines     []*line      // the retired lines of this process that still run something
 }
 
+// unawareMax is how long the holder of a broken lease may not know of it. It looks twice a second, but does not believe a look for as long
+// as the lease is younger than a second.
+const unawareMax = 2 * time.Second
+
+// unaware is the holder of a broken lease, as its successor sees it. He may still mark jobs, run them, write their outcomes, and take back
+// the marks of those that he has not started. Until he must know, his jobs are no losses.
+type unaware struct {
+	share.Rest
+	until time.Time
+}
+
+// follow notes whether the lease that the line has taken was broken, before it looks at any row.
+func (l *line) follow(lease *keeper.Lease) {
+	l.unaware = unaware{}
+	if term, instance, broken := lease.Broken(); broken {
+		l.unaware = unaware{share.Rest{Name: share.Remains(lease.Name, term), JobType: l.cfg.JobType, Shard: l.shard, Layout: l.layout, Term: term, Instance: instance}, time.Now().Add(unawareMax)}
+	}
+}
+
 // remainsFor picks what concerns a line. Under its own layout, no other shard has its rows. What the retired
 // lines of this process run is counted here and now, and not taken from the table.
 func (l *line) remainsFor(rests []share.Rest, me string, busy []*line) (r remains) {
@@ -144,6 +163,9 @@ func (l *line) remainsFor(rests []share.Rest, me string, busy []*line) (r remain
 			r.earlier += other.workers.number()
 		}
 		r.lines = append(r.lines, other)
+	}
+	if time.Now().Before(l.unaware.until) {
+		rests = append(slices.Clip(rests), l.unaware.Rest)
 	}
 	for _, rest := range rests {
 		now := rest.Layout == l.layout

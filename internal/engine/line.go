@@ -79,7 +79,8 @@ type part struct {
 type tenure struct {
 	serving atomic.Bool                  // serve has not returned
 	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
-	lease   *keeper.Lease                // the last one taken; it, leave and since belong to standBy
+	lease   *keeper.Lease                // the last one taken; it, unaware, leave and since belong to standBy
+	unaware unaware                      // who had it before
 	leave   context.CancelFunc           // ends its serve
 	since   time.Time                    // when it was taken
 	turn    time.Duration                // leases that are given away together go one after the other: they share a connection

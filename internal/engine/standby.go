@@ -147,6 +147,9 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 	taken, err := s.take(statement, &p, seen)
 	switch {
 	case len(taken) > 0:
+		for _, lease := range taken {
+			s.byName[lease.Name].follow(lease)
+		}
 		if errLook := s.lookAgain(); errLook != nil { // nobody knows what still runs elsewhere
 			s.releaseAll(s.patience, taken)
 			return false, errLook

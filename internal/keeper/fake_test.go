@@ -41,7 +41,7 @@ func kindOf(query string) kind {
 		kind kind
 	}{
 		{"locked_by IN ('', ?)", move}, {"DELETE", dropRow}, {"VERSION()", version}, {"@@autocommit", autocommit}, {"AS free", see}, {"INSERT", makeRow}, {"SET term", take}, {"lock_name, term", readTake}, {"lock_name = ? AND locked_by = ?)", readRelease},
-		{"held_until", readKeep}, {"locked_by IN", keep}, {"lock_name IN", abandon}, {"lock_name = ?", release},
+		{"held_until", readKeep}, {"locked_by IN", keep}, {"SKIP LOCKED", release}, {"lock_name IN", abandon},
 	} {
 		if strings.Contains(query, k.part) {
 			return k.kind

@@ -69,6 +69,7 @@ type Lease struct {
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	lingers context.Context
 	trust   *time.Timer  // cancels the context when trust ends
 	until   atomic.Int64 // the end of trust, in nanoseconds after epoch
 	row     string       // its name in the table; guarded by the keeper's mutex
@@ -78,6 +79,8 @@ type Lease struct {
 }
 
 const unknown = -1
+
+const lingersFor = 500 * time.Millisecond
 
 // partingMost is how many leases are given back at a time. Each takes a connection for a moment, of which a server may have 100.
 const partingMost = 16
@@ -89,6 +92,10 @@ var epoch = time.Now()
 func (l *Lease) Trusted() bool {
 	return int64(time.Since(epoch)) < l.until.Load() && l.ctx.Err() == nil
 }
+
+// Lingering returns a context that lives half a second longer than [Lease.Context]: a statement that is under way has its answer then,
+// mostly, and what it has done can be taken back.
+func (l *Lease) Lingering() context.Context { return l.lingers }
 
 // Context returns a context that ends when the lease is lost or given back, with [ErrLost] or [ErrReleased] as its cause,
 // or when the keeper's parent ends.
@@ -114,6 +121,11 @@ func (l *Lease) HeldBefore(term int64) string {
 		return fmt.Sprintf("holder of term %d", term)
 	}
 	return share.Readable(l.before.Owner)
+}
+
+// Broken returns under which term the lease was held when somebody broke it, if it was taken after that, and which instance had it.
+func (l *Lease) Broken() (term int64, instance string, broken bool) {
+	return l.before.Term, share.OwnerOf(l.before.Owner).Instance, l.before.Running == store.Broken
 }
 
 // Leases is the keeper's view of the table of leases. [store.Store] implements it; the contracts are at its methods.
@@ -354,7 +366,9 @@ func Holder(service string) string {
 // hold notes that a lease was taken by a statement that was sent at that moment, and wakes Run.
 func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Lease {
 	ctx, cancel := context.WithCancelCause(k.parent)
-	l := &Lease{Want: want, Term: term, owner: owner, taken: sent, row: want.Name, ctx: ctx, cancel: cancel, renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
+	lingers, end := context.WithCancel(context.WithoutCancel(k.parent))
+	context.AfterFunc(ctx, func() { time.AfterFunc(lingersFor, end) })
+	l := &Lease{Want: want, Term: term, owner: owner, taken: sent, row: want.Name, ctx: ctx, cancel: cancel, lingers: lingers, renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
 	l.trust = time.AfterFunc(time.Hour, func() { cancel(ErrLost) })
 	l.trustUntil(lease.TrustedUntil(sent, want.Lock))
 	k.mu.Lock()
@@ -405,9 +419,27 @@ func (k *Keeper) part(ctx context.Context, l *Lease, give func(row string) error
 	select {
 	case k.turns <- struct{}{}:
 		defer func() { <-k.turns }()
-		return give(row)
+		return unlocked(ctx, func() error { return give(row) })
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// unlocked sends a statement again for as long as somebody has locked the row, until ctx ends. In between, renewals have the connection.
+func unlocked(ctx context.Context, send func() error) error {
+	const every = 50 * time.Millisecond
+	for {
+		err := send()
+		if !errors.Is(err, store.ErrLocked) {
+			return err
+		}
+		timer := time.NewTimer(every)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
 	}
 }
 
@@ -496,11 +528,13 @@ func (k *Keeper) Move(ctx context.Context, l *Lease, row string, running int, la
 	k.held[row] = l
 	l.trustUntil(lease.TrustedUntil(sent, l.Lock))
 	k.mu.Unlock()
-	if later > 0 {
-		return k.leases.CloseLease(ctx, l.Name, l.owner, later)
-	}
-	_, err := k.leases.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
-	return err
+	return unlocked(ctx, func() (err error) {
+		if later > 0 {
+			return k.leases.CloseLease(ctx, l.Name, l.owner, later)
+		}
+		_, err = k.leases.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
+		return err
+	})
 }
 
 // NoteRunning writes into the row of a lease what runs under it.

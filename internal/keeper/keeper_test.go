@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/internal/lease"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 const lock = 9 * time.Second // renewed every three
@@ -406,7 +407,7 @@ func TestALeaseThatCouldNotBeReleasedIsNotTrustedEither(t *testing.T) {
 }
 
 func TestAReleaseThatChangesNothingAsksWhoseTheLeaseIs(t *testing.T) {
-	for _, rows := range [][][]driver.Value{nil, {{"job-1"}}} {
+	for _, rows := range [][][]driver.Value{nil, {{int64(0)}}} {
 		withKeeper(t, func(t *testing.T, f *fake) {
 			f.says(release, answer{changed: 0})
 			f.says(readRelease, answer{rows: rows})
@@ -415,6 +416,29 @@ func TestAReleaseThatChangesNothingAsksWhoseTheLeaseIs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The statements about leases share a connection.
+func TestALeaseWhoseRowIsLockedIsGivenBackWhenItIsFreeAndHoldsUpNoRenewal(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		l := f.takeIt(t)
+		f.says(release, answer{changed: 0}, answer{changed: 0})
+		f.says(readRelease, answer{rows: [][]driver.Value{{int64(1)}}}, answer{rows: [][]driver.Value{{int64(1)}}})
+		began := time.Now()
+		if ours, err := f.Release(t.Context(), l); !ours || err != nil {
+			t.Error(ours, err)
+		}
+		if took := time.Since(began); took < 100*time.Millisecond || took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		f.alwaysSays(release, answer{changed: 0})
+		f.alwaysSays(readRelease, answer{rows: [][]driver.Value{{int64(1)}}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := f.Release(ctx, f.takeIt(t)); !errors.Is(err, store.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestALeaseThatWasTakenAndIsNotSeenIsGivenBackWithAnError(t *testing.T) {

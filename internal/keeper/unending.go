@@ -10,7 +10,7 @@ import (
 // alone. No [Keeper] renews it.
 func Unending(ctx context.Context, want Want, term int64) *Lease {
 	ctx, cancel := context.WithCancelCause(ctx)
-	l := &Lease{Want: want, Term: term, ctx: ctx, cancel: cancel, trust: time.NewTimer(0)}
+	l := &Lease{Want: want, Term: term, ctx: ctx, cancel: cancel, lingers: ctx, trust: time.NewTimer(0)}
 	l.trust.Stop()
 	l.until.Store(math.MaxInt64)
 	return l

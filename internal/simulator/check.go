@@ -36,10 +36,13 @@ type judge struct {
 	moved       time.Time               // when a type was last divided anew, or a lease to be handed over, or an instance drained
 	asked       map[leaseTerm]time.Time // when somebody asked for a lease to be handed over
 	drained     map[*instance]drained   // who was to be drained last, and when
+	broken      map[leaseTerm]*breaking // leases that somebody has broken, or locked
+	brokenAt    map[int32]time.Time     // when a lease of a type was last broken
+	termTaken   map[leaseTerm]time.Time // when a lease was taken
 	disturbed   time.Time               // until then, some instance is struck
 	disturbance int
 	accusations []string
-	broken      int            // how many events there were at the first accusation
+	brokenEvent int            // how many events there were at the first accusation
 	saw         map[string]int // how often each case came up: a check without a case proves nothing
 	look        func(Sight)    // nil: nobody does
 }
@@ -184,7 +187,7 @@ type verdict struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{}, saw: map[string]int{}}
+	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{}, broken: map[leaseTerm]*breaking{}, brokenAt: map[int32]time.Time{}, termTaken: map[leaseTerm]time.Time{}, saw: map[string]int{}}
 }
 
 // accuse notes that something happened that must not happen. After a TRUNCATE the ids begin anew, and engines may take
@@ -198,7 +201,7 @@ func (j *judge) accuse(what string, args ...any) {
 	j.world.trace.add(event{what: "BROKEN: " + accusation})
 	j.accusations = append(j.accusations, accusation)
 	if len(j.accusations) == 1 {
-		j.broken = len(j.world.trace.events)
+		j.brokenEvent = len(j.world.trace.events)
 	}
 }
 
@@ -274,9 +277,10 @@ func (j *judge) changed(c change) {
 		j.settled(h, c)
 	case failLost:
 		j.expectHit(h)
-		if c.after.Lost < 3 {
+		if int(c.after.Lost) < j.configOf(h.order.row.JobType).LostLimit {
 			j.accuse("%s has failed after %d losses", h.name(), c.after.Lost)
 		}
+		j.expectBrokenHadStarted(h)
 		j.noteLoss(h, c)
 		j.failed(h, c)
 		h.mark, h.final, h.died = nil, true, &death{by: j.actor}
@@ -288,13 +292,14 @@ func (j *judge) marked(h *history, c change) {
 	switch {
 	case c.before.Term >= c.term:
 		j.accuse("%s was marked under term %d after term %d", h.name(), c.term, c.before.Term)
-	case c.term < h.latest && j.innocent(j.actor):
+	case c.term < h.latest && j.innocent(j.actor) && !j.underBroken(j.leaseOf(h, c.term), time.Now()):
 		j.accuse("%s was marked under term %d after term %d, by an instance that was not struck", h.name(), c.term, h.latest)
 	}
 	if c.before.Term != 0 {
 		j.saw["lost"]++
 		j.expectHit(h)
 		j.expectLostHadStarted(h)
+		j.expectBrokenHadStarted(h)
 		if c.after.Lost != c.before.Lost+1 {
 			j.accuse("the loss of %s was not counted", h.name())
 		}
@@ -335,7 +340,7 @@ func (j *judge) expectFirst(h *history) {
 	}
 	looked := j.looked[looker{j.actor, h.order.row.JobType}]
 	for _, other := range j.histories {
-		if j.before(other, h) && !other.byHand && other.since.Before(looked) && !j.tooLate(other) {
+		if j.before(other, h) && !other.byHand && other.since.Before(looked) && !j.tooLate(other) && !j.upset(h.order.row.JobType) {
 			j.accuse("%s was marked before %s of its key", h.name(), other.name())
 		}
 	}
@@ -368,7 +373,7 @@ func (j *judge) before(one, other *history) bool {
 func (j *judge) expectHit(h *history) {
 	if h.mark == nil {
 		j.accuse("%s was lost, and was not marked", h.name())
-	} else if j.innocent(h.mark.by) {
+	} else if j.innocent(h.mark.by) && !j.excuses(h, h.mark) {
 		j.accuse("%s was lost by instance %d, which was not struck", h.name(), h.mark.by.number)
 	}
 }
@@ -426,7 +431,7 @@ func (j *judge) took(i *instance, terms map[string]int64, layout share.Layout) {
 		}
 		for _, r := range j.active {
 			same := r.lease.lease == name && r.lease.layout == layout && r.term != term
-			if r.jobType == jobType && (same || r.lease.layout != layout) && r.ctx.Err() == nil && !w.stepped && !w.edited && !j.remains(r) {
+			if r.jobType == jobType && (same || r.lease.layout != layout) && r.ctx.Err() == nil && !w.stepped && !w.edited && !j.remains(r) && !j.stillUnaware(r) {
 				j.accuse("instance %d takes %s, and a run of %s by instance %d trusts in the lease before", i.number, name, r.history.name(), r.by.number)
 			}
 		}
@@ -438,7 +443,7 @@ func (j *judge) took(i *instance, terms map[string]int64, layout share.Layout) {
 			j.accuse("lease %s: term %d after term %d", name, term, j.latest[name])
 		}
 		if term > j.latest[name] {
-			j.latest[name], j.takenAt[name] = term, time.Now()
+			j.latest[name], j.takenAt[name], j.termTaken[leaseTerm{name, term}] = term, time.Now(), time.Now()
 		}
 		key := tenure{jobType, term}
 		for _, other := range j.takings[key] {
@@ -566,7 +571,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 		panic("no such job")
 	}
 	h := j.histories[n]
-	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, attempt: job.Attempt + int(h.deferred), suspect: job.Lost >= 2, began: time.Now(), lease: j.takingOf(h, job.Term)}
+	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, attempt: job.Attempt + int(h.deferred), suspect: cfg.LostLimit > 1 && job.Lost >= min(2, cfg.LostLimit-1), began: time.Now(), lease: j.takingOf(h, job.Term)}
 	r.mark = h.markOf(r)
 	j.handed[job] = r
 	w.trace.add(event{who: i.number, what: "run", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s attempt %d", job.JobParams, job.Attempt)}})
@@ -581,7 +586,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectPlace(r, cfg)
 	j.expectRate(r, cfg)
 	j.expectNoted(r)
-	if w.weather.gentle && !h.byHand && r.mark != nil && (r.attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
+	if w.weather.gentle && !h.byHand && !j.everBroken(h) && r.mark != nil && (r.attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
 		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, %d were retries, and %d deferred", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried, h.deferred)
 	}
 	if r.mark != nil {
@@ -605,13 +610,14 @@ func (j *judge) expectRow(r *run, job *queue_job.Job) {
 	case h.byHand: // perhaps between the mark and the start
 	case w.weather.stepped || w.weather.edited: // two instances may hold the lease
 	case r.mark != nil && r.mark.cancelled: // expectNotCancelled
+	case j.stillUnaware(r):
 	case h.final:
 		j.accuse("a run of %s, which is final", h.name())
 	case h.mark == nil || h.mark.term != job.Term || h.mark.by != r.by:
 		j.accuse("a run of %s under term %d, whose mark does not stand on it", h.name(), job.Term)
 	}
 	name, lock := r.lease.lease, time.Duration(j.configOf(r.jobType).LockSecond)*time.Second
-	if lease, _ := w.table.Lease(name); (lease.Term > job.Term || lease.Layout > int64(r.lease.layout)) && !j.remains(r) && (!w.weather.stepped && !w.weather.edited || time.Since(j.takenAt[name]) > lock) {
+	if lease, _ := w.table.Lease(name); (lease.Term > job.Term || lease.Layout > int64(r.lease.layout)) && !j.remains(r) && !j.stillUnaware(r) && (!w.weather.stepped && !w.weather.edited || time.Since(j.takenAt[name]) > lock) {
 		j.accuse("a run of %s under term %d, and the lease bears term %d", h.name(), job.Term, lease.Term)
 	}
 	if r.lease.by != r.by {
@@ -662,7 +668,7 @@ func (j *judge) expectNoDuplicate(r *run) {
 	if !last.over {
 		j.saw["run beside another of the same job"]++
 	}
-	if j.innocent(last.by) {
+	if j.innocent(last.by) && !j.excuses(h, last.mark) && !j.excuses(h, r.mark) {
 		j.accuse("%s runs again under term %d; its run under term %d came to %v, and instance %d was not struck", h.name(), r.term, last.term, last.verdict.status, last.by.number)
 	}
 }
@@ -673,7 +679,7 @@ func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 	beside, here := 0, 0
 	for _, other := range j.active {
 		if other.by != r.by {
-			if other.jobType == r.jobType && j.innocent(r.by) && j.innocent(other.by) { // it has given the lease away
+			if other.jobType == r.jobType && j.innocent(r.by) && j.innocent(other.by) && !j.upset(r.jobType) { // it has given the lease away
 				j.saw["run beside a run elsewhere"]++
 				beside++
 			}
@@ -703,7 +709,7 @@ func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 			j.accuse("%d runs of an instance beside %s; a process may have %d", here, r.history.name(), most)
 		}
 	}
-	if beside >= cfg.WorkerPoolCapacity {
+	if beside >= cfg.WorkerPoolCapacity && !j.upset(r.jobType) {
 		j.accuse("%d runs of type %d beside %s; the capacity is %d", beside, cfg.JobType, r.history.name(), cfg.WorkerPoolCapacity)
 	}
 	j.expectWithin(r, cfg, beside)
@@ -730,7 +736,7 @@ func (j *judge) limitedSince(r *run, while time.Duration) *limiting {
 // expectWithin expects that no run begins beyond what somebody has limited its type to.
 func (j *judge) expectWithin(r *run, cfg *queue_job.Config, beside int) {
 	l := j.limitedSince(r, limitsHeeded)
-	if l == nil || l.Workers == 0 {
+	if l == nil || l.Workers == 0 || j.upset(r.jobType) {
 		return
 	}
 	j.saw["run of a limited type"]++
@@ -746,7 +752,7 @@ func (j *judge) expectPlace(r *run, cfg *queue_job.Config) {
 		most = 1
 	}
 	key := r.history.order.row.Group()
-	if most == 0 || key == "" {
+	if most == 0 || key == "" || j.upset(r.jobType) {
 		return
 	}
 	beside := 0
@@ -768,7 +774,7 @@ func (j *judge) expectRate(r *run, cfg *queue_job.Config) {
 		allowed = queue_job.Limits{RatePerSecond: l.Rate}.Apply(allowed)
 		j.saw["run at a limited rate"]++
 	}
-	if allowed.RatePerSecond == 0 || j.world.weather.edited || j.world.weather.stepped {
+	if allowed.RatePerSecond == 0 || j.upset(r.jobType) || j.world.weather.edited || j.world.weather.stepped {
 		return
 	}
 	starts := append(slices.DeleteFunc(j.starts[r.jobType], func(at time.Time) bool { return r.began.Sub(at) >= time.Second }), r.began)
@@ -872,13 +878,13 @@ func (j *judge) hasStopped(i *instance, err error) {
 		return
 	}
 	for _, h := range j.histories {
-		if h.mark != nil && h.mark.by == i && !h.final && !h.gone {
+		if h.mark != nil && h.mark.by == i && !h.final && !h.gone && !j.excuses(h, h.mark) {
 			j.accuse("%s bears the mark of instance %d, which has stopped in good order", h.name(), i.number)
 		}
 	}
 	for _, cfg := range w.plan.configs {
-		for name := range j.heldBy(i, cfg.JobType) {
-			if cfg.MinLockSecond == 0 && !i.unreleased {
+		for name, l := range j.heldBy(i, cfg.JobType) {
+			if cfg.MinLockSecond == 0 && !i.unreleased && j.broken[leaseTerm{name, l.Term}] == nil {
 				j.accuse("instance %d has stopped in good order, and still holds the lease %s", i.number, name)
 			}
 		}
@@ -1030,7 +1036,7 @@ func (j *judge) conclude() {
 		case j.required(h) && row.pending():
 			j.accuse("%s was never done: %v; it ran %d times", h.name(), row.Row, len(h.runs))
 		}
-		if w.weather.gentle && !h.byHand && (int(row.Attempts) != len(h.runs)+h.unstarted(nil) || row.Retries != h.retried || row.Lost != 0) {
+		if w.weather.gentle && !h.byHand && !j.everBroken(h) && (int(row.Attempts) != len(h.runs)+h.unstarted(nil) || row.Retries != h.retried || row.Lost != 0) {
 			j.accuse("%s: attempts %d, retries %d, lost %d; it ran %d times, and %d were retries", h.name(), row.Attempts, row.Retries, row.Lost, len(h.runs), h.retried)
 		}
 		if !h.byHand {

@@ -18,9 +18,13 @@ func (t *Table) LayDown(_ context.Context, name, owner string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l, ok := t.leases[name]; ok && l.Owner == owner {
+		if t.locked(name) {
+			return store.ErrLocked
+		}
 		l.Until = t.now()
 		t.leases[dormantName(name)] = l
 		delete(t.leases, name)
+		t.freed[name] = true
 	}
 	return nil
 }

@@ -353,7 +353,7 @@ func (j *judge) expectTruth(r *run, f told) {
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; the table has %v", r.attempt, name, f.Status, r.wrote)
 	case r.written == 0 && (r.mark == nil || r.mark.taken.IsZero()):
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; that was never written, and nobody took the row", r.attempt, name, f.Status)
-	case r.written == 0 && j.healthy(r.by) && f.at.Sub(later(r.mark.taken, r.began)) > heedWithin+heedSlack:
+	case r.written == 0 && j.healthy(r.by) && !j.excuses(r.history, r.mark) && f.at.Sub(later(r.mark.taken, r.began)) > heedWithin+heedSlack:
 		j.accuse("OnFinished was told that attempt %d of %s came to %v, and not that it is dropped; the row had been taken %v before", r.attempt, name, f.Status, f.at.Sub(r.mark.taken))
 	}
 }
@@ -460,7 +460,7 @@ func (j *judge) expectProgress(lately time.Duration) {
 		if waits {
 			j.saw["flow through slow tables"]++
 		}
-		if waits && !began && time.Since(j.moved) > lately && time.Since(j.recast) > lately+5*time.Second { // each step takes several statements
+		if waits && !began && time.Since(j.moved) > lately && time.Since(later(j.recast, j.brokenAt[cfg.JobType])) > lately+5*time.Second { // each step takes several statements
 			j.accuse("jobs of type %d wait, and none has begun for %v; each statement takes %v on its way", cfg.JobType, lately, w.weather.sluggish)
 		}
 	}

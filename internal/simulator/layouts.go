@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // closedUntil is the end of a lease that is closed: nobody lives to see it.
@@ -42,7 +44,7 @@ func (t *Table) CloseLeases(_ context.Context, names []string, layout int64) err
 	for _, name := range names {
 		l, ok := t.leases[name]
 		free := l.Layout > 0 && l.Layout < layout && l.Until <= t.now()
-		if ok && (free || l.Layout < 0 && l.Layout > -layout) {
+		if ok && !t.locked(name) && (free || l.Layout < 0 && l.Layout > -layout) {
 			l.Layout, l.Owner, l.Until = -layout, "", closedUntil
 			t.leases[name] = l
 		}
@@ -54,6 +56,9 @@ func (t *Table) CloseLease(_ context.Context, name, owner string, layout int64) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l, ok := t.leases[name]; ok && l.Owner == owner && l.Layout > 0 && l.Layout < layout {
+		if t.locked(name) {
+			return store.ErrLocked
+		}
 		l.Layout, l.Owner, l.Until = -layout, "", closedUntil
 		t.leases[name] = l
 	}
@@ -66,7 +71,7 @@ func (t *Table) OpenLeases(_ context.Context, names []string, layout, term int64
 	for _, name := range names {
 		if l, ok := t.leases[name]; ok && l.Layout == -layout {
 			l.Layout, l.Term, l.Until = layout, max(l.Term, term), t.now()
-			t.leases[name] = l
+			t.leases[name], t.freed[name] = l, true
 		}
 	}
 	return nil

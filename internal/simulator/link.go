@@ -39,6 +39,7 @@ const (
 	takeLeases     verb = "take leases"
 	keepLeases     verb = "keep leases"
 	releaseLease   verb = "release lease"
+	abandonLeases  verb = "abandon leases"
 	lookAtFleet    verb = "look at the fleet"
 	moveLease      verb = "move lease"
 	noteRunning    verb = "note what runs"
@@ -51,6 +52,7 @@ const (
 	setLayout      verb = "set layout"
 	makeClosed     verb = "make closed leases"
 	closeLeases    verb = "close leases"
+	closeLease     verb = "close lease"
 	openLeases     verb = "open leases"
 	layDown        verb = "lay a type down"
 	wakeTypes      verb = "wake types"
@@ -143,7 +145,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 		l.inARow[v] = 0
 	}
 	switch v {
-	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, lookAtFleet, moveLease, noteRunning, dropLease, seeEnded, dropEnded, setLayout, makeClosed, closeLeases, openLeases, layDown, wakeTypes:
+	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, abandonLeases, lookAtFleet, moveLease, noteRunning, dropLease, seeEnded, dropEnded, setLayout, makeClosed, closeLeases, closeLease, openLeases, layDown, wakeTypes:
 	default:
 		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
 	}
@@ -162,7 +164,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 	}
 	blows := w.weather.blows
 	switch v { // more of them where the harm is greatest
-	case markJobs, takeLeases, moveLease, releaseLease, closeLeases, openLeases:
+	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases:
 		blows *= 5
 	case keepLeases:
 		blows *= 10
@@ -236,7 +238,7 @@ func send[T any](ctx context.Context, l *link, v verb, apply func(context.Contex
 			l.holdStill(f.back)
 			return none, errBroken
 		}
-		if at = w.lockedUntil(v, about.ids); !at.After(time.Now()) {
+		if at = w.lockedUntil(v, about); !at.After(time.Now()) {
 			break
 		}
 		at = at.Add(f.out % time.Millisecond)
@@ -374,7 +376,7 @@ func (l *link) apply(v verb, about about, aim aim, late bool, do func()) {
 // applyLate applies a statement at a later moment, although nobody waits for it any more.
 func (l *link) applyLate(at time.Time, v verb, about about, aim aim, do func()) {
 	time.AfterFunc(time.Until(at), func() {
-		if until := l.world.lockedUntil(v, about.ids); until.After(time.Now()) {
+		if until := l.world.lockedUntil(v, about); until.After(time.Now()) {
 			l.applyLate(until.Add(time.Duration(about.key()%uint64(time.Millisecond))), v, about, aim, do)
 			return
 		}
@@ -401,9 +403,10 @@ func (l *link) aim(v verb, about about) aim {
 
 // about is what the trace shows of a statement.
 type about struct {
-	ids  []uint64
-	term int64
-	note string
+	ids    []uint64
+	term   int64
+	note   string
+	leases []string // for locks; the note names them
 }
 
 func (a about) key() uint64 {
@@ -580,12 +583,13 @@ func (l *link) TakeLeases(ctx context.Context, names []string, owner string, lay
 
 func (l *link) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (map[string]time.Duration, error) {
 	return sendInTurn(ctx, l, keepLeases, func(ctx context.Context) (map[string]time.Duration, error) {
+		l.world.judge.renews(names)
 		return l.world.table.KeepLeases(ctx, names, owners, lockSeconds, running)
 	}, names)
 }
 
 func (l *link) AbandonLeases(ctx context.Context, names []string, owner string) error {
-	_, err := sendInTurn(ctx, l, releaseLease, func(ctx context.Context) (struct{}, error) {
+	_, err := sendInTurn(ctx, l, abandonLeases, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, l.world.table.AbandonLeases(ctx, names, owner)
 	}, names)
 	l.mayHold(err)
@@ -622,7 +626,7 @@ func (l *link) CloseLeases(ctx context.Context, names []string, layout int64) er
 }
 
 func (l *link) CloseLease(ctx context.Context, name, owner string, layout int64) error {
-	err := l.change(ctx, closeLeases, []string{name}, func(ctx context.Context) error { return l.world.table.CloseLease(ctx, name, owner, layout) })
+	err := l.change(ctx, closeLease, []string{name}, func(ctx context.Context) error { return l.world.table.CloseLease(ctx, name, owner, layout) })
 	l.mayHold(err)
 	return err
 }
@@ -697,7 +701,7 @@ func sendInTurn[T any](ctx context.Context, l *link, v verb, apply func(context.
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
-		return send(ctx, l, v, apply, about{note: joined(names)})
+		return send(ctx, l, v, apply, about{note: joined(names), leases: names})
 	case <-ctx.Done():
 		return got, ctx.Err()
 	}

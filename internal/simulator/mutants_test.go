@@ -53,6 +53,42 @@ var mutants = []mutant.Mutant{
 		New:  "_ = over",
 	},
 	{
+		Name: "break: a holder does not see it at its next look",
+		File: "internal/keeper/keeper.go",
+		Old:  "\t\t\tk.lose(row.Name, l)\n",
+		New:  "\t\t\t_ = l\n",
+	},
+	{
+		Name: "break: renewals wait for the locked row of one lease",
+		File: "internal/simulator/breaks.go",
+		Old:  "case abandonLeases, openLeases,",
+		New:  "case keepLeases, abandonLeases, openLeases,",
+	},
+	{
+		Name: "break: what gives a locked lease back waits for its row",
+		File: "internal/simulator/breaks.go",
+		Old:  "case abandonLeases, openLeases,",
+		New:  "case releaseLease, closeLease, layDown, abandonLeases, openLeases,",
+	},
+	{
+		Name: "break: a lease whose row is locked is trusted as if it had been renewed",
+		File: "internal/keeper/keeper.go",
+		Old:  "l.renewed(sent.Add(-before))",
+		New:  "_ = before\n\t\t\t\tl.renewed(sent)",
+	},
+	{
+		Name: "break: the next holder counts what the last one has marked as lost at once",
+		File: "internal/engine/handover.go",
+		Old:  "if time.Now().Before(l.unaware.until) {",
+		New:  "if l.unaware.Term < 0 {",
+	},
+	{
+		Name: "break: a holder does not give back what it has not started",
+		File: "internal/engine/line.go",
+		Old:  "l.settler.undo(lease, unstarted...)",
+		New:  "if lease.Context().Err() == nil {\n\t\tl.settler.undo(lease, unstarted...)\n\t}",
+	},
+	{
 		Name: "locked rows are not looked at again",
 		File: "internal/engine/dispatcher.go",
 		Old:  "\td.lookAtLocked()\n",

@@ -84,6 +84,7 @@ func draw(seed uint64) *plan {
 	p.drawLimits(throw(seed, 13))
 	p.drawPausesWithAnEnd(throw(seed, 14))
 	p.drawLockedThenMoved(throw(seed, 16))
+	p.drawBreaks(throw(seed, 17))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

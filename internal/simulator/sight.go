@@ -40,7 +40,7 @@ func (j *judge) showStart(h *history, by *instance, job *queue_job.Job) {
 
 // show shows a sight. The world stands still, and the table too.
 func (j *judge) show(h *history, row store.Row, by *instance, starts bool) {
-	if j.look == nil || j.late || j.truncated || h.byHand || h.order.ignored || !j.innocent(by) {
+	if j.look == nil || j.late || j.truncated || h.byHand || h.order.ignored || !j.innocent(by) || j.upset(h.order.row.JobType) {
 		return
 	}
 	s := Sight{Instance: by.id(), Starts: starts, Row: row, Fleet: j.world.table.fleet(share.Prefixes), Config: *j.configOf(row.JobType)}

@@ -118,7 +118,7 @@ func report(t *testing.T, w *world) {
 		return
 	}
 	t.Errorf("seed %d: %s\nThe end of its trace; for all of it: %s=%d go test -run '^%s$' -v ./internal/simulator\n%s",
-		w.seed, strings.Join(w.judge.accusations[:min(3, len(w.judge.accusations))], "\n"), seedVariable, w.seed, t.Name(), w.trace.before(w.judge.broken, shown))
+		w.seed, strings.Join(w.judge.accusations[:min(3, len(w.judge.accusations))], "\n"), seedVariable, w.seed, t.Name(), w.trace.before(w.judge.brokenEvent, shown))
 }
 
 // simulateShare is the work of a child.

@@ -342,10 +342,11 @@ func (w *world) lockRow(h *history, for_ time.Duration) {
 	}
 }
 
-// lockedUntil returns when the last lock of the rows ends, if the statement writes them.
-func (w *world) lockedUntil(v verb, ids []uint64) (until time.Time) {
+// lockedUntil returns when the last lock of the rows ends, if the statement waits for them.
+func (w *world) lockedUntil(v verb, about about) (until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	ids := about.ids
 	switch v {
 	case markJobs:
 		if w.passes() {
@@ -358,6 +359,8 @@ func (w *world) lockedUntil(v verb, ids []uint64) (until time.Time) {
 				until = at
 			}
 		}
+	default:
+		return w.leasesLockedUntil(v, about.leases)
 	}
 	return until
 }

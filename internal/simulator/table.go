@@ -30,6 +30,9 @@ type Table struct {
 	limits   map[int32]store.Limits
 	layouts  map[int32]int64
 	rests    map[string]restKeys
+	locked   func(lease string) bool        // by others
+	lapsed   func(lease string, term int64) // is told of each lease that is taken, and that nobody has freed
+	freed    map[string]bool                // by somebody; the others expire
 }
 
 // Job is a row of async_job_tab.
@@ -71,7 +74,7 @@ type change struct {
 
 // NewTable returns empty tables. The clock is the database's.
 func NewTable(clock func() time.Time) *Table {
-	return &Table{clock: clock, watch: func(change) {}, nextID: 1, leases: map[string]Lease{}, rests: map[string]restKeys{}, layouts: map[int32]int64{}, attempts: map[attemptKey]store.Attempt{}}
+	return &Table{clock: clock, watch: func(change) {}, lapsed: func(string, int64) {}, locked: func(string) bool { return false }, nextID: 1, freed: map[string]bool{}, leases: map[string]Lease{}, rests: map[string]restKeys{}, layouts: map[int32]int64{}, attempts: map[attemptKey]store.Attempt{}}
 }
 
 func (t *Table) now() int64 { return t.clock().Unix() }
@@ -487,7 +490,11 @@ func (t *Table) TakeLeases(_ context.Context, names []string, owner string, layo
 	terms := map[string]int64{}
 	for _, name := range names {
 		l, ok := t.leases[name]
-		if ok && l.Until <= t.now() && l.Layout == layout {
+		if ok && l.Until <= t.now() && l.Layout == layout && !t.locked(name) {
+			if !t.freed[name] {
+				t.lapsed(name, l.Term)
+			}
+			delete(t.freed, name)
 			l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: store.NextTerm(name, l.Term, t.clock().UnixMilli()), Layout: l.Layout}
 			t.leases[name] = l
 		}
@@ -503,7 +510,12 @@ func (t *Table) KeepLeases(_ context.Context, names, owners []string, lockSecond
 	defer t.mu.Unlock()
 	kept = map[string]time.Duration{}
 	for _, name := range names {
-		if l, ok := t.leases[name]; ok && slices.Contains(owners, l.Owner) && l.Until > t.now() {
+		l, ok := t.leases[name]
+		switch {
+		case !ok || !slices.Contains(owners, l.Owner) || l.Until <= t.now():
+		case t.locked(name):
+			kept[name] = max(0, time.Duration((t.nowPrecise()-float64(l.Until-lockSeconds))*float64(time.Second)))
+		default:
 			l.Until = t.nowRounded() + lockSeconds
 			if n, changed := running[name]; changed {
 				l.Running = n
@@ -516,7 +528,7 @@ func (t *Table) KeepLeases(_ context.Context, names, owners []string, lockSecond
 }
 
 func (t *Table) AbandonLeases(ctx context.Context, names []string, owner string) error {
-	for _, name := range names {
+	for _, name := range names { // the statement has waited for their locks
 		t.ReleaseLease(ctx, name, owner, 0)
 	}
 	return nil
@@ -529,11 +541,14 @@ func (t *Table) ReleaseLease(_ context.Context, name, owner string, atLeast time
 	if !ok || l.Owner != owner {
 		return false, nil
 	}
+	if t.locked(name) && l.Until > t.now() {
+		return true, store.ErrLocked
+	}
 	l.Until = t.now()
 	if atLeast > 0 {
 		l.Until = max(l.Until, min(l.Until, l.Since)+int64(atLeast/time.Second)+1)
 	}
-	t.leases[name] = l
+	t.leases[name], t.freed[name] = l, true
 	return true, nil
 }
 

@@ -35,6 +35,8 @@ type world struct {
 	handlers  sync.WaitGroup
 	over      bool                 // no more instances are started
 	locked    map[uint64]time.Time // rows that business code locks, and when the lock ends
+
+	lockedLeases map[string]time.Time // rows of leases, the same
 }
 
 // simulate lets a world live from its beginning to its end, in a bubble of virtual time.
@@ -45,12 +47,14 @@ func simulate(seed uint64) *world {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}, locked: map[uint64]time.Time{}}
+	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}, locked: map[uint64]time.Time{}, lockedLeases: map[string]time.Time{}}
 	w.trace.began = w.began
 	w.ahead.Store(int64(throw(seed, 3).between(0, time.Second))) // so that the world's start is not the start of a second
 	w.table = NewTable(w.clock)
 	w.judge = newJudge(w)
 	w.table.watch = w.judge.changed
+	w.table.lapsed = w.lapsed
+	w.table.locked = func(lease string) bool { return w.lockedLeases[lease].After(time.Now()) }
 	return w
 }
 

@@ -19,13 +19,18 @@ const DormantPrefix = "dormant-"
 
 func dormant(name string) string { return DormantPrefix + strings.TrimPrefix(name, LeasePrefix) }
 
-// LayDown makes the type dormant of whose lease this is, if the owner has the lease. Sent again, it changes nothing.
+// LayDown makes the type dormant of whose lease this is, if the owner has the lease. If somebody has locked its row, that is an
+// [ErrLocked]. Sent again, it changes nothing.
 func (s *Store) LayDown(ctx context.Context, name, owner string) error {
 	// If there are both rows, somebody who knows no dormant types has made the second one. Its term is the larger one, since it came
 	// from the clock. MySQL lets a DELETE read its own table in a derived table only.
 	_, err := s.exec(ctx, fmt.Sprintf("%[2]s FROM %[1]s WHERE lock_name = ? AND EXISTS (SELECT * FROM (SELECT lock_name FROM %[1]s WHERE lock_name = ? AND locked_by = ?) AS awake)", s.leases, s.deletes), dormant(name), name, owner)
 	if err == nil {
-		_, err = s.exec(ctx, fmt.Sprintf("%s SET lock_name = ?, lock_until = %s WHERE lock_name = ? AND locked_by = ?", s.leaseUpdate, s.timestamp(s.leaseNow)), dormant(name), name, owner)
+		var n int
+		n, err = s.updateLeases(ctx, []string{name}, fmt.Sprintf("lock_name = ?, lock_until = %s", s.timestamp(s.leaseNow)), []any{dormant(name)}, "locked_by = ?", owner)
+		if err == nil && n == 0 {
+			err = s.unlessLocked(ctx, name, owner)
+		}
 	}
 	return wrap("lay a job type down", err)
 }

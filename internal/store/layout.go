@@ -82,11 +82,14 @@ func (s *Store) CloseLeases(ctx context.Context, names []string, layout int64) e
 	return wrap("close leases", err)
 }
 
-// CloseLease closes a lease that the owner has, until the layout opens. It changes nothing if somebody else has the lease. Sent
-// again, it changes nothing.
+// CloseLease closes a lease that the owner has, until the layout opens. It changes nothing if somebody else has the lease. If somebody has
+// locked its row, that is an [ErrLocked]. Sent again, it changes nothing.
 func (s *Store) CloseLease(ctx context.Context, name, owner string, layout int64) error {
-	_, err := s.exec(ctx, fmt.Sprintf("%s SET layout = %d, locked_by = '', lock_until = %s WHERE lock_name = ? AND locked_by = ? AND layout > 0 AND layout < %d",
-		s.leaseUpdate, -layout, s.timestamp(closedUntil), layout), name, owner)
+	n, err := s.updateLeases(ctx, []string{name}, fmt.Sprintf("layout = %d, locked_by = '', lock_until = %s", -layout, s.timestamp(closedUntil)), nil,
+		fmt.Sprintf("locked_by = ? AND layout > 0 AND layout < %d", layout), owner)
+	if err == nil && n == 0 {
+		err = s.unlessLocked(ctx, name, owner)
+	}
 	return wrap("close lease", err)
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -205,6 +206,10 @@ func setRunning(running map[string]int) (assignment string, args []any) {
 	return "running = CASE lock_name" + strings.Repeat(" WHEN ? THEN ?", len(running)) + " ELSE running END, ", args
 }
 
+// ErrLocked is the cause of an error about a lease whose row somebody has locked. The statement has changed nothing, and can be sent again.
+// It has not waited, since the statements about leases share a connection, and the renewals of others would have waited behind it.
+var ErrLocked = errors.New("the row of the lease is locked")
+
 // AbandonLeases ends those of the leases that this owner has. It is for leases that a statement of unknown outcome may have
 // taken. Sent again, it changes nothing that matters.
 func (s *Store) AbandonLeases(ctx context.Context, names []string, owner string) error {
@@ -216,7 +221,8 @@ func (s *Store) AbandonLeases(ctx context.Context, names []string, owner string)
 }
 
 // ReleaseLease ends a lease of this owner: at once, or when it has been held for atLeast. It reports whether the lease
-// was still the owner's; if somebody else has it, it changes nothing. Sent again, it changes nothing that matters.
+// was still the owner's; if somebody else has it, it changes nothing. If somebody has locked its row, that is an [ErrLocked]. Sent again,
+// it changes nothing that matters.
 func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast time.Duration) (ours bool, err error) {
 	until := s.leaseNow
 	if atLeast > 0 {
@@ -224,14 +230,36 @@ func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast ti
 		// lease was taken, locked_at is still to come.
 		until = fmt.Sprintf("%[1]s(%[2]s, %[3]s(%[2]s, %[4]s) + %[5]d)", s.greatest, s.leaseNow, s.least, s.unix("locked_at"), int64(atLeast/time.Second)+1)
 	}
-	n, err := s.exec(ctx, fmt.Sprintf("%s SET lock_until = %s WHERE lock_name = ? AND locked_by = ?", s.leaseUpdate, s.timestamp(until)), name, owner)
+	n, err := s.updateLeases(ctx, []string{name}, fmt.Sprintf("lock_until = %s", s.timestamp(until)), nil, "locked_by = ?", owner)
 	if err != nil || n > 0 {
 		return n > 0, wrap("release lease", err)
 	}
-	// No row: the lease is somebody else's, or lock_until had the value already.
-	rows, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf("SELECT lock_name FROM %s WHERE lock_name = ? AND locked_by = ?", s.leases)), name, owner)
-	if err != nil {
-		return false, wrap("read released lease", err)
+	// No row: the lease is somebody else's, lock_until had the value already, or somebody has locked the row.
+	locked, err := read(ctx, s, column[bool], s.fromPrimary(fmt.Sprintf("SELECT CASE WHEN %s > %s THEN 1 ELSE 0 END AS held FROM %s WHERE lock_name = ? AND locked_by = ?",
+		s.unix("lock_until"), until, s.leases)), name, owner)
+	if err == nil && len(locked) > 0 && locked[0] {
+		return true, wrap("release lease", ErrLocked)
 	}
-	return len(rows) > 0, nil
+	return len(locked) > 0, wrap("read released lease", err)
 }
+
+// unlessLocked returns an [ErrLocked] if the owner has the lease still, behind a statement that would have taken it from him.
+func (s *Store) unlessLocked(ctx context.Context, name, owner string) error {
+	held, err := s.heldLeases(ctx, []string{name}, owner)
+	if err == nil && len(held) > 0 {
+		err = ErrLocked
+	}
+	return err
+}
+
+// BreakLease ends a lease of this owner at once, and waits if somebody has locked its row. In the place of the number of what runs under
+// it, it writes [Broken], for whoever takes the lease: the owner may be alive, and not know it yet. It reports whether the lease was still
+// the owner's.
+func (s *Store) BreakLease(ctx context.Context, name, owner string) (ours bool, err error) {
+	n, err := s.exec(ctx, fmt.Sprintf("%s SET lock_until = %s, running = %d WHERE lock_name = ? AND locked_by = ? AND %s > %s",
+		s.leaseUpdate, s.timestamp(s.leaseNow), Broken, s.unix("lock_until"), s.leaseNow), name, owner)
+	return n > 0, wrap("break lease", err)
+}
+
+// Broken stands in a lease that was broken, in the place of the number of what runs under it.
+const Broken = -2

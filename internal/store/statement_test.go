@@ -201,6 +201,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"PausedTypes":    func(ctx context.Context, s *Store) { _, _ = s.PausedTypes(ctx) },
 	"AbandonLeases":  func(ctx context.Context, s *Store) { _ = s.AbandonLeases(ctx, leases, "me") },
 	"ReleaseLease":   func(ctx context.Context, s *Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
+	"BreakLease":     func(ctx context.Context, s *Store) { _, _ = s.BreakLease(ctx, "a", "me") },
 	"Reschedule":     func(ctx context.Context, s *Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
 	"Resume":         func(ctx context.Context, s *Store) { _, _ = s.Resume(ctx, 7) },
 	"SetLimits":      func(ctx context.Context, s *Store) { _, _ = s.SetLimits(ctx, 7, Limits{Workers: 3, Rate: 2.5}) },

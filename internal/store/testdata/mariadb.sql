@@ -208,6 +208,14 @@ UNION ALL SELECT 3, '', '', job_status, term, attempts, deferred, (CASE WHEN COA
 FROM async_job_tab
 WHERE id = 4; -- with "job-7", "job-7/%"
 
+-- BreakLease
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP()), running = -2
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "me"
+
 -- Cancel
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET job_status = 5, update_time = UNIX_TIMESTAMP()
@@ -233,12 +241,22 @@ FOR UPDATE;
 
 -- CloseLease
 /*M!
-SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
 SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
-WHERE lock_name = ?
-  AND locked_by = ?
+WHERE locked_by = ?
   AND layout > 0
   AND layout < 1028; -- with "a", "me"
+SELECT *
+FROM (SELECT lock_name, term
+  FROM shedlock_tab
+  WHERE lock_name IN (?)
+    AND locked_by = ?
+    AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
+FOR UPDATE; -- with "a", "me"
 
 -- CloseLeases
 /*M!
@@ -729,10 +747,20 @@ WHERE lock_name = ?
     WHERE lock_name = ?
       AND locked_by = ?) AS awake); -- with "dormant-7", "job-7", "me"
 /*M!
-SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
 SET lock_name = ?, lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
-WHERE lock_name = ?
-  AND locked_by = ?; -- with "dormant-7", "job-7", "me"
+WHERE locked_by = ?; -- with "job-7", "dormant-7", "me"
+SELECT *
+FROM (SELECT lock_name, term
+  FROM shedlock_tab
+  WHERE lock_name IN (?)
+    AND locked_by = ?
+    AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
+FOR UPDATE; -- with "job-7", "me"
 
 -- Layout
 SELECT *
@@ -1044,12 +1072,15 @@ ORDER BY job_type;
 
 -- ReleaseLease
 /*M!
-SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
 SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61))
-WHERE lock_name = ?
-  AND locked_by = ?; -- with "a", "me"
+WHERE locked_by = ?; -- with "a", "me"
 SELECT *
-FROM (SELECT lock_name
+FROM (SELECT CASE WHEN UNIX_TIMESTAMP(lock_until) > GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61) THEN 1 ELSE 0 END AS held
   FROM shedlock_tab
   WHERE lock_name = ?
     AND locked_by = ?) AS latest

@@ -193,6 +193,13 @@ UNION ALL SELECT 3, '', '', job_status, term, attempts, deferred, (CASE WHEN COA
 FROM async_job_tab
 WHERE id = $4; -- with 7, "job-7", "job-7/%", 4
 
+-- BreakLease
+UPDATE shedlock_tab
+SET lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), running = -2
+WHERE lock_name = $1
+  AND locked_by = $2
+  AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()); -- with "a", "me"
+
 -- Cancel
 UPDATE async_job_tab
 SET job_status = 5, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
@@ -219,10 +226,20 @@ FOR UPDATE; -- with 3, 1
 -- CloseLease
 UPDATE shedlock_tab
 SET layout = -1028, locked_by = '', lock_until = to_timestamp(2147400000)
-WHERE lock_name = $1
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($1)
+    FOR UPDATE SKIP LOCKED))
   AND locked_by = $2
   AND layout > 0
   AND layout < 1028; -- with "a", "me"
+WITH latest AS (SELECT lock_name, term
+  FROM shedlock_tab
+  WHERE lock_name IN ($1)
+    AND locked_by = $2
+    AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
+FROM latest
+FOR UPDATE; -- with "a", "me"
 
 -- CloseLeases
 UPDATE shedlock_tab
@@ -679,8 +696,18 @@ WHERE lock_name = $1
       AND locked_by = $3) AS awake); -- with "dormant-7", "job-7", "me"
 UPDATE shedlock_tab
 SET lock_name = $1, lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()))
-WHERE lock_name = $2
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($2)
+    FOR UPDATE SKIP LOCKED))
   AND locked_by = $3; -- with "dormant-7", "job-7", "me"
+WITH latest AS (SELECT lock_name, term
+  FROM shedlock_tab
+  WHERE lock_name IN ($1)
+    AND locked_by = $2
+    AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
+FROM latest
+FOR UPDATE; -- with "job-7", "me"
 
 -- Layout
 WITH latest AS (SELECT layout
@@ -992,9 +1019,12 @@ ORDER BY job_type;
 -- ReleaseLease
 UPDATE shedlock_tab
 SET lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM clock_timestamp()), LEAST(EXTRACT(EPOCH FROM clock_timestamp()), EXTRACT(EPOCH FROM locked_at)) + 61))
-WHERE lock_name = $1
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($1)
+    FOR UPDATE SKIP LOCKED))
   AND locked_by = $2; -- with "a", "me"
-WITH latest AS (SELECT lock_name
+WITH latest AS (SELECT CASE WHEN EXTRACT(EPOCH FROM lock_until) > GREATEST(EXTRACT(EPOCH FROM clock_timestamp()), LEAST(EXTRACT(EPOCH FROM clock_timestamp()), EXTRACT(EPOCH FROM locked_at)) + 61) THEN 1 ELSE 0 END AS held
   FROM shedlock_tab
   WHERE lock_name = $1
     AND locked_by = $2) SELECT *

@@ -159,6 +159,13 @@ UNION ALL SELECT 3, '', '', CAST(job_status AS INTEGER), CAST(term AS INTEGER), 
 FROM async_job_tab
 WHERE id = 4; -- with "job-7", "job-7/%"
 
+-- BreakLease
+UPDATE shedlock_tab
+SET lock_until = datetime(unixepoch(), 'unixepoch'), running = -2
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND unixepoch(lock_until) > unixepoch(); -- with "a", "me"
+
 -- Cancel
 UPDATE async_job_tab NOT INDEXED
 SET job_status = 5, update_time = unixepoch()
@@ -183,10 +190,15 @@ LIMIT 1;
 -- CloseLease
 UPDATE shedlock_tab
 SET layout = -1028, locked_by = '', lock_until = datetime(2147400000, 'unixepoch')
-WHERE lock_name = ?
+WHERE lock_name IN (?)
   AND locked_by = ?
   AND layout > 0
   AND layout < 1028; -- with "a", "me"
+SELECT lock_name, term
+FROM shedlock_tab
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND unixepoch(lock_until) > unixepoch(); -- with "a", "me"
 
 -- CloseLeases
 UPDATE shedlock_tab
@@ -633,8 +645,13 @@ WHERE lock_name = ?
       AND locked_by = ?) AS awake); -- with "dormant-7", "job-7", "me"
 UPDATE shedlock_tab
 SET lock_name = ?, lock_until = datetime(unixepoch(), 'unixepoch')
-WHERE lock_name = ?
+WHERE lock_name IN (?)
   AND locked_by = ?; -- with "dormant-7", "job-7", "me"
+SELECT lock_name, term
+FROM shedlock_tab
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND unixepoch(lock_until) > unixepoch(); -- with "job-7", "me"
 
 -- Layout
 SELECT layout
@@ -939,9 +956,9 @@ ORDER BY job_type;
 -- ReleaseLease
 UPDATE shedlock_tab
 SET lock_until = datetime(MAX(unixepoch(), MIN(unixepoch(), unixepoch(locked_at)) + 61), 'unixepoch')
-WHERE lock_name = ?
+WHERE lock_name IN (?)
   AND locked_by = ?; -- with "a", "me"
-SELECT lock_name
+SELECT CASE WHEN unixepoch(lock_until) > MAX(unixepoch(), MIN(unixepoch(), unixepoch(locked_at)) + 61) THEN 1 ELSE 0 END AS held
 FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"

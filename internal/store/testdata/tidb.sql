@@ -89,6 +89,13 @@ FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- BreakLease
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP()), running = -2
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "me"
+
 -- ClaimOperation
 UPDATE async_job_act_tab
 SET worker = ?, touched_at = UNIX_TIMESTAMP()
@@ -107,10 +114,15 @@ LIMIT 1;
 -- CloseLease
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
-WHERE lock_name = ?
+WHERE lock_name IN (?)
   AND locked_by = ?
   AND layout > 0
   AND layout < 1028; -- with "a", "me"
+SELECT lock_name, term
+FROM shedlock_tab
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "me"
 
 -- CloseLeases
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
@@ -310,8 +322,13 @@ WHERE lock_name = ?
       AND locked_by = ?) AS awake); -- with "dormant-7", "job-7", "me"
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_name = ?, lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
-WHERE lock_name = ?
+WHERE lock_name IN (?)
   AND locked_by = ?; -- with "dormant-7", "job-7", "me"
+SELECT lock_name, term
+FROM shedlock_tab
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "job-7", "me"
 
 -- Layout
 SELECT layout
@@ -434,9 +451,9 @@ WHERE paused_at IS NOT NULL;
 -- ReleaseLease
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61))
-WHERE lock_name = ?
+WHERE lock_name IN (?)
   AND locked_by = ?; -- with "a", "me"
-SELECT lock_name
+SELECT CASE WHEN UNIX_TIMESTAMP(lock_until) > GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61) THEN 1 ELSE 0 END AS held
 FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"

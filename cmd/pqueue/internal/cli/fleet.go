@@ -133,8 +133,8 @@ func (a *app) leaseBreak() *cobra.Command {
 		Use:   "break <lease>",
 		Short: "End a lease whose holder does not answer",
 		Long: `End a lease whose holder does not answer, so that another instance takes it before it expires. If the holder lives, use lease yield:
-with break, jobs that run now may run twice, for the next holder runs them again. The contexts of the old holder's handlers end
-after a third of the lease's length at most, and their outcomes are dropped.`,
+with break, jobs that run now may run twice, for the next holder runs them again, after two seconds. The contexts of the old holder's
+handlers end when it looks at the leases, twice a second, or after a third of the lease's length at most.`,
 		Example: "  pqueue lease break job-7\n  pqueue lease break job-7/2 --yes    # in a script",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.leasesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
