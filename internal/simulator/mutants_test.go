@@ -379,8 +379,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a renewal without owner",
 		File: "internal/simulator/table.go",
-		Old:  "slices.Contains(owners, l.Owner) && l.Until > t.now() {\n\t\t\tl.Until",
-		New:  "l.Until > t.now() {\n\t\t\tl.Until",
+		Old:  "case !ok || !slices.Contains(owners, l.Owner) || l.Until <= t.now():",
+		New:  "case !ok || l.Until <= t.now():",
 	},
 	{
 		Name: "trust is counted from the answer to the taking, which took a second",
@@ -553,8 +553,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a lease is taken whatever its layout",
 		File: "internal/simulator/table.go",
-		Old:  "if ok && l.Until <= t.now() && l.Layout == layout {",
-		New:  "if ok && l.Until <= t.now() {",
+		Old:  "if ok && l.Until <= t.now() && l.Layout == layout && ",
+		New:  "if ok && l.Until <= t.now() && ",
 	},
 	{
 		Name: "a page brings the rows of all shards, and the loader takes them",
