@@ -413,7 +413,8 @@ const usualGrace = 25 * time.Second
 // jobs still start here. Then it waits for the jobs that run and writes their outcomes, while their types go on
 // elsewhere. If there is no other instance, no more jobs start. If ctx ends before the jobs that run have ended, Stop
 // ends the handlers' contexts, with [ErrStopped] as the cause, and gives the handlers two seconds to react. If some
-// handlers still run after that, the error says how many; their jobs will run again. Stop may be called twice, and
+// handlers still run after that, the error says how many. Stop writes that their jobs run again when the leases have ended, which
+// counts as no retry and, unlike a death of the process, as no loss ([queue_job.Config.LostLimit]). Stop may be called twice, and
 // before [Runner.Start]. It waits for no other call: until it returns, Start, [Runner.Add], [Runner.Replace] and [Runner.Remove]
 // end with [ErrStopped], in handlers too.
 //

@@ -42,7 +42,8 @@ type Config struct {
 	// own. Default: none.
 	RetryTiming RetryTiming
 	// LostLimit is how many runs of a job may be lost, since their process died or was cut off for good, until the job has failed:
-	// it may be what kills the processes. After two losses, or one less than the limit, the job runs alone in its type or shard for its
+	// it may be what kills the processes. A run whose handler outlasts the stop of its Runner is not lost: the Runner writes that the
+	// job runs again, as long as it can reach the database then. After two losses, or one less than the limit, the job runs alone in its type or shard for its
 	// first ten seconds, so that it takes no other job with it. At most 100; default 3. -1: it never fails for that, and never runs alone; use it for
 	// handlers that cannot harm their process, such as calls of other services.
 	LostLimit int

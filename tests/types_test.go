@@ -208,7 +208,7 @@ func TestATypeThatIsRemovedGoesOnElsewhereOrWaits(t *testing.T) {
 		<-began
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		if err := r.Remove(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 handlers still run") {
+		if err := r.Remove(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 handler still runs") {
 			t.Error(err)
 		}
 		if err := r.Remove(t.Context(), 1, 2); err == nil || !strings.Contains(err.Error(), "no job type 2") || len(r.Types()) == 0 {
@@ -407,7 +407,7 @@ func TestARemoveThatWaitsForARunEndsWithAStop(t *testing.T) {
 			return types[0].Held == 0 && types[0].Running == 1
 		})
 		stop(t, r)
-		if err := <-removed; !errors.Is(err, persistent_queue.ErrStopped) || !strings.Contains(err.Error(), "1 handlers still run") {
+		if err := <-removed; !errors.Is(err, persistent_queue.ErrStopped) || !strings.Contains(err.Error(), "1 handler still runs") {
 			t.Error(err)
 		}
 		if n := number(t, d.DB, succeeded); n != 1 {
@@ -501,7 +501,7 @@ func TestARemoveWaitsForRunsUnderAnEarlierConfigurationToo(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		if err := r.Remove(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 handlers still run") {
+		if err := r.Remove(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 handler still runs") {
 			t.Error(err)
 		}
 		close(end)

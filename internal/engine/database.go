@@ -234,14 +234,16 @@ func (d *database) stop(ctx context.Context) error {
 	close(stuck)
 
 	var err error
+	var deaf []*line
 	if ctx.Err() != nil && len(stuck) > 0 {
-		err = d.awaitHeedful(ctx, stuck)
+		deaf, err = d.awaitHeedful(ctx, stuck)
 	}
 	if here := d.presence.Load(); here != nil && err == nil {
 		d.release(ctx, here)
 	}
 	d.quit()
 	d.keepings.Wait()
+	d.cutOff(deaf)
 	d.losses.tell()
 	d.impatient(ErrStopped)
 	d.pools.release(err == nil)
@@ -249,9 +251,9 @@ func (d *database) stop(ctx context.Context) error {
 	return err
 }
 
-// awaitHeedful waits a little for the handlers that heed the end of their contexts. A lease whose handlers run on is not given
-// back. It expires, so they have until then to end.
-func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) error {
+// awaitHeedful waits a little for the handlers that heed the end of their contexts, and returns the lines of those that do not. A lease
+// whose handlers run on is not given back. It expires, so they have until then to end.
+func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) (deaf []*line, err error) {
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	var running, unwritten int
@@ -260,13 +262,15 @@ func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) error {
 			d.giveBack(patience, l)
 			continue
 		}
+		deaf = append(deaf, l)
 		running += l.workers.number()
 		unwritten += l.settler.waiting()
 	}
 	if running+unwritten == 0 {
-		return nil
+		return deaf, nil
 	}
-	return fmt.Errorf("stop: %w: %d handlers still run, %d outcomes are not written; those jobs will run again elsewhere", context.Cause(ctx), running, unwritten)
+	return deaf, fmt.Errorf("stop: %w: %s, %s; those jobs will run again elsewhere", context.Cause(ctx),
+		plural(running, "handler still runs", "handlers still run"), plural(unwritten, "outcome is not written", "outcomes are not written"))
 }
 
 // giveBack gives the leases back that a line still has.

@@ -25,7 +25,8 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 			d.tellRest(l, lease, &r)
 		}
 	}
-	switch cause := context.Cause(lease.Context()); {
+	cause := context.Cause(lease.Context())
+	switch {
 	case cause == nil:
 		l.leases.remove(lease)
 		d.chronicle.ended(lease, l.howGiven(), d.clock.now())
@@ -41,7 +42,8 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 		l.leases.remove(lease)
 		d.chronicle.ended(lease, store.Lost, d.clock.now())
 	}
-	if r.keys.rows > 0 {
+	isOver := cause == nil || errors.Is(cause, keeper.ErrLost) // otherwise a stop has ended the wait, and handlers may have their keys until the rest has ended
+	if r.keys.rows > 0 && isOver {
 		d.dropRestKeys(lease, r.keys.rows)
 	}
 }

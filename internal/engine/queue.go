@@ -38,6 +38,7 @@ type run struct {
 	begun   atomic.Bool   // the handler is about to be called, and the three above are set
 	enough  *time.Timer   // when it fires, the suspect has run alone for long enough; nil: it is none
 	gone    atomic.Bool   // its row was found to be no longer ours: cancelled, mostly
+	cutOff  bool          // a stop does not wait for it any longer; guarded by workers.mu while it is at work
 	read    time.Duration // how long its long parameters took to be read
 
 	parent  jobContext // of its handler's context, unless it runs in a batch

@@ -256,10 +256,10 @@ func (l *line) judgeAny(t *task, cause error) (v verdict, dropped bool) {
 }
 
 // judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
-// or completed elsewhere, or if the handler has written it.
+// or completed elsewhere, if a stop has cut it off, or if the handler has written it.
 func (l *line) judge(t *task, cause error) (v verdict, dropped bool) {
 	switch {
-	case t.gone.Load() && errors.Is(cause, keeper.ErrLost):
+	case t.cutOff, t.gone.Load() && errors.Is(cause, keeper.ErrLost):
 		return verdict{status: queue_job.JobStatusRetry}, true
 	case t.gone.Load():
 		return verdict{status: queue_job.JobStatusCancelled}, true

@@ -97,6 +97,11 @@ func (l *Lease) Trusted() bool {
 // mostly, and what it has done can be taken back.
 func (l *Lease) Lingering() context.Context { return l.lingers }
 
+// FreeIn is how long it takes until the lease has ended, if it is not renewed.
+func (l *Lease) FreeIn() time.Duration {
+	return max(0, time.Until(lease.FreeAt(epoch.Add(time.Duration(l.until.Load())), l.Lock)))
+}
+
 // Context returns a context that ends when the lease is lost or given back, with [ErrLost] or [ErrReleased] as its cause,
 // or when the keeper's parent ends.
 func (l *Lease) Context() context.Context { return l.ctx }

@@ -31,6 +31,11 @@ func TrustedUntil(sent time.Time, lock time.Duration) time.Time {
 	return sent.Add(lock - rounding - margin(lock))
 }
 
+// FreeAt returns when a lease has ended whose trust ends at a moment, unless it is renewed before.
+func FreeAt(trustedUntil time.Time, lock time.Duration) time.Time {
+	return trustedUntil.Add(rounding + margin(lock))
+}
+
 // RenewEvery returns how often a lease is renewed. It is a third of its length, so two renewals may fail before trust
 // ends.
 func RenewEvery(lock time.Duration) time.Duration { return lock / 3 }

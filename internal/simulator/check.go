@@ -168,6 +168,7 @@ type run struct {
 	written   int       // how many outcomes the table took
 	wrote     queue_job.JobStatus
 	told      []told
+	cutOff    bool // a stop did not wait for it
 	hooks     hooksTold
 }
 
@@ -298,6 +299,7 @@ func (j *judge) marked(h *history, c change) {
 	if c.before.Term != 0 {
 		j.saw["lost"]++
 		j.expectHit(h)
+		j.expectNotCutOff(h)
 		j.expectLostHadStarted(h)
 		j.expectBrokenHadStarted(h)
 		if c.after.Lost != c.before.Lost+1 {
@@ -393,6 +395,7 @@ func (j *judge) settled(h *history, c change) {
 	if m := h.mark; m != nil && !j.late {
 		wrote := verdict{queue_job.JobStatus(c.after.Status), c.retried, time.Duration(c.wait * float64(time.Second)), c.deferred}
 		switch {
+		case j.cutsOff(h, c):
 		case m.run == nil || !m.run.ended:
 			j.accuse("%s of %s, whose run has not ended", c.verb, h.name())
 		case m.run.verdict != wrote && !m.run.inDoubt(wrote):

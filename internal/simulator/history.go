@@ -195,6 +195,8 @@ func (h *history) unlikely(key attemptKey, outcome string) string {
 		return "nothing was lost"
 	case i < 0:
 		return "there was no such run"
+	case h.runs[i].cutOff:
+		return ""
 	case !h.runs[i].ended:
 		return "it never ended"
 	case !h.runs[i].completed.IsZero():

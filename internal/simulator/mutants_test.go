@@ -35,6 +35,18 @@ var mutants = []mutant.Mutant{
 		New:  "_ = n",
 	},
 	{
+		Name: "cut off: nobody writes that a stop has cut jobs off",
+		File: "internal/engine/database.go",
+		Old:  "d.cutOff(deaf)",
+		New:  "_ = deaf",
+	},
+	{
+		Name: "cut off: a job falls due at once, while its handler's lease goes on",
+		File: "internal/engine/cut_off.go",
+		Old:  "(t.lease.FreeIn() + tenth - 1).Truncate(tenth)",
+		New:  "0 * (t.lease.FreeIn() + tenth)",
+	},
+	{
 		Name: "late: a mark does not find that it is late",
 		File: "internal/simulator/table.go",
 		Old:  "if t.clock().UnixMilli() > deadline {",

@@ -85,6 +85,7 @@ func draw(seed uint64) *plan {
 	p.drawPausesWithAnEnd(throw(seed, 14))
 	p.drawLockedThenMoved(throw(seed, 16))
 	p.drawBreaks(throw(seed, 17))
+	p.drawHasty(throw(seed, 18))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}
@@ -284,6 +285,19 @@ func (p *plan) drawRollout(d *dice) {
 			p.at(at, func(w *world) { w.stop(slot, time.Minute) }, "stop place %d", slot)
 			at += d.between(time.Millisecond, time.Second)
 		}
+	}
+}
+
+// drawHasty draws, for some gentle worlds, that a Stop does not wait for long handlers, and nothing else goes wrong, from dice of its own.
+func (p *plan) drawHasty(d *dice) {
+	if !p.weather.gentle || d.chance(930) {
+		return
+	}
+	p.weather.gentle, p.weather.refused, p.weather.broken = false, 0, 0
+	for range 1 + d.upTo(3) {
+		slot, at, patience := d.upTo(3), d.between(0, p.calmAt), d.between(time.Millisecond, 2*time.Second)
+		p.at(at, func(w *world) { w.stop(slot, patience) }, "stop place %d with a patience of %v", slot, patience)
+		p.at(at+d.between(time.Millisecond, 2*time.Second), func(w *world) { w.start(slot) }, "start in place %d", slot)
 	}
 }
 

@@ -165,7 +165,7 @@ func simulateAll(t *testing.T, seeds uint64) {
 	if seeds < 1000 {
 		return
 	}
-	for _, what := range []string{"completed by its handler", "cancelled in flight", "retried by hand", "run of a paused type", "lost before it began", "logged loss", "suspect after a failure", "failed", "flow through slow tables", "run after a deferred one", "taking from a drained instance", "run of a limited type", "run at a limited rate", "end of a pause", "told keys of a rest"} {
+	for _, what := range []string{"completed by its handler", "cancelled in flight", "retried by hand", "run of a paused type", "lost before it began", "logged loss", "suspect after a failure", "failed", "flow through slow tables", "run after a deferred one", "taking from a drained instance", "run of a limited type", "run at a limited rate", "end of a pause", "told keys of a rest", "cut off by a stop"} {
 		if saw.count[what] == 0 {
 			t.Errorf("in no world: %s; a check that never has a case proves nothing", what)
 		}

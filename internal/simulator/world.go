@@ -339,6 +339,9 @@ type instance struct {
 	ending atomic.Bool
 	struck atomic.Bool  // from then on it may lose leases and repeat runs
 	first  atomic.Int64 // when it was first struck, in nanoseconds of the wall clock
+	hasty  atomic.Bool  // a Stop that has lost its patience is all that has befallen it
+
+	impatient atomic.Bool // its Stop has lost its patience
 
 	// Guarded by world.mu.
 	up         bool
@@ -365,6 +368,7 @@ func (i *instance) id() string {
 func (i *instance) hit() {
 	i.first.CompareAndSwap(0, time.Now().UnixNano())
 	i.struck.Store(true)
+	i.hasty.Store(false)
 }
 
 // struckAt returns when the instance was first struck, or the present moment if it was not.
@@ -418,7 +422,12 @@ func (i *instance) live() {
 	}
 	ctx, cancel := context.WithTimeout(i.alive, patience)
 	defer cancel()
-	impatient := time.AfterFunc(patience, func() { i.hit() })
+	impatient := time.AfterFunc(patience, func() {
+		hit := i.struck.Load()
+		i.hit()
+		i.hasty.Store(!hit)
+		i.impatient.Store(true)
+	})
 	err := e.Stop(ctx)
 	impatient.Stop()
 	i.world.judge.hasStopped(i, err)
