@@ -2,12 +2,15 @@ package tests
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bulk"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/shedlock"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -75,6 +78,158 @@ func TestALockThatWasTakenWhileTheClockWasAheadLastsNoLongerThanMinLockSecond(t 
 		defer cancel()
 		if err := other.Lock(ctx); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestWhatWasPutOffWhileTheClockWasAheadWaitsForAsLongAsItWasTo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const day = 24 * 60 * 60
+		right, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, now := t.Context(), time.Now().Unix()
+		ahead := right.ByClock(func() time.Time { return time.Now().Add(day * time.Second) })
+		yesterday := right.ByClock(func() time.Time { return time.Now().Add(-day * time.Second) })
+		must := func(n int, err error) {
+			t.Helper()
+			if n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		again := func(st *store.Store, wait float64) func(id uint64) {
+			return func(id uint64) {
+				read := store.Version{}
+				must(st.Mark(ctx, []uint64{id}, now+2*day, read, 9, time.Now().Add(48*time.Hour).UnixMilli()))
+				must(st.Settle(ctx, []uint64{id}, store.Again{Term: 9, Attempt: 1, Status: 4, Wait: wait, Retried: 1}))
+			}
+		}
+		due := map[uint64]int64{} // from now
+		job := func(what string, added, want int64, acts ...func(id uint64)) {
+			t.Helper()
+			add(t, d.DB, 1, uint32(added))
+			id := uint64(number(t, d.DB, "SELECT MAX(id) FROM async_job_tab"))
+			for _, act := range acts {
+				act(id)
+			}
+			due[id] = want
+			t.Logf("job %d: %s", id, what)
+		}
+		const stays = -1 // as it was added
+		job("a retry in ten seconds", 0, 10, again(ahead, 10))
+		job("at once", 0, 0, again(ahead, 0))
+		job("put off for three days", 0, 3*day, again(ahead, 3*day))
+		job("a retry whose priority was changed later", 0, 60, again(ahead, 60), func(id uint64) { must(right.SetPriority(ctx, []uint64{id}, 1)) })
+		job("a cancelled job that somebody retried", 0, 0, func(id uint64) {
+			must(ahead.Cancel(ctx, []uint64{id}))
+			n, _, err := ahead.Retry(ctx, []uint64{id})
+			must(n, err)
+		})
+		job("a job that was to run by now", 0, 0, func(id uint64) { must(ahead.Reschedule(ctx, []uint64{id}, now+3600)) })
+		job("a retry that was marked by a process that died", 0, 0, again(ahead, 0), func(id uint64) {
+			must(ahead.Mark(ctx, []uint64{id}, now+2*day, store.Version{Attempts: 1}, 10, time.Now().Add(48*time.Hour).UnixMilli()))
+		})
+		job("a delayed job", now+3*day, stays)
+		job("a delayed job that was changed then", now+3*day, stays, func(id uint64) { must(ahead.SetParams(ctx, []uint64{id}, "{}")) })
+		job("a job of the day after next", 0, 2*day, func(id uint64) { must(ahead.Reschedule(ctx, []uint64{id}, now+2*day)) })
+		job("a retry in an hour, put off when the clock was right", 0, 3600, again(right, 3600))
+		job("a retry in two days, put off when the clock was behind", 0, day, again(yesterday, 2*day))
+		before := versions(t, d)
+		if ids, err := right.WrittenAhead(ctx, []int32{1}, now+day+60, 100); err != nil || len(ids) != 0 {
+			t.Errorf("%v, %v while this process's clock is ahead as well", ids, err)
+		}
+		for range 2 { // the second time, it changes nothing
+			ids, err := right.WrittenAhead(ctx, []int32{1, 2}, now, 100)
+			if err == nil && len(ids) > 0 {
+				_, err = right.MendAhead(ctx, ids, now)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for id, want := range due {
+				row := versions(t, d)[id]
+				if want == stays {
+					want = 3 * day
+				}
+				if got := row.start - time.Now().Unix(); got > want+2 || got < want-10*slack {
+					t.Errorf("job %d is due in %d s, want %d", id, got, want)
+				}
+			}
+		}
+		for id, after := range versions(t, d) {
+			if was := before[id]; after.start != was.start && after.term == 0 && after.changes == was.changes {
+				t.Errorf("job %d was given another time, and counts no change", id)
+			} else if after.term != 0 && after.changes != was.changes {
+				t.Errorf("job %d is in flight, and counts a change", id)
+			}
+		}
+	})
+}
+
+// rowTimes is how a row stands, as far as times go.
+type rowTimes struct{ start, term, changes int64 }
+
+func versions(t *testing.T, d dbtest.Database) map[uint64]rowTimes {
+	t.Helper()
+	all := map[uint64]rowTimes{}
+	eachRow(t, d.DB, "SELECT id, start_time, term, changes FROM async_job_tab", func(rows *sql.Rows) error {
+		var id uint64
+		var r rowTimes
+		err := rows.Scan(&id, &r.start, &r.term, &r.changes)
+		all[id] = r
+		return err
+	})
+	return all
+}
+
+func TestAnOperationGoesOnWhoseWorkerDiedWhileTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, err := queue_job.Open(d.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, 1, uint32(time.Now().Unix()+3600))
+		id, err := operate.Begin(asMary(t.Context()), jobs, d.DB, operate.Change{Verb: operate.Cancel, Filter: queue_job.Filter{JobTypes: []int32{1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ahead := st.ByClock(func() time.Time { return time.Now().Add(24 * time.Hour) })
+		if ours, err := ahead.ClaimOperation(t.Context(), id, "gone", int64(bulk.Silent/time.Second)); err != nil || len(ours) != 1 {
+			t.Fatal(ours, err)
+		}
+		start(t, d.DB, queue_job.Config{JobType: 2, HandleJobFunc: (&runs{}).handler})
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_act_tab WHERE state = 'done'")
+	})
+}
+
+func TestAJobIsDeletedOnlyIfBothItsTimesAreOld(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, err := queue_job.Open(d.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now().Unix()
+		const year = 365 * 24 * 60 * 60
+		for _, row := range []struct{ created, ended int64 }{
+			{now - 30, now - year}, // the database's clock was a year behind when it ended
+			{now - year, now - year + 1},
+			{now - year, now - 30},
+			{now + year, now - year}, // somebody's clock was a year ahead when it was added, or the database's a year behind when it ended
+			{now, now},
+		} {
+			execute(t, d.DB, fmt.Sprintf("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES ('{}', 1, 1, 0, %d, %d)", row.created, row.ended))
+		}
+		n, err := jobs.Delete(t.Context(), d.DB, queue_job.DeleteRange{Before: time.Unix(now-3600, 0)})
+		if err != nil || n != 1 {
+			t.Errorf("%d jobs are deleted (%v), want the one of which both times are old", n, err)
 		}
 	})
 }

@@ -155,7 +155,8 @@ func TestFirstPullDayIsCountedBackFromTheStartAndMinusOneIsNoLimit(t *testing.T)
 
 func TestOnlyOldWorkThatWasThereAtTheStartIsLeftAlone(t *testing.T) {
 	const since, upTo = 1_000, 50
-	l := &line{backlog: backlog{since: since, upTo: upTo}}
+	l := &line{backlog: backlog{upTo: upTo}}
+	l.backlog.since.Store(since)
 	for _, c := range []struct {
 		name string
 		row  store.Row

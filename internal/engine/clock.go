@@ -11,6 +11,13 @@ var epoch = time.Now()
 // resolution is how far a reading can lie behind the database's clock: SQLite's has whole milliseconds.
 const resolution = time.Millisecond
 
+// setBackLeast is by how much the database's clock must be set back for the engine to look for what was written ahead of it. Less than that
+// heals by waiting.
+const setBackLeast = 2 * time.Second
+
+// slowFor is how long the clock remembers at least that it was behind what it says now.
+const slowFor = time.Hour
+
 // clock estimates the database's clock. The estimate is never ahead, so no job starts early. It is behind by at most the time
 // that the best reading's answer took to arrive.
 type clock struct {
@@ -18,6 +25,11 @@ type clock struct {
 	offset time.Duration // the database's unix time at epoch, at least
 	most   time.Duration // and at most
 	known  bool
+
+	setBack   time.Duration // by how much it was set back since somebody asked
+	slowest   time.Duration // the smallest offset since slowSince …
+	slower    time.Duration // … and of as much time before
+	slowSince time.Time
 }
 
 // reading takes a reading of the database's clock, in unix seconds, by a statement sent and answered at these moments.
@@ -29,10 +41,38 @@ func (c *clock) reading(seconds float64, sent, answered time.Time) {
 	least, most := database-answered.Sub(epoch), database-sent.Sub(epoch)+resolution
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.known {
+		c.slowest, c.slower, c.slowSince = least, least, answered
+	}
+	if back := c.offset - most; c.known && back >= setBackLeast {
+		c.setBack += back
+	}
 	if !c.known || c.offset > most || c.most < least {
 		c.offset, c.most, c.known = least, most, true
 	}
 	c.offset, c.most = max(c.offset, least), min(c.most, most)
+	if answered.Sub(c.slowSince) > slowFor {
+		c.slowest, c.slower, c.slowSince = c.offset, c.slowest, answered
+	}
+	c.slowest = min(c.slowest, c.offset)
+}
+
+// wasSetBack says by how much the database's clock was set back since it was asked last.
+func (c *clock) wasSetBack() (back time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	back, c.setBack = c.setBack, 0
+	return back
+}
+
+// surely is a moment that has passed, in unix milliseconds, even if the database's clock is ahead: what is old by it may be deleted. It goes by
+// the database's clock as it went when it was slowest, in an hour or two, and by this process's own clock, and the earlier one counts. A
+// clock that is put right while it was behind is believed an hour later; until then, what could be deleted stays.
+func (c *clock) surely() int64 {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return min((min(c.offset, c.slowest, c.slower) + now.Sub(epoch)).Milliseconds(), now.UnixMilli())
 }
 
 // now is the database's time in unix milliseconds.

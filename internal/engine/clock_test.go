@@ -3,6 +3,7 @@ package engine
 import (
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -97,4 +98,41 @@ func TestASlowReadingDoesNotSpoilTheEstimateOnADatabaseWithACoarseClock(t *testi
 	if behind := 1_700_000_001_100 - c.at(at(1100*time.Millisecond)); behind > 2 {
 		t.Errorf("behind by %d ms after a good reading before", behind)
 	}
+}
+
+func TestNothingIsOldByAClockThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clock{}
+		read := func(off time.Duration) {
+			now := time.Now()
+			c.reading(float64(now.Add(off).UnixMicro())/1e6, now, now)
+		}
+		want := func(what string, off time.Duration) {
+			t.Helper()
+			if got := time.Duration(c.surely()-time.Now().UnixMilli()) * time.Millisecond; got < off-time.Second || got > off {
+				t.Errorf("%s: %v from this process's clock, want %v", what, got, off)
+			}
+		}
+		read(24 * time.Hour)
+		want("the process begins while the database's clock is a day ahead", 0)
+		read(-time.Minute)
+		want("it is put right", -time.Minute)
+		read(365 * 24 * time.Hour)
+		want("it is a year ahead", -time.Minute)
+		for range 3 * 60 {
+			read(-time.Second)
+			time.Sleep(time.Minute)
+		}
+		want("it has been faster for three hours", -time.Second)
+		if back := c.wasSetBack(); back < 365*24*time.Hour || c.wasSetBack() != 0 {
+			t.Errorf("it was set back by %v", back)
+		}
+		for range 100 { // it drifts
+			read(-time.Second - time.Millisecond)
+			read(-time.Second)
+		}
+		if back := c.wasSetBack(); back != 0 {
+			t.Errorf("it drifts, and was set back by %v", back)
+		}
+	})
 }

@@ -52,8 +52,9 @@ type database struct {
 	lines       *lineList
 	chronicle   *chronicle // nil: nobody writes it down
 
-	newestAtStart uint64 // id
-	startedAt     int64  // by the database's clock, in milliseconds of unix time
+	newestAtStart uint64       // id
+	started       time.Time    // by our own clock …
+	startedAt     atomic.Int64 // … and by the database's, in milliseconds of unix time
 
 	trouble *trouble
 	losses  losses
@@ -100,7 +101,8 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	d.tail.above.Store(newest)
-	d.newestAtStart, d.startedAt = newest, d.clock.now()
+	d.newestAtStart, d.started = newest, time.Now()
+	d.startedAt.Store(d.clock.now())
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
 	}

@@ -116,7 +116,8 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
 	}
 	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake, places: places{quota: d.quota}}
-	l.backlog = backlog{wake: make(chan struct{}, 1), since: abandonedBefore(cfg.FirstPullDay, d.startedAt), upTo: d.newestAtStart}
+	l.backlog.wake, l.backlog.upTo = make(chan struct{}, 1), d.newestAtStart
+	l.backlog.since.Store(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()))
 	l.scheduler = scheduler{line: l, tables: d.tables.Schedules, params: scheduledParams}
 	l.settler = newSettler(l, keeper.Holder(cfg.ServiceName))
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
@@ -268,7 +269,7 @@ func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 
 // abandoned reports whether a row is one of those that FirstPullDay leaves alone.
 func (l *line) abandoned(row *store.Row) bool {
-	return row.ID <= l.backlog.upTo && dueSecond(row) < l.backlog.since
+	return row.ID <= l.backlog.upTo && dueSecond(row) < l.backlog.since.Load()
 }
 
 // dueSecond is when a row fell due, in unix seconds.

@@ -49,7 +49,8 @@ func TestARowWithoutRoomIsLeftToTheLoader(t *testing.T) {
 
 func TestAnAbandonedRowIsNeitherQueuedNorMissed(t *testing.T) {
 	l := lineOf(1)
-	l.backlog.since, l.backlog.upTo = 1000, 50
+	l.backlog.upTo = 50
+	l.backlog.since.Store(1000)
 	if !l.offer(lease, &store.Row{ID: 1, CreateTime: 5}) || l.backlog.behind.Load() || l.queue.inMemory() > 0 {
 		t.Fatal("it was taken in")
 	}
@@ -170,7 +171,7 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 		d := &database{log: silent{}, newestAtStart: 50}
 		now := func() { d.clock.reading(float64(time.Now().Unix()), time.Now(), time.Now()) }
 		now()
-		d.startedAt = d.clock.now()
+		d.startedAt.Store(d.clock.now())
 		cut := time.Now().Unix() - 7*day
 		for range 2 {
 			l, err := newLine(queue_job.Config{ServiceName: "test", JobType: 7, FirstPullDay: 7, WorkerPoolCapacity: 1, QueueMaxSize: 10, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, d, share.Undivided, 0)
@@ -179,7 +180,7 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 			}
 			for age, want := range map[int64]bool{day: true, -1: false, -day: false} {
 				if got := l.abandoned(&store.Row{ID: 1, CreateTime: cut - age}); got != want {
-					t.Errorf("%v after the start, what was due %d s before the cut: left alone %t", time.Since(time.UnixMilli(d.startedAt)), age, got)
+					t.Errorf("%v after the start, what was due %d s before the cut: left alone %t", time.Since(time.UnixMilli(d.startedAt.Load())), age, got)
 				}
 			}
 			time.Sleep(10 * 24 * time.Hour)

@@ -23,8 +23,9 @@ const (
 
 // backlog is what is known of rows that neither tail nor sweep brings. Whoever has no room for a row leaves it to the loader.
 type backlog struct {
-	since     int64        // what fell due before is left alone, in unix seconds; 0: nothing is
+	since     atomic.Int64 // what fell due before is left alone, in unix seconds; 0: nothing is
 	upTo      uint64       // the newest row at the start: rows that came later are never left alone
+	sinceSet  atomic.Bool  // since has changed
 	leftAlone atomic.Int64 // jobs that FirstPullDay left alone, when they were counted last
 	behind    atomic.Bool  // the loader is to bring what tail and sweep do not
 	missed    atomic.Bool  // since the loader began its round, there was no room for a row
@@ -140,19 +141,15 @@ func (l *line) others(row *store.Row) bool {
 func (l *loader) loadPages(ctx context.Context) {
 	var abandoned int
 	if l.rounds == nil {
-		l.insist(ctx, func(ctx context.Context) (err error) {
-			l.rounds, abandoned, err = l.firstRounds(ctx)
-			return err
-		})
+		abandoned = l.begin(ctx)
 	} else {
 		l.rounds = restart(l.rounds)
 	}
-	if abandoned > 0 && l.shard == 0 { // it counts for all shards
-		l.backlog.leftAlone.Store(int64(abandoned))
-		l.log.Error(l.about, leftAloneText(abandoned, l.cfg.FirstPullDay))
-	}
 	l.backlog.missed.Store(false)
 	for ctx.Err() == nil {
+		if l.backlog.sinceSet.Swap(false) { // the rounds may begin behind rows that are not left alone any more
+			abandoned = l.begin(ctx)
+		}
 		if l.backlog.passed.again() { // before its place, a round finds little else than what is in memory
 			l.rounds = restart(l.rounds)
 		}
@@ -171,6 +168,21 @@ func (l *loader) loadPages(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// begin begins the first rounds, and returns how many jobs it has left alone.
+func (l *loader) begin(ctx context.Context) (abandoned int) {
+	l.insist(ctx, func(ctx context.Context) (err error) {
+		l.rounds, abandoned, err = l.firstRounds(ctx)
+		return err
+	})
+	if l.shard != 0 { // it counts for all shards
+		return abandoned
+	}
+	if l.backlog.leftAlone.Store(int64(abandoned)); abandoned > 0 {
+		l.log.Error(l.about, leftAloneText(abandoned, l.cfg.FirstPullDay))
+	}
+	return abandoned
 }
 
 // round is one way through a lane, mostly from behind its abandoned rows.
@@ -293,7 +305,7 @@ func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int
 		place := firstOf(lane)
 		places, rounds = append(places, place), append(rounds, roundFrom(place))
 	}
-	if l.backlog.since == 0 {
+	if l.backlog.since.Load() == 0 {
 		return rounds, 0, nil
 	}
 	heads, err := l.jobs.Page(ctx, l.cfg.JobType, store.Shard{Of: l.layout.Shards(), Number: l.shard}, places, horizonSpan, 1)
@@ -305,7 +317,7 @@ func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int
 		case len(head) == 0:
 			rounds[i].ended = time.Now()
 		case l.abandoned(&head[0]):
-			place, n, err := l.jobs.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.backlog.since, l.backlog.upTo)
+			place, n, err := l.jobs.Abandoned(ctx, l.cfg.JobType, places[i].Lane, l.backlog.since.Load(), l.backlog.upTo)
 			if err != nil {
 				return nil, 0, err
 			}

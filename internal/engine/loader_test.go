@@ -78,7 +78,8 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 			table := &pagedTable{rows: c.rows, more: c.more}
 			l := lineOf(room)
 			l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = table, &reads{}, make(chan struct{}, 1), room
-			l.backlog.since, l.backlog.upTo = since, 1
+			l.backlog.upTo = 1
+			l.backlog.since.Store(since)
 			ctx, stop := context.WithCancel(t.Context())
 			taken := keeper.Unending(ctx, keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
 			l.hold(taken)

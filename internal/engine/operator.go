@@ -36,11 +36,18 @@ func (o *operator) loop(ctx context.Context) {
 		})
 		o.trouble.on(ctx, "look for operations", err)
 		for _, act := range open {
-			if act.Worker == "" || o.clock.now()/1000 > act.TouchedAt+int64(bulk.Silent/time.Second) {
+			if act.Worker == "" || unheard(act.TouchedAt, o.clock.now()/1000) {
 				o.begin(ctx, act)
 			}
 		}
 	}
+}
+
+// unheard reports whether a worker that was heard of at a moment may be gone, in unix seconds. If the moment lies ahead, it was written while
+// the database's clock was ahead.
+func unheard(heard, now int64) bool {
+	const long = int64(bulk.Silent / time.Second)
+	return heard < now-long || heard > now+long
 }
 
 // begin carries out an operation in a goroutine of its own, if there is room.

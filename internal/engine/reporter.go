@@ -45,7 +45,7 @@ func (r *reporter) loop(ctx context.Context) {
 		err := r.report()
 		if err == nil && !tidied {
 			err = r.look(func(ctx context.Context) error {
-				return r.tables.Lines.DropLines(ctx, r.clock.now()/1000-int64(linesKept/time.Second))
+				return r.tables.Lines.DropLines(ctx, r.clock.surely()/1000-int64(linesKept/time.Second))
 			})
 			tidied = err == nil
 		}

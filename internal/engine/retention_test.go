@@ -479,3 +479,75 @@ func TestManyAttemptsWithoutARowKeepNobodyFromStopping(t *testing.T) {
 		}
 	})
 }
+
+func TestNothingIsDeletedByAClockThatIsAhead(t *testing.T) {
+	for what, ahead := range map[string]func(*database){
+		"from the start": func(d *database) { d.clock = clock{} },
+		"later":          func(*database) {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &growing{gone: map[uint64]bool{}, deleted: map[int]int{}, began: time.Now().Add(-time.Hour), status: int32(queue_job.JobStatusSuccess)}
+			d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) {
+				return Tables{Jobs: g, Leases: g, Deletes: g, Close: func() {}}, nil
+			}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, &told{}, newPermit(), nil, listeners{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.pools.release(true)
+			d.retention = queue_job.Retention{Done: 24 * time.Hour}
+			read := func(off time.Duration) {
+				d.clock.reading(float64(time.Now().Add(off).UnixMicro())/1e6, time.Now(), time.Now())
+			}
+			read(0)
+			ahead(d)
+			read(365 * 24 * time.Hour)
+			r := newRetainer(d)
+			r.heedTypes()
+			if err := r.turn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(g.gone) > 0 || len(g.asked) == 0 {
+				t.Errorf("%s: %d rows of an hour are deleted, though they are kept for a day; %d looks", what, len(g.gone), len(g.asked))
+			}
+			read(0)
+			d.retention = queue_job.Retention{Done: time.Minute}
+			r = newRetainer(d)
+			r.heedTypes()
+			g.until = time.Time{}
+			if err := r.turn(t.Context()); err != nil || len(g.gone) == 0 {
+				t.Errorf("%s: %d rows that are old are deleted when the clock is right (%v)", what, len(g.gone), err)
+			}
+		})
+	}
+}
+
+func TestRowsThatSeemToBeCreatedLaterEndNoWalk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{}
+		now := time.Now()
+		d.clock.reading(float64(now.Unix()), now, now)
+		w := &walk{retainer: &retainer{database: d, times: map[int32]time.Duration{1: time.Hour}}}
+		at := func(ages ...time.Duration) (rows []store.Aged) {
+			for _, age := range ages {
+				rows = append(rows, store.Aged{Created: now.Add(-age).Unix()})
+			}
+			return rows
+		}
+		const year = 365 * 24 * time.Hour
+		for _, c := range []struct {
+			rows []store.Aged
+			want bool
+		}{
+			{at(time.Minute, time.Second), true},
+			{at(time.Minute, 2*time.Hour), false},
+			{at(-year, -year), false},
+			{at(-year, time.Minute), true},
+			{at(-time.Second), true},
+			{at(-year, 2*time.Hour), false},
+		} {
+			if got := w.young(c.rows); got != c.want {
+				t.Errorf("%+v: too young %t, want %t", c.rows, got, c.want)
+			}
+		}
+	})
+}

@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -16,7 +16,10 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-const archivedIn = time.Minute // or the archive gets fewer jobs the next time
+const (
+	archivedIn   = time.Minute // or the archive gets fewer jobs the next time
+	createdAhead = time.Minute // by the clocks of those who add jobs
+)
 
 // walk is one way of the retainer along the primary key, under a lease.
 type walk struct {
@@ -37,6 +40,9 @@ func (r *retainer) newWalk(lease *keeper.Lease) *walk {
 		r.walked, r.settled = now, 0
 	}
 	r.pacing.begin()
+	if behind := r.clock.now() - now.UnixMilli(); whole && behind > createdAhead.Milliseconds() {
+		r.log.Warn(r.about, fmt.Sprintf("the clock of this process is %v behind the database's, so finished jobs are deleted that much later", (time.Duration(behind)*time.Millisecond).Round(time.Second)))
+	}
 	return &walk{retainer: r, lease: lease, began: now, whole: whole, after: r.settled, unbroken: true}
 }
 
@@ -102,10 +108,14 @@ func (w *walk) keepUp(rows []store.Aged) error {
 	if !w.pacing.toLook(time.Now()) {
 		return nil
 	}
+	age, known := w.age(rows)
+	if !known {
+		return nil
+	}
 	return w.looks.look(w.lease.Context(), func(ctx context.Context) error {
 		_, newest, err := w.tables.Deletes.Span(ctx)
 		if err == nil {
-			w.pacing.saw(rows[len(rows)-1].ID, w.age(rows), newest)
+			w.pacing.saw(rows[len(rows)-1].ID, age, newest)
 		}
 		return err
 	})
@@ -136,7 +146,7 @@ func (w *walk) look(send func(context.Context) error) error {
 func (w *walk) page(ctx context.Context) (page retained, err error) {
 	old := store.Old{Types: w.types, Before: map[int32]int64{}}
 	for status, kept := range w.times {
-		old.Before[status] = (w.clock.now() - kept.Milliseconds()) / 1000
+		old.Before[status] = (w.clock.surely() - kept.Milliseconds()) / 1000
 	}
 	err = w.look(func(ctx context.Context) (err error) {
 		page.OldPage, err = w.tables.Deletes.FindOld(ctx, old, w.after, w.pacing.rows)
@@ -229,13 +239,23 @@ func (e *archiveError) Unwrap() error { return e.err }
 
 // young reports whether no row behind these can have outlived its time: they were created too lately.
 func (w *walk) young(rows []store.Aged) bool {
-	return w.age(rows) < slices.Min(slices.Collect(maps.Values(w.times)))
+	age, known := w.age(rows)
+	return known && age < slices.Min(slices.Collect(maps.Values(w.times)))
 }
 
-// age is how long ago the oldest of the rows was created.
-func (w *walk) age(rows []store.Aged) time.Duration {
-	oldest := slices.MinFunc(rows, func(a, b store.Aged) int { return cmp.Compare(a.Created, b.Created) })
-	return time.Duration(w.clock.now()-oldest.Created*1000) * time.Millisecond
+// age is how long ago the oldest of the rows was created. Rows that are still to be created do not count: they say nothing of the rows behind
+// them, but that a clock was ahead. If there are no others, the age is not known.
+func (w *walk) age(rows []store.Aged) (age time.Duration, known bool) {
+	now, oldest := w.clock.now(), int64(math.MaxInt64)
+	for i := range rows {
+		if created := rows[i].Created; created*1000 <= now+createdAhead.Milliseconds() {
+			oldest = min(oldest, created)
+		}
+	}
+	if oldest == math.MaxInt64 {
+		return 0, false
+	}
+	return time.Duration(now-oldest*1000) * time.Millisecond, true
 }
 
 // notOurs counts the rows that are not the retainer's to delete, however old they get: finished jobs that are kept for ever, and

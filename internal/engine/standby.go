@@ -52,6 +52,8 @@ type standBy struct {
 	idle     map[*line]idle         // of lines that this instance serves
 	limits   map[int32]store.Limits // that the last look has shown
 	ending   atomic.Bool            // a statement that ends pauses is under way
+	setBack  [aheadMost]time.Time   // when the database's clock was found to have been set back, the last few times
+	mending  atomic.Bool            // what was written while the database's clock was ahead is being mended
 }
 
 // open is a lease that waits for somebody to take it, or to ask for it.
@@ -174,6 +176,7 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 		return v, fleet, err
 	}
 	s.clock.reading(fleet.Now, sent, time.Now())
+	s.heedSetBack()
 	rows := make([]share.Row, 0, len(fleet.Leases))
 	there, layouts := map[string]bool{}, map[int32]share.Layout{}
 	for jobType, layout := range fleet.Layouts {

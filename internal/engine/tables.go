@@ -23,6 +23,7 @@ type Tables struct {
 	Unrun      Unrun                  // nil: nobody asks which jobs wait for nobody
 	Dormancy   Dormancy               // nil: no type is ever dormant
 	Deletes    Deletes                // nil: nothing is deleted
+	Ahead      Ahead                  // nil: nobody mends what was written while the database's clock was ahead
 	Acts       *store.Store           // nil: nobody carries out operations on many jobs
 	Advise     func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
 	IdleClosed func() int64           // how many connections were closed because too many were idle; nil: the handle does not say
@@ -65,7 +66,7 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	return Tables{
 		Jobs: engine, RestKeys: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine, // not held up by handlers, however many connections these have
 		Run: handlers, Leases: leases, Layouts: leases,
-		History: jobs, Deletes: jobs, Acts: jobs, // which can wait, and may take long
+		History: jobs, Deletes: jobs, Ahead: jobs, Acts: jobs, // which can wait, and may take long
 		Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Full: jobs.Full(),
 		Close: func() {
 			release()

@@ -49,7 +49,7 @@ func (t *tidier) round(ctx context.Context) error {
 		types, err = t.tables.History.TypesKnown(ctx)
 		return err
 	})
-	old := t.clock.now() - historyKept.Milliseconds()
+	old := t.clock.surely() - historyKept.Milliseconds()
 	for i := 0; i < len(types) && err == nil && ctx.Err() == nil && lease.Trusted(); i++ {
 		if err = t.rollUp(ctx, lease, types[i]); err == nil {
 			err = t.step(ctx, lease, func(ctx context.Context) error { return t.tables.History.DropStats(ctx, types[i], old/1000) })
@@ -64,7 +64,7 @@ func (t *tidier) round(ctx context.Context) error {
 // rollUp makes one row of the minutes of each hour that has ended long enough ago.
 func (t *tidier) rollUp(ctx context.Context, lease *keeper.Lease, jobType int32) (err error) {
 	const hour = int64(hourLength / time.Second)
-	before := (t.clock.now() - minutesKept.Milliseconds()) / 1000
+	before := (t.clock.surely() - minutesKept.Milliseconds()) / 1000
 	for found := true; found && err == nil && ctx.Err() == nil && lease.Trusted(); {
 		var begin int64
 		err = t.step(ctx, lease, func(ctx context.Context) (err error) {

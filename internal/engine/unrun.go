@@ -99,7 +99,7 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 		if h.backlog.leftAlone.Load() == 0 {
 			continue
 		}
-		n, err := count(h.cfg.JobType, h.backlog.since, h.backlog.upTo)
+		n, err := count(h.cfg.JobType, h.backlog.since.Load(), h.backlog.upTo)
 		if err != nil {
 			return err
 		}

@@ -107,6 +107,7 @@ type history struct {
 	since     time.Time // when it was committed, or retried by hand
 	gone      bool      // deleted
 	byHand    bool      // changed or deleted by hand
+	tooSoon   bool      // marked long before its time, by an instance that had not heard yet that the clock was set back
 	stoodAt   time.Time // when somebody last read how the row stands
 	final     bool
 	due       float64
@@ -235,7 +236,7 @@ func (j *judge) changed(c change) {
 	case commit:
 		h.committed, h.since, h.due = true, time.Now(), c.after.Due
 		return
-	case reschedule:
+	case reschedule, mendAhead:
 		h.due = c.after.Due
 		return
 	case setPriority:
@@ -290,6 +291,8 @@ func (j *judge) changed(c change) {
 
 func (j *judge) marked(h *history, c change) {
 	j.show(h, c.before.Row, j.actor, false)
+	const long = 60 // seconds
+	h.tooSoon = h.tooSoon || c.before.Due > j.now()+long
 	switch {
 	case c.before.Term >= c.term:
 		j.accuse("%s was marked under term %d after term %d", h.name(), c.term, c.before.Term)
@@ -995,7 +998,8 @@ func (j *judge) expectFlow() {
 // required reports whether a job has to be done.
 func (j *judge) required(h *history) bool {
 	o := h.order
-	if !h.committed || h.gone || o.ignored {
+	// If such a mark is taken back, the row does not say any more that it was written while the clock was ahead.
+	if !h.committed || h.gone || o.ignored || h.tooSoon && h.due > j.now() {
 		return false
 	}
 	runs := slices.ContainsFunc(j.active, func(r *run) bool { return r.history == h }) // it may ask for another run

@@ -60,6 +60,8 @@ const (
 	commit         verb = "commit"
 	byHand         verb = "by hand"
 	reschedule     verb = "reschedule"
+	findAhead      verb = "find jobs put off ahead of the clock"
+	mendAhead      verb = "mend jobs put off ahead of the clock"
 	cancelJob      verb = "cancel"
 	retryJob       verb = "retry"
 	setPriority    verb = "set priority"
@@ -558,6 +560,18 @@ func (l *link) EndPauses(ctx context.Context, types []int32) (int, error) {
 		l.world.judge.haveEnded(types)
 		return ended, err
 	}, about{})
+}
+
+func (l *link) WrittenAhead(ctx context.Context, types []int32, own int64, limit int) ([]uint64, error) {
+	return send(ctx, l, findAhead, func(ctx context.Context) ([]uint64, error) {
+		return l.world.table.WrittenAhead(ctx, types, own, limit)
+	}, about{})
+}
+
+func (l *link) MendAhead(ctx context.Context, ids []uint64, own int64) (int, error) {
+	return send(ctx, l, mendAhead, func(ctx context.Context) (int, error) {
+		return l.world.table.MendAhead(ctx, ids, own)
+	}, about{ids: ids})
 }
 
 func (l *link) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {

@@ -341,6 +341,18 @@ var mutants = []mutant.Mutant{
 		New:  "\treturn ok || true\n",
 	},
 	{
+		Name: "what was put off while the clock was ahead is not mended",
+		File: "internal/engine/ahead.go",
+		Old:  "n, err = s.tables.Ahead.MendAhead(statement, ids, own)",
+		New:  "err = nil",
+	},
+	{
+		Name: "FirstPullDay counts from the clock that was ahead",
+		File: "internal/engine/ahead.go",
+		Old:  "s.startedEarlier()",
+		New:  "",
+	},
+	{
 		Name: "a job whose long parameters could not be read keeps its mark",
 		File: "internal/engine/long_params.go",
 		Old:  "t.refuse(l.clock.now(), lockedLongest)",

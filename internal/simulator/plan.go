@@ -368,6 +368,13 @@ func (p *plan) drawMeddling(d *dice, at time.Duration) {
 			by = -min(by, 5*time.Second)
 		}
 		p.at(at, func(w *world) { w.stepClock(by) }, "the database's clock is set by %v", by)
+		if by > 0 && by.Milliseconds()%4 < 2 { // it is far ahead, for a moment
+			far, lasts := oneOf(throw(uint64(by)), time.Hour, 24*time.Hour, 365*24*time.Hour), time.Second+by/8
+			for _, at := range []time.Duration{at + lasts, max(p.calmAt, at+2*lasts) + time.Second} { // and once more when somebody is there who sees it
+				p.at(at, func(w *world) { w.putFarAhead(far) }, "the database's clock is set by %v", far)
+				p.at(at+lasts, func(w *world) { w.putFarAhead(-far) }, "the database's clock is set by %v", -far)
+			}
+		}
 	}
 }
 

@@ -42,6 +42,7 @@ type Job struct {
 	NoStart    bool    // start_time is NULL
 	Due        float64 // start_time before it was rounded to whole seconds
 	LongParams string
+	Written    int64 // update_time, if a statement of the library has written the row
 
 	committed bool
 	history   *history // for the judge
@@ -127,6 +128,10 @@ func (t *Table) write(rows []*Job, c change, set func(*Job)) int {
 	for _, j := range rows {
 		c.before = *j
 		set(j)
+		j.Written = t.now()
+		if c.verb == setPriority || c.verb == unmarkJobs {
+			j.Written = max(c.before.Written, j.Written)
+		}
 		c.after = *j
 		t.watch(c)
 	}
@@ -274,6 +279,43 @@ func (t *Table) EndPauses(_ context.Context, types []int32) (ended int, err erro
 		}
 	}
 	return ended, nil
+}
+
+// WrittenAhead looks for rows that were put off while the clock was ahead. All waits are short here, so it need not tell a retry from
+// a row that somebody has given another time.
+func (t *Table) WrittenAhead(_ context.Context, types []int32, own int64, limit int) (ids []uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, j := range t.jobs {
+		if len(ids) < limit && slices.Contains(types, j.JobType) && t.writtenAhead(j, own) {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids, nil
+}
+
+func (t *Table) MendAhead(_ context.Context, ids []uint64, own int64) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var rows []*Job
+	for _, id := range ids {
+		if j := t.find(id); j != nil && t.writtenAhead(j, own) {
+			rows = append(rows, j)
+		}
+	}
+	return t.write(rows, change{verb: mendAhead}, func(j *Job) {
+		back := j.Written - t.now()
+		j.StartTime -= back
+		j.Due -= float64(back)
+		if j.Term == 0 {
+			j.Changes++
+		}
+	}), nil
+}
+
+func (t *Table) writtenAhead(j *Job, own int64) bool {
+	const least = 2
+	return j.committed && j.pending() && j.StartTime > t.now()+least && j.Written > max(t.now(), own)+least && j.StartTime+60 >= j.Written && (j.Attempts > 0 && j.Term == 0 || (j.Attempts > 0 || j.Changes > 0) && j.StartTime <= j.Written+1)
 }
 
 // over are the types whose pause is over.
@@ -677,6 +719,7 @@ func (t *Table) Reschedule(id uint64, start int64) {
 	defer t.mu.Unlock()
 	if j := t.find(id); j != nil && j.pending() && j.Term == 0 {
 		t.write([]*Job{j}, change{verb: reschedule}, func(j *Job) {
+			start := max(start, t.now())
 			j.StartTime, j.NoStart, j.Due = start, false, float64(start)
 			j.Changes++
 		})

@@ -23,7 +23,8 @@ type world struct {
 	seed  uint64
 	began time.Time
 	table *Table
-	ahead atomic.Int64 // nanoseconds by which the database's clock is ahead of ours
+	ahead atomic.Int64 // nanoseconds by which the database's clock is ahead of ours …
+	far   atomic.Int64 // … and of what those believe who add jobs and name times, for a moment
 
 	mu    sync.Mutex // held while anything happens that the judge or the trace sees
 	judge *judge
@@ -71,7 +72,8 @@ func (w *world) live() {
 	w.judge.conclude()
 }
 
-func (w *world) clock() time.Time  { return time.Now().Add(time.Duration(w.ahead.Load())) }
+func (w *world) clock() time.Time  { return w.belief().Add(time.Duration(w.far.Load())) }
+func (w *world) belief() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 func (w *world) calmAt() time.Time { return w.began.Add(w.plan.calmAt) }
 func (w *world) calm() bool        { return !time.Now().Before(w.calmAt()) }
 func (w *world) say(who int, what string) {
@@ -193,6 +195,9 @@ func (w *world) disturb(for_ time.Duration) {
 
 func (w *world) stepClock(by time.Duration) { w.ahead.Add(int64(by)) }
 
+// putFarAhead puts the database's clock far ahead, or back again.
+func (w *world) putFarAhead(by time.Duration) { w.far.Add(int64(by)) }
+
 func (w *world) freeLease(jobType int32) {
 	if l, ok := w.table.Lease(leaseName(jobType)); ok && l.Layout > 0 {
 		l.Until = w.clock().Unix()
@@ -263,7 +268,7 @@ type insertion struct {
 
 func (w *world) insert(orders []*order) *insertion {
 	x := &insertion{w, w.table.Begin(), orders, time.Now()}
-	now := w.clock().Unix()
+	now := w.belief().Unix()
 	for _, o := range orders {
 		row := o.row
 		row.CreateTime = now - int64(o.old)*24*60*60
@@ -311,7 +316,7 @@ func (w *world) finishByHand(o *order) {
 func (w *world) reschedule(o *order, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.table.Reschedule(o.history.id, w.clock().Add(after).Unix()+1)
+	w.table.Reschedule(o.history.id, w.belief().Add(after).Unix()+1)
 }
 
 func (w *world) deleteByHand(o *order) {
@@ -440,7 +445,7 @@ func (i *instance) start() *engine.Engine {
 	for {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
-			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, RestKeys: i.link, Layouts: i.link, Dormancy: i.link, Close: func() {}, ID: i.id()}, nil
+			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, RestKeys: i.link, Layouts: i.link, Dormancy: i.link, Ahead: i.link, Close: func() {}, ID: i.id()}, nil
 		}
 		e, err := engine.Start(ctx, opened, i.configs(), i.options(), journal{i})
 		cancel()

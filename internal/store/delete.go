@@ -11,7 +11,8 @@ import (
 )
 
 // Old says which rows are to be deleted: rows of these types that were last written before the second of unix time that stands under
-// their status. A row whose status does not stand there stays.
+// their status, and created before it, too. Of a row that is said to be written before it was created, nobody knows how old it is: the
+// clock was behind when it was written, perhaps a moment ago. A row whose status does not stand there stays.
 type Old struct {
 	Types  []int32 // none: all
 	Before map[int32]int64
@@ -19,7 +20,7 @@ type Old struct {
 
 func (o *Old) has(row *Aged) bool {
 	before, named := o.Before[row.Status]
-	return named && row.Written < before && (len(o.Types) == 0 || slices.Contains(o.Types, row.JobType))
+	return named && row.Written < before && row.Created < before && (len(o.Types) == 0 || slices.Contains(o.Types, row.JobType))
 }
 
 // condition is what a row of these types must still fulfil when it is deleted.
@@ -31,7 +32,7 @@ func (o *Old) condition(args *arguments) string {
 	var either []string
 	for _, before := range slices.Sorted(maps.Keys(statuses)) {
 		slices.Sort(statuses[before])
-		either = append(either, fmt.Sprintf("job_status IN (%s) AND update_time < %s", numbers(statuses[before]), args.number(before)))
+		either = append(either, fmt.Sprintf("job_status IN (%s) AND update_time < %s AND create_time < %s", numbers(statuses[before]), args.number(before), args.number(before)))
 	}
 	return "(" + strings.Join(either, " OR ") + ")"
 }

@@ -167,7 +167,7 @@ type NotStarted struct{ Marked Version }
 
 func (o NotStarted) statement(s *Store, ids []uint64) string {
 	return fmt.Sprintf("UPDATE %s %s SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = %s WHERE %s AND changes = %d",
-		s.jobs, s.byPrimary, s.nowOnce(), s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
+		s.jobs, s.byPrimary, s.touched(), s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
 }
 
 func (NotStarted) doing() string { return "unmark jobs" }

@@ -6,9 +6,10 @@ import (
 )
 
 // ClaimOperation makes a process the worker of an open operation, unless another worker was heard of in the last seconds, and returns
-// the operation. Nothing: this process is not its worker, or the operation is not open. Sent again, it changes nothing.
+// the operation. A worker that is to be heard of later was heard of while the clock was ahead, and may be gone; if it lives, it finds that it
+// is the worker no more. Nothing: this process is not its worker, or the operation is not open. Sent again, it changes nothing.
 func (s *Store) ClaimOperation(ctx context.Context, id uint64, worker string, silentSeconds int64) (ours []Act, err error) {
-	_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET worker = ?, touched_at = %s WHERE id = %d AND state = '%s' AND (worker IS NULL OR worker = ? OR touched_at < %[2]s - %[5]d)",
+	_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET worker = ?, touched_at = %s WHERE id = %d AND state = '%s' AND (worker IS NULL OR worker = ? OR touched_at NOT BETWEEN %[2]s - %[5]d AND %[2]s + %[5]d)",
 		s.acts, s.now, id, OperationOpen, silentSeconds), worker, worker)
 	if err != nil {
 		return nil, wrap("claim an operation", err)

@@ -18,6 +18,8 @@ var verbs = map[string]func(context.Context, *Store){
 	"AddScheduled":  func(ctx context.Context, s *Store) { _, _ = s.AddScheduled(ctx, 7, 1_700_000_060, "cron-1", "{}") },
 	"BeginSchedule": func(ctx context.Context, s *Store) { _ = s.BeginSchedule(ctx, 7, 1_700_000_000, "@hourly") },
 	"MendSchedule":  func(ctx context.Context, s *Store) { _ = s.MendSchedule(ctx, 7, 1_700_000_060, 1_700_000_000) },
+	"WrittenAhead":  func(ctx context.Context, s *Store) { _, _ = s.WrittenAhead(ctx, []int32{7, 8}, 1_700_000_000, 100) },
+	"MendAhead":     func(ctx context.Context, s *Store) { _, _ = s.MendAhead(ctx, ids, 1_700_000_000) },
 	"NoteScheduled": func(ctx context.Context, s *Store) { _ = s.NoteScheduled(ctx, 7, 1_700_000_060) },
 	"Schedule":      func(ctx context.Context, s *Store) { _, _ = s.Schedule(ctx, 7) },
 	"Abandoned": func(ctx context.Context, s *Store) {

@@ -70,7 +70,7 @@ func (s *Store) Reschedule(ctx context.Context, ids []uint64, at int64) (int, er
 // SetParams gives rows other parameters. It needs what [Store.Reschedule] needs, and fewer rows than asked means the
 // same.
 func (s *Store) SetParams(ctx context.Context, ids []uint64, params string) (int, error) {
-	return s.change(ctx, "set parameters of jobs", ids, waiting, func(args *arguments) string {
+	return s.changeAt(ctx, "set parameters of jobs", s.touched(), ids, waiting, func(args *arguments) string {
 		return setParams(args, params) + ", changes = changes + 1"
 	})
 }
@@ -83,17 +83,25 @@ func setParams(args *arguments, params string) string {
 // SetPriority gives pending rows another priority; for rows in flight, it counts when they run again. It returns how many
 // rows it changed. Fewer than asked: the others are final or not there.
 func (s *Store) SetPriority(ctx context.Context, ids []uint64, priority int32) (int, error) {
-	return s.change(ctx, "set priority of jobs", ids, pending, func(*arguments) string {
+	return s.changeAt(ctx, "set priority of jobs", s.touched(), ids, pending, func(*arguments) string {
 		return fmt.Sprintf("priority = %d, changes = changes + 1", priority)
 	})
 }
 
+// touched is the update_time of a row whose time stays as it is. It never goes back: a row whose time was set while the clock was ahead goes on
+// saying so, see [Store.WrittenAhead].
+func (s *Store) touched() string { return fmt.Sprintf("%s(update_time, %s)", s.greatest, s.nowOnce()) }
+
 // change changes the rows that meet the condition, and returns how many it changed. On PostgreSQL, an UPDATE locks its
 // rows in the order of its plan. So it may deadlock with a mark or a settle of the same rows, and is sent again.
 func (s *Store) change(ctx context.Context, act string, ids []uint64, condition string, set func(*arguments) string) (n int, err error) {
+	return s.changeAt(ctx, act, s.nowOnce(), ids, condition, set)
+}
+
+func (s *Store) changeAt(ctx context.Context, act, now string, ids []uint64, condition string, set func(*arguments) string) (n int, err error) {
 	args := s.arguments()
 	statement := fmt.Sprintf("UPDATE %s %s SET %s, update_time = %s WHERE %s AND %s",
-		s.jobs, s.byPrimary, set(args), s.nowOnce(), args.in(s, ids), condition)
+		s.jobs, s.byPrimary, set(args), now, args.in(s, ids), condition)
 	err = s.inSpiteOfDeadlocks(func() (err error) {
 		n, err = s.exec(ctx, statement, args.list...)
 		return err

@@ -211,7 +211,7 @@ UPDATE async_job_act_tab
 SET worker = $1, touched_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
 WHERE id = 3
   AND state = 'open'
-  AND (worker IS NULL OR worker = $2 OR touched_at < CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 15); -- with "me", "me"
+  AND (worker IS NULL OR worker = $2 OR touched_at NOT BETWEEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 15 AND CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 15); -- with "me", "me"
 WITH latest AS (SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
   FROM async_job_act_tab
   WHERE id > 0
@@ -369,8 +369,10 @@ DELETE
 FROM async_job_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND (job_status IN (2)
-    AND update_time < $2 OR job_status IN (1,5)
-    AND update_time < $3); -- with "{1,2}", 900, 1000
+    AND update_time < $2
+    AND create_time < $3 OR job_status IN (1,5)
+    AND update_time < $4
+    AND create_time < $5); -- with "{1,2}", 900, 900, 1000, 1000
 WITH latest AS (SELECT DISTINCT job_id
   FROM async_job_log_tab
   WHERE job_id > $1
@@ -831,6 +833,20 @@ WITH latest AS (SELECT id, attempts, lost
 FROM latest
 FOR UPDATE; -- with "{1,2}", 9
 
+-- MendAhead
+UPDATE async_job_tab
+SET start_time = start_time + (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) - update_time, changes = changes + CASE WHEN term = 0 THEN 1 ELSE 0 END, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND start_time + 60 >= update_time
+  AND start_time > (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 2
+  AND update_time > (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 2
+  AND update_time > 1700000002
+  AND (term = 0
+    AND attempts > 0
+    AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
+    AND start_time <= update_time + 1); -- with "{1,2}"
+
 -- MendSchedule
 UPDATE async_job_type_tab
 SET cron_at = 1700000000
@@ -1191,14 +1207,14 @@ WHERE id = 3
 
 -- SetParams
 UPDATE async_job_tab
-SET params = $1, long_params = NULL, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET params = $1, long_params = NULL, changes = changes + 1, update_time = GREATEST(update_time, (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)))
 WHERE id = ANY(CAST($2 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}", "{1,2}"
 
 -- SetPriority
 UPDATE async_job_tab
-SET priority = 2, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET priority = 2, changes = changes + 1, update_time = GREATEST(update_time, (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)))
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "{1,2}"
 
@@ -1261,7 +1277,7 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
 
 -- Settle NotStarted
 UPDATE async_job_tab
-SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = GREATEST(update_time, (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2
@@ -1512,3 +1528,20 @@ FOR UPDATE SKIP LOCKED; -- with "{1,2}"
 UPDATE shedlock_tab
 SET lock_name = CASE lock_name WHEN $1 THEN $2 WHEN $3 THEN $4 END
 WHERE lock_name IN ($5, $6); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"
+
+-- WrittenAhead
+WITH latest AS (SELECT id
+  FROM async_job_tab
+  WHERE job_type IN (7,8)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND start_time + 60 >= update_time
+    AND start_time > (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 2
+    AND update_time > (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 2
+    AND update_time > 1700000002
+    AND (term = 0
+      AND attempts > 0
+      AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
+      AND start_time <= update_time + 1)
+  LIMIT 100) SELECT *
+FROM latest
+FOR UPDATE;

@@ -177,7 +177,7 @@ UPDATE async_job_act_tab
 SET worker = ?, touched_at = unixepoch()
 WHERE id = 3
   AND state = 'open'
-  AND (worker IS NULL OR worker = ? OR touched_at < unixepoch() - 15); -- with "me", "me"
+  AND (worker IS NULL OR worker = ? OR touched_at NOT BETWEEN unixepoch() - 15 AND unixepoch() + 15); -- with "me", "me"
 SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
 FROM async_job_act_tab
 WHERE id > 0
@@ -320,8 +320,10 @@ DELETE
 FROM async_job_tab
 WHERE id BETWEEN 1 AND 2
   AND (job_status IN (2)
-    AND update_time < 900 OR job_status IN (1,5)
-    AND update_time < 1000);
+    AND update_time < 900
+    AND create_time < 900 OR job_status IN (1,5)
+    AND update_time < 1000
+    AND create_time < 1000);
 SELECT DISTINCT job_id
 FROM async_job_log_tab
 WHERE job_id > 3
@@ -762,6 +764,20 @@ WHERE id BETWEEN 1 AND 2
   AND term = 9
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
+-- MendAhead
+UPDATE async_job_tab NOT INDEXED
+SET start_time = start_time + unixepoch() - update_time, changes = changes + CASE WHEN term = 0 THEN 1 ELSE 0 END, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND start_time + 60 >= update_time
+  AND start_time > unixepoch() + 2
+  AND update_time > unixepoch() + 2
+  AND update_time > 1700000002
+  AND (term = 0
+    AND attempts > 0
+    AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
+    AND start_time <= update_time + 1);
+
 -- MendSchedule
 UPDATE async_job_type_tab
 SET cron_at = 1700000000
@@ -1104,14 +1120,14 @@ WHERE id = 3
 
 -- SetParams
 UPDATE async_job_tab NOT INDEXED
-SET params = ?, long_params = NULL, changes = changes + 1, update_time = unixepoch()
+SET params = ?, long_params = NULL, changes = changes + 1, update_time = MAX(update_time, unixepoch())
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with "{}"
 
 -- SetPriority
 UPDATE async_job_tab NOT INDEXED
-SET priority = 2, changes = changes + 1, update_time = unixepoch()
+SET priority = 2, changes = changes + 1, update_time = MAX(update_time, unixepoch())
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
@@ -1170,7 +1186,7 @@ WHERE id BETWEEN 1 AND 2
 
 -- Settle NotStarted
 UPDATE async_job_tab NOT INDEXED
-SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = unixepoch()
+SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = MAX(update_time, unixepoch())
 WHERE id BETWEEN 1 AND 2
   AND term = 9
   AND attempts = 2
@@ -1405,3 +1421,18 @@ WHERE id BETWEEN 1 AND 2;
 UPDATE shedlock_tab
 SET lock_name = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? END
 WHERE lock_name IN (?, ?); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"
+
+-- WrittenAhead
+SELECT id
+FROM async_job_tab INDEXED BY async_job_due
+WHERE job_type IN (7,8)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND start_time + 60 >= update_time
+  AND start_time > unixepoch() + 2
+  AND update_time > unixepoch() + 2
+  AND update_time > 1700000002
+  AND (term = 0
+    AND attempts > 0
+    AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
+    AND start_time <= update_time + 1)
+LIMIT 100;

@@ -101,7 +101,7 @@ UPDATE async_job_act_tab
 SET worker = ?, touched_at = UNIX_TIMESTAMP()
 WHERE id = 3
   AND state = 'open'
-  AND (worker IS NULL OR worker = ? OR touched_at < UNIX_TIMESTAMP() - 15); -- with "me", "me"
+  AND (worker IS NULL OR worker = ? OR touched_at NOT BETWEEN UNIX_TIMESTAMP() - 15 AND UNIX_TIMESTAMP() + 15); -- with "me", "me"
 SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
 FROM async_job_act_tab
 WHERE id > 0
@@ -145,8 +145,10 @@ SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) *
 FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND (job_status IN (2)
-    AND update_time < 900 OR job_status IN (1,5)
-    AND update_time < 1000);
+    AND update_time < 900
+    AND create_time < 900 OR job_status IN (1,5)
+    AND update_time < 1000
+    AND create_time < 1000);
 SELECT DISTINCT job_id
 FROM async_job_log_tab
 WHERE job_id > 3
@@ -573,3 +575,18 @@ FOR UPDATE;
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_name = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? END
 WHERE lock_name IN (?, ?); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"
+
+-- WrittenAhead
+SELECT id
+FROM async_job_tab FORCE INDEX (async_job_due)
+WHERE job_type IN (7,8)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND start_time + 60 >= update_time
+  AND start_time > UNIX_TIMESTAMP() + 2
+  AND update_time > UNIX_TIMESTAMP() + 2
+  AND update_time > 1700000002
+  AND (term = 0
+    AND attempts > 0
+    AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
+    AND start_time <= update_time + 1)
+LIMIT 100;

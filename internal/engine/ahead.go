@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+const (
+	aheadSoon   = time.Second      // after the clock was set back: by then, the statements that were under way have ended
+	aheadAgain  = 10 * time.Second // after a statement that failed
+	aheadPeriod = 30 * time.Second // in this time, a clock that is set back is heeded aheadMost times
+	aheadMost   = 3
+	aheadPage   = 500                    // rows in a statement
+	aheadRest   = 100 * time.Millisecond // after a statement, at least
+	aheadTries  = 6
+	aheadTypes  = 500 // in a statement
+	aheadWithin = time.Minute
+)
+
+// Ahead is what the engine needs of the tables to mend what was written while the database's clock was ahead. *store.Store has it.
+type Ahead interface {
+	WrittenAhead(ctx context.Context, types []int32, own int64, limit int) ([]uint64, error)
+	MendAhead(ctx context.Context, ids []uint64, own int64) (int, error)
+}
+
+// heedSetBack forgets the rows that wait in memory if the database's clock was set back: some may wait for a moment by the clock as it was. The
+// table brings them again when they are due by the clock as it is. And what was put off in the table while that clock was ahead is put
+// off from now on.
+func (s *standBy) heedSetBack() {
+	if time.Since(s.setBack[0]) < aheadPeriod { // on a cluster whose clocks differ, it may look so at every reading
+		return
+	}
+	by := s.clock.wasSetBack()
+	if by == 0 {
+		return
+	}
+	copy(s.setBack[:], s.setBack[1:])
+	s.setBack[len(s.setBack)-1] = time.Now()
+	s.log.Warn(s.about, fmt.Sprintf("the database's clock was set back by %v", by.Round(time.Millisecond)))
+	s.startedEarlier()
+	for _, h := range s.heldLines() {
+		h.queue.clear()
+		h.backlog.fell()
+		signal(h.wake)
+	}
+	s.draining.Lock()
+	defer s.draining.Unlock()
+	if s.tables.Ahead == nil || s.working.Err() != nil || s.mending.Swap(true) {
+		return
+	}
+	s.loops.Go(func() {
+		defer s.mending.Store(false)
+		for range aheadTries {
+			if !sleep(s.working, aheadSoon+rand.N(aheadSoon)) || !s.trouble.on(s.working, "mend what was put off while the clock was ahead", s.mendAhead(s.working)) {
+				return
+			}
+			sleep(s.working, aheadAgain)
+		}
+	})
+}
+
+// startedEarlier has FirstPullDay count from an earlier moment if the instance started while the database's clock was ahead: what fell due a
+// day ago seemed to be old then. If that clock is behind now, this process's own says so.
+func (s *standBy) startedEarlier() {
+	at := max(s.clock.now(), time.Now().UnixMilli()) - time.Since(s.started).Milliseconds()
+	if at >= s.startedAt.Load() {
+		return
+	}
+	s.startedAt.Store(at)
+	for _, l := range s.lines.all() {
+		l.backlog.since.Store(abandonedBefore(l.cfg.FirstPullDay, at))
+		l.backlog.sinceSet.Store(true)
+	}
+}
+
+// mendAhead mends the jobs of all types of this instance. Other instances do the same: what one has mended, the others do not find any more.
+func (s *standBy) mendAhead(ctx context.Context) (err error) {
+	var types []int32
+	for _, cfg := range s.configured() {
+		types = append(types, cfg.JobType)
+	}
+	mended := 0
+	for some := range slices.Chunk(types, aheadTypes) {
+		n, errSome := s.mendTypes(ctx, some)
+		mended += n
+		err = errors.Join(err, errSome)
+	}
+	if mended > 0 {
+		s.log.Warn(s.about, fmt.Sprintf("%d jobs were put off while the database's clock was ahead; they wait from now on for as long as they were to wait", mended))
+	}
+	return err
+}
+
+func (s *standBy) mendTypes(ctx context.Context, types []int32) (mended int, err error) {
+	for ctx.Err() == nil {
+		statement, cancel := context.WithTimeout(ctx, aheadWithin)
+		began, own := time.Now(), time.Now().Unix()
+		ids, err := s.tables.Ahead.WrittenAhead(statement, types, own, aheadPage)
+		n := 0
+		if err == nil && len(ids) > 0 {
+			n, err = s.tables.Ahead.MendAhead(statement, ids, own)
+		}
+		cancel()
+		mended += n
+		if err != nil || n == 0 {
+			return mended, err
+		}
+		sleep(ctx, max(aheadRest, time.Since(began)))
+	}
+	return mended, nil
+}
