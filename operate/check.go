@@ -18,7 +18,8 @@ type Health struct {
 	At        time.Time
 	Types     []*Type
 	Instances []queue_job.Instance
-	// Late are the pending jobs that fell due more than After ago, by type. Nil: they were not counted. AtLeast: there may be more.
+	// Late are the jobs that fell due more than After ago and have neither ended nor started, by type. Nil: they were not counted. AtLeast:
+	// there may be more.
 	Late    map[int32]int64
 	AtLeast bool
 	After   time.Duration
@@ -85,7 +86,7 @@ const (
 )
 
 // Check says whether jobs run as they should. It sends five statements, and one or two more if there are jobs of types that nobody knows. Two of
-// them look for the pending jobs that fell due longer ago than after, and count some thousands at most, see [Health.AtLeast]. [HealthOf] does not count them.
+// them look for the jobs that wait and fell due longer ago than after, and count some thousands at most, see [Health.AtLeast]. [HealthOf] does not count them.
 func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, after time.Duration) (*Health, error) {
 	st, err := hidden.StoreOf(jobs, ex)
 	if err != nil {
@@ -104,12 +105,29 @@ func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, aft
 	if err != nil {
 		return nil, err
 	}
-	h.Late, h.AtLeast, err = st.CountLate(ctx, append(types, others...), h.At.Add(-after).Unix(), lateMost)
+	h.Late, h.AtLeast, err = st.CountLate(ctx, append(types, others...), h.At.Add(-after).Unix(), lateMost, runningOf(h.Types))
 	if err != nil {
 		return nil, err
 	}
 	h.judge()
 	return h, nil
+}
+
+// runningOf are the terms under which handlers run, by type.
+func runningOf(types []*Type) map[int32][]int64 {
+	terms := map[int32][]int64{}
+	for _, t := range types {
+		for i := range t.Leases {
+			l := &t.Leases[i]
+			if l.Holder != "" && l.Running > 0 {
+				terms[t.JobType] = append(terms[t.JobType], l.Term)
+			}
+			for _, r := range l.Remains {
+				terms[t.JobType] = append(terms[t.JobType], r.Term)
+			}
+		}
+	}
+	return terms
 }
 
 // HealthOf judges by what holders have told alone, and reads nothing.
@@ -167,9 +185,11 @@ func typeOf(f Finding) int32 {
 
 // What [queue_job.Line].HeldBy says.
 const (
-	heldByWorkers = store.HeldByWorkers
-	heldByPlaces  = store.HeldByPlaces
-	heldByRate    = store.HeldByRate
+	heldByWorkers     = store.HeldByWorkers
+	heldByPlaces      = store.HeldByPlaces
+	heldByRate        = store.HeldByRate
+	heldByKeys        = store.HeldByKeys
+	heldByConnections = store.HeldByConnections
 )
 
 // judgeType judges a type.
@@ -291,21 +311,30 @@ func busyText(t *Type) string {
 	if t.Memory == nil {
 		return ""
 	}
-	return fmt.Sprintf(" %d of %s are busy.", min(t.Running, t.Memory.Workers), counted(t.Memory.Workers, "worker"))
+	return fmt.Sprintf(" %d of %s are busy.", t.Memory.Busy, counted(t.Memory.Workers, "worker"))
 }
 
-// lateRemedy is what may help: a rate that holds jobs up shows in workers that have nothing to do.
+// lateRemedy is what helps against what the holders have told to keep jobs from starting.
 func lateRemedy(t *Type) string {
-	rate := t.Known.Config.RatePerSecond
+	cfg, heldBy := &t.Known.Config, ""
+	if t.Memory != nil {
+		heldBy = t.Memory.HeldBy
+	}
 	switch lowered := t.Known.Lowered(); {
-	case lowered != (queue_job.Limits{}):
+	case lowered.RatePerSecond > 0 && heldBy == heldByRate, lowered.Workers > 0 && heldBy == heldByWorkers:
 		return fmt.Sprintf("Somebody has limited it to %v: take that back (type unset, or its page in the console), if what it calls allows it.", lowered)
-	case t.Memory != nil && t.Memory.HeldBy == heldByPlaces:
+	case heldBy == heldByPlaces:
 		return "Other types have all workers that the process may have: raise WithMaxWorkers, or start more instances."
-	case rate > 0 && t.Memory != nil && t.Running < t.Memory.Workers:
-		return fmt.Sprintf("At most %v of its jobs start in a second: raise RatePerSecond, if what they call allows it.", rate)
-	case t.Memory != nil && t.Running >= t.Memory.Workers:
-		return "Raise WorkerPoolCapacity, start more instances and divide the type into shards, or make the handler quicker."
+	case heldBy == heldByRate && cfg.RatePerSecond > 0:
+		return fmt.Sprintf("At most %v of its jobs start in a second: raise RatePerSecond, if what they call allows it.", cfg.RatePerSecond)
+	case heldBy == heldByKeys && cfg.OrderedByKey:
+		return "They wait for other jobs of their groups, since each group runs one at a time (OrderedByKey): see what the first ones wait for, or make the handler quicker."
+	case heldBy == heldByKeys && cfg.MaxPerKey > 0:
+		return "They wait for other jobs of their groups: raise MaxPerKey, if what they share allows it, or make the handler quicker."
+	case heldBy == heldByConnections:
+		return "The pool of its process has no connection to lend: give the Runner a handle of its own (WithDB), or raise SetMaxOpenConns."
+	case heldBy == heldByWorkers:
+		return "Raise WorkerPoolCapacity, or make the handler quicker. If handlers compute, start more instances and divide the type into shards."
 	}
 	return "Ask why of one of them: job explain, or its page in the console."
 }

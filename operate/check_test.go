@@ -13,14 +13,15 @@ import (
 func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 	now := time.Now()
 	one := func(change func(*Type)) *Type {
-		t := &Type{JobType: 7, Name: "mails", Leases: []queue_job.Lease{{Until: now}}, Held: 1, Running: 3, Memory: &Memory{Waiting: 5, Workers: 10}}
+		t := &Type{JobType: 7, Name: "mails", Leases: []queue_job.Lease{{Until: now}}, Held: 1, Running: 3, Memory: &Memory{Waiting: 5, Workers: 10, Busy: 3}}
 		change(t)
 		return t
 	}
 	well := func(*Type) {}
 	overdue := func(t *Type) { t.Memory.Overdue = 14 * time.Second }
 	toldOf := func(t *Type, workers int) { t.Known.Told, t.Known.Config.WorkerPoolCapacity = now, workers }
-	limited := func(t *Type) { t.Known.Config.RatePerSecond = 2 }
+	limited := func(t *Type) { t.Known.Config.RatePerSecond, t.Memory.HeldBy = 2, heldByRate }
+	heldBy := func(what string) func(*Type) { return func(t *Type) { overdue(t); t.Memory.HeldBy = what } }
 	for what, c := range map[string]struct {
 		of     *Type
 		late   int64 // -1: not counted; 5000: at least
@@ -48,20 +49,28 @@ func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 		"nobody ends the pause": {one(func(t *Type) {
 			t.Paused, t.Known.PausedUntil = now.Add(-26*time.Hour), now.Add(-time.Hour)
 		}), 9, "warning paused: It has been paused for 1d 2h. The pause ends at ", "Resume"},
-		"nobody runs it":            {one(func(t *Type) { t.Held = 0 }), -1, "warning nobody runs it: Nobody runs it.", "Start"},
-		"nobody runs it, and late":  {one(func(t *Type) { t.Held = 0 }), 1, "critical nobody runs it: Nobody runs it, and 1 job fell due more than 1m0s ago.", "Start"},
-		"given up":                  {one(func(t *Type) { t.Held, t.Leases[0].Until = 0, now.Add(-8*24*time.Hour) }), 0, "", ""},
-		"some shards are free":      {&Type{JobType: 7, Leases: make([]queue_job.Lease, 3), Held: 2}, 0, "warning nobody runs it: Nobody runs some of its shards: 2 of 3 are held.", "Start"},
-		"a moment late":             {one(func(t *Type) { t.Memory.Overdue = time.Second }), -1, "", ""},
-		"late in memory":            {one(overdue), -1, "warning late: A job has been due for 14s, and 5 jobs wait. 3 of 10 workers are busy.", "explain"},
-		"late in memory, its rate":  {one(func(t *Type) { overdue(t); limited(t) }), -1, "warning late: A job has been due for 14s", "At most 2 of its jobs start in a second"},
-		"late, all workers busy":    {one(func(t *Type) { limited(t); t.Running = 12 }), 40, "warning late: 40 jobs fell due more than 1m0s ago. 10 of 10 workers are busy.", "WorkerPoolCapacity"},
-		"late, and too many":        {one(func(t *Type) { t.Memory = nil }), 5000, "warning late: At least 5000 jobs fell due more than 1m0s ago.", "explain"},
-		"nobody runs it, too many":  {one(func(t *Type) { t.Held = 0 }), 5000, "critical nobody runs it: Nobody runs it, and at least 5000 jobs fell due", "Start"},
-		"limited by somebody":       {one(func(t *Type) { t.Known.Limits.Workers = 2 }), 0, "note limited: Somebody has limited it to 2 at a time.", "Take that back"},
-		"limited without effect":    {one(func(t *Type) { toldOf(t, 10); t.Known.Limits.Workers = 20 }), 0, "", ""},
-		"late since it is limited":  {one(func(t *Type) { toldOf(t, 10); overdue(t); t.Known.Limits.Workers = 2 }), 0, "warning late: A job has been due for 14s", "type unset"},
-		"late, and nothing is told": {one(func(t *Type) { t.Memory = nil }), 1, "warning late: 1 job fell due more than 1m0s ago.", "explain"},
+		"nobody runs it":           {one(func(t *Type) { t.Held = 0 }), -1, "warning nobody runs it: Nobody runs it.", "Start"},
+		"nobody runs it, and late": {one(func(t *Type) { t.Held = 0 }), 1, "critical nobody runs it: Nobody runs it, and 1 job fell due more than 1m0s ago.", "Start"},
+		"given up":                 {one(func(t *Type) { t.Held, t.Leases[0].Until = 0, now.Add(-8*24*time.Hour) }), 0, "", ""},
+		"some shards are free":     {&Type{JobType: 7, Leases: make([]queue_job.Lease, 3), Held: 2}, 0, "warning nobody runs it: Nobody runs some of its shards: 2 of 3 are held.", "Start"},
+		"a moment late":            {one(func(t *Type) { t.Memory.Overdue = time.Second }), -1, "", ""},
+		"late in memory":           {one(overdue), -1, "warning late: A job has been due for 14s, and 5 jobs wait. 3 of 10 workers are busy.", "explain"},
+		"late in memory, its rate": {one(func(t *Type) { overdue(t); limited(t) }), -1, "warning late: A job has been due for 14s", "At most 2 of its jobs start in a second"},
+		"late, all workers busy":   {one(func(t *Type) { limited(t); t.Memory.Busy, t.Memory.HeldBy = 10, heldByWorkers }), 40, "warning late: 40 jobs fell due more than 1m0s ago. 10 of 10 workers are busy.", "WorkerPoolCapacity"},
+		"late, and too many":       {one(func(t *Type) { t.Memory = nil }), 5000, "warning late: At least 5000 jobs fell due more than 1m0s ago.", "explain"},
+		"nobody runs it, too many": {one(func(t *Type) { t.Held = 0 }), 5000, "critical nobody runs it: Nobody runs it, and at least 5000 jobs fell due", "Start"},
+		"limited by somebody":      {one(func(t *Type) { t.Known.Limits.Workers = 2 }), 0, "note limited: Somebody has limited it to 2 at a time.", "Take that back"},
+		"limited without effect":   {one(func(t *Type) { toldOf(t, 10); t.Known.Limits.Workers = 20 }), 0, "", ""},
+		"late since it is limited": {one(func(t *Type) { toldOf(t, 10); heldBy(heldByWorkers)(t); t.Known.Limits.Workers = 2 }), 0, "warning late: A job has been due for 14s", "type unset"},
+		"late, and the limit is none of it": {one(func(t *Type) {
+			toldOf(t, 10)
+			heldBy(heldByRate)(t)
+			t.Known.Limits.Workers, t.Known.Config.RatePerSecond = 2, 4
+		}), 0, "warning late: A job has been due for 14s, and 5 jobs wait. 3 of 10 workers are busy.note limited: Somebody has limited it to 2 at a time.", "At most 4 of its jobs start"},
+		"late, for others of their group":        {one(func(t *Type) { heldBy(heldByKeys)(t); t.Known.Config.MaxPerKey = 2 }), 0, "warning late: A job has been due for 14s", "raise MaxPerKey"},
+		"late, in order":                         {one(func(t *Type) { heldBy(heldByKeys)(t); t.Known.Config.OrderedByKey = true }), 0, "warning late: A job has been due for 14s", "one at a time (OrderedByKey)"},
+		"late, since all connections are in use": {one(heldBy(heldByConnections)), 0, "warning late: A job has been due for 14s", "SetMaxOpenConns"},
+		"late, and nothing is told":              {one(func(t *Type) { t.Memory = nil }), 1, "warning late: 1 job fell due more than 1m0s ago.", "explain"},
 	} {
 		h := &Health{At: now, Types: []*Type{c.of}, Instances: make([]queue_job.Instance, 1), After: time.Minute}
 		if c.late >= 0 {

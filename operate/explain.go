@@ -137,7 +137,7 @@ func explain(f *facts) *Explanation {
 	}
 	if len(e.Reasons) == 0 {
 		add(Reason{Kind: InLine, Since: f.job.Due,
-			Text: fmt.Sprintf("It waits in the line of %s, which holds %s and runs %s.%s%s%s", share.Readable(held.Owner), held.Name, counted(held.Running, "handler"), f.inMemory(held), f.gate(held), f.overdue(held))})
+			Text: fmt.Sprintf("It waits in the line of %s, which holds %s%s.%s%s%s", share.Readable(held.Owner), held.Name, f.running(held), f.inMemory(held), f.gate(held), f.overdue(held))})
 		e.Perhaps = f.perhaps(held)
 	}
 	return e
@@ -200,6 +200,14 @@ func (f *facts) lineOf(held *store.Seen) *store.Line {
 	return &f.lines[i]
 }
 
+// running says how many handlers ran when a lease was renewed last, unless its holder has told that of a later moment.
+func (f *facts) running(held *store.Seen) string {
+	if f.lineOf(held) != nil {
+		return ""
+	}
+	return " and runs " + counted(held.Running, "handler")
+}
+
 // inMemory says what the holder of a lease told last of its workers and of what waits.
 func (f *facts) inMemory(held *store.Seen) string {
 	l := f.lineOf(held)
@@ -224,8 +232,13 @@ func (f *facts) gate(held *store.Seen) string {
 		return ""
 	}
 	switch waiting := l.Waiting + l.Marked - l.Soon; {
+	case waiting <= 0: // nothing was kept
 	case l.Gate.Limit == heldByWorkers && busy(l) == l.Workers:
 		return " So a job waited until one of them ended."
+	case l.Gate.Limit == heldByKeys && f.job.Group != "":
+		return fmt.Sprintf(" Each of them waited for another job of its group (%s).", f.limitOfGroups())
+	case l.Gate.Limit == heldByConnections && l.Gate.Most > 0:
+		return fmt.Sprintf(" The pool of its process had no connection to lend, as when handlers use them all (SetMaxOpenConns is %d); the statements that start jobs had to wait.", l.Gate.Most)
 	case l.Gate.Limit == heldByPlaces:
 		return " Other types had all workers that its process may have (WithMaxWorkers)."
 	case l.Gate.Limit == heldByRate && l.Gate.Rate > 0:
@@ -233,6 +246,18 @@ func (f *facts) gate(held *store.Seen) string {
 			l.Gate.Rate, (time.Duration(l.Gate.Next) * time.Millisecond).Round(time.Millisecond), roughly(seconds(float64(waiting)/l.Gate.Rate)))
 	}
 	return ""
+}
+
+// limitOfGroups is the setting by which jobs wait for others of their group.
+func (f *facts) limitOfGroups() string {
+	switch c := &f.kind.Config; {
+	case !f.told():
+		return "OrderedByKey, MaxPerKey"
+	case c.OrderedByKey:
+		return "OrderedByKey"
+	default:
+		return "MaxPerKey"
+	}
 }
 
 // toldFor is for how long what a holder told holds: it tells at least once a minute.

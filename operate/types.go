@@ -43,8 +43,8 @@ type Memory struct {
 	HeldBy string
 	// More: the table has due jobs, too, for which there was no room in memory.
 	More bool
-	// Workers is how many handlers may run at a time.
-	Workers int
+	// Workers is how many handlers may run at a time, and Busy how many of them ran one.
+	Workers, Busy int
 	// Overdue is how long the job that has waited longest in memory has been due.
 	Overdue time.Duration
 	// Failing are the holders whose statements fail.
@@ -111,6 +111,7 @@ func (m *Memory) add(l *queue_job.Line, holder string) {
 		m.dueJobs += due
 	}
 	m.Workers += l.Workers
+	m.Busy += min(l.Running+l.Elsewhere, l.Workers)
 	m.More = m.More || l.More
 	m.Overdue = max(m.Overdue, l.Overdue)
 	if l.Failing != "" && !slices.ContainsFunc(m.Failing, func(f FailingHolder) bool { return f.Holder == holder }) {

@@ -26,10 +26,11 @@ type Line struct {
 	// Waiting is how many due jobs, and jobs that are due within three seconds, are in memory and not marked. Parked of them wait
 	// for an earlier job of their group, or for a slot of MaxPerKey.
 	Waiting, Parked int
-	// Soon of the Waiting are not due yet. A holder of an earlier version does not tell that, nor what HeldBy and PutOff say.
+	// Soon of the Waiting and the Marked are not due yet. A holder of an earlier version does not tell that, nor what HeldBy and PutOff say.
 	Soon int
 	// HeldBy is what kept due jobs from starting: "workers", if all were busy; "places", if other types had all workers of
-	// WithMaxWorkers; or "rate", if it was used up. Empty: nothing of that, or it is not known.
+	// WithMaxWorkers; "rate", if it was used up; "keys", if each of them waited for another one of its group; or "connections", if all
+	// that the pool may have were in use. Empty: nothing of that, or it is not known.
 	HeldBy string
 	// PutOff are the jobs whose last run ended with [Defer]. Nil: there are none, or it is not known.
 	PutOff *PutOff

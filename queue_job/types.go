@@ -89,11 +89,14 @@ func second(s int64) time.Time {
 	return time.Unix(s, 0)
 }
 
-// Lowered returns the Limits without values that have no effect: if Config allows no more than a limit, the limit is left out.
+// Lowered returns the Limits as they take effect. If Config allows no more than a limit, the limit is left out; and each shard keeps a worker.
 func (t *Type) Lowered() Limits {
 	l := t.Limits
 	if t.Told.IsZero() {
 		return l
+	}
+	if l.Workers > 0 {
+		l.Workers = max(l.Workers, t.Shards)
 	}
 	if l.Workers >= t.Config.WorkerPoolCapacity {
 		l.Workers = 0

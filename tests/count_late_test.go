@@ -42,12 +42,23 @@ func TestLateJobsAreCountedHoweverTheyWereAdded(t *testing.T) {
 			late int64
 			more bool
 		}{100: {12, false}, 4: {12, false}, 2: {9, true}} {
-			late, more, err := st.CountLate(t.Context(), []int32{1, 2, 3}, moment, most)
+			late, more, err := st.CountLate(t.Context(), []int32{1, 2, 3}, moment, most, nil)
 			if err != nil || !maps.Equal(late, map[int32]int64{1: want.late}) || more != want.more {
 				t.Errorf("at most %d of each kind: %v, %t, %v; want %d, %t", most, late, more, err, want.late, want.more)
 			}
 		}
-		if late, more, err := st.CountLate(t.Context(), nil, moment, 9); len(late) > 0 || more || err != nil {
+		execute(t, d.DB, "UPDATE async_job_tab SET term = 4 WHERE job_type IN (1, 2) AND job_status = 0")
+		execute(t, d.DB, "UPDATE async_job_tab SET term = 5 WHERE job_type = 1 AND job_status = 4")
+		for _, c := range []struct {
+			running map[int32][]int64
+			late    int64
+		}{{map[int32][]int64{1: {4}}, 9}, {map[int32][]int64{1: {5, 4}, 2: {4}}, 6}, {map[int32][]int64{1: {6}, 2: {4}}, 12}} {
+			late, more, err := st.CountLate(t.Context(), []int32{1, 2, 3}, moment, 100, c.running)
+			if err != nil || late[1] != c.late || more {
+				t.Errorf("while jobs run under the terms %v: %v, %t, %v; want %d", c.running, late, more, err, c.late)
+			}
+		}
+		if late, more, err := st.CountLate(t.Context(), nil, moment, 9, nil); len(late) > 0 || more || err != nil {
 			t.Errorf("of no types: %v, %t, %v", late, more, err)
 		}
 	})

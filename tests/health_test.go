@@ -8,6 +8,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -88,5 +89,36 @@ func TestCloseWaitsAsLongAsWithGraceSays(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+func TestAJobThatRunsIsNotLateHoweverLongItRuns(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, err := queue_job.Open(d.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		hold := func(context.Context, *queue_job.Job) error { <-release; return nil }
+		start(t, d.DB, queue_job.Config{JobType: 7, HandleJobFunc: hold, WorkerPoolCapacity: 2, LockSecond: 3})
+		t.Cleanup(func() { close(release) }) // before the end of the Runner
+		const after = time.Second
+		check := func() *operate.Health {
+			h, err := operate.Check(t.Context(), jobs, d.DB, after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h
+		}
+		addType(t, d.DB, 7, 2, 0)
+		await(t, func() string { return "two jobs that run" }, func() bool { return len(check().Types) > 0 && check().Types[0].Running == 2 })
+		time.Sleep(after + 2*time.Second) // they fell due longer ago than that
+		if h := check(); h.Late[7] != 0 || len(h.Findings) > 0 {
+			t.Errorf("%d jobs are late: %+v", h.Late[7], h.Findings)
+		}
+		addType(t, d.DB, 7, 1, 0)
+		await(t, func() string { return "the third job is late" }, func() bool { return check().Late[7] == 1 })
 	})
 }

@@ -337,7 +337,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"Types":         ignoring(jobs.Types(ctx, pool)),
 		"Lines":         ignoring(jobs.Lines(ctx, pool)),
 		"IDs":           ignoring(st.IDs(ctx, store.Filter{Types: []int32{jobType}, Statuses: []int32{0, 2}}, 9)),
-		"CountLate":     ignoringTwo(st.CountLate(ctx, []int32{jobType}, later.Unix(), 9)),
+		"CountLate":     ignoringTwo(st.CountLate(ctx, []int32{jobType}, later.Unix(), 9, map[int32][]int64{jobType: {1}})),
 		"BesideJob":     ignoring(st.BesideJob(ctx, 1, jobType, "job-7")),
 		"TellStats":     st.TellStats(ctx, []store.Stat{{JobType: jobType, Begin: 60, Seconds: 60, Lease: "job-7", Term: 1}}),
 		"Activity":      ignoring(st.Activity(ctx, []int32{jobType}, 0, 1000)),

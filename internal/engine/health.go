@@ -35,7 +35,7 @@ func (e *Engine) Types() (states []TypeState) {
 			s := &states[first+at]
 			s.Shards = max(s.Shards, l.layout.Shards())
 			running, marked := l.workers.numbers()
-			waiting, parked, overdue := l.queue.numbers(d.clock.now())
+			waiting, parked, _, overdue := l.queue.numbers(d.clock.now())
 			s.Running, s.Marked = s.Running+running, s.Marked+marked
 			s.Waiting, s.Parked, s.Overdue = s.Waiting+waiting, s.Parked+parked, max(s.Overdue, overdue)
 			if lease := l.held.Load(); lease != nil && lease.Trusted() {

@@ -230,15 +230,20 @@ func (q *queue) waitingRows() int {
 	return n
 }
 
-// numbers are how many rows wait, how many of them are parked, and how long the longest-waiting row has been due. It looks at the
-// first row of each list, since the rows of a list stand in the order in which they fell due, or nearly so.
-func (q *queue) numbers(now int64) (waiting, parked int, overdue time.Duration) {
+// numbers say of the rows that wait how many there are, how many of them are parked, how many are not due yet, and how long the
+// longest-waiting one has been due. A row whose mark was refused waits longer, and has been due all the same: so what counts is the row's
+// second, and not dueMillis.
+func (q *queue) numbers(now int64) (waiting, parked, soon int, overdue time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	oldest := now
 	look := func(tasks []*task) {
-		if len(tasks) > 0 {
-			oldest = min(oldest, max(tasks[0].dueMillis, dueSecond(&tasks[0].Row)*1000))
+		for _, t := range tasks {
+			due := dueSecond(&t.Row) * 1000
+			oldest = min(oldest, due)
+			if t.StartTime > 0 && due > now {
+				soon++
+			}
 		}
 	}
 	look(q.suspects)
@@ -247,28 +252,14 @@ func (q *queue) numbers(now int64) (waiting, parked int, overdue time.Duration) 
 	}
 	for i := range q.levels {
 		v := &q.levels[i]
-		look(v.fresh)
+		look(v.fresh[:min(1, len(v.fresh))]) // they stand in the order in which they were added, or nearly so
 		look(v.timed)
 		look(v.unparked)
 	}
 	for _, tasks := range q.keys.parked {
 		look(tasks)
 	}
-	return q.waitingRows(), q.keys.rows, time.Duration(now-oldest) * time.Millisecond
-}
-
-// soon is how many rows wait that are not due yet.
-func (q *queue) soon(now int64) (n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range q.levels {
-		for _, t := range q.levels[i].timed {
-			if t.dueMillis > now {
-				n++
-			}
-		}
-	}
-	return n
+	return q.waitingRows(), q.keys.rows, soon, time.Duration(now-oldest) * time.Millisecond
 }
 
 // inMemory is how many rows are in memory, in whatever state.

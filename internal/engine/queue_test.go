@@ -233,27 +233,48 @@ func TestNumbersSayWhatWaitsAndForHowLongTheOldestHasBeenDue(t *testing.T) {
 	added := func(id uint64, second int64, key string) *task {
 		return &task{Row: store.Row{ID: id, CreateTime: second, Key: key}}
 	}
-	q := keyedQueue(t, 10, 1, false)
-	expect := func(waiting, parked int, overdue time.Duration) {
+	q := keyedQueue(t, 100, 1, false)
+	expect := func(waiting, parked, soon int, overdue time.Duration) {
 		t.Helper()
-		if w, p, o := q.numbers(100_500); w != waiting || p != parked || o != overdue {
-			t.Errorf("%d rows wait, %d of them parked, and one has been due for %v; want %d, %d, %v", w, p, o, waiting, parked, overdue)
+		if w, p, s, o := q.numbers(100_500); w != waiting || p != parked || s != soon || o != overdue {
+			t.Errorf("%d rows wait, %d of them parked and %d not due, and one has been due for %v; want %d, %d, %d, %v", w, p, s, o, waiting, parked, soon, overdue)
 		}
 	}
-	expect(0, 0, 0)
-	q.offer(timed(1, 200_000))
-	expect(1, 0, 0)
-	q.offer(timed(2, 99_000))
-	expect(2, 0, 1500*time.Millisecond)
+	later := func(id uint64, second int64) *task {
+		return &task{Row: store.Row{ID: id, CreateTime: 1, StartTime: second}, dueMillis: second * 1000}
+	}
+	expect(0, 0, 0, 0)
+	q.offer(later(1, 200))
+	expect(1, 0, 1, 0)
+	q.offer(later(2, 99))
+	expect(2, 0, 1, 1500*time.Millisecond)
 	q.offer(added(3, 98, ""))
-	expect(3, 0, 2500*time.Millisecond)
+	expect(3, 0, 1, 2500*time.Millisecond)
 	q.offer(added(4, 50, "a"))
 	q.offer(added(5, 60, "a"))
 	picked := q.picked(100_500, 4)
 	if len(picked) != 3 {
 		t.Fatalf("%d rows were picked", len(picked))
 	}
-	expect(2, 1, 40500*time.Millisecond) // the parked one
+	expect(2, 1, 1, 40500*time.Millisecond) // the parked one
+	urgent := added(6, 70, "a")
+	urgent.Priority = 2
+	q.offer(urgent)
+	q.picked(100_500, 1)
+	expect(3, 2, 1, 40500*time.Millisecond) // which has to let a more urgent one pass
+}
+
+// A row whose mark is refused, or whose job is a suspect that was not the first of its key, waits with another time. It has been due since its own.
+func TestARowIsOverdueSinceItsOwnTimeHoweverOftenItsMarkIsRefused(t *testing.T) {
+	q := keyedQueue(t, 10, 0, false)
+	q.offer(&task{Row: store.Row{ID: 1, CreateTime: 40}})
+	q.offer(&task{Row: store.Row{ID: 2, CreateTime: 1, StartTime: 60}, dueMillis: 60_000})
+	for range 9 {
+		q.refused(100_500, q.picked(1e9, 2), time.Minute)
+	}
+	if waiting, _, soon, overdue := q.numbers(100_500); waiting != 2 || soon != 0 || overdue != 60500*time.Millisecond {
+		t.Errorf("%d rows wait, %d of them are not due, and one has been due for %v", waiting, soon, overdue)
+	}
 }
 
 // refused takes rows back whose marks failed.

@@ -239,13 +239,6 @@ func (w *workers) lend(n int) (changed bool) {
 	return changed
 }
 
-// lentOut is how many workers runs elsewhere stand for.
-func (w *workers) lentOut() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lent
-}
-
 // idleRows is how many rows these calls take. The caller holds the lock.
 func (w *workers) idleRows() int { return max(1, w.cfg.BatchSize) * w.idle() }
 
@@ -453,20 +446,26 @@ func (w *workers) number() int {
 	return alive
 }
 
-// holds says what keeps jobs that are due from starting.
-func (w *workers) holds(now time.Time) *store.Gate {
+// seen are the workers at a moment: what is told of them agrees with each other.
+type seen struct {
+	alive, elsewhere int        // elsewhere is how many workers runs elsewhere stand for
+	early, ready     int        // marked tasks: not due yet, and waiting for a worker
+	gate             store.Gate // what keeps a task that is due from starting
+}
+
+func (w *workers) seen(now time.Time) seen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	s := seen{alive: w.alive, elsewhere: w.lent, early: len(w.early), ready: len(w.ready)}
 	switch {
-	case w.alive > 0 && w.alive >= w.most():
-		return &store.Gate{Limit: store.HeldByWorkers}
+	case w.alive >= w.most():
+		s.gate.Limit = store.HeldByWorkers
 	case w.lacksPlace():
-		return &store.Gate{Limit: store.HeldByPlaces}
+		s.gate.Limit = store.HeldByPlaces
 	case w.gate != nil && w.gate.limiter != nil && w.gate.tokens(now) < 1-rounding:
-		rate := float64(w.gate.limiter.Limit())
-		return &store.Gate{Limit: store.HeldByRate, Next: w.gate.lasting(1 - w.gate.tokens(now)).Milliseconds(), Rate: rate}
+		s.gate = store.Gate{Limit: store.HeldByRate, Next: w.gate.lasting(1 - w.gate.tokens(now)).Milliseconds(), Rate: float64(w.gate.limiter.Limit())}
 	}
-	return &store.Gate{}
+	return s
 }
 
 // numbers are how many workers there are, and how many marked tasks wait for one.

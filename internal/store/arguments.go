@@ -102,7 +102,7 @@ func (a *arguments) among(column string, texts []string) string {
 }
 
 // numbers writes a list of numbers, with commas between them.
-func numbers[N int32 | uint64](list []N) string {
+func numbers[N int32 | int64 | uint64](list []N) string {
 	text := make([]byte, 0, 12*len(list))
 	for i, n := range list {
 		if i > 0 {

@@ -34,7 +34,7 @@ type LineState struct {
 	FailingSince int64  `json:"failing_since,omitempty"` // unix seconds; since then, statements of the holder's process fail
 	Failing      string `json:"failing,omitempty"`       // what failed last, and how
 
-	Soon   int     `json:"soon,omitempty"`    // of the waiting rows: they are not due yet
+	Soon   int     `json:"soon,omitempty"`    // of the waiting and the marked rows: they are not due yet
 	Gate   *Gate   `json:"gate,omitempty"`    // nil: the holder does not tell that
 	PutOff *PutOff `json:"put_off,omitempty"` // nil: no job is
 
@@ -46,13 +46,16 @@ type Gate struct {
 	Limit string  `json:"limit,omitempty"`   // one of the Held constants; empty: nothing that the holder knows of
 	Next  int64   `json:"next_ms,omitempty"` // until the next one may start, of a rate
 	Rate  float64 `json:"rate,omitempty"`
+	Most  int     `json:"most,omitempty"` // connections that the pool may have
 }
 
 // What keeps rows from starting.
 const (
-	HeldByWorkers = "workers" // all are busy
-	HeldByPlaces  = "places"  // other types have all workers that the process may have
-	HeldByRate    = "rate"    // it is used up
+	HeldByWorkers     = "workers"     // all are busy
+	HeldByPlaces      = "places"      // other types have all workers that the process may have
+	HeldByRate        = "rate"        // it is used up
+	HeldByKeys        = "keys"        // each of the rows waits for another one of its key
+	HeldByConnections = "connections" // all of the pool are in use
 )
 
 // PutOff are the jobs whose last run ended before it had begun, see queue_job.Defer.

@@ -85,7 +85,9 @@ var verbs = map[string]func(context.Context, *Store){
 			_, _ = s.NextIDs(ctx, f, 100)
 		}
 	},
-	"CountLate": func(ctx context.Context, s *Store) { _, _, _ = s.CountLate(ctx, []int32{7, 8}, 1000, 100) },
+	"CountLate": func(ctx context.Context, s *Store) {
+		_, _, _ = s.CountLate(ctx, []int32{7, 8}, 1000, 100, map[int32][]int64{7: {41, 40}, 8: {3}})
+	},
 	"BesideJob": func(ctx context.Context, s *Store) { _, _ = s.BesideJob(ctx, 4, 7, "job-7") },
 	"Lines":     func(ctx context.Context, s *Store) { _, _ = s.Lines(ctx) },
 	"DropLines": func(ctx context.Context, s *Store) { _ = s.DropLines(ctx, 1000) },

@@ -320,6 +320,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time > 0
       AND start_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 1 AS part, job_type
@@ -329,6 +332,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time = 0
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 2 AS part, job_type
@@ -338,6 +344,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time IS NULL
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 3 AS part, job_type
@@ -347,6 +356,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time > 0
       AND start_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 4 AS part, job_type
@@ -356,6 +368,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time = 0
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 5 AS part, job_type
@@ -365,6 +380,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time IS NULL
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part) AS late
 GROUP BY part, job_type;
 

@@ -305,6 +305,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time > 0
       AND start_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 1 AS part, job_type
@@ -314,6 +317,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time = 0
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 2 AS part, job_type
@@ -323,6 +329,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time IS NULL
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 3 AS part, job_type
@@ -332,6 +341,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time > 0
       AND start_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 4 AS part, job_type
@@ -341,6 +353,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time = 0
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 5 AS part, job_type
@@ -350,6 +365,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time IS NULL
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part) AS late
 GROUP BY part, job_type;
 

@@ -256,6 +256,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time > 0
       AND start_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 1 AS part, job_type
@@ -265,6 +268,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time = 0
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 2 AS part, job_type
@@ -274,6 +280,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time IS NULL
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 3 AS part, job_type
@@ -283,6 +292,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time > 0
       AND start_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 4 AS part, job_type
@@ -292,6 +304,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time = 0
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part
   UNION ALL SELECT *
   FROM (SELECT 5 AS part, job_type
@@ -301,6 +316,9 @@ FROM (SELECT *
       AND priority IN (2,1,0,-1)
       AND start_time IS NULL
       AND create_time < 1000
+      AND (term = 0 OR NOT (job_type = 7
+          AND term IN (41,40) OR job_type = 8
+          AND term IN (3)))
     LIMIT 100) AS part) AS late
 GROUP BY part, job_type;
 
