@@ -13,6 +13,17 @@ import (
 	"time"
 )
 
+// A shop whose partner never catches up is red for ever, and shows nothing else.
+func TestThePartnerCatchesUpInEachPeriod(t *testing.T) {
+	const come, half = partnerShare / 0.15, 0.5 // a second, for meanBetweenOrders; of the runs fail
+	if meanBetweenOrders != 150*time.Millisecond {
+		t.Fatal("how many jobs come is another number")
+	}
+	if partnerRate <= 1.1*come/half {
+		t.Errorf("%v start in a second; %v come, and half of them start again", partnerRate, come)
+	}
+}
+
 // With deploys every half second, the instances of the start are soon gone.
 func TestTheShopIsSeenInTheConsoleWhileItIsDeployed(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
