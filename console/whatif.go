@@ -22,9 +22,7 @@ type whatIf struct {
 	Settable *queue_job.Limits
 	Within   time.Duration
 	Played   []played // as it was, as the model says it, and with other limits
-	// What is enough for 99 of 100 jobs to start in time. Workers: 0 if no number of them is; Rate likewise.
-	Workers int
-	Rate    float64
+	Advice   operate.Advice
 }
 
 // played is a past, real or of the model.
@@ -35,6 +33,8 @@ type played struct {
 	Delays  quantiles
 	Model   bool
 	Waiting int64
+	More    bool // wait than Waiting
+	Untold  bool // nobody has told how many wait
 	Busy    float64
 	Heat    heatMap
 }
@@ -102,21 +102,18 @@ func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
 
 // play replays the past with the type's limits, and with the limits that were asked for.
 func (p *whatIf) play() {
-	usual := p.Usual
+	past := operate.PastOf(p.Type, p.periods)
 	p.Played = []played{
-		{What: "As it was", Limits: usual, Started: p.Started, Delays: p.Delays, Heat: p.Heat},
-		playedAgain("The model, as it is", p.periods, usual),
+		{What: "As it was", Limits: p.Usual, Started: p.Started, Delays: p.Delays, Heat: p.Heat, Waiting: int64(past.Waiting), More: past.More, Untold: past.At.IsZero()},
+		playedAgain("The model, as it is", past, p.Usual),
 	}
-	if p.Limits != usual {
-		p.Played = append(p.Played, playedAgain("The model, changed", p.periods, p.Limits))
+	if p.Limits != p.Usual {
+		p.Played = append(p.Played, playedAgain("The model, changed", past, p.Limits))
 	}
-	p.Workers, _ = operate.LeastWorkers(p.periods, p.Limits, p.Within)
-	if p.Limits.Rate > 0 {
-		p.Rate, _ = operate.LeastRate(p.periods, p.Limits, p.Within)
-	}
+	p.Advice = operate.Advise(past, p.Usual, p.Limits, p.Within)
 }
 
-func playedAgain(what string, past []operate.Period, l operate.StartLimits) played {
+func playedAgain(what string, past *operate.Past, l operate.StartLimits) played {
 	r := operate.WhatIf(past, l)
 	steps := make([]operate.Period, len(r.Steps))
 	for i := range r.Steps {

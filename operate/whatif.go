@@ -1,7 +1,12 @@
 package operate
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -17,6 +22,8 @@ type StartLimits struct {
 	Burst int
 	// TimeFactor is how many times as long handlers take as they did. 0 counts as 1.
 	TimeFactor float64
+
+	spare float64 // of the workers: they are kept in reserve
 }
 
 // LimitsOf returns the limits of a job type: of its configuration, or lower, if somebody has set others.
@@ -62,32 +69,184 @@ type ReplayStep struct {
 	Delays       queue_job.Histogram
 }
 
-// WhatIf replays what a job type did, as [History] returned it, under limits. When its runs fell due follows from when they started and
-// how long they had been due by then, within a factor of two. Runs that were due in that time, but have not started, are not known.
-//
-// It is a model. It starts runs in the order in which they fell due and knows neither priorities nor groups; handlers take what they
-// took on average in that step; within a step, runs fall due evenly. Retries fall due when they did. The milliseconds that statements
-// take are left out.
-func WhatIf(past []Period, l StartLimits) Replay { return courseOf(past).replay(l) }
-
-// LeastWorkers returns the least number of workers with which 99 of 100 runs start within a time after they fall due. The other limits
-// stay as they are. False: with these, no number of workers does it.
-func LeastWorkers(past []Period, l StartLimits, within time.Duration) (int, bool) {
-	c := courseOf(past)
-	n, ok := least(func(n float64) bool {
-		l.Workers = int(n)
-		return c.meets(l, within)
-	}, true)
-	return int(n), ok
+// Past is what a job type did, for a replay.
+type Past struct {
+	// Periods are as [History] returned them.
+	Periods []Period
+	// At is when the rest was so, at or after the end of the periods. Zero: the rest is not known.
+	At time.Time
+	// Waiting is how many jobs were due and had not started, and Oldest how long the first of them had been due. More: there were others,
+	// and it is not known how many.
+	Waiting int
+	Oldest  time.Duration
+	More    bool
+	// RetryWaits are the waits before the retries of a job, as in [queue_job.Type].
+	RetryWaits []queue_job.Wait
 }
 
-// LeastRate is [LeastWorkers] for the rate. It is known within two parts of a hundred.
-func LeastRate(past []Period, l StartLimits, within time.Duration) (float64, bool) {
+// PastOf is a past with what a type, as [Types] returned it, has told of the jobs that wait.
+func PastOf(t *Type, periods []Period) *Past {
+	p := &Past{Periods: periods, RetryWaits: t.Known.RetryWaits}
+	if m := t.Memory; m != nil {
+		p.At, p.Waiting, p.Oldest, p.More = m.AsOf, m.Due(), m.Overdue, m.More
+	}
+	return p
+}
+
+// WhatIf replays what a job type did under limits. When its runs fell due follows from when they started and how long they had been due by
+// then, within a factor of two; those that still wait fell due evenly since the first of them did.
+//
+// It is a model. It starts runs in the order in which they fell due, first runs and retries by turns, and knows neither priorities, groups
+// nor batches; handlers take what they took on average in that step, and as many of them ask for a retry as did; within a step, runs
+// fall due evenly. The milliseconds that statements take are left out. [Advise] says where it is so far off that it is of no use.
+func WhatIf(past *Past, l StartLimits) Replay { return courseOf(past).replay(l) }
+
+// Advice is what would have been enough for 99 of 100 runs to start within a time, as the model says.
+type Advice struct {
+	Limits StartLimits
+	Within time.Duration
+	// Workers is the least number of workers that would have been enough at Limits.Rate; 0: none is. Rate is the least rate with
+	// Limits.Workers; 0: none is, or there is no rate in the limits. It is rounded up to three digits.
+	Workers int
+	Rate    float64
+	// Doubt is why the model knows neither. It is a sentence. Empty: it does.
+	Doubt string
+	// Step is the length of a step, within which the model takes runs to fall due evenly.
+	Step time.Duration
+}
+
+// Advise says what would have been enough. It replays the past with the limits that the type had, first: if what comes out is not what
+// was, the model does not know what held the type's jobs up, and there is no advice.
+func Advise(past *Past, had, asked StartLimits, within time.Duration) Advice {
+	a := Advice{Limits: asked, Within: within}
 	c := courseOf(past)
-	return least(func(rate float64) bool {
-		l.Rate = rate
+	if a.Doubt = c.doubt(had); a.Doubt != "" || len(past.Periods) == 0 {
+		return a
+	}
+	a.Step = past.Periods[0].Length
+	if n, ok := least(func(n float64) bool {
+		l := asked
+		l.Workers = int(n)
 		return c.meets(l, within)
-	}, false)
+	}, true); ok {
+		a.Workers = int(n)
+	}
+	if asked.Rate > 0 {
+		if rate, ok := least(func(rate float64) bool {
+			l := asked
+			l.Rate = rate
+			return c.meets(l, within)
+		}, false); ok {
+			a.Rate = roundUp(rate)
+		}
+	}
+	return a
+}
+
+// Text says the advice in a sentence or two.
+func (a Advice) Text() string {
+	if a.Doubt != "" {
+		return a.Doubt
+	}
+	if a.Step == 0 { // nothing ran
+		return "No advice: nothing ran."
+	}
+	text := fmt.Sprintf("If jobs fall due evenly within each %s, 99 of 100 would have started within %s with %s", short(a.Step), short(a.Within), counted(a.Workers, "worker"))
+	if a.Workers == 0 {
+		text = fmt.Sprintf("At this rate, no number of workers would have had 99 of 100 start within %s", short(a.Within))
+	}
+	switch {
+	case a.Limits.Rate == 0:
+		return text + "."
+	case a.Rate == 0:
+		return fmt.Sprintf("%s. With %s, no rate does.", text, counted(a.Limits.Workers, "worker"))
+	}
+	return fmt.Sprintf("%s. With %s, it takes a rate of %s a second.", text, counted(a.Limits.Workers, "worker"), strconv.FormatFloat(a.Rate, 'f', -1, 64))
+}
+
+// short is a time without zeros at its end.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// roundUp rounds a rate up to three digits: less would not be enough.
+func roundUp(rate float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
+	text := strconv.FormatFloat(math.Ceil(rate/unit-1e-9)*unit, 'g', 3, 64)
+	rounded, _ := strconv.ParseFloat(text, 64)
+	return rounded
+}
+
+const (
+	offMost     = 0.2 // of what was: a model that is further off gives no advice
+	againMost   = 0.05
+	thinnedFrom = time.Second
+)
+
+// doubt says why the model does not know what other limits would have done; empty: it does, as far as can be told.
+func (c *course) doubt(had StartLimits) string {
+	all := c.total()
+	if all.Started() == 0 {
+		return ""
+	}
+	was := mean(&all.Delays)
+	switch again := all.Runs[queue_job.JobStatusContinue]; {
+	case c.of.At.IsZero():
+		return "No advice: nobody has told yet how many jobs wait."
+	case c.of.More:
+		return "No advice: more jobs wait in the table than the holder has in memory, so it is not known how many."
+	case was >= thinnedFrom.Seconds() && float64(again) > againMost*float64(all.Ended()):
+		return fmt.Sprintf("No advice: jobs were late, and %d of %d runs put their job off (continue). It is not known for how long, so neither is how many would have come at other times.", again, all.Ended())
+	}
+	r := c.replay(had)
+	says, most, mostSaid := mean(&r.Delays), all.Delays.Quantile(0.99), r.Delays.Quantile(0.99)
+	const slack = 3 * time.Second // a tick or two, and a range of the histogram
+	switch {
+	case math.Abs(says-was) > max(1, offMost*was), mostSaid+slack > 2*(most+slack), most+slack > 2*(mostSaid+slack):
+		return fmt.Sprintf("No advice: with the limits as they are, the model has jobs start %s after their time on average, 99 of 100 within %s, and it was %s and %s. So something else held them up, or not all the time: a pause, other limits, groups, or jobs that fall due in bunches.",
+			roughly(seconds(says)), roughly(mostSaid), roughly(seconds(was)), roughly(most))
+	case c.stoodStill(&r) != nil:
+		s := c.stoodStill(&r)
+		return fmt.Sprintf("No advice: from %s UTC on, within %s, the model has %.0f runs start, and it was %d. So something else held them up then, as a pause does.", s.Begin.UTC().Format(time.DateTime), short(s.Length), s.Started, c.startedIn(s.Begin))
+	case math.Abs(r.Waiting-c.waited) > max(5, offMost*c.waited, float64(all.Started())/100):
+		return fmt.Sprintf("No advice: with the limits as they are, the model has %.0f jobs wait at the end, and it was about %.0f.", r.Waiting, c.waited)
+	}
+	return ""
+}
+
+// stoodStill returns the first step in which less than half of the runs started that should have; nil: there is none.
+func (c *course) stoodStill(r *Replay) *ReplayStep {
+	const few = 10 // runs
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Started >= few && float64(c.past[i].Started()) < s.Started/2 {
+			return s
+		}
+	}
+	return nil
+}
+
+func (c *course) startedIn(begin time.Time) int64 {
+	i := slices.IndexFunc(c.past, func(p Period) bool { return p.Begin.Equal(begin) })
+	return c.past[i].Started()
+}
+
+func (c *course) total() (all Period) {
+	all.Runs = map[queue_job.JobStatus]int64{}
+	for i := range c.past {
+		p := &c.past[i]
+		all.Delays.Add(&p.Delays)
+		for status, n := range p.Runs {
+			all.Runs[status] += n
+		}
+	}
+	return all
 }
 
 // least finds the least number that is enough: a whole one, or one that is known within two parts of a hundred.
@@ -118,44 +277,178 @@ func least(enough func(float64) bool, whole bool) (float64, bool) {
 	}
 }
 
-// meets reports whether 99 of 100 runs start within a time. A run that has not started at the end counts as late.
+// meets reports whether 99 of 100 runs start within a time. A run that has not started at the end counts as late. The model has averages,
+// and jobs come at random: if they come as fast as they may start, they wait ever longer. So it has a reserve.
 func (c *course) meets(l StartLimits, within time.Duration) bool {
-	r := c.replay(l)
+	if l = reserved(l, within, c.longest*cmp.Or(l.TimeFactor, 1)); l.Workers <= 0 {
+		return false
+	}
+	r := c.sinceItsBegin().replay(l)
 	started := float64(r.Delays.Count())
 	return r.Delays.Quantile(0.99) <= within && r.Waiting <= (started+r.Waiting)/100
+}
+
+// sinceItsBegin is the course without the runs that were late already when it begins: limits that are enough would have let them start before.
+func (c *course) sinceItsBegin() *course {
+	if c.since == nil {
+		since := *c
+		since.due = slices.Concat(make([]float64, c.before()), c.due[c.before():])
+		c.since = &since
+	}
+	return c.since
+}
+
+// reserved is what limits are worth to jobs that come at random and take times that vary. Of jobs that come at random to a rate, one in a
+// hundred waits for longer than a time if the rate is above what comes by ln 100 / 2 in that time; a burst is as good as time. Times
+// that vary make that twice as much for workers, but never more than what lets one job in a hundred wait at all: some 2.4 times the root.
+func reserved(l StartLimits, within time.Duration, takes float64) StartLimits {
+	const reserve = 2.303
+	if l.Rate > 0 {
+		l.Rate -= reserve / (within.Seconds() + float64(max(1, l.Burst)-1)/l.Rate)
+		if l.Rate <= 0 {
+			l.Workers = 0
+			return l
+		}
+	}
+	busy := float64(l.Workers)
+	l.spare = min(2*reserve*takes/within.Seconds(), 2.4*math.Sqrt(busy))
+	if busy-l.spare <= 0 {
+		l.Workers = 0
+	}
+	return l
 }
 
 // course is when the runs of a past fell due, and how long their handlers took. Time is divided into ticks, which are shorter than
 // steps, because most runs wait for less than a step.
 type course struct {
+	of      *Past
 	past    []Period
 	tick    float64   // seconds
 	perStep int       // ticks
 	due     []float64 // runs that fell due in each tick, those before the past in the first half
 	takes   []float64 // seconds that a handler takes, by step
+	longest float64   // of these
+	again   []float64 // parts of the runs that were followed by a retry, by step
+	waits   []echo
+	waited  float64 // runs that were due at the end
+	since   *course // see sinceItsBegin
 }
+
+// echo is a part of the retries, and how long they wait.
+type echo struct{ part, seconds float64 }
 
 const ticksMost = 10_000 // of a past
 
 // before is how many ticks lie before the past: as many as in it. What was due still earlier counts in the first.
 func (c *course) before() int { return len(c.due) / 2 }
 
-func courseOf(past []Period) *course {
-	c := &course{past: past}
+func courseOf(of *Past) *course {
+	past := of.Periods
+	c := &course{of: of, past: past}
 	if len(past) == 0 {
 		return c
 	}
 	step := past[0].Length.Seconds()
 	c.perStep = max(1, min(ticksMost/len(past), int(step)))
 	c.tick = step / float64(c.perStep)
-	c.due, c.takes = make([]float64, 2*c.perStep*len(past)), make([]float64, len(past))
+	c.due, c.takes, c.again = make([]float64, 2*c.perStep*len(past)), make([]float64, len(past)), make([]float64, len(past))
 	for i := range past {
 		for in, runs := range past[i].Delays {
 			c.fellDue(i, in, float64(runs))
 		}
 	}
 	c.measureHandlers()
+	c.measureRetries()
+	c.addWaiting()
+	c.takeOutRetries()
 	return c
+}
+
+// addWaiting adds the runs that had not started at the end, and those that started between the end and the moment at which they were
+// counted, as fast as in the last step: they fell due in the order in which they start.
+func (c *course) addWaiting() {
+	last := &c.past[len(c.past)-1]
+	end := last.Begin.Add(last.Length)
+	if c.of.At.IsZero() || c.of.Waiting == 0 {
+		return
+	}
+	gap := max(0, c.of.At.Sub(end).Seconds())
+	oldest := (gap - c.of.Oldest.Seconds()) / c.tick // in ticks, seen from the end
+	all := c.total()
+	before := all.Started()
+	gone := float64(last.Started()) / last.Length.Seconds() * gap
+	at := float64(len(c.due))
+	c.spread(at-c.of.Oldest.Seconds()/c.tick, at+oldest, gone)
+	c.spread(at+oldest, at+max(gap/c.tick, oldest+1), float64(c.of.Waiting))
+	for _, runs := range c.due {
+		c.waited += runs
+	}
+	c.waited = max(0, c.waited-float64(before))
+}
+
+// measureRetries finds how many of the runs of each step were followed by a retry, and after how long: of a hundred jobs that fail, as many
+// fail again.
+func (c *course) measureRetries() {
+	all := c.total()
+	usual := 0.0
+	if ended := all.Ended(); ended > 0 {
+		usual = float64(all.Runs[queue_job.JobStatusRetry]) / float64(ended)
+	}
+	for i := range c.past {
+		if c.again[i] = usual; c.past[i].Ended() > 0 {
+			c.again[i] = float64(c.past[i].Runs[queue_job.JobStatusRetry]) / float64(c.past[i].Ended())
+		}
+	}
+	waits := c.of.RetryWaits
+	if len(waits) == 0 {
+		waits = []queue_job.Wait{{}}
+	}
+	part, left := 1-usual, 1.0
+	for i, w := range waits {
+		of := part
+		if i == len(waits)-1 {
+			of = left
+		}
+		const parts, least = 2, 0.005 // of the time between the least and the most; of the retries
+		if of < least {
+			break
+		}
+		for in := range parts {
+			wait := w.Least.Seconds() + (w.Most-w.Least).Seconds()*(float64(in)+0.5)/parts
+			c.waits = append(c.waits, echo{of / parts, wait})
+		}
+		left -= of
+		part *= usual
+	}
+}
+
+// takeOutRetries leaves what fell due without being a retry of a run of this past. The replay adds the retries of the runs that it starts.
+func (c *course) takeOutRetries() {
+	retries := make([]float64, len(c.due))
+	for i := range c.past {
+		each := float64(c.past[i].Started()) / float64(c.perStep)
+		for t := i * c.perStep; t < (i+1)*c.perStep; t++ {
+			c.echo(retries, i, c.before()+t, each, c.takes[i])
+		}
+	}
+	short := 0.0 // of retries that seem to have fallen due before they could
+	for t := c.before(); t < len(c.due); t++ {
+		c.due[t] -= retries[t] + short
+		short = max(0, -c.due[t])
+		c.due[t] = max(0, c.due[t])
+	}
+}
+
+// echo adds the retries of runs that start in a tick to the ticks in which they fall due.
+func (c *course) echo(to []float64, step, tick int, runs, takes float64) {
+	if runs == 0 || c.again[step] == 0 {
+		return
+	}
+	for _, e := range c.waits {
+		if at := tick + max(1, int(math.Round((takes+e.seconds)/c.tick))); at < len(to) {
+			to[at] += runs * c.again[step] * e.part
+		}
+	}
 }
 
 // measureHandlers finds how long handlers take in each step. A run is counted in the step in which it ends. If handlers take longer than
@@ -175,6 +468,7 @@ func (c *course) measureHandlers() {
 		if near := durations(i-nearby, i+nearby+1); near.Count() > 0 {
 			c.takes[i] = mean(&near)
 		}
+		c.longest = max(c.longest, c.takes[i])
 	}
 }
 
@@ -256,13 +550,10 @@ func (c *course) replay(l StartLimits) Replay {
 	if len(c.past) == 0 {
 		return r
 	}
-	p := pool{workers: float64(max(0, l.Workers))}
+	p := pool{workers: max(0, float64(l.Workers)-l.spare)}
 	b := bucket{rate: l.Rate, burst: float64(max(1, l.Burst))}
 	b.tokens = b.burst
-	q := line{course: c, left: c.due[0]}
-	for _, runs := range c.due[:c.before()] {
-		q.waiting += runs
-	}
+	first, retried := newLane(c, c.due), newLane(c, make([]float64, len(c.due)))
 	factor := l.TimeFactor
 	if factor == 0 {
 		factor = 1
@@ -274,24 +565,29 @@ func (c *course) replay(l StartLimits) Replay {
 		s.Begin, s.Length = c.past[i].Begin, c.past[i].Length
 		for t := i * c.perStep; t < (i+1)*c.perStep; t++ {
 			due := c.due[c.before()+t]
-			s.Due += due
-			q.waiting += due
+			again := retried.due[c.before()+t]
+			s.Due += due + again
+			first.waiting += due
+			retried.waiting += again
 			takes := c.takes[i] * factor
-			starts := min(q.waiting, p.most(c.tick, takes), b.most(c.tick))
+			starts := min(first.waiting+retried.waiting, p.most(c.tick, takes), b.most(c.tick))
 			b.take(c.tick, starts)
 			s.Busy += p.start(c.tick, takes, starts) / float64(c.perStep)
-			q.start(t, starts, &in)
+			ofRetried := min(retried.waiting, max(starts/2, starts-first.waiting)) // they go by turns
+			retried.start(t, ofRetried, &in)
+			first.start(t, starts-ofRetried, &in)
+			c.echo(retried.due, i, c.before()+t, starts, takes)
 			s.Started += starts
 		}
-		s.Waiting, s.Delays = q.waiting, in.histogram()
+		s.Waiting, s.Delays = first.waiting+retried.waiting, in.histogram()
 		r.Busy += s.Busy / float64(len(c.past))
 		for i, runs := range in {
 			all[i] += runs
 		}
 	}
-	r.Delays, r.Waiting = all.histogram(), q.waiting
-	if q.waiting > 0.5 {
-		r.Oldest = seconds(q.oldest())
+	r.Delays, r.Waiting = all.histogram(), first.waiting+retried.waiting
+	if r.Waiting > 0.5 {
+		r.Oldest = seconds(max(first.oldest(), retried.oldest()))
 	}
 	return r
 }
@@ -341,16 +637,25 @@ func (b *bucket) most(tick float64) float64 {
 
 func (b *bucket) take(tick, starts float64) { b.tokens = min(b.burst, b.tokens+b.rate*tick-starts) }
 
-// line is the runs that are due and have not started, in their order. What is left of one tick is at its head.
-type line struct {
+// lane is the runs that are due and have not started, in their order. What is left of one tick is at its head.
+type lane struct {
 	*course
+	due     []float64
 	head    int
 	left    float64
 	waiting float64
 }
 
+func newLane(c *course, due []float64) *lane {
+	q := &lane{course: c, due: due, left: due[0]}
+	for _, runs := range due[:c.before()] {
+		q.waiting += runs
+	}
+	return q
+}
+
 // start takes runs from the head, evenly over a tick, and notes how long they have been due.
-func (q *line) start(tick int, runs float64, to *delays) {
+func (q *lane) start(tick int, runs float64, to *delays) {
 	const none = 1e-9
 	q.waiting = max(0, q.waiting-runs)
 	last := q.before() + tick
@@ -372,12 +677,12 @@ func (q *line) start(tick int, runs float64, to *delays) {
 }
 
 // dueAt is when the run fell due behind which that many of its tick are left, in ticks.
-func (q *line) dueAt(left float64) float64 {
+func (q *lane) dueAt(left float64) float64 {
 	return float64(q.head-q.before()) + 1 - left/q.due[q.head]
 }
 
 // oldest is for how long the first run that waits has been due at the end, in seconds.
-func (q *line) oldest() float64 {
+func (q *lane) oldest() float64 {
 	for q.left <= 0 && q.head < len(q.due)-1 {
 		q.head++
 		q.left = q.due[q.head]

@@ -1,9 +1,11 @@
 package operate
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,7 +125,7 @@ func TestAReplaySaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 			}
 			is := totalOf(historyOf(run(other, l), len(c.perMinute)))
 			waiting := waitingOf(other, len(c.perMinute))
-			r := WhatIf(past, l)
+			r := WhatIf(&Past{Periods: past}, l)
 			off := 0.25
 			if l == c.was {
 				off = 0.2
@@ -161,11 +163,12 @@ func started64(past []Period) int64 {
 
 func TestTheLeastThatIsEnoughIsFound(t *testing.T) {
 	perMinute := rush(120, 720)
-	list := run(events(perMinute, 2, 7), StartLimits{Workers: 15})
-	past := historyOf(list, len(perMinute))
+	had := StartLimits{Workers: 15}
+	list := run(events(perMinute, 2, 7), had)
+	past := &Past{Periods: historyOf(list, len(perMinute)), At: time.Unix(int64(60*len(perMinute)), 0)}
 	for _, within := range []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute} {
-		n, ok := LeastWorkers(past, StartLimits{}, within)
-		if !ok {
+		n := Advise(past, had, StartLimits{}, within).Workers
+		if n == 0 {
 			t.Fatalf("no number of workers is enough for %v", within)
 		}
 		for workers, enough := range map[int]bool{n: true, n - 1: false} {
@@ -177,29 +180,37 @@ func TestTheLeastThatIsEnoughIsFound(t *testing.T) {
 		if late := is.Delays.Quantile(0.99); late > 3*within/2 {
 			t.Errorf("%v: with %d workers, 99 of 100 start within %v", within, n, late)
 		}
-		rate, ok := LeastRate(past, StartLimits{Workers: 100, Burst: 10}, within)
-		if !ok || courseOf(past).meets(StartLimits{Workers: 100, Burst: 10, Rate: rate * 0.97}, within) {
-			t.Errorf("%v: a rate of %.2f, %t", within, rate, ok)
+		rate := Advise(past, had, StartLimits{Workers: 100, Rate: 1, Burst: 10}, within).Rate
+		if rate == 0 || courseOf(past).meets(StartLimits{Workers: 100, Burst: 10, Rate: rate * 0.97}, within) {
+			t.Errorf("%v: a rate of %.2f", within, rate)
 		}
 	}
-	if n, ok := LeastWorkers(past, StartLimits{Rate: 1, Burst: 1}, time.Minute); ok {
-		t.Errorf("at a rate that is too low, %d workers are enough", n)
+	if a := Advise(past, had, StartLimits{Rate: 1, Burst: 1}, time.Minute); a.Workers != 0 || !strings.HasPrefix(a.Text(), "At this rate, no number of workers") {
+		t.Errorf("at a rate that is too low: %s", a.Text())
 	}
-	if rate, ok := LeastRate(past, StartLimits{Workers: 1}, time.Minute); ok {
-		t.Errorf("with one worker, a rate of %v is enough", rate)
+	if a := Advise(past, had, StartLimits{Workers: 1, Rate: 5}, time.Minute); a.Rate != 0 || !strings.HasSuffix(a.Text(), "With 1 worker, no rate does.") {
+		t.Errorf("with one worker: %s", a.Text())
+	}
+}
+
+func TestARateIsRoundedUp(t *testing.T) {
+	for is, want := range map[float64]float64{2.97: 2.97, 2.9701: 2.98, 0.012341: 0.0124, 1234.5: 1240, 3: 3, 99.91: 100} {
+		if got := roundUp(is); got != want {
+			t.Errorf("%v: %v, want %v", is, got, want)
+		}
 	}
 }
 
 func TestAReplayOfNothingIsNothing(t *testing.T) {
 	for what, past := range map[string][]Period{"no step": nil, "steps without runs": historyOf(nil, 3)} {
 		for _, l := range []StartLimits{{}, {Workers: 3}, {Workers: 3, Rate: 1}} {
-			if r := WhatIf(past, l); len(r.Steps) != len(past) || r.Waiting != 0 || r.Busy != 0 || r.Delays.Count() != 0 {
+			if r := WhatIf(&Past{Periods: past}, l); len(r.Steps) != len(past) || r.Waiting != 0 || r.Busy != 0 || r.Delays.Count() != 0 {
 				t.Errorf("%s: %+v", what, r)
 			}
 		}
 	}
 	past := historyOf(run(events([]float64{60, 60}, 1, 3), StartLimits{Workers: 99}), 2)
-	if r := WhatIf(past, StartLimits{}); r.Delays.Count() != 0 || math.Abs(r.Waiting-float64(started64(past))) > 0.1 || r.Oldest < 100*time.Second {
+	if r := WhatIf(&Past{Periods: past}, StartLimits{}); r.Delays.Count() != 0 || math.Abs(r.Waiting-float64(started64(past))) > 0.1 || r.Oldest < 100*time.Second {
 		t.Errorf("without workers, %d runs start, %.1f wait, the first for %v", r.Delays.Count(), r.Waiting, r.Oldest)
 	}
 }
@@ -215,5 +226,156 @@ func TestLimitsHeedTheShardsThatATypeHas(t *testing.T) {
 	}
 	if burst := BurstAt(known, 2); burst != 8 {
 		t.Errorf("a burst of %d for eight shards", burst)
+	}
+}
+
+// shopOf is what jobs do that fail at random and are retried, in a line that has too small a rate or too few workers: they start one
+// by one, first runs and retries by turns, as an engine has them. For some minutes, from the fifteenth on, none starts. It returns what instances would have written after some minutes.
+func shopOf(d *rand.Rand, minutes int, perSecond, takes, fails float64, waits []queue_job.Wait, l StartLimits, stands int) (past *Past, inTime func(within time.Duration) float64) {
+	type job struct {
+		due     float64
+		retries int
+	}
+	var first, retried []job // retried is a heap in effect: sorted when it is looked at
+	for at := d.ExpFloat64() / perSecond; at < float64(60*minutes); at += d.ExpFloat64() / perSecond {
+		first = append(first, job{due: at})
+	}
+	busyUntil := make([]float64, l.Workers)
+	tokens, last, turn := float64(l.Burst), 0.0, false
+	end := float64(60 * minutes)
+	var list []event
+	runs := make([]map[queue_job.JobStatus]int64, minutes)
+	for len(first)+len(retried) > 0 {
+		next := 0
+		for w := range busyUntil {
+			if busyUntil[w] < busyUntil[next] {
+				next = w
+			}
+		}
+		slices.SortFunc(retried, func(a, b job) int { return cmp.Compare(a.due, b.due) })
+		soonest := math.Inf(1)
+		for _, lane := range [][]job{first, retried} {
+			if len(lane) > 0 {
+				soonest = min(soonest, lane[0].due)
+			}
+		}
+		at := max(soonest, busyUntil[next], last)
+		if begin := 15 * 60.0; at >= begin {
+			at = max(at, begin+60*float64(stands))
+		}
+		if l.Rate > 0 {
+			tokens = min(float64(l.Burst), tokens+(at-last)*l.Rate)
+			if tokens < 1 {
+				at += (1 - tokens) / l.Rate
+				tokens = 1
+			}
+			tokens--
+		}
+		last = at
+		if at >= end {
+			break
+		}
+		lane := &first
+		if turn = !turn; len(first) == 0 || first[0].due > at || turn && len(retried) > 0 && retried[0].due <= at {
+			lane = &retried
+		}
+		j := (*lane)[0]
+		*lane = (*lane)[1:]
+		e := event{due: j.due, takes: takes * d.ExpFloat64(), started: at}
+		list = append(list, e)
+		busyUntil[next] = at + e.takes
+		status := queue_job.JobStatusSuccess
+		if d.Float64() < fails {
+			status = queue_job.JobStatusRetry
+			w := waits[min(j.retries, len(waits)-1)]
+			retried = append(retried, job{at + e.takes + w.Least.Seconds() + d.Float64()*(w.Most-w.Least).Seconds(), j.retries + 1})
+		}
+		if in := int((at + e.takes) / 60); in < minutes {
+			if runs[in] == nil {
+				runs[in] = map[queue_job.JobStatus]int64{}
+			}
+			runs[in][status]++
+		}
+	}
+	past = &Past{Periods: historyOf(list, minutes), At: time.Unix(int64(end), 0), RetryWaits: waits}
+	for i := range past.Periods {
+		past.Periods[i].Runs = runs[i]
+	}
+	for _, j := range slices.Concat(first, retried) {
+		if j.due < end {
+			past.Waiting++
+			past.Oldest = max(past.Oldest, seconds(end-j.due))
+		}
+	}
+	return past, func(within time.Duration) float64 {
+		in := 0
+		for _, e := range list {
+			if seconds(e.started-e.due) <= within {
+				in++
+			}
+		}
+		return float64(in) / float64(len(list)+past.Waiting)
+	}
+}
+
+// What is advised is done, in a simulation of single runs that was held up, and the same jobs have to start in time. Advice that is seldom
+// given would be no advice, so it is counted.
+func TestWhatIsAdvisedWouldHaveBeenEnough(t *testing.T) {
+	waits := []queue_job.Wait{{Least: 4 * time.Second, Most: 5 * time.Second}, {Least: 8 * time.Second, Most: 10 * time.Second}, {Least: 20 * time.Second, Most: 30 * time.Second}}
+	const minutes = 40
+	var advised, held, stood, misled int
+	worlds := min(seedsOf(t, 120), 2000)
+	for seed := range worlds {
+		d := rand.New(rand.NewPCG(uint64(seed), 3))
+		perSecond, takes, fails := 0.5+6*d.Float64(), 0.05+2*d.Float64(), []float64{0, 0.1, 0.3, 0.5}[d.IntN(4)]
+		demand := perSecond / (1 - fails)
+		had := StartLimits{Workers: 200, Rate: demand * (0.5 + 0.7*d.Float64()), Burst: 1 + d.IntN(5)}
+		byWorkers := d.IntN(2) == 0
+		if byWorkers {
+			had = StartLimits{Workers: max(1, int(demand*takes*(0.5+0.7*d.Float64())))}
+		}
+		stands := []int{0, 0, 0, 4}[d.IntN(4)] // as in a pause, of which the model does not know
+		jobs := d.Uint64()
+		past, _ := shopOf(rand.New(rand.NewPCG(jobs, 4)), minutes, perSecond, takes, fails, waits, had, stands)
+		const within = 10 * time.Second
+		asked := had
+		a := Advise(past, had, asked, within)
+		stood += min(1, stands)
+		if a.Doubt != "" {
+			continue
+		}
+		better := had
+		if byWorkers {
+			better.Workers = a.Workers
+		} else {
+			better.Rate = a.Rate
+		}
+		if byWorkers && a.Workers == 0 || !byWorkers && a.Rate == 0 {
+			t.Errorf("seed %d: nothing is enough, says %q", seed, a.Text())
+		}
+		_, inTime := shopOf(rand.New(rand.NewPCG(jobs, 5)), minutes, perSecond, takes, fails, waits, better, stands)
+		part := inTime(within)
+		switch {
+		case stands == 0:
+			advised++
+			if part >= 0.98 {
+				held++
+			}
+		case part < 0.98:
+			misled++
+		}
+		if part < 0.98 && testing.Verbose() {
+			t.Logf("seed %d: %.2f a second, %.2f s each, %.0f %% fail: with %+v, %.3f start in time instead of 0.99; it had %+v, and %d waited", seed, perSecond, takes, 100*fails, better, part, had, past.Waiting)
+		}
+		if byWorkers && float64(a.Workers) > 1.6*demand*takes+6 || !byWorkers && a.Rate > 1.6*demand+1 {
+			t.Errorf("seed %d: %s; %.2f come in a second, with retries, and take %.2f s", seed, a.Text(), demand, takes)
+		}
+	}
+	t.Logf("%d worlds: advice in %d of %d, and it was enough in %d; in %d others, nothing started for some minutes, and %d were misled", worlds, advised, worlds-stood, held, stood, misled)
+	if advised < (worlds-stood)*6/10 || held < advised*96/100 {
+		t.Errorf("of %d worlds, %d got advice, and it was enough in %d", worlds-stood, advised, held)
+	}
+	if misled > stood/20 {
+		t.Errorf("of %d worlds in which nothing started for some minutes, %d got advice that was not enough", stood, misled)
 	}
 }

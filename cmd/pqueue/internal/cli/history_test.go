@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -51,8 +52,8 @@ func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 	sh.want("type what-if 7", exitNothing, "no instance has told how it runs job type 7")
 	start(t, db, queue_job.Config{ServiceName: "mail", JobType: 7, WorkerPoolCapacity: 2, RatePerSecond: 50, RateBurst: 10, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 	await(t, "the type is told", func() bool {
-		types, err := jobs.Types(t.Context(), db)
-		return err == nil && len(types) == 1 && !types[0].Told.IsZero()
+		types, err := operate.Types(t.Context(), jobs, db)
+		return err == nil && len(types) == 1 && !types[0].Known.Told.IsZero() && types[0].Memory != nil
 	})
 	sh.want("type what-if mail", exitDone, "as it was", "no job of the type started")
 
@@ -67,13 +68,13 @@ func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out := sh.want("type what-if mail --last 1h --workers 1 -o csv", exitDone, "what,workers,rate,started,delay p50,delay p99,waiting at the end,busy workers", "the model wants 2 workers", "no rate does")
+	out := sh.want("type what-if mail --last 1h --workers 1 -o csv", exitDone, "what,workers,rate,started,delay p50,delay p99,waiting at the end,busy workers", "If jobs fall due evenly within each 5m, 99 of 100 would have started within 10s with 3 workers. With 1 worker, no rate does.")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[1], "as it was,2,50/s,600,3ms,4ms,,") || !strings.HasPrefix(lines[2], `"model, as it is",2,50/s,600,`) || !strings.HasPrefix(lines[3], `"model, changed",1,50/s,`) {
+	if len(lines) != 4 || !strings.HasPrefix(lines[1], "as it was,2,50/s,600,3ms,4ms,0,") || !strings.HasPrefix(lines[2], `"model, as it is",2,50/s,600,`) || !strings.HasPrefix(lines[3], `"model, changed",1,50/s,`) {
 		t.Error(out)
 	}
 	sh.want("type what-if mail --last 1h --time-factor 4 -o json", exitDone, `"waiting_at_end"`, `"busy_workers"`, `"rate_per_second": 50`)
-	sh.want("type what-if mail --last 1h --rate 0.1", exitDone, "at this rate, no number of workers", "or a rate of 0.9")
+	sh.want("type what-if mail --last 1h --rate 0.1 --workers 3", exitDone, "At this rate, no number of workers", "it takes a rate of 1.")
 	sh.want("type what-if mail --within 0s", exitUsage, "how soon")
 	sh.want("type what-if mail --workers -1", exitUsage, "must not be negative")
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -83,9 +82,11 @@ type replayed struct {
 	what    string
 	limits  operate.StartLimits
 	delays  queue_job.Histogram
-	model   bool
 	waiting float64
 	busy    float64
+	real    bool // it is what happened
+	more    bool // wait
+	untold  bool // nobody has told what waits
 }
 
 func (a *app) whatIf(ctx context.Context, db *database, name string, change func(*queue_job.Type, operate.StartLimits) operate.StartLimits, span, within time.Duration) error {
@@ -93,24 +94,25 @@ func (a *app) whatIf(ctx context.Context, db *database, name string, change func
 	if err != nil {
 		return err
 	}
-	var past []operate.Period
+	var periods []operate.Period
 	err = a.within(ctx, func(ctx context.Context) (err error) {
-		now := time.Now()
-		past, err = operate.History(ctx, db.jobs, db, known.JobType, now.Add(-span), now, replayStep(span))
+		step := replayStep(span)
+		before := time.Now().Truncate(step)
+		periods, err = operate.History(ctx, db.jobs, db, known.JobType, before.Add(-span), before, step)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	limits := operate.LimitsOf(&known)
-	was := replayed{what: "as it was", limits: limits}
-	for i := range past {
-		was.delays.Add(&past[i].Delays)
+	past, limits := operate.PastOf(known, periods), operate.LimitsOf(&known.Known)
+	was := replayed{what: "as it was", limits: limits, real: true, waiting: float64(past.Waiting), more: past.More, untold: past.At.IsZero()}
+	for i := range periods {
+		was.delays.Add(&periods[i].Delays)
 	}
 	lines := []replayed{was, replay("model, as it is", past, limits)}
-	if changed := change(&known, limits); changed != limits {
-		lines = append(lines, replay("model, changed", past, changed))
-		limits = changed
+	asked := change(&known.Known, limits)
+	if asked != limits {
+		lines = append(lines, replay("model, changed", past, asked))
 	}
 	if _, err = list(a, all(lines), "replays", replayColumns(), replayJSON); err != nil {
 		return err
@@ -119,63 +121,40 @@ func (a *app) whatIf(ctx context.Context, db *database, name string, change func
 		a.sayf("no job of the type started in this time")
 		return nil
 	}
-	a.sayf("%s", enoughText(past, limits, within))
+	a.sayf("%s", operate.Advise(past, limits, asked, within).Text())
 	return nil
 }
 
 // knownType is a job type that an instance has told how it runs.
-func (a *app) knownType(ctx context.Context, db *database, name string) (queue_job.Type, error) {
+func (a *app) knownType(ctx context.Context, db *database, name string) (*operate.Type, error) {
 	number, err := a.typeOf(ctx, db, name)
 	if err != nil {
-		return queue_job.Type{}, err
+		return nil, err
 	}
-	var types []queue_job.Type
+	var types []*operate.Type
 	err = a.within(ctx, func(ctx context.Context) (err error) {
-		types, err = db.jobs.Types(ctx, db)
+		types, err = operate.Types(ctx, db.jobs, db)
 		return err
 	})
 	if err != nil {
-		return queue_job.Type{}, err
+		return nil, err
 	}
-	i := slices.IndexFunc(types, func(t queue_job.Type) bool { return t.JobType == number && !t.Told.IsZero() })
+	i := slices.IndexFunc(types, func(t *operate.Type) bool { return t.JobType == number && !t.Known.Told.IsZero() })
 	if i < 0 {
-		return queue_job.Type{}, exitf(exitNothing, "no instance has told how it runs job type %d", number)
+		return nil, exitf(exitNothing, "no instance has told how it runs job type %d", number)
 	}
 	return types[i], nil
 }
 
-func replay(what string, past []operate.Period, l operate.StartLimits) replayed {
+func replay(what string, past *operate.Past, l operate.StartLimits) replayed {
 	r := operate.WhatIf(past, l)
-	return replayed{what, l, r.Delays, true, r.Waiting, r.Busy}
-}
-
-// enoughText says what is the least that has 99 of 100 jobs start within a time.
-func enoughText(past []operate.Period, l operate.StartLimits, within time.Duration) string {
-	var text string
-	if workers, ok := operate.LeastWorkers(past, l, within); ok {
-		text = fmt.Sprintf("for 99 of 100 to start within %v, the model wants %s", within, plural(workers, "worker"))
-	} else {
-		text = fmt.Sprintf("at this rate, no number of workers has 99 of 100 start within %v", within)
-	}
-	if l.Rate == 0 {
-		return text
-	}
-	if rate, ok := operate.LeastRate(past, l, within); ok {
-		return fmt.Sprintf("%s, or a rate of %s with %s", text, rateText(rate), plural(l.Workers, "worker"))
-	}
-	return fmt.Sprintf("%s; with %s, no rate does", text, plural(l.Workers, "worker"))
-}
-
-// rateText writes a rate as exactly as it is known, rounded up.
-func rateText(rate float64) string {
-	unit := math.Pow(10, math.Floor(math.Log10(rate))-1)
-	return strconv.FormatFloat(math.Ceil(rate/unit)*unit, 'g', 3, 64) + "/s"
+	return replayed{what: what, limits: l, delays: r.Delays, waiting: r.Waiting, busy: r.Busy}
 }
 
 func replayColumns() []column[replayed] {
 	ofModel := func(show func(replayed) string) func(replayed) string {
 		return func(r replayed) string {
-			if !r.model {
+			if r.real {
 				return ""
 			}
 			return show(r)
@@ -193,7 +172,16 @@ func replayColumns() []column[replayed] {
 		}},
 		{"started", func(r replayed) string { return strconv.FormatInt(r.delays.Count(), 10) }},
 		quantileColumn("delay p50", delays, 0.5), quantileColumn("delay p99", delays, 0.99),
-		{"waiting at the end", ofModel(func(r replayed) string { return strconv.FormatFloat(math.Round(r.waiting), 'f', 0, 64) })},
+		{"waiting at the end", func(r replayed) string {
+			switch n := strconv.FormatFloat(math.Round(r.waiting), 'f', 0, 64); {
+			case r.untold:
+				return ""
+			case r.more:
+				return n + "+"
+			default:
+				return n
+			}
+		}},
 		{"busy workers", ofModel(func(r replayed) string { return strconv.FormatFloat(r.busy, 'f', 1, 64) })},
 	}
 }
@@ -203,8 +191,11 @@ func replayJSON(r replayed) any {
 		"what": r.what, "workers": r.limits.Workers, "rate_per_second": r.limits.Rate, "burst": r.limits.Burst,
 		"started": r.delays.Count(), "start_delay_seconds": quantilesJSON(&r.delays),
 	}
-	if r.model {
-		j["waiting_at_end"], j["busy_workers"] = math.Round(r.waiting), r.busy
+	if !r.untold {
+		j["waiting_at_end"] = math.Round(r.waiting)
+	}
+	if !r.real {
+		j["busy_workers"] = r.busy
 	}
 	return j
 }
