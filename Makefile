@@ -86,13 +86,13 @@ tidb: ## The promises on TiDB, and the main faults: one server without TiKV, whi
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -timeout 30m -run '^TestNothingIsLost' ./internal/simulator
 	go test -count=1 -run '^TestASeed' ./internal/simulator
-	PQ_SIM_SEEDS=10000 go test -count=1 -v -timeout 30m -run '^TestWhatIsSaidOfAJob' ./operate
+	PQ_SIM_SEEDS=10000 go test -count=1 -v -timeout 30m -run '^Test(WhatIsSaidOfAJob|No.*ContradictsItsEvidence|WhatIsAdvised)' ./operate
 
 # How several instances share the work: who has what, who goes on with it, what it costs.
 MANY := ^Test(JobTypesAreShared|ATypeWithLongHandlers|ABusyType|ADeployOfSix|NothingMoves|ThreeProcesses|HandlersThatCompute|ATypeInOrder|ARateHolds|HandOversInAFleet|AProcessFrozenInTheMiddle|FiftyIdle|RowsOfOthers|HandOversAndDivisions)
 
 faults: ## Kill, freeze and cut real processes and servers, for an hour and a quarter; writes tests/faults/results.
-	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -timeout 30m -v -run KnownFailures ./internal/simulator; } | tee tests/faults/results/simulator.txt
+	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -timeout 30m -v -run 'KnownFailures|KnownContradictions' ./internal/simulator ./operate; } | tee tests/faults/results/simulator.txt
 	PQ_FAULTS_RESULTS=results/last.md $(PRIVATE) $(FAULTS) -skip '$(MANY)' -parallel 3 -timeout 2h
 
 many: ## Many machines, at full length: shares, hand-overs, shards, deploys, for fifty minutes; writes tests/faults/results.

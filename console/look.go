@@ -31,7 +31,6 @@ var functions = template.FuncMap{
 	"ended":   endText,
 	"until":   func(from, to time.Time) string { return span(to.Sub(from)) },
 	"about":   about,
-	"verdict": verdict,
 	"decimal": decimal,
 	"kept":    kept,
 	"upper":   func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
@@ -192,50 +191,6 @@ func (o *overview) sameAs() any {
 		*activity
 		noActivity, types string
 	}{o.fleet, o.activity, fmt.Sprint(o.NoActivity), types.String()}
-}
-
-// verdict says in a sentence how things are.
-func verdict(h *operate.Health) string {
-	switch n := len(h.Findings); {
-	case len(h.Types) == 0 && n == 0:
-		return "No job type is known yet: no instance has run here, and no job type was paused or divided."
-	case n == 0:
-		return allWell(h)
-	case n == 1:
-		return "One thing should be looked at."
-	default:
-		return fmt.Sprintf("%d things should be looked at.", n)
-	}
-}
-
-// allWell says how things are if nothing is to be looked at.
-func allWell(h *operate.Health) string {
-	dormant, deserted, longest := 0, 0, time.Duration(0)
-	for _, t := range h.Types {
-		switch {
-		case t.Dormant():
-			dormant++
-		case t.Held == 0:
-			deserted++
-		}
-		if m := t.Memory; m != nil {
-			longest = max(longest, m.Overdue)
-			if m.PutOff != nil {
-				longest = max(longest, h.At.Sub(m.PutOff.Since))
-			}
-		}
-	}
-	text := "All job types run"
-	switch {
-	case deserted > 0:
-		text = fmt.Sprintf("Nobody has run %s for a week, and the others run", plural(deserted, "job type"))
-	case dormant > 0:
-		text = "All job types run, or are dormant"
-	}
-	if longest >= time.Second {
-		return fmt.Sprintf("%s. The job that has waited longest has been due for %s.", text, span(longest))
-	}
-	return text + ", and nothing is late."
 }
 
 func (c *console) showType(r *http.Request) (any, error) { return c.oneTypeOf(r) }

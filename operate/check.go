@@ -71,6 +71,8 @@ const (
 	// PutOffType: handlers have put jobs of the type off ([queue_job.Defer]), the first of them half a minute ago or more. It is a note if
 	// they did not say what the jobs wait for.
 	PutOffType FindingKind = "put off"
+	// LeftAloneType: jobs are so old that their holders leave them alone, see [queue_job.Config.FirstPullDay]. It is a note.
+	LeftAloneType FindingKind = "left alone"
 	// FailingStatements: statements of an instance fail.
 	FailingStatements FindingKind = "statements fail"
 )
@@ -176,6 +178,121 @@ func (h *Health) judgeHolders() {
 	}
 }
 
+// Verdict says in a sentence or two how things are. Notes are no cause to look at something.
+func (h *Health) Verdict() string {
+	if len(h.Types) == 0 && len(h.Findings) == 0 {
+		return "No job type is known yet: no instance has run here, and no job type was paused or divided."
+	}
+	switch n := h.ToLookAt(); n {
+	case 0:
+		runs, late := h.whatRuns(), h.whatIsLate()
+		if runs == allRun && late == nothingLate {
+			return "All job types run, and nothing is late."
+		}
+		return runs + " " + late
+	case 1:
+		return "One thing should be looked at."
+	default:
+		return fmt.Sprintf("%d things should be looked at.", n)
+	}
+}
+
+// ToLookAt is how many findings are more than notes.
+func (h *Health) ToLookAt() (n int) {
+	for _, f := range h.Findings {
+		if f.Severity > Note {
+			n++
+		}
+	}
+	return n
+}
+
+const (
+	allRun      = "All job types run."
+	nothingLate = "Nothing is late."
+)
+
+// whatRuns says which job types run.
+func (h *Health) whatRuns() string {
+	paused, dormant, deserted := 0, 0, 0
+	for _, t := range h.Types {
+		switch {
+		case !t.Paused.IsZero():
+			paused++
+		case t.Dormant():
+			dormant++
+		case t.Held == 0:
+			deserted++
+		}
+	}
+	var others []string
+	for _, o := range []struct {
+		n    int
+		what string
+	}{{paused, "paused"}, {dormant, "dormant"}, {deserted, "run by nobody"}} {
+		if o.n > 0 {
+			others = append(others, fmt.Sprintf("%d %s %s", o.n, isAre(o.n), o.what))
+		}
+	}
+	run := len(h.Types) - paused - dormant - deserted
+	switch {
+	case len(others) == 0:
+		return allRun
+	case run == 0:
+		return "No job type runs: " + strings.Join(others, ", ") + "."
+	case run == 1:
+		return "1 job type runs; " + strings.Join(others, ", ") + "."
+	}
+	return fmt.Sprintf("%d job types run; %s.", run, strings.Join(others, ", "))
+}
+
+// whatIsLate says what the holders have told of jobs that are late. What they have not told, and nobody has counted, is not known.
+func (h *Health) whatIsLate() string {
+	silent, leftAlone, longest := 0, 0, time.Duration(0)
+	latest := time.Time{} // what was told last, by the database's clock, which another one here may not agree with
+	for _, t := range h.Types {
+		if m := t.Memory; m != nil && m.AsOf.After(latest) {
+			latest = m.AsOf
+		}
+	}
+	for _, t := range h.Types {
+		switch m := t.Memory; {
+		case t.Held == 0 && (h.Late != nil || t.Dormant()):
+		case t.Held == 0 || m == nil || latest.Sub(m.AsOf) > toldFor:
+			silent++
+		default:
+			leftAlone += m.LeftAlone
+			longest = max(longest, m.Overdue)
+			if m.PutOff != nil {
+				longest = max(longest, h.At.Sub(m.PutOff.Since))
+			}
+		}
+	}
+	switch {
+	case longest >= time.Second:
+		return fmt.Sprintf("The job that has waited longest has been due for %s.", roughly(longest))
+	case silent > 0:
+		return fmt.Sprintf("What waits of %s is not known.", ofThem(silent))
+	case leftAlone > 0:
+		return "Nothing is late but old jobs that are left alone."
+	}
+	return nothingLate
+}
+
+func ofThem(n int) string {
+	if n == 1 {
+		return "one of them"
+	}
+	return fmt.Sprintf("%d of them", n)
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 func typeOf(f Finding) int32 {
 	if f.JobType == nil {
 		return -1
@@ -207,8 +324,12 @@ func (h *Health) judgeType(t *Type) {
 		if since >= pausedLong && !until.After(h.At) { // nobody has to remember a pause that ends by itself
 			severity = Warning
 		}
-		if !until.IsZero() {
-			ends = " The pause ends at " + until.UTC().Format(time.DateTime) + " UTC."
+		switch at := until.UTC().Format(time.DateTime); {
+		case until.IsZero():
+		case until.After(h.At):
+			ends = " The pause ends at " + at + " UTC."
+		default:
+			ends = " The pause was to end at " + at + " UTC: the next instance that looks lets the type go on."
 		}
 		behind := h.behindPause(t)
 		if behind != "" {
@@ -227,6 +348,9 @@ func (h *Health) judgeType(t *Type) {
 	case m != nil && m.Overdue > lateInMemory:
 		say(Warning, LateType, lateRemedy(t), "A job has been due for %s, and %s.%s", roughly(m.Overdue), dueText(m), busyText(t))
 	}
+	if m := t.Memory; m != nil && m.LeftAlone > 0 {
+		say(Note, LeftAloneType, leftAloneRemedy, "%s left alone by their age (FirstPullDay), and will not run by themselves.", upper(are(m.LeftAlone, "job")))
+	}
 	if t.Paused.IsZero() && t.Memory != nil && t.Memory.PutOff != nil && h.At.Sub(t.Memory.PutOff.Since) >= putOffLong {
 		severity, remedy := Note, ""
 		if len(t.Memory.PutOff.Causes) > 0 {
@@ -235,6 +359,8 @@ func (h *Health) judgeType(t *Type) {
 		say(severity, PutOffType, remedy, "%s", putOffText(t.Memory.PutOff, h.At))
 	}
 }
+
+const leftAloneRemedy = "Set FirstPullDay to -1, or reschedule the jobs to now."
 
 // behindPause says what has become late behind a pause; empty: nothing has.
 func (h *Health) behindPause(t *Type) string {

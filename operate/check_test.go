@@ -48,7 +48,7 @@ func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 		}), 0, "note paused: It has been paused for 1d 2h. The pause ends at ", "Resume"},
 		"nobody ends the pause": {one(func(t *Type) {
 			t.Paused, t.Known.PausedUntil = now.Add(-26*time.Hour), now.Add(-time.Hour)
-		}), 9, "warning paused: It has been paused for 1d 2h. The pause ends at ", "Resume"},
+		}), 9, "warning paused: It has been paused for 1d 2h. The pause was to end at ", "Resume"},
 		"nobody runs it":           {one(func(t *Type) { t.Held = 0 }), -1, "warning nobody runs it: Nobody runs it.", "Start"},
 		"nobody runs it, and late": {one(func(t *Type) { t.Held = 0 }), 1, "critical nobody runs it: Nobody runs it, and 1 job fell due more than 1m0s ago.", "Start"},
 		"given up":                 {one(func(t *Type) { t.Held, t.Leases[0].Until = 0, now.Add(-8*24*time.Hour) }), 0, "", ""},

@@ -555,7 +555,7 @@ func (f *facts) limits(held *store.Seen) Reason {
 	r := Reason{Kind: Limits, Text: "What it waits for is not known. Jobs in line wait for a worker (WorkerPoolCapacity, WithMaxWorkers), for the rate (RatePerSecond), or until a batch is full (BatchWait)."}
 	lowered := f.kind.Lowered()
 	if f.told() {
-		c := f.kind.Limits.Apply(f.kind.Config)
+		c := f.kind.Limits.Apply(asDivided(&f.kind))
 		r.Text = fmt.Sprintf("Its turn depends on these limits: at most %s of the type at a time (%s), or fewer in this process (WithMaxWorkers)",
 			counted(c.WorkerPoolCapacity, "handler"), setBy("WorkerPoolCapacity", lowered.Workers > 0))
 		if c.RatePerSecond > 0 {

@@ -47,6 +47,8 @@ type Memory struct {
 	Workers, Busy int
 	// Overdue is how long the job that has waited longest in memory has been due.
 	Overdue time.Duration
+	// LeftAlone is how many jobs are too old for FirstPullDay. They never run by themselves.
+	LeftAlone int
 	// Failing are the holders whose statements fail.
 	Failing []FailingHolder
 
@@ -102,21 +104,36 @@ func (m *Memory) add(l *queue_job.Line, holder string) {
 	if l.PutOff != nil {
 		m.putOff(l.PutOff)
 	}
+	busy := min(l.Running+l.Elsewhere, l.Workers)
 	if due := l.Waiting + l.Marked - l.Soon; due > 0 {
+		heldBy := l.HeldBy
+		if heldBy == heldByWorkers && busy < l.Workers {
+			heldBy = "" // a holder of an earlier version tells what was so at two moments
+		}
 		if m.dueJobs == 0 {
-			m.HeldBy = l.HeldBy
-		} else if m.HeldBy != l.HeldBy {
+			m.HeldBy = heldBy
+		} else if m.HeldBy != heldBy {
 			m.HeldBy = ""
 		}
 		m.dueJobs += due
 	}
+	m.LeftAlone += l.LeftAlone
 	m.Workers += l.Workers
-	m.Busy += min(l.Running+l.Elsewhere, l.Workers)
+	m.Busy += busy
 	m.More = m.More || l.More
 	m.Overdue = max(m.Overdue, l.Overdue)
 	if l.Failing != "" && !slices.ContainsFunc(m.Failing, func(f FailingHolder) bool { return f.Holder == holder }) {
 		m.Failing = append(m.Failing, FailingHolder{holder, l.FailingSince, l.Failing})
 	}
+}
+
+// WorkersBeside is how many handlers may run at a time, to be shown beside how many run. That is told at another moment, by the leases; if it
+// is more than the holders had workers then, as when somebody has just lowered them, or no holder has told, it is 0.
+func (t *Type) WorkersBeside(running int) int {
+	if t.Memory == nil || running > t.Memory.Workers {
+		return 0
+	}
+	return t.Memory.Workers
 }
 
 // State says in a few words whether the type's jobs run.

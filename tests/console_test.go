@@ -158,7 +158,7 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		if page := b.get("/types/7", http.StatusOK); strings.Contains(page, ", until 20") || strings.Contains(page, "bank") {
 			t.Errorf("the pause has its end, or its reason, still: %s", page)
 		}
-		says(b.get("/", http.StatusOK), "One thing should be looked at", "note", "It has been paused for", "7 mail")
+		says(b.get("/", http.StatusOK), "No job type runs: 1 is paused.", "note", "It has been paused for", "7 mail")
 		later := addOne(t, jobs, d.DB, ofType(7), inAnHour(), queue_job.WithKey("order-47"))
 		says(b.get("/jobs?type=7&status=init&key=order-47", http.StatusOK), fmt.Sprintf(">%d</a>", later.Id))
 		says(b.get(fmt.Sprint("/jobs?key=", later.Id), http.StatusOK), "order-47")

@@ -1,0 +1,90 @@
+package operate
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/create-info/persistent-queue/internal/mutant"
+)
+
+// mutants are sentences that contradict their evidence, one of each family at least. Most are what somebody has read in the console.
+var mutants = []mutant.Mutant{
+	{Name: "explain: a limit is told as a fact", File: "operate/explain.go", Old: "case l.Gate.Limit == heldByWorkers && busy(l) == l.Workers:", New: "case l.Gate.Limit == heldByWorkers:"},
+	{Name: "explain: what keeps nothing is told", File: "operate/explain.go", Old: "case waiting <= 0: // nothing was kept", New: "case waiting < 0:"},
+	{Name: "explain: what was told long ago counts", File: "operate/explain.go", Old: "if l == nil || l.Gate == nil || f.now.Sub(time.Unix(l.ToldAt, 0)) > toldFor {", New: "if l == nil || l.Gate == nil {"},
+	{Name: "explain: an earlier holder's numbers are told", File: "operate/explain.go", Old: "return l.Lease == held.Name && l.Term == held.Term })", New: "return l.Lease == held.Name })"},
+	{Name: "explain: two numbers of handlers", File: "operate/explain.go", Old: "if f.lineOf(held) != nil {\n\t\treturn \"\"", New: "if f.lineOf(held) == nil {\n\t\treturn \"\""},
+	{Name: "explain: jobs that are not due wait", File: "operate/explain.go", Old: "counted(l.Waiting+l.Marked-l.Soon, \"job\"))", New: "counted(l.Waiting+l.Marked, \"job\"))"},
+	{Name: "explain: a job without a group waits for its group", File: "operate/explain.go", Old: "case l.Gate.Limit == heldByKeys && f.job.Group != \"\":", New: "case l.Gate.Limit == heldByKeys:"},
+	{Name: "explain: the wrong setting of groups", File: "operate/explain.go", Old: "case c.OrderedByKey:\n\t\treturn \"OrderedByKey\"", New: "case c.MaxPerKey > 0:\n\t\treturn \"OrderedByKey\""},
+	{Name: "explain: limits without the shards", File: "operate/explain.go", Old: "c := f.kind.Limits.Apply(asDivided(&f.kind))", New: "c := f.kind.Limits.Apply(f.kind.Config)"},
+	{Name: "explain: a free lease runs the job", File: "operate/explain.go", Old: "if !l.Free && of == term && f.isFor(lease, l.Layout) {", New: "if of == term && f.isFor(lease, l.Layout) {"},
+	{Name: "explain: a renewal in time is overdue", File: "operate/explain.go", Old: "if l.Left >= length*2/3-patience {", New: "if l.Left >= length-patience {"},
+	{Name: "explain: one loss too many", File: "operate/explain.go", Old: "limit > 0 && f.job.Lost+1 >= limit {", New: "limit > 0 && f.job.Lost >= limit {"},
+	{Name: "explain: a pause that is over ends", File: "operate/explain.go", Old: "if until := f.kind.PausedUntil; !until.IsZero() && !until.After(f.now) {", New: "if until := f.kind.PausedUntil; !until.IsZero() {"},
+	{Name: "explain: another's destination", File: "operate/explain.go", Old: "namesOrigin(f.job.JobParams, origin) || l.PutOff.Jobs == c.Jobs", New: "true || l.PutOff.Jobs == c.Jobs"},
+	{Name: "explain: the instance that leaves is there", File: "operate/explain.go", Old: "ok && !l.Free && l.Running != share.Leaves {", New: "ok && !l.Free {"},
+	{Name: "explain: the first of its group waits for itself", File: "operate/explain.go", Old: "f.first >= f.job.Id || ", New: "f.first > f.job.Id || "},
+	{Name: "explain: a young job is left alone", File: "operate/explain.go", Old: "days >= max(1, pull) && pull >= 0", New: "days >= 1"},
+	{Name: "finding: the end of a pause that is over", File: "operate/check.go", Old: "case until.After(h.At):", New: "case true:"},
+	{Name: "finding: a pause hides what is late", File: "operate/check.go", Old: "\t\tbehind := h.behindPause(t)\n", New: "\t\tbehind := \"\"\n"},
+	{Name: "finding: the rate is to blame", File: "operate/check.go", Old: "case heldBy == heldByRate && cfg.RatePerSecond > 0:", New: "case cfg.RatePerSecond > 0:"},
+	{Name: "finding: the workers are to blame", File: "operate/check.go", Old: "case heldBy == heldByWorkers:\n", New: "default:\n"},
+	{Name: "finding: limits that are none of it are to blame", File: "operate/check.go", Old: "case lowered.RatePerSecond > 0 && heldBy == heldByRate, lowered.Workers > 0 && heldBy == heldByWorkers:", New: "case lowered != (queue_job.Limits{}):"},
+	{Name: "finding: what keeps one shard keeps all", File: "operate/types.go", Old: "m.HeldBy = \"\"\n", New: "_ = heldBy\n"},
+	{Name: "finding: workers that are idle are busy", File: "operate/types.go", Old: "if heldBy == heldByWorkers && busy < l.Workers {", New: "if false {"},
+	{Name: "finding: jobs that run elsewhere take no worker", File: "operate/types.go", Old: "busy := min(l.Running+l.Elsewhere, l.Workers)", New: "busy := min(l.Running, l.Workers)"},
+	{Name: "finding: jobs that are not due wait", File: "operate/types.go", Old: "return m.Waiting - m.Soon", New: "return m.Waiting"},
+	{Name: "finding: at least is forgotten", File: "operate/check.go", Old: "if h.AtLeast {\n", New: "if false {\n"},
+	{Name: "finding: late jobs are no finding", File: "operate/check.go", Old: "case m != nil && m.Overdue > lateInMemory:\n\t\tsay(", New: "case m != nil && m.Overdue > 60*lateInMemory:\n\t\tsay("},
+	{Name: "finding: causes of two holders are not added up", File: "operate/types.go", Old: "all.Causes[i].Jobs += c.Jobs", New: "all.Causes[i].Jobs = c.Jobs"},
+	{Name: "finding: the second holder's jobs are put off since the first", File: "operate/types.go", Old: "if p.Since.Before(all.Since) {", New: "if false {"},
+	{Name: "finding: nobody failed", File: "operate/check.go", Old: "for _, f := range t.Memory.Failing {", New: "for _, f := range t.Memory.Failing[:0] {"},
+	{Name: "verdict: notes are things to look at", File: "operate/check.go", Old: "if f.Severity > Note {", New: "if f.Severity >= Note {"},
+	{Name: "verdict: paused types run", File: "operate/check.go", Old: "case !t.Paused.IsZero():\n\t\t\tpaused++", New: "case false:\n\t\t\tpaused++"},
+	{Name: "verdict: what nobody has told is not late", File: "operate/check.go", Old: "case silent > 0:", New: "case false:"},
+	{Name: "verdict: what is put off is not late", File: "operate/check.go", Old: "longest = max(longest, h.At.Sub(m.PutOff.Since))", New: "_ = m.PutOff"},
+	{Name: "state: a type of which some shards are held runs", File: "operate/types.go", Old: "case t.Held < len(t.Leases):\n\t\treturn fmt", New: "case t.Held < 0:\n\t\treturn fmt"},
+	{Name: "advice: a model that is off advises", File: "operate/whatif.go", Old: "if a.Doubt = c.doubt(had); a.Doubt != \"\"", New: "if c.doubt(had) == \"never\""},
+	{Name: "advice: a run that starts asks for no retry", File: "operate/whatif.go", Old: "\t\t\tc.echo(retried.due, i, c.before()+t, starts, takes)\n", New: "\n"},
+	{Name: "advice: no reserve", File: "operate/whatif.go", Old: "const reserve = 2.303", New: "const reserve = 0"},
+	{Name: "advice: what waits is not known", File: "operate/whatif.go", Old: "\tc.addWaiting()\n", New: "\n"},
+	{Name: "advice: rounded down", File: "operate/whatif.go", Old: "math.Ceil(rate/unit-1e-9)", New: "math.Floor(rate/unit+1e-9)"},
+}
+
+const mutantsVariable = "PQ_SIM_MUTANTS" // "1", or a part of the mutants' names
+
+func TestEveryMutantFindsItsLine(t *testing.T) {
+	for _, m := range mutants {
+		if _, err := m.GoTest("..", "operate", t.TempDir()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Can the claims fail? Each mutant has to contradict one.
+func TestTheClaimsFindKnownContradictions(t *testing.T) {
+	wanted := os.Getenv(mutantsVariable)
+	if wanted == "" {
+		t.Skipf("left out: it compiles %d times; set %s=1", len(mutants), mutantsVariable)
+	}
+	for _, m := range mutants {
+		if wanted != "1" && !strings.Contains(m.Name, wanted) {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			cmd, err := m.GoTest("..", "operate", t.TempDir(), "-vet=off", "-run=^(TestNo.*ContradictsItsEvidence|TestWhatIsAdvisedWouldHaveBeenEnough|TestARateIsRoundedUp)$", ".")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := cmd.CombinedOutput()
+			switch out := string(text); {
+			case strings.Contains(out, "[build failed]"):
+				t.Fatal(out)
+			case err == nil:
+				t.Errorf("survives:\n%s", out)
+			}
+		})
+	}
+}
