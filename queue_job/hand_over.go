@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -130,7 +131,7 @@ func takeAsking(ctx context.Context, st *store.Store, name, verb string, seconds
 		if err := st.MakeLeases(ctx, []string{name}); err != nil {
 			return false, err
 		}
-		terms, err := st.TakeLeases(ctx, []string{name}, whoAsks(verb), int64(share.Undivided), seconds)
+		terms, err := st.TakeLeases(ctx, []string{name}, whoAsks(verb, seconds), int64(share.Undivided), seconds)
 		if err != nil || len(terms) > 0 {
 			return len(terms) > 0, err
 		}
@@ -193,8 +194,9 @@ func dropHandOvers(ctx context.Context, st *store.Store) error {
 	return st.DropEnded(ctx, names)
 }
 
-// whoAsks is the owner of a row that asks: another text at each call.
-func whoAsks(verb string) string {
+// whoAsks is the owner of a row that asks: another text at each call. It says for how long the row is to last; if the row lasts for longer, the
+// database's clock was ahead, and an instance ends it.
+func whoAsks(verb string, seconds int64) string {
 	host, _ := os.Hostname()
-	return fmt.Sprintf("%s@%s/%d#%s", verb, host, os.Getpid(), rand.Text())
+	return fmt.Sprintf("%s@%s/%d#%s.%s", verb, host, os.Getpid(), rand.Text(), share.Taking(1, time.Duration(seconds)*time.Second))
 }

@@ -3,10 +3,15 @@ package tests
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/internal/bulk"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -230,6 +235,111 @@ func TestAJobIsDeletedOnlyIfBothItsTimesAreOld(t *testing.T) {
 		n, err := jobs.Delete(t.Context(), d.DB, queue_job.DeleteRange{Before: time.Unix(now-3600, 0)})
 		if err != nil || n != 1 {
 			t.Errorf("%d jobs are deleted (%v), want the one of which both times are old", n, err)
+		}
+	})
+}
+
+func TestADrainThatBeganWhileTheClockWasAheadEnds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		configs := typesOf(2, queue_job.Config{LockSecond: 3, HandleJobFunc: (&runs{}).handler})
+		start(t, d.DB, slices.Clone(configs)...)
+		start(t, dbtest.Open(t, d.Driver, d.DSN), slices.Clone(configs)...)
+		f := awaitFleet(t, jobs, d.DB, func(f fleet) bool { return len(f.instances) == 2 && f.holderOf(1) != "" && f.holderOf(2) != "" })
+		one := f.holderOf(1)
+		if err := jobs.Drain(t.Context(), d.DB, one, 3*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		execute(t, d.DB, fmt.Sprintf("UPDATE shedlock_tab SET lock_until = %s WHERE lock_name LIKE 'away-%%'", aDayAhead(d.Driver, "lock_until")))
+		awaitFleet(t, jobs, d.DB, func(f fleet) bool { return f.of(one).DrainedUntil.After(time.Now().Add(time.Hour)) })
+		awaitFleet(t, jobs, d.DB, func(f fleet) bool { return f.of(one).DrainedUntil.IsZero() && len(f.of(one).Leases) == 1 })
+	})
+}
+
+func TestAPauseWithAnEndAfterOneThatBeganWhileTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		var ran runs
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.ByClock(func() time.Time { return time.Now().Add(24 * time.Hour) }).Pause(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		until := time.Now().Add(3 * time.Second).Truncate(time.Second)
+		if changed, err := st.PauseUntil(t.Context(), 1, until.Unix()); !changed || err != nil {
+			t.Fatal(changed, err)
+		}
+		add(t, d.DB, 1, 0)
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
+		awaitRuns(t, &ran, 1)
+		if early := until.Sub(ran.all()[0].started); early > 0 {
+			t.Errorf("the job ran %v before the end of the pause", early)
+		}
+	})
+}
+
+// setClocks has sessions of PostgreSQL that look for names in the schema public first go by clocks that can be set.
+const setClocks = `
+CREATE TABLE clock_off (seconds double precision NOT NULL);
+INSERT INTO clock_off VALUES (0);
+CREATE FUNCTION statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS
+  'SELECT pg_catalog.statement_timestamp() + seconds * interval ''1 second'' FROM clock_off';
+CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+  'SELECT pg_catalog.clock_timestamp() + seconds * interval ''1 second'' FROM clock_off'`
+
+func TestAfterTheClockWasADayAheadForThreeSecondsNothingStandsStillAndNothingIsGone(t *testing.T) {
+	t.Parallel()
+	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		execute(t, d.DB, setClocks)
+		db := dbtest.Open(t, d.Driver, withParams(d.DSN, map[string]string{"search_path": "public, pg_catalog"}))
+		set := func(off time.Duration) {
+			execute(t, d.DB, fmt.Sprintf("UPDATE clock_off SET seconds = %f", off.Seconds()))
+		}
+		hour := time.Now().Add(-time.Hour).Unix()
+		for range 3 { // of which the last has the largest id for a moment
+			execute(t, d.DB, fmt.Sprintf("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES ('{}', 1, 1, 0, %d, %[1]d)", hour))
+		}
+		var ahead atomic.Bool
+		var ran, scheduled runs
+		options := []persistent_queue.Option{persistent_queue.WithRetention(queue_job.Retention{Done: 12 * time.Hour})}
+		r := newRunnerWith(t, options, db,
+			queue_job.Config{JobType: 1, LockSecond: 3, NeedRetry: true, MaxRetries: queue_job.Unlimited, WaitTime: time.Second, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+				if ahead.Load() {
+					return errors.New("not now")
+				}
+				ran.note(job)
+				return nil
+			}},
+			queue_job.Config{JobType: 2, LockSecond: 3, Schedule: cron.MustParse("@every 1s"), HandleJobFunc: scheduled.handler})
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer stop(t, r)
+		awaitRuns(t, &scheduled, 1)
+		ahead.Store(true)
+		set(24 * time.Hour)
+		for range 10 {
+			add(t, d.DB, 3, 0)
+			time.Sleep(300 * time.Millisecond)
+		}
+		set(0)
+		ahead.Store(false)
+		right := time.Now()
+		await(t, func() string { return fmt.Sprintf("%d of 30 jobs have run", len(ran.all())) }, func() bool { return len(ran.all()) >= 30 })
+		await(t, func() string { return "the schedule does not go on" }, func() bool {
+			return slices.ContainsFunc(scheduled.all(), func(r run) bool {
+				return r.started.After(right.Add(5*time.Second)) && r.job.Due().Before(time.Now().Add(time.Minute))
+			})
+		})
+		t.Logf("all is as it was after %v", time.Since(right))
+		if n := number(t, d.DB, fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab WHERE create_time = %d", hour)); n != 3 {
+			t.Errorf("%d of 3 jobs are left that ended an hour ago, and are kept for twelve", n)
 		}
 	})
 }

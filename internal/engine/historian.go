@@ -17,6 +17,7 @@ const (
 	noteSoon     = time.Second      // what befalls leases comes in bunches
 	historyAgain = 10 * time.Second // after a statement that failed
 	spreadMost   = 5 * time.Second  // the instances do not all write when a minute is over
+	farAhead     = 10 * time.Minute // nobody would want to wait for the clock to get there again
 	statsMax     = 10_000           // stats that wait to be written; of more, the oldest are given up
 )
 
@@ -39,7 +40,7 @@ type historian struct {
 	looks  looks
 	known  map[*line]*ledger
 	stats  map[statName]*stat
-	begin  int64         // of the current minute, in unix seconds; it never goes back, even if the database's clock does
+	begin  int64         // of the current minute, in unix seconds; it does not go back with the database's clock, unless that was farAhead
 	tellAt time.Time     // zero: when the minute is over
 	spread time.Duration // from the end of a minute to the writing
 }
@@ -112,9 +113,13 @@ func (h *historian) tellWithin(d time.Duration) {
 
 // step enters what belongs to a minute that is over, and writes if it is time to.
 func (h *historian) step(ctx context.Context, now time.Time) {
-	if begin := minuteOf(h.clock.now()); begin > h.begin {
+	switch begin := minuteOf(h.clock.now()); {
+	case begin > h.begin:
 		h.enter(begin)
 		h.begin = begin
+		h.tellWithin(h.spread)
+	case h.begin-begin > int64(farAhead/time.Second):
+		h.begin = begin + int64(minuteLength/time.Second) // of the minute before, the table may have rows already
 		h.tellWithin(h.spread)
 	}
 	if h.tellAt.IsZero() || now.Before(h.tellAt) {
@@ -217,7 +222,7 @@ func (h *historian) tellStats(ctx context.Context, all bool) error {
 	for i, name := range names {
 		h.stats[name].told, h.stats[name].errors = stats[i].Counted(), stats[i].Errors.Runs()
 	}
-	maps.DeleteFunc(h.stats, func(name statName, s *stat) bool { return name.begin < h.begin && !s.untold() })
+	maps.DeleteFunc(h.stats, func(name statName, s *stat) bool { return name.begin != h.begin && !s.untold() })
 	return nil
 }
 
@@ -228,7 +233,7 @@ func (h *historian) untold(all bool) (names []statName) {
 		held[tenureName{l.lease.Name, l.lease.Term}] = true
 	}
 	for name, s := range h.stats {
-		if over := name.begin < h.begin; s.untold() && (over || all || !held[tenureName{name.lease, name.term}]) {
+		if over := name.begin != h.begin; s.untold() && (over || all || !held[tenureName{name.lease, name.term}]) {
 			names = append(names, name)
 		}
 	}

@@ -389,3 +389,51 @@ func TestOneInstanceAnHourRollsUpWhatIsTwoDaysOld(t *testing.T) {
 		}
 	})
 }
+
+func TestTheHistoryGoesOnAfterTheClockWasFarAhead(t *testing.T) {
+	withHistorian(t, func(t *testing.T, a *annals, d *database, stop func()) {
+		l, want := d.lines.all()[0], int64(0)
+		has(d, l, 3)
+		const began = 6_000_000
+		at := func(off time.Duration) {
+			now := time.Now()
+			d.clock.reading(float64(began)+now.Sub(epoch2000).Seconds()+off.Seconds(), now, now)
+		}
+		run := func() {
+			l.counts.end(queue_job.JobStatusSuccess, 0)
+			want++
+		}
+		run()
+		pass(minuteLength + 20*time.Second)
+		run()
+		at(365 * 24 * time.Hour)
+		pass(70 * time.Second)
+		run()
+		at(0)
+		for range 5 {
+			pass(minuteLength)
+			run()
+		}
+		pass(2 * minuteLength)
+		if got := a.runs(); got != want {
+			t.Errorf("%d runs are written, of %d", got, want)
+		}
+		run()
+		stop()
+		if got := a.runs(); got != want {
+			t.Errorf("%d runs are written, of %d, when it has stopped", got, want)
+		}
+		late := 0
+		for name, s := range a.stats {
+			if name.begin > began+3600 {
+				late += int(s.Runs["success"])
+			}
+		}
+		if late > 1 {
+			t.Errorf("%d runs are written for another year", late)
+		}
+	})
+}
+
+// epoch2000 is when virtual time begins.
+var epoch2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

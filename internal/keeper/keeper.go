@@ -352,7 +352,7 @@ func collision(wanted []string, found string) error {
 func (k *Keeper) owner(readable string, length time.Duration) string {
 	const most = 220 // characters: the column has 255
 	holder := []rune(cmp.Or(readable, k.holder))
-	return fmt.Sprintf("%s#%s.%s", string(holder[:min(len(holder), most)]), k.id, takingOf(k.takings.Add(1), length))
+	return fmt.Sprintf("%s#%s.%s", string(holder[:min(len(holder), most)]), k.id, share.Taking(k.takings.Add(1), length))
 }
 
 func longest(wants []seenWant) (length time.Duration) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/lease"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -81,25 +82,14 @@ func (k *Keeper) endOverdue(ctx context.Context, seen []store.Seen) error {
 // called before anything else.
 func (k *Keeper) OnOverdue(o *Overdue, tell func(text string)) { k.overdue, k.onOverdue = o, tell }
 
-// takingOf writes the last part of an owner: a number that is new at every call, behind a zero and before five digits with the length of
-// the leases, in seconds. Older versions wrote the number alone, without a zero.
-func takingOf(n int64, length time.Duration) string {
-	return fmt.Sprintf("0%d%05d", n, min(length/time.Second, lengthMax))
-}
-
-const (
-	lengthDigits = 5
-	lengthMax    = 99_999
-)
-
 // lengthOf is for how long the owner of a lease may trust it without renewing it; 0: it does not say so.
 func lengthOf(owner string) time.Duration {
 	taking := owner[strings.LastIndexByte(owner, '.')+1:]
-	if len(taking) <= lengthDigits+1 || taking[0] != '0' {
+	if len(taking) <= share.LengthDigits+1 || taking[0] != '0' {
 		return 0
 	}
-	seconds, err := strconv.ParseUint(taking[len(taking)-lengthDigits:], 10, 32)
-	if err != nil || seconds >= lengthMax || seconds < uint64(askedLeast/time.Second) {
+	seconds, err := strconv.ParseUint(taking[len(taking)-share.LengthDigits:], 10, 32)
+	if err != nil || seconds >= share.LengthMax || seconds < uint64(askedLeast/time.Second) {
 		return 0
 	}
 	return time.Duration(seconds) * time.Second

@@ -1,8 +1,10 @@
 package share
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Owner is who holds a lease, or held it last.
@@ -31,6 +33,17 @@ func OwnerOf(text string) Owner {
 	}
 	return o
 }
+
+// Taking writes the last part of an owner: a number that is new at every call, behind a zero and before five digits with the length of
+// the leases, in seconds. Older versions wrote the number alone, without a zero.
+func Taking(n int64, length time.Duration) string {
+	return fmt.Sprintf("0%d%05d", n, min(length/time.Second, LengthMax))
+}
+
+const (
+	LengthDigits = 5
+	LengthMax    = 99_999 // as long or longer: the owner does not say so
+)
 
 func only(text, characters string) bool { return strings.Trim(text, characters) == "" }
 
