@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/shedlock"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -54,7 +55,7 @@ var sessionsOfMySQLs = []session{
 	{name: "strings compared without accents and case", params: map[string]string{"collation": "utf8mb4_unicode_520_ci", "interpolateParams": "true"}},
 	{name: "statements of 20 s", only: "MariaDB", params: map[string]string{"max_statement_time": "20", "lock_wait_timeout": "20", "innodb_lock_wait_timeout": "10"}},
 	{name: "reads of 20 s", only: "MySQL", params: map[string]string{"max_execution_time": "20000", "lock_wait_timeout": "20", "innodb_lock_wait_timeout": "10"}},
-	{name: "at most a thousand rows", params: map[string]string{"sql_select_limit": "1000"}},
+	{name: "at most a hundred thousand rows", params: map[string]string{"sql_select_limit": "100000"}},
 	{name: "plans otherwise, MariaDB", only: "MariaDB", params: map[string]string{"optimizer_switch": "'index_merge=off,derived_merge=off,derived_with_keys=off,materialization=off,semijoin=off'", "optimizer_use_condition_selectivity": "1"}},
 	{name: "plans otherwise, MySQL", only: "MySQL", params: map[string]string{"optimizer_switch": "'index_merge=off,derived_merge=off,materialization=off,semijoin=off,skip_scan=off'"}},
 	{name: "tables with a key only, invisible if need be", only: "MySQL", params: map[string]string{"sql_require_primary_key": "ON", "show_create_table_verbosity": "ON"}},
@@ -150,6 +151,28 @@ func TestWhereNothingCommitsByItselfAHandleMustBeginTransactions(t *testing.T) {
 		} {
 			if err == nil || !strings.Contains(err.Error(), "turn autocommit on") {
 				t.Errorf("%s: %v, want a remedy", what, err)
+			}
+		}
+	})
+}
+
+func TestASessionThatReturnsOnlyTheFirstRowsIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
+		for _, limit := range []string{"3", "1000", "99999"} {
+			db := dbtest.Open(t, d.Driver, withParams(d.DSN, map[string]string{"sql_select_limit": limit}))
+			_, errOpen := queue_job.Open(db)
+			_, errLock := newLock(t, db, shedlock.Config{}).TryLock(t.Context())
+			for what, err := range map[string]error{
+				"Open":        errOpen,
+				"Migrate":     schema.Migrate(t.Context(), db),
+				"AddAsyncJob": queue_job.AddAsyncJob(db, queue_job.AddModelJob{JobType: 1}),
+				"Start":       newRunner(t, db, queue_job.Config{HandleJobFunc: (&runs{}).handler}).Start(t.Context()),
+				"TryLock":     errLock,
+			} {
+				if err == nil || !strings.Contains(err.Error(), "sql_select_limit") {
+					t.Errorf("%s with a limit of %s: %v, want a remedy", what, limit, err)
+				}
 			}
 		}
 	})

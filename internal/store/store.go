@@ -99,6 +99,9 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 		return s, nil
 	}
 	commits, statements, err := d.sessionOf(ctx, db)
+	if errors.Is(err, ErrUnusable) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("autocommit of the session: %w", err)
 	}
