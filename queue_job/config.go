@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/internal/lease"
 	"github.com/create-info/persistent-queue/internal/share"
@@ -183,6 +185,8 @@ func (c *Config) Validate() error {
 	switch {
 	case c.ServiceName == "":
 		return bad("ServiceName", "is empty; give the service a name, it shows in logs and in locked_by")
+	case !utf8.ValidString(c.ServiceName) || strings.ContainsRune(c.ServiceName, 0):
+		return bad("ServiceName", "%q is no text: it has a zero byte or is not UTF-8; use another name", c.ServiceName)
 	case store.NoHandle(c.Db):
 		return bad("Db", "is nil; set it to your *sql.DB")
 	case prefixErr != nil:

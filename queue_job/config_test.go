@@ -31,7 +31,7 @@ func batched(c *Config) {
 func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 	remedy := regexp.MustCompile(`; (use|set|give) `)
 	bad := map[string][]func(*Config){
-		"ServiceName": {func(c *Config) { c.ServiceName = "" }},
+		"ServiceName": {func(c *Config) { c.ServiceName = "" }, func(c *Config) { c.ServiceName = "a\x00b" }, func(c *Config) { c.ServiceName = "a\xffb" }},
 		"MaxRetries":  {func(c *Config) { c.MaxRetries = -2 }},
 		"LostLimit":   {func(c *Config) { c.LostLimit = -2 }, func(c *Config) { c.LostLimit = 101 }},
 		"WaitTime":    {func(c *Config) { c.WaitTime = -1 }, func(c *Config) { c.WaitTime = waitTimeMax + 1 }},
