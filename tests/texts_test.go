@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/shedlock"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -97,5 +99,33 @@ func TestALockWhoseNameTheDatabaseTakesForAnotherSaysSo(t *testing.T) {
 				unlock(t, one)
 			}
 		}
+	})
+}
+
+// Jobs whose keys differ may be of one key for the database: whoever inserts a row by hand need not ask checkKey. All of them run.
+func TestJobsWhoseKeysTheDatabaseMayHoldForEqualAllRun(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		var keys []string
+		for _, pair := range awkwardPairs() {
+			keys = append(keys, pair[:]...)
+		}
+		now := time.Now().Unix()
+		for jobType := 1; jobType <= 3; jobType++ {
+			for range 2 {
+				for _, key := range keys {
+					for _, column := range []string{"job_key", "job_group"} {
+						execute(t, d.DB, fmt.Sprintf("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, %s) VALUES ('{}', %d, 0, 0, %d, %[3]d, ?)", column, jobType, now), key)
+					}
+				}
+			}
+		}
+		var ran runs
+		start(t, d.DB,
+			queue_job.Config{JobType: 1, OrderedByKey: true, HandleJobFunc: ran.handler},
+			queue_job.Config{JobType: 2, MaxPerKey: 1, HandleJobFunc: ran.handler},
+			queue_job.Config{JobType: 3, OrderedByKey: true, Shards: 4, HandleJobFunc: ran.handler})
+		awaitRuns(t, &ran, 3*2*2*len(keys))
 	})
 }

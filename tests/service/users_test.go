@@ -77,3 +77,30 @@ func TestAUserIsKnownToAllInstancesUntilTheirPasswordChanges(t *testing.T) {
 		}
 	})
 }
+
+// Who guesses a password is counted by the name. A database that ignores blanks at the end would know the same user by many names.
+func TestAUserHasOneNameOnly(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		users, err := service.OpenUsers(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const password = "correct horse battery"
+		if err := users.Create(t.Context(), "ann", password, service.Reader); err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(users.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		defer server.Close()
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		for name, want := range map[string]int{"ann": http.StatusSeeOther, "ann ": http.StatusUnauthorized, "ann   ": http.StatusUnauthorized, "Ann": http.StatusUnauthorized, "änn": http.StatusUnauthorized, "ann\u00ad": http.StatusUnauthorized} {
+			answer, err := client.PostForm(server.URL+"/login", url.Values{"name": {name}, "password": {password}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.Body.Close(); answer.StatusCode != want {
+				t.Errorf("%q: %d, want %d", name, answer.StatusCode, want)
+			}
+		}
+	})
+}

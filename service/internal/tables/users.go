@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // User is somebody who may log in.
@@ -20,9 +22,17 @@ func (t *Tables) Users(ctx context.Context) (users []User, err error) {
 	return t.users(ctx, `SELECT name, hash, role, create_time FROM {p}pqueue_user_tab ORDER BY name`)
 }
 
-// User returns a user; nil: there is none of that name.
+// User returns a user; nil: there is none of that name. Some databases ignore blanks at the end of a name. Those who count what went wrong with
+// a name do not: so such a name is nobody's, nor is one that the column could not hold.
 func (t *Tables) User(ctx context.Context, name string) (*User, error) {
-	return firstUser(t.users(ctx, `SELECT name, hash, role, create_time FROM {p}pqueue_user_tab WHERE name = ?`, name))
+	if strings.ContainsFunc(name, func(r rune) bool { return r == 0 || r > unicode.MaxASCII }) {
+		return nil, nil
+	}
+	user, err := firstUser(t.users(ctx, `SELECT name, hash, role, create_time FROM {p}pqueue_user_tab WHERE name = ?`, name))
+	if user != nil && user.Name != name {
+		user = nil
+	}
+	return user, err
 }
 
 // UserOfSession returns the user whose session has a hash, and has not expired at a moment; nil: there is none.
