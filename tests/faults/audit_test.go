@@ -118,7 +118,7 @@ func (x *trial) tenuresByStarts() map[leaseTerm]tenure {
 	return terms
 }
 
-// typeTerm is a term of leases of a job type. Leases of several shards may have the same term, and several holders.
+// typeTerm is a term of a lease of a job type. Its rows bear the term, and no lease's name.
 type typeTerm struct {
 	jobType int32
 	term    int64
@@ -149,6 +149,7 @@ const auditErrorsMax = 10
 // checkAudit holds what was recorded against the rules: who may write what, and when a handler may start.
 func (x *trial) checkAudit() {
 	x.Helper()
+	x.uniqueTerms()
 	of := byType(x.tenures())
 	holds := func(worker string, jobType int32, term int64) bool {
 		_, ok := of[typeTerm{jobType, term}][worker]

@@ -26,7 +26,7 @@ func TestAMarkThatTheServerCarriesOutLateLosesNoJob(t *testing.T) {
 		{"rows", "SIGSTOP"},
 		{"rows", "HandOver"},
 	}
-	eachServer(t, func(x *trial) {
+	eachServerAtOnce(t, func(x *trial) {
 		const jobs = 20
 		cases := cases[:repeat(len(cases), 2)]
 		times := repeat(3, 1)

@@ -13,7 +13,7 @@ import (
 // handler has ended, whoever starts the jobs of the key by then.
 func TestAKeyIsBusyUntilItsHandlerHasEndedOverDeploysAndAKill(t *testing.T) {
 	t.Parallel()
-	eachServer(t, func(x *trial) {
+	eachServerAtOnce(t, func(x *trial) {
 		const limited, ordered, keys = int32(1), int32(2), 8
 		deploys := repeat(20, 3)
 		settings := workerSettings{Types: []int32{limited, ordered}, Ordered: []int32{ordered}, MaxPerKey: 1, Capacity: 20, LockSecond: renewedLock, NoRetry: true}
