@@ -3,7 +3,9 @@ package faults
 import (
 	"cmp"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +49,36 @@ var mutants = []struct {
 		File: "internal/store/send.go",
 		Old:  `s = s.withRoom() // to write`,
 	}, "TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse", "tests"},
+	{mutant.Mutant{
+		Name: "nobody tells the keys of handlers that outlive their jobs",
+		File: "internal/engine/rest_keys.go",
+		Old:  `if l.queue.keys.most == 0 || d.tables.RestKeys == nil`,
+		New:  `if l.queue.keys.most >= 0 || d.tables.RestKeys == nil`,
+	}, "TestAKeyIsBusyUntilItsHandlerHasEndedOverDeploysAndAKill", ""},
+	{mutant.Mutant{
+		Name: "a job that runs again without the key that another took",
+		File: "internal/store/unique.go",
+		Old:  `withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", keyTaken)`,
+		New:  `withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes < %d THEN unique_in END", keyTaken)`,
+	}, "TestNoTwoPendingJobsEverHaveOneUniqueKeyThoughHoldersAreKilled", ""},
+	{mutant.Mutant{
+		Name: "a broken lease that its holder does not see in its looks",
+		File: "internal/keeper/keeper.go",
+		Old:  `(row.Free || row.Owner != l.owner) && sent.Sub(l.taken) >= showsWithin {`,
+		New:  `(row.Free || row.Owner != l.owner) && sent.Sub(l.taken) >= showsWithin*1000 {`,
+	}, "TestAHolderStopsSoonAfterItsLeaseWasBroken", ""},
+	{mutant.Mutant{
+		Name: "shards with one term",
+		File: "internal/store/term.go",
+		Old:  `	if !slices.ContainsFunc(names, isOfType) {`,
+		New:  `	if slices.ContainsFunc(names, isOfType) {`,
+	}, "TestNoTwoShardsEverHaveOneTermAndNoneWaitsForTheOthers", ""},
+	{mutant.Mutant{
+		Name: "an attempt that goes out on one connection after the other",
+		File: "service/deliver/traces.go",
+		Old:  `		t.refused = sent`,
+		New:  `		sent = false`,
+	}, "TestAnAttemptIsOneRequestOnTheWireWhereverItsConnectionIsCut", ""},
 }
 
 func TestEveryKnownFailureFindsItsLine(t *testing.T) {
@@ -71,7 +103,7 @@ func TestTheSuiteTurnsRedForEachKnownFailure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			test.Env = append(os.Environ(), resultsVariable+"=")
+			test.Env = append(os.Environ(), resultsVariable+"=", "GOFLAGS=-overlay="+overlayOf(test)) // the test may build pqueue
 			said, err := test.CombinedOutput()
 			if err == nil {
 				t.Errorf("%s is green on a library with %s", m.test, m.Name)
@@ -81,3 +113,6 @@ func TestTheSuiteTurnsRedForEachKnownFailure(t *testing.T) {
 		})
 	}
 }
+
+// overlayOf is the file that puts the failure into the library.
+func overlayOf(test *exec.Cmd) string { return test.Args[slices.Index(test.Args, "-overlay")+1] }

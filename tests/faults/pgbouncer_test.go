@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -33,10 +32,7 @@ const poolerSessions = 3
 // makes an empty database "trial".
 func newPgBouncer(t *testing.T) (s *server, address string) {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("left out: testenv provides PgBouncer on Linux only")
-	}
-	command := readPgBouncer(t)
+	command := readProgram(t, "PQ_TEST_PGBOUNCER")
 	s = newServer(t, "PostgreSQL")
 	if _, err := dbtest.Open(t, "pgx", s.dsn("")).Exec("CREATE DATABASE trial"); err != nil {
 		t.Fatal(err)
@@ -93,24 +89,6 @@ ignore_startup_parameters = extra_float_digits
 		}
 	}
 	return s, address
-}
-
-// readPgBouncer reads how to start it, as testenv tells.
-func readPgBouncer(t *testing.T) (command []string) {
-	t.Helper()
-	const variable, remedy = "PQ_TEST_PGBOUNCER", `"make faults" sets it, and so does "go run ./tests/testenv -private -- go test ./tests/faults"`
-	text := os.Getenv(variable)
-	switch {
-	case text != "":
-		if err := json.Unmarshal([]byte(text), &command); err != nil || len(command) == 0 {
-			t.Fatalf("%s: %v; %s", variable, err, remedy)
-		}
-	case os.Getenv("PQ_TEST_ALL") != "":
-		t.Fatalf("%s is not set: %s", variable, remedy)
-	default:
-		t.Skipf("left out: %s is not set; %s", variable, remedy)
-	}
-	return command
 }
 
 // pgbouncerVersion is 18 for 1.18.

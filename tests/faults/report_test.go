@@ -187,5 +187,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
+	os.RemoveAll(pqueueFolder)
 	os.Exit(code)
 }

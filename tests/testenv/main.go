@@ -49,7 +49,8 @@
 // to stop: with SIGTERM, or PostgreSQL with SIGINT if it shall not wait for its clients. Started by root, PostgreSQL runs
 // as nobody. It refuses data of another owner, or with other modes than init gave them, so a copy must keep both.
 // PQ_TEST_GALERA_SERVER is MariaDB's with the library that makes it a node of a Galera cluster. PQ_TEST_PGBOUNCER is the
-// command that starts PgBouncer, as a list of words. With -tidb, there is PQ_TEST_TIDB_SERVER alone.
+// command that starts PgBouncer, as a list of words; PQ_TEST_NGINX and PQ_TEST_HAPROXY are the same for those. With -tidb, there is
+// PQ_TEST_TIDB_SERVER alone.
 package main
 
 import (
@@ -116,7 +117,7 @@ func run(arguments []string) (exitCode int) {
 	got, err := provideAll(ctx, wanted, m)
 	defer stopAll(got.servers)
 	if err == nil && m.private && !*onlyTiDB {
-		err = errors.Join(got.addGalera(ctx, m), got.addPgBouncer(ctx, m))
+		err = errors.Join(got.addGalera(ctx, m), got.addPgBouncer(ctx, m), got.addProxies(ctx, m))
 	}
 	if err == nil && *onlyBrowser {
 		err = errors.Join(got.addBrowser(ctx, m), got.addShells(ctx, m))
@@ -155,6 +156,10 @@ var given = os.Environ()
 // environment is the command's. What testenv was given itself and does not provide is taken out.
 func (p provided) environment(wanted []database, private bool) []string {
 	environment := slices.Concat(given, []string{galeraVariable + "=" + p.galera, pgbouncerVariable + "=" + p.pgbouncer, browserVariable + "=" + p.browser, "PQ_TEST_ALL="})
+	for _, one := range proxies {
+		environment = append(environment, one.variable+"=")
+	}
+	environment = append(environment, p.proxies...)
 	onlyTiDB := slices.ContainsFunc(wanted, func(d database) bool { return d.name == tiDB.name })
 	if len(p.leftOut) == 0 && !onlyTiDB {
 		environment = append(environment, "PQ_TEST_ALL=1")

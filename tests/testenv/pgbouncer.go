@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"strings"
 )
 
 // pgbouncerVariable names the command that starts PgBouncer, as a list of words in JSON. A file with its settings comes
@@ -22,7 +20,7 @@ func (p *provided) addPgBouncer(ctx context.Context, m manner) error {
 	if runtime.GOOS != "linux" {
 		return nil
 	}
-	command, err := pgbouncerCommand(ctx)
+	command, err := commandOf(ctx, "pgbouncer", "PgBouncer", 50)
 	if m.leaveOut && errors.Is(err, exec.ErrNotFound) {
 		p.leftOut = append(p.leftOut, "left out: the tests with PgBouncer (not on the PATH; no apt-get, so no Debian or Ubuntu). To have them, "+pgbouncerRemedy)
 		return nil
@@ -33,31 +31,4 @@ func (p *provided) addPgBouncer(ctx context.Context, m manner) error {
 	text, _ := json.Marshal(command) // strings only
 	p.pgbouncer = string(text)
 	return nil
-}
-
-// pgbouncerCommand finds the program on this machine, or unpacks it and runs it through the loader that comes with it.
-func pgbouncerCommand(ctx context.Context) (command []string, err error) {
-	if found := programs([]string{"pgbouncer"}, nil); len(found) > 0 {
-		return found[:1], nil
-	}
-	if _, err := exec.LookPath("apt-get"); err != nil {
-		return nil, fmt.Errorf("no pgbouncer on the PATH, and no apt-get, so no Debian or Ubuntu: %w", err)
-	}
-	root, err := unpacked(ctx, "pgbouncer", func(ctx context.Context, dir string) ([]string, error) {
-		say("PgBouncer: unpacking the distribution's package into a cache folder; about 50 MB, only once")
-		private, err := privateApt(dir)
-		if err != nil {
-			return nil, err
-		}
-		return download(ctx, private, dir, "pgbouncer")
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, folder := range libraryFolders(root) {
-		if loaders, _ := filepath.Glob(filepath.Join(folder, "ld-linux*.so.*")); len(loaders) > 0 {
-			return []string{loaders[0], "--library-path", strings.Join(libraryFolders(root), ":"), filepath.Join(root, "usr", "sbin", "pgbouncer")}, nil
-		}
-	}
-	return nil, errors.New("no loader in " + root + "; remove that folder to have it made anew")
 }

@@ -54,8 +54,9 @@ type provided struct {
 	leftOut []string // what is not there, and why
 	galera  string   // how to make the nodes of a Galera cluster
 
-	pgbouncer string // the command that starts PgBouncer
-	browser   string // the program of a browser
+	pgbouncer string   // the command that starts PgBouncer
+	proxies   []string // what the environment says of those that applications stand behind
+	browser   string   // the program of a browser
 }
 
 // provideAll provides all of the databases at once. The servers it returns run, and are the caller's to stop, also when
