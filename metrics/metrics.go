@@ -27,7 +27,11 @@ type Metrics struct {
 	runners []*persistent_queue.Runner
 	leases  map[leaseChange]uint64
 	ofTypes map[namedType]*gauges[prometheus.Gauge]
+	gone    map[namedType]time.Time // since when a type of ofTypes is no longer there
 }
+
+// forgetAfter is how long the series of a type that is dormant, or was taken away, stay: so long that what it counted last was read.
+const forgetAfter = 5 * time.Minute
 
 // gauges are what is read of a type when it is asked for. They stay: to make them anew with their labels would be a quarter of what
 // a scrape costs.
@@ -49,7 +53,7 @@ type leaseChange struct {
 // New returns metrics without a Runner: [Metrics.Option] gives them to it.
 func New() *Metrics {
 	return &Metrics{
-		gauges: newGauges(), ofTypes: map[namedType]*gauges[prometheus.Gauge]{},
+		gauges: newGauges(), ofTypes: map[namedType]*gauges[prometheus.Gauge]{}, gone: map[namedType]time.Time{},
 		delay: prometheus.NewHistogramVec(histogram("start_delay_seconds", "The time from when a job fell due until its handler was called. If the job was due when it was added, the table knows only the second, so up to a second may be missing.",
 			.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400), ofType),
 		took: prometheus.NewHistogramVec(histogram("run_duration_seconds", "How long handlers ran.",
@@ -167,10 +171,13 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	runners, changes := slices.Clone(m.runners), maps.Clone(m.leases)
 	m.mu.Unlock()
-	well := true
+	well, running, there := true, len(runners) > 0, map[namedType]bool{}
 	for _, r := range runners {
 		well = well && r.Health() == nil
-		for _, state := range r.Types() {
+		states := r.Types()
+		running = running && states != nil
+		for _, state := range states {
+			there[namedType{state.JobType, state.TypeName}] = true
 			collectType(to, m.gaugesOf(namedType{state.JobType, state.TypeName}), &state)
 			for how, taken := range map[string]bool{"taken": true, "ended": false} {
 				to <- prometheus.MustNewConstMetric(leaseChanges, prometheus.CounterValue, float64(changes[leaseChange{state.JobType, taken}]), number(state.JobType), state.TypeName, how)
@@ -178,7 +185,50 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	to <- prometheus.MustNewConstMetric(healthy, prometheus.GaugeValue, one(well))
+	if running {
+		m.forget(there, time.Now())
+	}
 }
+
+// forget removes the series of types that have not been there for a while. Without that, an application with thousands of types that are
+// dormant most of the time would have the series of each that ever ran. A type that comes back counts from zero.
+func (m *Metrics) forget(there map[namedType]bool, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for t := range m.ofTypes {
+		since, gone := m.gone[t]
+		switch {
+		case there[t]:
+			delete(m.gone, t)
+			continue
+		case !gone:
+			m.gone[t] = now
+			continue
+		case now.Sub(since) < forgetAfter:
+			continue
+		}
+		delete(m.gone, t)
+		delete(m.ofTypes, t)
+		delete(m.leases, leaseChange{t.jobType, true})
+		delete(m.leases, leaseChange{t.jobType, false})
+		labels := []string{number(t.jobType), t.name}
+		m.delay.DeleteLabelValues(labels...)
+		m.took.DeleteLabelValues(labels...)
+		for _, outcome := range outcomes {
+			m.runs.DeleteLabelValues(append(labels, outcome)...)
+		}
+		all := &m.gauges
+		for _, v := range []*prometheus.GaugeVec{all.shards, all.leasesHeld, all.busy, all.paused, all.limit, all.overdue} {
+			v.DeleteLabelValues(labels...)
+		}
+		for _, state := range []string{"waiting", "parked", "marked"} {
+			all.waiting.DeleteLabelValues(append(labels, state)...)
+		}
+	}
+}
+
+// outcomes are what runs may end with.
+var outcomes = []string{"success", "failed", "cancelled", "retry", "continue", "dropped"}
 
 // collectType sets the gauges of a type, and hands them over.
 func collectType(to chan<- prometheus.Metric, of *gauges[prometheus.Gauge], t *persistent_queue.TypeState) {

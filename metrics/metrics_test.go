@@ -167,6 +167,41 @@ persistent_queue_healthy 0
 	}
 }
 
+// A type that is dormant takes its series with it, so that ten thousand topics that ran once do not stay for ever; one that comes and goes keeps
+// its counts.
+func TestTheSeriesOfATypeThatIsGoneGo(t *testing.T) {
+	m, now := metrics.New(), time.Now()
+	tell := m.Observer()
+	ran := func(jobType int32) {
+		job := &queue_job.Job{Id: 1, JobType: jobType, TypeName: "mail"}
+		tell.Lease(jobType, 0, true)
+		tell.Started(t.Context(), job, time.Millisecond)
+		tell.Finished(t.Context(), job, queue_job.Finished{Status: queue_job.JobStatusRetry, Err: errReceiver})
+	}
+	ran(7)
+	ran(8)
+	ran(9)
+	counted := func() int {
+		return testutil.CollectAndCount(m, "persistent_queue_runs_total", "persistent_queue_run_duration_seconds", "persistent_queue_start_delay_seconds")
+	}
+	m.Scraped(now, 7, 8, 9)
+	m.Scraped(now.Add(time.Minute), 7, 8)
+	m.Scraped(now.Add(time.Minute+metrics.ForgetAfter-time.Second), 7, 9)
+	m.Scraped(now.Add(time.Minute+metrics.ForgetAfter), 7, 9) // 8 is gone for a moment, and 9 has come back
+	if n := counted(); n != 9 {
+		t.Errorf("%d series, want those of three types", n)
+	}
+	m.Scraped(now.Add(time.Minute+2*metrics.ForgetAfter), 7)
+	if n := counted(); n != 6 {
+		t.Errorf("%d series, want those of two types", n)
+	}
+	ran(8)
+	m.Scraped(now.Add(time.Hour), 7, 8)
+	if n := counted(); n != 6 {
+		t.Errorf("%d series, want those of 7 and 8", n)
+	}
+}
+
 var errReceiver = errors.New("the receiver is down")
 
 func TestRunsAreCountedByWhatBecameOfThem(t *testing.T) {

@@ -26,13 +26,15 @@ type TypeState struct {
 func (e *Engine) Types() (states []TypeState) {
 	for _, d := range e.databases() {
 		first := len(states)
+		places := map[int32]int{}
 		for _, l := range d.lines.all() {
-			at := slices.IndexFunc(states[first:], func(s TypeState) bool { return s.JobType == l.cfg.JobType })
-			if at < 0 {
-				at = len(states) - first
+			at, there := places[l.cfg.JobType]
+			if !there {
+				at = len(states)
+				places[l.cfg.JobType] = at
 				states = append(states, TypeState{JobType: l.cfg.JobType, TypeName: l.cfg.ServiceName})
 			}
-			s := &states[first+at]
+			s := &states[at]
 			s.Shards = max(s.Shards, l.layout.Shards())
 			running, marked := l.workers.numbers()
 			waiting, parked, _, overdue := l.queue.numbers(d.clock.now())

@@ -32,7 +32,7 @@ func NewGuard(allow []string, never []netip.AddrPort) (*Guard, error) {
 	g := &Guard{}
 	for _, line := range allow {
 		if err := g.allow.add(line); err != nil {
-			return nil, fmt.Errorf("egress.allow: %q %w", line, err)
+			return nil, fmt.Errorf("%q %w", line, err)
 		}
 	}
 	for _, own := range never {
@@ -170,12 +170,12 @@ type BlockedError struct {
 	portOnly bool // the port is the reason
 }
 
-// Line is what to add to egress.allow so that the address may be called; empty: nothing can allow it.
+// Line is what to add to --egress-allow, the first argument of [NewGuard], so that the address may be called; empty: nothing can allow it.
 func (e *BlockedError) Line() string {
 	switch {
 	case e.never:
 		return ""
-	case e.portOnly:
+	case e.portOnly || e.Port != 0 && e.Port != 80 && e.Port != 443: // and no other port
 		return net.JoinHostPort(e.Host, fmt.Sprint(e.Port))
 	}
 	return e.Host
@@ -186,7 +186,7 @@ func (e *BlockedError) Error() string {
 		return fmt.Sprintf("%s belongs to %s; it can never be called", e.Host, e.Range)
 	}
 	if e.portOnly {
-		return fmt.Sprintf("%s has %s; use another port, or have an administrator add %q to egress.allow", e.Host, e.Range, e.Line())
+		return fmt.Sprintf("%s has %s; use another port, or have an administrator add %q to --egress-allow", e.Host, e.Range, e.Line())
 	}
-	return fmt.Sprintf("%s belongs to %s; use a public address, or have an administrator add %q to egress.allow", e.Host, e.Range, e.Line())
+	return fmt.Sprintf("%s belongs to %s; use a public address, or have an administrator add %q to --egress-allow", e.Host, e.Range, e.Line())
 }

@@ -267,12 +267,12 @@ func TestTheListenersOfThisMachineCanNeverBeAllowed(t *testing.T) {
 
 func TestARefusalSaysWhatToAddToTheConfiguration(t *testing.T) {
 	for u, line := range map[string]string{
-		"http://10.1.2.3/": "10.1.2.3", "http://10.1.2.3:8080/": "10.1.2.3", "http://[fd12::1]/": "fd12::1", "http://localhost/": "localhost",
+		"http://10.1.2.3/": "10.1.2.3", "http://10.1.2.3:8080/": "10.1.2.3:8080", "http://127.0.0.1:19003/": "127.0.0.1:19003", "http://[fd12::1]:8080/": "[fd12::1]:8080", "http://[fd12::1]/": "fd12::1", "http://localhost/": "localhost",
 		"http://8.8.8.8:6379/": "8.8.8.8:6379", "http://[2600::1]:6379/": "[2600::1]:6379", "http://shop.example:6379/": "shop.example:6379",
 	} {
 		err := (&Guard{}).Check(u)
 		var blocked *BlockedError
-		if !errors.As(err, &blocked) || blocked.Line() != line || !strings.Contains(err.Error(), fmt.Sprintf("add %q to egress.allow", line)) {
+		if !errors.As(err, &blocked) || blocked.Line() != line || !strings.Contains(err.Error(), fmt.Sprintf("add %q to --egress-allow", line)) {
 			t.Errorf("%s: %v", u, err)
 			continue
 		}
@@ -292,7 +292,7 @@ func TestARefusalSaysWhatToAddToTheConfiguration(t *testing.T) {
 func TestAListThatAllowsTooMuchIsRefused(t *testing.T) {
 	for _, line := range []string{"", "0.0.0.0/0", "::/0", "::ffff:0:0/95", "8.0.0.0/7", "*", "*.", "169.254.169.254", "168.63.129.16", "fd00:ec2::254",
 		"::ffff:169.254.169.254", "shop.internal:0", "shop.internal:x", "http://shop.internal", "0177.0.0.1", "10.1", "a..b", "10.0.0.0/33", "*.1"} {
-		if _, err := NewGuard([]string{line}, nil); err == nil || !strings.Contains(err.Error(), "egress.allow") {
+		if _, err := NewGuard([]string{line}, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", line)) {
 			t.Errorf("%q: %v", line, err)
 		}
 	}

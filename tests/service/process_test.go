@@ -39,15 +39,16 @@ var pqueue = sync.OnceValues(func() (string, error) {
 type process struct {
 	*instance
 	command *exec.Cmd
+	metrics string // where they are, if that was asked for
 }
 
-func run(t *testing.T, d dbtest.Database) *process {
+func run(t *testing.T, d dbtest.Database, flags ...string) *process {
 	t.Helper()
 	file, err := pqueue()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(file, "serve", "--open-to-this-machine", "--console=false", "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.0/8", "--driver", d.Driver, "--dsn", d.DSN)
+	command := exec.Command(file, append([]string{"serve", "--open-to-this-machine", "--console=false", "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.0/8", "--driver", d.Driver, "--dsn", d.DSN}, flags...)...)
 	said, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func run(t *testing.T, d dbtest.Database) *process {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{&instance{t: t}, command}
+	p := &process{instance: &instance{t: t}, command: command}
 	t.Cleanup(func() {
 		if command.ProcessState == nil {
 			p.end(syscall.SIGKILL)
@@ -63,6 +64,7 @@ func run(t *testing.T, d dbtest.Database) *process {
 	})
 	lines := bufio.NewScanner(said)
 	for p.base == "" && lines.Scan() {
+		p.metrics += regexp.MustCompile(`http://\S+/metrics`).FindString(lines.Text())
 		p.base = strings.TrimSuffix(regexp.MustCompile(`http://\S+/v1`).FindString(lines.Text()), "/v1")
 	}
 	if p.base == "" {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,20 +143,72 @@ func TestSixtyFourSlowSocketsOfOneTokenHoldUpNobodyElse(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				greedy := &instance{t, greedy.base, greedy.token}
+				usual := func() time.Duration {
+					var all []time.Duration
+					for range 9 {
+						began := time.Now()
+						other.send(http.StatusCreated, "POST", "/v1/topics/shop.b/tasks", `{"url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`)
+						all = append(all, time.Since(began))
+					}
+					return percentile(all, 0.5)
+				}
+				alone := usual()
 				for range 64 {
 					greedy.slowly(text)
 				}
 				time.Sleep(200 * time.Millisecond) // so that they have what they can get
-				for range 5 {
-					began := time.Now()
-					other.send(http.StatusCreated, "POST", "/v1/topics/shop.b/tasks", `{"url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`)
-					if took := time.Since(began); took > 2*time.Second {
-						t.Errorf("a task of another token took %v", took)
-					} else {
-						t.Logf("%v", took.Round(time.Millisecond))
-					}
+				beside := usual()
+				for try := 0; try < 3 && beside > alone+100*time.Millisecond; try++ { // the machine may have been busy with something else
+					beside = min(beside, usual())
+				}
+				if t.Logf("a task of another token takes %v, and %v alone", beside.Round(time.Millisecond/10), alone.Round(time.Millisecond/10)); beside > alone+100*time.Millisecond {
+					t.Errorf("it is held up for %v", beside-alone)
 				}
 			})
 		}
 	})
+}
+
+// Topics that nobody uses cost an idle process little memory and no series of metrics, whether or not Go is told how much memory there is.
+func TestAnIdleProcessWithTenThousandTopicsIsSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out: it takes long; make test-all runs it")
+	}
+	for _, limit := range []string{"", "200MiB"} {
+		t.Run("GOMEMLIMIT="+limit, func(t *testing.T) {
+			t.Setenv("GOMEMLIMIT", limit)
+			dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+				first := run(t, d, "--delivery=false")
+				for n := range 4 {
+					first.send(http.StatusOK, "POST", "/v1/batch", ofTopics(fmt.Sprintf("shop.%d-", n), 2500))
+				}
+				first.end(syscall.SIGTERM)
+				if _, err := d.DB.Exec("UPDATE async_job_tab SET job_status = 5"); err != nil { // cancelled
+					t.Fatal(err)
+				}
+				p := run(t, d, "--metrics-listen", "127.0.0.1:0")
+				time.Sleep(3 * time.Second) // a few looks at the leases
+				answer, err := http.Get(p.metrics)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				series := 0
+				for line := range strings.Lines(string(text)) {
+					if !strings.HasPrefix(line, "#") {
+						series++
+					}
+				}
+				if err != nil || series > 500 || !strings.Contains(string(text), "persistent_queue_healthy 1") {
+					t.Errorf("%d series of metrics, %v", series, err)
+				}
+				most, now := p.mebibytes("VmHWM"), p.mebibytes("VmRSS")
+				t.Logf("%d MiB, at most %d MiB; %d series", now, most, series)
+				if now > 150 {
+					t.Errorf("it has %d MiB", now)
+				}
+			})
+		})
+	}
 }

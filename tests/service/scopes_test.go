@@ -3,7 +3,9 @@ package service
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -135,6 +137,71 @@ func TestAMaskedHeaderIsNotStoredForTheValue(t *testing.T) {
 		}
 		if kept := api.send(http.StatusOK, "GET", "/v1/topics/orders", ""); !strings.Contains(string(kept.text), "S3CRET") {
 			t.Errorf("%s", kept.text)
+		}
+	})
+}
+
+// Each field of a task and of a topic's configuration that takes a text has a text of its own, and so has the query of each address. They are
+// looked for in all that is shown.
+func TestEachFieldIsShownToThoseWhoMaySeeIt(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		api.token = api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token").(string)
+		o := described(t, api)
+		marked := map[string]string{
+			"name": `"mark-name"`, "key": `"mark-key"`, "url": `"http://127.0.0.1/mark-url?a=mark-urlquery"`, "headers": `{"x":"mark-headers"}`, "body": `{"a":"mark-body"}`, "content_type": `"text/mark-contenttype"`,
+			"labels": `{"a":"mark-labels"}`, "on_failure": `{"url":"http://127.0.0.1/mark-onfailure?a=mark-onfailurequery"}`, "at": `"2100-01-01T00:00:00Z"`, "method": `"PUT"`, "priority": `"high"`,
+			"timeout": `"20s"`, "retry": `{"waits":["1h"]}`, "expires": `"2101-01-01T00:00:00Z"`, "on_conflict": `"keep"`,
+		}
+		alike := map[string]bool{"body_text": true, "body_base64": true, "delay": true, "topic": true} // as body, as at, and the path has it
+		var fields []string
+		for field := range o.Components.Schemas["NewTask"].(map[string]any)["properties"].(map[string]any) {
+			if value, known := marked[field]; known {
+				fields = append(fields, fmt.Sprintf("%q:%s", field, value))
+			} else if !alike[field] {
+				t.Errorf("who may see %s? it needs a value here", field)
+			}
+		}
+		id := api.send(http.StatusCreated, "POST", "/v1/topics/shop.a/tasks", "{"+strings.Join(fields, ",")+"}").id()
+		api.send(http.StatusOK, "PUT", "/v1/topics/shop.a", `{"headers":{"x":"mark-topicheaders"},"success":{"body_equals":"mark-success"}}`)
+		api.send(http.StatusCreated, "PUT", "/v1/templates/shop.b*", `{"headers":{"x":"mark-templateheaders"}}`)
+		api.send(http.StatusCreated, "PUT", "/v1/schedules/s", `{"cron":"@yearly","topic":"shop.a","task":{"url":"http://127.0.0.1/mark-url?a=mark-urlquery","body":"mark-schedulebody"}}`)
+		api.send(http.StatusAccepted, "POST", "/v1/operations", `{"do":"retry","topic":"shop.a","why":"mark-why"}`)
+		fill := strings.NewReplacer("{topic}", "shop.a", "{id}", id, "{pattern}", "shop.b*")
+		for scopes, want := range map[string]string{
+			`"tasks:read","tasks:manage","topics:manage","tasks:add"`: "key labels name success url why",
+			`"tasks:read","bodies:read"`:                              "body contenttype headers key labels name schedulebody success templateheaders topicheaders url urlquery why", // a schedule shows its whole task
+		} {
+			token := api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":[`+scopes+`],"topics":["shop.*"]}`).json("token").(string)
+			seen := map[string]bool{}
+			look := func(method, path, body string) {
+				answer := api.try(method, path, body, "Authorization: Bearer "+token)
+				for _, mark := range regexp.MustCompile(`mark-([a-z]+)`).FindAllStringSubmatch(string(answer.text), -1) {
+					seen[mark[1]] = true
+				}
+			}
+			for route := range routesOf(api) {
+				method, pattern, _ := strings.Cut(route, " ")
+				path := fill.Replace(pattern)
+				if strings.HasPrefix(path, "/v1/schedules") {
+					path = strings.Replace(path, "{name}", "s", 1)
+				}
+				path = strings.Replace(path, "{name}", "mark-name", 1)
+				if method == "GET" {
+					look(method, path, "")
+				}
+			}
+			if strings.Contains(scopes, "tasks:manage") { // what steers shows what it has steered
+				look("POST", "/v1/operations", `{"do":"cancel","topic":"shop.a","dry_run":true}`)
+				look("PATCH", "/v1/tasks/"+id, `{"priority":"urgent"}`)
+				look("PUT", "/v1/topics/shop.a/tasks/mark-name", `{"url":"x"}`)
+				look("POST", "/v1/topics/shop.a/pause", "{}")
+				look("POST", "/v1/topics/shop.a/resume", "")
+			}
+			if got := strings.Join(slices.Sorted(maps.Keys(seen)), " "); got != want {
+				t.Errorf("with %s, one sees %s, want %s", scopes, got, want)
+			}
 		}
 	})
 }

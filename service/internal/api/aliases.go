@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"mime"
 	"mime/multipart"
@@ -34,7 +35,7 @@ type Aliases struct {
 // serve adds what is switched on.
 func (s *Aliases) serve(mux *http.ServeMux, a *api) {
 	if s.DelayQueue != "" {
-		mux.HandleFunc("POST /api/task/save", s.answer(a, a.delayQueueTask, func(bad *problem.Problem, id uint64) any {
+		mux.HandleFunc("POST /api/task/save", s.answer(a, a.delayQueueTask, map[string]string{"/url": "/notify_url", "/body": "/notify_param"}, func(bad *problem.Problem, id uint64) any {
 			if bad != nil {
 				return delayQueueAnswer{Code: 1, Msg: bad.Detail}
 			}
@@ -42,7 +43,7 @@ func (s *Aliases) serve(mux *http.ServeMux, a *api) {
 		}))
 	}
 	if s.DelayService != nil {
-		mux.HandleFunc("POST /delay/task/add", s.answer(a, a.delayServiceTask, func(bad *problem.Problem, id uint64) any {
+		mux.HandleFunc("POST /delay/task/add", s.answer(a, a.delayServiceTask, map[string]string{"/url": "/content/url", "/body": "/content", "/at": "/timing_moment"}, func(bad *problem.Problem, id uint64) any {
 			if bad != nil {
 				return delayServiceAnswer{Error: bad.Status(), Msg: bad.Detail}
 			}
@@ -68,7 +69,7 @@ type delayServiceAnswer struct {
 }
 
 // answer adds the task of a request, and answers in the other service's words. An error has our status, for programs that look at it.
-func (s *Aliases) answer(a *api, read func(*call) (*task.Task, error), say func(bad *problem.Problem, id uint64) any) http.HandlerFunc {
+func (s *Aliases) answer(a *api, read func(*call) (*task.Task, error), names map[string]string, say func(bad *problem.Problem, id uint64) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, id := &call{w, r, nil, a, nil}, uint64(0)
 		err := func() error {
@@ -93,12 +94,26 @@ func (s *Aliases) answer(a *api, read func(*call) (*task.Task, error), say func(
 		}()
 		status, bad := http.StatusOK, (*problem.Problem)(nil)
 		if err != nil {
-			bad = intake.Away(err)
+			bad = called(intake.Away(err), names)
 			status = bad.Status()
 			a.note(w, bad)
 		}
 		_ = c.say(status, say(bad, id)) // numbers and texts
 	}
+}
+
+// called is a problem in which fields are called what the other service calls them.
+func called(p *problem.Problem, names map[string]string) *problem.Problem {
+	if len(p.Fields) == 0 {
+		return p
+	}
+	fields := slices.Clone(p.Fields)
+	for n := range fields {
+		fields[n].Pointer = cmp.Or(names[fields[n].Pointer], fields[n].Pointer)
+	}
+	renamed := problem.OfFields(fields)
+	renamed.Code, renamed.RetryAfter, renamed.Cause = p.Code, p.RetryAfter, p.Cause
+	return renamed
 }
 
 // foreign refuses what a foreign page sends, whose browser may have the token: a form needs no leave of ours.
@@ -140,7 +155,7 @@ func (a *api) delayQueueTask(c *call) (*task.Task, error) {
 	if text := form.Get("plan_time"); text != "" {
 		unix, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || unix < 0 || unix > task.LatestUnix {
-			return nil, problem.OfField("/plan_time", "%q is no time in unix seconds, before 2106", text)
+			return nil, problem.OfField("/plan_time", "%q is not a time in unix seconds before 2106", text)
 		}
 		if at := time.Unix(unix, 0); at.After(time.Now()) {
 			t.At, t.Delay = at, 0
@@ -203,13 +218,13 @@ func (a *api) delayServiceTask(c *call) (*task.Task, error) {
 	}
 	unix, err := strconv.ParseInt(strings.Trim(string(given.Moment), `"`), 10, 64)
 	if err != nil || unix < 0 || unix > task.LatestUnix {
-		return nil, problem.OfField("/timing_moment", "it is no time in unix seconds, before 2106")
+		return nil, problem.OfField("/timing_moment", "it must be a time in unix seconds before 2106")
 	}
 	content := []byte(given.Content)
 	if inText := ""; json.Unmarshal(content, &inText) == nil { // JSON in a text, or an object
 		content = []byte(inText)
 	}
-	t := &task.Task{Topic: given.Topic, At: time.Unix(unix, 0), Content: task.Content{Method: http.MethodPost, Body: content, ContentType: "application/json"}}
+	t := &task.Task{Topic: strings.ToLower(given.Topic), At: time.Unix(unix, 0), Content: task.Content{Method: http.MethodPost, Body: content, ContentType: "application/json"}}
 	if t.URL, err = a.delayServiceURL(content); err != nil {
 		return nil, err
 	}
@@ -223,7 +238,10 @@ func (a *api) delayServiceURL(content []byte) (string, error) {
 		return "", problem.OfField("/content", "it is no JSON object with sn and url")
 	}
 	base, known := a.Aliases.DelayService[to.SN]
-	if !known {
+	switch {
+	case to.SN == "":
+		return "", problem.OfField("/content/sn", "it is missing: which service url belongs to")
+	case !known:
 		return "", problem.OfField("/content/sn", "no service is called %q here", to.SN)
 	}
 	at, err := url.Parse(to.URL)

@@ -104,6 +104,6 @@ func (p *parser) checkURL(at, address string) {
 	case len(address) > URLMax:
 		p.say(at, "it has %d bytes, and the most is %d", len(address), URLMax)
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		p.say(at, "it is to be an address such as https://shop.example/cancel")
+		p.say(at, "it must be a URL such as https://shop.example/cancel")
 	}
 }

@@ -161,10 +161,10 @@ func NewSet(rows []tables.Token) *Set {
 
 // Caller says who sent a request.
 func (s *Set) Caller(r *http.Request, now time.Time) (*Caller, *problem.Problem) {
-	text, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch {
-	case given:
-		return s.holder(text, now)
+	case strings.EqualFold(scheme, "Bearer"):
+		return s.holder(strings.TrimLeft(text, " "), now)
 	case len(s.byID) > 0:
 		return nil, problem.New(problem.Unauthorized, "a token is missing; send the header Authorization: Bearer pq_…")
 	case r.Context().Value(openKey{}) == nil:

@@ -18,17 +18,37 @@ func (a *app) sayFirstToken(ctx context.Context, tasks *service.Service, s *serv
 		return nil
 	}
 	if !s.firstToken {
+		a.sayf("each call needs a token; %s makes one", a.makesToken())
 		return nil
 	}
 	text, err := tasks.FirstToken(ctx)
+	if err == nil && text == "" {
+		a.sayf("each call needs a token, of which there are some; %s makes another one", a.makesToken())
+	}
 	if err == nil && text != "" {
 		a.sayf(`each call needs a token. There was none, so here is one that may do everything. It is not shown again:
 
   export PQ_TOKEN=%s
 
-and in each call: -H "Authorization: Bearer $PQ_TOKEN". pqueue token create makes others, and pqueue token revoke first ends this one`, text)
+and in each call: -H "Authorization: Bearer $PQ_TOKEN". %s makes others, and pqueue token revoke first ends this one`, text, a.makesToken())
 	}
 	return err
+}
+
+// makesToken is how to make a token that may do everything, with the flags that name the same database. A DSN may have a password, and is
+// left out; so is the file that both commands use if none is named.
+func (a *app) makesToken() string {
+	command := "pqueue token create --scope admin"
+	if a.dsnFile != "" {
+		command += " --dsn-file " + a.dsnFile
+	}
+	if a.context != "" {
+		command += " --context " + a.context
+	}
+	if a.prefix != "" {
+		command += " --prefix " + a.prefix
+	}
+	return command
 }
 
 // keyed lets those see the console who have the link that this start has shown. The link says the key once; a cookie says it from then on,

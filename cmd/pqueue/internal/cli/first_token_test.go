@@ -85,6 +85,7 @@ func TestEachCallNeedsATokenAndTheFirstIsShownOnce(t *testing.T) {
 	})
 	calls(token, map[string]int{"v1/topics": 200})
 	calls("", closed)
+	await(t, "it says how to make another token", func() bool { return again.find(`some; (pqueue token create --scope admin)`) != "" })
 	if code := end(); code != exitDone || again.find(`(PQ_TOKEN)`) != "" {
 		t.Errorf("exit code %d, and the second start says %s", code, again.text.String())
 	}
@@ -102,6 +103,7 @@ func TestTheFirstTokenIsNotShownWhereLogsAreKept(t *testing.T) {
 		answer.Body.Close()
 		return answer.StatusCode == 200
 	})
+	await(t, "it says how to make a token", func() bool { return words.find(`needs a token; (pqueue token create --scope admin)`) != "" })
 	if end(); words.find(`(pq_)`) != "" {
 		t.Errorf("it says %s", words.text.String())
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -134,8 +135,8 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.aliasFrom, "alias-from", nil, "networks from which such clients need no token")
 	flags.StringVar(&s.title, "title", "", "a name for the top of the console's pages (default: Jobs)")
 	flags.StringVar(&s.passwordFile, "password-file", "", "file with the password that the console asks for")
-	flags.DurationVar(&s.keep.Done, "keep-succeeded", 3*day, "delete tasks this long after they succeeded or were cancelled; 0: never")
-	flags.DurationVar(&s.keep.Failed, "keep-failed", 30*day, "delete tasks this long after they failed; 0: never")
+	flags.Var(inDays(&s.keep.Done, 3*day), "keep-succeeded", "delete tasks this long after they succeeded or were cancelled, such as 12h or 7d; 0: never")
+	flags.Var(inDays(&s.keep.Failed, 30*day), "keep-failed", "delete tasks this long after they failed, such as 12h or 7d; 0: never")
 	flags.BoolVar(&s.login, "login", false, "the console asks for a user and a password: pqueue user create makes users")
 	flags.BoolVar(&s.firstToken, "first-token", true, "make a token that may do everything if there is none, and show it once")
 	flags.BoolVar(&s.open, "open-to-this-machine", false, "programs on this machine need no token, as long as there is none, and no link to the console; not if a proxy is in front")
@@ -143,6 +144,36 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.operators, "operators", nil, "users of --user-header who may change things (default: all of them)")
 	flags.StringSliceVar(&s.trustedProxies, "trusted-proxy", nil, "networks of proxies that say, in X-Forwarded-For, from which address a request comes")
 	flags.BoolVar(&s.readOnly, "read-only", false, "serve the console alone, and nobody can change anything")
+}
+
+// retained is a duration that may have days.
+type retained time.Duration
+
+func inDays(to *time.Duration, usual time.Duration) *retained {
+	*to = usual
+	return (*retained)(to)
+}
+
+func (d *retained) Type() string { return "duration" }
+
+func (d *retained) Set(text string) error {
+	is, err := durationOf(text)
+	if err != nil || is < 0 {
+		return fmt.Errorf("%q is no duration; write one such as 12h or 7d, or 0", text)
+	}
+	*d = retained(is)
+	return nil
+}
+
+func (d *retained) String() string {
+	switch is := time.Duration(*d); {
+	case is == 0:
+		return "0"
+	case is%day == 0:
+		return fmt.Sprint(int(is/day), "d")
+	default:
+		return is.String()
+	}
 }
 
 // parts says which parts are served: with --read-only, only the console, since the others write.
@@ -233,7 +264,7 @@ func (s *server) permit(password string, p *proxies) console.Permit {
 
 // protected is the console behind what says who looks.
 func (a *app) protected(ctx context.Context, db *database, s *server, password string, p *proxies) (http.Handler, error) {
-	options := []console.Option{console.WithTitle(cmp.Or(s.title, "Jobs")), console.WithPermit(s.permit(password, p)),
+	options := []console.Option{console.WithTitle(cmp.Or(s.title, "Jobs")), console.WithPermit(s.permit(password, p)), console.WithMask(maskTask),
 		console.WithSchedules(func(text string) (queue_job.Schedule, error) { return cron.Parse(text) })}
 	if s.userHeader != "" {
 		return p.require(console.Handler(db.jobs, append(options, console.WithActor(userOf))...)), nil

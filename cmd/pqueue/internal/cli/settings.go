@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ func settle(cmd *cobra.Command, file string) (from map[string]string, err error)
 			return
 		}
 		if err := value(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", source, err))
+			errs = append(errs, fmt.Errorf("%s: %w", source, readable(f, err)))
 		}
 		f.Changed, from[f.Name] = true, source
 	}
@@ -53,6 +54,18 @@ func settle(cmd *cobra.Command, file string) (from map[string]string, err error)
 		return nil, &exit{exitUsage, err}
 	}
 	return from, nil
+}
+
+// readable says which setting has a value that cannot be read, and what it takes, where the parser says only what it has called.
+func readable(f *pflag.Flag, err error) error {
+	var number *strconv.NumError
+	switch {
+	case !errors.As(err, &number):
+		return err
+	case f.Value.Type() == "bool":
+		return fmt.Errorf("%s is %q; it is to be true or false", f.Name, number.Num)
+	}
+	return fmt.Errorf("%s is %q; it is to be a whole number", f.Name, number.Num)
 }
 
 // instead are settings of which one stands for the other, wherever it was set.
@@ -182,12 +195,10 @@ with secrets, and reports all mistakes at once. It does not ask the database; pq
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, err := settle(cmd, s.config)
-			if err != nil {
-				return err
+			if err := errors.Join(err, a.checkServer(cmd, &s)); err != nil {
+				return &exit{exitUsage, err}
 			}
-			if err := a.checkServer(cmd, &s); err != nil {
-				return err
-			}
+			s.topicsOfOne = cmp.Or(s.topicsOfOne, (s.topics+1)/2)
 			var settings []setting
 			eachSetting(cmd.Flags(), func(f *pflag.Flag) {
 				value := f.Value.String()

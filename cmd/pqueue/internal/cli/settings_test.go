@@ -75,6 +75,7 @@ func TestAllThatIsWrongWithSettingsIsSaidAtOnce(t *testing.T) {
 			`:1: there is no setting "consle"; there are alias-from, api, console, `, ":2: ", `"many"`, ":3: listen has no value; give it one", ":5: it takes one value, and no list",
 		}},
 		{"topics: 5\ntopics: 6\n", "", []string{":2: topics was set in line 1 already"}},
+		{"api: yes please\nkeep-failed: soon\ntrusted-proxy: nowhere\n", "", []string{":1: api is \"yes please\"; it is to be true or false", ":2: \"soon\" is no duration", "--trusted-proxy"}},
 		{"output: json\n", "", []string{`there is no setting "output"`}},
 		{"- listen\n", "", []string{`write a setting a line, such as "listen: 127.0.0.1:8080"`}},
 		{"listen: [\n", "", []string{file, "line 1"}},

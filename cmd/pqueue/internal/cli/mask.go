@@ -1,0 +1,15 @@
+package cli
+
+import (
+	"regexp"
+
+	"github.com/create-info/persistent-queue/console"
+)
+
+// queries are those of the addresses in a JSON text. What is escaped there belongs to them, too.
+var queries = regexp.MustCompile(`(https?://[^\s"?\\]*\?)(?:[^\s"\\]|\\.)+`)
+
+// maskTask hides in a task what may be a secret: values whose names say so, and the queries of addresses.
+func maskTask(text string) string {
+	return console.MaskSecrets(queries.ReplaceAllString(text, "${1}…"))
+}
