@@ -26,7 +26,7 @@ var mutants = []mutant.Mutant{
 	{Name: "explain: another's destination", File: "operate/explain.go", Old: "namesOrigin(f.job.JobParams, origin) || l.PutOff.Jobs == c.Jobs", New: "true || l.PutOff.Jobs == c.Jobs"},
 	{Name: "explain: the instance that leaves is there", File: "operate/explain.go", Old: "ok && !l.Free && l.Running != share.Leaves {", New: "ok && !l.Free {"},
 	{Name: "explain: the first of its group waits for itself", File: "operate/explain.go", Old: "f.first >= f.job.Id || ", New: "f.first > f.job.Id || "},
-	{Name: "explain: a young job is left alone", File: "operate/explain.go", Old: "days >= max(1, pull) && pull >= 0", New: "days >= 1"},
+	{Name: "explain: a young job is left alone", File: "operate/explain.go", Old: "days >= max(1, pull) && pull >= 0", New: "days >= 1 && pull > -9"},
 	{Name: "finding: the end of a pause that is over", File: "operate/check.go", Old: "case until.After(h.At):", New: "case true:"},
 	{Name: "finding: a pause hides what is late", File: "operate/check.go", Old: "\t\tbehind := h.behindPause(t)\n", New: "\t\tbehind := \"\"\n"},
 	{Name: "finding: the rate is to blame", File: "operate/check.go", Old: "case heldBy == heldByRate && cfg.RatePerSecond > 0:", New: "case cfg.RatePerSecond > 0:"},

@@ -187,6 +187,8 @@ func roundUp(rate float64) float64 {
 const (
 	offMost     = 0.2 // of what was: a model that is further off gives no advice
 	againMost   = 0.05
+	runsLeast   = 300 // for one in a hundred to be more than chance
+	stepsLeast  = 3   // with runs: the first and the last may be parts of a step
 	thinnedFrom = time.Second
 )
 
@@ -196,8 +198,14 @@ func (c *course) doubt(had StartLimits) string {
 	if all.Started() == 0 {
 		return ""
 	}
+	busy := 0
+	for i := range c.past {
+		busy += int(min(1, c.past[i].Started()))
+	}
 	was := mean(&all.Delays)
 	switch again := all.Runs[queue_job.JobStatusContinue]; {
+	case all.Started() < runsLeast || busy < stepsLeast:
+		return fmt.Sprintf("No advice yet: %s started, in %s of %s; it takes %d in %d.", counted(int(all.Started()), "run"), counted(busy, "step"), short(c.past[0].Length), runsLeast, stepsLeast)
 	case c.of.At.IsZero():
 		return "No advice: nobody has told yet how many jobs wait."
 	case c.of.More:

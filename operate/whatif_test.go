@@ -379,3 +379,17 @@ func TestWhatIsAdvisedWouldHaveBeenEnough(t *testing.T) {
 		t.Errorf("of %d worlds in which nothing started for some minutes, %d got advice that was not enough", stood, misled)
 	}
 }
+
+// A shop that opened ten seconds ago has run all of its jobs in a small part of a step.
+func TestFewRunsAreNoGroundForAdvice(t *testing.T) {
+	had := StartLimits{Workers: 100}
+	for what, c := range map[string]struct {
+		perMinute []float64
+		advice    bool
+	}{"few runs": {[]float64{20, 20, 20, 20}, false}, "few steps": {[]float64{0.001, 600, 0.001}, false}, "enough": {[]float64{200, 200, 200}, true}} {
+		past := &Past{Periods: historyOf(run(events(c.perMinute, 0.1, 7), had), len(c.perMinute)), At: time.Unix(int64(60*len(c.perMinute)), 0)}
+		if a := Advise(past, had, had, time.Minute); strings.HasPrefix(a.Text(), "No advice yet: ") == c.advice {
+			t.Errorf("%s: %s", what, a.Text())
+		}
+	}
+}
