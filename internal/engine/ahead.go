@@ -96,6 +96,7 @@ func (s *standBy) mendAhead(ctx context.Context) (err error) {
 }
 
 func (s *standBy) mendTypes(ctx context.Context, types []int32) (mended int, err error) {
+	var before []uint64
 	for ctx.Err() == nil {
 		statement, cancel := context.WithTimeout(ctx, aheadWithin)
 		began, own := time.Now(), time.Now().Unix()
@@ -106,9 +107,10 @@ func (s *standBy) mendTypes(ctx context.Context, types []int32) (mended int, err
 		}
 		cancel()
 		mended += n
-		if err != nil || n == 0 {
+		if err != nil || n == 0 || slices.Equal(ids, before) { // or the statement has no effect
 			return mended, err
 		}
+		before = ids
 		sleep(ctx, max(aheadRest, time.Since(began)))
 	}
 	return mended, nil

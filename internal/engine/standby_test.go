@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,4 +93,39 @@ func TestManyTypesAreTakenOneLookAfterTheOther(t *testing.T) {
 			t.Errorf("%d of %d leases are held", n, types)
 		}
 	})
+}
+
+// The holder of a lease that this instance asks for may be frozen, and its lease may last for a day. A statement may say that it has changed
+// what is the same at the next look, if reads go to a replica.
+func TestWhatDoesNotChangeHandsIsNotLookedAtMoreOftenForEver(t *testing.T) {
+	for what, soon := range map[string]func(*standBy){
+		"a type is being divided":        func(s *standBy) { s.dividing = true },
+		"it asks again and again":        func(s *standBy) { s.askedAt = time.Now() },
+		"a lease is to be handed over":   func(s *standBy) { s.away = true },
+		"nothing is about to be changed": func(*standBy) {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &standBy{database: &database{}, began: time.Now(), chance: rand.New(rand.NewPCG(1, 2))}
+			looks := func(span time.Duration) (n int) {
+				for began := time.Now(); time.Since(began) < span; n++ {
+					soon(s)
+					time.Sleep(s.rest())
+				}
+				return n
+			}
+			const often = int(time.Second / standbySoon)
+			if n := looks(time.Second); (n >= often) == (what == "nothing is about to be changed") {
+				t.Errorf("%s: %d looks in the first second", what, n)
+			}
+			if looks(soonMax); looks(time.Minute) > 60*4 {
+				t.Errorf("%s: more than four looks a second", what)
+			}
+			soon = func(*standBy) {}
+			s.dividing, s.away, s.askedAt = false, false, time.Time{}
+			looks(time.Second)
+			if s.dividing = true; looks(time.Second) < often {
+				t.Errorf("%s: the next change is not looked at soon", what)
+			}
+		})
+	}
 }
