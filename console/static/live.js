@@ -14,7 +14,9 @@
     [...main.querySelectorAll("input, textarea, select")].some(edited);
   const look = async () => {
     const main = document.querySelector("main[data-live]");
-    if (!main || busy(main)) return;
+    if (!main) return;
+    main.classList.toggle("rests", !document.hidden && busy(main)); // and the page says so
+    if (busy(main)) return;
     const answer = await fetch(location.href, { redirect: "manual", signal: AbortSignal.timeout(answerMax) });
     const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main#content");
     if (!answer.ok || !next) main.classList.add("stale");

@@ -170,3 +170,19 @@ func TestAPageLeadsToTheLoginOfAnotherSite(t *testing.T) {
 	}
 	b.quiet("types/1")
 }
+
+// Whoever has followed a link with the keyboard, and come back, would read old numbers for new ones.
+func TestAPageSaysThatItRestsWhileSomethingInItHasTheFocus(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	b.do(chromedp.Navigate(w.serve(t, "/")))
+	const says = `getComputedStyle(document.querySelector(".age"), "::after").content.includes("not kept up to date")`
+	if eval[bool](b, says) {
+		t.Error("it says so though nothing has the focus")
+	}
+	eval[chromedp.Void](b, `document.querySelector("main a").focus()`)
+	b.await(says)
+	eval[chromedp.Void](b, `document.activeElement.blur()`)
+	b.await("!" + says)
+	b.quiet("the overview")
+}
