@@ -148,12 +148,12 @@ func (d dialect) sessionOf(ctx context.Context, db DB) (commits, statements bool
 }
 
 // updating is an UPDATE of rows of async_job_tab, in parts.
-type updating struct{ set, ids, where string }
+type updating struct{ set, ids, inTime, where string }
 
 // text writes the UPDATE, between what a database says before and behind it. It stands on the way of each job, so it is written in one
 // go.
 func (u updating) text(s *Store, before, behind string) string {
-	return before + "UPDATE " + s.jobs + " " + s.byPrimary + " SET " + u.set + " WHERE " + u.ids + " AND " + u.where + behind
+	return before + "UPDATE " + s.jobs + " " + s.byPrimary + " SET " + u.set + " WHERE " + u.ids + " AND " + u.inTime + " AND " + u.where + behind
 }
 
 // patiently writes an UPDATE that waits for rows that are locked.

@@ -53,9 +53,10 @@ func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Ve
 	created := strings.Replace(s.integer, "%s", "create_time", 1)
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	u := updating{
-		set: lost + "term = " + number(term) + ", attempts = attempts + 1, update_time = " + strings.Replace(s.once, "%s", s.now, 1),
-		ids: s.idIn(ids),
-		where: before + number(deadline) + behind + " AND term = " + number(read.Term) + " AND term < " + number(term) + " AND attempts = " + number(int64(read.Attempts)) +
+		set:    lost + "term = " + number(term) + ", attempts = attempts + 1, update_time = " + strings.Replace(s.once, "%s", s.now, 1),
+		ids:    s.idIn(ids),
+		inTime: before + number(deadline) + behind,
+		where: "term = " + number(read.Term) + " AND term < " + number(term) + " AND attempts = " + number(int64(read.Attempts)) +
 			" AND changes = " + number(int64(read.Changes)) + " AND " + created + " <= " + number(createdBy) + " AND " + pending,
 	}
 	n, err := s.exec(ctx, s.unlessHeld(s, u))

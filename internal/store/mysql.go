@@ -144,16 +144,20 @@ func withoutWaiting(s *Store, u updating) string {
 }
 
 // lockingFirst locks the rows in a subquery that does not wait (error 3572), since MySQL cannot say that of an UPDATE. The subquery
-// is evaluated once, before a row is looked at. For a thousand rows it takes about a millisecond. MySQL 5.7 reads over it.
+// is evaluated once, before a row is looked at, and asks for the time when it has the locks: nothing is waited for after that. For a
+// thousand rows it takes less than a millisecond, half of what it takes if the time is asked for each row. MySQL 5.7 reads over it, and
+// asks for each row.
 func lockingFirst(s *Store, u updating) string {
-	return u.text(s, "", " /*!80001 AND (SELECT n FROM (SELECT COUNT(*) AS n FROM "+s.jobs+" "+s.byPrimary+" WHERE "+u.ids+" FOR UPDATE NOWAIT) AS free) >= 0 */")
+	locked := " /*!80001 AND (SELECT " + u.inTime + " FROM (SELECT COUNT(*) AS id FROM " + s.jobs + " " + s.byPrimary + " WHERE " + u.ids + " FOR UPDATE NOWAIT) AS free) */"
+	u.inTime = "(/*!80001 TRUE OR */ " + u.inTime + ")"
+	return u.text(s, "", locked)
 }
 
 // besideLocked joins the rows that are not locked. The limit keeps MySQL from merging the derived table into the join, where
 // nothing would be left out. It takes half as long again as a plain UPDATE.
 func besideLocked(s *Store, u updating) string {
 	return fmt.Sprintf("%[7]s (SELECT id AS free FROM %[1]s %[2]s WHERE %[3]s LIMIT 1000000 FOR UPDATE%[4]s) AS free STRAIGHT_JOIN %[1]s %[2]s ON id = free SET %[5]s WHERE %[6]s",
-		s.jobs, s.byPrimary, u.ids, s.skipLocked, u.set, u.where, s.updates)
+		s.jobs, s.byPrimary, u.ids, s.skipLocked, u.set, u.inTime+" AND "+u.where, s.updates)
 }
 
 // laterOr writes the comparison of pairs in full. The server understands a comparison of pairs, but looks at every entry

@@ -109,7 +109,7 @@ func hardlyWaiting(s *Store, u updating) string {
 // fromUnlocked locks the rows first, but for those that are locked, and then changes them at the places where they lie. The conditions
 // are asked when a row is locked, of its newest version.
 func fromUnlocked(s *Store, u updating) string {
-	return fmt.Sprintf("UPDATE %[1]s SET %[2]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE %[3]s AND %[4]s FOR UPDATE%[5]s))", s.jobs, u.set, u.ids, u.where, s.skipLocked)
+	return fmt.Sprintf("UPDATE %[1]s SET %[2]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE %[3]s AND %[4]s FOR UPDATE%[5]s))", s.jobs, u.set, u.ids, u.inTime+" AND "+u.where, s.skipLocked)
 }
 
 func laterPair(startTime, id string) []string {
