@@ -344,6 +344,9 @@ func TestWhatIsAdvisedWouldHaveBeenEnough(t *testing.T) {
 		if a.Doubt != "" {
 			continue
 		}
+		if says := WhatIf(past, had).Waiting; math.Abs(says-float64(past.Waiting)) > max(15, 0.25*float64(past.Waiting), 0.015*float64(started64(past.Periods))) {
+			t.Errorf("seed %d: %.0f wait at the end, says the model with the limits as they were, and %d do", seed, says, past.Waiting)
+		}
 		better := had
 		if byWorkers {
 			better.Workers = a.Workers

@@ -61,7 +61,8 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 
 		runs := added(queue_job.AddModelJob{JobType: keyed, Key: "a"})
 		explained(t, jobs, d.DB, runs, "test@", operate.InFlight)
-		perhaps(added(queue_job.AddModelJob{JobType: keyed, Key: "a"}), "At most 1 job of a group may run at a time (MaxPerKey).", operate.EarlierJob, operate.Limits)
+		parked := added(queue_job.AddModelJob{JobType: keyed, Key: "a"})
+		perhaps(parked, "At most 1 job of a group may run at a time (MaxPerKey).", operate.EarlierJob, operate.Limits)
 
 		perhaps(added(queue_job.AddModelJob{JobType: rated}), "at most 0.001 starts a second (RatePerSecond)", operate.Limits)
 
@@ -76,14 +77,16 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 		overdue := uint64(number(t, d.DB, "SELECT MIN(id) FROM async_job_tab"))
 		perhaps(overdue, "It was due 3 days ago.", operate.LeftAlone, operate.Limits)
 
-		// The holder tells how many workers are busy, within ten seconds.
-		awaitWithin(t, patience, func() string { return "the holder tells nothing" }, func() bool {
-			e, err := operate.Explain(t.Context(), jobs, d.DB, low)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return strings.Contains(e.Reasons[0].Text, "1 of its 1 worker were busy")
-		})
+		// The holder tells how many workers are busy, and what keeps the jobs that wait, within ten seconds.
+		for id, says := range map[uint64]string{low: "1 of its 1 worker were busy", parked: "1 job waited in its memory, the first of them for"} {
+			awaitWithin(t, patience, func() string { return "the holder tells nothing of " + says }, func() bool {
+				e, err := operate.Explain(t.Context(), jobs, d.DB, id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return strings.Contains(e.Reasons[0].Text, says) && (id != parked || strings.HasSuffix(e.Reasons[0].Text, "Each of them waited for another job of its group (MaxPerKey)."))
+			})
+		}
 
 		// Nobody is left to divide the type.
 		release()
