@@ -1,0 +1,50 @@
+package tests
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// An instance had given the type away, still ran the first jobs of a long backlog, and died. The loader of the next holder has passed their
+// rows by then, and its next round of the lane begins when the backlog is done.
+func TestTheJobsOfADeadInstanceDoNotWaitForTheEndOfABacklogThatItsSuccessorWorksThrough(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const backlog, theirs, term = 5000, 5, 64
+		migrate(t, d)
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, d.DB, backlog, 0)
+		first := number(t, d.DB, "SELECT MIN(id) FROM async_job_tab")
+		execute(t, d.DB, "UPDATE async_job_tab SET term = ?, attempts = 1 WHERE id < ?", term, first+theirs)
+		rest, owner := "rest-1-64", "test@elsewhere/1#aaaaaaaaaaaa.1"
+		if err := st.MakeLeases(t.Context(), []string{rest}); err != nil {
+			t.Fatal(err)
+		}
+		if err := st.MoveLease(t.Context(), rest, owner, term, 1, 3, theirs); err != nil { // which nobody renews
+			t.Fatal(err)
+		}
+		began := make(chan uint64, backlog)
+		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 2 * theirs, QueueMaxSize: 20, LoadLimit: 20, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			if job.Lost > 0 {
+				began <- job.Id
+			}
+			time.Sleep(20 * time.Millisecond)
+			return nil
+		}})
+		for range theirs {
+			<-began
+		}
+		left := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (0, 3, 4)")
+		if t.Logf("they ran again when %d of %d jobs were left", left, backlog); left < backlog/4 {
+			t.Error("they waited for the end of the backlog")
+		}
+	})
+}
