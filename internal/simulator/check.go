@@ -436,6 +436,9 @@ func (j *judge) took(i *instance, terms map[string]int64, layout share.Layout) {
 			continue // its term says nothing
 		}
 		for _, r := range j.active {
+			if r.lease.lease == name && r.by != i && j.outlivesAKey(r) {
+				j.saw["key whose handler outlives its row, as the lease moves"]++
+			}
 			same := r.lease.lease == name && r.lease.layout == layout && r.term != term
 			if r.jobType == jobType && (same || r.lease.layout != layout) && r.ctx.Err() == nil && !w.stepped && !w.edited && !j.remains(r) && !j.stillUnaware(r) {
 				j.accuse("instance %d takes %s, and a run of %s by instance %d trusts in the lease before", i.number, name, r.history.name(), r.by.number)

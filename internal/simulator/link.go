@@ -151,6 +151,9 @@ func (l *link) fate(v verb, about about) (f fate) {
 	default:
 		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
 	}
+	if v == tellRestKeys {
+		f.out += w.slowToTell(throw(w.seed, 18, uint64(l.instance.number), kind.key, l.sent[kind]))
+	}
 	f.stray = l.stray(v, throw(w.seed, 7, uint64(l.instance.number), hash(string(v)), kind.key, l.sent[kind]))
 	slow := w.weather.slow
 	if time.Now().Before(l.stormUntil) {

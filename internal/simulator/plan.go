@@ -36,7 +36,8 @@ type plan struct {
 	orders  []*order
 	keys    []string // of the jobs; empty: none
 
-	maxWorkers int // of an instance; 0: without limit
+	maxWorkers int  // of an instance; 0: without limit
+	slowKeys   bool // what a holder tells of keys is slow to arrive, now and then
 }
 
 // step is an event that happens to the world at a moment.
@@ -48,13 +49,14 @@ type step struct {
 
 // order is a row that somebody inserts.
 type order struct {
-	label   string
-	row     Job
-	due     time.Duration // after the insert; 0: at once
-	ignored bool          // it has no configuration, or an unknown status: it is never touched
-	old     int           // days for which the job has been due when it is inserted
-	lengthy bool          // its first run takes longer than ten leases
-	deadly  bool          // it kills its process
+	label    string
+	row      Job
+	due      time.Duration // after the insert; 0: at once
+	ignored  bool          // it has no configuration, or an unknown status: it is never touched
+	old      int           // days for which the job has been due when it is inserted
+	lengthy  bool          // its first run takes longer than ten leases
+	deadly   bool          // it kills its process
+	outlived time.Duration // its handler goes on for so long when it has completed the job; 0: it does not
 
 	history *history // nil until it is inserted
 }
@@ -86,6 +88,7 @@ func draw(seed uint64) *plan {
 	p.drawLockedThenMoved(throw(seed, 16))
 	p.drawBreaks(throw(seed, 17))
 	p.drawHasty(throw(seed, 18))
+	p.drawOutlived(throw(seed, 18))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -515,6 +516,7 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 		return errKilled
 	}
 	b := behave(i.world, run)
+	outlives := b.outlive(run, i.link)
 	if !b.pass(ctx, i.link) {
 		return errKilled
 	}
@@ -524,7 +526,7 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 	}
 	if b.heeds && ctx.Err() != nil {
 		b.ends = endsInError
-	} else if c := i.link.drawCompletion(run); c != nil && b.ends == endsWell {
+	} else if c := cmp.Or(outlives, i.link.drawCompletion(run)); c != nil && b.ends == endsWell {
 		run.completes = true
 		if err := c.complete(ctx, job); i.link.dead() {
 			return errKilled
@@ -642,6 +644,10 @@ func (b *behaviour) steer(w *world, d *dice, mayRunAgain bool) {
 
 // linger lets a handler go on for a while, mostly, when it has completed its job; it reports false if the process was killed.
 func (b *behaviour) linger(w *world, r *run, l *link) bool {
+	if for_ := r.history.order.outlived; for_ > 0 {
+		rest := behaviour{takes: for_}
+		return rest.pass(context.Background(), l)
+	}
 	d := throw(w.seed, 15, hash(r.history.order.label), uint64(r.nth))
 	if d.chance(300) {
 		return true
