@@ -123,6 +123,8 @@ type history struct {
 	failure   *failure // the failed status that the row has; nil: none
 	died      *death   // nil: it was not lost too often
 	revived   bool     // somebody had it run again after it was final
+	revivedAt time.Time
+	params    string // that somebody has given it since; empty: none
 }
 
 // mark is a mark that stands on a row, or stood on it.
@@ -574,7 +576,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	w := j.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := slices.IndexFunc(j.histories, func(h *history) bool { return h.order.label == job.JobParams })
+	n := slices.IndexFunc(j.histories, func(h *history) bool { return h.order.label == labelOf(job.JobParams) })
 	if n < 0 {
 		j.accuse("a run of %q, which nobody inserted", job.JobParams)
 		panic("no such job")
@@ -585,6 +587,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.handed[job] = r
 	w.trace.add(event{who: i.number, what: "run", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s attempt %d", job.JobParams, job.Attempt)}})
 	j.expectRow(r, job)
+	j.expectParams(h, job)
 	j.showStart(h, i, job)
 	j.expectNumber(r)
 	j.expectNotCancelled(r)
@@ -666,7 +669,7 @@ func (j *judge) expectNoDuplicate(r *run) {
 		return
 	}
 	last := h.runs[len(h.runs)-1]
-	if last.mark != nil && last.mark.cancelled || r.mark != nil && r.mark.cancelled {
+	if last.mark != nil && last.mark.cancelled || r.mark != nil && r.mark.cancelled || last.ended && h.revivedAt.After(last.finished) {
 		return
 	}
 	again := last.ended && (last.verdict.status == queue_job.JobStatusContinue || last.verdict.status == queue_job.JobStatusRetry)

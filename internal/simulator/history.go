@@ -68,6 +68,19 @@ func (h *history) lastMark() *mark {
 	return h.marks[len(h.marks)-1]
 }
 
+// arrives counts the marks that arrive when nobody waits for them any more, and somebody else has taken the lease.
+func (j *judge) arrives(ids []uint64, term int64) {
+	if !j.late {
+		return
+	}
+	for _, t := range j.takings[tenure{j.typeOf(ids[0]), term}] {
+		if j.latest[t.lease] > term {
+			j.saw["mark that arrives when its lease has moved"]++
+			return
+		}
+	}
+}
+
 // expectNothingSince expects that a row that is marked was not marked by others since the statement was sent.
 func (j *judge) expectNothingSince(h *history) {
 	if last, aimed := j.aim[h.id]; aimed && last != h.lastMark() && !j.twoHolders() {
@@ -411,7 +424,7 @@ func (j *judge) expectEnds(r *run) {
 // retriedByHand notes that a cancelled or failed job is to run again.
 func (j *judge) retriedByHand(h *history, c change) {
 	j.saw["retried by hand"]++
-	h.revived = true
+	h.revived, h.revivedAt = true, time.Now()
 	h.final, h.mark, h.failure, h.retried, h.due, h.since = false, nil, nil, 0, c.after.Due, time.Now()
 }
 

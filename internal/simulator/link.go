@@ -485,6 +485,7 @@ func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, be
 
 func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (int, error) {
 	return send(ctx, l, markJobs, func(ctx context.Context) (int, error) {
+		l.world.judge.arrives(ids, term)
 		return l.world.table.Mark(ctx, l.world.passingLocked(ids), createdBy, read, term, deadline)
 	}, about{ids: ids, term: term})
 }

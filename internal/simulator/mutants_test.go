@@ -67,6 +67,24 @@ var mutants = []mutant.Mutant{
 		New:  "_ = over",
 	},
 	{
+		Name: "a row that runs again is without the key that was taken from it",
+		File: "internal/simulator/unique.go",
+		Old:  "\tj.Unique = true\n",
+		New:  "\tj.Unique = false\n",
+	},
+	{
+		Name: "a row that runs again has its key back, although another row has it",
+		File: "internal/simulator/unique.go",
+		Old:  "if t.bears(j) {",
+		New:  "if t.bears(j) && j.Key == \"\" {",
+	},
+	{
+		Name: "a restored row counts its changes from nothing, so its version may come again",
+		File: "internal/simulator/unique.go",
+		Old:  "j.Changes = changes\n",
+		New:  "j.Changes = 0 * changes\n",
+	},
+	{
 		Name: "break: a holder does not see it at its next look",
 		File: "internal/keeper/keeper.go",
 		Old:  "\t\t\tk.lose(row.Name, l)\n",

@@ -38,6 +38,7 @@ type plan struct {
 
 	maxWorkers int  // of an instance; 0: without limit
 	slowKeys   bool // what a holder tells of keys is slow to arrive, now and then
+	unique     bool // some keys are
 }
 
 // step is an event that happens to the world at a moment.
@@ -57,6 +58,8 @@ type order struct {
 	lengthy  bool          // its first run takes longer than ten leases
 	deadly   bool          // it kills its process
 	outlived time.Duration // its handler goes on for so long when it has completed the job; 0: it does not
+	unique   bool          // its key is
+	restored bool          // it is archived, restored, and retried with other parameters
 
 	history *history // nil until it is inserted
 }
@@ -89,6 +92,8 @@ func draw(seed uint64) *plan {
 	p.drawBreaks(throw(seed, 17))
 	p.drawHasty(throw(seed, 18))
 	p.drawOutlived(throw(seed, 18))
+	p.drawUnique(throw(seed, 19))
+	p.drawRestored(throw(seed, 20))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

@@ -500,8 +500,12 @@ func (t *Table) Retry(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if j := t.find(id); j != nil && (j.Status == int16(queue_job.JobStatusFailed) || j.Status == int16(queue_job.JobStatusCancelled)) {
+		if !t.givesKeyBack(j) {
+			return
+		}
 		now := t.now()
 		t.write([]*Job{j}, change{verb: retryJob}, func(j *Job) {
+			j.Changes = j.ownChanges()
 			j.setStatus(0)
 			j.StartTime, j.NoStart, j.Due = now, false, float64(now)
 			j.Term, j.Retries, j.Lost = 0, 0, 0

@@ -43,6 +43,7 @@ type Job struct {
 	Due        float64 // start_time before it was rounded to whole seconds
 	LongParams string
 	Written    int64 // update_time, if a statement of the library has written the row
+	Unique     bool  // unique_in is set
 
 	committed bool
 	history   *history // for the judge
