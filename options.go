@@ -80,14 +80,16 @@ func WithObserver(o queue_job.Observer) Option {
 // at most once, and only by the process that wrote it: not if that process dies first, not if a database or a network fails and
 // another instance goes on with the job, and not while 10,000 outcomes wait because the function is too slow; the log then says
 // how many. What must not be missed stands in the table. The context ends if [Runner.Stop] no longer waits; until then, Stop waits
-// until all is told. A panic is logged. What is done by hand, as by [queue_job.Jobs.Cancel], is not told. Default none.
+// until all is told. A panic is logged. What is done by hand, as by [queue_job.Jobs.Cancel], is not told. The outcomes are of
+// jobs of several types, so what is logged with the context names none. Default none.
 func WithOnSettled(settled func(ctx context.Context, settled []queue_job.Settled)) Option {
 	return func(r *Runner) { r.options.OnSettled = settled }
 }
 
 // WithOnDead is [WithOnSettled] for dead letters: jobs that have failed for good, since they are out of retries, their handler said
-// so, or they were lost too often. Use it to alert somebody, or to undo what the job was part of. It has a goroutine and a limit
-// of its own, so failures are told even if there are too many successes to tell. [queue_job.Jobs.List] finds all failed jobs. Default none.
+// so, or they were lost too often. Use it to alert somebody. It has a goroutine and a limit of its own, so failures are told even if there
+// are too many successes to tell. But each is told at most once: what must follow a failure, such as taking a payment back, must not hang
+// on it. Let a job that falls due later look whether the work was done; [queue_job.Jobs.List] finds all failed jobs. Default none.
 func WithOnDead(dead func(ctx context.Context, dead []queue_job.Settled)) Option {
 	return func(r *Runner) { r.options.OnDead = dead }
 }

@@ -19,7 +19,8 @@ import (
 type Logger interface {
 	// GetNewContext returns the context from which a handler's context takes its values: put a trace id there. It is called
 	// for each run (once for a batch), and again for each message about a run that did not succeed, so an id that is made
-	// here is not the same in both. The deadline and the cancellation of the context are ignored.
+	// here is not the same in both. The deadline and the cancellation of the context are ignored. It is also called for each hook
+	// (WithOnSettled, WithOnDead), with an empty name: what a hook is told is of jobs of several types.
 	GetNewContext(serviceName string) context.Context
 	Info(ctx context.Context, msg string)
 	Warn(ctx context.Context, msg string)
@@ -32,8 +33,11 @@ type QueueLog struct {
 	Slog *slog.Logger
 }
 
-// GetNewContext returns a context that has the service's name as an attribute.
+// GetNewContext returns a context that has the service's name as an attribute, unless it is empty.
 func (q QueueLog) GetNewContext(serviceName string) context.Context {
+	if serviceName == "" {
+		return context.Background()
+	}
 	return &serviceContext{context.Background(), [1]slog.Attr{slog.String("service", serviceName)}}
 }
 

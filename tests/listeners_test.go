@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -179,6 +181,37 @@ func TestAHookThatTakesLongHoldsUpNoJobAndStopWaitsForIt(t *testing.T) {
 		time.AfterFunc(100*time.Millisecond, func() { close(goOn) }) // while Stop waits, mostly
 		if stop(t, r); told != jobs {
 			t.Errorf("it was told of %d outcomes of %d when Stop had returned", told, jobs)
+		}
+	})
+}
+
+// The jobs that it is told of are of several types: the name of one of them would be wrong for the others.
+func TestWhatAHookLogsBearsTheNameOfNoType(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var log lines
+		to := slog.New(logger.Handler(slog.NewTextHandler(&log, nil)))
+		say := func(what string) func(context.Context, []queue_job.Settled) {
+			return func(ctx context.Context, list []queue_job.Settled) {
+				for _, s := range list {
+					to.InfoContext(ctx, what, "type", s.Job.TypeName)
+				}
+			}
+		}
+		fail := func(context.Context, *queue_job.Job) error { return errors.New("no luck") }
+		r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "first", JobType: 1, HandleJobFunc: fail}, {ServiceName: "second", JobType: 2, HandleJobFunc: fail}},
+			logOf(t), persistent_queue.WithDB(d.DB), persistent_queue.WithOnSettled(say("settled")), persistent_queue.WithOnDead(say("dead")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		addType(t, d.DB, 2, 1, 0)
+		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		stop(t, r)
+		if text := log.String(); strings.Count(text, "type=second") != 2 || strings.Contains(text, "service=") {
+			t.Errorf("the hooks logged\n%s", text)
 		}
 	})
 }

@@ -33,11 +33,15 @@ func (l *line) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 		v = l.judgeReturned(t, cause, err)
 		v.doubt = t.ID // the handler may have given up while its commit was under way
 		return v, false
+	case t.marked(row) && err != nil && status != queue_job.JobStatusSuccess:
+		return l.countsNoMore(t, row, err), true
 	case t.marked(row):
 		if err != nil {
 			l.log.Warn(l.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
 		}
 		return verdict{status: status, written: status == queue_job.JobStatusSuccess}, true
+	case err != nil:
+		return l.countsNoMore(t, row, err), true
 	default: // another holder's
 		return verdict{status: queue_job.JobStatusRetry}, true
 	}

@@ -54,7 +54,7 @@ type Options struct {
 // Start opens the databases and starts the loops. The configurations are complete and valid.
 func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
 	e := &Engine{open: open, options: o, log: log, permit: newPermit(), quota: newQuota(o.MaxWorkers)}
-	e.told = newListeners(&o, log, log.GetNewContext(configs[0].ServiceName))
+	e.told = newListeners(&o, log, log.GetNewContext("")) // what a hook is told is of jobs of several types
 	var unready atomic.Int32 // databases whose leases nobody has looked at yet
 	for _, group := range ByDatabase(configs) {
 		d, err := e.openDatabase(ctx, group)

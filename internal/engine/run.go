@@ -13,6 +13,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/attributes"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -265,9 +266,36 @@ func (l *line) judge(t *task, cause error) (v verdict, dropped bool) {
 		return verdict{status: queue_job.JobStatusCancelled}, true
 	case hidden.Completed(&t.job):
 		return l.judgeCompleted(t, cause)
+	case t.err != nil && errors.Is(t.err, queue_job.ErrNotOurs):
+		return l.judgeNotOurs(t, cause)
 	default:
 		return l.judgeReturned(t, cause, t.err), false
 	}
+}
+
+// judgeNotOurs is the verdict on a run whose handler has heard that the job is not its any more, mostly before the watch has looked: the
+// job was cancelled, or another run has it. If the table says otherwise, that was about another job, and the run has failed.
+func (l *line) judgeNotOurs(t *task, cause error) (v verdict, dropped bool) {
+	row, err := l.standing(t)
+	if err != nil || t.ours(row) {
+		v = l.judgeReturned(t, cause, t.err)
+		v.doubt = t.ID
+		return v, false
+	}
+	return l.countsNoMore(t, row, t.err), true
+}
+
+// countsNoMore is the verdict on a run whose row is not its own any more, which the log is told.
+func (l *line) countsNoMore(t *task, row store.Standing, err error) verdict {
+	v, why := verdict{status: queue_job.JobStatusRetry}, "another run has the job"
+	switch status := queue_job.JobStatus(row.Status); {
+	case row == store.Standing{}:
+		v.status, why = queue_job.JobStatusCancelled, "the job was deleted"
+	case !status.Pending():
+		v.status, why = queue_job.JobStatusCancelled, fmt.Sprintf("the job is %v", status)
+	}
+	l.log.Info(l.aboutRun(t), fmt.Sprintf("the run counts no more, %s: %v", why, err))
+	return v
 }
 
 // judgeReturned is the verdict by the handler's error and the status that it set.
