@@ -481,6 +481,8 @@ type TypeState struct {
 	JobType int32
 	// TypeName is the [queue_job.Config.ServiceName] of the type.
 	TypeName string
+	// Tables says in which tables the jobs are, see [queue_job.Job.Tables].
+	Tables string
 	// Shards is into how many shards the type is divided, as far as this process knows, and Held is how many of their leases
 	// it holds.
 	Shards, Held int
@@ -499,6 +501,9 @@ type TypeState struct {
 	// Overdue is how long the longest-waiting row in memory has been due; 0: none is due. If a job was due when it was added, the
 	// table knows only the second, so Overdue may be up to a second too long.
 	Overdue time.Duration
+	// LeasesTaken counts the leases of the type that this process has taken since the Runner started, and LeasesEnded those of them under
+	// which it starts nothing any more.
+	LeasesTaken, LeasesEnded uint64
 }
 
 // Types returns what this process does with each job type that it has a configuration for, by database and type; nil if the Runner

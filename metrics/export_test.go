@@ -13,8 +13,8 @@ func (m *Metrics) Observer() queue_job.Observer { return m.observer() }
 func (m *Metrics) Scraped(now time.Time, types ...int32) {
 	there := map[namedType]bool{}
 	for _, jobType := range types {
-		m.gaugesOf(namedType{jobType, "mail"})
-		there[namedType{jobType, "mail"}] = true
+		m.gaugesOf(namedType{jobType, "mail", ""})
+		there[namedType{jobType, "mail", ""}] = true
 	}
 	m.forget(there, now)
 }

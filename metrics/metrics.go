@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,7 +14,7 @@ import (
 
 const prefix = "persistent_queue_"
 
-var ofType = []string{"job_type", "type_name"}
+var ofType = []string{"job_type", "type_name", "tables"}
 
 // Metrics is a [prometheus.Collector] of what Runners do.
 type Metrics struct {
@@ -25,7 +24,6 @@ type Metrics struct {
 
 	mu      sync.Mutex
 	runners []*persistent_queue.Runner
-	leases  map[leaseChange]uint64
 	ofTypes map[namedType]*gauges[prometheus.Gauge]
 	gone    map[namedType]time.Time // since when a type of ofTypes is no longer there
 }
@@ -41,13 +39,8 @@ type gauges[Gauge any] struct {
 }
 
 type namedType struct {
-	jobType int32
-	name    string
-}
-
-type leaseChange struct {
-	jobType int32
-	taken   bool
+	jobType      int32
+	name, tables string
 }
 
 // New returns metrics without a Runner: [Metrics.Option] gives them to it.
@@ -61,7 +54,6 @@ func New() *Metrics {
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "runs_total",
 			Help: "Finished runs, by outcome: success, failed, cancelled, retry (after an error) or continue (as the handler asked). If the outcome is dropped, nothing was written: the job was cancelled during the run, or another process has it."},
 			append(slices.Clone(ofType), "outcome")),
-		leases: map[leaseChange]uint64{},
 	}
 }
 
@@ -73,8 +65,10 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	}
 }
 
-// Option lets a Runner tell its metrics: pass it to [persistent_queue.New] or [persistent_queue.Init]. Several Runners may have the
-// same Metrics, if no two of them have a job type of the same number.
+// Option lets a Runner tell its metrics: pass it to [persistent_queue.New] or [persistent_queue.Init]. The label tables has
+// [persistent_queue.TypeState.Tables]. Several Runners may have the same Metrics. What they say of a job type of the same number, name and
+// tables is added up, even if the databases differ: give each a Metrics of its own, with a label of its own
+// (prometheus.WrapRegistererWith), if it has to be told apart.
 func (m *Metrics) Option() persistent_queue.Option {
 	return func(r *persistent_queue.Runner) {
 		persistent_queue.WithObserver(m.observer())(r)
@@ -85,11 +79,11 @@ func (m *Metrics) Option() persistent_queue.Option {
 }
 
 func (m *Metrics) observer() queue_job.Observer {
-	return queue_job.Observer{Started: m.started, Finished: m.finished, Lease: m.leaseChanged}
+	return queue_job.Observer{Started: m.started, Finished: m.finished}
 }
 
 func (m *Metrics) started(_ context.Context, job *queue_job.Job, waited time.Duration) {
-	m.delay.WithLabelValues(number(job.JobType), job.TypeName).Observe(waited.Seconds())
+	m.delay.WithLabelValues(number(job.JobType), job.TypeName, job.Tables).Observe(waited.Seconds())
 }
 
 func (m *Metrics) finished(_ context.Context, job *queue_job.Job, f queue_job.Finished) {
@@ -98,14 +92,8 @@ func (m *Metrics) finished(_ context.Context, job *queue_job.Job, f queue_job.Fi
 		outcome = "dropped"
 	}
 	jobType := number(job.JobType)
-	m.took.WithLabelValues(jobType, job.TypeName).Observe(f.Took.Seconds())
-	m.runs.WithLabelValues(jobType, job.TypeName, outcome).Inc()
-}
-
-func (m *Metrics) leaseChanged(jobType int32, _ int, held bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.leases[leaseChange{jobType, held}]++
+	m.took.WithLabelValues(jobType, job.TypeName, job.Tables).Observe(f.Took.Seconds())
+	m.runs.WithLabelValues(jobType, job.TypeName, job.Tables, outcome).Inc()
 }
 
 func number(jobType int32) string { return strconv.Itoa(int(jobType)) }
@@ -137,7 +125,7 @@ func (m *Metrics) gaugesOf(t namedType) *gauges[prometheus.Gauge] {
 	g := m.ofTypes[t]
 	if g == nil {
 		with := func(v *prometheus.GaugeVec, more ...string) prometheus.Gauge {
-			return v.WithLabelValues(append([]string{number(t.jobType), t.name}, more...)...)
+			return v.WithLabelValues(append([]string{number(t.jobType), t.name, t.tables}, more...)...)
 		}
 		all := &m.gauges
 		g = &gauges[prometheus.Gauge]{
@@ -169,19 +157,21 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		c.Collect(to)
 	}
 	m.mu.Lock()
-	runners, changes := slices.Clone(m.runners), maps.Clone(m.leases)
+	runners := slices.Clone(m.runners)
 	m.mu.Unlock()
 	well, running, there := true, len(runners) > 0, map[namedType]bool{}
+	var all []persistent_queue.TypeState
 	for _, r := range runners {
 		well = well && r.Health() == nil
 		states := r.Types()
 		running = running && states != nil
-		for _, state := range states {
-			there[namedType{state.JobType, state.TypeName}] = true
-			collectType(to, m.gaugesOf(namedType{state.JobType, state.TypeName}), &state)
-			for how, taken := range map[string]bool{"taken": true, "ended": false} {
-				to <- prometheus.MustNewConstMetric(leaseChanges, prometheus.CounterValue, float64(changes[leaseChange{state.JobType, taken}]), number(state.JobType), state.TypeName, how)
-			}
+		all = append(all, states...)
+	}
+	for of, state := range added(all) {
+		there[of] = true
+		collectType(to, m.gaugesOf(of), state)
+		for how, n := range map[string]uint64{"taken": state.LeasesTaken, "ended": state.LeasesEnded} {
+			to <- prometheus.MustNewConstMetric(leaseChanges, prometheus.CounterValue, float64(n), number(of.jobType), of.name, of.tables, how)
 		}
 	}
 	to <- prometheus.MustNewConstMetric(healthy, prometheus.GaugeValue, one(well))
@@ -209,9 +199,7 @@ func (m *Metrics) forget(there map[namedType]bool, now time.Time) {
 		}
 		delete(m.gone, t)
 		delete(m.ofTypes, t)
-		delete(m.leases, leaseChange{t.jobType, true})
-		delete(m.leases, leaseChange{t.jobType, false})
-		labels := []string{number(t.jobType), t.name}
+		labels := []string{number(t.jobType), t.name, t.tables}
 		m.delay.DeleteLabelValues(labels...)
 		m.took.DeleteLabelValues(labels...)
 		for _, outcome := range outcomes {
@@ -229,6 +217,25 @@ func (m *Metrics) forget(there map[namedType]bool, now time.Time) {
 
 // outcomes are what runs may end with.
 var outcomes = []string{"success", "failed", "cancelled", "retry", "continue", "dropped"}
+
+// added adds up what has the same labels, of several Runners: a registry refuses them twice, and then a page is an error as a whole.
+func added(states []persistent_queue.TypeState) map[namedType]*persistent_queue.TypeState {
+	sums := make(map[namedType]*persistent_queue.TypeState, len(states))
+	for i := range states {
+		state := &states[i]
+		of := namedType{state.JobType, state.TypeName, state.Tables}
+		sum := sums[of]
+		if sum == nil {
+			sums[of] = state
+			continue
+		}
+		sum.Shards, sum.Held, sum.Paused = max(sum.Shards, state.Shards), sum.Held+state.Held, sum.Paused || state.Paused
+		sum.Running, sum.Capacity, sum.Marked = sum.Running+state.Running, sum.Capacity+state.Capacity, sum.Marked+state.Marked
+		sum.Waiting, sum.Parked, sum.Overdue = sum.Waiting+state.Waiting, sum.Parked+state.Parked, max(sum.Overdue, state.Overdue)
+		sum.LeasesTaken, sum.LeasesEnded = sum.LeasesTaken+state.LeasesTaken, sum.LeasesEnded+state.LeasesEnded
+	}
+	return sums
+}
 
 // collectType sets the gauges of a type, and hands them over.
 func collectType(to chan<- prometheus.Metric, of *gauges[prometheus.Gauge], t *persistent_queue.TypeState) {

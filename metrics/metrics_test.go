@@ -174,7 +174,6 @@ func TestTheSeriesOfATypeThatIsGoneGo(t *testing.T) {
 	tell := m.Observer()
 	ran := func(jobType int32) {
 		job := &queue_job.Job{Id: 1, JobType: jobType, TypeName: "mail"}
-		tell.Lease(jobType, 0, true)
 		tell.Started(t.Context(), job, time.Millisecond)
 		tell.Finished(t.Context(), job, queue_job.Finished{Status: queue_job.JobStatusRetry, Err: errReceiver})
 	}
@@ -207,7 +206,7 @@ var errReceiver = errors.New("the receiver is down")
 func TestRunsAreCountedByWhatBecameOfThem(t *testing.T) {
 	m := metrics.New()
 	tell := m.Observer()
-	job := &queue_job.Job{Id: 1, JobType: 7, TypeName: "mail"}
+	job := &queue_job.Job{Id: 1, JobType: 7, TypeName: "mail", Tables: "tenant1."}
 	for _, f := range []queue_job.Finished{
 		{Status: queue_job.JobStatusSuccess, Took: 20 * time.Millisecond},
 		{Status: queue_job.JobStatusSuccess, Took: 30 * time.Millisecond},
@@ -221,10 +220,10 @@ func TestRunsAreCountedByWhatBecameOfThem(t *testing.T) {
 	if err := testutil.CollectAndCompare(m, strings.NewReader(`
 # HELP persistent_queue_runs_total Finished runs, by outcome: success, failed, cancelled, retry (after an error) or continue (as the handler asked). If the outcome is dropped, nothing was written: the job was cancelled during the run, or another process has it.
 # TYPE persistent_queue_runs_total counter
-persistent_queue_runs_total{job_type="7",outcome="dropped",type_name="mail"} 1
-persistent_queue_runs_total{job_type="7",outcome="failed",type_name="mail"} 1
-persistent_queue_runs_total{job_type="7",outcome="retry",type_name="mail"} 1
-persistent_queue_runs_total{job_type="7",outcome="success",type_name="mail"} 2
+persistent_queue_runs_total{job_type="7",outcome="dropped",tables="tenant1.",type_name="mail"} 1
+persistent_queue_runs_total{job_type="7",outcome="failed",tables="tenant1.",type_name="mail"} 1
+persistent_queue_runs_total{job_type="7",outcome="retry",tables="tenant1.",type_name="mail"} 1
+persistent_queue_runs_total{job_type="7",outcome="success",tables="tenant1.",type_name="mail"} 2
 `), "persistent_queue_runs_total"); err != nil {
 		t.Error(err)
 	}

@@ -81,6 +81,9 @@ type Job struct {
 	JobType         int32
 	// TypeName is what the job's type is called, see [Config.ServiceName].
 	TypeName string
+	// Tables says in which tables the job is: their [Config.TablePrefix], empty if they have none. If a Runner works on several databases with
+	// the same prefix, "#2" follows it for the second of its configurations' databases, and so on.
+	Tables string
 	// JobParams is the column params, or long_params: JSON if the job was added by this package, else whatever the INSERT
 	// wrote.
 	JobParams string

@@ -54,7 +54,7 @@ type Observer struct {
 	Finished func(ctx context.Context, job *Job, f Finished)
 	// Lease is called when the process has taken the lease of a job type, or of a shard of it, and when it starts no more jobs
 	// under it, since it gives the lease away or has lost it. A type that is not divided has the shard 0. It is called with one
-	// change after the other, in their order, and nothing but Stop waits for it.
+	// change after the other, in their order, and nothing but Stop waits for it. It does not say in which tables; the Runner's Types do.
 	Lease func(jobType int32, shard int, held bool)
 }
 

@@ -44,12 +44,17 @@ func TestARunnerSaysWhetherItIsReadyAndWellAndWhatItDoes(t *testing.T) {
 			types := r.Types()
 			return len(waiting.all()) == capacity && types[len(types)-1].Held == 3
 		})
-		want := []persistent_queue.TypeState{{JobType: 1, TypeName: "test", Shards: 1, Held: 1, Running: capacity, Capacity: capacity, Waiting: 3}, {JobType: 7, TypeName: "test", Shards: 3, Held: 3, Capacity: 100}}
+		want := []persistent_queue.TypeState{{JobType: 1, TypeName: "test", Shards: 1, Held: 1, Running: capacity, Capacity: capacity, Waiting: 3, LeasesTaken: 1}, {JobType: 7, TypeName: "test", Shards: 3, Held: 3, Capacity: 100}}
 		types := r.Types()
 		if types[0].Overdue < 0 || types[0].Overdue > patience {
 			t.Errorf("a job has been due for %v", types[0].Overdue)
 		}
-		want[0].Overdue = types[0].Overdue // the table knows whole seconds
+		want[0].Overdue = types[0].Overdue                                        // the table knows whole seconds
+		if last := &types[len(types)-1]; last.LeasesTaken-last.LeasesEnded != 3 { // before the type was divided, there was one lease
+			t.Errorf("%d leases were taken, and %d have ended", last.LeasesTaken, last.LeasesEnded)
+		} else {
+			last.LeasesTaken, last.LeasesEnded = 0, 0
+		}
 		if len(types) != len(want) || types[0] != want[0] || types[1] != want[1] {
 			t.Errorf("%+v, want %+v", types, want)
 		}

@@ -30,7 +30,9 @@ func scrape(t *testing.T, m *metrics.Metrics) map[string]float64 {
 		for _, metric := range family.GetMetric() {
 			var labels []string
 			for _, l := range metric.GetLabel() {
-				labels = append(labels, l.GetValue())
+				if l.GetValue() != "" {
+					labels = append(labels, l.GetValue())
+				}
 			}
 			name := strings.TrimPrefix(family.GetName(), "persistent_queue_") + "{" + strings.Join(labels, " ") + "}"
 			values[name] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -132,12 +133,16 @@ func TestStopSaysWhoStillRuns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		began, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		r := newRunner(t, d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error {
+		var log lines
+		r, err := persistent_queue.New([]queue_job.Config{{ServiceName: "test", JobType: 1, Db: d.DB, HandleJobFunc: func(context.Context, *queue_job.Job) error {
 			close(began)
 			<-release
 			close(ended)
 			return nil
-		}})
+		}}}, log.log())
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := r.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +150,10 @@ func TestStopSaysWhoStillRuns(t *testing.T) {
 		<-began
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		err := r.Stop(ctx)
+		err = r.Stop(ctx)
+		if text := log.String(); strings.Contains(text, "trying again") || strings.Contains(text, "context canceled") {
+			t.Errorf("nothing has failed, and nothing is tried again; the log says\n%s", text)
+		}
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 handler still runs") {
 			t.Errorf("Stop says %v", err)
 		}

@@ -28,6 +28,8 @@ type database struct {
 	permit      *permit
 	quota       *quota
 	told        listeners
+	which       which
+	leaseCounts leaseCounts
 	clock       clock
 	reads       reads
 	tail        tail
@@ -74,13 +76,13 @@ type database struct {
 	keepings sync.WaitGroup
 }
 
-func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit *permit, quota *quota, told listeners) (_ *database, err error) {
+func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit *permit, quota *quota, told listeners, which which) (_ *database, err error) {
 	tables, err := open(ctx, configs[0])
 	if err != nil {
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), dormant: newDormancy(), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: log.GetNewContext(service)}
+	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, which: which, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), dormant: newDormancy(), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: which.about(log.GetNewContext(service))}
 	if tables.History != nil {
 		d.chronicle = newChronicle()
 	}

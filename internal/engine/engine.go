@@ -28,9 +28,11 @@ type Engine struct {
 	permit  *permit
 	quota   *quota
 	told    listeners
+	several atomic.Bool // there are several sets of tables
 
-	mu   sync.Mutex
-	list []*database // never changed in place
+	mu     sync.Mutex
+	list   []*database // never changed in place
+	tables []string    // what its sets of tables are called
 }
 
 func (e *Engine) databases() []*database {
@@ -55,11 +57,11 @@ type Options struct {
 func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
 	e := &Engine{open: open, options: o, log: log, permit: newPermit(), quota: newQuota(o.MaxWorkers)}
 	e.told = newListeners(&o, log, log.GetNewContext("")) // what a hook is told is of jobs of several types
-	var unready atomic.Int32 // databases whose leases nobody has looked at yet
+	var unready atomic.Int32                              // databases whose leases nobody has looked at yet
 	for _, group := range ByDatabase(configs) {
 		d, err := e.openDatabase(ctx, group)
 		if err != nil {
-			closeUnstarted(e.list)
+			e.closeUnstarted(e.list)
 			return nil, fmt.Errorf("start: %w", err)
 		}
 		unready.Add(1)
@@ -79,8 +81,10 @@ func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Ta
 
 // openDatabase opens the database of configurations that belong together.
 func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*database, error) {
-	d, err := openDatabase(ctx, e.open, group, e.log, e.permit, e.quota, e.told)
+	of := e.whichOf(group[0].TablePrefix)
+	d, err := openDatabase(ctx, e.open, group, e.log, e.permit, e.quota, e.told, of)
 	if err != nil {
+		e.forget(of.tables)
 		return nil, err
 	}
 	d.address, d.retention, d.archive = addressOf(&group[0]), e.options.Retention, e.options.Archive
@@ -89,7 +93,7 @@ func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*d
 		return d, nil
 	}
 	if !e.options.Lenient {
-		closeUnstarted([]*database{d})
+		e.closeUnstarted([]*database{d})
 		return nil, joined(others)
 	}
 	d.refuse(group, others)
@@ -102,9 +106,28 @@ func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*d
 	return d, nil
 }
 
+// whichOf gives tables that are about to be opened a name that no others have.
+func (e *Engine) whichOf(prefix string) which {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	name := tablesAmong(e.tables, prefix)
+	e.tables = append(e.tables, name)
+	e.several.Store(len(e.tables) > 1)
+	return which{name, &e.several}
+}
+
+// forget takes the name back of tables that are not opened after all.
+func (e *Engine) forget(tables string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tables = slices.DeleteFunc(e.tables, func(name string) bool { return name == tables })
+	e.several.Store(len(e.tables) > 1)
+}
+
 // closeUnstarted closes databases that were opened in vain.
-func closeUnstarted(opened []*database) {
+func (e *Engine) closeUnstarted(opened []*database) {
 	for _, d := range opened {
+		e.forget(d.which.tables)
 		d.pools.release(true)
 		d.tables.Close()
 	}

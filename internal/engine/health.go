@@ -12,6 +12,7 @@ import (
 type TypeState struct {
 	JobType      int32
 	TypeName     string
+	Tables       string
 	Shards, Held int // into which the type is divided, as far as this process knows; whose leases this process holds
 	Paused       bool
 	Running      int           // workers that run a handler, or are about to
@@ -20,6 +21,8 @@ type TypeState struct {
 	Parked       int           // of these, rows that wait for a slot of their key
 	Marked       int           // rows that are marked and wait for a worker
 	Overdue      time.Duration // how long the longest-waiting row in memory has been due
+
+	LeasesTaken, LeasesEnded uint64
 }
 
 // Types returns the state of each job type, by database and type.
@@ -32,7 +35,8 @@ func (e *Engine) Types() (states []TypeState) {
 			if !there {
 				at = len(states)
 				places[l.cfg.JobType] = at
-				states = append(states, TypeState{JobType: l.cfg.JobType, TypeName: l.cfg.ServiceName})
+				n := d.leaseCounts.of(l.cfg.JobType)
+				states = append(states, TypeState{JobType: l.cfg.JobType, TypeName: l.cfg.ServiceName, Tables: d.which.tables, LeasesTaken: n.taken, LeasesEnded: n.ended})
 			}
 			s := &states[at]
 			s.Shards = max(s.Shards, l.layout.Shards())

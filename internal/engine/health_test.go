@@ -33,7 +33,7 @@ func TestHealthSaysThatADatabaseHasNotAnsweredForAsLongAsALeaseLasts(t *testing.
 		if err := e.Health(); err != nil || !ready {
 			t.Errorf("ready %t, %v", ready, err)
 		}
-		if types := e.Types(); len(types) != 1 || types[0] != (TypeState{JobType: 1, TypeName: "test", Shards: 1, Held: 1, Running: 1, Capacity: 2, Waiting: types[0].Waiting}) {
+		if types := e.Types(); len(types) != 1 || types[0] != (TypeState{JobType: 1, TypeName: "test", Shards: 1, Held: 1, Running: 1, Capacity: 2, Waiting: types[0].Waiting, LeasesTaken: 1}) {
 			t.Errorf("%+v", types)
 		}
 		v.gone.Store(true)

@@ -363,7 +363,7 @@ func TestOneInstanceAnHourRollsUpWhatIsTwoDaysOld(t *testing.T) {
 		for range 3 {
 			d, err := openDatabase(ctx, func(context.Context, queue_job.Config) (Tables, error) {
 				return Tables{Jobs: r, Leases: r, History: r, Close: func() {}}, nil
-			}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, silent{}, newPermit(), nil, listeners{})
+			}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, silent{}, newPermit(), nil, listeners{}, which{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -39,6 +39,7 @@ type line struct {
 	about   context.Context // for messages about the line as a whole
 	permit  *permit
 	told    listeners
+	which   which
 	trouble *trouble
 	losses  *losses
 	reads   *reads
@@ -54,6 +55,7 @@ type line struct {
 	counts      counts
 	errors      errorCounts
 	putOffs     putOffs
+	leaseCounts *leaseCounts
 
 	tenure
 
@@ -106,11 +108,11 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	}
 	whole, about := cfg.WorkerPoolCapacity, d.aboutType(&cfg)
 	if layout.Shards() > 1 {
-		about = logger.With(about, slog.Int("shard", shard))
+		about = d.aboutType(&cfg, slog.Int("shard", shard))
 	}
 	cfg = ofShard(cfg, layout, shard)
 	l := &line{
-		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
+		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
@@ -197,6 +199,7 @@ func (l *line) hold(lease *keeper.Lease) {
 	before := l.counts.endedNow()
 	l.endedBefore.Store(&before)
 	l.backlog.begin()
+	l.leaseCounts.note(l.cfg.JobType, true)
 	l.held.Store(lease)
 	l.tellLease(true)
 	signal(l.wakeTail)
@@ -220,6 +223,7 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	}
 	loops.Wait()
 	l.held.Store(nil)
+	l.leaseCounts.note(l.cfg.JobType, false)
 	l.tellLease(false)
 
 	l.queue.clear()

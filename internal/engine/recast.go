@@ -145,13 +145,13 @@ func (e *Engine) Add(ctx context.Context, configs []queue_job.Config) error {
 	for _, group := range others {
 		d, err := e.openDatabase(ctx, group)
 		if err != nil {
-			closeUnstarted(opened)
+			e.closeUnstarted(opened)
 			return fmt.Errorf("add job types: %w", err)
 		}
 		opened = append(opened, d)
 	}
 	if err := e.cast(ctx, there); err != nil {
-		closeUnstarted(opened)
+		e.closeUnstarted(opened)
 		return fmt.Errorf("add job types: %w", err)
 	}
 	e.mu.Lock()

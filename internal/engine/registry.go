@@ -192,8 +192,8 @@ func otherNameText(cfg *queue_job.Config, name string) string {
 // nameOf is what a type is called, as it stands in the table.
 func nameOf(cfg *queue_job.Config) string { return cut(cfg.ServiceName, store.NameMax) }
 
-func (d *database) aboutType(cfg *queue_job.Config) context.Context {
-	return logger.With(d.log.GetNewContext(cfg.ServiceName), slog.Int("job_type", int(cfg.JobType)))
+func (d *database) aboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
+	return d.which.about(logger.With(d.log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
 }
 
 // typeText says a job type's number and, if it is known, its name.

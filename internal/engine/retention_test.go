@@ -189,7 +189,7 @@ func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, 
 	for i := range instances {
 		d, err := openDatabase(ctx, func(context.Context, queue_job.Config) (Tables, error) {
 			return Tables{Jobs: g, Leases: g, Deletes: g, Close: func() {}}, nil
-		}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}, {ServiceName: "test", JobType: 2, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, log, newPermit(), nil, listeners{})
+		}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}, {ServiceName: "test", JobType: 2, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, log, newPermit(), nil, listeners{}, which{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -489,7 +489,7 @@ func TestNothingIsDeletedByAClockThatIsAhead(t *testing.T) {
 			g := &growing{gone: map[uint64]bool{}, deleted: map[int]int{}, began: time.Now().Add(-time.Hour), status: int32(queue_job.JobStatusSuccess)}
 			d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) {
 				return Tables{Jobs: g, Leases: g, Deletes: g, Close: func() {}}, nil
-			}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, &told{}, newPermit(), nil, listeners{})
+			}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, &told{}, newPermit(), nil, listeners{}, which{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -122,7 +122,7 @@ func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFu
 // jobOf is the task's job as the application sees it.
 func (l *line) jobOf(t *task) queue_job.Job {
 	return queue_job.Job{
-		Id: t.ID, JobType: t.JobType, TypeName: l.cfg.ServiceName, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
+		Id: t.ID, JobType: t.JobType, TypeName: l.cfg.ServiceName, Tables: l.which.tables, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(l.fellDue(t)),
 		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
 	}
@@ -290,7 +290,7 @@ func (l *line) countsNoMore(t *task, row store.Standing, err error) verdict {
 	v, why := verdict{status: queue_job.JobStatusRetry}, "another run has the job"
 	switch status := queue_job.JobStatus(row.Status); {
 	case row == store.Standing{}:
-		v.status, why = queue_job.JobStatusCancelled, "the job was deleted"
+		why = "the job was deleted"
 	case !status.Pending():
 		v.status, why = queue_job.JobStatusCancelled, fmt.Sprintf("the job is %v", status)
 	}
@@ -338,7 +338,7 @@ func (l *line) contextOf(tasks []*task) context.Context {
 	first := tasks[0]
 	about := l.aboutRun(first)
 	if l.cfg.HandleBatchFunc != nil {
-		about = logger.With(l.log.GetNewContext(l.cfg.ServiceName), slog.Int("job_type", int(l.cfg.JobType)), slog.Int("jobs", len(tasks)), slog.Int64("term", first.Term))
+		about = logger.With(l.newContext(), slog.Int("job_type", int(l.cfg.JobType)), slog.Int("jobs", len(tasks)), slog.Int64("term", first.Term))
 	}
 	first.parent = jobContext{first.lease.Context(), about}
 	return &first.parent
@@ -359,7 +359,16 @@ func (c *jobContext) Value(key any) any {
 
 // aboutRun is the context of log lines about a run.
 func (l *line) aboutRun(t *task) context.Context {
-	return attributes.Later(l.log.GetNewContext(l.cfg.ServiceName), t)
+	return attributes.Later(l.newContext(), t)
+}
+
+// newContext is the context of what is said about a run, before it says about which.
+func (l *line) newContext() context.Context {
+	ctx := l.log.GetNewContext(l.cfg.ServiceName)
+	if l.which.known() {
+		ctx = logger.With(ctx, slog.String("tables", l.which.tables))
+	}
+	return ctx
 }
 
 // LogValue says which run it is.

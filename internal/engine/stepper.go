@@ -28,7 +28,7 @@ type Stepper struct {
 // does not apply.
 func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config, log logger.Logger) (*Stepper, error) {
 	open := func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }
-	d, err := openDatabase(ctx, open, configs, log, newPermit(), nil, listeners{})
+	d, err := openDatabase(ctx, open, configs, log, newPermit(), nil, listeners{}, which{tables: configs[0].TablePrefix})
 	if err != nil {
 		return nil, err
 	}

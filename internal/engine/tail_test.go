@@ -65,7 +65,7 @@ func notStarted(t *testing.T, jobs Jobs, jobTypes ...int32) *database {
 	open := func(context.Context, queue_job.Config) (Tables, error) {
 		return Tables{Jobs: jobs, Close: func() {}}, nil
 	}
-	d, err := openDatabase(t.Context(), open, configs, silent{}, nil, nil, listeners{})
+	d, err := openDatabase(t.Context(), open, configs, silent{}, nil, nil, listeners{}, which{})
 	if err != nil {
 		t.Fatal(err)
 	}

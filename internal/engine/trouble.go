@@ -142,7 +142,7 @@ func (t *trouble) failed(doing string, err error) {
 		others = fmt.Sprintf(" (and %d more errors since the last of these lines)", t.untold)
 	}
 	t.told, t.untold = t.last, 0
-	t.log.Warn(logger.With(t.about, slog.String("doing", doing)), err.Error()+"; trying again"+others)
+	t.log.Warn(logger.With(t.about, slog.String("doing", doing)), strings.ReplaceAll(err.Error(), "\n", "; ")+"; trying again"+others)
 }
 
 // remains notes that statements still fail, of which the log need not hear again.

@@ -24,6 +24,7 @@ type weather struct {
 	steered         bool          // others pause types, cancel jobs and lock rows
 	long            bool          // most runs take long, and there are few workers
 	stray           int           // statements of a thousand that arrive although their sender has got an error
+	hasty           bool          // a Stop does not wait for long handlers, of which there are many
 	sluggish        time.Duration // by which each statement about jobs arrives later, and each answer too
 }
 
@@ -301,7 +302,7 @@ func (p *plan) drawHasty(d *dice) {
 	if !p.weather.gentle || d.chance(930) {
 		return
 	}
-	p.weather.gentle, p.weather.refused, p.weather.broken = false, 0, 0
+	p.weather.gentle, p.weather.refused, p.weather.broken, p.weather.hasty = false, 0, 0, true
 	for range 1 + d.upTo(3) {
 		slot, at, patience := d.upTo(3), d.between(0, p.calmAt), d.between(time.Millisecond, 2*time.Second)
 		p.at(at, func(w *world) { w.stop(slot, patience) }, "stop place %d with a patience of %v", slot, patience)

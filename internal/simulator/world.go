@@ -620,6 +620,9 @@ func behave(w *world, r *run) (b behaviour) {
 	if r.history.order.lengthy && r.nth == 1 {
 		b.takes = d.between(10, 12) * w.longestLock()
 	}
+	if long := throw(w.seed, 19, hash(r.history.order.label), uint64(r.nth)); w.weather.hasty && long.chance(200) {
+		b.takes += long.between(time.Second, 2*w.longestLock())
+	}
 	b.heeds, b.reacts = d.chance(600), d.between(time.Microsecond, time.Millisecond)
 	if r.nth < runsMax {
 		b.ends = oneOf(d, endsWell, endsWell, endsWell, endsWell, endsWell, endsWell, endsWell, endsInError, endsInError,
