@@ -1,6 +1,7 @@
 package otelqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,18 +74,16 @@ func (t *Tracing) OnAdd(ctx context.Context, job *queue_job.AddModelJob) error {
 	if carrier.Get("traceparent") != "" {
 		return nil
 	}
-	ctx, span := t.tracer().Start(ctx, "add "+t.nameOf(job.JobType), trace.WithSpanKind(trace.SpanKindProducer),
-		trace.WithAttributes(messaging("add", "create", job.JobType, t.nameOf(job.JobType))...))
+	name := t.nameOf(job)
+	ctx, span := t.tracer().Start(ctx, "add "+name, trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(messaging("add", "create", job.JobType, name)...))
 	defer span.End()
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return nil
 }
 
-func (t *Tracing) nameOf(jobType int32) string {
-	if name := t.names[jobType]; name != "" {
-		return name
-	}
-	return strconv.Itoa(int(jobType))
+func (t *Tracing) nameOf(job *queue_job.AddModelJob) string {
+	return cmp.Or(t.names[job.JobType], job.TypeName, strconv.Itoa(int(job.JobType)))
 }
 
 // messaging are the attributes that all spans have.

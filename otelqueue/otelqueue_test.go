@@ -71,6 +71,18 @@ func linkedTo(s sdk.ReadOnlySpan, to trace.SpanContext) bool {
 	})
 }
 
+func TestTheAddingOfADefinedJobBearsTheNameOfItsType(t *testing.T) {
+	r := newTraced()
+	job := queue_job.Define[int](201, "bill").New(1)
+	job.Meta = map[string]string{}
+	if err := r.OnAdd(t.Context(), &job); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.last(t); s.Name() != "add bill" || attributeOf(s, "messaging.destination.name") != "bill" {
+		t.Errorf("the adding is %q, of %q", s.Name(), attributeOf(s, "messaging.destination.name"))
+	}
+}
+
 func TestARequestTheAddingAndTheFirstRunAreOneTrace(t *testing.T) {
 	r := newTraced(otelqueue.WithTypeNames(map[int32]string{7: "mail"}))
 	job, request, added := r.add(t)

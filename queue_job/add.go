@@ -59,6 +59,9 @@ type AddModelJob struct {
 	// Meta is the job's metadata: texts that go with it from whoever adds it to its handler, beside the parameters, such as a
 	// trace id, a tenant or a language. [Job.Meta] and [JobInfo.Meta] have them. At most [MetaMax] characters as JSON. Default: none.
 	Meta map[string]string
+	// TypeName is what the type is called, for an [OnAdd] that names it, as a trace does. It is not stored. Default: the name of the [Define]
+	// that made the job, if one did.
+	TypeName string
 
 	err error // why an option could not be applied
 }
@@ -101,10 +104,13 @@ func (j AddModelJob) With(options ...AddOption) AddModelJob {
 
 // At makes the job fall due at a time, or up to a second later. A time that has passed means at once. But a Runner that
 // starts later leaves the job alone if the time lies more than [Config.FirstPullDay] days before that start. A time
-// after 2106 is an error when the job is added.
+// after 2106 is an error when the job is added, and so is the zero time: it is a value that somebody has forgotten to set.
 func At(t time.Time) AddOption {
 	return func(j *AddModelJob) {
 		start, err := unixSecond(t)
+		if t.IsZero() {
+			err = errors.New("it is the zero time.Time; leave At out for a job that is due at once")
+		}
 		if err != nil {
 			err = fmt.Errorf("start time: %w", err)
 		}

@@ -17,7 +17,8 @@ import (
 // To add all jobs or none, pass a transaction. Through a *sql.DB, each statement is committed by itself; after an
 // error, the result has the jobs at the beginning of the list that were added before it. AddMany checks all jobs before
 // it sends the first statement: if one of them can never be added, because its parameters are too long or [OnAdd]
-// returned an error, none is added.
+// returned an error, none is added. It keeps all of them in memory, encoded: a million small jobs take some 800 MB. Add that many in lots of
+// ten thousand.
 func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]Added, error) {
 	st, err := j.through(ex)
 	if err != nil {

@@ -237,6 +237,8 @@ func (c *Config) Validate() error {
 		return bad("LostLimit", "is %d; use 1 to %d, 0 for the default of %d, or -1 for no limit", c.LostLimit, lostLimitMax, defaults.LostLimit)
 	case c.Timeout < 0:
 		return bad("Timeout", "is %v; use more than 0, or 0 for no limit", c.Timeout)
+	case c.WorkerPoolCapacity == noWorkers:
+		return bad("WorkerPoolCapacity", "is 0 by Workers(0); use 1 or more, or leave Workers out for the default of %d", defaults.WorkerPoolCapacity)
 	case c.WorkerPoolCapacity < 0:
 		return bad("WorkerPoolCapacity", "is %d; use 1 or more, or 0 for the default of %d", c.WorkerPoolCapacity, defaults.WorkerPoolCapacity)
 	case c.WorkerExpirySecond < 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -26,7 +27,7 @@ func Define[Params any](jobType int32, name string) Definition[Params] {
 
 // New returns a job to be added, with [Jobs.AddMany] for example.
 func (d Definition[Params]) New(params Params, options ...AddOption) AddModelJob {
-	return AddModelJob{JobType: d.JobType, JobParams: params}.With(options...)
+	return AddModelJob{JobType: d.JobType, JobParams: params, TypeName: d.Name}.With(options...)
 }
 
 // Add is [Jobs.Add] for a job of this type.
@@ -65,10 +66,16 @@ func RenamedFrom(name string) HandleOption {
 	return func(c *Config) { c.RenamedFrom = name }
 }
 
-// Workers sets how many jobs of the type run at a time, over all instances: [Config.WorkerPoolCapacity].
+// Workers sets how many jobs of the type run at a time, over all instances: [Config.WorkerPoolCapacity]. 0 is refused: it would stand for the
+// default of 100.
 func Workers(n int) HandleOption {
+	if n == 0 {
+		n = noWorkers
+	}
 	return func(c *Config) { c.WorkerPoolCapacity = n }
 }
+
+const noWorkers = math.MinInt // what Workers(0) sets
 
 // Timeout sets how long a run may take: [Config.Timeout].
 func Timeout(d time.Duration) HandleOption {

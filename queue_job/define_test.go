@@ -50,6 +50,24 @@ func TestADefinedTypeRetriesWithGrowingWaitsUnlessItIsToldOtherwise(t *testing.T
 	}
 }
 
+// A number that somebody has forgotten to read from the settings must not become a hundred workers.
+func TestNoWorkersAreRefused(t *testing.T) {
+	cfg := Define[struct{}](7, "mail").Handle(func(context.Context, *Job, struct{}) error { return nil }, Workers(0))
+	cfg.Db = valid().Db
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "WorkerPoolCapacity") || !strings.Contains(err.Error(), "is 0 by Workers(0)") {
+		t.Error(err)
+	}
+}
+
+func TestATimeThatNobodyHasSetIsRefused(t *testing.T) {
+	var at time.Time
+	var db inserts
+	_, err := jobsOfMySQL(t).Add(t.Context(), &db, AddModelJob{JobType: 7}.With(At(at)))
+	if err == nil || !strings.Contains(err.Error(), "start time: it is the zero time.Time") {
+		t.Error(err)
+	}
+}
+
 func TestABatchOfADefinedTypeEndsByJob(t *testing.T) {
 	jobs := func() []*Job {
 		return []*Job{{Id: 11, JobParams: `{"To":"anna"}`}, {Id: 12, JobParams: "no JSON"}, {Id: 13, JobParams: `{"To":"bob"}`}}

@@ -16,7 +16,8 @@
 //
 // There is no lease, no worker pool and no waiting. So rates, WorkerPoolCapacity, BatchWait, FirstPullDay and
 // ScheduleCatchUp have no effect here. There is no [github.com/create-info/persistent-queue.WithMiddleware] and no
-// WithBatchMiddleware: set [queue_job.Config.Middleware] and [queue_job.Config.BatchMiddleware] instead.
+// WithBatchMiddleware: set [queue_job.Config.Middleware] and [queue_job.Config.BatchMiddleware] instead. WithBaseContext, WithOnSettled,
+// WithOnDead and WithObserver have no counterpart either: call their functions from the test, or set [queue_job.Config.OnFinished].
 //
 // Jobs fall due by the real time, in whole seconds, plus the time that the test has added: [Queue.Advance] moves it on
 // without waiting. If code under test asks time.Now, it still sees the real time.

@@ -130,6 +130,12 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 	var err error
 	q.stepper, err = engine.OpenStepper(q.ctx, engine.Tables{Jobs: q.store, Run: q.store, Schedules: q.store, Close: func() {}}, q.configs, q.log)
 	q.must(err)
+	names := make([]store.TypeName, len(q.configs))
+	for i := range q.configs {
+		names[i] = store.TypeName{JobType: q.configs[i].JobType, Name: q.configs[i].ServiceName}
+	}
+	_, err = q.store.NameTypes(q.ctx, names) // as a Runner does; a name that is there stays
+	q.must(err)
 	q.must(q.stepper.Schedule(q.ctx))
 }
 

@@ -108,6 +108,15 @@ func TestWhatIsDueRunsAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestAJobBearsTheNameOfItsType(t *testing.T) {
+	q := queuetest.New(t, queue_job.Define[int](7, "mail").Handle(func(context.Context, *queue_job.Job, int) error { return nil }))
+	id := add(t, q, queue_job.AddModelJob{JobType: 7, JobParams: 1})
+	q.RunDue()
+	if job, err := q.Jobs.Get(t.Context(), q.DB, queue_job.ID(id)); err != nil || job.TypeName != "mail" {
+		t.Errorf("%+v, %v", job, err)
+	}
+}
+
 func TestARetryWaitsItsTimeAndFailsWhenThereAreNone(t *testing.T) {
 	cfg := handled(func(*queue_job.Job) error { return errors.New("no mail server") })
 	cfg.NeedRetry, cfg.MaxRetries, cfg.WaitTime = true, 2, 10*time.Second

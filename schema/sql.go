@@ -58,6 +58,9 @@ var folderOf = map[string]string{MySQL: "mysql", MariaDB: "mysql", TiDB: "mysql"
 // changed the tables, as golang-migrate names and reads them. All files in their order make the same tables as [Migrate], which
 // afterwards finds nothing to do. On MySQL and MariaDB, the first file makes the tables of the original library, so a database that
 // has them already begins with it too: it leaves them as they are. The tables have no prefix.
+//
+// A file has several statements: on MySQL and MariaDB, golang-migrate needs multiStatements=true in its DSN. Beside migrations of your own, it
+// needs a table of its own, as by x-migrations-table=queue_migrations.
 func Migrations(database string) (fs.FS, error) {
 	if err := known(database); err != nil {
 		return nil, err
