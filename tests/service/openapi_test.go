@@ -21,6 +21,7 @@ import (
 // openAPI is openapi.json, as far as it is tried here.
 type openAPI struct {
 	Paths      map[string]map[string]operation
+	Webhooks   map[string]map[string]operation
 	Components struct {
 		Schemas   map[string]any
 		Responses map[string]response
@@ -296,6 +297,36 @@ func valueOf(t *testing.T, text []byte) (value any) {
 		t.Fatal(err)
 	}
 	return value
+}
+
+// What receivers get is described, too: each header that the service sets, and what they are told of a failure.
+func TestTheDescriptionOfTheCallbacksIsTrue(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		to := receive(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/work" {
+				w.WriteHeader(http.StatusGone)
+			}
+		})
+		api := start(t, d)
+		o := described(t, api)
+		task := o.Webhooks["task"]["post"]
+		api.send(http.StatusCreated, "PUT", "/v1/topics/orders/tasks/order-1", fmt.Sprintf(`{"url":"%s/work","expires":"2100-01-01T00:00:00Z","labels":{"a":"b"},"on_failure":{"url":"%[1]s/told"}}`, to.URL))
+		await(t, "both have come", func() bool { return len(to.all()) == 2 })
+		for _, c := range to.all() {
+			for name := range c.header {
+				ours := strings.HasPrefix(name, "Pq-") || strings.HasPrefix(name, "Webhook-") || name == "Idempotency-Key" || name == "Traceparent"
+				if ours && !slices.ContainsFunc(task.Parameters, func(p struct{ Name, In, Example string }) bool { return p.In == "header" && p.Name == name }) {
+					t.Errorf("%s comes with %s, which is not described", c.path, name)
+				}
+			}
+			if c.path == "/told" {
+				if wrong := o.fits(o.Components.Schemas["Failure"], valueOf(t, []byte(c.body)), ""); len(wrong) > 0 {
+					t.Errorf("%s: %q", c.body, wrong)
+				}
+			}
+		}
+	})
 }
 
 func TestAnAnswerThatIsNotAnnouncedIsNoticed(t *testing.T) {
