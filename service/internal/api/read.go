@@ -242,8 +242,12 @@ func (r *reader) problem(err error) error {
 	case errors.As(err, &bad):
 		if bad == r.full { // who sends on without looking sees the answer at the end only
 			_ = r.control.SetReadDeadline(time.Now().Add(drainMax))
-			_, _ = io.CopyN(io.Discard, r.c.Body, r.most())
-			_ = r.control.SetReadDeadline(time.Time{})
+			if _, err := io.CopyN(io.Discard, r.c.Body, r.most()); err == io.EOF {
+				_ = r.control.SetReadDeadline(time.Time{})
+			} else { // or net/http waits for the rest, before it sends the answer and for as long as something comes
+				r.c.Header().Set("Connection", "close")
+				_ = r.control.SetReadDeadline(time.Now())
+			}
 		}
 		return bad
 	case errors.Is(err, os.ErrDeadlineExceeded):
