@@ -87,8 +87,12 @@ func (s *Store) CloseLeases(ctx context.Context, names []string, layout int64) e
 func (s *Store) CloseLease(ctx context.Context, name, owner string, layout int64) error {
 	n, err := s.updateLeases(ctx, []string{name}, fmt.Sprintf("layout = %d, locked_by = '', lock_until = %s", -layout, s.timestamp(closedUntil)), nil,
 		fmt.Sprintf("locked_by = ? AND layout > 0 AND layout < %d", layout), owner)
-	if err == nil && n == 0 {
-		err = s.unlessLocked(ctx, name, owner)
+	if err != nil || n > 0 {
+		return wrap("close lease", err)
+	}
+	rows, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf("SELECT term FROM %s WHERE lock_name = ? AND locked_by = ? AND layout > 0 AND layout < %d", s.leases, layout)), name, owner)
+	if err == nil && len(rows) > 0 {
+		err = ErrLocked
 	}
 	return wrap("close lease", err)
 }

@@ -251,11 +251,12 @@ WHERE locked_by = ?
   AND layout > 0
   AND layout < 1028; -- with "a", "me"
 SELECT *
-FROM (SELECT lock_name, term
+FROM (SELECT term
   FROM shedlock_tab
-  WHERE lock_name IN (?)
+  WHERE lock_name = ?
     AND locked_by = ?
-    AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
+    AND layout > 0
+    AND layout < 1028) AS latest
 FOR UPDATE; -- with "a", "me"
 
 -- CloseLeases

@@ -233,11 +233,12 @@ WHERE lock_name = ANY(ARRAY(SELECT lock_name
   AND locked_by = $2
   AND layout > 0
   AND layout < 1028; -- with "a", "me"
-WITH latest AS (SELECT lock_name, term
+WITH latest AS (SELECT term
   FROM shedlock_tab
-  WHERE lock_name IN ($1)
+  WHERE lock_name = $1
     AND locked_by = $2
-    AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
+    AND layout > 0
+    AND layout < 1028) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", "me"
 

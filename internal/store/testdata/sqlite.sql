@@ -194,11 +194,12 @@ WHERE lock_name IN (?)
   AND locked_by = ?
   AND layout > 0
   AND layout < 1028; -- with "a", "me"
-SELECT lock_name, term
+SELECT term
 FROM shedlock_tab
-WHERE lock_name IN (?)
+WHERE lock_name = ?
   AND locked_by = ?
-  AND unixepoch(lock_until) > unixepoch(); -- with "a", "me"
+  AND layout > 0
+  AND layout < 1028; -- with "a", "me"
 
 -- CloseLeases
 UPDATE shedlock_tab

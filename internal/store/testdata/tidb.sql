@@ -118,11 +118,12 @@ WHERE lock_name IN (?)
   AND locked_by = ?
   AND layout > 0
   AND layout < 1028; -- with "a", "me"
-SELECT lock_name, term
+SELECT term
 FROM shedlock_tab
-WHERE lock_name IN (?)
+WHERE lock_name = ?
   AND locked_by = ?
-  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "me"
+  AND layout > 0
+  AND layout < 1028; -- with "a", "me"
 
 -- CloseLeases
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
