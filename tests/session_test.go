@@ -56,6 +56,8 @@ var sessionsOfMySQLs = []session{
 	{name: "statements of 20 s", only: "MariaDB", params: map[string]string{"max_statement_time": "20", "lock_wait_timeout": "20", "innodb_lock_wait_timeout": "10"}},
 	{name: "reads of 20 s", only: "MySQL", params: map[string]string{"max_execution_time": "20000", "lock_wait_timeout": "20", "innodb_lock_wait_timeout": "10"}},
 	{name: "at most a hundred thousand rows", params: map[string]string{"sql_select_limit": "100000"}},
+	{name: "unique checks off, few rows joined", not: "TiDB", params: map[string]string{"unique_checks": "0", "foreign_key_checks": "0", "sql_big_selects": "0", "max_join_size": "1000000", "group_concat_max_len": "4", "max_error_count": "0"}},
+	{name: "auto-increment by three", params: map[string]string{"auto_increment_increment": "3", "auto_increment_offset": "2"}},
 	{name: "plans otherwise, MariaDB", only: "MariaDB", params: map[string]string{"optimizer_switch": "'index_merge=off,derived_merge=off,derived_with_keys=off,materialization=off,semijoin=off'", "optimizer_use_condition_selectivity": "1"}},
 	{name: "plans otherwise, MySQL", only: "MySQL", params: map[string]string{"optimizer_switch": "'index_merge=off,derived_merge=off,materialization=off,semijoin=off,skip_scan=off'"}},
 	{name: "tables with a key only, invisible if need be", only: "MySQL", params: map[string]string{"sql_require_primary_key": "ON", "show_create_table_verbosity": "ON"}},
@@ -156,11 +158,11 @@ func TestWhereNothingCommitsByItselfAHandleMustBeginTransactions(t *testing.T) {
 	})
 }
 
-func TestASessionThatReturnsOnlyTheFirstRowsIsRefused(t *testing.T) {
+func TestASessionThatReadsOrCommitsOnlyAPartIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		for _, limit := range []string{"3", "1000", "99999"} {
-			db := dbtest.Open(t, d.Driver, withParams(d.DSN, map[string]string{"sql_select_limit": limit}))
+		for _, c := range [][2]string{{"sql_select_limit", "3"}, {"sql_select_limit", "1000"}, {"sql_select_limit", "99999"}, {"completion_type", "'CHAIN'"}} {
+			db := dbtest.Open(t, d.Driver, withParams(d.DSN, map[string]string{c[0]: c[1]}))
 			_, errOpen := queue_job.Open(db)
 			_, errLock := newLock(t, db, shedlock.Config{}).TryLock(t.Context())
 			for what, err := range map[string]error{
@@ -170,8 +172,8 @@ func TestASessionThatReturnsOnlyTheFirstRowsIsRefused(t *testing.T) {
 				"Start":       newRunner(t, db, queue_job.Config{HandleJobFunc: (&runs{}).handler}).Start(t.Context()),
 				"TryLock":     errLock,
 			} {
-				if err == nil || !strings.Contains(err.Error(), "sql_select_limit") {
-					t.Errorf("%s with a limit of %s: %v, want a remedy", what, limit, err)
+				if err == nil || !strings.Contains(err.Error(), c[0]) {
+					t.Errorf("%s with %s = %s: %v, want a remedy", what, c[0], c[1], err)
 				}
 			}
 		}

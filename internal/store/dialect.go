@@ -127,21 +127,25 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 	}
 }
 
-// plusCut adds 4 to what is read of a session if its SELECTs return the first few rows and leave out the others.
-const plusCut = " + 4 * (@@sql_select_limit < " + rowsLeast + ")"
+// plusUnusable adds 4 to what is read of a session if its SELECTs return the first few rows and leave out the others, and 8 if each COMMIT
+// begins another transaction.
+const plusUnusable = " + 4 * (@@sql_select_limit < " + rowsLeast + ") + 8 * (@@completion_type = 'CHAIN')"
 
 // rowsLeast is how many rows a SELECT without a LIMIT must be able to return: there may be as many types and leases.
 const rowsLeast = "100000"
 
 // sessionOf reports whether this session commits by itself, and whether replicas are sent its statements. It is an error if the session does
-// not return all that is read.
+// not return all that is read, or not commit all that is written.
 func (d dialect) sessionOf(ctx context.Context, db DB) (commits, statements bool, err error) {
 	text, err := readText(ctx, db, d.session)
 	if err != nil && strings.Contains(err.Error(), "Error 1193 ") { // a server that has no such formats any more
-		text, err = readText(ctx, db, "SELECT @@autocommit"+plusCut)
+		text, err = readText(ctx, db, "SELECT @@autocommit"+plusUnusable)
 	}
 	n, _ := strconv.Atoi(text)
-	if n&4 != 0 {
+	switch {
+	case n&8 != 0:
+		err = unusable("in the sessions of this database, each COMMIT begins another transaction, since completion_type is CHAIN, and nobody would commit what is written in it; set it to NO_CHAIN")
+	case n&4 != 0:
 		err = unusable("the sessions of this database return only the first rows of a SELECT, since sql_select_limit is less than " + rowsLeast + ", and leave out the others without a word; set it to DEFAULT, or by sql_select_limit=18446744073709551615 in the DSN")
 	}
 	return n&1 != 0, n&2 != 0, err

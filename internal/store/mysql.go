@@ -124,7 +124,7 @@ func mysqlFamily(name string) dialect {
 		impatient:     "SET SESSION lock_wait_timeout = 1",
 		patient:       "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
 
-		session:       "SELECT @@autocommit + 2 * (@@log_bin AND @@binlog_format = 'STATEMENT')" + plusCut,
+		session:       "SELECT @@autocommit + 2 * (@@log_bin AND @@binlog_format = 'STATEMENT')" + plusUnusable,
 		begin:         "START TRANSACTION", // with sql_mode ORACLE, BEGIN begins a block
 		reservesConns: true,
 	}
