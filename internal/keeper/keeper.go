@@ -72,6 +72,7 @@ type Lease struct {
 	lingers context.Context
 	trust   *time.Timer  // cancels the context when trust ends
 	until   atomic.Int64 // the end of trust, in nanoseconds after epoch
+	noted   atomic.Int64 // what it may be, since NoteRunning renews the row, and does not say whether it has
 	row     string       // its name in the table; guarded by the keeper's mutex
 	renewAt time.Time    // when it is renewed, or given back if it is late; only Run uses it
 	expires time.Time    // when the row expires unless it is renewed; only Run uses it
@@ -99,7 +100,7 @@ func (l *Lease) Lingering() context.Context { return l.lingers }
 
 // FreeIn is how long it takes until the lease has ended, if it is not renewed.
 func (l *Lease) FreeIn() time.Duration {
-	return max(0, time.Until(lease.FreeAt(epoch.Add(time.Duration(l.until.Load())), l.Lock)))
+	return max(0, time.Until(lease.FreeAt(epoch.Add(time.Duration(max(l.until.Load(), l.noted.Load()))), l.Lock)))
 }
 
 // Context returns a context that ends when the lease is lost or given back, with [ErrLost] or [ErrReleased] as its cause,
@@ -547,6 +548,7 @@ func (k *Keeper) NoteRunning(ctx context.Context, l *Lease, running int) error {
 	k.mu.Lock()
 	row := l.row
 	k.mu.Unlock()
+	defer func() { l.noted.Store(int64(lease.TrustedUntil(time.Now(), l.Lock).Sub(epoch))) }()
 	return k.leases.NoteRunning(ctx, row, l.owner, int64(l.Lock/time.Second), running)
 }
 
