@@ -109,6 +109,9 @@ func (l *Lease) Context() context.Context { return l.ctx }
 
 func (l *Lease) trustUntil(moment time.Time) {
 	l.until.Store(int64(moment.Sub(epoch)))
+	if l.noted.Load() == 0 {
+		l.noted.Store(l.until.Load()) // under virtual time, moments lie before epoch
+	}
 	l.trust.Reset(time.Until(moment))
 }
 
