@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	aheadSoon   = time.Second      // after the clock was set back: by then, the statements that were under way have ended
+	aheadSoon   = time.Second      // after the clock was set back: by then, most statements that were under way have ended
 	aheadAgain  = 10 * time.Second // after a statement that failed
 	aheadPeriod = 30 * time.Second // in this time, a clock that is set back is heeded aheadMost times
 	aheadMost   = 3
@@ -20,6 +20,11 @@ const (
 	aheadTypes  = 500 // in a statement
 	aheadWithin = time.Minute
 )
+
+// aheadLooks is when to look for what was written ahead of the clock, each time after the look before. A statement that began while the
+// clock was ahead may be carried out later: when a slow disk has answered, or when the row is not locked any more, for which MySQL and
+// MariaDB wait for 50 seconds as they come.
+var aheadLooks = [...]time.Duration{aheadSoon, 10 * time.Second, time.Minute}
 
 // Ahead is what the engine needs of the tables to mend what was written while the database's clock was ahead. *store.Store has it.
 type Ahead interface {
@@ -42,25 +47,36 @@ func (s *standBy) heedSetBack() {
 	s.setBack[len(s.setBack)-1] = time.Now()
 	s.log.Warn(s.about, fmt.Sprintf("the database's clock was set back by %v", by.Round(time.Millisecond)))
 	s.startedEarlier()
-	for _, h := range s.heldLines() {
-		h.queue.clear()
-		h.backlog.fell()
-		signal(h.wake)
-	}
+	s.forgetWaiting()
 	s.draining.Lock()
 	defer s.draining.Unlock()
+	s.looksAhead.Store(0)
 	if s.tables.Ahead == nil || s.working.Err() != nil || s.mending.Swap(true) {
 		return
 	}
 	s.loops.Go(func() {
 		defer s.mending.Store(false)
-		for range aheadTries {
-			if !sleep(s.working, aheadSoon+rand.N(aheadSoon)) || !s.trouble.on(s.working, "mend what was put off while the clock was ahead", s.mendAhead(s.working)) {
+		for n := s.looksAhead.Add(1); int(n) <= len(aheadLooks); n = s.looksAhead.Add(1) {
+			if !sleep(s.working, aheadLooks[n-1]+rand.N(aheadSoon)) {
 				return
 			}
-			sleep(s.working, aheadAgain)
+			for range aheadTries {
+				if !s.trouble.on(s.working, "mend what was put off while the clock was ahead", s.mendAhead(s.working)) || !sleep(s.working, aheadAgain) {
+					break
+				}
+			}
+			s.forgetWaiting() // an outcome that was on its way may wait by the clock as it was
 		}
 	})
+}
+
+// forgetWaiting forgets the rows that wait in memory, and has them loaded.
+func (s *standBy) forgetWaiting() {
+	for _, h := range s.heldLines() {
+		h.queue.clear()
+		h.backlog.fell()
+		signal(h.wake)
+	}
 }
 
 // startedEarlier has FirstPullDay count from an earlier moment if the instance started while the database's clock was ahead: what fell due a

@@ -33,29 +33,30 @@ const (
 // free, asks for what others have too much of, and gives what others ask for; package share has the rules.
 type standBy struct {
 	*database
-	working   context.Context // jobs are started while it lives
-	began     time.Time
-	chance    *rand.Rand
-	byName    map[string]*line
-	open      map[string]open // since when a lease has been seen free, or to be handed over
-	dividing  bool            // a type is being divided anew: the next step is near
-	asked     []keeper.Asked  // what this instance has asked for, and not got yet
-	askedAt   time.Time
-	soonSince time.Time              // a lease has been about to change hands since then; zero: none is
-	castAt    time.Time              // when a type last got another configuration: its lease is about to come free
-	expires   time.Time              // when the first lease of another instance does, as it looks now
-	leftAt    time.Time              // when it was first seen that Stop was called
-	drainAt   time.Time              // when it was first seen that this instance is drained; zero: it is not
-	said      bool                   // farewell
-	over      bool                   // nobody is expected to take over what is left
-	away      bool                   // a lease of this instance is to be handed over
-	tidied    bool                   // the rows of instances that are no more were deleted
-	company   bool                   // the last look showed other instances, even if they are about to stop
-	idle      map[*line]idle         // of lines that this instance serves
-	limits    map[int32]store.Limits // that the last look has shown
-	ending    atomic.Bool            // a statement that ends pauses is under way
-	setBack   [aheadMost]time.Time   // when the database's clock was found to have been set back, the last few times
-	mending   atomic.Bool            // what was written while the database's clock was ahead is being mended
+	working    context.Context // jobs are started while it lives
+	began      time.Time
+	chance     *rand.Rand
+	byName     map[string]*line
+	open       map[string]open // since when a lease has been seen free, or to be handed over
+	dividing   bool            // a type is being divided anew: the next step is near
+	asked      []keeper.Asked  // what this instance has asked for, and not got yet
+	askedAt    time.Time
+	soonSince  time.Time              // a lease has been about to change hands since then; zero: none is
+	castAt     time.Time              // when a type last got another configuration: its lease is about to come free
+	expires    time.Time              // when the first lease of another instance does, as it looks now
+	leftAt     time.Time              // when it was first seen that Stop was called
+	drainAt    time.Time              // when it was first seen that this instance is drained; zero: it is not
+	said       bool                   // farewell
+	over       bool                   // nobody is expected to take over what is left
+	away       bool                   // a lease of this instance is to be handed over
+	tidied     bool                   // the rows of instances that are no more were deleted
+	company    bool                   // the last look showed other instances, even if they are about to stop
+	idle       map[*line]idle         // of lines that this instance serves
+	limits     map[int32]store.Limits // that the last look has shown
+	ending     atomic.Bool            // a statement that ends pauses is under way
+	setBack    [aheadMost]time.Time   // when the database's clock was found to have been set back, the last few times
+	mending    atomic.Bool            // what was written while the database's clock was ahead is being mended
+	looksAhead atomic.Int32           // how many of the looks for that have begun since the clock was set back last
 }
 
 // open is a lease that waits for somebody to take it, or to ask for it.
