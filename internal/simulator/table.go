@@ -204,6 +204,9 @@ func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, e
 			j.Term = 0
 			j.Attempts--
 			j.Changes++
+			if now := t.now(); j.StartTime > now+60 { // it was due by a clock that was ahead
+				j.StartTime, j.Due = now, float64(now)
+			}
 		}), nil
 	case store.Final:
 		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: finish, term: o.Term}, func(j *Job) { j.setStatus(o.Status) }), nil

@@ -13,7 +13,8 @@ import (
 // it is due from the moment at which it was written. A row that was changed while it waited may say so, too; it is taken for a retry if it is to
 // wait for an hour at most. Rows that were neither run nor changed bear the clock of the process that has added them.
 //
-// A row that is marked was due then. If its process has died, nobody looks at it until it is due again.
+// A row that is marked was due then, and says so when the mark is taken back. If its process has died, nobody looks at it until it is due
+// again.
 const (
 	waitsFrom  = "start_time + 60 >= update_time" // it may have been marked, and unmarked again, since its time was set
 	waitsFor   = "term = 0 AND attempts > 0 AND (changes = 0 OR start_time <= update_time + 3600)"
@@ -22,6 +23,9 @@ const (
 
 // aheadLeast is by how many seconds a row must lie ahead: all these times are whole seconds.
 const aheadLeast = 2
+
+// waitsNot is by how many seconds a row that was marked may lie ahead, at most: it was due, or nearly, by the clock of one node or another.
+const waitsNot = 60
 
 func (s *Store) writtenAhead(own int64) string {
 	return fmt.Sprintf("%s AND %s AND start_time > %s + %d AND update_time > %[3]s + %[4]d AND update_time > %[5]d AND (%[6]s OR %[7]s)",

@@ -167,8 +167,8 @@ func (Again) doing() string { return "put back jobs" }
 type NotStarted struct{ Marked Version }
 
 func (o NotStarted) statement(s *Store, ids []uint64) string {
-	return fmt.Sprintf("UPDATE %s %s SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = %s WHERE %s AND changes = %d",
-		s.jobs, s.byPrimary, s.touched(), s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
+	return fmt.Sprintf("UPDATE %[1]s %[2]s SET term = 0, attempts = attempts - 1, changes = changes + 1, start_time = CASE WHEN start_time > %[3]s + %[4]d THEN %[3]s ELSE start_time END, update_time = %[5]s WHERE %[6]s AND changes = %[7]d",
+		s.jobs, s.byPrimary, s.nowOnce(), waitsNot, s.touched(), s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
 }
 
 func (NotStarted) doing() string { return "unmark jobs" }

@@ -1350,7 +1350,7 @@ WHERE id IN (1,2)
 
 -- Settle NotStarted
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
-SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = GREATEST(update_time, UNIX_TIMESTAMP())
+SET term = 0, attempts = attempts - 1, changes = changes + 1, start_time = CASE WHEN start_time > UNIX_TIMESTAMP() + 60 THEN UNIX_TIMESTAMP() ELSE start_time END, update_time = GREATEST(update_time, UNIX_TIMESTAMP())
 WHERE id IN (1,2)
   AND term = 9
   AND attempts = 2

@@ -1296,7 +1296,7 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
 
 -- Settle NotStarted
 UPDATE async_job_tab
-SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = GREATEST(update_time, (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)))
+SET term = 0, attempts = attempts - 1, changes = changes + 1, start_time = CASE WHEN start_time > (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 60 THEN (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) ELSE start_time END, update_time = GREATEST(update_time, (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)))
 WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND term = 9
   AND attempts = 2

@@ -1205,7 +1205,7 @@ WHERE id BETWEEN 1 AND 2
 
 -- Settle NotStarted
 UPDATE async_job_tab NOT INDEXED
-SET term = 0, attempts = attempts - 1, changes = changes + 1, update_time = MAX(update_time, unixepoch())
+SET term = 0, attempts = attempts - 1, changes = changes + 1, start_time = CASE WHEN start_time > unixepoch() + 60 THEN unixepoch() ELSE start_time END, update_time = MAX(update_time, unixepoch())
 WHERE id BETWEEN 1 AND 2
   AND term = 9
   AND attempts = 2
