@@ -165,7 +165,12 @@ func (j *judge) leaseOf(h *history, term int64) leaseTerm {
 
 // excuses reports whether a break excuses what befell a mark.
 func (j *judge) excuses(h *history, m *mark) bool {
-	return m != nil && j.underBroken(j.leaseOf(h, m.term), m.at)
+	if m == nil {
+		return false
+	}
+	l := j.leaseOf(h, m.term)
+	b := j.broken[l]
+	return j.underBroken(l, m.at) || m.late && b != nil && !b.at.IsZero() // it was sent before that, and waited for a locked row
 }
 
 // everBroken reports whether a mark of the row was made under a lease that somebody broke.

@@ -137,6 +137,7 @@ type mark struct {
 	givenBack bool      // the number of the attempt is free again
 	taken     time.Time // when a cancellation or a later term took it from its holder
 	cancelled bool
+	late      bool // its sender had given it up
 }
 
 // loss is a mark that a later holder found on a row.
@@ -320,7 +321,7 @@ func (j *judge) marked(h *history, c change) {
 	h.latest = max(h.latest, c.term)
 	j.expectNothingSince(h)
 	j.noteLoss(h, c)
-	h.mark = &mark{term: c.term, attempt: int(c.after.Attempts), by: j.actor, at: time.Now()}
+	h.mark = &mark{term: c.term, attempt: int(c.after.Attempts), by: j.actor, at: time.Now(), late: j.late}
 	h.marks = append(h.marks, h.mark)
 }
 
