@@ -119,10 +119,10 @@ type view struct {
 	lines  []queue_job.Line
 	all    []queue_job.Line // of all types
 
-	held, workers, busy, waiting, due, leftAlone, putOff int
-	more                                                 bool
-	overdue                                              time.Duration
-	heldBy                                               map[string]bool // of holders with due jobs
+	held, workers, busy, due, leftAlone, putOff int
+	more                                        bool
+	overdue                                     time.Duration
+	heldBy                                      map[string]bool // of holders with due jobs
 }
 
 func viewOf(f *queue_job.Fleet, h *Health, jobType *int32) *view {
