@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -54,10 +53,11 @@ func (s *standBy) heedSetBack() {
 	if s.tables.Ahead == nil || s.working.Err() != nil || s.mending.Swap(true) {
 		return
 	}
+	spread := time.Duration(s.chance.Int64N(int64(aheadSoon))) // all instances see it at about the same moment
 	s.loops.Go(func() {
 		defer s.mending.Store(false)
 		for n := s.looksAhead.Add(1); int(n) <= len(aheadLooks); n = s.looksAhead.Add(1) {
-			if !sleep(s.working, aheadLooks[n-1]+rand.N(aheadSoon)) {
+			if !sleep(s.working, aheadLooks[n-1]+spread) {
 				return
 			}
 			for range aheadTries {
