@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A day field that begins with * is not limited, whatever its step. The first cron did it like this, and those of Debian, ISC and cronie still do.
+// A day field that begins with * is not limited, whatever its step. The first cron did it like this; the crons of Debian and ISC, and cronie, still do.
 func TestADayFieldThatBeginsWithAStarIsNotLimited(t *testing.T) {
 	from := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC) // a Saturday
 	for spec, want := range map[string]string{

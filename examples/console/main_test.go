@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A shop whose partner never catches up is red for ever, and shows nothing else.
+// If the partner never catches up, every page of the shop stays red and shows nothing else.
 func TestThePartnerCatchesUpInEachPeriod(t *testing.T) {
 	const come, half = partnerShare / 0.15, 0.5 // a second, for meanBetweenOrders; of the runs fail
 	if meanBetweenOrders != 150*time.Millisecond {

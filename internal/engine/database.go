@@ -255,8 +255,8 @@ func (d *database) stop(ctx context.Context) error {
 	return err
 }
 
-// awaitHeedful waits a little for the handlers that heed the end of their contexts, and returns the lines of those that do not. A lease
-// whose handlers run on is not given back. It expires, so they have until then to end.
+// awaitHeedful waits a little for the handlers that heed the end of their contexts, and returns the lines whose handlers run
+// on. Their leases are not given back: they expire, and the handlers have until then to end.
 func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) (deaf []*line, err error) {
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()

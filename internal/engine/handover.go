@@ -137,8 +137,8 @@ type remains struct {
 // as the lease is younger than a second.
 const unawareMax = 2 * time.Second
 
-// unaware is the holder of a broken lease, as its successor sees it. He may still mark jobs, run them, write their outcomes, and take back
-// the marks of those that he has not started. Until he must know, his jobs are no losses.
+// unaware is the holder of a broken lease, as its successor sees it. It may still mark jobs, run them, write their outcomes, and take back
+// marks of jobs that it has not started. Its jobs do not count as lost before it must know of the break.
 type unaware struct {
 	share.Rest
 	until time.Time

@@ -6,7 +6,7 @@ import (
 	"github.com/create-info/persistent-queue/console"
 )
 
-// queries are those of the addresses in a JSON text. What is escaped there belongs to them, too.
+// queries matches each address in a JSON text with its query, which includes escaped characters.
 var queries = regexp.MustCompile(`(https?://[^\s"?\\]*\?)(?:[^\s"\\]|\\.)+`)
 
 // maskTask hides in a task what may be a secret: values whose names say so, and the queries of addresses.
