@@ -170,7 +170,7 @@ func TestALockedLeaseThatIsGivenAwayCostsNoOtherLease(t *testing.T) {
 			if _, err := jobs.SetLimits(t.Context(), d.DB, 1, queue_job.Limits{Workers: int(1 + locked%2)}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(4 * time.Second)
+			time.Sleep(4 * time.Second) // longer than the leases: without renewals, the others would have ended
 			if err := tx.Rollback(); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -63,24 +62,7 @@ ignore_startup_parameters = extra_float_digits
 	cmd := exec.Command(command[0], append(command[1:], settings)...)
 	var said lines
 	cmd.Stdout, cmd.Stderr = &said, &said
-	endWithParent(cmd)
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // as in server.start
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			cmd.Wait()
-			close(ended)
-		}
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-ended
-	})
+	ended := startUntilTheEnd(t, cmd)
 	address = fmt.Sprintf("127.0.0.1:%d", port)
 	through := dbtest.Open(t, "pgx", pooled(address, "default_query_exec_mode=exec"))
 	for deadline := time.Now().Add(acceptWait); through.Ping() != nil; time.Sleep(acceptPace) {

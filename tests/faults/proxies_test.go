@@ -106,6 +106,19 @@ func (x *trial) startProxy(command []string, config, mode, more, to string) (at 
 	cmd := exec.Command(command[0], append(command[1:len(command):len(command)], flags...)...)
 	var said lines
 	cmd.Stdout, cmd.Stderr = &said, &said
+	x.Cleanup(func() { // when it has ended
+		os.RemoveAll(dir)
+		if x.Failed() {
+			x.Log(said.String())
+		}
+	})
+	startUntilTheEnd(x.T, cmd)
+	return at
+}
+
+// startUntilTheEnd starts a program and kills it when the test ends. The channel is closed when the program has ended.
+func startUntilTheEnd(t *testing.T, cmd *exec.Cmd) <-chan struct{} {
+	t.Helper()
 	endWithParent(cmd)
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
@@ -118,17 +131,13 @@ func (x *trial) startProxy(command []string, config, mode, more, to string) (at 
 		}
 	}()
 	if err := <-started; err != nil {
-		x.Fatal(err)
+		t.Fatal(err)
 	}
-	x.Cleanup(func() {
+	t.Cleanup(func() {
 		cmd.Process.Kill()
 		<-ended
-		os.RemoveAll(dir)
-		if x.Failed() {
-			x.Log(said.String())
-		}
 	})
-	return at
+	return ended
 }
 
 // readProgram reads how to start a program, as testenv tells.

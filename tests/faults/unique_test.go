@@ -46,13 +46,13 @@ func TestNoTwoPendingJobsEverHaveOneUniqueKeyThoughHoldersAreKilled(t *testing.T
 		since := time.Now()
 		for range kills {
 			holder := x.awaitHolder(since)
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // it works, and dies amid that
 			since = time.Now()
 			holder.end(syscall.SIGKILL)
 			x.startWorker(settings)
 		}
 		x.awaitHolder(since)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // the last holder works as long as the others did
 		cancel()
 		busy.Wait()
 		for _, s := range x.starts() { // rows were deleted, and retried by hand: how often which runs is not what this is about
