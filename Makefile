@@ -46,7 +46,7 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 
 # The suite measures how soon things happen, so no other package runs beside it.
 test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; go test $(AS_USUAL) ./tests/service ./examples/... ./cmd/pqueue/...'; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; go test $(AS_USUAL) ./tests/service ./tests/way ./examples/... ./cmd/pqueue/...'; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 
