@@ -509,10 +509,13 @@ type TypeState struct {
 // Types returns what this process does with each job type that it has a configuration for, by database and type; nil if the Runner
 // does not run. [queue_job.Jobs.Leases] says what all instances do.
 func (r *Runner) Types() (states []TypeState) {
-	if running := r.running.Load(); running != nil {
-		for _, s := range running.Types() {
-			states = append(states, TypeState(s))
-		}
+	running := r.running.Load()
+	if running == nil {
+		return nil
+	}
+	states = []TypeState{} // all types may be dormant
+	for _, s := range running.Types() {
+		states = append(states, TypeState(s))
 	}
 	return states
 }

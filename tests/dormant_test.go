@@ -65,6 +65,23 @@ func TestADormantTypeHasNoHolderAndWakesWithItsFirstJob(t *testing.T) {
 	})
 }
 
+// Metrics forget what is dormant, and nothing of a Runner that was stopped, whose last counts are still to be read.
+func TestARunnerWhoseTypesAreAllDormantDoesNotLookStopped(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		var ran runs
+		runner := start(t, d.DB, dormantConfig(d, 1, &ran))
+		await(t, func() string { return fmt.Sprintf("%+v", runner.Types()) }, func() bool { return len(runner.Types()) == 0 })
+		if runner.Types() == nil {
+			t.Error("no type is awake, and the Runner looks stopped")
+		}
+		stop(t, runner)
+		if states := runner.Types(); states != nil {
+			t.Errorf("a Runner that was stopped: %+v", states)
+		}
+	})
+}
+
 func TestADormantTypeWakesForAJobThatNobodyInserted(t *testing.T) {
 	t.Parallel()
 	long(t)
