@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/internal/lease"
 	"github.com/create-info/persistent-queue/internal/share"
@@ -45,9 +43,9 @@ type Config struct {
 	RetryTiming RetryTiming
 	// LostLimit is how many runs of a job may be lost, since their process died or was cut off for good, until the job has failed:
 	// it may be what kills the processes. A run whose handler outlasts the stop of its Runner is not lost: the Runner writes that the
-	// job runs again, as long as it can reach the database then. After two losses, or one less than the limit, the job runs alone in its type or shard for its
-	// first ten seconds, so that it takes no other job with it. At most 100; default 3. -1: it never fails for that, and never runs alone; use it for
-	// handlers that cannot harm their process, such as calls of other services.
+	// job runs again, as long as it can reach the database then. After two losses, or one less than the limit, the job runs alone in its
+	// type or shard for its first ten seconds, so that it takes no other job with it. At most 100; default 3. -1: it never fails for that,
+	// and never runs alone; use it for handlers that cannot harm their process, such as calls of other services.
 	LostLimit int
 	// Timeout is how long a run may take. Then the handler's context ends with [ErrTimeout] as its cause. If the handler
 	// returns an error afterwards, the run has failed, and is retried as usual; if it succeeds all the same, the run has
@@ -185,7 +183,7 @@ func (c *Config) Validate() error {
 	switch {
 	case c.ServiceName == "":
 		return bad("ServiceName", "is empty; give the service a name, it shows in logs and in locked_by")
-	case !utf8.ValidString(c.ServiceName) || strings.ContainsRune(c.ServiceName, 0):
+	case !isText(c.ServiceName):
 		return bad("ServiceName", "%q is no text: it has a zero byte or is not UTF-8; use another name", c.ServiceName)
 	case store.NoHandle(c.Db):
 		return bad("Db", "is nil; set it to your *sql.DB")

@@ -17,6 +17,9 @@ var ErrOtherName = errors.New("the job type has another name in the tables")
 // name that it has; if it has another one, the error is [ErrOtherName]. Programs that start later with the old name are refused.
 // So while old programs may still start, let the new ones have [Config.RenamedFrom], and rename the type afterwards.
 func (j *Jobs) RenameType(ctx context.Context, ex Executor, jobType int32, from, to string) error {
+	if !isText(to) {
+		return typeErr(jobType, fmt.Errorf("its new name %q is no text: it has a zero byte or is not UTF-8; use another name", to))
+	}
 	if to == "" || utf8.RuneCountInString(to) > store.NameMax {
 		return typeErr(jobType, fmt.Errorf("its new name has %d characters; use 1 to %d", utf8.RuneCountInString(to), store.NameMax))
 	}

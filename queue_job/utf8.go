@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -115,6 +116,9 @@ func marshalled(v reflect.Value) (text string, isText, byItself bool) {
 	said, err := m.MarshalText()
 	return string(said), err == nil, false
 }
+
+// isText reports whether a text can stand in a column of each database.
+func isText(text string) bool { return utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 }
 
 func badString(text, path string) (where string, found bool) {
 	for i, r := range text {

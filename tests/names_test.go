@@ -155,6 +155,11 @@ func TestATypeIsRenamedWhileOldAndNewInstancesRunAndRestart(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		for _, to := range []string{"", "send\x00letter", "send-\xff", strings.Repeat("é", 256)} {
+			if err := jobs.RenameType(t.Context(), d.DB, 1, "send-mail", to); err == nil {
+				t.Errorf("a name that no Runner can have: %q", to)
+			}
+		}
 		for range 2 { // the second time, it has that name
 			if err := jobs.RenameType(asMary(t.Context()), d.DB, 1, "send-mail", "send-letter"); err != nil {
 				t.Fatal(err)
