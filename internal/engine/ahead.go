@@ -49,17 +49,14 @@ func (s *standBy) heedSetBack() {
 	s.forgetWaiting()
 	s.draining.Lock()
 	defer s.draining.Unlock()
-	s.looksAhead.Store(0)
-	if s.tables.Ahead == nil || s.working.Err() != nil || s.mending.Swap(true) {
+	s.looksAhead = 0
+	if s.tables.Ahead == nil || s.working.Err() != nil || s.mending {
 		return
 	}
+	s.mending = true
 	spread := time.Duration(s.chance.Int64N(int64(aheadSoon))) // all instances see it at about the same moment
 	s.loops.Go(func() {
-		defer s.mending.Store(false)
-		for n := s.looksAhead.Add(1); int(n) <= len(aheadLooks); n = s.looksAhead.Add(1) {
-			if !sleep(s.working, aheadLooks[n-1]+spread) {
-				return
-			}
+		for wait, more := s.nextLookAhead(); more && sleep(s.working, wait+spread); wait, more = s.nextLookAhead() {
 			for range aheadTries {
 				if !s.trouble.on(s.working, "mend what was put off while the clock was ahead", s.mendAhead(s.working)) || !sleep(s.working, aheadAgain) {
 					break
@@ -68,6 +65,19 @@ func (s *standBy) heedSetBack() {
 			s.forgetWaiting() // an outcome that was on its way may wait by the clock as it was
 		}
 	})
+}
+
+// nextLookAhead returns how long to wait for the next look. If there is none, the mending has ended: whoever finds from then on that the
+// clock was set back begins anew.
+func (s *standBy) nextLookAhead() (wait time.Duration, more bool) {
+	s.draining.Lock()
+	defer s.draining.Unlock()
+	if s.looksAhead == len(aheadLooks) {
+		s.mending = false
+		return 0, false
+	}
+	s.looksAhead++
+	return aheadLooks[s.looksAhead-1], true
 }
 
 // forgetWaiting forgets the rows that wait in memory, and has them loaded.

@@ -55,8 +55,8 @@ type standBy struct {
 	limits     map[int32]store.Limits // that the last look has shown
 	ending     atomic.Bool            // a statement that ends pauses is under way
 	setBack    [aheadMost]time.Time   // when the database's clock was found to have been set back, the last few times
-	mending    atomic.Bool            // what was written while the database's clock was ahead is being mended
-	looksAhead atomic.Int32           // how many of the looks for that have begun since the clock was set back last
+	mending    bool                   // what was written while the database's clock was ahead is being mended
+	looksAhead int                    // how many of the looks for that have begun since the clock was set back last; both guarded by draining
 }
 
 // open is a lease that waits for somebody to take it, or to ask for it.
