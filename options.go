@@ -136,8 +136,9 @@ func WithArchive(archive func(ctx context.Context, jobs []queue_job.Archived) er
 }
 
 // WithGrace sets how long [Runner.Run] and [Runner.Close], and a [Runner.Stop] whose context is over, wait for the handlers that
-// run. Handlers that still run two seconds later are cut off: their jobs run again, and that counts neither as a retry nor as a loss. Use it if the platform gives the process more or less than 30 seconds from the signal to its end: leave some seconds for the
-// rest of the application. Default 25s. [New] refuses a time that is not positive.
+// run. Handlers that still run two seconds later are cut off: their jobs run again, and that counts neither as a retry nor as a loss. Use
+// it if the platform gives the process more or less than 30 seconds from the signal to its end: leave some seconds for the rest of the
+// application. Default 25s. [New] refuses a time that is not positive.
 func WithGrace(grace time.Duration) Option {
 	return func(r *Runner) { r.grace = grace }
 }

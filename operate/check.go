@@ -87,8 +87,9 @@ const (
 	otherTypesMost = 100  // that have jobs, and that nobody has ever run, paused or divided
 )
 
-// Check says whether jobs run as they should. It sends five statements, and one or two more if there are jobs of types that nobody knows. Two of
-// them look for the jobs that wait and fell due longer ago than after, and count some thousands at most, see [Health.AtLeast]. [HealthOf] does not count them.
+// Check says whether jobs run as they should. It sends five statements, and one or two more if there are jobs of types that nobody knows.
+// Two of them look for the jobs that wait and fell due longer ago than after, and count some thousands at most, see [Health.AtLeast].
+// [HealthOf] does not count them.
 func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, after time.Duration) (*Health, error) {
 	st, err := hidden.StoreOf(jobs, ex)
 	if err != nil {

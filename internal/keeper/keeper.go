@@ -352,7 +352,8 @@ func collision(wanted []string, found string) error {
 }
 
 // owner writes locked_by: the holder's readable name, the keeper's identity, and a number that is new at every call, so that a
-// read-back never mistakes an earlier taking for this one. With the number goes the length of the leases, see [Overdue]. [share.OwnerOf] takes the text apart.
+// read-back never mistakes an earlier taking for this one. With the number goes the length of the leases, see [Overdue].
+// [share.OwnerOf] takes the text apart.
 func (k *Keeper) owner(readable string, length time.Duration) string {
 	const most = 220 // characters: the column has 255
 	holder := []rune(cmp.Or(readable, k.holder))

@@ -42,8 +42,8 @@ func (s *Store) WrittenAhead(ctx context.Context, types []int32, own int64, limi
 	return ids, wrap("find jobs that were put off while the clock was ahead", err)
 }
 
-// MendAhead has these rows wait from now on for as long as they were told to, and counts a change of those that are not marked. It needs what [Store.WrittenAhead] needs.
-// It returns how many rows it changed. Sent again, it changes nothing.
+// MendAhead has these rows wait from now on for as long as they were told to, and counts a change of those that are not marked. It needs
+// what [Store.WrittenAhead] needs. It returns how many rows it changed. Sent again, it changes nothing.
 func (s *Store) MendAhead(ctx context.Context, ids []uint64, own int64) (int, error) {
 	return s.change(ctx, "mend jobs that were put off while the clock was ahead", ids, s.writtenAhead(own), func(*arguments) string {
 		return fmt.Sprintf("start_time = start_time + %s - update_time, changes = changes + CASE WHEN term = 0 THEN 1 ELSE 0 END", s.nowOnce())

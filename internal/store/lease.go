@@ -69,8 +69,8 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 // before, and no other shard of the job type ever has it: see [NextTerm].
 //
 // TakeLeases returns the term of each lease that the owner holds now. If a lease is missing, somebody else holds it or has locked its
-// row (see [Store.updateLeases]), or it has no row. If the statement is sent twice because the first outcome is unknown, it returns what the first sending
-// took.
+// row (see [Store.updateLeases]), or it has no row. If the statement is sent twice because the first outcome is unknown, it returns what
+// the first sending took.
 func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (map[string]int64, error) {
 	term, args := s.nextTerm(names)
 	sent := time.Now()
