@@ -190,75 +190,97 @@ func (a *api) readPart(c *call, p *part) {
 }
 
 // splitBatch reads {"tasks": [...]} and hands on its tasks, in parts.
-func splitBatch(text io.Reader, todo chan<- *part) (parts []*part, err error) {
-	from := json.NewDecoder(text)
-	cannot := func(err error) error {
-		return problem.OfField("", "the request cannot be understood: %s", strings.TrimPrefix(err.Error(), "json: "))
+func splitBatch(text io.Reader, todo chan<- *part) ([]*part, error) {
+	s := &splitter{from: json.NewDecoder(text), todo: todo}
+	err := s.split()
+	return s.parts, err
+}
+
+// splitter reads the text of a batch.
+type splitter struct {
+	from  *json.Decoder
+	todo  chan<- *part
+	parts []*part // that were handed on
+	count int     // tasks
+}
+
+func (s *splitter) split() error {
+	if err := s.expect('{', "it is no JSON object"); err != nil {
+		return err
 	}
-	expect := func(want json.Delim, what string) error {
-		token, err := from.Token()
-		switch {
-		case errors.Is(err, io.EOF):
-			return cannot(errors.New("it ends too early"))
-		case err != nil:
-			return cannot(unmarked(err))
-		case token != want:
-			return cannot(errors.New(what))
-		}
-		return nil
-	}
-	if err := expect('{', "it is no JSON object"); err != nil {
-		return nil, err
-	}
-	count, seen := 0, false
-	for from.More() {
-		name, err := from.Token()
+	for seen := false; s.from.More(); seen = true {
+		name, err := s.from.Token()
 		switch {
 		case err != nil:
-			return parts, cannot(err)
+			return cannotRead(err)
 		case name != "tasks":
-			return parts, problem.OfField("/"+object.Escaped(fmt.Sprint(name)), "there is no such field; there is tasks")
+			return problem.OfField("/"+object.Escaped(fmt.Sprint(name)), "there is no such field; there is tasks")
 		case seen:
-			return parts, problem.OfField("/tasks", "it comes twice; send it once")
+			return problem.OfField("/tasks", "it comes twice; send it once")
 		}
-		seen = true
-		if err := expect('[', "tasks is no list"); err != nil {
-			return parts, err
-		}
-		next, size := &part{}, 0
-		for from.More() {
-			var text json.RawMessage
-			if err := from.Decode(&text); err != nil {
-				return parts, cannot(err)
-			}
-			if count++; count > batchTasksMax {
-				return parts, problem.OfField("/tasks", "there are more than %d tasks; send 1 to %[1]d, or application/x-ndjson, which has no end", batchTasksMax)
-			}
-			next.texts, size = append(next.texts, text), size+len(text)
-			if len(next.texts) == partTasks || size >= partBytes {
-				parts = append(parts, next)
-				todo <- next
-				next, size = &part{from: count}, 0
-			}
-		}
-		if len(next.texts) > 0 {
-			parts = append(parts, next)
-			todo <- next
-		}
-		if err := expect(']', "tasks is no list"); err != nil {
-			return parts, err
+		if err := s.tasks(); err != nil {
+			return err
 		}
 	}
-	if err := expect('}', "it is no JSON object"); err != nil {
-		return parts, err
+	if err := s.expect('}', "it is no JSON object"); err != nil {
+		return err
 	}
-	if _, err := from.Token(); !errors.Is(err, io.EOF) {
-		return parts, problem.OfField("", "there is something behind the JSON object; send one object")
+	if _, err := s.from.Token(); !errors.Is(err, io.EOF) {
+		return problem.OfField("", "there is something behind the JSON object; send one object")
 	}
-	if count == 0 {
-		return parts, problem.OfField("/tasks", "there are no tasks; send 1 to %d", batchTasksMax)
+	if s.count == 0 {
+		return problem.OfField("/tasks", "there are no tasks; send 1 to %d", batchTasksMax)
 	}
-	return parts, nil
+	return nil
+}
+
+// tasks reads the list of tasks.
+func (s *splitter) tasks() error {
+	if err := s.expect('[', "tasks is no list"); err != nil {
+		return err
+	}
+	next, size := &part{}, 0
+	for s.from.More() {
+		var text json.RawMessage
+		if err := s.from.Decode(&text); err != nil {
+			return cannotRead(err)
+		}
+		if s.count++; s.count > batchTasksMax {
+			return problem.OfField("/tasks", "there are more than %d tasks; send 1 to %[1]d, or application/x-ndjson, which has no end", batchTasksMax)
+		}
+		next.texts, size = append(next.texts, text), size+len(text)
+		if len(next.texts) == partTasks || size >= partBytes {
+			s.handOn(next)
+			next, size = &part{from: s.count}, 0
+		}
+	}
+	if len(next.texts) > 0 {
+		s.handOn(next)
+	}
+	return s.expect(']', "tasks is no list")
+}
+
+func (s *splitter) handOn(p *part) {
+	s.parts = append(s.parts, p)
+	s.todo <- p
+}
+
+// expect reads a bracket.
+func (s *splitter) expect(want json.Delim, otherwise string) error {
+	token, err := s.from.Token()
+	switch {
+	case errors.Is(err, io.EOF):
+		return cannotRead(errors.New("it ends too early"))
+	case err != nil:
+		return cannotRead(unmarked(err))
+	case token != want:
+		return cannotRead(errors.New(otherwise))
+	}
+	return nil
+}
+
+func cannotRead(err error) error {
+	return problem.OfField("", "the request cannot be understood: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // pointerOf points to a task of a batch.

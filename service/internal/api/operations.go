@@ -17,6 +17,7 @@ import (
 	"github.com/create-info/persistent-queue/service/internal/tables"
 	"github.com/create-info/persistent-queue/service/internal/task"
 	"github.com/create-info/persistent-queue/service/internal/tokens"
+	"github.com/create-info/persistent-queue/service/internal/topics"
 )
 
 // operationVerbs are what may be done to many tasks at once.
@@ -163,17 +164,9 @@ func (a *api) addOperation(c *call) error {
 	ctx, cancel := c.within()
 	defer cancel()
 	if wanted.DryRun {
-		var preview *operate.Preview
-		err := a.search(ctx, "few of too many tasks match: name a status, or times", func(ex queue_job.Executor) (err error) {
-			preview, err = operate.PreviewOf(ctx, a.Jobs, ex, change)
-			return err
-		})
+		would, err := a.forecastOf(ctx, topic, change)
 		if err != nil {
 			return err
-		}
-		would := forecast{Tasks: preview.Jobs, More: preview.More, Sample: []view{}}
-		for i := range preview.Sample {
-			would.Sample = append(would.Sample, viewOf(&preview.Sample[i], topic))
 		}
 		return c.say(http.StatusOK, would)
 	}
@@ -214,6 +207,22 @@ type forecast struct {
 	Tasks  int    `json:"tasks"`
 	More   bool   `json:"more"`
 	Sample []view `json:"sample"`
+}
+
+func (a *api) forecastOf(ctx context.Context, topic *topics.Topic, change operate.Change) (would forecast, err error) {
+	var preview *operate.Preview
+	err = a.search(ctx, "few of too many tasks match: name a status, or times", func(ex queue_job.Executor) (err error) {
+		preview, err = operate.PreviewOf(ctx, a.Jobs, ex, change)
+		return err
+	})
+	if err != nil {
+		return would, err
+	}
+	would = forecast{Tasks: preview.Jobs, More: preview.More, Sample: []view{}}
+	for i := range preview.Sample {
+		would.Sample = append(would.Sample, viewOf(&preview.Sample[i], topic))
+	}
+	return would, nil
 }
 
 // operationOf is an operation on a topic with which the caller may do that.

@@ -42,7 +42,10 @@ func viewOfSchedule(c *call, scope tokens.Scope, job *queue_job.JobInfo) (view s
 	return view, true
 }
 
-const inFlightPatience = 100 * time.Millisecond // a schedule's job runs for some milliseconds
+const (
+	inFlightPatience = 100 * time.Millisecond // a schedule's job runs for some milliseconds
+	inFlightTries    = 5                      // after the first
+)
 
 // putSchedule makes a schedule, or changes it.
 func (a *api) putSchedule(c *call) error {
@@ -79,35 +82,40 @@ func (a *api) putSchedule(c *call) error {
 	if _, err := a.ensure(c.Context(), s.Topic, c.caller); err != nil {
 		return err
 	}
+	added, is, err := a.addSchedule(c.Context(), s, name)
+	if err != nil {
+		return err
+	}
+	view, there := viewOfSchedule(c, tokens.ManageTasks, is)
+	if !there {
+		return noSchedule(name)
+	}
+	if added.Existed {
+		return c.say(http.StatusOK, view)
+	}
+	return c.say(http.StatusCreated, view)
+}
+
+// addSchedule adds the job of a schedule, or has it replace the one that waits. One that runs adds a task, which does not take long.
+func (a *api) addSchedule(ctx context.Context, s *schedules.Schedule, name string) (added queue_job.Added, is *queue_job.JobInfo, err error) {
 	for try := 0; ; try++ {
 		job, err := s.Job(name, time.Now())
 		if err != nil {
-			return err
+			return added, nil, err
 		}
-		var is *queue_job.JobInfo
-		all, err := a.Intake.AddAll(c.Context(), []queue_job.AddModelJob{job}, intake.Around{After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (err error) {
+		all, err := a.Intake.AddAll(ctx, []queue_job.AddModelJob{job}, intake.Around{After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (err error) {
 			is, err = a.Jobs.Get(ctx, tx, queue_job.ID(added[0].Id))
 			return err
 		}})
-		if err != nil {
-			return err
-		}
-		added := all[0]
 		switch {
-		case added.Existed && !added.Replaced && try < 5:
-			time.Sleep(inFlightPatience)
-			continue
-		case added.Existed && !added.Replaced:
-			return problem.New(problem.InFlight, "the schedule adds a task at this moment; try again")
+		case err != nil:
+			return added, nil, err
+		case !all[0].Existed || all[0].Replaced:
+			return all[0], is, nil
+		case try == inFlightTries:
+			return added, nil, problem.New(problem.InFlight, "the schedule adds a task at this moment; try again")
 		}
-		view, there := viewOfSchedule(c, tokens.ManageTasks, is)
-		if !there {
-			return noSchedule(name)
-		}
-		if added.Existed {
-			return c.say(http.StatusOK, view)
-		}
-		return c.say(http.StatusCreated, view)
+		time.Sleep(inFlightPatience)
 	}
 }
 

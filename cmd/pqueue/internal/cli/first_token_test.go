@@ -75,14 +75,7 @@ func TestEachCallNeedsATokenAndTheFirstIsShownOnce(t *testing.T) {
 
 	again := &said{}
 	at, end = servedAs(t, sh, again)
-	await(t, "it serves", func() bool {
-		answer, err := http.Get(at + "readyz")
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == 200
-	})
+	awaitReady(t, at)
 	calls(token, map[string]int{"v1/topics": 200})
 	calls("", closed)
 	await(t, "it says how to make another token", func() bool { return again.find(`some; (pqueue token create --scope admin)`) != "" })
@@ -91,18 +84,23 @@ func TestEachCallNeedsATokenAndTheFirstIsShownOnce(t *testing.T) {
 	}
 }
 
-func TestTheFirstTokenIsNotShownWhereLogsAreKept(t *testing.T) {
-	sh, _, _ := newTables(t)
-	words := &said{}
-	at, end := servedAs(t, sh, words, "--first-token=false")
+func awaitReady(t *testing.T, at string) {
+	t.Helper()
 	await(t, "it serves", func() bool {
 		answer, err := http.Get(at + "readyz")
 		if err != nil {
 			return false
 		}
 		answer.Body.Close()
-		return answer.StatusCode == 200
+		return answer.StatusCode == http.StatusOK
 	})
+}
+
+func TestTheFirstTokenIsNotShownWhereLogsAreKept(t *testing.T) {
+	sh, _, _ := newTables(t)
+	words := &said{}
+	at, end := servedAs(t, sh, words, "--first-token=false")
+	awaitReady(t, at)
 	await(t, "it says how to make a token", func() bool { return words.find(`needs a token; (pqueue token create --scope admin)`) != "" })
 	if end(); words.find(`(pq_)`) != "" {
 		t.Errorf("it says %s", words.text.String())

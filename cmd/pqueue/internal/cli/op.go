@@ -185,13 +185,7 @@ func (a *app) opSwitch(verb, short, long string, act func(context.Context, *data
 			if _, err := a.operation(ctx, db, id); err != nil {
 				return err
 			}
-			return a.within(ctx, func(ctx context.Context) error {
-				text, err := act(ctx, db, id)
-				if err == nil {
-					a.sayf(text, id)
-				}
-				return err
-			})
+			return a.doAndSay(ctx, id, func(ctx context.Context) (string, error) { return act(ctx, db, id) })
 		}),
 	}
 }

@@ -240,6 +240,14 @@ func (s *server) checkOpen() error {
 	return nil
 }
 
+// query is what the link to the console ends with, if it has the key.
+func (s *server) query() string {
+	if s.key == "" {
+		return ""
+	}
+	return "?key=" + s.key
+}
+
 func isThisMachine(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

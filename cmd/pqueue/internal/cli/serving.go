@@ -80,11 +80,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 			return err
 		}
 		mux.Handle("/", pages)
-		link := ""
-		if s.key != "" {
-			link = "?key=" + s.key
-		}
-		a.sayf("the console is at http://%s/%s until Ctrl-C", listener.Addr(), link)
+		a.sayf("the console is at http://%s/%s until Ctrl-C", listener.Addr(), s.query())
 	}
 	if s.api {
 		a.sayf("tasks are taken in at http://%s/v1/, see http://%[1]s/docs", listener.Addr())
@@ -97,18 +93,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 		defer close(ended)
 		failed(web.Serve(listener))
 	}()
-	if tasks != nil {
-		if err = tasks.Start(serving); err == nil && s.api {
-			err = a.sayFirstToken(serving, tasks, s)
-		}
-	}
-	if err == nil && s.tell != nil {
-		s.tell(listener.Addr())
-	}
-	if err == nil {
-		<-serving.Done()
-		err = context.Cause(serving)
-	}
+	err = a.work(serving, s, tasks, listener.Addr())
 	if ctx.Err() != nil {
 		err = nil // Ctrl-C is the way out
 	}
@@ -118,6 +103,24 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
+}
+
+// work starts the service, if there is one, and returns when ctx ends, with its cause.
+func (a *app) work(ctx context.Context, s *server, tasks *service.Service, at net.Addr) error {
+	if tasks != nil {
+		err := tasks.Start(ctx)
+		if err == nil && s.api {
+			err = a.sayFirstToken(ctx, tasks, s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.tell != nil {
+		s.tell(at)
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 // log is where the service says what goes wrong.

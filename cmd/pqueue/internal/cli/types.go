@@ -343,13 +343,18 @@ func (a *app) onType(ctx context.Context, name string, act func(context.Context,
 		if err != nil {
 			return err
 		}
-		return a.within(ctx, func(ctx context.Context) error {
-			text, err := act(ctx, db, number)
-			if err == nil {
-				a.sayf(text, number)
-			}
-			return err
-		})
+		return a.doAndSay(ctx, number, func(ctx context.Context) (string, error) { return act(ctx, db, number) })
+	})
+}
+
+// doAndSay does something to a thing that has a number. What act says has room for the number.
+func (a *app) doAndSay(ctx context.Context, number any, act func(context.Context) (string, error)) error {
+	return a.within(ctx, func(ctx context.Context) error {
+		text, err := act(ctx)
+		if err == nil {
+			a.sayf(text, number)
+		}
+		return err
 	})
 }
 
