@@ -363,6 +363,9 @@ func expectIDs(t *testing.T, db *sql.DB, added []queue_job.Added) {
 		}
 		paramsOf[id] = params
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	for i, one := range added {
 		if paramsOf[one.Id] != fmt.Sprint(i) {
 			t.Fatalf("job %d has id %d, whose row says %q", i, one.Id, paramsOf[one.Id])

@@ -203,5 +203,8 @@ func planOf(t *testing.T, d dbtest.Database, l *lastQuery) string {
 		}
 		plan.WriteByte('\n')
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return plan.String()
 }

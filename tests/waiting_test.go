@@ -202,7 +202,7 @@ func TestAJobThatWasLostIsInFlightOnlyWhileItRuns(t *testing.T) {
 	})
 }
 
-// Business code holds the rows, and the mark waits for them, while the type is paused.
+// Business code holds the rows when their mark comes, while the type is paused: the mark passes over them or, on old servers, waits.
 func TestAPauseHoldsForJobsWhoseRowsWereLocked(t *testing.T) {
 	t.Parallel()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // on SQLite, nobody pauses a type while another one writes

@@ -32,6 +32,7 @@ type dialect struct {
 	lockTable            string // of jobs, for nobody else
 	unlockTable          string
 	altering             string // counts the ALTERs that wait for a lock
+	marking              string // counts the marks that wait for the lock of the table
 	deadlocks            string // counts those that the server has found
 	isDeadlock           func(error) bool
 	lastDeadlock         func(*sql.DB) string

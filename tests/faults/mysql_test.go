@@ -83,7 +83,9 @@ var mysqlDialect = dialect{
 	lockTable:   "LOCK TABLES async_job_tab WRITE",
 	unlockTable: "UNLOCK TABLES",
 	altering:    "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock' AND info LIKE 'ALTER%'",
-	deadlocks:   "SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'",
+	marking: "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'Waiting for table metadata lock' " +
+		"AND info LIKE '%UPDATE async_job_tab%attempts = attempts + 1%'",
+	deadlocks: "SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'",
 	lastDeadlock: func(db *sql.DB) string {
 		var kind, name, status string
 		if err := db.QueryRow("SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status); err != nil {

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -117,20 +118,19 @@ func (x *trial) onePendingOfEachKey(ctx context.Context) {
 		return // it would be said each time
 	}
 	rows, err := x.db.QueryContext(ctx, "SELECT job_key, COUNT(*), MIN(id), MAX(id) FROM async_job_tab WHERE job_status IN (0, 3, 4) GROUP BY job_key HAVING COUNT(*) > 1")
-	if err != nil {
-		if ctx.Err() == nil {
-			x.Error(err)
+	if err == nil {
+		defer rows.Close()
+		for rows.Next() && err == nil {
+			var key string
+			var n int
+			var first, last uint64
+			if err = rows.Scan(&key, &n, &first, &last); err == nil {
+				x.Errorf("%d jobs of %s are pending: %d and %d", n, key, first, last)
+			}
 		}
-		return
+		err = cmp.Or(err, rows.Err())
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var key string
-		var n int
-		var first, last uint64
-		if err := rows.Scan(&key, &n, &first, &last); err != nil {
-			return
-		}
-		x.Errorf("%d jobs of %s are pending: %d and %d", n, key, first, last)
+	if err != nil && ctx.Err() == nil {
+		x.Error(err)
 	}
 }
