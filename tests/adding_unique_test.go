@@ -69,7 +69,7 @@ func TestThousandsOfUniqueJobsAreAddedInFewStatementsWhichSayWhoWasThere(t *test
 			if most := int64(5*(n/1000+1) + 1); statements.Load() > most {
 				t.Errorf("%d statements, want at most %d", statements.Load(), most)
 			}
-			keyOf := keysByID(t, d.DB)
+			keyOf := keysOf(t, d.DB)
 			for i, a := range added {
 				id, was := there[i]
 				if a.Existed != was || was && a.Id != id || keyOf[a.Id] != list[i].Key {
@@ -88,26 +88,6 @@ func TestThousandsOfUniqueJobsAreAddedInFewStatementsWhichSayWhoWasThere(t *test
 }
 
 func ofType5(j *queue_job.AddModelJob) { j.JobType = 5 }
-
-// keysByID returns the keys of the rows by their ids.
-func keysByID(t *testing.T, db *sql.DB) map[uint64]string {
-	t.Helper()
-	rows, err := db.Query("SELECT id, COALESCE(job_key, '') FROM async_job_tab")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	keys := map[uint64]string{}
-	for rows.Next() {
-		var id uint64
-		var key string
-		if err := rows.Scan(&id, &key); err != nil {
-			t.Fatal(err)
-		}
-		keys[id] = key
-	}
-	return keys
-}
 
 func TestOfManyWhoAddTheSameUniqueJobsAtOnceEachJobIsAddedByOne(t *testing.T) {
 	t.Parallel()
@@ -130,7 +110,7 @@ func TestOfManyWhoAddTheSameUniqueJobsAtOnceEachJobIsAddedByOne(t *testing.T) {
 				all.Go(func() { results[a], errs[a] = jobs.AddMany(t.Context(), d.DB, own) })
 			}
 			all.Wait()
-			by, keys := map[string][]int{}, keysByID(t, d.DB)
+			by, keys := map[string][]int{}, keysOf(t, d.DB)
 			for a := range adders {
 				if errs[a] != nil {
 					t.Fatalf("round %d: %v", round, errs[a])

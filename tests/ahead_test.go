@@ -192,10 +192,7 @@ func versions(t *testing.T, d dbtest.Database) map[uint64]rowTimes {
 func TestAnOperationGoesOnWhoseWorkerDiedWhileTheClockWasAhead(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		jobs, err := queue_job.Open(d.DB)
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := open(t, d.DB)
 		add(t, d.DB, 1, uint32(time.Now().Unix()+3600))
 		id, err := operate.Begin(asMary(t.Context()), jobs, d.DB, operate.Change{Verb: operate.Cancel, Filter: queue_job.Filter{JobTypes: []int32{1}}})
 		if err != nil {
@@ -217,10 +214,7 @@ func TestAnOperationGoesOnWhoseWorkerDiedWhileTheClockWasAhead(t *testing.T) {
 func TestAJobIsDeletedOnlyIfBothItsTimesAreOld(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		jobs, err := queue_job.Open(d.DB)
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := open(t, d.DB)
 		now := time.Now().Unix()
 		const year = 365 * 24 * 60 * 60
 		for _, row := range []struct{ created, ended int64 }{

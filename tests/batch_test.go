@@ -19,11 +19,7 @@ func TestABatchOfIdsLocksNoRowButItsOwn(t *testing.T) {
 		}
 		const rows, last = 100, 80
 		add(t, d.DB, rows, 0)
-		first := uint64(number(t, d.DB, "SELECT MIN(id) FROM async_job_tab"))
-		all := make([]uint64, rows)
-		for i := range all {
-			all[i] = first + uint64(i)
-		}
+		all := idsOf(t, d.DB, rows)
 		s := storeOf(t, d.DB)
 		for _, c := range []struct {
 			name  string

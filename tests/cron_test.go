@@ -21,22 +21,7 @@ import (
 // scheduled returns the times for which there are jobs of type 1, in order.
 func scheduled(t *testing.T, db *sql.DB) (times []int64) {
 	t.Helper()
-	rows, err := db.Query("SELECT start_time FROM async_job_tab WHERE job_type = 1 AND job_key LIKE 'cron-%' ORDER BY start_time")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var at int64
-		if err := rows.Scan(&at); err != nil {
-			t.Fatal(err)
-		}
-		times = append(times, at)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return times
+	return column[int64](t, db, "SELECT start_time FROM async_job_tab WHERE job_type = 1 AND job_key LIKE 'cron-%' ORDER BY start_time")
 }
 
 // reached lets the schedule of type 1 stand as if it had got to a moment.

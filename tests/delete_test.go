@@ -25,19 +25,7 @@ func age(t *testing.T, d dbtest.Database, by time.Duration, where string) {
 
 func idsWhere(t *testing.T, d dbtest.Database, where string) (ids []uint64) {
 	t.Helper()
-	rows, err := d.DB.Query("SELECT id FROM async_job_tab WHERE " + where + " ORDER BY id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id uint64
-		if err := rows.Scan(&id); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, id)
-	}
-	return ids
+	return column[uint64](t, d.DB, "SELECT id FROM async_job_tab WHERE "+where+" ORDER BY id")
 }
 
 func TestDeleteTakesOldFinishedJobsWithTheirAttemptsAndNoOthers(t *testing.T) {

@@ -20,10 +20,7 @@ func TestTheErrorOfAnOldBacklogIsTheFirstOnThePageWithinAMinute(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
-		jobs, err := queue_job.Open(d.DB)
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := open(t, d.DB)
 		const old, young = 1000, 600
 		add := func(jobType int32, n int) {
 			models := make([]queue_job.AddModelJob, n)
@@ -44,6 +41,7 @@ func TestTheErrorOfAnOldBacklogIsTheFirstOnThePageWithinAMinute(t *testing.T) {
 		awaitNumber(t, d.DB, old+young, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
 		var e *operate.Errors
 		awaitWithin(t, time.Minute, func() string { return fmt.Sprintf("the errors are %+v", e) }, func() bool {
+			var err error
 			if e, err = operate.LatestErrors(t.Context(), jobs, d.DB, 500); err != nil {
 				t.Fatal(err)
 			}

@@ -56,6 +56,37 @@ func open(t *testing.T, db queue_job.DB) *queue_job.Jobs {
 	return jobs
 }
 
+// column reads the one column that a query has.
+func column[T any](t *testing.T, db *sql.DB, query string) (values []T) {
+	t.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var value T
+		if err := rows.Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, value)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// idsOf are the ids of so many rows that were added together.
+func idsOf(t *testing.T, db *sql.DB, rows int) []uint64 {
+	t.Helper()
+	ids := make([]uint64, rows)
+	for i, first := 0, uint64(number(t, db, "SELECT MIN(id) FROM async_job_tab")); i < rows; i++ {
+		ids[i] = first + uint64(i)
+	}
+	return ids
+}
+
 func newRunner(t *testing.T, db queue_job.DB, configs ...queue_job.Config) *persistent_queue.Runner {
 	t.Helper()
 	return newRunnerWith(t, nil, db, configs...)

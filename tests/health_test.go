@@ -101,10 +101,7 @@ func TestAJobThatRunsIsNotLateHoweverLongItRuns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
-		jobs, err := queue_job.Open(d.DB)
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := open(t, d.DB)
 		release := make(chan struct{})
 		hold := func(context.Context, *queue_job.Job) error { <-release; return nil }
 		start(t, d.DB, queue_job.Config{JobType: 7, HandleJobFunc: hold, WorkerPoolCapacity: 2, LockSecond: 3})

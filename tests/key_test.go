@@ -80,6 +80,9 @@ func keysOf(t *testing.T, db *sql.DB) map[uint64]string {
 		}
 		keys[id] = key
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return keys
 }
 

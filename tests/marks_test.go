@@ -31,11 +31,7 @@ func TestAMarkThatWaitsInTheServerFindsItselfLate(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const rows = 5
 		add(t, d.DB, rows, 0)
-		first := uint64(number(t, d.DB, "SELECT MIN(id) FROM async_job_tab"))
-		ids := make([]uint64, rows)
-		for i := range ids {
-			ids[i] = first + uint64(i)
-		}
+		ids := idsOf(t, d.DB, rows)
 		s := storeOf(t, d.DB)
 		mark := func(deadline int64) (n int) {
 			t.Helper()
@@ -107,12 +103,9 @@ func TestAMarkPassesLockedRowsAndWaitsForNone(t *testing.T) {
 		migrate(t, d)
 		const rows = 300
 		add(t, d.DB, rows, 0)
-		first := uint64(number(t, d.DB, "SELECT MIN(id) FROM async_job_tab"))
-		all, every3rd := make([]uint64, rows), []uint64{}
-		for i := range all {
-			if all[i] = first + uint64(i); i%3 == 0 {
-				every3rd = append(every3rd, all[i])
-			}
+		all, every3rd := idsOf(t, d.DB, rows), []uint64{}
+		for i := 0; i < rows; i += 3 {
+			every3rd = append(every3rd, all[i])
 		}
 		for _, isolation := range []string{"", "'READ-COMMITTED'"} {
 			db := d.DB

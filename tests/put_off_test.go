@@ -19,10 +19,7 @@ func TestJobsThatTheirHandlerPutsOffAreLateSinceTheyFirstFellDue(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
-		jobs, err := queue_job.Open(d.DB)
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := open(t, d.DB)
 		const many = 120
 		models := make([]queue_job.AddModelJob, many)
 		for i := range models {

@@ -57,6 +57,22 @@ func (b *pagedTable) Abandoned(_ context.Context, _ int32, lane store.Lane, _ in
 	return store.Place{Lane: lane, ID: 1}, 1, nil
 }
 
+// loading has a line load under a lease until stop is called, which waits for the end.
+func loading(t *testing.T, l *line) (ctx context.Context, taken *keeper.Lease, stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	taken = keeper.Unending(ctx, keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
+	l.hold(taken)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		newLoader(l, taken).loop(ctx)
+	}()
+	return ctx, taken, func() {
+		cancel()
+		<-over
+	}
+}
+
 func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 	const since, room = 1000, 10
 	few := []store.Row{{ID: 1, CreateTime: since}, {ID: 2, CreateTime: since}}
@@ -80,14 +96,7 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 			l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = table, &reads{}, make(chan struct{}, 1), room
 			l.backlog.upTo = 1
 			l.backlog.since.Store(since)
-			ctx, stop := context.WithCancel(t.Context())
-			taken := keeper.Unending(ctx, keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
-			l.hold(taken)
-			over := make(chan struct{})
-			go func() {
-				defer close(over)
-				newLoader(l, taken).loop(ctx)
-			}()
+			ctx, taken, stop := loading(t, l)
 			d := &database{tables: Tables{Jobs: table}, trouble: l.trouble}
 			d.firstLook(ctx, heldLines{{l, taken}})
 			time.Sleep(10 * time.Second) // virtual
@@ -112,7 +121,6 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 				t.Errorf("%s: what a full queue turned away later is not loaded", c.name)
 			}
 			stop()
-			<-over
 		})
 	}
 }
@@ -253,14 +261,7 @@ func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
 		passed := table.rows[0].ID
 		l := lineOf(room)
 		l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = table, &reads{}, make(chan struct{}, 1), room
-		ctx, stop := context.WithCancel(t.Context())
-		taken := keeper.Unending(ctx, keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
-		l.hold(taken)
-		over := make(chan struct{})
-		go func() {
-			defer close(over)
-			newLoader(l, taken).loop(ctx)
-		}()
+		_, _, stop := loading(t, l)
 		// The jobs in memory end, and those behind them are loaded.
 		goOn := func() {
 			time.Sleep(2 * time.Second) // virtual
@@ -289,6 +290,5 @@ func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
 			t.Errorf("%d statements for pages", n)
 		}
 		stop()
-		<-over
 	})
 }

@@ -193,6 +193,18 @@ func (r *receiver) all() []called {
 	return slices.Clone(r.calls)
 }
 
+// isReady asks the process at an address whether it may be sent requests.
+func isReady(base string) func() bool {
+	return func() bool {
+		answer, err := http.Get(base + "/readyz")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	}
+}
+
 // await waits until something is so.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()

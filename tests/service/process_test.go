@@ -75,14 +75,7 @@ func run(t *testing.T, d dbtest.Database, flags ...string) *process {
 			fmt.Fprintln(t.Output(), lines.Text())
 		}
 	}()
-	await(t, "it is ready", func() bool {
-		answer, err := http.Get(p.base + "/readyz")
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	})
+	await(t, "it is ready", isReady(p.base))
 	return p
 }
 

@@ -68,14 +68,7 @@ func TestNoProxyOpensTheAPIOrTheConsole(t *testing.T) {
 				defer proxy.Wait()
 				defer proxy.Process.Signal(syscall.SIGTERM)
 				through := &instance{t: t, base: "http://" + at}
-				await(t, "it passes requests on", func() bool {
-					answer, err := http.Get(through.base + "/readyz")
-					if err != nil {
-						return false
-					}
-					answer.Body.Close()
-					return answer.StatusCode == http.StatusOK
-				})
+				await(t, "it passes requests on", isReady(through.base))
 				for _, path := range []string{"/", "/jobs", "/v1/topics", "/v1/tokens", "/v1/tasks"} {
 					through.send(http.StatusUnauthorized, "GET", path, "")
 				}

@@ -21,19 +21,22 @@ func TestATokenIsTakenByAllInstancesUntilItIsRevoked(t *testing.T) {
 		one.token = admin.json("token").(string)
 		shop := one.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["tasks:add","tasks:read"],"topics":["shop.*"],"expires":"2100-01-01T00:00:00Z"}`)
 		two.token = shop.json("token").(string)
-		await(t, "the other instance knows the token", func() bool {
-			r, err := http.NewRequest("GET", two.base+"/v1/topics", nil)
-			if err != nil {
-				t.Fatal(err)
+		answers := func(status int) func() bool {
+			return func() bool {
+				r, err := http.NewRequest("GET", two.base+"/v1/topics", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Authorization", "Bearer "+two.token)
+				answer, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer.Body.Close()
+				return answer.StatusCode == status
 			}
-			r.Header.Set("Authorization", "Bearer "+two.token)
-			answer, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.Body.Close()
-			return answer.StatusCode == http.StatusOK
-		})
+		}
+		await(t, "the other instance knows the token", answers(http.StatusOK))
 		id := two.send(http.StatusCreated, "POST", "/v1/topics/shop.orders/tasks", later).id()
 		other := one.send(http.StatusCreated, "POST", "/v1/topics/bank/tasks", later).id()
 		two.send(http.StatusOK, "GET", "/v1/tasks/"+id, "")
@@ -53,19 +56,7 @@ func TestATokenIsTakenByAllInstancesUntilItIsRevoked(t *testing.T) {
 		}
 		one.send(http.StatusNoContent, "DELETE", "/v1/tokens/"+shop.id(), "")
 		one.send(http.StatusNotFound, "DELETE", "/v1/tokens/"+shop.id(), "")
-		await(t, "the other instance knows that the token is revoked", func() bool {
-			r, err := http.NewRequest("GET", two.base+"/v1/topics", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("Authorization", "Bearer "+two.token)
-			answer, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.Body.Close()
-			return answer.StatusCode == http.StatusUnauthorized
-		})
+		await(t, "the other instance knows that the token is revoked", answers(http.StatusUnauthorized))
 	})
 }
 

@@ -13,17 +13,25 @@ import (
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
+const password = "correct horse battery"
+
+// withAnn are the users of a database, of whom there is one: ann.
+func withAnn(t *testing.T, d dbtest.Database) *service.Users {
+	t.Helper()
+	users, err := service.OpenUsers(t.Context(), d.DB, "")
+	if err == nil {
+		err = users.Create(t.Context(), "ann", password, service.Reader)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return users
+}
+
 func TestAUserIsKnownToAllInstancesUntilTheirPasswordChanges(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		users, err := service.OpenUsers(t.Context(), d.DB, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		const password = "correct horse battery"
-		if err := users.Create(t.Context(), "ann", password, service.Reader); err != nil {
-			t.Fatal(err)
-		}
+		users := withAnn(t, d)
 		if err := users.Create(t.Context(), "ann", password, service.Operator); err == nil {
 			t.Error("the second ann is taken")
 		}
@@ -82,14 +90,7 @@ func TestAUserIsKnownToAllInstancesUntilTheirPasswordChanges(t *testing.T) {
 func TestAUserHasOneNameOnly(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		users, err := service.OpenUsers(t.Context(), d.DB, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		const password = "correct horse battery"
-		if err := users.Create(t.Context(), "ann", password, service.Reader); err != nil {
-			t.Fatal(err)
-		}
+		users := withAnn(t, d)
 		server := httptest.NewServer(users.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 		defer server.Close()
 		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
