@@ -163,7 +163,7 @@ func (c *console) overview(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overview{Health: operate.HealthOf(c.visible(r, fleet), fleet.Instances, time.Now()), fleet: fleet}
+	o := &overview{Health: operate.HealthOf(c.visible(r, fleet), fleet.Instances, fleet.Now), fleet: fleet}
 	for _, i := range fleet.Instances {
 		o.Running += i.Running
 	}

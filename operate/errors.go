@@ -49,7 +49,7 @@ const (
 
 // LatestErrors groups the runs that did not succeed by type and error. If the log has fewer rows than most, it reads them, with one
 // statement, and these are all runs. Else it returns the runs of the last hour, or of less if very many types fail, as the instances have
-// counted them up to ten seconds ago. That takes three statements more. They read small tables, and rows of the statistics along their
+// counted them up to ten seconds ago. That takes four statements more. They read small tables, and rows of the statistics along their
 // index. Instances of an earlier version do not count errors; of their runs, it finds those that are among the last rows of the log, which
 // are of the newest jobs.
 func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, most int) (*Errors, error) {
@@ -66,7 +66,7 @@ func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 	case all:
 		e = group(runs)
 	default:
-		e, err = countedErrors(ctx, jobs, ex, st, runs, time.Now())
+		e, err = countedErrors(ctx, jobs, ex, st, runs)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("latest errors: %w", err)
@@ -74,7 +74,11 @@ func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 	return e, nil
 }
 
-func countedErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, st *store.Store, logged []store.TypedAttempt, now time.Time) (*Errors, error) {
+func countedErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, st *store.Store, logged []store.TypedAttempt) (*Errors, error) {
+	now, err := databaseNow(ctx, st)
+	if err != nil {
+		return nil, err
+	}
 	kinds, err := jobs.Types(ctx, ex)
 	if err != nil {
 		return nil, err

@@ -75,6 +75,12 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 	return f, true, nil
 }
 
+// databaseNow is the database's clock. By the clock of whoever looks, the last hour may be another one.
+func databaseNow(ctx context.Context, st *store.Store) (time.Time, error) {
+	_, now, err := st.Newest(ctx)
+	return time.UnixMilli(int64(math.Round(now * 1000))), err
+}
+
 func asRead(job *queue_job.JobInfo) store.Moment {
 	return store.Moment{Status: int16(job.Status), Term: job.Term, Attempts: int32(job.Attempts), Deferred: int32(job.Deferred), Due: job.Due.Unix()}
 }

@@ -37,7 +37,7 @@ const (
 )
 
 // KeptOf looks at the oldest rows of the table, and says of types, as [Types] returned them, for how long their jobs are kept. It
-// sends two statements.
+// sends three statements.
 func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, types []*Type) (*Kept, error) {
 	st, err := hidden.StoreOf(jobs, ex)
 	if err != nil {
@@ -51,7 +51,11 @@ func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, ty
 	if err != nil {
 		return nil, err
 	}
-	k := &Kept{At: time.Now()}
+	now, err := databaseNow(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kept{At: now}
 	if last > 0 {
 		k.Rows = int64(last - first + 1)
 	}
@@ -95,7 +99,7 @@ func (k *Kept) Verdict() (text, remedy string) {
 	case !some:
 		return "Nobody deletes jobs that have ended.", "Use WithRetention, or pqueue keep run."
 	case longest > 0:
-		return "Jobs that have outlived their time are about to be deleted.", ""
+		return fmt.Sprintf("Jobs have outlived their time, the first of them by %s. Instances with WithRetention delete such jobs within a day.", roughly(longest)), ""
 	}
 	return fmt.Sprintf("No job has outlived its time, among the first %d rows.", rowsLookedAt), ""
 }

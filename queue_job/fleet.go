@@ -80,20 +80,25 @@ type Instance struct {
 
 // Fleet is who runs what, read at once: what [Jobs.Types], [Jobs.Leases], [Jobs.Lines] and [Jobs.Instances] return.
 type Fleet struct {
+	// Now is when it was so, by the database's clock. This process's clock may be another: hold the times below against Now.
+	Now       time.Time
 	Types     []Type
 	Leases    []Lease
 	Lines     []Line
 	Instances []Instance
 }
 
-// Fleet reads three small tables, in three statements. Use it instead of the single verbs if you want to see more than one of
-// them, often.
+// Fleet reads three small tables, in three statements; as long as no instance has ever run, a fourth asks for the time. Use it instead of
+// the single verbs if you want to see more than one of them, often.
 func (j *Jobs) Fleet(ctx context.Context, ex Executor) (*Fleet, error) {
 	rows, err := j.holdings(ctx, ex, "fleet")
 	if err != nil {
 		return nil, err
 	}
 	f := &Fleet{Leases: leasesOf(rows), Instances: instancesOf(rows)}
+	if f.Now, err = j.nowOf(ctx, ex, rows); err != nil {
+		return nil, err
+	}
 	if f.Types, err = j.Types(ctx, ex); err != nil {
 		return nil, err
 	}
@@ -110,6 +115,15 @@ func (j *Jobs) Fleet(ctx context.Context, ex Executor) (*Fleet, error) {
 	}
 	f.Lines = linesOf(told, rows)
 	return f, nil
+}
+
+// nowOf is the database's clock, which each row has brought.
+func (j *Jobs) nowOf(ctx context.Context, ex Executor, rows []store.Holding) (time.Time, error) {
+	if len(rows) > 0 {
+		return momentOf(rows[0].Now), nil
+	}
+	_, now, err := j.store.Through(ex).Newest(ctx)
+	return momentOf(now), err
 }
 
 // Leases returns the leases of all job types that ever had a holder, in the order of the types: which instance runs the jobs of a

@@ -67,7 +67,7 @@ func TestWhatIsKeptLongerThanItShouldBeIsSeen(t *testing.T) {
 		age(t, d, 3*24*time.Hour, "job_type = 2")
 		says(5, "No job has outlived") // they are kept for ever
 		age(t, d, 3*time.Hour, "job_type = 1")
-		says(5, "about to be deleted")
+		says(5, "Jobs have outlived their time, the first of them by 2h")
 		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2 WHERE job_type = 1")
 		says(5, "No job has outlived") // the failed are kept for a month
 		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 1 WHERE job_type = 1")

@@ -90,16 +90,26 @@ type Holding struct {
 	Seen
 	Since float64 // the owner has or had it since this second of unix time …
 	Until float64 // … until this second, unless it is renewed
+	Now   float64 // the database's clock at the look, in unix seconds
 }
 
 // Holdings is Fleet for somebody who only looks, in the order of the names, and with the times. Closed leases are left out. It may
 // be asked of a replica.
 func (s *Store) Holdings(ctx context.Context, prefixes []string) ([]Holding, error) {
-	query := fmt.Sprintf("SELECT lock_name, %[1]s <= %[2]s AS free, locked_by, term, running, %[3]s AS held_since, %[7]s AS held_until FROM %[4]s WHERE %[5]s AND layout > 0 OR (%[6]s) AND %[1]s > %[2]s ORDER BY lock_name",
-		s.unix("lock_until"), s.leaseNow, s.exactly(s.unix("locked_at")), s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.exactly(s.unix("lock_until")))
-	held, err := read(ctx, s, each(func(h *Holding) []any {
-		return []any{&h.Name, &h.Free, &h.Owner, &h.Term, &h.Running, &h.Since, &h.Until}
+	query := fmt.Sprintf("SELECT lock_name, %[1]s <= %[2]s AS free, locked_by, term, running, %[8]s AS now_micros, %[3]s AS held_since, %[7]s AS held_until FROM %[4]s WHERE %[5]s AND layout > 0 OR (%[6]s) AND %[1]s > %[2]s ORDER BY lock_name",
+		s.unix("lock_until"), s.leaseNow, s.exactly(s.unix("locked_at")), s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.exactly(s.unix("lock_until")), s.nowMicros)
+	type row struct {
+		Holding
+		now int64
+	}
+	rows, err := read(ctx, s, each(func(r *row) []any {
+		return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.Running, &r.now, &r.Since, &r.Until}
 	}), query)
+	held := make([]Holding, len(rows))
+	for i := range rows {
+		held[i] = rows[i].Holding
+		held[i].Now = inSeconds(rows[i].now)
+	}
 	return held, wrap("look who holds the leases", err)
 }
 

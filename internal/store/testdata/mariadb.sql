@@ -628,7 +628,7 @@ FROM (SELECT job_type, 1 = 1 AS has_work
 FOR UPDATE;
 
 -- Holdings
-SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, UNIX_TIMESTAMP(locked_at) AS held_since, UNIX_TIMESTAMP(lock_until) AS held_until
+SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, (UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) AS now_micros, UNIX_TIMESTAMP(locked_at) AS held_since, UNIX_TIMESTAMP(lock_until) AS held_until
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%'
   AND layout > 0 OR (lock_name LIKE 'at-%')

@@ -581,7 +581,7 @@ FROM latest
 FOR UPDATE;
 
 -- Holdings
-SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, CAST(EXTRACT(EPOCH FROM locked_at) AS numeric) AS held_since, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until
+SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) AS now_micros, CAST(EXTRACT(EPOCH FROM locked_at) AS numeric) AS held_since, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%'
   AND layout > 0 OR (lock_name LIKE 'at-%')

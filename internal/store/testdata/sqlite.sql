@@ -547,7 +547,7 @@ WHERE ((SELECT 1
     LIMIT 1) IS NOT NULL);
 
 -- Holdings
-SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, unixepoch(locked_at) AS held_since, unixepoch(lock_until) AS held_until
+SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now_micros, unixepoch(locked_at) AS held_since, unixepoch(lock_until) AS held_until
 FROM shedlock_tab
 WHERE lock_name LIKE 'job-%'
   AND layout > 0 OR (lock_name LIKE 'at-%')
