@@ -466,9 +466,10 @@ var ErrNotRunning = errors.New("runner is not running")
 // Health returns nil if the Runner runs and nothing keeps it from running jobs, for an alert or, with [Runner.Ready], a readiness
 // probe. It is not for a liveness probe: a restart brings no database back, and what runs would run again. It asks nobody.
 //
-// It returns an error if, for as long as the shortest [queue_job.Config.LockSecond] of a database, that database has not answered, so that
-// this process has lost its leases; or if all statements of a kind have failed there without which jobs do not start or end. The error
-// names the cause, and the remedy if the pool is used up. The Runner goes on by itself when the cause is gone.
+// It returns an error if, for as long as the shortest [queue_job.Config.LockSecond] of a database, that database has not answered, or has
+// refused what keeps leases, as one that is read-only does, so that this process has lost its leases; or if all statements of a kind have
+// failed there without which jobs do not start or end. The error names the cause, and the remedy if the pool is used up. The Runner goes
+// on by itself when the cause is gone.
 func (r *Runner) Health() error {
 	if running := r.running.Load(); running != nil {
 		return running.Health()
@@ -501,6 +502,10 @@ type TypeState struct {
 	// Overdue is how long the longest-waiting row in memory has been due; 0: none is due. If a job was due when it was added, the
 	// table knows only the second, so Overdue may be up to a second too long.
 	Overdue time.Duration
+	// PutOff counts the jobs whose last run ended with [queue_job.Defer]. PutOffFor is how long the longest-waiting of them has been due of
+	// which the handler says what it waits for ([queue_job.Outcome].Because): each deferral moves the time from which Overdue counts.
+	PutOff    int
+	PutOffFor time.Duration
 	// LeasesTaken counts the leases of the type that this process has taken since the Runner started, and LeasesEnded those of them under
 	// which it starts nothing any more.
 	LeasesTaken, LeasesEnded uint64

@@ -36,6 +36,7 @@ const forgetAfter = 5 * time.Minute
 type gauges[Gauge any] struct {
 	shards, leasesHeld, busy                        Gauge
 	paused, limit, waiting, parked, marked, overdue Gauge // only where a lease of the type is held
+	putOff, putOffFor                               Gauge // likewise
 }
 
 type namedType struct {
@@ -115,6 +116,8 @@ func newGauges() (g gauges[*prometheus.GaugeVec]) {
 	memory := gauge("memory_jobs", "Jobs in memory that have not started, by state: waiting for a worker or for their time; parked until another job of their key has ended; marked, about to start.", "state")
 	g.waiting, g.parked, g.marked = memory, memory, memory
 	g.overdue = gauge("overdue_seconds", "How long the longest-waiting job in memory has been due; 0 if none is due.")
+	g.putOff = gauge("put_off_jobs", "Jobs whose last run ended with Defer: their handler has put them off before it had begun.")
+	g.putOffFor = gauge("put_off_seconds", "How long the longest-waiting of these jobs has been due of which the handler says what it waits for, such as a destination that is broken; 0 if there is none. Each time it is put off, overdue_seconds counts anew.")
 	return g
 }
 
@@ -130,7 +133,7 @@ func (m *Metrics) gaugesOf(t namedType) *gauges[prometheus.Gauge] {
 		all := &m.gauges
 		g = &gauges[prometheus.Gauge]{
 			shards: with(all.shards), leasesHeld: with(all.leasesHeld), busy: with(all.busy), paused: with(all.paused), limit: with(all.limit),
-			waiting: with(all.waiting, "waiting"), parked: with(all.parked, "parked"), marked: with(all.marked, "marked"), overdue: with(all.overdue),
+			waiting: with(all.waiting, "waiting"), parked: with(all.parked, "parked"), marked: with(all.marked, "marked"), overdue: with(all.overdue), putOff: with(all.putOff), putOffFor: with(all.putOffFor),
 		}
 		m.ofTypes[t] = g
 	}
@@ -146,7 +149,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.gauges.shards.Describe(to)
 	m.gauges.leasesHeld.Describe(to)
 	to <- leaseChanges
-	for _, g := range []*prometheus.GaugeVec{m.gauges.paused, m.gauges.busy, m.gauges.limit, m.gauges.waiting, m.gauges.overdue} {
+	for _, g := range []*prometheus.GaugeVec{m.gauges.paused, m.gauges.busy, m.gauges.limit, m.gauges.waiting, m.gauges.overdue, m.gauges.putOff, m.gauges.putOffFor} {
 		g.Describe(to)
 	}
 }
@@ -206,7 +209,7 @@ func (m *Metrics) forget(there map[namedType]bool, now time.Time) {
 			m.runs.DeleteLabelValues(append(labels, outcome)...)
 		}
 		all := &m.gauges
-		for _, v := range []*prometheus.GaugeVec{all.shards, all.leasesHeld, all.busy, all.paused, all.limit, all.overdue} {
+		for _, v := range []*prometheus.GaugeVec{all.shards, all.leasesHeld, all.busy, all.paused, all.limit, all.overdue, all.putOff, all.putOffFor} {
 			v.DeleteLabelValues(labels...)
 		}
 		for _, state := range []string{"waiting", "parked", "marked"} {
@@ -232,6 +235,7 @@ func added(states []persistent_queue.TypeState) map[namedType]*persistent_queue.
 		sum.Shards, sum.Held, sum.Paused = max(sum.Shards, state.Shards), sum.Held+state.Held, sum.Paused || state.Paused
 		sum.Running, sum.Capacity, sum.Marked = sum.Running+state.Running, sum.Capacity+state.Capacity, sum.Marked+state.Marked
 		sum.Waiting, sum.Parked, sum.Overdue = sum.Waiting+state.Waiting, sum.Parked+state.Parked, max(sum.Overdue, state.Overdue)
+		sum.PutOff, sum.PutOffFor = sum.PutOff+state.PutOff, max(sum.PutOffFor, state.PutOffFor)
 		sum.LeasesTaken, sum.LeasesEnded = sum.LeasesTaken+state.LeasesTaken, sum.LeasesEnded+state.LeasesEnded
 	}
 	return sums
@@ -255,6 +259,8 @@ func collectType(to chan<- prometheus.Metric, of *gauges[prometheus.Gauge], t *p
 	tell(of.parked, float64(t.Parked))
 	tell(of.marked, float64(t.Marked))
 	tell(of.overdue, t.Overdue.Seconds())
+	tell(of.putOff, float64(t.PutOff))
+	tell(of.putOffFor, t.PutOffFor.Seconds())
 }
 
 func one(yes bool) float64 {

@@ -30,7 +30,7 @@ func TestJobsThatTheirHandlerPutsOffAreLateSinceTheyFirstFellDue(t *testing.T) {
 			t.Fatal(err)
 		}
 		until := time.Now().Add(time.Hour).Truncate(time.Second)
-		start(t, d.DB, queue_job.Config{JobType: 7, ServiceName: "print", HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+		r := start(t, d.DB, queue_job.Config{JobType: 7, ServiceName: "print", HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
 			if strings.HasSuffix(job.JobParams, `/0"`) {
 				return nil
 			}
@@ -57,6 +57,9 @@ func TestJobsThatTheirHandlerPutsOffAreLateSinceTheyFirstFellDue(t *testing.T) {
 		}
 		cause := "http://printer.example is off, until " + until.UTC().Format(time.TimeOnly) + " UTC"
 		says(f.Text, fmt.Sprintf("%d jobs are put off by its handler, the first of them for 3", many-1), cause+fmt.Sprintf(" (%d jobs)", many-1))
+		if state := r.Types()[0]; state.PutOff != many-1 || state.PutOffFor < 25*time.Second || state.PutOffFor > time.Minute*slack {
+			t.Errorf("the metrics are told of %d that are put off, the first for %v", state.PutOff, state.PutOffFor)
+		}
 		page := browse(t, console.Handler(jobs))
 		says(page.get("/", http.StatusOK), "One thing should be looked at.", "119+ put off", "(1) Now")
 		e, err := operate.Explain(t.Context(), jobs, d.DB, added[5].Id)

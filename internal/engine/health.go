@@ -21,6 +21,8 @@ type TypeState struct {
 	Parked       int           // of these, rows that wait for a slot of their key
 	Marked       int           // rows that are marked and wait for a worker
 	Overdue      time.Duration // how long the longest-waiting row in memory has been due
+	PutOff       int           // jobs whose last run ended with Defer
+	PutOffFor    time.Duration // how long the longest-waiting of them has been due of which the handler says what it waits for
 
 	LeasesTaken, LeasesEnded uint64
 }
@@ -41,9 +43,12 @@ func (e *Engine) Types() (states []TypeState) {
 			s := &states[at]
 			s.Shards = max(s.Shards, l.layout.Shards())
 			running, marked := l.workers.numbers()
-			waiting, parked, _, overdue := l.queue.numbers(d.clock.now())
+			now := d.clock.now()
+			waiting, parked, _, overdue := l.queue.numbers(now)
+			putOff, putOffFor := l.putOffs.count(now)
 			s.Running, s.Marked = s.Running+running, s.Marked+marked
 			s.Waiting, s.Parked, s.Overdue = s.Waiting+waiting, s.Parked+parked, max(s.Overdue, overdue)
+			s.PutOff, s.PutOffFor = s.PutOff+putOff, max(s.PutOffFor, putOffFor)
 			if lease := l.held.Load(); lease != nil && lease.Trusted() {
 				s.Held++
 				s.Capacity += l.cfg.WorkerPoolCapacity
@@ -70,7 +75,7 @@ func (h *health) heed(err error) {
 	h.failed.Store(nil)
 }
 
-// Health returns an error if a database has not answered for as long as its shortest lease lasts: then the process has no
+// Health returns an error if no look at a database's leases has succeeded for as long as its shortest lease lasts: then the process has no
 // leases, and starts no jobs. It also returns one if the statements without which no job starts or ends have failed for as long.
 func (e *Engine) Health() error {
 	for _, d := range e.databases() {
@@ -92,7 +97,7 @@ func (d *database) unwell() error {
 		if usedUp {
 			return fmt.Errorf("no statement about leases has got through for %v: %w", silent.Round(time.Second), err)
 		}
-		return fmt.Errorf("the database has not answered for %v: %w", silent.Round(time.Second), err)
+		return fmt.Errorf("no look at the leases has succeeded for %v: %w", silent.Round(time.Second), err) // a database that is read-only answers
 	}
 	if doing, f := d.trouble.stuckLongest(); f != nil && time.Since(f.since) >= d.shortestLock() {
 		return fmt.Errorf("%s: nothing has succeeded for %v: %w", doing, time.Since(f.since).Round(time.Second), f.err)

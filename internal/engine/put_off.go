@@ -71,6 +71,23 @@ func (p *putOffs) forget(id uint64) {
 	delete(p.jobs, id)
 }
 
+// count says how many jobs are put off at a moment of the database's clock, and how long the longest-waiting one has been due of which the
+// handler says what it waits for.
+func (p *putOffs) count(now int64) (jobs int, longest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, job := range p.jobs {
+		if job.next+putOffGone.Milliseconds() < now {
+			continue
+		}
+		jobs++
+		if *job.cause != "" {
+			longest = max(longest, time.Duration(now-job.first)*time.Millisecond)
+		}
+	}
+	return jobs, longest
+}
+
 // tell says which jobs are put off at a moment of the database's clock; nil: none is.
 func (p *putOffs) tell(now int64) *store.PutOff {
 	p.mu.Lock()
