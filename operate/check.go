@@ -15,6 +15,7 @@ import (
 
 // Health is what there is to say of job types and instances at a moment.
 type Health struct {
+	// At is that moment, by the database's clock.
 	At        time.Time
 	Types     []*Type
 	Instances []queue_job.Instance
@@ -75,6 +76,12 @@ const (
 	LeftAloneType FindingKind = "left alone"
 	// FailingStatements: statements of an instance fail.
 	FailingStatements FindingKind = "statements fail"
+	// SilentHolder: an instance holds leases, and has told nothing for minutes. It may be frozen or dead, and its leases last on.
+	SilentHolder FindingKind = "silent"
+	// LeavingHolder: an instance is about to stop, and nobody has taken its leases. It is a note if another instance is there.
+	LeavingHolder FindingKind = "about to stop"
+	// FailingRuns: runs of the type fail, and none has succeeded since its holders took their leases.
+	FailingRuns FindingKind = "all runs fail"
 )
 
 const (
@@ -82,6 +89,8 @@ const (
 	lately       = 7 * 24 * time.Hour // a type that nobody has run for longer was given up
 	pausedLong   = time.Hour
 	putOffLong   = 30 * time.Second
+	silentLong   = 2 * time.Minute // a holder that lives tells at least once a minute
+	failedRuns   = 10              // are no accident, if nothing else has ended
 
 	lateMost       = 5000 // are counted of each kind of jobs
 	otherTypesMost = 100  // that have jobs, and that nobody has ever run, paused or divided
@@ -99,7 +108,7 @@ func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, aft
 	if err != nil {
 		return nil, err
 	}
-	h := &Health{At: time.Now(), Types: TypesOf(fleet), Instances: fleet.Instances, After: after}
+	h := &Health{At: fleet.Now, Types: TypesOf(fleet), Instances: fleet.Instances, After: after}
 	types := make([]int32, len(h.Types))
 	for i, t := range h.Types {
 		types[i] = t.JobType
@@ -133,7 +142,7 @@ func runningOf(types []*Type) map[int32][]int64 {
 	return terms
 }
 
-// HealthOf judges by what holders have told alone, and reads nothing.
+// HealthOf judges by what holders have told alone, and reads nothing. Now is the [queue_job.Fleet.Now] of what was read.
 func HealthOf(types []*Type, instances []queue_job.Instance, now time.Time) *Health {
 	h := &Health{At: now, Types: types, Instances: instances}
 	h.judge()
@@ -155,6 +164,8 @@ func (h *Health) judge() {
 		h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: NoInstances, Text: "No instance is there.", Remedy: "Start one."})
 	}
 	h.judgeHolders()
+	h.judgeSilent()
+	h.judgeLeaving()
 	slices.SortFunc(h.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(typeOf(a), typeOf(b)))
 	})
@@ -179,16 +190,71 @@ func (h *Health) judgeHolders() {
 	}
 }
 
+// judgeSilent says which processes hold leases and have told nothing for minutes, each once. Of a process that has died, a lease may last
+// for as long.
+func (h *Health) judgeSilent() {
+	told := map[string]bool{}
+	for _, t := range h.Types {
+		if t.Memory == nil {
+			continue
+		}
+		for _, by := range t.Memory.toldBy {
+			if silent := h.At.Sub(by.at); silent >= silentLong && !told[by.holder] {
+				told[by.holder] = true
+				f := Finding{Severity: Warning, Kind: SilentHolder}
+				if h.renews(t, by.lease) {
+					f.Text = fmt.Sprintf("%s holds %s, and has not told for %s what waits there, although it renews the lease.", by.holder, by.lease, roughly(silent))
+					f.Remedy = "See to that process, and to what its user may write. Its log has the errors."
+				} else {
+					f.Text = fmt.Sprintf("%s holds %s, and has told nothing for %s. If it has died, others go on in %s.", by.holder, by.lease, roughly(silent), roughly(t.until(by.lease).Sub(h.At)))
+					f.Remedy = "See to that process. If it has died, break the lease (lease break): then others go on at once."
+				}
+				h.Findings = append(h.Findings, f)
+			}
+		}
+	}
+}
+
+// renews reports whether it is known that the holder of a lease has renewed it in time: after a third of its length.
+func (h *Health) renews(t *Type, lease string) bool {
+	length := time.Duration(t.Known.Config.LockSecond) * time.Second
+	return length > 0 && t.until(lease).Sub(h.At) > length*2/3-lateInMemory
+}
+
+// judgeLeaving says which processes are about to stop and have leases that nobody has taken.
+func (h *Health) judgeLeaving() {
+	severity := Warning
+	if slices.ContainsFunc(h.Instances, func(i queue_job.Instance) bool { return !i.Leaving }) {
+		severity = Note // it has a second to take them
+	}
+	for _, i := range h.Instances {
+		if i.Leaving && len(i.Leases) > 0 {
+			h.Findings = append(h.Findings, Finding{Severity: severity, Kind: LeavingHolder, Remedy: "Start an instance that has these types.",
+				Text: fmt.Sprintf("%s@%s/%d is about to stop, and starts no more jobs of what nobody takes: %s.", i.Service, i.Host, i.Process, someOf(i.Leases))})
+		}
+	}
+}
+
+// someOf lists some names.
+func someOf(names []string) string {
+	const most = 5
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 // Verdict says in a sentence or two how things are. Notes are no cause to look at something.
 func (h *Health) Verdict() string {
-	if len(h.Types) == 0 && len(h.Findings) == 0 {
+	if len(h.Types) == 0 && h.ToLookAt() == 0 {
 		return "No job type is known yet: no instance has run here, and no job type was paused or divided."
 	}
 	switch n := h.ToLookAt(); n {
 	case 0:
 		runs, late := h.whatRuns(), h.whatIsLate()
-		if runs == allRun && late == nothingLate {
-			return "All job types run, and nothing is late."
+		if runs == h.allRun() && late == nothingLate {
+			return strings.TrimSuffix(runs, ".") + ", and nothing is late."
 		}
 		return runs + " " + late
 	case 1:
@@ -208,10 +274,15 @@ func (h *Health) ToLookAt() (n int) {
 	return n
 }
 
-const (
-	allRun      = "All job types run."
-	nothingLate = "Nothing is late."
-)
+const nothingLate = "Nothing is late."
+
+// allRun says that no type stands still. Types that nobody has ever run, and that have jobs, are found if late jobs are counted.
+func (h *Health) allRun() string {
+	if h.Late == nil {
+		return "All known job types run."
+	}
+	return "All job types run."
+}
 
 // whatRuns says which job types run.
 func (h *Health) whatRuns() string {
@@ -238,7 +309,7 @@ func (h *Health) whatRuns() string {
 	run := len(h.Types) - paused - dormant - deserted
 	switch {
 	case len(others) == 0:
-		return allRun
+		return h.allRun()
 	case run == 0:
 		return "No job type runs: " + strings.Join(others, ", ") + "."
 	case run == 1:
@@ -250,16 +321,10 @@ func (h *Health) whatRuns() string {
 // whatIsLate says what the holders have told of jobs that are late. What they have not told, and nobody has counted, is not known.
 func (h *Health) whatIsLate() string {
 	silent, leftAlone, longest := 0, 0, time.Duration(0)
-	latest := time.Time{} // what was told last, by the database's clock, which another one here may not agree with
-	for _, t := range h.Types {
-		if m := t.Memory; m != nil && m.AsOf.After(latest) {
-			latest = m.AsOf
-		}
-	}
 	for _, t := range h.Types {
 		switch m := t.Memory; {
 		case t.Held == 0 && (h.Late != nil || t.Dormant()):
-		case t.Held == 0 || m == nil || latest.Sub(m.AsOf) > toldFor:
+		case t.Held == 0 || m == nil || h.At.Sub(m.AsOf) > toldFor:
 			silent++
 		default:
 			leftAlone += m.LeftAlone
@@ -351,6 +416,9 @@ func (h *Health) judgeType(t *Type) {
 	}
 	if m := t.Memory; m != nil && m.LeftAlone > 0 {
 		say(Note, LeftAloneType, leftAloneRemedy, "%s left alone by their age (FirstPullDay), and will not run by themselves.", upper(are(m.LeftAlone, "job")))
+	}
+	if m := t.Memory; m != nil && m.allFail() {
+		say(Warning, FailingRuns, "See what they ended with: job errors, or the page Errors of the console.", "None of its %d runs has succeeded since its holders took it; %s.", m.failed(), m.failedText())
 	}
 	if t.Paused.IsZero() && t.Memory != nil && t.Memory.PutOff != nil && h.At.Sub(t.Memory.PutOff.Since) >= putOffLong {
 		severity, remedy := Note, ""

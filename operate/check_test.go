@@ -91,7 +91,7 @@ func TestAFindingSaysWhatIsNotAsItShouldBeAndWhatToDo(t *testing.T) {
 func TestAHolderWhoseStatementsFailIsFoundOnceForAllItsTypes(t *testing.T) {
 	now := time.Now()
 	typeOf := func(jobType int32, holder, latest string) *Type {
-		line := queue_job.Line{Lease: fmt.Sprint("job-", jobType), JobType: jobType, Instance: "there", FailingSince: now.Add(-time.Minute), Failing: latest}
+		line := queue_job.Line{Lease: fmt.Sprint("job-", jobType), JobType: jobType, Instance: "there", Told: now, FailingSince: now.Add(-time.Minute), Failing: latest}
 		return TypesOf(&queue_job.Fleet{Lines: []queue_job.Line{line}, Leases: []queue_job.Lease{{Name: line.Lease, JobType: jobType, Holder: holder}}})[0]
 	}
 	h := &Health{At: now, Instances: make([]queue_job.Instance, 2), Types: []*Type{

@@ -19,7 +19,10 @@ import (
 func (e evidence) fleet() *queue_job.Fleet {
 	f := &queue_job.Fleet{}
 	for i := range e.upTo(3) {
-		f.Instances = append(f.Instances, queue_job.Instance{Id: fmt.Sprint("i", i)})
+		f.Instances = append(f.Instances, queue_job.Instance{Id: fmt.Sprint("i", i), Service: "shop", Host: fmt.Sprint("web-", i), Process: 17, Leaving: e.one(4)})
+		for lease := range e.upTo(7) {
+			f.Instances[i].Leases = append(f.Instances[i].Leases, share.TypeLease(int32(lease)))
+		}
 	}
 	for jobType := range int32(1 + e.upTo(3)) {
 		if e.one(10) {
@@ -34,7 +37,7 @@ func (e evidence) fleet() *queue_job.Fleet {
 			}
 			l := queue_job.Lease{Name: share.ShardLease(jobType, shard), JobType: jobType, Shard: shard, Term: 64, Until: now.Add(-time.Duration(e.upTo(14*24)) * time.Hour)}
 			if !e.one(4) {
-				l.Holder, l.Until, l.Running = fmt.Sprintf("shop@web-%d/17", 1+e.upTo(2)), now.Add(5*time.Second), e.upTo(4)
+				l.Holder, l.Until, l.Running = fmt.Sprintf("shop@web-%d/17", 1+e.upTo(2)), now.Add(time.Duration(1+e.upTo(90))*time.Second), e.upTo(4)
 			}
 			if e.one(4) {
 				l.Remains = []queue_job.Remains{{Holder: "shop@web-9/1", Term: 1, Running: 1}}
@@ -52,12 +55,15 @@ func (e evidence) fleet() *queue_job.Fleet {
 func (e evidence) line(l *queue_job.Lease) queue_job.Line {
 	s := e.state(now)
 	told := queue_job.Line{
-		Lease: l.Name, JobType: l.JobType, Shard: l.Shard, Instance: "there", Told: now.Add(-time.Duration(e.upTo(150)) * time.Second),
+		Lease: l.Name, JobType: l.JobType, Shard: l.Shard, Instance: "there", Told: now.Add(-time.Duration(e.upTo(75)+e.upTo(1)*e.upTo(1)*e.upTo(150)) * time.Second),
 		Waiting: s.Waiting, Parked: s.Parked, Soon: s.Soon, More: s.Behind, Overdue: time.Duration(s.Overdue) * time.Millisecond, Marked: s.Marked, Running: s.Running,
 		Workers: s.Workers, Elsewhere: s.Elsewhere, LeftAlone: s.LeftAlone, Failing: s.Failing,
 	}
 	if s.FailingSince > 0 {
 		told.FailingSince = time.Unix(s.FailingSince, 0)
+	}
+	if e.one(2) {
+		told.Runs = map[queue_job.JobStatus]int{queue_job.JobStatusRetry: e.upTo(20), queue_job.JobStatusFailed: e.upTo(2), queue_job.JobStatusSuccess: e.upTo(1) * e.upTo(9)}
 	}
 	if s.Gate != nil {
 		told.HeldBy = s.Gate.Limit
@@ -119,6 +125,9 @@ type view struct {
 	lines  []queue_job.Line
 	all    []queue_job.Line // of all types
 
+	allLeases []queue_job.Lease
+	locks     map[int32]uint32 // LockSecond of all types
+
 	held, workers, busy, due, leftAlone, putOff int
 	more                                        bool
 	overdue                                     time.Duration
@@ -126,7 +135,10 @@ type view struct {
 }
 
 func viewOf(f *queue_job.Fleet, h *Health, jobType *int32) *view {
-	v := &view{h: h, all: f.Lines, heldBy: map[string]bool{}}
+	v := &view{h: h, all: f.Lines, allLeases: f.Leases, locks: map[int32]uint32{}, heldBy: map[string]bool{}}
+	for _, k := range f.Types {
+		v.locks[k.JobType] = k.Config.LockSecond
+	}
 	if jobType == nil {
 		return v
 	}
@@ -200,7 +212,54 @@ func (v *view) claims(f *Finding) []claim {
 			(rate == 0 || !told || rate == now.RatePerSecond && rate != cfg.RatePerSecond)
 	}
 	paused := !v.kind.Paused.IsZero()
+	// silent reports whether a holder has told nothing of a lease for so long, and whether it has renewed that lease in time.
+	silent := func(holder, lease, text string) (is, renews bool, left time.Duration) {
+		for _, l := range v.allLeases {
+			if l.Name != lease || l.Holder != holder {
+				continue
+			}
+			i := slices.IndexFunc(v.all, func(told queue_job.Line) bool { return told.Lease == lease })
+			since := now.Sub(v.all[i].Told)
+			lock := time.Duration(v.locks[l.JobType]) * time.Second
+			return since >= 2*time.Minute && about(text, since), lock > 0 && l.Until.Sub(now) > lock*2/3-10*time.Second, l.Until.Sub(now)
+		}
+		return false, false, 0
+	}
 	return []claim{
+		{`(\S+) holds (\S+), and has not told for (\d+\w(?: \d+\w)?) what waits there, although it renews the lease\.`, func(said []string) bool {
+			is, renews, _ := silent(said[1], said[2], said[3])
+			return is && renews
+		}},
+		{`See to that process, and to what its user may write\. Its log has the errors\.`, func([]string) bool { return f.Kind == SilentHolder }},
+		{`(\S+) holds (\S+), and has told nothing for (\d+\w(?: \d+\w)?)\. If it has died, others go on in (\d+\w(?: \d+\w)?)\.`, func(said []string) bool {
+			is, renews, left := silent(said[1], said[2], said[3])
+			return is && !renews && about(said[4], left)
+		}},
+		{`See to that process\. If it has died, break the lease \(lease break\): then others go on at once\.`, func([]string) bool { return f.Kind == SilentHolder }},
+		{`shop@web-(\d)/17 is about to stop, and starts no more jobs of what nobody takes: (\S+(?:, \S+)*?)(?: and (\d+) more)?\.`, func(said []string) bool {
+			i := v.h.Instances[number(said[1])]
+			there := slices.ContainsFunc(v.h.Instances, func(i queue_job.Instance) bool { return !i.Leaving })
+			names := strings.Split(said[2], ", ")
+			return i.Leaving && slices.Equal(names, i.Leases[:len(names)]) && len(names)+number(said[3]) == len(i.Leases) && (f.Severity == Note) == there
+		}},
+		{`Start an instance that has these types\.`, func([]string) bool { return f.Kind == LeavingHolder }},
+		{`None of its (\d+) runs has succeeded since its holders took it; (their jobs are retried|(\d+) jobs? (?:has|have) failed for good)\.`, func(said []string) bool {
+			retried, failed, others := 0, 0, 0
+			for _, l := range v.lines {
+				for status, n := range l.Runs {
+					switch status {
+					case queue_job.JobStatusRetry:
+						retried += n
+					case queue_job.JobStatusFailed:
+						failed += n
+					default:
+						others += n
+					}
+				}
+			}
+			return number(said[1]) == retried+failed && retried+failed >= 10 && others == 0 && number(said[3]) == failed
+		}},
+		{`See what they ended with: job errors, or the page Errors of the console\.`, func([]string) bool { return f.Kind == FailingRuns }},
 		{`It has been paused for (\d+\w(?: \d+\w)?)\.`, func(said []string) bool { return paused && about(said[1], now.Sub(v.kind.Paused)) }},
 		{`The pause ends at (\S+ \S+) UTC\.`, func(said []string) bool {
 			return said[1] == v.kind.PausedUntil.UTC().Format(time.DateTime) && v.kind.PausedUntil.After(now)
@@ -303,6 +362,9 @@ func missing(f *queue_job.Fleet, h *Health) string {
 		if l.Overdue > 10*time.Second && !has(l.JobType, LateType, Unheld, PausedType) {
 			return fmt.Sprintf("%s has been overdue for %v", l.Lease, l.Overdue)
 		}
+		if now.Sub(l.Told) >= 2*time.Minute && !slices.ContainsFunc(h.Findings, func(f Finding) bool { return f.Kind == SilentHolder }) {
+			return fmt.Sprintf("nothing was told of %s for %v", l.Lease, now.Sub(l.Told))
+		}
 		if l.Failing != "" && !slices.ContainsFunc(h.Findings, func(f Finding) bool { return f.Kind == FailingStatements }) {
 			return "statements fail"
 		}
@@ -320,12 +382,6 @@ func verdictClaims(f *queue_job.Fleet, h *Health) []claim {
 		}
 	}
 	runs, paused, dormant, nobody, silent, leftAlone, longest := 0, 0, 0, 0, 0, 0, time.Duration(0)
-	newest := time.Time{}
-	for _, l := range f.Lines {
-		if l.Told.After(newest) { // of each type, the oldest counts; so this may be newer, but then that type is silent
-			newest = l.Told
-		}
-	}
 	for _, t := range h.Types {
 		v := viewOf(f, h, &t.JobType)
 		switch {
@@ -341,7 +397,7 @@ func verdictClaims(f *queue_job.Fleet, h *Health) []claim {
 		switch dormant := len(v.leases) == 0 && v.kind.Config.DormantAfter > 0; {
 		case v.held == 0 && h.Late == nil && !dormant:
 			silent++ // nobody knows
-		case v.held > 0 && len(v.lines) == 0:
+		case v.held > 0 && (len(v.lines) == 0 || slices.ContainsFunc(v.lines, func(l queue_job.Line) bool { return now.Sub(l.Told) > 75*time.Second })):
 			silent++
 		}
 		leftAlone += v.leftAlone
@@ -363,16 +419,20 @@ func verdictClaims(f *queue_job.Fleet, h *Health) []claim {
 	is := func(ok bool) func([]string) bool { return func([]string) bool { return ok } }
 	calm := looks == 0 && len(h.Types) > 0
 	return []claim{
-		{`No job type is known yet: no instance has run here, and no job type was paused or divided\.`, func([]string) bool { return len(h.Types) == 0 && len(h.Findings) == 0 }},
+		{`No job type is known yet: no instance has run here, and no job type was paused or divided\.`, func([]string) bool { return len(h.Types) == 0 && looks == 0 }},
 		{`One thing should be looked at\.`, func([]string) bool { return looks == 1 }},
 		{`(\d+) things should be looked at\.`, func(said []string) bool { return looks == number(said[1]) && looks > 1 }},
-		{`All job types run(\.|, and nothing is late\.)`, func(said []string) bool { return calm && runs == len(h.Types) && (said[1] == "." || nothingLate) }},
+		{`All (known )?job types run(\.|, and nothing is late\.)`, func(said []string) bool {
+			return calm && runs == len(h.Types) && (said[1] == "") == (h.Late != nil) && (said[2] == "." || nothingLate)
+		}},
 		{`(No|\d+) job types? runs?[:;] ((?:\d+ (?:is|are) (?:paused|dormant|run by nobody)(?:, )?)+)\.`, func(said []string) bool { return calm && number(said[1]) == runs && others(said[2]) }},
 		{`The job that has waited longest has been due for (\d+)(\w)(?: \d+\w)?\.`, func(said []string) bool {
 			d, _ := time.ParseDuration(said[1] + said[2])
 			return longest >= d-time.Second && longest > 0
 		}},
-		{`What waits of (one|\d+) of them is not known\.`, func(said []string) bool { return silent > 0 || newest.Sub(oldest(f)) > time.Minute }},
+		{`What waits of (one|\d+) of them is not known\.`, func(said []string) bool {
+			return said[1] == "one" && silent == 1 || number(said[1]) == silent && silent > 1
+		}},
 		{`Nothing is late but old jobs that are left alone\.`, func([]string) bool { return longest < time.Second && silent == 0 && leftAlone > 0 && late(h) == 0 }},
 		{`Nothing is late\.`, is(nothingLate)},
 	}
@@ -383,16 +443,6 @@ func late(h *Health) (n int64) {
 		n += of
 	}
 	return n
-}
-
-func oldest(f *queue_job.Fleet) time.Time {
-	at := now
-	for _, l := range f.Lines {
-		if l.Told.Before(at) {
-			at = l.Told
-		}
-	}
-	return at
 }
 
 // stateIsWrong says what is wrong about the words for a type.

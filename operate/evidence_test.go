@@ -199,8 +199,9 @@ func (e evidence) facts() *facts {
 	if shards == 2 {
 		layout = 2050
 	}
-	for range e.upTo(2) {
-		f.fleet.Leases = append(f.fleet.Leases, store.Seen{Name: "at-0123456789ab", Owner: owner(), Layout: 1, Free: e.one(5), Running: []int{0, 2, share.Leaves}[e.upTo(2)], Left: 5})
+	for id := range e.upTo(3) {
+		o := fmt.Sprintf("shop@web-1/17#%012x.1", id)
+		f.fleet.Leases = append(f.fleet.Leases, store.Seen{Name: share.Presence(share.OwnerOf(o).Instance), Owner: o, Layout: 1, Free: e.one(5), Running: []int{0, 2, share.Leaves}[e.upTo(2)], Left: 5})
 	}
 	if e.one(4) { // it is to be divided otherwise
 		f.fleet.Layouts[7] = 2050
@@ -299,6 +300,7 @@ func claimsOf(f *facts) []claim {
 	var its *store.Seen // held
 	var runs []*store.Seen
 	anyHeld, present := false, 0
+	leaving := map[string]bool{} // instances
 	var free []*store.Seen
 	for i := range f.fleet.Leases {
 		l := &f.fleet.Leases[i]
@@ -306,7 +308,11 @@ func claimsOf(f *facts) []claim {
 		_, here := share.ParsePresence(l.Name)
 		switch {
 		case here:
-			if !l.Free && l.Running != share.Leaves {
+			switch {
+			case l.Free:
+			case l.Running == share.Leaves:
+				leaving[share.OwnerOf(l.Owner).Instance] = true
+			default:
 				present++
 			}
 		case j == nil:
@@ -424,7 +430,12 @@ func claimsOf(f *facts) []claim {
 		}},
 		{`Reschedule the job to now\.`, func([]string) bool { return j.Due.After(now) }},
 		{`No instance has ever run job type 7\.`, func([]string) bool { return !anyHeld && len(free) == 0 && cfg.DormantAfter == 0 }},
-		{`Start an instance that has a configuration for job type 7\.`, func([]string) bool { return pending() && its == nil }},
+		{`That instance is about to stop: it gives the lease to an instance that asks for it, and if none does, it starts no more jobs\.`, func([]string) bool {
+			return waits() && leaving[share.OwnerOf(its.Owner).Instance]
+		}},
+		{`Start an instance that has a configuration for job type 7\.`, func([]string) bool {
+			return pending() && (its == nil || leaving[share.OwnerOf(its.Owner).Instance] && present == 0)
+		}},
 		{`No instance is there at all\.`, is(present == 0)},
 		{`One instance is there, and does not take it\.`, is(present == 1)},
 		{`(\d+) instances are there, and none takes it\.`, func(said []string) bool { return number(said[1]) == present && present > 1 }},
@@ -481,7 +492,7 @@ func claimsOf(f *facts) []claim {
 		{`If the type goes in the order of its groups \(OrderedByKey\), this job waits for that one; with MaxPerKey, it may\.`, is(!told)},
 		{`The type goes in the order of its groups \(OrderedByKey\), so this job waits for that one, unless that one was committed when this one's turn had come already\.`, is(told && cfg.OrderedByKey)},
 		{`At most (\d+) jobs? of a group may run at a time \(MaxPerKey\)\.`, func(said []string) bool { return told && number(said[1]) == cfg.MaxPerKey && !cfg.OrderedByKey }},
-		{`It was lost with its process (\d+) times\. Such a job runs alone, so that no other is lost with it: it waits until nothing else of its type runs\.`, func(said []string) bool {
+		{`It was lost with its process (\d+) times\. Such a job runs alone, so that no other is lost with it: it waits until nothing else of its type runs there, and no other such job in that process\.`, func(said []string) bool {
 			return number(said[1]) == j.Lost && j.Lost >= 2 && cfg.LostLimit >= 0
 		}},
 		{`It was due (\d+) days? ago\. A holder leaves alone what was due more than FirstPullDay days before its start\.`, func(said []string) bool {

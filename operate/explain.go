@@ -136,8 +136,9 @@ func explain(f *facts) *Explanation {
 		add(f.paused())
 	}
 	if len(e.Reasons) == 0 {
-		add(Reason{Kind: InLine, Since: f.job.Due,
-			Text: fmt.Sprintf("It waits in the line of %s, which holds %s%s.%s%s%s", share.Readable(held.Owner), held.Name, f.running(held), f.inMemory(held), f.gate(held), f.overdue(held))})
+		leaves, remedy := f.leaves(held)
+		add(Reason{Kind: InLine, Since: f.job.Due, Remedy: remedy,
+			Text: fmt.Sprintf("It waits in the line of %s, which holds %s%s.%s%s%s%s", share.Readable(held.Owner), held.Name, f.running(held), f.inMemory(held), f.gate(held), leaves, f.overdue(held))})
 		e.Perhaps = f.perhaps(held)
 	}
 	return e
@@ -179,6 +180,18 @@ func (f *facts) inFlight(holder *store.Seen, moved bool) Reason {
 	}
 	r.Text += f.overdue(holder)
 	return r
+}
+
+// leaves says so if the holder of a lease is about to stop, and what can be done if no other instance is there.
+func (f *facts) leaves(held *store.Seen) (text, remedy string) {
+	here := share.Presence(share.OwnerOf(held.Owner).Instance)
+	if !slices.ContainsFunc(f.fleet.Leases, func(l store.Seen) bool { return l.Name == here && !l.Free && l.Running == share.Leaves }) {
+		return "", ""
+	}
+	if f.present() == 0 {
+		remedy = fmt.Sprintf("Start an instance that has a configuration for job type %d.", f.job.JobType)
+	}
+	return " That instance is about to stop: it gives the lease to an instance that asks for it, and if none does, it starts no more jobs.", remedy
 }
 
 // overdue says so if a lease was not renewed when it should have been: after a third of its length.
@@ -539,7 +552,7 @@ func (f *facts) perhaps(held *store.Seen) (list []Reason) {
 	}
 	if f.job.Lost >= lostToSuspect && f.kind.Config.LostLimit >= 0 {
 		list = append(list, Reason{Kind: Suspect,
-			Text: fmt.Sprintf("It was lost with its process %d times. Such a job runs alone, so that no other is lost with it: it waits until nothing else of its type runs.", f.job.Lost)})
+			Text: fmt.Sprintf("It was lost with its process %d times. Such a job runs alone, so that no other is lost with it: it waits until nothing else of its type runs there, and no other such job in that process.", f.job.Lost)})
 	}
 	days := int(f.now.Sub(f.job.Due).Hours() / 24)
 	if pull := f.kind.Config.FirstPullDay; days >= max(1, pull) && pull >= 0 {

@@ -51,8 +51,43 @@ type Memory struct {
 	LeftAlone int
 	// Failing are the holders whose statements fail.
 	Failing []FailingHolder
+	// Runs are the runs that have ended since the holders took their leases, by the status that they led to.
+	Runs map[queue_job.JobStatus]int
 
 	dueJobs int
+	toldBy  []toldBy
+}
+
+// toldBy is when the holder of a lease told last.
+type toldBy struct {
+	holder, lease string
+	at            time.Time
+}
+
+// failed is how many runs have failed.
+func (m *Memory) failed() int {
+	return m.Runs[queue_job.JobStatusRetry] + m.Runs[queue_job.JobStatusFailed]
+}
+
+// allFail reports whether runs have failed, and nothing else has ended.
+func (m *Memory) allFail() bool {
+	ended := 0
+	for _, n := range m.Runs {
+		ended += n
+	}
+	return ended == m.failed() && ended >= failedRuns
+}
+
+// failedText says what became of the jobs whose runs have failed.
+func (m *Memory) failedText() string {
+	switch n := m.Runs[queue_job.JobStatusFailed]; n {
+	case 0:
+		return "their jobs are retried"
+	case 1:
+		return "1 job has failed for good"
+	default:
+		return fmt.Sprintf("%d jobs have failed for good", n)
+	}
 }
 
 // Due is how many jobs in memory are due and have not started.
@@ -116,6 +151,15 @@ func (m *Memory) add(l *queue_job.Line, holder string) {
 			m.HeldBy = ""
 		}
 		m.dueJobs += due
+	}
+	if holder != "" {
+		m.toldBy = append(m.toldBy, toldBy{holder, l.Lease, l.Told})
+	}
+	for status, n := range l.Runs {
+		if m.Runs == nil {
+			m.Runs = map[queue_job.JobStatus]int{}
+		}
+		m.Runs[status] += n
 	}
 	m.LeftAlone += l.LeftAlone
 	m.Workers += l.Workers
@@ -205,6 +249,15 @@ func (t *Type) holderOf(lease string) string {
 		return ""
 	}
 	return t.Leases[i].Holder
+}
+
+// until is when a lease of the type ends unless it is renewed. Zero: there is no such lease.
+func (t *Type) until(lease string) time.Time {
+	i := slices.IndexFunc(t.Leases, func(l queue_job.Lease) bool { return l.Name == lease })
+	if i < 0 {
+		return time.Time{}
+	}
+	return t.Leases[i].Until
 }
 
 func (t *Type) addLease(l *queue_job.Lease) {
