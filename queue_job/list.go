@@ -60,6 +60,20 @@ func (i *JobInfo) Decode(into any) error { return decode(i.Id, i.JobType, i.JobP
 // Pending reports whether the job is neither done, failed nor cancelled.
 func (i *JobInfo) Pending() bool { return i.Status.Pending() }
 
+// State says in a word or two how the job stands: "waiting", for its time or its turn; "in flight", a handler has it or is about to get it;
+// "put off", its last run ended with [Snooze], [Defer] or [JobStatusContinue]; "retrying", its last run failed and another one follows;
+// "succeeded", "failed" or "cancelled". Use it where people read: Status alone is "init" while a job runs.
+func (i *JobInfo) State() string {
+	if i.InFlight {
+		return "in flight"
+	}
+	states := [...]string{"waiting", "succeeded", "failed", "put off", "retrying", "cancelled"}
+	if i.Status < 0 || int(i.Status) >= len(states) {
+		return i.Status.String()
+	}
+	return states[i.Status]
+}
+
 // ErrNoJob is the cause of an error if a job that was asked for is not there.
 var ErrNoJob = errors.New("no such job")
 

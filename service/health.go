@@ -42,8 +42,9 @@ func (s *Service) stuck() error {
 
 var errStarting = errors.New("the service is starting: it waits for its database")
 
-// Ready returns nil if requests may be sent here. The error says why not: the service is starting or about to stop, or its database
-// does not answer. Anybody may ask, so what the driver says, which may have the database's address, is in the log.
+// Ready returns nil if requests may be sent here. The error says why not: the service is starting or about to stop, its database does not
+// answer, or tasks are not sent although it does. Anybody may ask, so what the driver says, which may have the database's address, is in
+// the log.
 func (s *Service) Ready() error {
 	switch {
 	case s.leaving.Load():
@@ -51,27 +52,32 @@ func (s *Service) Ready() error {
 	case s.handler.Load() == nil:
 		return errStarting
 	}
-	var cause error
+	var unwell error
 	if s.runner != nil {
-		cause = s.runner.Health()
+		unwell = s.runner.Health()
 	}
-	if cause == nil {
-		cause = s.topics.Fresh()
-	}
-	return s.answers(cause)
+	return s.answers(s.topics.Fresh(), unwell)
 }
 
-var errAway = errors.New("the database does not answer")
+var (
+	errAway   = errors.New("the database does not answer")
+	errUnwell = errors.New("tasks are not sent, or not all of them; the log of the service says why")
+)
 
-// answers turns what keeps the database from answering, or nil, into what anybody may hear, and logs it when it begins.
-func (s *Service) answers(cause error) error {
-	if was := s.away.Swap(cause != nil); cause != nil && !was {
-		s.cfg.Log.Error("readiness is red until the database answers", "error", cause)
+// answers turns what keeps the database from answering and tasks from being sent, or nil, into what anybody may hear, and logs it when it
+// begins.
+func (s *Service) answers(silent, unwell error) (said error) {
+	cause := silent
+	switch {
+	case silent != nil:
+		said = errAway
+	case unwell != nil:
+		said, cause = errUnwell, unwell
 	}
-	if cause != nil {
-		return errAway
+	if was := s.red.Swap(said != nil); said != nil && !was {
+		s.cfg.Log.Error("readiness is red: "+said.Error(), "error", cause)
 	}
-	return nil
+	return said
 }
 
 func say(w http.ResponseWriter, err error) {

@@ -83,7 +83,7 @@ type Service struct {
 	intake   *intake.Intake
 	handler  atomic.Pointer[http.Handler] // nil: it has not started
 	leaving  atomic.Bool
-	away     atomic.Bool // readiness is red because of the database
+	red      atomic.Bool // readiness is, and the log knows why
 	looks    sync.WaitGroup
 	stopLook context.CancelFunc
 

@@ -24,19 +24,29 @@ func TestTasksAreKeptForSomeDaysUnlessSomebodySaysOtherwise(t *testing.T) {
 }
 
 func TestReadinessTellsTheLogAloneWhereTheDatabaseIs(t *testing.T) {
-	var log strings.Builder
-	s := &Service{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
-	for n := range 2 {
-		for range 3 { // as probes do
-			if err := s.answers(errors.New("dial tcp 10.1.2.3:3306: connection refused")); err == nil || err.Error() != "the database does not answer" {
-				t.Errorf("anybody hears %v", err)
+	refused := errors.New("dial tcp 10.1.2.3:3306: connection refused")
+	for what, c := range map[string]struct {
+		silent, unwell error
+		says           string
+	}{
+		"the database is away":                  {refused, nil, "the database does not answer"},
+		"it is away, so nothing is sent":        {refused, errors.New("no look at the leases has succeeded"), "the database does not answer"},
+		"it answers, and takes no mark of 10.1": {nil, errors.New("10.1.2.3:3306: mark jobs: the table is locked"), "tasks are not sent, or not all of them; the log of the service says why"},
+	} {
+		var log strings.Builder
+		s := &Service{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+		for n := range 2 {
+			for range 3 { // as probes do
+				if err := s.answers(c.silent, c.unwell); err == nil || err.Error() != c.says {
+					t.Errorf("%s: anybody hears %v", what, err)
+				}
 			}
-		}
-		if lines := strings.Count(log.String(), "10.1.2.3:3306"); lines != n+1 {
-			t.Errorf("%d lines after it was away %d times: %s", lines, n+1, &log)
-		}
-		if err := s.answers(nil); err != nil {
-			t.Error(err)
+			if lines := strings.Count(log.String(), "10.1.2.3:3306"); lines != n+1 {
+				t.Errorf("%s: %d lines after it was red %d times: %s", what, lines, n+1, &log)
+			}
+			if err := s.answers(nil, nil); err != nil {
+				t.Error(what, err)
+			}
 		}
 	}
 }
