@@ -160,6 +160,7 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 		sent := time.Now()
 		some, fine := d.mark(ctx, d.lease, tasks)
 		smooth(&d.markTakes, time.Since(sent))
+		d.starts.marks.Store(int64(d.markTakes))
 		marked = append(marked, some...)
 		any, ok = any || len(some) > 0, ok && fine
 		if d.cfg.BatchSize <= 1 || i == len(groups)-1 {

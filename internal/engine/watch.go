@@ -131,7 +131,8 @@ type starts struct {
 	heeding sync.Mutex
 	sent    atomic.Pointer[time.Time] // when the last question was sent that was answered; nil: none was
 	till    atomic.Pointer[time.Time] // nil: the type is paused, or nobody has asked yet
-	lasts   atomic.Int64              // nanoseconds for which an answer allows jobs to start
+	lasts   atomic.Int64              // nanoseconds for which a row that was found ours may start
+	marks   atomic.Int64              // nanoseconds that a mark has taken of late
 }
 
 // heed takes an answer that took some time to a question that was sent at a moment. It reports whether the answer is another than
@@ -142,13 +143,12 @@ func (s *starts) heed(paused bool, sent time.Time, took time.Duration) (news boo
 	if last := s.sent.Load(); last != nil && sent.Before(*last) {
 		return false
 	}
-	lasts := allowedFor(took)
-	s.lasts.Store(int64(lasts))
+	s.lasts.Store(int64(allowedFor(max(took, time.Duration(s.marks.Load()))))) // a mark is an answer, too, and may take longer: it is a commit
 	s.sent.Store(&sent)
 	if paused {
 		return s.till.Swap(nil) != nil
 	}
-	till := sent.Add(lasts)
+	till := sent.Add(allowedFor(took))
 	return s.till.Swap(&till) == nil
 }
 
