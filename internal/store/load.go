@@ -214,7 +214,7 @@ func Lanes() (lanes []Lane) {
 // hand, the nearest of the Priorities. Sent again, it finds nothing to change.
 //
 // It looks for such rows first: an UPDATE along the due index would also lock the rows beside them, and deadlock with a
-// settle of these rows. The look has a part for each stretch of the index. For alternatives, SQLite would read all
+// settle of these rows. Rows that others have locked wait for the next call. The look has a part for each stretch of the index. For alternatives, SQLite would read all
 // finished rows of the types.
 func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
 	const lowest, most, together = -1, 2, 250 // together: rows of each part at most
@@ -228,13 +228,16 @@ func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
 	}
 	for {
 		ids, err := read(ctx, s, column[uint64], s.unionAll(parts))
-		changed := 0
+		changed, found := 0, len(ids)
+		if err == nil && found > 0 {
+			ids, err = s.Unlocked(ctx, ids) // the sweep of all types would wait for a row that is locked
+		}
 		if err == nil && len(ids) > 0 {
 			args := s.arguments()
 			changed, err = s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET priority = CASE WHEN %s THEN %d ELSE %d END WHERE %s AND %s AND (%s OR %s)",
 				s.jobs, s.byPrimary, tooLow, lowest, most, args.in(s, ids), pending, tooLow, tooHigh), args.list...)
 		}
-		if err != nil || changed == 0 || len(ids) < together {
+		if err != nil || changed == 0 || found < together {
 			return wrap("set priorities right", err)
 		}
 	}
