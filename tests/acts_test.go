@@ -500,3 +500,30 @@ func TestAnOperationWhoseProcessIsKilledGoesOnElsewhereAndChangesEachJobOnce(t *
 		}
 	})
 }
+
+// Ids may jump: a row may have been inserted with an id of its own, and a cluster may give its servers ids from blocks that are far apart.
+func TestAnOperationPassesOverAGapOfIdsAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs, ctx := open(t, d.DB), asMary(t.Context())
+		const n = 1 << 50
+		for _, id := range []uint64{1, 2, 3, 1 << 30, n, n + 1} {
+			execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, job_status, create_time, update_time) VALUES (?, '{}', 1, 2, 1, 1)", id)
+		}
+		for _, perSecond := range []int{0, 1000} {
+			id, err := operate.Begin(ctx, jobs, d.DB, operate.Change{Verb: operate.Retry, PerSecond: perSecond, Filter: queue_job.Filter{JobTypes: []int32{1}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			carrying, cancel := context.WithTimeout(ctx, time.Minute)
+			parts := 0
+			err = operate.CarryOut(carrying, jobs, d.DB, id, func(operate.Operation) { parts++ })
+			cancel()
+			o, errRead := operate.OperationOf(ctx, jobs, d.DB, id)
+			if err != nil || errRead != nil || o.Changed != 6 || o.Skipped != 0 || parts > 6 {
+				t.Errorf("%d parts, %+v: %v, %v", parts, o, err, errRead)
+			}
+			execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2")
+		}
+	})
+}

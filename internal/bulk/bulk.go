@@ -118,8 +118,16 @@ func find(ctx context.Context, st *store.Store, op *Operation, act *store.Act) (
 	}
 	f.After, f.Before = act.Reached, to+1
 	jobs, err = st.NextIDs(ctx, f, limit)
-	if len(jobs) == limit {
+	switch {
+	case len(jobs) == limit:
 		to = jobs[limit-1]
+	case err == nil && len(jobs) == 0 && to < act.LastID: // perhaps no job has an id anywhere near: ids may jump by millions of millions
+		var next []uint64
+		if next, err = st.NextIDs(ctx, store.Filter{After: to}, 1); len(next) > 0 {
+			to = min(next[0]-1, act.LastID)
+		} else if err == nil {
+			to = act.LastID
+		}
 	}
 	return jobs, to, err
 }
@@ -169,7 +177,7 @@ func (o *Operation) change(ctx context.Context, st *store.Store, verb string, jo
 
 // pause is how long to wait after a part that was about so many jobs and took so long.
 func (o *Operation) pause(jobs int, took time.Duration) time.Duration {
-	if o.PerSecond > 0 {
+	if o.PerSecond > 0 && jobs > 0 {
 		return max(0, time.Duration(jobs)*time.Second/time.Duration(o.PerSecond)-took)
 	}
 	return took
