@@ -71,36 +71,51 @@ type rest struct {
 	running int
 	at      time.Time // when that was written
 	keys    keysTold
+	again   time.Time // before, nothing is sent: a statement has failed
+	wait    time.Duration
 }
 
-// tellRest writes what still runs: first together with the lease's other name, and then, as it becomes less, every now and then.
+// tellRest writes what still runs: first together with the lease's other name, and then, as it becomes less, every now and then. After a
+// statement that failed it waits, longer each time: handlers may run for hours.
 func (d *database) tellRest(l *line, lease *keeper.Lease, r *rest) {
-	const every = 500 * time.Millisecond
-	running := l.workers.running(lease)
+	if time.Now().Before(r.again) {
+		return
+	}
 	statement, cancel := context.WithTimeout(lease.Context(), takeMax)
 	defer cancel()
-	began := d.clock.now()
-	var err error
+	if !d.trouble.on(lease.Context(), "give a lease away", d.tellRestOnce(statement, l, lease, r)) {
+		r.wait = 0
+		return
+	}
+	r.wait = min(max(2*r.wait, retryFirst), retryLongest)
+	r.again = time.Now().Add(r.wait)
+}
+
+func (d *database) tellRestOnce(ctx context.Context, l *line, lease *keeper.Lease, r *rest) (err error) {
+	const every = 500 * time.Millisecond
+	running, began := l.workers.running(lease), d.clock.now()
+	var errKeys error
 	if r.told {
-		d.trouble.on(lease.Context(), "tell the keys of a rest", d.tellRestKeys(statement, l, lease, &r.keys))
+		errKeys = d.tellRestKeys(ctx, l, lease, &r.keys)
 	}
 	switch {
 	case !r.told && l.wanted.Load():
-		if err = d.tellRestKeys(statement, l, lease, &r.keys); err != nil {
-			break // the next holder would not know of them
+		if err = d.tellRestKeys(ctx, l, lease, &r.keys); err != nil {
+			return err // the next holder would not know of them
 		}
-		err = d.keeper.Move(statement, lease, restOf(lease), running, l.later.Load())
+		err = d.keeper.Move(ctx, lease, restOf(lease), running, l.later.Load())
 		if r.told = err == nil; r.told {
 			d.chronicle.ended(lease, l.howGiven(), began)
 		}
 	case r.told && running < r.running && time.Since(r.at) >= every:
-		err = d.keeper.NoteRunning(statement, lease, running)
+		err = d.keeper.NoteRunning(ctx, lease, running)
 	default:
-		return
+		return errKeys
 	}
-	if !d.trouble.on(lease.Context(), "give a lease away", err) {
+	if err == nil {
 		r.running, r.at = running, time.Now()
 	}
+	return errors.Join(errKeys, err)
 }
 
 // leave has others take over, as long as that takes no longer than a moment.

@@ -35,6 +35,7 @@ type scheduler struct {
 	tables Schedules
 	params string
 	doubt  doubt
+	wrote  *store.Schedule // as the table had it before the last turn that wrote something; nil: the turn before wrote nothing
 }
 
 // loop adds a job for each time of the type's schedule, while the lease holds and ctx lives.
@@ -43,6 +44,7 @@ type scheduler struct {
 // only grows, unless the database's clock was ahead for a while; a job is added only for a later time; and its key is unique, so
 // a time that has its job gets no second one.
 func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
+	l.wrote = nil
 	var next, seen int64 // when to look at the table again, and the clock when it was last asked, in unix milliseconds
 	for ctx.Err() == nil && lease.Trusted() {
 		now := l.clock.now()
@@ -86,8 +88,13 @@ func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, 
 		return now + scheduleLooks.Milliseconds(), l.mend(ctx, known.Until, now)
 	}
 	l.doubt = doubt{}
+	wrote := l.wrote
+	l.wrote = nil
 	switch {
+	case wrote != nil && *wrote == known: // what was written has no effect, or this read goes to a server that does not have it yet
+		return now + scheduleLooks.Milliseconds(), nil
 	case known.Known && plainText(known.Spec) != spec, !known.Known:
+		l.wrote = &known
 		return now, l.tables.BeginSchedule(ctx, l.cfg.JobType, now/1000, spec)
 	case known.Paused:
 		return now + scheduleLooks.Milliseconds(), nil
@@ -110,7 +117,10 @@ func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, 
 			return 0, err
 		}
 	}
-	if len(p.times) == 0 && p.until > known.Until {
+	if len(p.times) > 0 {
+		l.wrote = &known
+	} else if p.until > known.Until {
+		l.wrote = &known
 		err = l.tables.NoteScheduled(ctx, l.cfg.JobType, p.until)
 	}
 	if p.next == 0 {

@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	standbyEvery = 500 * time.Millisecond // between looks at the leases
-	standbySoon  = 20 * time.Millisecond  // while a lease is about to change hands
-	soonMax      = 10 * time.Second       // if it has not changed hands by then, whoever has it may be frozen, or what is written has no effect
-	standbyFirst = 100 * time.Millisecond // for arriveMax after the start, if others are there
-	takeMax      = time.Second            // taking leases must not keep renewals waiting
-	askLasts     = time.Second            // then the asker asks again, if it still wants the lease
-	arriveMax    = time.Second            // how long another instance may be stopping that did not see this one come
-	leaveMax     = time.Second            // how long Stop waits for others to ask for the leases; until then, jobs still start here
-	lieMax       = 5 * time.Second        // how long a lease lies until an instance takes it that is drained
+	standbyEvery = 500 * time.Millisecond    // between looks at the leases
+	standbySoon  = 20 * time.Millisecond     // while a lease is about to change hands
+	soonMax      = 10 * time.Second          // if it has not changed hands by then, whoever has it may be frozen, or what is written has no effect
+	soonOver     = 2*askLasts + standbyEvery // whoever asks in vain asks again within that time: in some databases, an ask lasts for half a second longer
+	standbyFirst = 100 * time.Millisecond    // for arriveMax after the start, if others are there
+	takeMax      = time.Second               // taking leases must not keep renewals waiting
+	askLasts     = time.Second               // then the asker asks again, if it still wants the lease
+	arriveMax    = time.Second               // how long another instance may be stopping that did not see this one come
+	leaveMax     = time.Second               // how long Stop waits for others to ask for the leases; until then, jobs still start here
+	lieMax       = 5 * time.Second           // how long a lease lies until an instance takes it that is drained
 )
 
 // standBy is this instance's part in sharing out the leases of the database. It looks at them every now and then, takes what is
@@ -42,6 +43,7 @@ type standBy struct {
 	asked      []keeper.Asked  // what this instance has asked for, and not got yet
 	askedAt    time.Time
 	soonSince  time.Time              // a lease has been about to change hands since then; zero: none is
+	soonAt     time.Time              // when that was seen last
 	castAt     time.Time              // when a type last got another configuration: its lease is about to come free
 	expires    time.Time              // when the first lease of another instance does, as it looks now
 	leftAt     time.Time              // when it was first seen that Stop was called
@@ -110,13 +112,17 @@ func (s *standBy) loop(ctx context.Context) {
 // rest is how long until the next look. Instances that started together need not look together.
 func (s *standBy) rest() time.Duration {
 	lately := func(at time.Time, span time.Duration) bool { return time.Since(at) < span }
-	if !s.dividing && !s.away && !lately(s.leftAt, leaveMax) && !lately(s.drainAt, leaveMax) && !lately(s.askedAt, askLasts) && !lately(s.castAt, askLasts) {
+	soon := s.dividing || s.away || lately(s.leftAt, leaveMax) || lately(s.drainAt, leaveMax) || lately(s.askedAt, askLasts) || lately(s.castAt, askLasts)
+	if !lately(s.soonAt, soonOver) {
 		s.soonSince = time.Time{}
-	} else if s.soonSince.IsZero() {
-		s.soonSince = time.Now()
 	}
-	if lately(s.soonSince, soonMax) {
-		return standbySoon
+	if soon {
+		if s.soonAt = time.Now(); s.soonSince.IsZero() {
+			s.soonSince = s.soonAt
+		}
+		if lately(s.soonSince, soonMax) {
+			return standbySoon
+		}
 	}
 	if s.company && lately(s.began, arriveMax) {
 		return standbyFirst
@@ -157,6 +163,7 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 	taken, err := s.take(statement, &p, seen)
 	switch {
 	case len(taken) > 0:
+		s.soonSince = time.Time{} // what comes next has its own time
 		for _, lease := range taken {
 			s.byName[lease.Name].follow(lease)
 		}
@@ -186,6 +193,7 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 	s.clock.reading(fleet.Now, sent, time.Now())
 	s.heedSetBack()
 	rows := make([]share.Row, 0, len(fleet.Leases))
+	service, here := s.service, share.Presence(s.keeper.ID())
 	there, layouts := map[string]bool{}, map[int32]share.Layout{}
 	for jobType, layout := range fleet.Layouts {
 		layouts[jobType] = share.Layout(layout)
@@ -194,6 +202,9 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 		owner := share.OwnerOf(row.Owner)
 		rows = append(rows, share.Row{Name: row.Name, Free: row.Free, Instance: owner.Instance, Service: owner.Service, Term: row.Term, Running: row.Running, Layout: share.Layout(row.Layout)})
 		there[row.Name] = true
+		if row.Name == here && owner.Instance == s.keeper.ID() {
+			service = owner.Service // as it stands there: a long name is cut
+		}
 	}
 	woken, err := s.wakeNoted(ctx, sent, there, layouts)
 	if err != nil {
@@ -204,7 +215,7 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 			rows = append(rows, share.Row{Name: name, Free: true, Layout: share.Undivided})
 		}
 	}
-	return share.See(s.keeper.ID(), s.service, rows, layouts), fleet, nil
+	return share.See(s.keeper.ID(), service, rows, layouts), fleet, nil
 }
 
 // withLeases yields the configured types whose leases must be there: types that are never dormant, types that are divided, and types that
@@ -390,6 +401,7 @@ func (s *standBy) give(l *line, p *share.Picture) {
 	}
 	l.log.Info(l.about, fmt.Sprintf("lease %s is given to the instance that asks for it: %s", l.lease.Name, why(p, l.lease.Name)))
 	l.leave()
+	s.soonSince = time.Time{} // as if it had been taken here
 }
 
 // why says why an instance gives a lease.

@@ -105,7 +105,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "the next holder is told of keys only when the lease is free",
 		File: "internal/engine/handover.go",
-		Old:  "if err = d.tellRestKeys(statement, l, lease, &r.keys); err != nil {",
+		Old:  "if err = d.tellRestKeys(ctx, l, lease, &r.keys); err != nil {",
 		New:  "if err != nil {",
 	},
 	{
@@ -561,8 +561,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a lease is given away as if nothing ran under it",
 		File: "internal/engine/handover.go",
-		Old:  "err = d.keeper.Move(statement, lease, restOf(lease), running, l.later.Load())",
-		New:  "_, err = d.keeper.Release(statement, lease)",
+		Old:  "err = d.keeper.Move(ctx, lease, restOf(lease), running, l.later.Load())",
+		New:  "_, err = d.keeper.Release(ctx, lease)",
 	},
 	{
 		Name: "a lease goes to and fro",
