@@ -20,7 +20,9 @@ type Definition[Params any] struct {
 	Name string
 }
 
-// Define names a job type whose parameters have a Go type and are stored as JSON.
+// Define names a job type whose parameters have a Go type and are stored as JSON. They come back as encoding/json decodes them: a number in
+// an any, as in a map[string]any, becomes a float64, which rounds whole numbers from 2^53 on. Use a struct with int64, json.Number or
+// json.RawMessage for those.
 func Define[Params any](jobType int32, name string) Definition[Params] {
 	return Definition[Params]{jobType, name}
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -68,6 +69,9 @@ func (a *app) handle(ctx context.Context) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	if file := fileOf(driver, dsn); isOther(file) {
+		return nil, exitf(exitUsage, "%s is no database of SQLite", file)
+	}
 	makePrivate(driver, dsn)
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
@@ -96,6 +100,19 @@ func makePrivate(driver, dsn string) {
 	if made, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
 		_ = made.Close()
 	}
+}
+
+// isOther reports whether a file has something else than a database of SQLite. An empty file may become one.
+func isOther(file string) bool {
+	const begins = "SQLite format 3\x00"
+	from, err := os.Open(file)
+	if err != nil {
+		return false // SQLite says why
+	}
+	defer from.Close()
+	first := make([]byte, len(begins))
+	n, err := io.ReadFull(from, first)
+	return n > 0 && string(first[:n]) != begins && (err == nil || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
 // fileOf is the file of a database of SQLite; empty: it has none, or is another database.

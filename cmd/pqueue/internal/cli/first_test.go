@@ -44,4 +44,12 @@ func TestWhoFindsNoTablesOrNoFileIsToldTheCommandThatMakesThem(t *testing.T) {
 	for _, command := range []string{"check", "job list", "type list", "user list", "token list", "lease list", "audit list"} {
 		sh.want(command+" --dsn sqlite://empty.db", exitOutdated, "pqueue schema migrate")
 	}
+	for _, text := range []string{"hi", "this is a text, and no database of anything"} {
+		if err := os.WriteFile("text.db", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"job list", "serve", "schema migrate"} {
+			sh.want(command+" --dsn sqlite://text.db", exitUsage, "text.db is no database of SQLite")
+		}
+	}
 }
