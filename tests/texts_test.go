@@ -3,10 +3,12 @@ package tests
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/shedlock"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -97,6 +99,36 @@ func TestALockWhoseNameTheDatabaseTakesForAnotherSaysSo(t *testing.T) {
 					t.Errorf("%s, %q: the first lock can be taken no more: %v", table, names, err)
 				}
 				unlock(t, one)
+			}
+		}
+	})
+}
+
+// The name of a service stands in its leases, as far as they have room for it.
+func TestTheInstancesOfAServiceShareItsTypesWhateverItIsCalled(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		services := map[string]string{"a long name": strings.Repeat("日次バッチ", 60), "marks": "a@b#c@d/e"}
+		for what, service := range services {
+			execute(t, d.DB, "DELETE FROM shedlock_tab")
+			execute(t, d.DB, "DELETE FROM async_job_type_tab")
+			var ran runs
+			var runners []*persistent_queue.Runner
+			for range 2 {
+				runners = append(runners, start(t, dbtest.Open(t, d.Driver, d.DSN), typesOf(4, queue_job.Config{ServiceName: service, HandleJobFunc: ran.handler})...))
+			}
+			var held []int
+			await(t, func() string { return fmt.Sprintf("%s: the instances hold %v", what, held) }, func() bool {
+				held = heldBy(t, d.DB)
+				return slices.Equal(held, []int{2, 2})
+			})
+			terms := number(t, d.DB, "SELECT SUM(term) FROM shedlock_tab WHERE lock_name LIKE 'job-%'")
+			sleep(t.Context(), 3*time.Second)
+			if now := number(t, d.DB, "SELECT SUM(term) FROM shedlock_tab WHERE lock_name LIKE 'job-%'"); now != terms {
+				t.Errorf("%s: leases were taken anew, though nobody has stopped", what)
+			}
+			for _, r := range runners {
+				stop(t, r)
 			}
 		}
 	})

@@ -360,6 +360,9 @@ func (k *Keeper) owner(readable string, length time.Duration) string {
 	return fmt.Sprintf("%s#%s.%s", string(holder[:min(len(holder), most)]), k.id, share.Taking(k.takings.Add(1), length))
 }
 
+// takingOf is the end of an owner, which tells each taking from all others. The name before it is for people.
+func takingOf(owner string) string { return owner[strings.LastIndexByte(owner, '#')+1:] }
+
 func longest(wants []seenWant) (length time.Duration) {
 	for _, want := range wants {
 		length = max(length, want.length())
@@ -490,7 +493,7 @@ func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, erro
 	for i := 0; i < len(fleet.Leases) && err == nil; i++ {
 		row := &fleet.Leases[i]
 		// A node of a cluster may not show yet what another node has written a moment ago.
-		if l := held[row.Name]; l != nil && (row.Free || row.Owner != l.owner) && sent.Sub(l.taken) >= showsWithin {
+		if l := held[row.Name]; l != nil && (row.Free || takingOf(row.Owner) != takingOf(l.owner)) && sent.Sub(l.taken) >= showsWithin {
 			k.lose(row.Name, l)
 		}
 	}
