@@ -58,6 +58,9 @@ type Jobs interface {
 // Open opens the tables that a configuration names.
 func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	jobs, err := store.Open(ctx, cfg.Db, cfg.TablePrefix)
+	if err == nil {
+		err = jobs.MayRun()
+	}
 	if err != nil {
 		return Tables{}, err
 	}

@@ -127,16 +127,24 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 	}
 }
 
-// plusUnusable adds 4 to what is read of a session if its SELECTs return the first few rows and leave out the others, and 8 if each COMMIT
-// begins another transaction.
-const plusUnusable = " + 4 * (@@sql_select_limit < " + rowsLeast + ") + 8 * (@@completion_type = 'CHAIN')"
+// plusUnusable adds 4 to what is read of a session if its SELECTs return the first few rows and leave out the others, 8 if each COMMIT
+// begins another transaction, 16 if it reads what others have not committed, and 32 if an empty text is NULL in it. The comments are for
+// MySQL and for MariaDB, which call an isolation differently.
+const plusUnusable = " + 4 * (@@sql_select_limit < " + rowsLeast + ") + 8 * (@@completion_type = 'CHAIN') + 32 * (@@sql_mode LIKE '%EMPTY_STRING_IS_NULL%')" +
+	"/*!80000 + 16 * (@@transaction_isolation = 'READ-UNCOMMITTED') *//*M! + 16 * (@@tx_isolation = 'READ-UNCOMMITTED') */"
 
 // rowsLeast is how many rows a SELECT without a LIMIT must be able to return: there may be as many types and leases.
 const rowsLeast = "100000"
 
-// sessionOf reports whether this session commits by itself, and whether replicas are sent its statements. It is an error if the session does
-// not return all that is read, or not commit all that is written.
-func (d dialect) sessionOf(ctx context.Context, db DB) (commits, statements bool, err error) {
+// sessionIs is what the store must know of the sessions of a handle.
+type sessionIs struct {
+	commits    bool // by itself
+	statements bool // are what replicas are sent
+	seesAll    bool // also what others have not committed
+}
+
+// sessionOf looks at this session. It is an error if the session does not return all that is read, or not commit all that is written.
+func (d dialect) sessionOf(ctx context.Context, db DB) (is sessionIs, err error) {
 	text, err := readText(ctx, db, d.session)
 	if err != nil && strings.Contains(err.Error(), "Error 1193 ") { // a server that has no such formats any more
 		text, err = readText(ctx, db, "SELECT @@autocommit"+plusUnusable)
@@ -145,10 +153,12 @@ func (d dialect) sessionOf(ctx context.Context, db DB) (commits, statements bool
 	switch {
 	case n&8 != 0:
 		err = unusable("in the sessions of this database, each COMMIT begins another transaction, since completion_type is CHAIN, and nobody would commit what is written in it; set it to NO_CHAIN")
+	case n&32 != 0:
+		err = unusable("in the sessions of this database an empty text is NULL, since sql_mode has EMPTY_STRING_IS_NULL, and the tables have columns that are never NULL; take it out of sql_mode, or set another sql_mode in the DSN")
 	case n&4 != 0:
 		err = unusable("the sessions of this database return only the first rows of a SELECT, since sql_select_limit is less than " + rowsLeast + ", and leave out the others without a word; set it to DEFAULT, or by sql_select_limit=18446744073709551615 in the DSN")
 	}
-	return n&1 != 0, n&2 != 0, err
+	return sessionIs{commits: n&1 != 0, statements: n&2 != 0, seesAll: n&16 != 0}, err
 }
 
 // updating is an UPDATE of rows of async_job_tab, in parts.

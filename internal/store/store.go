@@ -41,6 +41,7 @@ type Store struct {
 	reading, writing turn
 	beyond           *Store // the same on a connection of its own, for when the pool is full; nil: there is none
 	commits          bool   // sessions run with autocommit off, so each statement is followed by COMMIT
+	seesAll          bool   // sessions read what others have not committed, and may take back
 	advice           *advice
 }
 
@@ -98,17 +99,18 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	if d.session == "" {
 		return s, nil
 	}
-	commits, statements, err := d.sessionOf(ctx, db)
+	session, err := d.sessionOf(ctx, db)
 	if errors.Is(err, ErrUnusable) {
 		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("autocommit of the session: %w", err)
 	}
-	if statements {
+	if session.statements {
 		s.dialect = s.dialect.forStatements()
 	}
-	if !commits {
+	s.seesAll = session.seesAll
+	if !session.commits {
 		conns, ok := db.(connPool)
 		if !ok {
 			return nil, unusable("the sessions of this database run with autocommit off, and the handle is no *sql.DB: what is written through it would never be committed; turn autocommit on, or pass the *sql.DB")
@@ -116,6 +118,14 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 		s.db, s.commits = pool{db, conns}, true
 	}
 	return s, nil
+}
+
+// MayRun returns an error, with the cause [ErrUnusable], if jobs cannot be run through this handle, though they can be added.
+func (s *Store) MayRun() error {
+	if s.seesAll {
+		return unusable("the sessions of this database read what others have not committed (READ UNCOMMITTED): a cancellation, a pause or a broken lease that is rolled back would have happened; give the Runner a handle with READ COMMITTED at least")
+	}
+	return nil
 }
 
 // Handle returns the handle that the store was opened on.
