@@ -9,7 +9,7 @@
 // A [Lease] is held until it is given back ([Keeper.Release]), until it is lost, because trust in it has ended or the
 // table says that it is no longer ours, or until the keeper's parent context ends. Each of these ends [Lease.Context].
 // If a renewal takes effect after its lease has ended, [Keeper.Run] gives the row back, so that others need not wait
-// for it to expire.
+// for it to expire. If a taking takes effect that its sender gave up, the next look does.
 package keeper
 
 import (
@@ -74,6 +74,7 @@ type Lease struct {
 	until   atomic.Int64 // the end of trust, in nanoseconds after epoch
 	noted   atomic.Int64 // what it may be, since NoteRunning renews the row, and does not say whether it has
 	row     string       // its name in the table; guarded by the keeper's mutex
+	maybe   string       // another name that a statement of unknown outcome may have written; guarded by it, too; empty: none
 	renewAt time.Time    // when it is renewed, or given back if it is late; only Run uses it
 	expires time.Time    // when the row expires unless it is renewed; only Run uses it
 	running int          // what its row says about what runs under it; unknown: nobody knows; only Run uses it
@@ -170,6 +171,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	held    map[string]*Lease
+	unsure  unsure
 	changed chan struct{} // a lease was taken: Run looks anew when the next renewal is
 
 	overdue   *Overdue
@@ -212,6 +214,9 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 		}
 	}
 	if err := k.endOverdue(ctx, seen); err != nil {
+		return nil, err
+	}
+	if err := k.endUnsure(ctx, seen); err != nil {
 		return nil, err
 	}
 	return k.TakeSeen(ctx, wants, seen)
@@ -304,11 +309,15 @@ func halfOf(ctx context.Context) time.Time {
 // named reports whether the lease has this name. MySQL and MariaDB ignore case in names, so the comparison does too.
 func (w Want) named(name string) bool { return strings.EqualFold(w.Name, name) }
 
-// abandon gives back the leases that a statement of unknown outcome may have taken.
+// abandon gives back the leases that a statement of unknown outcome may have taken. If this fails, or comes before that statement, the
+// next look gives them back.
 func (k *Keeper) abandon(ctx context.Context, wants []seenWant, owner string) {
+	k.mu.Lock()
+	k.unsure.note(owner, time.Now())
+	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	k.leases.AbandonLeases(ctx, names(wants), owner) // if this fails, the leases expire by themselves
+	k.leases.AbandonLeases(ctx, names(wants), owner)
 }
 
 func names[W interface{ name() string }](wants []W) []string {
@@ -432,6 +441,7 @@ func (k *Keeper) part(ctx context.Context, l *Lease, give func(row string) error
 	select {
 	case k.turns <- struct{}{}:
 		defer func() { <-k.turns }()
+		k.dropMaybe(ctx, l)
 		return unlocked(ctx, func() error { return give(row) })
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -483,7 +493,7 @@ func (k *Keeper) drop(l *Lease) (row string) {
 
 // Look looks who works what, as [store.Store.Fleet] does. If it shows that somebody else has a lease of this keeper, or that somebody has
 // set it free, the lease is lost at once: the next renewal, which would say the same, may be far away. It ends leases that
-// last too long, see [Overdue].
+// last too long, see [Overdue], and those that a taking got that was given up.
 func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, error) {
 	k.mu.Lock()
 	held := maps.Clone(k.held)
@@ -499,6 +509,9 @@ func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, erro
 	}
 	if err == nil {
 		err = k.endOverdue(ctx, fleet.Leases)
+	}
+	if err == nil {
+		err = k.endUnsure(ctx, fleet.Leases)
 	}
 	return fleet, err
 }
@@ -529,9 +542,13 @@ func (k *Keeper) Move(ctx context.Context, l *Lease, row string, running int, la
 	}
 	sent := time.Now()
 	if err := k.leases.MoveLease(ctx, row, l.owner, l.Term, l.layout(), int64(l.Lock/time.Second), running); err != nil {
+		k.mu.Lock()
+		l.maybe = row
+		k.mu.Unlock()
 		return err
 	}
 	k.mu.Lock()
+	l.maybe = ""
 	if k.held[l.row] != l { // the lease was lost while the statement was under way
 		k.mu.Unlock()
 		return k.leases.DropLease(ctx, row, l.owner)
@@ -548,6 +565,18 @@ func (k *Keeper) Move(ctx context.Context, l *Lease, row string, running int, la
 		_, err = k.leases.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
 		return err
 	})
+}
+
+// dropMaybe deletes the row that a move of unknown outcome may have written, before the lease is given back: it would say that something
+// runs on. If the move comes later, it finds no row.
+func (k *Keeper) dropMaybe(ctx context.Context, l *Lease) {
+	k.mu.Lock()
+	row := l.maybe
+	l.maybe = ""
+	k.mu.Unlock()
+	if row != "" {
+		k.leases.DropLease(ctx, row, l.owner) // if this fails, the row expires by itself
+	}
 }
 
 // NoteRunning writes into the row of a lease what runs under it.
@@ -724,6 +753,7 @@ func (k *Keeper) giveBackLate(ctx context.Context) {
 	k.late = slices.DeleteFunc(k.late, func(l *Lease) bool {
 		due := !time.Now().Before(l.renewAt)
 		if due {
+			k.dropMaybe(statement, l)
 			k.giveBack(statement, l, l.row) // if this fails, the lease expires by itself
 		}
 		return due

@@ -334,6 +334,34 @@ func TestATakingOfUnknownOutcomeIsGivenBack(t *testing.T) {
 	}
 }
 
+// A proxy has held the statement, or the server stood still. What gave the lease back came before it, or found no server.
+func TestATakingThatIsCarriedOutAfterItsSenderGaveItUpIsGivenBackByTheNextLook(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		f.says(take, answer{err: errAway})
+		if _, err := f.Take(t.Context(), wanted); !errors.Is(err, errAway) {
+			t.Fatal(err)
+		}
+		owner := f.statements(take)[0].args[1]
+		seen := func(owner string) answer {
+			return answer{rows: [][]driver.Value{{"job-1", int64(0), owner, int64(41), int64(130), int64(100)}}}
+		}
+		f.says(see, seen("shop@host/1#a1b2c3d4e5f6.7")) // another taking of this keeper's: somebody works under it
+		if taken, err := f.Take(t.Context(), wanted); err != nil || len(taken)+len(f.statements(release)) > 0 {
+			t.Fatalf("%v, %v, given back: %v", taken, err, f.statements(release))
+		}
+		f.says(see, seen(owner), seen(owner))
+		f.says(release, answer{changed: 0}) // somebody has locked the row
+		f.says(readRelease, answer{rows: [][]driver.Value{{int64(1)}}})
+		if taken, err := f.Take(t.Context(), wanted); err != nil || len(taken) > 0 {
+			t.Fatalf("%v, %v", taken, err)
+		}
+		taken, err := f.Take(t.Context(), wanted)
+		if back := f.statements(release); err != nil || len(taken) != 1 || len(back) != 2 || !slices.Equal(back[1].args, []string{"job-1", owner}) {
+			t.Errorf("%v, %v, given back: %v", taken, err, back)
+		}
+	})
+}
+
 func TestGivingBackATakingOfUnknownOutcomeTakesNoLongerThanASecond(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
 		f.says(take, answer{err: errAway})

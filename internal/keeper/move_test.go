@@ -60,6 +60,25 @@ func TestALeaseThatCannotBeMovedIsAsBefore(t *testing.T) {
 	}
 }
 
+// Its outcome is unknown: the row may say that jobs run on. They have ended, and the next holder would leave workers to them until that row
+// has expired.
+func TestAMoveThatMayHaveHappenedLeavesNoRowBehind(t *testing.T) {
+	withKeeper(t, func(t *testing.T, f *fake) {
+		l := f.takeIt(t)
+		f.says(move, answer{err: errAway})
+		if f.Move(t.Context(), l, "rest-1-41", 3, 0) == nil {
+			t.Fatal("it was moved")
+		}
+		if _, err := f.Release(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		dropped, released := f.statements(dropRow), f.statements(release)
+		if len(dropped) != 1 || dropped[0].args[0] != "rest-1-41" || len(released) != 1 || released[0].args[0] != "job-1" {
+			t.Errorf("dropped %v, released %v", dropped, released)
+		}
+	})
+}
+
 // A renewal that names the old row is under way while the lease is moved. It does not find that row any more.
 func TestARenewalThatMissesAMovedLeaseCostsNothing(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
