@@ -85,6 +85,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Newest":             regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
 	"WrittenAhead":       regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_tab .* WHERE job_type IN \(.*start_time \+ \? >= update_time`),
 	"MendAhead":          regexp.MustCompile(`^UPDATE async_job_tab .* SET start_time = start_time \+ `),
+	"HasScheduled":       regexp.MustCompile(`^SELECT \* FROM \(SELECT id, CASE WHEN .* AS pending FROM async_job_tab .* WHERE job_key = .* AND unique_in = `),
 	"NoteScheduled":      regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = \? WHERE`),
 	"MendSchedule":       regexp.MustCompile(`^UPDATE async_job_type_tab SET cron_at = \? WHERE job_type = \? AND cron_at = \? AND cron_at >`),
 	"Page":               regexp.MustCompile(`^\(SELECT .* FROM async_job_tab .* AND start_time = \? AND id > .*UNION ALL`),

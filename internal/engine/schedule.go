@@ -25,6 +25,7 @@ type Schedules interface {
 	Schedule(ctx context.Context, jobType int32) (store.Schedule, error)
 	BeginSchedule(ctx context.Context, jobType int32, from int64, spec string) error
 	AddScheduled(ctx context.Context, jobType int32, at int64, key, params string) (added bool, err error)
+	HasScheduled(ctx context.Context, jobType int32, key string) (has bool, err error)
 	NoteScheduled(ctx context.Context, jobType int32, until int64) error
 	MendSchedule(ctx context.Context, jobType int32, reached, from int64) error
 }
@@ -110,8 +111,11 @@ func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, 
 		if !lease.Trusted() {
 			return now, nil
 		}
-		if _, err := l.tables.AddScheduled(ctx, l.cfg.JobType, at, fmt.Sprintf("cron-%d", at), l.params); err != nil {
+		switch has, err := l.addScheduled(ctx, at); {
+		case err != nil:
 			return 0, err
+		case !has:
+			return now + scheduleLooks.Milliseconds(), nil
 		}
 		if err := l.tables.NoteScheduled(ctx, l.cfg.JobType, at); err != nil {
 			return 0, err
@@ -127,6 +131,17 @@ func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, 
 		return 0, err
 	}
 	return p.next*1000 - scheduleAhead.Milliseconds(), err
+}
+
+// addScheduled adds the job for a time, and reports whether the time has one. If it has none, the type was paused for a moment, so the time
+// must not be noted as reached, or another holder has got past it.
+func (l *scheduler) addScheduled(ctx context.Context, at int64) (has bool, err error) {
+	key := fmt.Sprintf("cron-%d", at)
+	has, err = l.tables.AddScheduled(ctx, l.cfg.JobType, at, key, l.params)
+	if err == nil && !has {
+		has, err = l.tables.HasScheduled(ctx, l.cfg.JobType, key)
+	}
+	return has, err
 }
 
 // doubt is a time that the table has as reached, and that cannot be right.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +111,7 @@ type kept struct {
 	mended     int
 	statements int
 	clock      *clock
+	paused     int // so many of the next statements that add a job meet a pause, of which nothing else knows
 
 	mu    sync.Mutex    // times are counted while the schedule runs
 	times map[int64]int // jobs for each time
@@ -139,11 +141,19 @@ func (k *kept) AddScheduled(_ context.Context, _ int32, at int64, _, _ string) (
 	k.statements++
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.said.Until >= at || k.times[at] > 0 {
+	if k.paused--; k.paused >= 0 || k.said.Until >= at || k.times[at] > 0 {
 		return false, nil
 	}
 	k.times[at]++
 	return true, nil
+}
+
+func (k *kept) HasScheduled(_ context.Context, _ int32, key string) (bool, error) {
+	k.statements++
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, err := strconv.ParseInt(strings.TrimPrefix(key, "cron-"), 10, 64)
+	return k.times[at] > 0, err
 }
 
 func (k *kept) NoteScheduled(_ context.Context, _ int32, until int64) error {
@@ -194,6 +204,19 @@ type loudErrors struct {
 
 func (l *loudErrors) Error(_ context.Context, text string) { l.errors = append(l.errors, text) }
 
+// The type is paused when its job is to be added, and goes on before the time is noted as reached.
+func TestATimeOfAScheduleIsNotLostInAPauseThatIsOverInAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{paused: 3}
+		scheduleFor(t, k, each(1), 20*time.Second, 0)
+		for at, first := k.said.Until, k.said.Until-10; at > first; at-- {
+			if k.times[at] != 1 {
+				t.Errorf("%d jobs for %d", k.times[at], at)
+			}
+		}
+	})
+}
+
 func TestAScheduleWhoseTableChangesNothingCostsFewStatements(t *testing.T) {
 	for what, k := range map[string]*kept{
 		"it never begins":      {stubborn: true},
@@ -202,7 +225,7 @@ func TestAScheduleWhoseTableChangesNothingCostsFewStatements(t *testing.T) {
 		"it was noted too far": {stubborn: true, said: store.Schedule{Known: true, Until: 4e9}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			const seconds, perTime = 20, 2
+			const seconds, perTime = 20, 3
 			most := 3 // statements in a second
 			if what == "it never gets on" {
 				most += 100 * perTime // of times that are caught up

@@ -110,6 +110,13 @@ func addScheduledSoon(ctx context.Context, s *Store, jobType int32, at int64, ke
 	return n > 0, err
 }
 
+// HasScheduled reports whether a row of the type has the key as its unique key. If [Store.AddScheduled] has added nothing and there is none,
+// the type was paused at that moment, or the schedule had got past the time.
+func (s *Store) HasScheduled(ctx context.Context, jobType int32, key string) (has bool, err error) {
+	found, err := s.bearerOf(ctx, &NewJob{JobType: jobType, Key: key}, "")
+	return len(found) > 0, err
+}
+
 // NoteScheduled notes in cron_at that the schedule has got to this time, in unix seconds, unless the type is paused. It
 // never goes back; sent again, it changes nothing.
 func (s *Store) NoteScheduled(ctx context.Context, jobType int32, until int64) error {

@@ -21,6 +21,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"WrittenAhead":  func(ctx context.Context, s *Store) { _, _ = s.WrittenAhead(ctx, []int32{7, 8}, 1_700_000_000, 100) },
 	"MendAhead":     func(ctx context.Context, s *Store) { _, _ = s.MendAhead(ctx, ids, 1_700_000_000) },
 	"NoteScheduled": func(ctx context.Context, s *Store) { _ = s.NoteScheduled(ctx, 7, 1_700_000_060) },
+	"HasScheduled":  func(ctx context.Context, s *Store) { _, _ = s.HasScheduled(ctx, 7, "cron-1") },
 	"Schedule":      func(ctx context.Context, s *Store) { _, _ = s.Schedule(ctx, 7) },
 	"Abandoned": func(ctx context.Context, s *Store) {
 		for _, lane := range Lanes() {

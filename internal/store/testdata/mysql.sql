@@ -581,6 +581,14 @@ FROM (SELECT id
   LIMIT 100) AS latest
 FOR UPDATE;
 
+-- HasScheduled
+SELECT *
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND unique_in = ?) AS latest
+FOR UPDATE; -- with "cron-1", 7
+
 -- HaveWork
 SELECT *
 FROM (SELECT job_type, ((SELECT 1

@@ -556,6 +556,14 @@ WITH latest AS (SELECT id
 FROM latest
 FOR UPDATE; -- with 1, 2, 3, 100
 
+-- HasScheduled
+WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+  FROM async_job_tab
+  WHERE job_key = $1
+    AND unique_in = $2) SELECT *
+FROM latest
+FOR UPDATE; -- with "cron-1", 7
+
 -- HaveWork
 WITH latest AS (SELECT job_type, (SELECT 1
     FROM async_job_tab AS work

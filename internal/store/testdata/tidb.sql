@@ -221,6 +221,12 @@ WHERE job_type = 7
 ORDER BY id
 LIMIT 100;
 
+-- HasScheduled
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE job_key = ?
+  AND unique_in = ?; -- with "cron-1", 7
+
 -- HaveWork
 SELECT job_type, ((SELECT 1
     FROM async_job_tab AS work FORCE INDEX (async_job_due)
