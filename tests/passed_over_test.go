@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,6 +45,62 @@ func TestTheJobsOfADeadInstanceDoNotWaitForTheEndOfABacklogThatItsSuccessorWorks
 		}
 		left := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE job_status IN (0, 3, 4)")
 		if t.Logf("they ran again when %d of %d jobs were left", left, backlog); left < backlog/4 {
+			t.Error("they waited for the end of the backlog")
+		}
+	})
+}
+
+// Somebody changes jobs that an instance has in memory already. The mark of such a job finds another version of the row, and the loader has
+// passed the row by then.
+func TestJobsThatAreChangedWhileTheyWaitDoNotWaitForTheEndOfABacklog(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const backlog, changes = 5000, 40
+		migrate(t, d)
+		add(t, d.DB, backlog, 0)
+		var (
+			mu     sync.Mutex
+			latest uint64
+			begun  int
+			left   = map[uint64]int{} // when a changed job began
+		)
+		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 10, QueueMaxSize: 40, LoadLimit: 40, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			mu.Lock()
+			latest = max(latest, job.Id)
+			begun++
+			if job.JobParams == `"changed"` {
+				left[job.Id] = backlog - begun
+			}
+			mu.Unlock()
+			time.Sleep(20 * time.Millisecond)
+			return nil
+		}})
+		jobs := open(t, d.DB)
+		changed := map[uint64]bool{}
+		for range changes {
+			mu.Lock()
+			next := latest + 15
+			mu.Unlock()
+			n, err := jobs.SetParams(t.Context(), d.DB, queue_job.ID(next), "changed")
+			if err == nil && n == 1 { // otherwise it is about to start
+				changed[next] = true
+			}
+			time.Sleep(25 * time.Millisecond)
+		}
+		if len(changed) < changes/4 {
+			t.Fatalf("only %d of %d jobs were changed", len(changed), changes)
+		}
+		begins := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(left)
+		}
+		await(t, func() string { return "changed jobs have not begun" }, func() bool { return begins() == len(changed) })
+		least := backlog
+		for _, n := range left {
+			least = min(least, n)
+		}
+		if t.Logf("%d changed jobs had begun when %d of %d jobs were left", len(changed), least, backlog); least < backlog/4 {
 			t.Error("they waited for the end of the backlog")
 		}
 	})

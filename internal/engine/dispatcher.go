@@ -423,8 +423,8 @@ func (d *dispatcher) permitSuspect() *task {
 
 // runAlone runs a suspect while nothing else of this job type runs, and everything that ran is written: so the death of
 // the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up for
-// aloneWaitsFor at most, and the suspects of other lines as long. Rows that are marked and not started go back to the table first. Otherwise they would start beside
-// the suspect, and count as lost if the process dies.
+// aloneWaitsFor at most, and the suspects of other lines as long. The marks of rows that have not started are taken back first. Otherwise these
+// rows would start beside the suspect, and count as lost if the process dies.
 func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 	started := false
 	defer func() {
@@ -435,10 +435,10 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 	if len(d.mayMark([]*task{suspect})) == 0 {
 		return
 	}
-	d.settler.undo(d.lease, d.workers.takeUnstarted()...)
+	d.settler.handBack(d.lease, d.workers.takeUnstarted()...)
 	d.awaitQuiet(ctx, nil)
 	if !d.awaitPlace(ctx) || !d.starts.allowed() {
-		d.queue.forget(suspect)
+		d.refuse([]*task{suspect}, retryLongest)
 		return
 	}
 	if len(d.mayMark([]*task{suspect})) == 0 { // the wait may have been long

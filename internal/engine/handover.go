@@ -223,7 +223,11 @@ func (l *line) runsElsewhere(row *store.Row) bool {
 		l.backlog.passed.over(row.Term)
 		return true
 	}
-	return slices.ContainsFunc(r.lines, func(earlier *line) bool { return earlier.queue.knows(row.ID) })
+	if !slices.ContainsFunc(r.lines, func(earlier *line) bool { return earlier.queue.knows(row.ID) }) {
+		return false
+	}
+	l.backlog.passed.letGo() // that line may take its mark back
+	return true
 }
 
 // bears reports whether something was marked under a lease and is not written yet, or may still be marked by a statement that is

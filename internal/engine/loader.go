@@ -33,19 +33,34 @@ type backlog struct {
 	wake      chan struct{} // the loader
 }
 
-// passedOver are the terms for whose sake rows were left alone. When such a term is over, its rows lie behind the loader.
+// passedOver are rows behind the loader that are to run and are not in memory. If nothing else is done, the next round of their lane brings
+// them, and a backlog that is longer than the queue keeps that round waiting for hours.
 type passedOver struct {
-	mu    sync.Mutex
-	terms []int64
-	ended bool // of one of these terms
+	mu      sync.Mutex
+	terms   []int64       // for whose sake rows were left alone
+	ended   bool          // of one of these terms
+	lookAt  time.Time     // while jobs run under such a term, its marks of others may be taken back: when to look for these
+	lookIn  time.Duration // from the last look to that one
+	left    bool          // rows have left the memory
+	restart time.Time     // when the rounds began again for the sake of such rows
 }
+
+const letGoEvery = 5 * time.Second // what was in memory is read once more, since it lies behind the loader, too
 
 func (p *passedOver) over(term int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.Contains(p.terms, term) {
 		p.terms = append(p.terms, term)
+		p.lookAt, p.lookIn = time.Now().Add(letGoEvery), letGoEvery
 	}
+}
+
+// letGo notes that a row has left the memory, or was never taken in, and is to run.
+func (p *passedOver) letGo() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = true
 }
 
 // heed notes which terms are over by now.
@@ -58,11 +73,20 @@ func (p *passedOver) heed(r *remains) {
 }
 
 // again reports, once, whether rows that were passed over are to be loaded.
-func (p *passedOver) again() (ended bool) {
+func (p *passedOver) again(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ended, p.ended = p.ended, false
-	return ended
+	look := len(p.terms) > 0 && !now.Before(p.lookAt)
+	if !look && !p.ended && !(p.left && now.Sub(p.restart) >= letGoEvery) {
+		return false
+	}
+	if look { // such marks are taken back soon, or hardly ever
+		const rarer = 4
+		p.lookIn *= rarer
+		p.lookAt = now.Add(p.lookIn)
+	}
+	p.ended, p.left, p.restart = false, false, now
+	return true
 }
 
 // begin leaves everything to the loader, which waits for the first look. A call that the last lease's loader left unheard is not
@@ -150,7 +174,7 @@ func (l *loader) loadPages(ctx context.Context) {
 		if l.backlog.sinceSet.Swap(false) { // the rounds may begin behind rows that are not left alone any more
 			abandoned = l.begin(ctx)
 		}
-		if l.backlog.passed.again() { // before its place, a round finds little else than what is in memory
+		if l.backlog.passed.again(time.Now()) { // before its place, a round finds little else than what is in memory
 			l.rounds = restart(l.rounds)
 		}
 		todo, next := unfinished(l.rounds, time.Now())

@@ -23,6 +23,23 @@ type pagedTable struct {
 	few   atomic.Int64 // short looks
 	wild  atomic.Int64 // looks for priorities that somebody made up
 	pages atomic.Int64 // long ones
+
+	settles int // below 0: no outcome finds its row
+}
+
+func (b *pagedTable) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int, error) {
+	return max(0, len(ids)+b.settles*len(ids)), nil
+}
+
+func (b *pagedTable) LogAttempts(context.Context, []store.Attempt) error { return nil }
+
+func (b *pagedTable) Standings(_ context.Context, ids []uint64) (standings []store.Standing, err error) {
+	for _, row := range b.rows {
+		if slices.Contains(ids, row.ID) {
+			standings = append(standings, store.Standing{ID: row.ID, Status: int32(row.Status), Version: row.Version()})
+		}
+	}
+	return standings, nil
 }
 
 func (b *pagedTable) TamePriorities(context.Context, []int32) error {
@@ -252,43 +269,146 @@ func TestARoundGoesOverAbandonedRowsNowAndThen(t *testing.T) {
 	})
 }
 
-// The backlog is longer than the queue, so the next round of the lane may be hours away.
-func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
+// longBacklog is a line whose backlog is longer than its queue, so the next round of the lane may be hours away.
+type longBacklog struct {
+	*line
+	table *pagedTable
+	lease *keeper.Lease
+	first uint64 // row
+}
+
+// onLongBacklog runs a test in virtual time beside a loader. The first row bears this term.
+func onLongBacklog(t *testing.T, term int64, test func(t *testing.T, b *longBacklog)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		const room, theirs = 10, 5
+		const room = 10
 		table := &pagedTable{rows: manyRows(100*room, 1000), more: true}
-		table.rows[0].Term = theirs
-		passed := table.rows[0].ID
-		l := lineOf(room)
-		l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = table, &reads{}, make(chan struct{}, 1), room
-		_, _, stop := loading(t, l)
-		// The jobs in memory end, and those behind them are loaded.
-		goOn := func() {
-			time.Sleep(2 * time.Second) // virtual
-			synctest.Wait()
-			table.rows = slices.DeleteFunc(table.rows, func(row store.Row) bool { return l.queue.knows(row.ID) })
-			l.queue.clear()
-			signal(l.roomCame)
-			time.Sleep(2 * time.Second)
-			synctest.Wait()
-		}
-		l.heedRemains(remains{terms: []int64{theirs}})
-		l.backlog.fell()
-		goOn()
-		goOn()
-		if l.queue.knows(passed) || l.queue.inMemory() == 0 {
-			t.Errorf("%d rows in memory; one of them runs elsewhere: %v", l.queue.inMemory(), l.queue.knows(passed))
-		}
-		l.heedRemains(remains{}) // its holder is gone
-		pages := table.pages.Load()
-		goOn()
-		if !l.queue.knows(passed) {
-			t.Error("a row that was passed over waits for the next round of its lane")
-		}
-		goOn()
-		if n := table.pages.Load() - pages; n > 20 {
-			t.Errorf("%d statements for pages", n)
-		}
+		table.rows[0].Term = term
+		b := &longBacklog{line: lineOf(room), table: table, first: table.rows[0].ID}
+		b.jobs, b.reads, b.roomCame, b.cfg.LoadLimit = table, &reads{}, make(chan struct{}, 1), room
+		b.about = t.Context()
+		_, lease, stop := loading(t, b.line)
+		b.lease = lease
+		test(t, b)
 		stop()
 	})
+}
+
+// goOn has the jobs in memory end, and those behind them be loaded.
+func (b *longBacklog) goOn() {
+	time.Sleep(2 * time.Second) // virtual
+	synctest.Wait()
+	b.table.rows = slices.DeleteFunc(b.table.rows, func(row store.Row) bool { return b.queue.knows(row.ID) })
+	b.queue.clear()
+	signal(b.roomCame)
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+}
+
+// takeOut takes the first row out of the queue for a mark, and brings the loader past it.
+func (b *longBacklog) takeOut(t *testing.T) *task {
+	t.Helper()
+	b.backlog.fell()
+	time.Sleep(time.Second)
+	synctest.Wait()
+	picked, _ := b.queue.pick(b.clock.now(), 1, 1)
+	if len(picked) != 1 || picked[0].ID != b.first {
+		t.Fatalf("picked %v", picked)
+	}
+	row := b.table.rows[0]
+	b.goOn()
+	b.table.rows = slices.Insert(b.table.rows, 0, row)
+	return picked[0]
+}
+
+func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
+	const theirs = 5
+	onLongBacklog(t, theirs, func(t *testing.T, b *longBacklog) {
+		b.heedRemains(remains{terms: []int64{theirs}})
+		b.backlog.fell()
+		b.goOn()
+		if b.queue.knows(b.first) || b.queue.inMemory() == 0 {
+			t.Errorf("%d rows in memory; one of them runs elsewhere: %v", b.queue.inMemory(), b.queue.knows(b.first))
+		}
+		b.heedRemains(remains{}) // its holder is gone
+		pages := b.table.pages.Load()
+		b.goOn()
+		if !b.queue.knows(b.first) {
+			t.Error("a row that was passed over waits for the next round of its lane")
+		}
+		b.goOn()
+		if n := b.table.pages.Load() - pages; n > 20 {
+			t.Errorf("%d statements for pages", n)
+		}
+	})
+}
+
+// The holder before could not take a mark back at once (a lock, a broken connection), and still runs another job.
+func TestARowWhoseMarkIsTakenBackUnderARestDoesNotWaitForTheEndOfTheRest(t *testing.T) {
+	const theirs = 5
+	onLongBacklog(t, theirs, func(t *testing.T, b *longBacklog) {
+		b.heedRemains(remains{terms: []int64{theirs}})
+		b.backlog.fell()
+		b.goOn()
+		b.table.rows[0].Term = 0
+		for began := time.Now(); !b.queue.knows(b.first); b.goOn() {
+			if time.Since(began) > 20*time.Second {
+				t.Fatal("it waits for the next round of its lane")
+			}
+		}
+		pages := b.table.pages.Load()
+		const hour = 3600 / 4
+		for range hour {
+			b.goOn()
+		}
+		if n := b.table.pages.Load() - pages; n > hour+20 {
+			t.Errorf("%d statements for pages in an hour", n)
+		}
+	})
+}
+
+func TestARowThatLeavesTheMemoryAndIsToRunDoesNotWaitForTheEndOfTheBacklog(t *testing.T) {
+	for name, leaves := range map[string]func(t *testing.T, b *longBacklog, first *task){
+		"somebody has changed it": func(_ *testing.T, b *longBacklog, first *task) {
+			b.table.rows[0].Changes++
+			b.passedOver(b.lease, []*task{first})
+		},
+		"its mark was taken back": func(t *testing.T, b *longBacklog, first *task) {
+			first.run = &run{lease: b.lease}
+			b.settler.undo(b.lease, first)
+			b.settler.write(t.Context(), b.settler.take())
+		},
+		"an earlier sending has taken its mark back": func(t *testing.T, b *longBacklog, first *task) {
+			first.run = &run{lease: b.lease}
+			b.table.settles = -1
+			b.settler.handBack(b.lease, first)
+			b.settler.write(t.Context(), b.settler.take())
+		},
+		"whoever was cut off has taken its mark back, and its loss does not count": func(t *testing.T, b *longBacklog, first *task) {
+			b.table.settles = -1
+			b.settler.failLost(first, b.lease)
+			b.settler.write(t.Context(), b.settler.take())
+		},
+		"an earlier line of the type had it": func(_ *testing.T, b *longBacklog, first *task) {
+			b.queue.forget(first)
+			earlier := lineOf(1)
+			earlier.queue.register(&task{Row: first.Row})
+			b.remains.Store(&remains{lines: []*line{earlier}})
+			row := first.Row
+			row.Term = 3
+			b.offer(b.lease, &row)
+			b.remains.Store(&remains{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onLongBacklog(t, 0, func(t *testing.T, b *longBacklog) {
+				leaves(t, b, b.takeOut(t))
+				for began := time.Now(); !b.queue.knows(b.first); b.goOn() {
+					if time.Since(began) > 2*letGoEvery {
+						t.Fatal("it waits for the next round of its lane")
+					}
+				}
+			})
+		})
+	}
 }

@@ -95,7 +95,7 @@ func (d *dispatcher) lookAtLocked() {
 }
 
 // passedOver finds out what became of tasks that were not marked, or that are locked. Rows that are still as they were read are locked;
-// or the mark came late, and the look finds them free. The others are forgotten.
+// or the mark came late, and the look finds them free. The others are forgotten, and a later look brings those that were changed.
 func (l *line) passedOver(lease *keeper.Lease, tasks []*task) {
 	if len(tasks) == 0 {
 		return
@@ -108,11 +108,14 @@ func (l *line) passedOver(lease *keeper.Lease, tasks []*task) {
 	var held, others []*task
 	for _, t := range tasks {
 		i, there := slices.BinarySearchFunc(rows, t.ID, func(row store.Standing, id uint64) int { return cmp.Compare(row.ID, id) })
-		if there && pending(rows[i]) && rows[i].Version == t.Version() {
+		switch {
+		case there && pending(rows[i]) && rows[i].Version == t.Version():
 			held = append(held, t)
-		} else {
-			others = append(others, t)
+			continue
+		case there && pending(rows[i]): // somebody has changed it
+			l.backlog.passed.letGo()
 		}
+		others = append(others, t)
 	}
 	l.queue.forget(others...)
 	l.queue.lock(time.Now(), held...)

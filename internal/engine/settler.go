@@ -358,6 +358,9 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	case act.kind == settle && !act.final() && written == len(group):
 		s.runAgain(act, tasks)
 	default:
+		if act.kind == unmark || act.kind == failLost && written < len(group) {
+			l.backlog.passed.letGo()
+		}
 		l.queue.forget(tasks...)
 	}
 	return again
@@ -424,6 +427,7 @@ func (s *settler) unmarkAgain(rows []store.Standing, group []*outcome) (again []
 	for _, o := range group {
 		now, marked := changes[o.ID]
 		if !marked || now == o.row.Changes {
+			s.line.backlog.passed.letGo() // an earlier sending may have taken the mark back
 			s.line.queue.forget(o.task)
 			continue
 		}
