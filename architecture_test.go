@@ -28,7 +28,7 @@ var floors = []struct {
 	{"a lease that is held; the engine and the lock both stand on it", []string{"internal/keeper"}},
 	{"what a job is: its meaning, and no loops", []string{"queue_job"}},
 	{"what the log says of a job, what queue_job hides from users, and how many jobs are changed", []string{"logger", "internal/hidden", "internal/bulk"}},
-	{"each alone: attributes of a context, the arithmetic of trust, the names and fair shares of leases, the statements, the wake-up call, who is on this machine", []string{"internal/attributes", "internal/lease", "internal/nearby", "internal/share", "internal/store", "internal/wake"}},
+	{"each alone: attributes of a context, the arithmetic of trust, the names and fair shares of leases, the statements, the wake-up call, who is on this machine, how long a body may take", []string{"internal/attributes", "internal/bodies", "internal/lease", "internal/nearby", "internal/share", "internal/store", "internal/wake"}},
 	{"for tests: a library with a known failure", []string{"internal/mutant"}},
 }
 

@@ -3,6 +3,8 @@ package service
 import (
 	"errors"
 	"net/http"
+
+	"github.com/create-info/persistent-queue/internal/bodies"
 )
 
 // Handler answers requests: the API below /v1/, its description at /openapi.json and /docs, /livez and /readyz. It may be used before
@@ -20,7 +22,7 @@ func (s *Service) Handler() http.Handler {
 		w.Header().Set("Retry-After", "2")
 		say(w, errStarting)
 	})
-	return mux
+	return bodies.Timed(mux)
 }
 
 // Probes answers /livez and /readyz with 200 if a function returns nil, and with 503 and the error if it does not. [Service.Handler] has

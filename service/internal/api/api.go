@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bodies"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/deliver"
 	"github.com/create-info/persistent-queue/service/internal/intake"
@@ -293,8 +294,8 @@ func (c *call) writeWithin(text []byte) {
 	}
 	control, began := http.NewResponseController(c.ResponseWriter), time.Now()
 	for sent := 0; sent < len(text); {
-		_ = control.SetWriteDeadline(began.Add(bodyGrace + time.Duration(sent)*time.Second/leastSpeed)) // where deadlines are not supported, the server's own hold
-		n, err := c.Write(text[sent:min(len(text), sent+leastSpeed)])
+		_ = control.SetWriteDeadline(began.Add(bodies.Grace + time.Duration(sent)*time.Second/bodies.LeastSpeed)) // where deadlines are not supported, the server's own hold
+		n, err := c.Write(text[sent:min(len(text), sent+bodies.LeastSpeed)])
 		if sent += n; err != nil {
 			return // and so is the connection
 		}

@@ -52,6 +52,8 @@ func (a *api) addBatch(c *call) error {
 	case from.failed != nil:
 		return from.problem(from.failed)
 	case err != nil:
+		from.release() // what is passed over takes no room
+		from.passOver()
 		return err
 	}
 	if err := from.end(); err != nil {

@@ -18,8 +18,8 @@ var (
 		"GET /v1/tasks":  {"topic", "status", "name", "created_from", "created_to", "due_from", "due_to", "updated_from", "updated_to", "order", "limit", "cursor"},
 		"GET /v1/topics": {"prefix"}, "DELETE /v1/topics": {"prefix"},
 	}
-	// bodies are the routes that read a body.
-	bodies = []string{
+	// withBody are the routes that read a body.
+	withBody = []string{
 		"POST /v1/topics/{topic}/tasks", "PUT /v1/topics/{topic}/tasks/{name}", "POST /v1/batch", "PATCH /v1/tasks/{id}", "PATCH /v1/topics/{topic}/tasks/{name}", "PUT /v1/topics/{topic}",
 		"POST /v1/topics/{topic}/pause", "PUT /v1/templates/{pattern}", "PUT /v1/schedules/{name}", "POST /v1/operations", "POST /v1/tokens",
 	}
@@ -39,7 +39,7 @@ func (c *call) onlyWhatCounts(pattern string) error {
 	if len(wrong) > 0 {
 		return problem.OfFields(wrong)
 	}
-	if slices.Contains(bodies, pattern) || c.isEmpty() {
+	if slices.Contains(withBody, pattern) || c.isEmpty() {
 		return nil
 	}
 	text, release, err := c.a.read(c, firstBytes)

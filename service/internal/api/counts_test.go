@@ -46,7 +46,7 @@ func TestEachRouteIsDescribedWithWhatItTakes(t *testing.T) {
 			if known := slices.Sorted(slices.Values(queries[pattern])); !slices.Equal(query, known) {
 				t.Errorf("%s: the parameters %q are described, and %q are known", pattern, query, known)
 			}
-			if slices.Contains(bodies, pattern) != (op.RequestBody != nil) {
+			if slices.Contains(withBody, pattern) != (op.RequestBody != nil) {
 				t.Errorf("%s: a body is described: %t", pattern, op.RequestBody != nil)
 			}
 			if slices.Contains(keyed, pattern) != key {
@@ -62,7 +62,7 @@ func TestEachRouteIsDescribedWithWhatItTakes(t *testing.T) {
 	if described != len(routes) {
 		t.Errorf("%d routes are described, and there are %d: %q", described, len(routes), slices.Sorted(maps.Keys(routes)))
 	}
-	for _, list := range [][]string{slices.Collect(maps.Keys(queries)), bodies, keyed} {
+	for _, list := range [][]string{slices.Collect(maps.Keys(queries)), withBody, keyed} {
 		for _, pattern := range list {
 			if _, there := routes[pattern]; !there {
 				t.Errorf("there is no %s", pattern)

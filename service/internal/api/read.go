@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/create-info/persistent-queue/internal/bodies"
 	"github.com/create-info/persistent-queue/service/internal/object"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tokens"
@@ -24,11 +25,7 @@ const (
 	firstBytes = 16 << 10 // that come in before more room is taken than what they need themselves
 	smallTimes = 3        // a small body is in memory as text, as what was read of it, and as parameters
 
-	// A body that comes in more slowly is cut: it has a while, a second for each leastSpeed, and bodyMax in all.
-	bodyGrace  = 10 * time.Second
-	leastSpeed = 64 << 10
-	bodyMax    = time.Minute
-	drainMax   = 5 * time.Second // for the rest of a body for which there was no room
+	drainMax = 5 * time.Second // for the rest of a body for which there was no room
 
 	askAgain = 250 * time.Millisecond // after which it is asked again whether a token still counts
 )
@@ -148,7 +145,7 @@ func (a *api) reader(c *call, limit int64) (*reader, error) {
 	}
 	r := &reader{a: a, c: c, control: http.NewResponseController(c.ResponseWriter), limit: limit, give: func() {}, began: time.Now()}
 	if r.room(1); r.full != nil {
-		return nil, r.full
+		return nil, r.problem(r.full)
 	}
 	c.held = r.release
 	return r, nil
@@ -217,7 +214,7 @@ func (r *reader) next(into []byte) (int, error) {
 	if left := r.holds - r.got; left > 0 {
 		into = into[:min(int64(len(into)), left)]
 	} // else there is to be no more, and one byte tells
-	took := r.waited + min(bodyMax, bodyGrace+time.Duration(r.got)*time.Second/leastSpeed)
+	took := r.waited + bodies.Within(r.got)
 	_ = r.control.SetReadDeadline(r.began.Add(took)) // where deadlines are not supported, the server's own hold
 	n, err := r.c.Body.Read(into)
 	if r.got += int64(n); r.got > r.limit {
@@ -240,22 +237,28 @@ func (r *reader) problem(err error) error {
 	bad := (*problem.Problem)(nil)
 	switch {
 	case errors.As(err, &bad):
-		if bad == r.full { // who sends on without looking sees the answer at the end only
-			_ = r.control.SetReadDeadline(time.Now().Add(drainMax))
-			if _, err := io.CopyN(io.Discard, r.c.Body, r.most()); err == io.EOF {
-				_ = r.control.SetReadDeadline(time.Time{})
-			} else { // or net/http waits for the rest, before it sends the answer and for as long as something comes
-				r.c.Header().Set("Connection", "close")
-				_ = r.control.SetReadDeadline(time.Now())
-			}
+		if bad == r.full {
+			r.passOver()
 		}
 		return bad
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		r.c.Header().Set("Connection", "close")
 		return problem.New(problem.Slow, "of the body, %d bytes have come in %v; a body has %v and a second more for each %d bytes, and %v in all; nothing was stored",
-			r.got, time.Since(r.began).Round(time.Second), bodyGrace, leastSpeed, bodyMax)
+			r.got, time.Since(r.began).Round(time.Second), bodies.Grace, bodies.LeastSpeed, bodies.Most)
 	}
 	return problem.New(problem.Invalid, "the body has not come in whole: %v", err)
+}
+
+// passOver reads the rest of a body that is refused: who sends on without looking sees the answer at the end only. Of one that does not come,
+// the connection ends.
+func (r *reader) passOver() {
+	_ = r.control.SetReadDeadline(time.Now().Add(drainMax))
+	if _, err := io.CopyN(io.Discard, r.c.Body, r.most()); err == io.EOF {
+		_ = r.control.SetReadDeadline(time.Time{})
+	} else { // or net/http waits for the rest, before it sends the answer and for as long as something comes
+		r.c.Header().Set("Connection", "close")
+		_ = r.control.SetReadDeadline(time.Now())
+	}
 }
 
 // still refuses a caller who may not call any more, since the request came in.

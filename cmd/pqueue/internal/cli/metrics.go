@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/create-info/persistent-queue/internal/bodies"
 )
 
 // serveMetrics serves metrics until stop is called, at an address of their own, which clients of the API need not reach.
@@ -19,7 +21,7 @@ func serveMetrics(address string, of prometheus.Collector) (at net.Addr, stop fu
 	all.MustRegister(of, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, IdleTimeout: quietMax}
+	web := &http.Server{Handler: bodies.Timed(mux), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/internal/bodies"
 	"github.com/create-info/persistent-queue/metrics"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service"
@@ -85,7 +86,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	if s.api {
 		a.sayf("tasks are taken in at http://%s/v1/, see http://%[1]s/docs", listener.Addr())
 	}
-	web := &http.Server{Handler: between.believe(mux), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax,
+	web := &http.Server{Handler: bodies.Timed(between.believe(mux)), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax,
 		ErrorLog: slog.NewLogLogger(a.log().Handler(), slog.LevelWarn)}
 	serving, failed := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
