@@ -72,7 +72,7 @@ func TestJobsThatAreChangedWhileTheyWaitDoNotWaitForTheEndOfABacklog(t *testing.
 				left[job.Id] = backlog - begun
 			}
 			mu.Unlock()
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // the job 15 ids on starts in 150 ms, so there is time to change it
 			return nil
 		}})
 		jobs := open(t, d.DB)
