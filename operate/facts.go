@@ -48,7 +48,7 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 	if f.fleet, err = st.Fleet(ctx, share.Prefixes); err != nil {
 		return nil, false, err
 	}
-	f.now = time.UnixMilli(int64(math.Round(f.fleet.Now * 1000)))
+	f.now = clockAt(f.fleet.Now)
 	if f.job == nil {
 		return f, true, nil
 	}
@@ -78,8 +78,11 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 // databaseNow is the database's clock. By the clock of whoever looks, the last hour may be another one.
 func databaseNow(ctx context.Context, st *store.Store) (time.Time, error) {
 	_, now, err := st.Newest(ctx)
-	return time.UnixMilli(int64(math.Round(now * 1000))), err
+	return clockAt(now), err
 }
+
+// clockAt is the moment of a second of unix time.
+func clockAt(second float64) time.Time { return time.UnixMilli(int64(math.Round(second * 1000))) }
 
 func asRead(job *queue_job.JobInfo) store.Moment {
 	return store.Moment{Status: int16(job.Status), Term: job.Term, Attempts: int32(job.Attempts), Deferred: int32(job.Deferred), Due: job.Due.Unix()}

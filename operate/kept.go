@@ -37,13 +37,13 @@ const (
 )
 
 // KeptOf looks at the oldest rows of the table, and says of types, as [Types] returned them, for how long their jobs are kept. It
-// sends three statements.
+// sends two statements.
 func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, types []*Type) (*Kept, error) {
 	st, err := hidden.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("what is kept: %w", err)
 	}
-	first, last, err := st.Span(ctx)
+	last, now, err := st.Newest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -51,15 +51,9 @@ func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, ty
 	if err != nil {
 		return nil, err
 	}
-	now, err := databaseNow(ctx, st)
-	if err != nil {
-		return nil, err
-	}
-	k := &Kept{At: now}
-	if last > 0 {
-		k.Rows = int64(last - first + 1)
-	}
+	k := &Kept{At: clockAt(now)}
 	if len(rows) > 0 {
+		k.Rows = int64(max(last, rows[0].ID) - rows[0].ID + 1)
 		k.Oldest = time.Unix(rows[0].Created, 0)
 	}
 	rows = slices.DeleteFunc(rows, func(row store.Aged) bool { return row.ID >= last }) // nobody deletes the row with the largest id
