@@ -346,6 +346,18 @@ func (v *view) claims(f *Finding) []claim {
 // shards are the leases that there are, or have to be.
 func (v *view) shards() int { return len(v.leases) }
 
+// noneSucceeds reports whether all runs that have ended under the leases of a type have failed.
+func (v *view) noneSucceeds() bool {
+	return !slices.ContainsFunc(v.lines, func(l queue_job.Line) bool {
+		for status, n := range l.Runs {
+			if n > 0 && status != queue_job.JobStatusRetry && status != queue_job.JobStatusFailed {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // missing names what a fleet shows and no finding says.
 func missing(f *queue_job.Fleet, h *Health) string {
 	has := func(jobType int32, kinds ...FindingKind) bool {
@@ -358,12 +370,22 @@ func missing(f *queue_job.Fleet, h *Health) string {
 			return fmt.Sprintf("%d jobs of type %d are late", n, jobType)
 		}
 	}
+	for _, i := range h.Instances {
+		if i.Leaving && len(i.Leases) > 0 && !slices.ContainsFunc(h.Findings, func(f Finding) bool {
+			return f.Kind == LeavingHolder && strings.HasPrefix(f.Text, fmt.Sprintf("shop@%s/17 ", i.Host))
+		}) {
+			return fmt.Sprintf("%s is about to stop, and has %v", i.Host, i.Leases)
+		}
+	}
 	for _, l := range f.Lines {
 		if l.Overdue > 10*time.Second && !has(l.JobType, LateType, Unheld, PausedType) {
 			return fmt.Sprintf("%s has been overdue for %v", l.Lease, l.Overdue)
 		}
 		if now.Sub(l.Told) >= 2*time.Minute && !slices.ContainsFunc(h.Findings, func(f Finding) bool { return f.Kind == SilentHolder }) {
 			return fmt.Sprintf("nothing was told of %s for %v", l.Lease, now.Sub(l.Told))
+		}
+		if runs := l.Runs[queue_job.JobStatusRetry] + l.Runs[queue_job.JobStatusFailed]; runs >= 10 && viewOf(f, h, &l.JobType).noneSucceeds() && !has(l.JobType, FailingRuns) {
+			return fmt.Sprintf("%d runs of %s have failed, and no other has ended", runs, l.Lease)
 		}
 		if l.Failing != "" && !slices.ContainsFunc(h.Findings, func(f Finding) bool { return f.Kind == FailingStatements }) {
 			return "statements fail"

@@ -277,6 +277,14 @@ func wrongAbout(f *facts, e *Explanation, claims []claim, saw map[string]int) st
 			return fmt.Sprintf("%s began at %v, which is to come", r.Kind, r.Since)
 		}
 	}
+	if r := e.Reasons[0]; r.Kind == InLine && !strings.Contains(r.Text, "is about to stop") {
+		held, _ := f.lease()
+		if slices.ContainsFunc(f.fleet.Leases, func(l store.Seen) bool {
+			return !l.Free && l.Running == share.Leaves && l.Name == share.Presence(share.OwnerOf(held.Owner).Instance)
+		}) {
+			return held.Owner + " is about to stop, and nobody says so"
+		}
+	}
 	if kind := e.Reasons[0].Kind; len(e.Perhaps) > 0 && kind != InLine {
 		return fmt.Sprintf("%s is certain, and other reasons are perhaps so", kind)
 	}
