@@ -92,7 +92,7 @@ simulate: ## Ten thousand simulated worlds in which everything goes wrong by a s
 MANY := ^Test(JobTypesAreShared|ATypeWithLongHandlers|ABusyType|ADeployOfSix|NothingMoves|ThreeProcesses|HandlersThatCompute|ATypeInOrder|ARateHolds|HandOversInAFleet|AProcessFrozenInTheMiddle|FiftyIdle|RowsOfOthers|HandOversAndDivisions)
 
 faults: ## Kill, freeze and cut real processes and servers, for an hour and a quarter; writes tests/faults/results.
-	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -timeout 30m -v -run 'KnownFailures|KnownContradictions' ./internal/simulator ./operate; } | tee tests/faults/results/simulator.txt
+	{ $(MAKE) --no-print-directory simulate; PQ_SIM_MUTANTS=1 go test -count=1 -timeout 150m -v -run 'KnownFailures|KnownContradictions' ./internal/simulator ./operate; } | tee tests/faults/results/simulator.txt
 	PQ_FAULTS_RESULTS=results/last.md $(PRIVATE) $(FAULTS) -skip '$(MANY)' -parallel 3 -timeout 2h
 
 many: ## Many machines, at full length: shares, hand-overs, shards, deploys, for fifty minutes; writes tests/faults/results.

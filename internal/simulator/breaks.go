@@ -56,6 +56,9 @@ func (w *world) breakLease(jobType int32, open time.Duration, back bool) {
 	end := func() {
 		delete(w.lockedLeases, name)
 		if b.until = time.Now(); back || !w.table.Break(name, lease.Owner, now) {
+			if w.judge.mayHaveExpired(name, b) {
+				w.judge.brokenAt[jobType] = time.Now()
+			}
 			return
 		}
 		w.trace.add(event{what: "has broken", about: about{term: lease.Term, note: name}})
@@ -151,11 +154,23 @@ func (j *judge) underBroken(l leaseTerm, moment time.Time) bool {
 	if b == nil {
 		return false
 	}
-	jobType, _ := typeOf(l.lease)
-	if b.until.Sub(b.from) >= time.Duration(j.configOf(jobType).LockSecond)*time.Second/3 { // one renewal, or more, did not come through
-		return true
+	return j.mayHaveExpired(l.lease, b) || !b.at.IsZero() && !moment.After(j.heededBy(l, b))
+}
+
+// mayHaveExpired reports whether a lease's row was locked for so long that one renewal, or more, did not come through.
+func (j *judge) mayHaveExpired(name string, b *breaking) bool {
+	jobType, _ := typeOf(name)
+	return b.until.Sub(b.from) >= time.Duration(j.configOf(jobType).LockSecond)*time.Second/3
+}
+
+// lockedSince reports whether somebody has had the row of a lease locked after the moment.
+func (j *judge) lockedSince(name string, moment time.Time) bool {
+	for l, b := range j.broken {
+		if l.lease == name && b.until.After(moment) {
+			return true
+		}
 	}
-	return !b.at.IsZero() && !moment.After(j.heededBy(l, b))
+	return false
 }
 
 // leaseOf is the lease under which a row was marked with a term.
@@ -185,7 +200,7 @@ func (j *judge) stillUnaware(r *run) bool {
 	return j.underBroken(l, time.Now()) || b != nil && r.by.struck.Load() && time.Since(b.at) < lock
 }
 
-// upset reports whether two instances may start jobs of a type, because a lease was broken lately, or is so old.
+// upset reports whether two instances may start jobs of a type, because a lease was broken lately, or has expired while its row was locked.
 func (j *judge) upset(jobType int32) bool {
 	at, lock := j.brokenAt[jobType], time.Duration(j.configOf(jobType).LockSecond)*time.Second
 	return !at.IsZero() && time.Since(at) < lock+2*time.Second
@@ -206,6 +221,18 @@ func (j *judge) expectNotExpired(l leaseTerm) {
 func (j *judge) renews(names []string) {
 	if len(names) > 1 && slices.ContainsFunc(names, j.world.table.locked) {
 		j.saw["renewal beside a locked lease"]++
+	}
+}
+
+// expectOwnLeases expects that a renewal keeps no lease that another instance has taken since.
+func (j *judge) expectOwnLeases(i *instance, kept map[string]time.Duration) {
+	if j.world.weather.edited {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		if by := j.takingUnder(leaseTerm{name, j.latest[name]}).by; by != nil && by != i {
+			j.accuse("instance %d has renewed %s, which instance %d has taken", i.number, name, by.number)
+		}
 	}
 }
 

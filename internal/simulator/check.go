@@ -37,7 +37,7 @@ type judge struct {
 	asked       map[leaseTerm]time.Time // when somebody asked for a lease to be handed over
 	drained     map[*instance]drained   // who was to be drained last, and when
 	broken      map[leaseTerm]*breaking // leases that somebody has broken, or locked
-	brokenAt    map[int32]time.Time     // when a lease of a type was last broken
+	brokenAt    map[int32]time.Time     // when a lease of a type was last broken, or a lock on its row ended that may have cost it
 	termTaken   map[leaseTerm]time.Time // when a lease was taken
 	disturbed   time.Time               // until then, some instance is struck
 	disturbance int
@@ -644,8 +644,8 @@ func (j *judge) expectRow(r *run, job *queue_job.Job) {
 // expectTime expects that no run starts before its job is due, although the engine only estimates the database's clock.
 func (j *judge) expectTime(r *run) {
 	h, w := r.history, j.world.weather
-	const slack = 0.002                                                                                                          // rounding
-	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && !w.edited && (r.mark == nil || !r.mark.cancelled) { // expectNotCancelled
+	const slack = 0.002                                                                                                                                   // rounding
+	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && !w.edited && (r.mark == nil || !r.mark.cancelled) && !j.excuses(h, r.mark) { // expectNotCancelled
 		j.accuse("a run of %s %.3f s before it is due", h.name(), early)
 	}
 	if j.tooOld(h) && h.putBacks == 0 && h.since.Before(r.by.born) {
@@ -999,6 +999,32 @@ func (j *judge) expectFlow() {
 				j.accuse("%s waits, and no job of its type has started in %v of calm", h.name(), within)
 			}
 		})
+	}
+}
+
+// standstill is longer than anything for which work may wait when calm has come, and shorter than the ten minutes after which a
+// loader goes over all rows once more.
+const standstill = 2 * time.Minute
+
+// expectNoStandstill expects that no job that has to be done waits for so long while nothing is done.
+func (j *judge) expectNoStandstill() {
+	w := j.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := w.calmAt()
+	for _, h := range j.histories {
+		for _, r := range h.runs {
+			last = later(last, later(r.began, r.finished))
+		}
+	}
+	if len(j.active) > 0 || time.Since(last) < standstill || w.weather.edited || w.weather.stepped {
+		return
+	}
+	for _, h := range j.histories {
+		if j.required(h) && !h.final && !h.byHand && h.due <= j.now()-standstill.Seconds() {
+			j.accuse("%s is due, and nothing has been done for %v", h.name(), time.Since(last).Round(time.Second))
+			return
+		}
 	}
 }
 

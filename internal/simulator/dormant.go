@@ -93,13 +93,17 @@ func (j *judge) expectAwake(x *insertion) {
 			continue
 		}
 		came := j.cameOrWent
+		committed := time.Now()
 		time.AfterFunc(2*time.Second, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if j.cameOrWent != came || w.over || o.history.final || o.history.gone {
+			if j.cameOrWent != came || w.over || o.history.gone || j.lockedSince(leaseName(cfg.JobType), committed) {
 				return
 			}
 			j.saw["awake in time"]++
+			if o.history.final {
+				return
+			}
 			l, there := w.table.Lease(leaseName(cfg.JobType))
 			if layout, _ := w.table.Layout(context.Background(), cfg.JobType); layout == 0 && (!there || l.Until <= w.table.now()) {
 				j.accuse("%s was committed two seconds ago, and nobody has the lease of its type, which was dormant", o.history.name())

@@ -602,7 +602,9 @@ func (l *link) TakeLeases(ctx context.Context, names []string, owner string, lay
 func (l *link) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (map[string]time.Duration, error) {
 	return sendInTurn(ctx, l, keepLeases, func(ctx context.Context) (map[string]time.Duration, error) {
 		l.world.judge.renews(names)
-		return l.world.table.KeepLeases(ctx, names, owners, lockSeconds, running)
+		kept, err := l.world.table.KeepLeases(ctx, names, owners, lockSeconds, running)
+		l.world.judge.expectOwnLeases(l.instance, kept)
+		return kept, err
 	}, names)
 }
 

@@ -695,8 +695,8 @@ func TestEveryMutantFindsItsLine(t *testing.T) {
 	}
 }
 
-// Can the simulator fail? Each mutant is compiled and simulated until a world shows it. That takes five to ten minutes, so it
-// is done on demand.
+// Can the simulator fail? Each mutant is compiled and simulated until a world shows it. On two busy processors that
+// takes an hour, so it is done on demand.
 func TestTheSimulatorFindsKnownFailures(t *testing.T) {
 	wanted := os.Getenv(mutantsVariable)
 	if wanted == "" {

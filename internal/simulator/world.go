@@ -86,8 +86,13 @@ func (w *world) say(who int, what string) {
 // awaitDone waits until all required jobs are done, but not without end: the judge asks again.
 func (w *world) awaitDone() {
 	const patience = 12 * time.Minute // jobs of one key, one after the other, may snooze
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && w.judge.unfinished() > 0; {
+	asked := time.Now()
+	for deadline := asked.Add(patience); time.Now().Before(deadline) && w.judge.unfinished() > 0; {
 		time.Sleep(50 * time.Millisecond)
+		if time.Since(asked) >= standstill/4 {
+			w.judge.expectNoStandstill()
+			asked = time.Now()
+		}
 	}
 }
 
