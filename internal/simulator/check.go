@@ -599,6 +599,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectPlace(r, cfg)
 	j.expectRate(r, cfg)
 	j.expectNoted(r)
+	j.expectNoneBehind(r)
 	if w.weather.gentle && !h.byHand && !j.everBroken(h) && r.mark != nil && (r.attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
 		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, %d were retries, and %d deferred", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried, h.deferred)
 	}

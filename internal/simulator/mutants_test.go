@@ -37,6 +37,18 @@ var mutants = []mutant.Mutant{
 		New:  "_ = n",
 	},
 	{
+		Name: "behind: rows that were left alone for the sake of a rest are not loaded when it is over",
+		File: "internal/engine/loader.go",
+		Old:  "p.ended = p.ended || len(p.terms) < before",
+		New:  "_ = before",
+	},
+	{
+		Name: "behind: a row that is changed in memory waits for the next round of its lane",
+		File: "internal/engine/locked.go",
+		Old:  "\t\t\tl.backlog.passed.letGo()\n",
+		New:  "",
+	},
+	{
 		Name: "cut off: nobody writes that a stop has cut jobs off",
 		File: "internal/engine/database.go",
 		Old:  "d.cutOff(deaf)",

@@ -61,6 +61,10 @@ type order struct {
 	outlived time.Duration // its handler goes on for so long when it has completed the job; 0: it does not
 	unique   bool          // its key is
 	restored bool          // it is archived, restored, and retried with other parameters
+	takes    time.Duration // each run, and ends well; 0: as it is drawn
+	first    time.Duration // the same for its first run
+	backlog  []*order      // a long one that it belongs to
+	changed  time.Time     // when it was changed while it waited in memory
 
 	history *history // nil until it is inserted
 }
@@ -95,6 +99,7 @@ func draw(seed uint64) *plan {
 	p.drawOutlived(throw(seed, 18))
 	p.drawUnique(throw(seed, 19))
 	p.drawRestored(throw(seed, 20))
+	p.drawBehind(throw(seed, 21))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

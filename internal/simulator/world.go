@@ -609,6 +609,13 @@ const longestUsualRun = 3 * time.Second
 
 func behave(w *world, r *run) (b behaviour) {
 	const runsMax = 6 // the last run succeeds
+	if o := r.history.order; o.takes > 0 {
+		b.takes = o.takes
+		if o.first > 0 && r.nth == 1 {
+			b.takes = o.first
+		}
+		return b
+	}
 	d := throw(w.seed, 2, hash(r.history.order.label), uint64(r.nth))
 	switch n := d.upTo(100); {
 	case n < 25: // at once
