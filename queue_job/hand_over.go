@@ -127,11 +127,11 @@ func (j *Jobs) look(ctx context.Context, ex Executor) (*store.Store, []store.See
 // instance that starts may delete it before it is taken; then it is made again. It reports whether it has taken the lease.
 func takeAsking(ctx context.Context, st *store.Store, name, verb string, seconds int64) (taken bool, err error) {
 	const tries = 5
-	for range tries {
+	for try := range tries {
 		if err := st.MakeLeases(ctx, []string{name}); err != nil {
 			return false, err
 		}
-		terms, err := st.TakeLeases(ctx, []string{name}, whoAsks(verb, seconds), int64(share.Undivided), seconds)
+		terms, err := st.TakeLeases(ctx, []string{name}, whoAsks(verb, seconds), int64(share.Undivided), seconds, try%2 == 1) // perhaps somebody broke it
 		if err != nil || len(terms) > 0 {
 			return len(terms) > 0, err
 		}

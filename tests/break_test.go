@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -327,6 +329,45 @@ func TestABreakThatIsOvertakenNotesNothing(t *testing.T) {
 			if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_act_tab"); n != int64(want) {
 				t.Errorf("after %q: %d acts, want %d", change, n, want)
 			}
+		}
+	})
+}
+
+// A look shows a lease that is free, somebody takes the lease, it is broken, and only then comes the statement that follows from that look.
+func TestALeaseThatWasBrokenAfterALookIsNotTakenForOneThatNobodyBroke(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		st, err := store.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder := keeper.New(context.Background(), st, "test@here/1", keeper.NewID(), func(error) {})
+		slow := keeper.New(context.Background(), st, "test@there/1", keeper.NewID(), func(error) {})
+		wants := []keeper.Want{{Name: "job-1", Lock: time.Minute}}
+		if err := st.MakeLeases(t.Context(), []string{"job-1"}); err != nil {
+			t.Fatal(err)
+		}
+		look, err := st.SeeLeases(t.Context(), []string{"job-1"})
+		if err != nil || len(look) != 1 || !look[0].Free {
+			t.Fatalf("%+v, %v", look, err)
+		}
+		held, err := holder.Take(t.Context(), wants)
+		if err != nil || len(held) != 1 {
+			t.Fatalf("%d taken, %v", len(held), err)
+		}
+		if err := open(t, d.DB).Break(t.Context(), d.DB, "job-1"); err != nil {
+			t.Fatal(err)
+		}
+		if taken, err := slow.TakeSeen(t.Context(), wants, look); err != nil || len(taken) > 0 {
+			t.Errorf("%d taken, %v; the taker cannot know that the lease was broken", len(taken), err)
+		}
+		taken, err := slow.Take(t.Context(), wants) // which looks again
+		if err != nil || len(taken) != 1 {
+			t.Fatalf("%d taken, %v", len(taken), err)
+		}
+		if term, instance, broken := taken[0].Broken(); !broken || term != held[0].Term || instance != holder.ID() {
+			t.Errorf("term %d of %q, broken %t; want term %d of %q", term, instance, broken, held[0].Term, holder.ID())
 		}
 	})
 }

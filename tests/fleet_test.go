@@ -125,7 +125,7 @@ func askFor(t *testing.T, db *sql.DB, asking, instance string) {
 	if err := st.MakeLeases(t.Context(), []string{asking}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.TakeLeases(t.Context(), []string{asking}, "test@nowhere/1#"+instance+".1", 1, 60); err != nil {
+	if _, err := st.TakeLeases(t.Context(), []string{asking}, "test@nowhere/1#"+instance+".1", 1, 60, false); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -438,7 +438,7 @@ func handOverOf(t *testing.T, st *store.Store, jobs *queue_job.Jobs, pool *sql.D
 		if err := st.MakeLeases(t.Context(), []string{name}); err != nil {
 			return err
 		}
-		if _, err := st.TakeLeases(t.Context(), []string{name}, owner, 1, 60); err != nil {
+		if _, err := st.TakeLeases(t.Context(), []string{name}, owner, 1, 60, false); err != nil {
 			return err
 		}
 	}

@@ -318,12 +318,12 @@ func (p *pair) lease() {
 	case 2:
 		owner = fmt.Sprintf("owner %d", p.Uint64()) // new at every call
 		p.last = "take leases"
-		layout := p.layout()
-		want, err := p.real.TakeLeases(p.Context(), names, owner, layout, farAway)
+		layout, broken := p.layout(), p.IntN(4) == 0
+		want, err := p.real.TakeLeases(p.Context(), names, owner, layout, farAway, broken)
 		if err != nil {
 			p.Fatal(err)
 		}
-		got, _ := p.table.TakeLeases(p.Context(), names, owner, layout, farAway)
+		got, _ := p.table.TakeLeases(p.Context(), names, owner, layout, farAway, broken)
 		for _, name := range names {
 			w, there := want[name]
 			g, here := got[name]

@@ -28,7 +28,7 @@ func TestNoTwoLeasesOfATypeEverBearOneTerm(t *testing.T) {
 		last, bears := map[string]int64{}, map[int64]string{}
 		take := func(names []string) {
 			owner := fmt.Sprint("owner ", rand.Uint64())
-			terms, err := st.TakeLeases(t.Context(), names, owner, int64(share.Undivided), 60)
+			terms, err := st.TakeLeases(t.Context(), names, owner, int64(share.Undivided), 60, false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -307,14 +307,14 @@ func (r *tidied) SeeLeases(ctx context.Context, names []string) ([]store.Seen, e
 	return seen, err
 }
 
-func (r *tidied) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64) (map[string]int64, error) {
+func (r *tidied) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64, broken bool) (map[string]int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if names[0] == tidyLease {
 		r.taken, r.until = time.Now(), time.Now().Add(time.Hour) // it is renewed
 		r.rounds++
 	}
-	return r.resting.TakeLeases(ctx, names, owner, layout, seconds)
+	return r.resting.TakeLeases(ctx, names, owner, layout, seconds, broken)
 }
 
 func (r *tidied) ReleaseLease(_ context.Context, name, _ string, minLock time.Duration) (bool, error) {

@@ -53,7 +53,7 @@ func (g *growing) SeeLeases(ctx context.Context, names []string) ([]store.Seen, 
 	return seen, err
 }
 
-func (g *growing) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64) (map[string]int64, error) {
+func (g *growing) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64, broken bool) (map[string]int64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if strings.HasPrefix(names[0], "retain-") {
@@ -63,7 +63,7 @@ func (g *growing) TakeLeases(ctx context.Context, names []string, owner string, 
 		g.until = time.Now().Add(time.Hour) // it is renewed
 		g.walks = append(g.walks, time.Now())
 	}
-	return g.resting.TakeLeases(ctx, names, owner, layout, seconds)
+	return g.resting.TakeLeases(ctx, names, owner, layout, seconds, broken)
 }
 
 func (g *growing) ReleaseLease(_ context.Context, name, _ string, minLock time.Duration) (bool, error) {

@@ -75,11 +75,11 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 // distant is a database that takes long to write a lease.
 type distant struct{ resting }
 
-func (d *distant) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64) (map[string]int64, error) {
+func (d *distant) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64, broken bool) (map[string]int64, error) {
 	if !sleep(ctx, 10*time.Millisecond) {
 		return nil, ctx.Err()
 	}
-	return d.resting.TakeLeases(ctx, names, owner, layout, seconds)
+	return d.resting.TakeLeases(ctx, names, owner, layout, seconds, broken)
 }
 
 // Each name of a service takes a statement of its own, and a look at the leases has a second for all of them.

@@ -86,7 +86,7 @@ func (v *vanishing) SeeLeases(_ context.Context, names []string) (seen []store.S
 	return seen, v.err()
 }
 func (v *vanishing) MakeLeases(context.Context, []string) error { return v.err() }
-func (v *vanishing) TakeLeases(_ context.Context, names []string, _ string, _, _ int64) (map[string]int64, error) {
+func (v *vanishing) TakeLeases(_ context.Context, names []string, _ string, _, _ int64, _ bool) (map[string]int64, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.terms++

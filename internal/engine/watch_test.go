@@ -46,7 +46,7 @@ func (free) SeeLeases(_ context.Context, names []string) ([]store.Seen, error) {
 	return []store.Seen{{Name: names[0], Free: true}}, nil
 }
 
-func (free) TakeLeases(_ context.Context, names []string, _ string, _, _ int64) (map[string]int64, error) {
+func (free) TakeLeases(_ context.Context, names []string, _ string, _, _ int64, _ bool) (map[string]int64, error) {
 	return map[string]int64{names[0]: 7}, nil
 }
 

@@ -142,7 +142,7 @@ func (l *Lease) Broken() (term int64, instance string, broken bool) {
 type Leases interface {
 	SeeLeases(ctx context.Context, names []string) ([]store.Seen, error)
 	MakeLeases(ctx context.Context, names []string) error
-	TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (terms map[string]int64, err error)
+	TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64, broken bool) (terms map[string]int64, err error)
 	KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept map[string]time.Duration, err error)
 	ReleaseLease(ctx context.Context, name, owner string, minLock time.Duration) (ours bool, err error)
 	AbandonLeases(ctx context.Context, names []string, owner string) error
@@ -280,7 +280,7 @@ func (k *Keeper) take(ctx context.Context, wants []Want, seen []store.Seen) (tak
 			break
 		}
 		lock, sent, owner := wants[0].Lock, time.Now(), k.owner(wants[0].Holder, longest(wants))
-		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, wants[0].layout(), int64(lock/time.Second))
+		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, wants[0].layout(), int64(lock/time.Second), wants[0].broken())
 		if err != nil {
 			k.abandon(ctx, wants, owner)
 			return taken, err
@@ -335,6 +335,9 @@ type seenWant struct {
 	Want
 	seen store.Seen
 }
+
+// broken reports whether the look has shown a lease that somebody broke. If it was broken after that look, it is not taken.
+func (w seenWant) broken() bool { return w.seen.Running == store.Broken }
 
 // free returns the wanted leases that nobody holds. If a lease has no row yet, free makes one, unless a layout has to open it.
 func (k *Keeper) free(ctx context.Context, wants []Want, seen []store.Seen) (free []seenWant, err error) {
@@ -771,14 +774,15 @@ type alike struct {
 	lock   time.Duration
 	holder string
 	layout int64
+	broken int
 }
 
 func (a alike) compare(b alike) int {
-	return cmp.Or(cmp.Compare(a.lock, b.lock), cmp.Compare(a.holder, b.holder), cmp.Compare(a.layout, b.layout))
+	return cmp.Or(cmp.Compare(a.lock, b.lock), cmp.Compare(a.holder, b.holder), cmp.Compare(a.layout, b.layout), cmp.Compare(a.broken, b.broken))
 }
 
 // groupByLock makes a group for each statement. A statement writes only one length of a lease and, if it takes leases,
-// only one holder and one layout. The shortest leases come first.
+// only one holder and one layout, and either leases that were broken or others. The shortest leases come first.
 func groupByLock[L interface{ alike() alike }](list []L) (groups [][]L) {
 	compare := func(a, b L) int { return a.alike().compare(b.alike()) }
 	list = slices.SortedStableFunc(slices.Values(list), compare)
@@ -792,7 +796,13 @@ func groupByLock[L interface{ alike() alike }](list []L) (groups [][]L) {
 	return groups
 }
 
-func (w Want) alike() alike { return alike{w.Lock, w.Holder, w.layout()} }
+func (w seenWant) alike() alike {
+	a := alike{lock: w.Lock, holder: w.Holder, layout: w.layout()}
+	if w.broken() {
+		a.broken = 1
+	}
+	return a
+}
 
 // alike leaves holder and layout out: a statement renews leases of all.
 func (l *Lease) alike() alike { return alike{lock: l.Lock} }

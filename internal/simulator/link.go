@@ -591,9 +591,9 @@ func (l *link) MakeLeases(ctx context.Context, names []string) error {
 	return err
 }
 
-func (l *link) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (map[string]int64, error) {
+func (l *link) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64, broken bool) (map[string]int64, error) {
 	return sendInTurn(ctx, l, takeLeases, func(ctx context.Context) (map[string]int64, error) {
-		terms, err := l.world.table.TakeLeases(ctx, names, owner, layout, lockSeconds)
+		terms, err := l.world.table.TakeLeases(ctx, names, owner, layout, lockSeconds, broken)
 		l.world.judge.took(l.instance, terms, share.Layout(layout))
 		return terms, err
 	}, names)

@@ -513,7 +513,7 @@ func (t *Table) SeeLeases(_ context.Context, names []string) (seen []store.Seen,
 	defer t.mu.Unlock()
 	for _, name := range names {
 		if l, ok := t.leases[name]; ok {
-			seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now(), Owner: l.Owner, Term: l.Term, Left: float64(l.Until - t.now()), Until: l.Until * 1e6})
+			seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now(), Owner: l.Owner, Term: l.Term, Running: l.Running, Left: float64(l.Until - t.now()), Until: l.Until * 1e6})
 		}
 	}
 	return seen, nil
@@ -530,13 +530,13 @@ func (t *Table) MakeLeases(_ context.Context, names []string) error {
 	return nil
 }
 
-func (t *Table) TakeLeases(_ context.Context, names []string, owner string, layout, lockSeconds int64) (map[string]int64, error) {
+func (t *Table) TakeLeases(_ context.Context, names []string, owner string, layout, lockSeconds int64, broken bool) (map[string]int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	terms := map[string]int64{}
 	for _, name := range names {
 		l, ok := t.leases[name]
-		if ok && l.Until <= t.now() && l.Layout == layout && !t.locked(name) {
+		if ok && l.Until <= t.now() && l.Layout == layout && (l.Running == store.Broken) == broken && !t.locked(name) {
 			if !t.freed[name] {
 				t.lapsed(name, l.Term)
 			}

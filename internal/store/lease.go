@@ -20,9 +20,8 @@ type Seen struct {
 	Owner string // who holds it, or held it last
 	Term  int64  // of that owner
 
-	// Only Fleet reads these.
-	Running int   // jobs that run under it, as far as somebody has written that
-	Layout  int64 // for which layout of its job type it is; below 0: closed until that layout opens
+	Running int   // jobs that run under it, as far as somebody has written that; Holdings does not read it
+	Layout  int64 // for which layout of its job type it is; below 0: closed until that layout opens; only Fleet reads it
 
 	// All but Holdings read these.
 	Left  float64 // seconds until it expires, unless it is renewed
@@ -32,7 +31,7 @@ type Seen struct {
 // SeeLeases reads which of the leases are free. Fewer than asked: the others have no row yet. It locks nothing.
 func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
-		"SELECT lock_name, %s <= %s AS free, locked_by, term, %s AS held_until, %s AS now FROM %s WHERE lock_name IN (?)",
+		"SELECT lock_name, %s <= %s AS free, locked_by, term, running, %s AS held_until, %s AS now FROM %s WHERE lock_name IN (?)",
 		s.unix("lock_until"), s.leaseNow, s.exactly(s.unix("lock_until")), s.exactly(s.leaseNow), s.leases)), names)
 	if err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 		Seen
 		until, now float64
 	}
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.until, &r.now} }), query, args...)
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.Running, &r.until, &r.now} }), query, args...)
 	seen := make([]Seen, len(rows))
 	for i, r := range rows {
 		seen[i] = r.Seen
@@ -68,16 +67,23 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 // under them yet, whatever the last owner has written. The owner must be new at every call. A new term is larger than every term
 // before, and no other shard of the job type ever has it: see [NextTerm].
 //
+// It takes leases that somebody broke, see [Broken], or leases that nobody did: whoever takes a broken lease must know it, and a look that is
+// older than the break does not say so.
+//
 // TakeLeases returns the term of each lease that the owner holds now. If a lease is missing, somebody else holds it or has locked its
 // row (see [Store.updateLeases]), or it has no row. If the statement is sent twice because the first outcome is unknown, it returns what
 // the first sending took.
-func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64) (map[string]int64, error) {
+func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64, broken bool) (map[string]int64, error) {
 	term, args := s.nextTerm(names)
 	sent := time.Now()
+	is := "<>"
+	if broken {
+		is = "="
+	}
 	// MySQL evaluates SET from left to right; no assignment here reads a column that an earlier one wrote.
 	taken, err := s.updateLeases(ctx, names,
 		fmt.Sprintf("term = %s, locked_by = ?, running = 0, locked_at = %s, lock_until = %s", term, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds))), append(args, owner),
-		fmt.Sprintf("%s <= %s AND layout = %d", s.unix("lock_until"), s.leaseNow, layout))
+		fmt.Sprintf("%s <= %s AND layout = %d AND running %s %d", s.unix("lock_until"), s.leaseNow, layout, is, Broken))
 	if err != nil {
 		return nil, wrap("take leases", err)
 	}

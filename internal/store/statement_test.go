@@ -219,7 +219,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"Tail":           func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, wanted, 3, 100) },
 	"Tail Taken":     func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, nil, 3, 100) },
 	"TamePriorities": func(ctx context.Context, s *Store) { _ = s.TamePriorities(ctx, []int32{7}) },
-	"TakeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 1, 10) },
+	"TakeLeases":     func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 1, 10, false) },
 }
 
 // outcomes are the outcomes that Settle writes besides Final.

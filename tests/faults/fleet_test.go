@@ -79,7 +79,7 @@ func TestInstancesThatStartTogetherMakeTheirLeasesWithoutADeadlock(t *testing.T)
 					<-begin
 					err := st.MakeLeases(x.Context(), names)
 					if err == nil {
-						_, err = st.TakeLeases(x.Context(), names, fmt.Sprint("instance ", i), 1, lockSecond)
+						_, err = st.TakeLeases(x.Context(), names, fmt.Sprint("instance ", i), 1, lockSecond, false)
 					}
 					if err != nil {
 						x.Error(err)

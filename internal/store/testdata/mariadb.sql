@@ -1259,7 +1259,7 @@ FOR UPDATE;
 
 -- SeeLeases
 SELECT *
-FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP() AS now
+FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP() AS now
   FROM shedlock_tab
   WHERE lock_name IN (?, ?)) AS latest
 FOR UPDATE; -- with "a", "b"
@@ -1473,7 +1473,8 @@ SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(t
   FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
 SET term = GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)), locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
 WHERE UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
-  AND layout = 1; -- with "a", "b", "me"
+  AND layout = 1
+  AND running <> -2; -- with "a", "b", "me"
 SELECT *
 FROM (SELECT lock_name, term
   FROM shedlock_tab

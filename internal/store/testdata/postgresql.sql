@@ -1202,7 +1202,7 @@ FROM latest
 FOR UPDATE;
 
 -- SeeLeases
-WITH latest AS (SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until, CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS numeric) AS now
+WITH latest AS (SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until, CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS numeric) AS now
   FROM shedlock_tab
   WHERE lock_name IN ($1, $2)) SELECT *
 FROM latest
@@ -1432,7 +1432,8 @@ WHERE lock_name = ANY(ARRAY(SELECT lock_name
     WHERE lock_name IN ($2, $3)
     FOR UPDATE SKIP LOCKED))
   AND EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp())
-  AND layout = 1; -- with "me", "a", "b"
+  AND layout = 1
+  AND running <> -2; -- with "me", "a", "b"
 WITH latest AS (SELECT lock_name, term
   FROM shedlock_tab
   WHERE lock_name IN ($1, $2)

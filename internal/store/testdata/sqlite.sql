@@ -1117,7 +1117,7 @@ FROM async_job_type_tab
 WHERE job_type = 7;
 
 -- SeeLeases
-SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, unixepoch(lock_until) AS held_until, unixepoch() AS now
+SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, unixepoch(lock_until) AS held_until, unixepoch() AS now
 FROM shedlock_tab
 WHERE lock_name IN (?, ?); -- with "a", "b"
 
@@ -1324,7 +1324,8 @@ UPDATE shedlock_tab
 SET term = MAX(term + 1, CAST(unixepoch('subsec') * 1000 AS INTEGER)), locked_by = ?, running = 0, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
 WHERE lock_name IN (?, ?)
   AND unixepoch(lock_until) <= unixepoch()
-  AND layout = 1; -- with "me", "a", "b"
+  AND layout = 1
+  AND running <> -2; -- with "me", "a", "b"
 SELECT lock_name, term
 FROM shedlock_tab
 WHERE lock_name IN (?, ?)

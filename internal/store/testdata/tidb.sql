@@ -515,7 +515,7 @@ FROM async_job_type_tab
 WHERE job_type = 7;
 
 -- SeeLeases
-SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP() AS now
+SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP() AS now
 FROM shedlock_tab
 WHERE lock_name IN (?, ?); -- with "a", "b"
 
@@ -555,7 +555,8 @@ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET term = GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)), locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
 WHERE lock_name IN (?, ?)
   AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
-  AND layout = 1; -- with "me", "a", "b"
+  AND layout = 1
+  AND running <> -2; -- with "me", "a", "b"
 SELECT lock_name, term
 FROM shedlock_tab
 WHERE lock_name IN (?, ?)
