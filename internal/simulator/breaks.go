@@ -236,6 +236,34 @@ func (j *judge) expectOwnLeases(i *instance, kept map[string]time.Duration) {
 	}
 }
 
+// renewed is told of the answer to a renewal, as its instance hears it: a lease that the answer leaves out is lost.
+func (j *judge) renewed(i *instance, names []string, kept map[string]time.Duration) {
+	j.world.mu.Lock()
+	defer j.world.mu.Unlock()
+	for _, name := range names {
+		if _, is := kept[name]; !is {
+			j.toldLost[tenant{i, name}] = time.Now()
+		}
+	}
+}
+
+// tenant is an instance and the name of a lease that it has, or had.
+type tenant struct {
+	by    *instance
+	lease string
+}
+
+// expectNotToldLost expects that no run begins under a lease of which its instance has heard that it is lost.
+func (j *judge) expectNotToldLost(r *run) {
+	const slack = time.Millisecond
+	l := leaseTerm{r.lease.lease, r.term}
+	at := j.toldLost[tenant{r.by, l.lease}]
+	if at.IsZero() || time.Since(at) < slack || !j.termTaken[l].Before(at) || j.remains(r) {
+		return
+	}
+	j.accuse("a run of %s under term %d of %s: a renewal has said %v ago that instance %d does not have it any more", r.history.name(), l.term, l.lease, time.Since(at), r.by.number)
+}
+
 // expectBrokenHadStarted expects that a job counts as lost after its lease was broken only if a run of it has begun: a holder that looks
 // takes back what it has not started, before anybody counts it.
 func (j *judge) expectBrokenHadStarted(h *history) {

@@ -37,6 +37,7 @@ type judge struct {
 	asked       map[leaseTerm]time.Time // when somebody asked for a lease to be handed over
 	drained     map[*instance]drained   // who was to be drained last, and when
 	broken      map[leaseTerm]*breaking // leases that somebody has broken, or locked
+	toldLost    map[tenant]time.Time    // when an instance heard from a renewal that it does not have a lease
 	brokenAt    map[int32]time.Time     // when a lease of a type was last broken, or a lock on its row ended that may have cost it
 	termTaken   map[leaseTerm]time.Time // when a lease was taken
 	disturbed   time.Time               // until then, some instance is struck
@@ -192,7 +193,7 @@ type verdict struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{}, broken: map[leaseTerm]*breaking{}, brokenAt: map[int32]time.Time{}, termTaken: map[leaseTerm]time.Time{}, saw: map[string]int{}}
+	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{}, broken: map[leaseTerm]*breaking{}, brokenAt: map[int32]time.Time{}, toldLost: map[tenant]time.Time{}, termTaken: map[leaseTerm]time.Time{}, saw: map[string]int{}}
 }
 
 // accuse notes that something happened that must not happen. After a TRUNCATE the ids begin anew, and engines may take
@@ -594,6 +595,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectNotCancelled(r)
 	j.expectNotPaused(r)
 	j.expectTime(r)
+	j.expectNotToldLost(r)
 	j.expectNoDuplicate(r)
 	j.expectRoom(r, cfg)
 	j.expectPlace(r, cfg)

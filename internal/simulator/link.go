@@ -600,12 +600,16 @@ func (l *link) TakeLeases(ctx context.Context, names []string, owner string, lay
 }
 
 func (l *link) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (map[string]time.Duration, error) {
-	return sendInTurn(ctx, l, keepLeases, func(ctx context.Context) (map[string]time.Duration, error) {
+	kept, err := sendInTurn(ctx, l, keepLeases, func(ctx context.Context) (map[string]time.Duration, error) {
 		l.world.judge.renews(names)
 		kept, err := l.world.table.KeepLeases(ctx, names, owners, lockSeconds, running)
 		l.world.judge.expectOwnLeases(l.instance, kept)
 		return kept, err
 	}, names)
+	if err == nil {
+		l.world.judge.renewed(l.instance, names, kept)
+	}
+	return kept, err
 }
 
 func (l *link) AbandonLeases(ctx context.Context, names []string, owner string) error {
