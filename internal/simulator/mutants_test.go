@@ -681,7 +681,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "abandoned rows are run",
 		File: "internal/engine/line.go",
-		Old:  "return row.ID <= l.backlog.upTo && dueSecond(row) < l.backlog.since",
+		Old:  "return row.ID <= l.backlog.upTo && dueSecond(row) < l.backlog.since.Load()",
 		New:  "return false",
 	},
 	{
