@@ -188,3 +188,31 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 		}
 	})
 }
+
+// What a line runs under a lease that it gave away may end while a mark under its next lease is on its way.
+func TestARetiredLineWritesOutcomesUntilItsLastLeaseIsGivenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{log: silent{}, keeping: t.Context(), lines: &lineList{}}
+		l, err := newLine(typeWith(7), d, share.Undivided, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.begin(l)
+		earlier, later := &keeper.Lease{Term: 1}, &keeper.Lease{Term: 2}
+		l.leases.add(earlier)
+		l.leases.add(later)
+		l.recast.Store(true)
+		for _, given := range []*keeper.Lease{earlier, later} {
+			if l.writing.Err() != nil {
+				t.Errorf("nobody writes what comes of term %d", given.Term)
+			}
+			l.leases.remove(given)
+			d.finishIfFree(l)
+			time.Sleep(time.Minute)
+		}
+		if l.writing.Err() == nil {
+			t.Error("it has no lease any more, and goes on")
+		}
+		d.keepings.Wait()
+	})
+}

@@ -218,6 +218,14 @@ func (d *database) begin(l *line) {
 	d.keepings.Go(func() { l.settler.loop(l.writing) })
 }
 
+// finishIfFree finishes a retired line that has given away the last of its leases. Under a later lease, a mark may still be on its way: nobody has
+// its jobs until it comes, and then they are to be taken back.
+func (d *database) finishIfFree(l *line) {
+	if l.retired() && len(l.leases.all()) == 0 {
+		d.finish(l)
+	}
+}
+
 // finish ends a retired line, when every outcome is written. For the rest of the log, it waits as Stop does.
 func (d *database) finish(l *line) {
 	d.keepings.Go(func() {

@@ -440,9 +440,7 @@ func (s *standBy) serve(taken []*keeper.Lease) {
 			defer end()
 			l.serve(serving, lease)
 			s.giveAway(l, lease)
-			if l.retired() {
-				s.finish(l)
-			}
+			s.finishIfFree(l)
 		})
 	}
 	slices.SortFunc(lines, func(a, b held) int { return a.compare(b.line) })
