@@ -90,6 +90,10 @@ var sessionsOfPostgreSQL = []session{
 	{name: "pgx, plans made anew, no scans", params: map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "enable_sort": "off", "enable_mergejoin": "off", "enable_material": "off", "from_collapse_limit": "1", "join_collapse_limit": "1", "jit": "off"}},
 	{name: "pgx, names looked for in the catalog last, statements of 20 s", params: map[string]string{"search_path": "public, pg_catalog", "statement_timeout": "20000", "lock_timeout": "10000", "idle_in_transaction_session_timeout": "20000"}},
 	{name: "pgx, commits that nobody waits for, READ COMMITTED named", params: map[string]string{"synchronous_commit": "off", "default_transaction_isolation": "read committed", "default_transaction_deferrable": "on"}},
+	{name: "pgx, described each time, idle sessions end after two seconds", params: map[string]string{"default_query_exec_mode": "describe_exec", "idle_session_timeout": "2000", "idle_in_transaction_session_timeout": "2000", "client_connection_check_interval": "100"}},
+	{name: "pgx, little memory, plans otherwise", params: map[string]string{"work_mem": "64", "hash_mem_multiplier": "1", "temp_buffers": "100", "geqo_threshold": "2", "cursor_tuple_fraction": "0", "synchronize_seqscans": "off", "enable_hashagg": "off", "enable_incremental_sort": "off", "enable_memoize": "off", "enable_tidscan": "off", "enable_indexonlyscan": "off", "constraint_exclusion": "on", "random_page_cost": "1000"}},
+	{name: "pgx, simple protocol, all told, no triggers", params: map[string]string{"default_query_exec_mode": "simple_protocol", "client_min_messages": "debug1", "row_security": "off", "check_function_bodies": "off", "session_replication_role": "replica", "timezone_abbreviations": "Australia", "TimeZone": "America/St_Johns", "default_toast_compression": "pglz", "xmlbinary": "hex", "stats_fetch_consistency": "snapshot"}},
+	{name: "pgx, each error ends the session", params: map[string]string{"exit_on_error": "on"}},
 	{name: "pgx, spring in Berlin", clocks: clocks{"Europe/Berlin", spring}},
 	{name: "pgx, autumn in Berlin", clocks: clocks{"Europe/Berlin", autumn}},
 	{name: "pq, spring in New York", driver: "postgres", clocks: clocks{"America/New_York", spring}},
@@ -99,6 +103,9 @@ var sessionsOfPostgreSQL = []session{
 var sessionsOfSQLite = []session{
 	{name: "order reversed, LIKE by case", params: map[string]string{"_pragma": "reverse_unordered_selects(1)", "_pragma ": "case_sensitive_like(1)"}},
 	{name: "keys checked, triggers recursive", params: map[string]string{"_pragma": "foreign_keys(1)", "_pragma ": "recursive_triggers(1)"}},
+	{name: "columns with whole names, changes counted", params: map[string]string{"_pragma": "full_column_names(1)", "_pragma ": "short_column_names(0)", "_pragma  ": "count_changes(1)"}},
+	{name: "no index by itself, nothing trusted, one at a time", params: map[string]string{"_pragma": "automatic_index(0)", "_pragma ": "trusted_schema(0)", "_pragma  ": "cache_size(1)", "_txlock": "exclusive"}},
+	{name: "what is not committed is read, tables altered as they were", params: map[string]string{"_pragma": "read_uncommitted(1)", "_pragma ": "legacy_alter_table(1)", "_pragma  ": "secure_delete(1)", "_txlock": "immediate"}},
 	{name: "nothing synchronous, cells checked", params: map[string]string{"_pragma": "synchronous(0)", "_pragma ": "cell_size_check(1)"}},
 }
 
