@@ -96,6 +96,63 @@ func TestEightFullBatchesAtOnceStayWithinAContainerOf256MiB(t *testing.T) {
 	})
 }
 
+// What comes in a batch may be of any shape: one task that has nearly all of it, or a name of a field, or nothing between two tasks.
+func TestBatchesOfOneHugeValueStayWithinAContainerOf256MiB(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out: it takes long; make test-all runs it")
+	}
+	t.Setenv("GOMEMLIMIT", "200MiB") // as the manifest has it
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		p := run(t, d)
+		admin := fmt.Sprint(p.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token"))
+		callers := []*instance{p.adder(admin), p.adder(admin)}
+		huge := strings.Repeat("x", 31<<20)
+		const task = `{"topic":"shop.a","at":"2100-01-01T00:00:00Z","url":"http://127.0.0.1/"}`
+		texts := []string{
+			`{"tasks":[{"topic":"shop.a","url":"http://127.0.0.1/","body_text":"` + huge + `"}]}`, `{"tasks":["` + huge + `"]}`, `{"` + huge + `":1}`, `{"tasks":[` + task + `,` + strings.Repeat(" ", 31<<20) + task + `]}`,
+			`{"tasks":[` + strings.Repeat("[", 31<<20) + `]}`, strings.Repeat(" ", 31<<20) + `{"tasks":[` + task + `]}`, `{"tasks":[{"` + huge + `":1}]}`, `{"tasks":[` + strings.Repeat("1", 31<<20) + `]}`,
+		}
+		var all sync.WaitGroup
+		for n, text := range texts {
+			all.Go(func() {
+				for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+					a := (&instance{t, p.base, callers[n%2].token}).try("POST", "/v1/batch", text)
+					if a.StatusCode == http.StatusRequestEntityTooLarge || a.StatusCode == http.StatusUnprocessableEntity {
+						return
+					}
+					if a.StatusCode != http.StatusServiceUnavailable {
+						t.Errorf("%.60s…: %d %s", text, a.StatusCode, a.text)
+						return
+					}
+				}
+				t.Errorf("%.60s…: it was never refused", text)
+			})
+		}
+		all.Wait()
+		t.Logf("at most %d MiB", p.mebibytes("VmHWM"))
+		if most := p.mebibytes("VmHWM"); most > 256 {
+			t.Errorf("it took %d MiB", most)
+		}
+	})
+}
+
+// The header of a request is in memory before anybody knows who sends it.
+func TestHeadersThatNobodyEndsTakeLittleMemory(t *testing.T) {
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		p := run(t, d, "--delivery=false")
+		before := p.mebibytes("VmRSS")
+		for range 300 {
+			p.slowly("GET /docs HTTP/1.1\nHost: x\nX-Much: " + strings.Repeat("x", 900<<10))
+		}
+		p.send(http.StatusOK, "GET", "/docs", "")
+		time.Sleep(3 * time.Second) // they send what they can
+		if most := p.mebibytes("VmHWM"); most > before+100 {
+			t.Errorf("it took %d MiB, and %d before", most, before)
+		}
+		p.send(http.StatusOK, "GET", "/docs", "")
+	})
+}
+
 // slowly sends a request with the caller's token as far as somebody reads it, and leaves the connection open.
 func (i *instance) slowly(text string) {
 	i.t.Helper()
@@ -123,9 +180,10 @@ func TestSixtyFourSlowSocketsOfOneTokenHoldUpNobodyElse(t *testing.T) {
 		all := fmt.Sprint((&instance{t, local.base, admin}).send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token"))
 		greedy, other := &instance{t, local.base, all}, local.adder(admin)
 		filler := strings.Repeat(" ", 1<<20-1000)
+		tasks := `{"tasks":[` + strings.Repeat(`{"url":"`+strings.Repeat("x", 250)+`"},`, 8000)
 		for name, text := range map[string]string{
 			"batches of 250 bytes":       "POST /v1/batch HTTP/1.1\nHost: x\nContent-Type: application/json\nContent-Length: 33554432\n\n{",
-			"batches of a mebibyte":      "POST /v1/batch HTTP/1.1\nHost: x\nContent-Type: application/json\nContent-Length: 33554432\n\n{" + filler + filler,
+			"batches of a mebibyte":      "POST /v1/batch HTTP/1.1\nHost: x\nContent-Type: application/json\nContent-Length: 33554432\n\n" + tasks,
 			"batches of unknown length":  "POST /v1/batch HTTP/1.1\nHost: x\nContent-Type: application/json\nTransfer-Encoding: chunked\n\n100000\n{" + filler,
 			"tasks":                      "POST /v1/topics/shop.a/tasks HTTP/1.1\nHost: x\nContent-Type: application/json\nContent-Length: 1048576\n\n{" + filler,
 			"streams":                    "POST /v1/batch HTTP/1.1\nHost: x\nContent-Type: application/x-ndjson\nTransfer-Encoding: chunked\n\n1\n{",

@@ -193,9 +193,34 @@ func (a *api) readPart(c *call, p *part) {
 
 // splitBatch reads {"tasks": [...]} and hands on its tasks, in parts.
 func splitBatch(text io.Reader, todo chan<- *part) ([]*part, error) {
-	s := &splitter{from: json.NewDecoder(text), todo: todo}
+	limited := &short{Reader: text}
+	s := &splitter{from: json.NewDecoder(limited), todo: todo}
+	limited.by = s.from
 	err := s.split()
+	if limited.full != nil {
+		limited.full.Detail = fmt.Sprintf("task %d of the batch: %s", s.count, limited.full.Detail)
+		err = limited.full
+	}
 	return s.parts, err
+}
+
+// short reads for a decoder, which keeps each value in memory until it has all of it, and the space before it, too: none is longer than a
+// request with one task.
+type short struct {
+	io.Reader
+	by   *json.Decoder
+	read int64 // bytes
+	full *problem.Problem
+}
+
+func (s *short) Read(into []byte) (int, error) {
+	if s.read-s.by.InputOffset() > oneMax {
+		s.full = problem.New(problem.TooLarge, "it has more than %d bytes, with the space before it; store what is large elsewhere, and send its address", oneMax)
+		return 0, s.full
+	}
+	n, err := s.Reader.Read(into)
+	s.read += int64(n)
+	return n, err
 }
 
 // splitter reads the text of a batch.

@@ -25,6 +25,7 @@ const (
 	requestMax = time.Minute      // and for the whole request, unless it is a stream
 	replyMax   = 2 * time.Minute  // for the whole answer, unless it is a stream
 	quietMax   = 2 * time.Minute  // an idle connection
+	headerMax  = 32 << 10         // bytes of the header of a request, before anybody has said who it is
 
 	leaveFor = time.Second      // while readiness is red and requests still come
 	endMax   = 5 * time.Second  // for the answers to those
@@ -86,7 +87,7 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	if s.api {
 		a.sayf("tasks are taken in at http://%s/v1/, see http://%[1]s/docs", listener.Addr())
 	}
-	web := &http.Server{Handler: bodies.Timed(between.believe(mux)), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax,
+	web := &http.Server{Handler: bodies.Timed(between.believe(mux)), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax, MaxHeaderBytes: headerMax,
 		ErrorLog: slog.NewLogLogger(a.log().Handler(), slog.LevelWarn)}
 	serving, failed := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
