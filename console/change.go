@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,9 +39,12 @@ var said = map[string]string{
 // change makes the handler of a change. What comes of it is said on the page to which it leads, so a reload changes nothing again.
 func (c *console) change(do func(context.Context, *http.Request) (outcome, to string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := errNoHandle
+		err := readForm(w, r)
+		if err == nil && c.ex == nil {
+			err = errNoHandle
+		}
 		var outcome, to string
-		if c.ex != nil {
+		if err == nil {
 			ctx, cancel := context.WithTimeout(r.Context(), readMax)
 			defer cancel()
 			outcome, to, err = do(queue_job.WithActor(ctx, c.actor(r), r.PostFormValue("why")), r)
@@ -54,6 +58,24 @@ func (c *console) change(do func(context.Context, *http.Request) (outcome, to st
 		w.Header().Set("Location", rootOf(r)+to+"?said="+outcome) // relative: a proxy may have taken a part of the path away
 		w.WriteHeader(http.StatusSeeOther)
 	}
+}
+
+const formMax = 3*queue_job.ParamsMax + 64<<10 // bytes; in a form, one may be three
+
+// readForm reads a form whole. A part of one would mean something else: more jobs, or a pause without an end.
+func readForm(w http.ResponseWriter, r *http.Request) error {
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "" && media != "application/x-www-form-urlencoded" {
+		return failed(http.StatusUnsupportedMediaType, "The form is %q. Send it as application/x-www-form-urlencoded.", media)
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, formMax)
+	err := r.ParseForm()
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return failed(http.StatusRequestEntityTooLarge, "The form has more than %d bytes.", formMax)
+	}
+	if err != nil {
+		return failed(http.StatusBadRequest, "The form has not come in whole: %v. Go back; your text is still there.", err)
+	}
+	return nil
 }
 
 func (c *console) changeJob(ctx context.Context, r *http.Request) (outcome, to string, err error) {

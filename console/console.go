@@ -170,6 +170,9 @@ func (c *console) guarded(next http.Handler) http.Handler {
 		if !strings.HasPrefix(r.URL.Path, "/static/") {
 			h.Set("Cache-Control", "no-store")
 		}
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			r.Body = http.NoBody // or whoever asks for a value would read a form there
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -27,6 +27,7 @@ const (
 	knownFor   = 10 * time.Second // then a session is looked up again
 	lookMax    = 5 * time.Second
 	formMax    = 10 << 10 // bytes
+	nameMax    = 200      // bytes of a name that are remembered; no user's is longer
 
 	sessionsMax = 10_000 // that are remembered
 )
@@ -69,7 +70,7 @@ func UserOf(r *http.Request) *tables.User {
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) {
-		page(w, http.StatusOK, form{To: pathOf(r.FormValue("to"))})
+		page(w, http.StatusOK, form{To: pathOf(r.URL.Query().Get("to"))}) // FormValue would read a body
 	})
 	mux.HandleFunc("POST /login", g.login)
 	mux.HandleFunc("POST /logout", g.logout)
@@ -142,8 +143,12 @@ func hashOf(secret string) string {
 
 func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, formMax)
+	if err := r.ParseForm(); err != nil {
+		page(w, http.StatusBadRequest, form{Wrong: "The form has not come in whole. Try again."})
+		return
+	}
 	f := form{Name: r.PostFormValue("name"), To: pathOf(r.PostFormValue("to"))}
-	now, keys := time.Now(), []string{nameKey + f.Name, "address " + networkOf(r.RemoteAddr)}
+	now, keys := time.Now(), []string{nameKey + f.Name[:min(len(f.Name), nameMax)], "address " + networkOf(r.RemoteAddr)}
 	if wait := g.throttle.wait(now, keys...); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 		f.Wrong = fmt.Sprintf("That went wrong too often. Try again in %v.", wait.Round(time.Second)+time.Second)
