@@ -24,6 +24,16 @@ func described(t *testing.T, api *instance) (o openAPI) {
 	return o
 }
 
+// fieldsOf are the fields of an object.
+func (o *openAPI) fieldsOf(schema any) []string {
+	s, _ := schema.(map[string]any)
+	if ref, ok := s["$ref"].(string); ok {
+		return o.fieldsOf(o.Components.Schemas[ref[strings.LastIndexByte(ref, '/')+1:]])
+	}
+	properties, _ := s["properties"].(map[string]any)
+	return slices.Collect(maps.Keys(properties))
+}
+
 // pointersTo are the pointers of the objects in a value, which the schema says have fields of their own: not those with any names.
 func (o *openAPI) pointersTo(schema any, value any, at string) (pointers []string) {
 	s, _ := schema.(map[string]any)
@@ -111,6 +121,11 @@ func TestWhatWouldHaveNoEffectIsRefused(t *testing.T) {
 					refused("a parameter twice", "?"+p.Name, method, fmt.Sprintf("%s?%s=1&%[2]s=2", at, p.Name), body[route])
 				}
 			}
+			for _, p := range op.Parameters { // a time that ends before it begins
+				if from, isEnd := strings.CutSuffix(p.Name, "_to"); isEnd {
+					refused("an end before its beginning", "?"+p.Name, method, fmt.Sprintf("%s?%s_from=2000&%s=2000", at, from, p.Name), body[route])
+				}
+			}
 			refused("another header for a key", "X-Idempotency-Key", method, at, body[route], "X-Idempotency-Key: a")
 			refused("another method", "X-Http-Method-Override", method, at, body[route], "X-Http-Method-Override: DELETE")
 			if method != "GET" {
@@ -127,6 +142,14 @@ func TestWhatWouldHaveNoEffectIsRefused(t *testing.T) {
 			}
 			if a := api.try(method, at, body[route], "Content-Type: application/json; charset=iso-8859-1"); a.StatusCode != http.StatusUnsupportedMediaType && body[route] != "" {
 				t.Errorf("%s in Latin-1: %d %s", route, a.StatusCode, a.text)
+			}
+			for _, name := range o.fieldsOf(content.Schema) {
+				if from, isEnd := strings.CutSuffix(name, "_to"); isEnd {
+					value := valueOf(t, []byte(body[route])).(map[string]any)
+					value[from+"_from"], value[name] = 2000, 1999
+					text, _ := json.Marshal(value)
+					refused("an end before its beginning", "/"+name, method, at, string(text))
+				}
 			}
 			bodies := []string{body[route]}
 			for _, e := range content.Examples {
@@ -158,6 +181,58 @@ func TestWhatWouldHaveNoEffectIsRefused(t *testing.T) {
 			}
 		}
 		t.Logf("%d requests", requests)
+	})
+}
+
+// What one field says can make another one pointless. Then the request is refused, and says so by the name of a field.
+func TestWhatContradictsItselfIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		soon := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+		const to = `"url":"http://127.0.0.1/"`
+		id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{`+to+`,"at":"2100-01-01T00:00:00Z","expires":"2100-01-02T00:00:00Z"}`).id()
+		for _, c := range [][4]string{
+			{"/expires", "POST", "/v1/topics/orders/tasks", `{` + to + `,"at":"2100-01-01T00:00:00Z","expires":"2099-01-01T00:00:00Z"}`},
+			{"/expires", "POST", "/v1/topics/orders/tasks", `{` + to + `,"delay":"1h","expires":"` + soon + `"}`},
+			{"/tasks/1/expires", "POST", "/v1/batch", `{"tasks":[{"topic":"orders",` + to + `},{"topic":"orders",` + to + `,"delay":"1h","expires":"` + soon + `"}]}`},
+			{"/task/expires", "PUT", "/v1/schedules/yearly", `{"cron":"@yearly","topic":"orders","task":{` + to + `,"expires":"` + soon + `"}}`},
+			{"/at", "PATCH", "/v1/tasks/" + id, `{"at":"2100-01-02T00:00:00Z"}`},
+			{"/retry/max_attempts", "POST", "/v1/topics/orders/tasks", `{` + to + `,"retry":{"waits":["1s","2s"],"max_attempts":2}}`},
+			{"/updated_to", "POST", "/v1/operations", `{"do":"cancel","topic":"orders","created_from":3000,"updated_to":2000}`},
+			{"/status", "POST", "/v1/operations", `{"do":"cancel","topic":"orders","status":[]}`},
+			{"?updated_to", "GET", "/v1/tasks?created_from=3000&updated_to=2000", ``},
+			{"/per_destination", "PUT", "/v1/topics/orders", `{"concurrency":4,"per_destination":5}`},
+			{"/per_key", "PUT", "/v1/templates/orders-*", `{"concurrency":4,"per_key":5}`},
+		} {
+			if refused := api.send(http.StatusUnprocessableEntity, c[1], c[2], c[3]); refused.json("errors.0.pointer") != c[0] {
+				t.Errorf("%s %s %s: %s, want %s", c[1], c[2], c[3], refused.text, c[0])
+			}
+		}
+		line := api.send(http.StatusOK, "POST", "/v1/batch", `{"topic":"orders",`+to+`,"delay":"1h","expires":"`+soon+`"}`, "Content-Type: application/x-ndjson")
+		if !strings.Contains(string(line.text), `"pointer":"/expires"`) {
+			t.Errorf("%s", line.text)
+		}
+		// A request that comes once more is answered as before, also if it comes late.
+		named, key := `{`+to+`,"delay":"1h","expires":"`+time.Now().Add(time.Hour+time.Second).UTC().Format(time.RFC3339Nano)+`"`, "Idempotency-Key: late"
+		first := api.send(http.StatusCreated, "PUT", "/v1/topics/orders/tasks/late", named+`,"on_conflict":"keep"}`)
+		once := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", named+`}`, key)
+		await(t, "the requests contradict themselves by now", func() bool {
+			return api.try("POST", "/v1/topics/orders/tasks", named+`}`).StatusCode == http.StatusUnprocessableEntity
+		})
+		if again := api.send(http.StatusOK, "PUT", "/v1/topics/orders/tasks/late", named+`,"on_conflict":"keep"}`); again.id() != first.id() {
+			t.Errorf("%s, then %s", first.text, again.text)
+		}
+		if again := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", named+`}`, key); again.id() != once.id() {
+			t.Errorf("%s, then %s", once.text, again.text)
+		}
+		// What has expired is not sent, and says so to whoever wants it sent.
+		past := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{`+to+`,"expires":2000}`).id()
+		for _, do := range []string{"run", "retry"} {
+			if refused := api.send(http.StatusConflict, "POST", "/v1/tasks/"+past+"/"+do, ""); refused.json("code") != "ended" || !strings.Contains(string(refused.text), "expired") {
+				t.Errorf("%s: %s", do, refused.text)
+			}
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/deliver"
@@ -48,6 +49,9 @@ func (a *api) add(c *call, name string, conflict task.Conflict) error {
 	}
 	defer release()
 	t, bad := task.Parse(text, "", task.Defaults{Topic: topic, Name: name, OnConflict: conflict})
+	if bad == nil && c.Request.Header.Get("Idempotency-Key") == "" {
+		bad = late(t, "", time.Now())
+	}
 	if bad != nil {
 		return bad
 	}
@@ -74,6 +78,14 @@ func (a *api) add(c *call, name string, conflict task.Conflict) error {
 	}
 	c.Header().Set("Location", "/v1/tasks/"+strconv.FormatUint(added.Id, 10))
 	return c.say(status, answer)
+}
+
+// late refuses a task that would have expired after its delay. If it has a name, it may be there already, and the request comes once more.
+func late(t *task.Task, at string, now time.Time) *problem.Problem {
+	if t.Name == "" && t.Delay > 0 && task.IsTooLate(t.Expires, now.Add(t.Delay)) {
+		return problem.OfField(at+"/expires", "the task would have expired after its delay; let it expire later, or shorten the delay")
+	}
+	return nil
 }
 
 // job makes the job of a task, and its topic if that is new.

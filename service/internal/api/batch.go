@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/intake"
@@ -173,6 +174,9 @@ func (a *api) readPart(c *call, p *part) {
 	for n, text := range p.texts {
 		at := pointerOf(p.from + n)
 		t, bad := task.Parse(text, at, task.Defaults{OnConflict: task.Keep})
+		if bad == nil && c.Request.Header.Get("Idempotency-Key") == "" {
+			bad = late(t, at, time.Now())
+		}
 		p.texts[n] = nil
 		job, err := queue_job.AddModelJob{}, error(nil)
 		if bad != nil {

@@ -222,6 +222,9 @@ func queryOf(values url.Values) (*query, error) {
 			wrong = append(wrong, problem.Field{Pointer: "?" + name, Detail: err.Error()})
 		}
 	}
+	if len(wrong) == 0 {
+		wrong = append(wrong, q.span().empty("?")...)
+	}
 	if q.Name != "" && q.Topic == "" {
 		wrong = append(wrong, problem.Field{Pointer: "?name", Detail: "a name belongs to a topic; set topic, too"})
 	}
@@ -242,6 +245,29 @@ func limitOf(at time.Time, err error) (time.Time, error) {
 		err = fmt.Errorf("it is 1970, and no task is as old; use a later time, or leave it out for no limit")
 	}
 	return at, err
+}
+
+// span are the times between which tasks were created, changed and due. Each range ends before its end.
+type span struct{ CreatedFrom, CreatedTo, DueFrom, DueTo, UpdatedFrom, UpdatedTo time.Time }
+
+func (q *query) span() span {
+	return span{q.CreatedFrom, q.CreatedTo, q.DueFrom, q.DueTo, q.UpdatedFrom, q.UpdatedTo}
+}
+
+// empty says which ends make it one in which no task can be: no second is between them, or each task was changed before it was created.
+func (s span) empty(prefix string) (wrong []problem.Field) {
+	for _, r := range []struct {
+		from, to         time.Time
+		nameFrom, nameTo string
+	}{
+		{s.CreatedFrom, s.CreatedTo, "created_from", "created_to"}, {s.DueFrom, s.DueTo, "due_from", "due_to"}, {s.UpdatedFrom, s.UpdatedTo, "updated_from", "updated_to"},
+		{s.CreatedFrom, s.UpdatedTo, "created_from", "updated_to"},
+	} {
+		if !r.from.IsZero() && !r.to.IsZero() && r.to.Unix() <= r.from.Unix() {
+			wrong = append(wrong, problem.Field{Pointer: prefix + r.nameTo, Detail: fmt.Sprintf("no task is in a time that ends then and begins with %s; name a later end, or an earlier beginning", r.nameFrom)})
+		}
+	}
+	return wrong[:min(len(wrong), 1)]
 }
 
 func statusesOf(texts []string) (list []status, err error) {

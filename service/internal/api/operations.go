@@ -62,6 +62,9 @@ func (n *newOperation) change() (operate.Change, error) {
 	if c.Verb == operate.Reschedule {
 		c.Due = time.Unix(0, 0)
 	}
+	if n.Status != nil && len(n.Status) == 0 {
+		say("/status", "it names no status; leave it out for all to which that can be done")
+	}
 	for i, s := range n.Status {
 		if jobStatuses[s] == nil || s == inFlight || s == expired {
 			say(fmt.Sprintf("/status/%d", i), "%q cannot be chosen; there are waiting, deferred, retrying, succeeded, failed, cancelled", s)
@@ -89,6 +92,9 @@ func (n *newOperation) change() (operate.Change, error) {
 		if *t.to, err = limitOf(task.ParseTimeJSON(t.text)); err != nil {
 			say("/"+t.name, "%v", err)
 		}
+	}
+	if f := &c.Filter; len(wrong) == 0 {
+		wrong = span{f.CreatedFrom, f.CreatedTo, f.DueFrom, f.DueTo, f.UpdatedFrom, f.UpdatedTo}.empty("/")
 	}
 	if len(wrong) > 0 {
 		return c, problem.OfFields(wrong)

@@ -345,6 +345,9 @@ func (a *api) readTask(c *call, l line) (*task.Task, queue_job.AddModelJob, erro
 		return nil, queue_job.AddModelJob{}, l.err
 	}
 	t, bad := task.Parse(l.text, "", task.Defaults{OnConflict: task.Keep})
+	if bad == nil {
+		bad = late(t, "", time.Now())
+	}
 	if bad != nil {
 		return nil, queue_job.AddModelJob{}, bad
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
@@ -44,6 +45,9 @@ func (p *parser) check(t *Task) {
 	if !t.At.IsZero() && !inTime(t.At) {
 		p.say("/at", "%v", errTime)
 	}
+	if p.strict && !t.At.IsZero() && IsTooLate(t.Expires, t.At) {
+		p.say("/expires", "the task would have expired when it is due; let it expire later, or be due earlier")
+	}
 	p.checkKey("/name", t.Name)
 	p.checkKey("/key", t.Key)
 	if strings.HasPrefix(t.Name, FailurePrefix) {
@@ -53,6 +57,16 @@ func (p *parser) check(t *Task) {
 		p.say("/on_conflict", "a task without a name has no conflict; give it a name")
 	}
 	p.checkContent(&t.Content)
+}
+
+// IsTooLate reports whether a task has expired when it is due: then it is never sent. The time when it is due is stored in whole seconds, the
+// later one.
+func IsTooLate(expires, due time.Time) bool {
+	second := due.Truncate(time.Second)
+	if second.Before(due) {
+		second = second.Add(time.Second)
+	}
+	return !expires.IsZero() && !second.Before(expires)
 }
 
 // CanBeKey reports whether a task can have that name or key. The databases do not even take some texts to look for.

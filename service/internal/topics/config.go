@@ -114,6 +114,7 @@ func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 	wrong = append(wrong, c.limits()...)
 	if !stored {
 		wrong = append(wrong, c.sizes(&w)...)
+		wrong = append(wrong, c.contradictions()...)
 	}
 	if len(wrong) == 0 {
 		if err := c.validate(); err != nil { // limits has forgotten something
@@ -179,6 +180,27 @@ func (c *Config) limits() (wrong []problem.Field) {
 	}
 	if c.Ordered && c.PerKey > 1 {
 		wrong = append(wrong, problem.Field{Pointer: "/per_key", Detail: "with ordered, one task of a key is in flight at a time; leave per_key out, or ordered"})
+	}
+	return wrong
+}
+
+// contradictions are fields that would have no effect beside others. Earlier versions took them.
+func (c *Config) contradictions() (wrong []problem.Field) {
+	say := func(pointer, format string, args ...any) {
+		wrong = append(wrong, problem.Field{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
+	}
+	concurrency := fmt.Sprintf("concurrency, which is %d", c.AtATime())
+	if c.Concurrency == 0 {
+		concurrency += " by default"
+	}
+	if c.PerDestination > c.AtATime() {
+		say("/per_destination", "it is more than %s, so it would limit nothing; raise that, or leave per_destination out", concurrency)
+	}
+	if c.PerKey > c.AtATime() {
+		say("/per_key", "it is more than %s, so it would limit nothing; raise that, or leave per_key out", concurrency)
+	}
+	if field, why := c.Rules.Contradiction(); field != "" {
+		say(map[string]string{"Success": "/success/status", "BodyJSON": "/success/json", "Permanent": "/permanent_statuses"}[field], "%s", why)
 	}
 	return wrong
 }

@@ -45,3 +45,50 @@ func TestEachFieldOfAConfigurationHasAnEffect(t *testing.T) {
 		}
 	}
 }
+
+// extremes are small and large values of the limits of a configuration.
+var extremes = map[string][2]string{
+	"rate": {"0.001", "1000000"}, "burst": {"1", "1000000"}, "concurrency": {"1", "10000"}, "per_destination": {"1", "10000"}, "per_key": {"1", "10000"}, "per_destination_rate": {"0.001", "1000000"},
+}
+
+// A limit that another limit makes pointless is refused by its name: in pairs, whatever the configuration takes limits something. The pairs of
+// rates are left out: each lets tasks in that have gathered, and the other one spreads those.
+func TestALimitThatAnotherOneMakesPointlessIsRefused(t *testing.T) {
+	numbers := 0
+	for n := range reflect.TypeFor[written]().NumField() {
+		field := reflect.TypeFor[written]().Field(n)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if kind := field.Type.Kind(); kind != reflect.Int && kind != reflect.Float64 {
+			continue
+		}
+		if numbers++; extremes[name] == [2]string{} {
+			t.Errorf("what are small and large values of %s? extremes needs them", name)
+		}
+	}
+	if numbers != len(extremes) {
+		t.Errorf("there are %d limits, and %d in extremes", numbers, len(extremes))
+	}
+	inFlight := []string{"concurrency", "per_destination", "per_key"}
+	for _, one := range inFlight {
+		for _, other := range inFlight {
+			for _, a := range extremes[one] {
+				for _, b := range extremes[other] {
+					if one == other {
+						continue
+					}
+					text := fmt.Sprintf(`{%q:%s,%q:%s}`, one, a, other, b)
+					both, bad := ParseConfig([]byte(text))
+					if bad != nil {
+						if at := bad.Fields[0].Pointer; at != "/"+one && at != "/"+other {
+							t.Errorf("%s: %v", text, bad)
+						}
+						continue
+					}
+					if most := both.AtATime(); both.Limits().InFlight > most || both.PerKey > most {
+						t.Errorf("%s is taken, and a part of it limits nothing", text)
+					}
+				}
+			}
+		}
+	}
+}

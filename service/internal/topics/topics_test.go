@@ -21,7 +21,7 @@ import (
 )
 
 func TestAConfigurationIsWrittenAsItWasRead(t *testing.T) {
-	const text = `{"rate":0.5,"burst":3,"concurrency":20,"per_destination":5,"per_key":1,"ordered":true,"timeout":"20s","retry":{"waits":["5s","1m0s"],"max_attempts":9},"per_destination_rate":2.5,"success":{"status":"200-299, 304","body_equals":"success","json":{"code":0}},"permanent_statuses":"400, 404, 410-499","headers":{"x-tenant":"7"}}`
+	text := `{"rate":0.5,"burst":3,"concurrency":20,"per_destination":5,"per_key":1,"ordered":true,"timeout":"20s","retry":{"waits":["5s","1m0s"],"max_attempts":9},"per_destination_rate":2.5,"success":{"status":"200-299, 304","body_equals":"success"},"permanent_statuses":"400, 404, 410-499","headers":{"x-tenant":"7"}}`
 	c, bad := ParseConfig([]byte(text))
 	if bad != nil {
 		t.Fatal(bad)
@@ -29,6 +29,11 @@ func TestAConfigurationIsWrittenAsItWasRead(t *testing.T) {
 	again, err := json.Marshal(&c)
 	if err != nil || string(again) != text {
 		t.Errorf("%s, %v", again, err)
+	}
+	text = `{"success":{"json":{"code":0}}}`
+	c2, bad := ParseConfig([]byte(text))
+	if again, err := json.Marshal(&c2); bad != nil || err != nil || string(again) != text {
+		t.Errorf("%s, %v, %v", again, err, bad)
 	}
 	job := (&Topic{Type: 1_000_003, Name: "orders", Config: c}).Job()
 	if job.JobType != 1_000_003 || job.ServiceName != "orders" || job.RatePerSecond != 0.5 || job.RateBurst != 3 || job.WorkerPoolCapacity != 20 || job.MaxPerKey != 1 ||
@@ -48,6 +53,32 @@ func TestATopicThatNobodyHasConfiguredWorks(t *testing.T) {
 	one := Config{Concurrency: 1}
 	if n := one.Limits().InFlight; n != 1 {
 		t.Errorf("of one place, %d are for a destination", n)
+	}
+}
+
+func TestWhatWouldHaveNoEffectBesideAnotherFieldIsRefused(t *testing.T) {
+	for text, pointer := range map[string]string{
+		`{"per_destination":65}`: "/per_destination", `{"concurrency":4,"per_destination":5}`: "/per_destination", `{"per_key":65}`: "/per_key", `{"concurrency":4,"per_key":5}`: "/per_key",
+		`{"permanent_statuses":"204"}`: "/permanent_statuses", `{"success":{"status":"404"},"permanent_statuses":"400-499"}`: "/permanent_statuses",
+		`{"success":{"body_equals":"success","json":{"code":0}}}`: "/success/json", `{"success":{"body_equals":"{\"code\":0}","json":{"code":0}}}`: "/success/json",
+		`{"success":{"status":"204","body_equals":"success"}}`: "/success/status", `{"success":{"status":"204-205, 304","json":{"code":0}}}`: "/success/status",
+		`{"retry":{"waits":["1s","2s"],"max_attempts":2}}`: "/retry/max_attempts", `{"retry":{"waits":["1s"],"max_attempts":1}}`: "/retry/max_attempts",
+	} {
+		if _, bad := ParseConfig([]byte(text)); bad == nil || bad.Fields[0].Pointer != pointer {
+			t.Errorf("%s: %v, want %q", text, bad, pointer)
+		}
+		if _, bad := storedConfig(text); bad != nil {
+			t.Errorf("%s: an earlier version took it, and now its topic is not served: %v", text, bad)
+		}
+	}
+	for _, text := range []string{
+		`{"per_destination":64}`, `{"concurrency":100,"per_destination":65}`, `{"concurrency":5,"per_key":5,"per_destination":5}`, `{"permanent_statuses":"300-599"}`, `{"success":{"status":"200, 404"},"permanent_statuses":"400-403, 204"}`,
+		`{"success":{"status":"200, 204","body_equals":"success"}}`, `{"success":{"status":"204"}}`, `{"retry":{"waits":["1s","2s"],"max_attempts":3}}`, `{"retry":{"max_attempts":1}}`,
+		`{"rate":2,"per_destination_rate":5}`, // the latter spreads what the former lets in at once
+	} {
+		if _, bad := ParseConfig([]byte(text)); bad != nil {
+			t.Errorf("%s: %v", text, bad)
+		}
 	}
 }
 
