@@ -13,6 +13,7 @@ import (
 
 const (
 	housekeepingEvery = 10 * time.Minute
+	mendEvery         = 20 * time.Second
 	usedKeysKept      = 24 * time.Hour
 	deletedTopicsKept = 30 * 24 * time.Hour // by then, every transaction that adds a task to them has ended
 	typesTogether     = 500                 // in a statement
@@ -24,23 +25,36 @@ func (s *Service) housekeeping() queue_job.Config {
 		ServiceName: "pqueue", JobType: tables.FirstType - 1, TablePrefix: s.cfg.TablePrefix, Schedule: every(housekeepingEvery),
 		WorkerPoolCapacity: 1,
 		HandleJobFunc: func(ctx context.Context, _ *queue_job.Job) error {
+			now, err := s.surely(ctx)
+			if err != nil {
+				return err
+			}
 			return errors.Join(
-				s.tables.ForgetKeys(ctx, time.Now().Add(-usedKeysKept)),
-				s.forgetTopics(ctx))
+				s.tables.ForgetKeys(ctx, now.Add(-usedKeysKept)),
+				s.forgetTopics(ctx, now))
 		},
 	}
+}
+
+// surely is a moment that has passed, also if a clock is ahead: the earliest of what the database's clock says, this process's, and that one as
+// it went since the service was made. What is old by it may be deleted.
+func (s *Service) surely(ctx context.Context) (time.Time, error) {
+	now, database := time.Now(), time.Time{}
+	database, err := s.clock(ctx)
+	went := s.began.Round(0).Add(now.Sub(s.began))
+	return slices.MinFunc([]time.Time{now, database, went}, time.Time.Compare), err
 }
 
 // forgetTopics removes the rows of topics that were deleted long ago, once nobody needs them: a task that waits is sent as long as its topic
 // has a row, and one that has ended can be found, until the retention deletes it. So the row stays for the longest retention, and for ever if
 // there is one without an end. After that, it stays as long as a task of the topic waits, even if it is due next year: pending jobs are
 // counted along async_job_due, which begins with the type and has them on each database.
-func (s *Service) forgetTopics(ctx context.Context) error {
+func (s *Service) forgetTopics(ctx context.Context, now time.Time) error {
 	keep := s.cfg.Retention
 	if min(keep.Done, keep.Failed, keep.Cancelled) == 0 {
 		return nil
 	}
-	types, err := s.tables.DeletedTopics(ctx, time.Now().Add(-max(deletedTopicsKept, keep.Done, keep.Failed, keep.Cancelled)))
+	types, err := s.tables.DeletedTopics(ctx, now.Add(-max(deletedTopicsKept, keep.Done, keep.Failed, keep.Cancelled)))
 	for some := range slices.Chunk(types, typesTogether) {
 		if err != nil {
 			break
@@ -61,9 +75,31 @@ func (s *Service) schedules() queue_job.Config {
 	cfg := schedules.Config()
 	cfg.TablePrefix = s.cfg.TablePrefix
 	cfg.HandleJobFunc = func(ctx context.Context, job *queue_job.Job) error {
-		return schedules.Handler(s.cfg.DB, s.jobs, s.topics)(ctx, job)
+		return schedules.Handler(s.cfg.DB, s.jobs, s.topics, s.clock)(ctx, job)
 	}
 	return cfg
+}
+
+// mendSchedules mends schedules whose next time was noted while the database's clock was ahead, until ctx ends.
+func (s *Service) mendSchedules(ctx context.Context) {
+	tick := time.NewTicker(mendEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		mended, err := schedules.Mend(ctx, s.tables, s.jobs, s.cfg.DB)
+		if mended > 0 {
+			s.cfg.Log.Warn("schedules had noted their next times while the database's clock was ahead; they go on from now", "schedules", mended)
+		}
+		if err != nil && ctx.Err() == nil && !failing {
+			s.cfg.Log.Error("schedules are not looked at until the database answers", "error", err)
+		}
+		failing = err != nil
+	}
 }
 
 // every is a schedule of whole multiples of a duration.

@@ -86,6 +86,7 @@ type Service struct {
 	red      atomic.Bool // readiness is, and the log knows why
 	looks    sync.WaitGroup
 	stopLook context.CancelFunc
+	began    time.Time
 
 	mu     sync.Mutex
 	served map[int32]bool // topics that the runner has
@@ -106,7 +107,7 @@ func New(cfg Config) (*Service, error) {
 	cfg.Deliver.Logger = cmp.Or(cfg.Deliver.Logger, cfg.Log)
 	cfg.Deliver.Guard = cmp.Or(cfg.Deliver.Guard, &deliver.Guard{})
 	cfg.Retention = retentionOf(cfg.Retention)
-	s := &Service{cfg: cfg, served: map[int32]bool{}}
+	s := &Service{cfg: cfg, served: map[int32]bool{}, began: time.Now()}
 	if cfg.WithoutDelivery {
 		return s, nil
 	}
@@ -163,6 +164,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stopLook = stop
 	s.looks.Go(func() { s.topics.Run(looking) })
+	if s.runner != nil {
+		s.looks.Go(func() { s.mendSchedules(looking) })
+	}
 	parts := api.Parts{DB: s.cfg.DB, Jobs: s.jobs, Tables: s.tables, Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log}
 	if s.sender != nil {
 		parts.Destinations = s.sender.Destinations
@@ -220,7 +224,7 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 			signer = s.cfg.SignerOf(topic.Name)
 		}
 		cfg := topic.Job()
-		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, signer, s.addUnique, s.cfg.Log)
+		cfg.TablePrefix, cfg.HandleJobFunc = s.cfg.TablePrefix, callback.Handler(topic, s.sender, signer, s.addUnique, s.clock, s.cfg.Log)
 		if s.served[topic.Type] {
 			changed = append(changed, cfg)
 		} else {
@@ -240,6 +244,9 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 	}
 	return nil
 }
+
+// clock asks the database's clock.
+func (s *Service) clock(ctx context.Context) (time.Time, error) { return s.tables.Now(ctx, s.cfg.DB) }
 
 // addUnique adds a job, unless one with its key is there.
 func (s *Service) addUnique(ctx context.Context, job queue_job.AddModelJob) error {

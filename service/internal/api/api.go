@@ -218,6 +218,9 @@ func (a *api) learn(ctx context.Context) {
 	}
 }
 
+// now is the database's clock, from which on a time lasts that a request names: it decides what is due.
+func (a *api) now(ctx context.Context) (time.Time, error) { return a.Tables.Now(ctx, a.DB) }
+
 // actor is who asks, as the record of acts has it.
 func (c *call) actor() string { return "API, " + c.caller.ID }
 

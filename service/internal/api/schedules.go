@@ -58,7 +58,11 @@ func (a *api) putSchedule(c *call) error {
 		return err
 	}
 	defer release()
-	s, bad := schedules.Parse(text)
+	now, err := a.now(c.Context())
+	if err != nil {
+		return err
+	}
+	s, bad := schedules.Parse(text, now)
 	if bad != nil {
 		return bad
 	}
@@ -82,7 +86,7 @@ func (a *api) putSchedule(c *call) error {
 	if _, err := a.ensure(c.Context(), s.Topic, c.caller); err != nil {
 		return err
 	}
-	added, is, err := a.addSchedule(c.Context(), s, name)
+	added, is, err := a.addSchedule(c.Context(), s, name, now)
 	if err != nil {
 		return err
 	}
@@ -97,9 +101,9 @@ func (a *api) putSchedule(c *call) error {
 }
 
 // addSchedule adds the job of a schedule, or has it replace the one that waits. One that runs adds a task, which does not take long.
-func (a *api) addSchedule(ctx context.Context, s *schedules.Schedule, name string) (added queue_job.Added, is *queue_job.JobInfo, err error) {
+func (a *api) addSchedule(ctx context.Context, s *schedules.Schedule, name string, now time.Time) (added queue_job.Added, is *queue_job.JobInfo, err error) {
 	for try := 0; ; try++ {
-		job, err := s.Job(name, time.Now())
+		job, err := s.Job(name, now)
 		if err != nil {
 			return added, nil, err
 		}

@@ -16,10 +16,17 @@ import (
 
 // steer changes the task that a request names, and answers with the task as it is then. If nothing was changed, it was too late: the
 // sentence says for what.
-func (a *api) steer(c *call, late string, do func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error)) error {
+//
+// May refuses what would be in vain, if it is not nil.
+func (a *api) steer(c *call, late string, may func(*task.Content) error, do func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error)) error {
 	before, topic, err := a.jobOf(c, tokens.ManageTasks)
 	if err != nil {
 		return err
+	}
+	if content, bad := task.ParseContent(before.JobParams); bad == nil && may != nil {
+		if err := may(content); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := c.within()
 	defer cancel()
@@ -44,19 +51,19 @@ func (a *api) steer(c *call, late string, do func(ctx context.Context, tx *sql.T
 }
 
 func (a *api) cancelTask(c *call) error {
-	return a.steer(c, "only a task that has not ended can be cancelled", func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+	return a.steer(c, "only a task that has not ended can be cancelled", nil, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
 		return a.Jobs.Cancel(ctx, tx, which)
 	})
 }
 
 func (a *api) runTask(c *call) error {
-	return a.steer(c, "retry sends a task again that has failed or was cancelled", func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+	return a.steer(c, "retry sends a task again that has failed or was cancelled", inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
 		return a.Jobs.Reschedule(ctx, tx, which, time.Unix(0, 0)) // at once, whatever the clock here says
 	})
 }
 
 func (a *api) retryTask(c *call) error {
-	return a.steer(c, "only a task that has failed or was cancelled can be retried; run sends one at once that waits", func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+	return a.steer(c, "only a task that has failed or was cancelled can be retried; run sends one at once that waits", inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
 		again, err := a.Jobs.Retry(ctx, tx, which)
 		return again.Jobs, err
 	})
@@ -69,11 +76,13 @@ func (a *api) changeTask(c *call) error {
 		return err
 	}
 	defer release()
-	change, err := changeOf(text, time.Now())
+	ctx, cancel := c.within()
+	defer cancel()
+	change, err := changeOf(text, func() (time.Time, error) { return a.now(ctx) })
 	if err != nil {
 		return err
 	}
-	return a.steer(c, "only a task that has not ended can be changed", func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error) {
+	return a.steer(c, "only a task that has not ended can be changed", change.inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error) {
 		if !change.at.IsZero() {
 			if changed, err = a.Jobs.Reschedule(ctx, tx, which, change.at); err != nil || changed == 0 {
 				return changed, err
@@ -88,10 +97,27 @@ func (a *api) changeTask(c *call) error {
 
 type change struct {
 	at       time.Time // zero: as it is
+	pointer  string    // to the field that says so
 	priority *queue_job.Priority
 }
 
-func changeOf(text []byte, now time.Time) (c change, err error) {
+// inTime refuses to send a task that has expired.
+func inTime(t *task.Content) error {
+	if task.IsTooLate(t.Expires, time.Now()) {
+		return problem.New(problem.Ended, "the task has expired at %s, and is not sent any more; add it anew, with another expires", stamp(t.Expires))
+	}
+	return nil
+}
+
+// inTime refuses a time at which a task has expired.
+func (c *change) inTime(t *task.Content) error {
+	if !c.at.IsZero() && task.IsTooLate(t.Expires, c.at) {
+		return problem.OfField(c.pointer, "the task expires at %s, and would not be sent any more then; add it anew, with another expires", stamp(t.Expires))
+	}
+	return nil
+}
+
+func changeOf(text []byte, clock func() (time.Time, error)) (c change, err error) {
 	var given struct {
 		At       json.RawMessage `json:"at"`
 		Delay    json.RawMessage `json:"delay"`
@@ -107,6 +133,7 @@ func changeOf(text []byte, now time.Time) (c change, err error) {
 		return c, problem.OfField("", "nothing is to be changed; set at, delay or priority")
 	}
 	if given.At != nil {
+		c.pointer = "/at"
 		if c.at, err = task.ParseTimeJSON(given.At); err != nil {
 			return c, problem.OfField("/at", "%v", err)
 		}
@@ -116,7 +143,11 @@ func changeOf(text []byte, now time.Time) (c change, err error) {
 		if err != nil {
 			return c, problem.OfField("/delay", "%v", err)
 		}
-		c.at = now.Add(delay)
+		now, err := clock()
+		if err != nil {
+			return c, err
+		}
+		c.at, c.pointer = now.Add(delay), "/delay"
 	}
 	if given.Priority != nil {
 		priority, err := task.ParsePriority(given.Priority)

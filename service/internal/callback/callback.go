@@ -23,6 +23,9 @@ type Sender interface {
 	Deliver(ctx context.Context, call *deliver.Call) deliver.Result
 }
 
+// Clock asks the database's clock.
+type Clock func(ctx context.Context) (time.Time, error)
+
 // Add adds a job, unless one with its key is there.
 type Add func(ctx context.Context, job queue_job.AddModelJob) error
 
@@ -30,7 +33,7 @@ type Add func(ctx context.Context, job queue_job.AddModelJob) error
 // topic before the task has failed, so it is not lost.
 //
 // If something here panics, the log has all of it, and the attempt's error is a sentence: who may read a task need not see our files.
-func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add, log *slog.Logger) queue_job.Handler {
+func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add, clock Clock, log *slog.Logger) queue_job.Handler {
 	to := &deliver.Topic{Name: topic.Name, Header: task.HeaderOf(topic.Config.Headers), Limits: topic.Config.Limits(), Rules: topic.Config.Rules, Signer: signer}
 	return func(ctx context.Context, job *queue_job.Job) (outcome error) {
 		retry := topic.Config.RetryOf(&task.Content{})
@@ -45,7 +48,7 @@ func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add
 			return queue_job.Fail(fmt.Errorf("invalid: %w", bad))
 		}
 		if isOver(content, time.Now()) {
-			return queue_job.Cancel(errExpired)
+			return expired(ctx, content, clock)
 		}
 		retry = topic.Config.RetryOf(content)
 		result := sender.Deliver(ctx, callOf(job, content, to, topic.Config.TimeoutOf(content), retry))
@@ -70,7 +73,10 @@ func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add
 // panicked is what a task is told of a panic.
 var panicked = deliver.Result{Outcome: deliver.Retry, Code: deliver.CodeInternal, Detail: "the service made a mistake, which its log describes; report it"}
 
-const tellAgain = 5 * time.Second // if the database does not take what tells of a failure
+const (
+	tellAgain = 5 * time.Second // if the database does not take what tells of a failure
+	askAgain  = 5 * time.Second // if the clocks do not agree
+)
 
 func isFinal(err error) bool {
 	var outcome *queue_job.Outcome
@@ -108,6 +114,16 @@ func noticeOf(topic *topics.Topic, job *queue_job.Job, content *task.Content, wh
 }
 
 var errExpired = errors.New("expired: its time was over before it was sent with success")
+
+// expired ends a task whose time is over, if the database's clock says so, too: what has ended is not sent any more, and a clock may be ahead
+// for a moment. Until the clocks agree, the task waits.
+func expired(ctx context.Context, c *task.Content, clock Clock) error {
+	now, err := clock(ctx)
+	if err != nil || !isOver(c, now) {
+		return &queue_job.Outcome{Status: queue_job.JobStatusContinue, Wait: askAgain, Deferred: true, Because: "the task has expired by the clock of its instance, and not by the database's"}
+	}
+	return queue_job.Cancel(errExpired)
+}
 
 func isOver(c *task.Content, now time.Time) bool {
 	return !c.Expires.IsZero() && !now.Before(c.Expires)

@@ -52,11 +52,32 @@ func TestWhatTheReceiverAnswersIsWhatBecomesOfTheTask(t *testing.T) {
 	}
 }
 
+// right is a database whose clock is this process's.
+func right(context.Context) (time.Time, error) { return time.Now(), nil }
+
+// Whatever becomes of it by the database's clock, a task is not sent that is over by the clock of its instance.
+func TestATaskThatIsOverByOneClockWaits(t *testing.T) {
+	for name, clock := range map[string]Clock{
+		"the clocks differ":  func(context.Context) (time.Time, error) { return time.Unix(999, 0), nil },
+		"there is no answer": func(context.Context) (time.Time, error) { return time.Unix(2000, 0), errors.New("away") },
+	} {
+		handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
+			t.Errorf("%s: it was sent", name)
+			return deliver.Result{Outcome: deliver.Succeeded}
+		}), nil, nil, clock, slog.New(slog.DiscardHandler))
+		var outcome *queue_job.Outcome
+		err := handle(t.Context(), &queue_job.Job{Id: 1, JobParams: `{"url":"https://shop.example/","expires":1000}`})
+		if !errors.As(err, &outcome) || outcome.Status != queue_job.JobStatusContinue || !outcome.Deferred || outcome.Wait < time.Second {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestATaskThatIsOverIsNotSent(t *testing.T) {
 	handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
 		t.Error("it was sent")
 		return deliver.Result{Outcome: deliver.Succeeded}
-	}), nil, nil, slog.New(slog.DiscardHandler))
+	}), nil, nil, right, slog.New(slog.DiscardHandler))
 	for params, want := range map[string]queue_job.JobStatus{
 		`{"url":"https://shop.example/","expires":1000}`: queue_job.JobStatusCancelled,
 		`{"url":"shop.example"}`:                         queue_job.JobStatusFailed,
@@ -74,7 +95,7 @@ func failing(t *testing.T, job *queue_job.Job, add Add) *queue_job.Outcome {
 	t.Helper()
 	handle := Handler(&topics.Topic{Type: 1_000_000, Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
 		return deliver.Result{Outcome: deliver.Failed, Code: "gone", Detail: "it is gone"}
-	}), nil, add, slog.New(slog.DiscardHandler))
+	}), nil, add, right, slog.New(slog.DiscardHandler))
 	var outcome *queue_job.Outcome
 	if err := handle(t.Context(), job); !errors.As(err, &outcome) {
 		t.Fatal(err)
@@ -146,7 +167,7 @@ func TestTheCallIsTheTask(t *testing.T) {
 	handle := Handler(&topics.Topic{Name: "mails", Config: topics.Config{Timeout: 20 * time.Second}}, sender(func(c *deliver.Call) deliver.Result {
 		call = c
 		return deliver.Result{Outcome: deliver.Succeeded}
-	}), nil, nil, slog.New(slog.DiscardHandler))
+	}), nil, nil, right, slog.New(slog.DiscardHandler))
 	job := &queue_job.Job{
 		Id: 5, JobType: 1_000_000, CreateTime: 7, Attempt: 2, Retries: 1, Key: "order-5", Term: 9,
 		JobParams: `{"url":"https://shop.example/cancel","headers":{"x-tenant":"7"},"body_text":"{\"a\": 1.50}","content_type":"application/json"}`,
@@ -166,7 +187,7 @@ func TestTheCallIsTheTask(t *testing.T) {
 // Who may read a task reads its attempts: they show nothing of our files.
 func TestAPanicIsASentenceForTheTaskAndAStackForTheLog(t *testing.T) {
 	var said strings.Builder
-	handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result { panic("s3cret cause") }), nil, nil, slog.New(slog.NewTextHandler(&said, nil)))
+	handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result { panic("s3cret cause") }), nil, nil, right, slog.New(slog.NewTextHandler(&said, nil)))
 	err := handle(t.Context(), &queue_job.Job{Id: 47, JobParams: `{"url":"https://shop.example/"}`})
 	var outcome *queue_job.Outcome
 	if !errors.As(err, &outcome) || outcome.Status != queue_job.JobStatusRetry || !strings.HasPrefix(err.Error(), "internal: ") || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), ".go") {

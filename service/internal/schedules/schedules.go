@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,13 +33,15 @@ type Schedule struct {
 	task  *task.Task
 }
 
-// Parse reads a schedule. All that is wrong is said at once.
-func Parse(text []byte) (*Schedule, *problem.Problem) { return parse(text, false) }
+// Parse reads a schedule that begins now. All that is wrong is said at once.
+func Parse(text []byte, now time.Time) (*Schedule, *problem.Problem) { return parse(text, false, now) }
 
 // Stored reads a schedule from the parameters of its job, which an earlier version may have taken.
-func Stored(params string) (*Schedule, *problem.Problem) { return parse([]byte(params), true) }
+func Stored(params string) (*Schedule, *problem.Problem) {
+	return parse([]byte(params), true, time.Time{})
+}
 
-func parse(text []byte, stored bool) (*Schedule, *problem.Problem) {
+func parse(text []byte, stored bool, now time.Time) (*Schedule, *problem.Problem) {
 	is := struct {
 		Cron  string          `json:"cron"`
 		Topic string          `json:"topic"`
@@ -56,6 +59,11 @@ func parse(text []byte, stored bool) (*Schedule, *problem.Problem) {
 	}
 	if s.task.Name != "" || !s.task.At.IsZero() || s.task.Delay != 0 {
 		wrong = append(wrong, problem.Field{Pointer: "/task", Detail: "the schedule says when it is due and what it is called; leave name, at and delay out"})
+	}
+	if len(wrong) == 0 && !stored {
+		if next := s.Next(now); !next.IsZero() && task.IsTooLate(s.task.Expires, next) {
+			wrong = append(wrong, problem.Field{Pointer: "/task/expires", Detail: "the first task, which is due at " + next.UTC().Format(time.RFC3339) + ", would have expired then; let it expire later, or leave expires out"})
+		}
 	}
 	if len(wrong) > 0 {
 		return nil, problem.OfFields(wrong)
@@ -88,8 +96,13 @@ type Topics interface {
 	Ensure(ctx context.Context, name string, by *tokens.Caller) (*topics.Topic, error)
 }
 
-// Handler adds the tasks of schedules. A time that was missed is made up for once, however many there were.
-func Handler(db *sql.DB, jobs *queue_job.Jobs, to Topics) queue_job.Handler {
+// Clock asks the database's clock.
+type Clock func(ctx context.Context) (time.Time, error)
+
+// Handler adds the tasks of schedules. A time that was missed is made up for once, however many there were. The database's clock has said that
+// the time has come, so it says which is the next one, too. If it is ahead for a moment, one time comes too early, and those that
+// follow until then are left to [Mend].
+func Handler(db *sql.DB, jobs *queue_job.Jobs, to Topics, clock Clock) queue_job.Handler {
 	return func(ctx context.Context, job *queue_job.Job) error {
 		s, bad := Stored(job.JobParams)
 		if bad != nil {
@@ -100,13 +113,16 @@ func Handler(db *sql.DB, jobs *queue_job.Jobs, to Topics) queue_job.Handler {
 			return err
 		}
 		due := job.Due()
-		s.task.Name = fmt.Sprintf("%s@%s", job.Key, due.UTC().Format(time.RFC3339))
+		s.task.Name, s.task.At = fmt.Sprintf("%s@%s", job.Key, due.UTC().Format(time.RFC3339)), due
 		added, err := s.task.Job(topic.Type)
 		if err != nil {
 			return queue_job.Fail(err)
 		}
-		now := time.Now()
-		if due.After(now) { // its clock goes behind the database's
+		now, err := clock(ctx)
+		if err != nil {
+			return err
+		}
+		if due.After(now) { // as the database's may have been set back a moment ago
 			now = due
 		}
 		next, errOver := s.Job(job.Key, now)
@@ -136,4 +152,87 @@ func Config() queue_job.Config {
 	return queue_job.Config{
 		ServiceName: "schedules", JobType: Type, WorkerPoolCapacity: 4, NeedRetry: true, MaxRetries: queue_job.Unlimited, WaitTime: again, LostLimit: -1,
 	}
+}
+
+const (
+	mendMax    = 10 * time.Second
+	mendActor  = "pqueue"
+	mendReason = "the database's clock was ahead when the next time was noted"
+	clocksDiff = 2 * time.Second // by so much, clocks that are right may differ
+)
+
+var errOther = errors.New("the schedule is another one by now")
+
+// Mend has those schedules go on from now whose next time was noted while the database's clock was ahead, and returns how many: no time of
+// theirs lies as far ahead, by the clock as it is now and by this process's, and nobody has changed the job since it was added. What somebody
+// has named stays.
+func Mend(ctx context.Context, t *tables.Tables, jobs *queue_job.Jobs, db *sql.DB) (mended int, err error) {
+	ctx, cancel := context.WithTimeout(queue_job.WithActor(ctx, mendActor, mendReason), mendMax)
+	defer cancel()
+	now, err := t.Now(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	if own := time.Now(); own.After(now) {
+		now = own
+	}
+	now = now.Add(clocksDiff)
+	waiting := queue_job.Filter{JobTypes: []int32{Type}, Statuses: queue_job.PendingStatuses(), DueFrom: now, OmitLongParams: true}
+	for job, err := range jobs.All(ctx, db, waiting) {
+		if err != nil {
+			return mended, err
+		}
+		if job.Updated.After(job.Created) || !job.LongParams && !isTooFar(&job, now) {
+			continue
+		}
+		changed, err := mend(ctx, t, jobs, job.Id, now)
+		if err != nil {
+			return mended, err
+		}
+		if changed {
+			mended++
+		}
+	}
+	return mended, nil
+}
+
+// isTooFar reports whether a schedule has a time before the one that its job waits for.
+func isTooFar(job *queue_job.JobInfo, now time.Time) bool {
+	s, bad := Stored(job.JobParams)
+	if bad != nil {
+		return false
+	}
+	next := s.Next(now)
+	return !next.IsZero() && job.Due.After(next)
+}
+
+// mend has a schedule go on from now if its next time lies too far ahead. If somebody changes it at this moment, it stays as they say.
+func mend(ctx context.Context, t *tables.Tables, jobs *queue_job.Jobs, id uint64, now time.Time) (mended bool, err error) {
+	err = t.In(ctx, func(tx *sql.Tx) error {
+		job, err := jobs.Get(ctx, tx, queue_job.ID(id))
+		if errors.Is(err, queue_job.ErrNoJob) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !isTooFar(job, now) {
+			return nil
+		}
+		s, _ := Stored(job.JobParams)
+		n, err := jobs.Reschedule(ctx, tx, queue_job.ID(id), s.Next(now))
+		if err != nil || n == 0 {
+			return errors.Join(err, errOther)
+		}
+		is, err := jobs.Get(ctx, tx, queue_job.ID(id)) // which nobody can change now
+		if err == nil && is.JobParams != job.JobParams {
+			err = errOther
+		}
+		mended = err == nil
+		return err
+	})
+	if errors.Is(err, errOther) {
+		return false, nil
+	}
+	return mended && err == nil, err
 }

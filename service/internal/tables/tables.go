@@ -101,6 +101,15 @@ func (t *Tables) each(ctx context.Context, ex Executor, row func(scan func(...an
 	return rows.Err()
 }
 
+// Now is the database's clock, which decides what is due. Another clock may differ from it.
+func (t *Tables) Now(ctx context.Context, ex Executor) (now time.Time, err error) {
+	var seconds float64
+	if err = t.each(ctx, ex, func(scan func(...any) error) error { return scan(&seconds) }, `SELECT {now}`); err != nil {
+		return now, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return time.UnixMicro(int64(seconds * 1e6)), nil
+}
+
 // ErrUnknown is the cause of an error of a transaction whose commit was not answered with success: it may be there all the same. After
 // any other error of [Tables.In], nothing was changed.
 var ErrUnknown = errors.New("the database has not said whether it has committed")

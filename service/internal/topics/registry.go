@@ -67,9 +67,9 @@ type Registry struct {
 	log      *slog.Logger
 	known    known
 	holders  atomic.Pointer[tokens.Set]
-	looked   atomic.Int64 // when it last saw the table, in unix milliseconds
-	tried    atomic.Int64 // when Run last tried to; 0: it does not run
-	mu       sync.Mutex   // of those who bring something new
+	looked   moment     // when it last saw the table
+	tried    moment     // when Run last tried to
+	mu       sync.Mutex // of those who bring something new
 	seen     tables.Versions
 	unread   bool             // the tokens were never read
 	latest   map[int32]int64  // the version that was learned last, of each topic and template
@@ -352,6 +352,23 @@ func (r *Registry) noteServed(topics []*Topic) {
 	}
 }
 
+// moment is when something was last so. How long that is ago does not change when somebody sets the clock.
+type moment struct{ at atomic.Pointer[time.Time] }
+
+func (m *moment) isNow() {
+	now := time.Now()
+	m.at.Store(&now)
+}
+
+func (m *moment) forget() { m.at.Store(nil) }
+
+func (m *moment) since() (since time.Duration, known bool) {
+	if at := m.at.Load(); at != nil {
+		return time.Since(*at), true
+	}
+	return 0, false
+}
+
 // Look reads what is new, if anything is.
 func (r *Registry) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookMax)
@@ -379,13 +396,17 @@ func (r *Registry) Look(ctx context.Context) error {
 		r.seen.Tokens, r.unread = now.Tokens, false
 	}
 	r.tell(ctx)
-	r.looked.Store(time.Now().UnixMilli())
+	r.looked.isNow()
 	return nil
 }
 
 // Fresh returns an error if the database has not answered for ten seconds.
 func (r *Registry) Fresh() error {
-	if since := time.Since(time.UnixMilli(r.looked.Load())); since > freshFor {
+	since, known := r.looked.since()
+	if !known {
+		return errors.New("the database has not answered yet")
+	}
+	if since > freshFor {
 		return fmt.Errorf("the database has not answered for %v", since.Round(time.Second))
 	}
 	return nil
@@ -393,8 +414,7 @@ func (r *Registry) Fresh() error {
 
 // Stuck returns an error if Run makes no progress: neither an answer of the database nor the lack of one has come for a minute.
 func (r *Registry) Stuck() error {
-	tried := r.tried.Load()
-	if since := time.Since(time.UnixMilli(tried)); tried > 0 && since > tryMax {
+	if since, runs := r.tried.since(); runs && since > tryMax {
 		return fmt.Errorf("the service has made no progress for %v", since.Round(time.Second))
 	}
 	return nil
@@ -402,12 +422,12 @@ func (r *Registry) Stuck() error {
 
 // Run looks once a second until ctx ends.
 func (r *Registry) Run(ctx context.Context) {
-	defer r.tried.Store(0)
+	defer r.tried.forget()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	failing := false
 	for {
-		r.tried.Store(time.Now().UnixMilli())
+		r.tried.isNow()
 		select {
 		case <-ctx.Done():
 			return

@@ -1,0 +1,126 @@
+package service
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/tests/dbtest"
+)
+
+// setClocks has sessions of PostgreSQL that look for names in the schema public first go by clocks that can be set.
+const setClocks = `
+CREATE TABLE clock_off (seconds double precision NOT NULL);
+INSERT INTO clock_off VALUES (0);
+CREATE FUNCTION statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS
+  'SELECT pg_catalog.statement_timestamp() + seconds * interval ''1 second'' FROM clock_off';
+CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+  'SELECT pg_catalog.clock_timestamp() + seconds * interval ''1 second'' FROM clock_off'`
+
+// withClock runs a service whose database has a clock that can be set.
+func withClock(t *testing.T, test func(t *testing.T, api *instance, set func(off time.Duration))) {
+	t.Parallel()
+	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
+		execute := func(statement string) {
+			t.Helper()
+			if _, err := d.DB.Exec(statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		execute(setClocks)
+		joint := map[bool]string{true: "&", false: "?"}[strings.Contains(d.DSN, "?")]
+		own := d
+		own.DB = dbtest.Open(t, d.Driver, d.DSN+joint+"search_path="+strings.ReplaceAll(url.QueryEscape("public, pg_catalog"), "+", "%20"))
+		test(t, start(t, own), func(off time.Duration) { execute(fmt.Sprintf("UPDATE clock_off SET seconds = %f", off.Seconds())) })
+	})
+}
+
+func timeOf(t *testing.T, text any) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, fmt.Sprint(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// While the database's clock is a day ahead, the times of that day have come, as far as anybody can tell. One task is made for them, not one
+// for each, and when the clock is right, the schedule goes on from there.
+func TestASchedulesNextTimeIsNotADayAwayAfterTheDatabasesClockWasADayAhead(t *testing.T) {
+	withClock(t, func(t *testing.T, api *instance, set func(time.Duration)) {
+		to := receive(t, nil)
+		for name, cron := range map[string]string{"minutely": "* * * * *", "often": "@every 2s", "yearly": "@yearly"} {
+			api.send(http.StatusCreated, "PUT", "/v1/schedules/"+name, fmt.Sprintf(`{"cron":%q,"topic":"reports","task":{"url":%q}}`, cron, to.URL+"/"+name))
+		}
+		count := func(name string) (n int) {
+			for _, c := range to.all() {
+				if c.path == "/"+name {
+					n++
+				}
+			}
+			return n
+		}
+		await(t, "a task has come", func() bool { return count("often") > 0 })
+		before := count("minutely")
+		set(24 * time.Hour)
+		time.Sleep(3 * time.Second) // as long as the clock is wrong
+		set(0)
+		ahead, often := count("minutely")-before, count("often")
+		next := func(name string) time.Duration {
+			return time.Until(timeOf(t, api.send(http.StatusOK, "GET", "/v1/schedules/"+name, "").json("next")))
+		}
+		t.Logf("while the clock was ahead, %d tasks came; the next times are in %v and %v", ahead, next("minutely"), next("often"))
+		if ahead > 2 { // and a minute may have ended
+			t.Errorf("%d tasks came of a schedule that has one each minute", ahead)
+		}
+		await(t, "the schedules go on", func() bool { return next("minutely") < 61*time.Second && count("often") > often+1 })
+		if in := next("yearly"); in < 24*time.Hour && time.Now().YearDay() < 360 {
+			t.Errorf("the yearly one comes in %v", in)
+		}
+	})
+}
+
+// What a request counts from now is counted by the clock that decides what is due.
+func TestATimeFromNowOnIsCountedByTheDatabasesClock(t *testing.T) {
+	withClock(t, func(t *testing.T, api *instance, set func(time.Duration)) {
+		to := receive(t, nil)
+		add := func() string {
+			return api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", `{"url":"`+to.URL+`","at":"2100-01-01T00:00:00Z"}`).id()
+		}
+		for _, off := range []time.Duration{time.Hour, -time.Hour} {
+			set(off)
+			now := func() time.Time { return time.Now().Add(off) }
+			due := timeOf(t, api.send(http.StatusOK, "PATCH", "/v1/tasks/"+add(), `{"delay":"10m"}`).json("due"))
+			if in := due.Sub(now()); in < 9*time.Minute || in > 11*time.Minute {
+				t.Errorf("with a clock that is off by %v, a task whose delay is ten minutes is due in %v", off, in)
+			}
+			next := timeOf(t, api.send(http.StatusCreated, "PUT", fmt.Sprint("/v1/schedules/s", int(off.Hours())+1), `{"cron":"@every 10m","topic":"orders","task":{"url":"`+to.URL+`"}}`).json("next"))
+			if in := next.Sub(now()); in < 0 || in > 11*time.Minute {
+				t.Errorf("with a clock that is off by %v, a schedule of ten minutes begins in %v", off, in)
+			}
+			id := add()
+			api.send(http.StatusOK, "POST", "/v1/tasks/"+id+"/run", "")
+			api.awaitStatus(id, "succeeded")
+		}
+	})
+}
+
+// What has expired is gone for good. So one clock that is ahead must not say so alone.
+func TestATaskExpiresWhenBothClocksSaySo(t *testing.T) {
+	withClock(t, func(t *testing.T, api *instance, set func(time.Duration)) {
+		to := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+		set(-time.Hour)
+		id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", fmt.Sprintf(`{"url":%q,"expires":%d,"retry":{"waits":["1s"],"max_attempts":1000}}`, to.URL, time.Now().Unix()+2)).id()
+		waits := api.awaitStatus(id, "deferred")
+		came := len(to.all())
+		time.Sleep(time.Until(timeOf(t, waits.json("due")).Add(time.Hour + 2*time.Second))) // it has run again by then
+		if after := api.send(http.StatusOK, "GET", "/v1/tasks/"+id, ""); after.json("status") != "deferred" && after.json("status") != "in_flight" || len(to.all()) != came {
+			t.Errorf("%s, and %d calls came, of which %d while it had expired by one clock", after.text, len(to.all()), len(to.all())-came)
+		}
+		set(0)
+		api.awaitStatus(id, "expired")
+	})
+}
