@@ -83,7 +83,7 @@ func withKeeper(t *testing.T, test func(t *testing.T, f *fake)) {
 		f := &fake{began: time.Now(), next: map[kind][]answer{}, sent: map[kind][]sent{}, always: map[kind]answer{
 			version:    {rows: [][]driver.Value{{"8.4.3"}}},
 			autocommit: {rows: [][]driver.Value{{"1"}}},
-			see:        {rows: [][]driver.Value{{"job-1", int64(1), "shop@old/1#a1", int64(40), int64(0), int64(100)}}},
+			see:        {rows: [][]driver.Value{{"job-1", int64(1), "shop@old/1#a1", int64(40), int64(0), int64(0), int64(100)}}},
 			makeRow:    {changed: 1},
 			take:       {changed: 1},
 			readTake:   {rows: [][]driver.Value{{"job-1", int64(41)}}},
@@ -202,7 +202,7 @@ type rows struct {
 func (r *rows) Columns() []string {
 	switch kindOf(r.query) {
 	case see:
-		return []string{"lock_name", "free", "locked_by", "term", "held_until", "now"}
+		return []string{"lock_name", "free", "locked_by", "term", "running", "held_until", "now"}
 	case readTake:
 		return []string{"lock_name", "term"}
 	case readKeep:

@@ -277,7 +277,7 @@ func TestALeaseKnowsWhoHeldItUnderTheTermBefore(t *testing.T) {
 
 func TestALeaseThatSomebodyHoldsIsOnlyLookedAt(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
-		f.says(see, answer{rows: [][]driver.Value{{"job-1", int64(0), "", int64(0), int64(100), int64(95)}}})
+		f.says(see, answer{rows: [][]driver.Value{{"job-1", int64(0), "", int64(0), int64(0), int64(100), int64(95)}}})
 		if taken, err := f.Take(t.Context(), wanted); len(taken) > 0 || err != nil {
 			t.Errorf("%v, %v", taken, err)
 		}
@@ -343,7 +343,7 @@ func TestATakingThatIsCarriedOutAfterItsSenderGaveItUpIsGivenBackByTheNextLook(t
 		}
 		owner := f.statements(take)[0].args[1]
 		seen := func(owner string) answer {
-			return answer{rows: [][]driver.Value{{"job-1", int64(0), owner, int64(41), int64(130), int64(100)}}}
+			return answer{rows: [][]driver.Value{{"job-1", int64(0), owner, int64(41), int64(0), int64(130), int64(100)}}}
 		}
 		f.says(see, seen("shop@host/1#a1b2c3d4e5f6.7")) // another taking of this keeper's: somebody works under it
 		if taken, err := f.Take(t.Context(), wanted); err != nil || len(taken)+len(f.statements(release)) > 0 {
