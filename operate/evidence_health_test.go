@@ -212,7 +212,7 @@ func (v *view) claims(f *Finding) []claim {
 			(rate == 0 || !told || rate == now.RatePerSecond && rate != cfg.RatePerSecond)
 	}
 	paused := !v.kind.Paused.IsZero()
-	// silent reports whether a holder has told nothing of a lease for so long, and whether it has renewed that lease in time.
+	// silent reports whether a holder has told nothing of a lease for as long as the text says, and whether it still renews the lease.
 	silent := func(holder, lease, text string) (is, renews bool, left time.Duration) {
 		for _, l := range v.allLeases {
 			if l.Name != lease || l.Holder != holder {

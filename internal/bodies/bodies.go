@@ -1,4 +1,4 @@
-// Package bodies says how long the body of a request may take, and cuts the connections of those that take longer.
+// Package bodies limits how long the body of a request may take. If a body takes longer, its connection is cut.
 //
 // net/http has one limit, for a whole request. It holds for a body that nobody reads, too: if a handler answers before the body is there, the
 // server reads on before it sends the answer, for as long as the whole request may take.
@@ -19,7 +19,7 @@ const (
 	rest = 5 * time.Second // for what is left of a body whose request is answered already
 )
 
-// Within is how long so many bytes of a body may take.
+// Within returns how long a body of this many bytes may take.
 func Within(bytes int64) time.Duration {
 	bytes = min(bytes, int64(Most/time.Second)*LeastSpeed)
 	return min(Most, Grace+time.Duration(bytes)*time.Second/LeastSpeed)

@@ -94,8 +94,8 @@ func (d *dispatcher) lookAtLocked() {
 	d.passedOver(d.lease, others)
 }
 
-// passedOver finds out what became of tasks that were not marked, or that are locked. Rows that are still as they were read are locked;
-// or the mark came late, and the look finds them free. The others are forgotten, and a later look brings those that were changed.
+// passedOver finds out what became of tasks that were not marked, or that are locked. If a row is still as it was read, it is locked, or the
+// mark came late; then the next look finds it free. All other tasks are forgotten. If a row was changed, a later look brings it again.
 func (l *line) passedOver(lease *keeper.Lease, tasks []*task) {
 	if len(tasks) == 0 {
 		return

@@ -111,7 +111,7 @@ type kept struct {
 	mended     int
 	statements int
 	clock      *clock
-	paused     int // so many of the next statements that add a job meet a pause, of which nothing else knows
+	paused     int // the number of statements to come that find the type paused when they add a job; no other statement does
 
 	mu    sync.Mutex    // times are counted while the schedule runs
 	times map[int64]int // jobs for each time

@@ -496,7 +496,7 @@ func (k *Keeper) drop(l *Lease) (row string) {
 
 // Look looks who works what, as [store.Store.Fleet] does. If it shows that somebody else has a lease of this keeper, or that somebody has
 // set it free, the lease is lost at once: the next renewal, which would say the same, may be far away. It ends leases that
-// last too long, see [Overdue], and those that a taking got that was given up.
+// last too long, see [Overdue]. If Take gave a statement up and the server carried it out later, Look ends the leases that it took.
 func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, error) {
 	k.mu.Lock()
 	held := maps.Clone(k.held)

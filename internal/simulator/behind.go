@@ -11,8 +11,8 @@ import (
 // A backlog that is longer than the queue and lasts for longer than half a minute. Its first jobs run on an instance that gives the lease
 // away and dies; others are changed while they wait in memory. The loader of the next holder has passed their rows by then.
 
-// behindWithin is how long a row that nobody has in memory may wait while later rows of its lane start: the loader begins its rounds again
-// every five seconds if it has to. By then, so many others may be in memory, beside those that were marked before.
+// behindWithin is how long a row that nobody has in memory may wait while later rows of its lane start: if rows lie behind it, the loader
+// begins its rounds again after five seconds. behindOthers is how many rows may be in memory by then and start first, beside the marked rows.
 const (
 	behindWithin = 8 * time.Second
 	behindOthers = 20

@@ -157,7 +157,7 @@ func (j *judge) underBroken(l leaseTerm, moment time.Time) bool {
 	return j.mayHaveExpired(l.lease, b) || !b.at.IsZero() && !moment.After(j.heededBy(l, b))
 }
 
-// mayHaveExpired reports whether a lease's row was locked for so long that one renewal, or more, did not come through.
+// mayHaveExpired reports whether a lease may have ended because its row was locked: the lock kept at least one renewal from it.
 func (j *judge) mayHaveExpired(name string, b *breaking) bool {
 	jobType, _ := typeOf(name)
 	return b.until.Sub(b.from) >= time.Duration(j.configOf(jobType).LockSecond)*time.Second/3

@@ -1009,7 +1009,7 @@ func (j *judge) expectFlow() {
 // loader goes over all rows once more.
 const standstill = 2 * time.Minute
 
-// expectNoStandstill expects that no job that has to be done waits for so long while nothing is done.
+// expectNoStandstill accuses the engine if a job is due and no job at all is done for two minutes.
 func (j *judge) expectNoStandstill() {
 	w := j.world
 	w.mu.Lock()

@@ -42,7 +42,7 @@ func (s *Store) WrittenAhead(ctx context.Context, types []int32, own int64, limi
 	return ids, wrap("find jobs that were put off while the clock was ahead", err)
 }
 
-// MendAhead has these rows wait from now on for as long as they were told to, and counts a change of those that are not marked. It needs
+// MendAhead counts the wait of each row from now on: the row waits as long as its handler said. If a row is not marked, this is a change. It needs
 // what [Store.WrittenAhead] needs. It returns how many rows it changed. Sent again, it changes nothing.
 func (s *Store) MendAhead(ctx context.Context, ids []uint64, own int64) (int, error) {
 	return s.change(ctx, "mend jobs that were put off while the clock was ahead", ids, s.writtenAhead(own), func(*arguments) string {

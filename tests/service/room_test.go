@@ -46,6 +46,15 @@ func (p *process) mebibytes(figure string) int {
 	return kilobytes >> 10
 }
 
+// fitsIntoAContainer expects that the process never had more than 256 MiB in memory.
+func (p *process) fitsIntoAContainer() {
+	p.t.Helper()
+	most := p.mebibytes("VmHWM")
+	if p.t.Logf("at most %d MiB", most); most > 256 {
+		p.t.Errorf("it took %d MiB", most)
+	}
+}
+
 // adder makes a token that may add tasks, and returns a client that has it.
 func (i *instance) adder(admin string) *instance {
 	i.t.Helper()
@@ -89,10 +98,7 @@ func TestEightFullBatchesAtOnceStayWithinAContainerOf256MiB(t *testing.T) {
 			})
 		}
 		all.Wait()
-		t.Logf("at most %d MiB", p.mebibytes("VmHWM"))
-		if most := p.mebibytes("VmHWM"); most > 256 {
-			t.Errorf("it took %d MiB", most)
-		}
+		p.fitsIntoAContainer()
 	})
 }
 
@@ -129,10 +135,7 @@ func TestBatchesOfOneHugeValueStayWithinAContainerOf256MiB(t *testing.T) {
 			})
 		}
 		all.Wait()
-		t.Logf("at most %d MiB", p.mebibytes("VmHWM"))
-		if most := p.mebibytes("VmHWM"); most > 256 {
-			t.Errorf("it took %d MiB", most)
-		}
+		p.fitsIntoAContainer()
 	})
 }
 
