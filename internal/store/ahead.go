@@ -42,8 +42,8 @@ func (s *Store) WrittenAhead(ctx context.Context, types []int32, own int64, limi
 	return ids, wrap("find jobs that were put off while the clock was ahead", err)
 }
 
-// MendAhead counts the wait of each row from now on: the row waits as long as its handler said. If a row is not marked, this is a change. It needs
-// what [Store.WrittenAhead] needs. It returns how many rows it changed. Sent again, it changes nothing.
+// MendAhead starts the wait of each row anew, from now, and raises changes if the row is not marked. It needs what [Store.WrittenAhead] needs. It
+// returns how many rows it changed. Sent again, it changes nothing.
 func (s *Store) MendAhead(ctx context.Context, ids []uint64, own int64) (int, error) {
 	return s.change(ctx, "mend jobs that were put off while the clock was ahead", ids, s.writtenAhead(own), func(*arguments) string {
 		return fmt.Sprintf("start_time = start_time + %s - update_time, changes = changes + CASE WHEN term = 0 THEN 1 ELSE 0 END", s.nowOnce())

@@ -104,9 +104,6 @@ func TestEightFullBatchesAtOnceStayWithinAContainerOf256MiB(t *testing.T) {
 
 // What comes in a batch may be of any shape: one task that has nearly all of it, or a name of a field, or nothing between two tasks.
 func TestBatchesOfOneHugeValueStayWithinAContainerOf256MiB(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out: it takes long; make test-all runs it")
-	}
 	t.Setenv("GOMEMLIMIT", "200MiB") // as the manifest has it
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		p := run(t, d)
