@@ -69,6 +69,7 @@ type dialect struct {
 	skipLocked  string                            // behind forUpdate: leaves out rows that others have locked; empty: the database cannot
 	unlessHeld  func(s *Store, u updating) string // an UPDATE that fails at once if another transaction has locked a row; see updating
 	passingHeld func(s *Store, u updating) string // the same without the rows that are locked; nil: the database cannot leave them out
+	ofTypes     string                            // format: condition for the rows of job types in an UPDATE, which locks them in the order of the types
 	byPaused    string                            // index hint for the types that are paused
 	steered     string                            // condition: somebody has paused, divided or limited the type; there may be thousands of types, so it goes by indexes
 	latest      string                            // format: a read that goes to the primary, see fromPrimary
@@ -192,6 +193,7 @@ func (d dialect) named(prefix string) dialect {
 	d.byDue = WithPrefix(d.byDue, prefix)
 	d.byKey = WithPrefix(d.byKey, prefix)
 	d.byGroup = WithPrefix(d.byGroup, prefix)
+	d.ofTypes = WithPrefix(d.ofTypes, prefix)
 	d.byPaused = WithPrefix(d.byPaused, prefix)
 	d.steered = WithPrefix(d.steered, prefix)
 	return d

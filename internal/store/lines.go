@@ -84,6 +84,7 @@ const linesTogether = 100
 
 // TellLines writes lines. What a later term has written, stays; so a statement may be sent again, or late.
 func (s *Store) TellLines(ctx context.Context, lines []Line) error {
+	lines = slices.SortedFunc(slices.Values(lines), func(a, b Line) int { return strings.Compare(a.Lease, b.Lease) }) // as in MakeLeases
 	for some := range slices.Chunk(lines, linesTogether) {
 		states := make([]any, len(some))
 		for i := range some {

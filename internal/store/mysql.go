@@ -98,6 +98,7 @@ func mysqlFamily(name string) dialect {
 		deleteFrom:  despiteSafeUpdates("DELETE") + " doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
 		deletes:     despiteSafeUpdates("DELETE"),
 		updates:     despiteSafeUpdates("UPDATE"),
+		ofTypes:     "job_type IN (%s)", // by the primary key
 		lockingRead: " LOCK IN SHARE MODE",
 		forUpdate:   " FOR UPDATE",
 		skipLocked:  passingLocked,

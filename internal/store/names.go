@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -78,14 +79,15 @@ func (s *Store) writeNames(ctx context.Context, names []TypeName) error {
 	var rows, cases []string
 	var types []int32
 	var args []any
-	for _, t := range names {
+	// As in MakeLeases.
+	for _, t := range slices.SortedFunc(slices.Values(names), func(a, b TypeName) int { return cmp.Compare(a.JobType, b.JobType) }) {
 		rows, cases = append(rows, fmt.Sprintf("(%d, ?)", t.JobType)), append(cases, fmt.Sprintf("WHEN %d THEN ?", t.JobType))
 		types, args = append(types, t.JobType), append(args, t.Name)
 	}
 	_, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type, name) VALUES %s%s", s.insertNew, s.types, strings.Join(rows, ", "), s.unlessThere), args...)
 	if err == nil {
-		_, err = s.exec(ctx, fmt.Sprintf("%s %s SET name = CASE job_type %s END WHERE job_type IN (%s) AND name IS NULL",
-			s.updates, s.types, strings.Join(cases, " "), numbers(types)), args...)
+		_, err = s.exec(ctx, fmt.Sprintf("%s %s %s SET name = CASE job_type %s END WHERE %s AND name IS NULL",
+			s.updates, s.types, s.byPrimary, strings.Join(cases, " "), s.rowsOf(types)), args...)
 	}
 	return wrap("name job types", err)
 }

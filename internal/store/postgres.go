@@ -67,6 +67,9 @@ var postgres = dialect{
 	deleteFrom: "DELETE FROM %s",
 	deletes:    "DELETE",
 	updates:    "UPDATE",
+	// An UPDATE locks rows where it meets them, and each change moves a row: two statements with snapshots of their own meet the same rows
+	// in different orders.
+	ofTypes:    "job_type = ANY(ARRAY(SELECT job_type FROM async_job_type_tab WHERE job_type IN (%s) ORDER BY job_type FOR UPDATE))",
 	forUpdate:  " FOR UPDATE",
 	skipLocked: " SKIP LOCKED",
 	unlessHeld: hardlyWaiting, passingHeld: fromUnlocked,

@@ -56,10 +56,14 @@ func (s *Store) tellSettings(ctx context.Context, given []TypeSettings) error {
 	if len(types) == 0 {
 		return nil
 	}
-	_, err = s.exec(ctx, fmt.Sprintf("%s %s SET settings = CASE job_type %s END, told_at = %s WHERE job_type IN (%s) AND COALESCE(told_at, 0) = CASE job_type %s END",
-		s.updates, s.types, strings.Join(settings, " "), s.now, numbers(types), strings.Join(asRead, " ")), args...)
+	_, err = s.exec(ctx, fmt.Sprintf("%s %s %s SET settings = CASE job_type %s END, told_at = %s WHERE %s AND COALESCE(told_at, 0) = CASE job_type %s END",
+		s.updates, s.types, s.byPrimary, strings.Join(settings, " "), s.now, s.rowsOf(types), strings.Join(asRead, " ")), args...)
 	return err
 }
+
+// rowsOf is the condition for the rows of job types in an UPDATE by their primary key. All instances may write them at once, so each
+// statement locks them in the same order.
+func (s *Store) rowsOf(types []int32) string { return fmt.Sprintf(s.ofTypes, numbers(types)) }
 
 // KnownType is a row of async_job_type_tab.
 type KnownType struct {

@@ -46,6 +46,7 @@ var sqlite = dialect{
 	deleteFrom: "DELETE FROM %s",
 	deletes:    "DELETE",
 	updates:    "UPDATE",
+	ofTypes:    "job_type IN (%s)",
 	byPaused:   "INDEXED BY async_job_type_paused",
 	steered: "job_type IN (SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_paused WHERE paused_at IS NOT NULL" +
 		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_layout WHERE layout IS NOT NULL" +

@@ -286,7 +286,7 @@ func (s *Store) PauseUntil(ctx context.Context, jobType int32, until int64) (cha
 // EndPauses ends the pauses of these types that are over by the database's clock, and returns how many it has ended. If it is fewer than
 // asked, the other types have a new pause, or somebody else has let them run. Sent again, it changes nothing.
 func (s *Store) EndPauses(ctx context.Context, types []int32) (ended int, err error) {
-	ended, err = s.exec(ctx, fmt.Sprintf("%s %s SET paused_at = NULL, paused_until = NULL WHERE job_type IN (%s) AND %s", s.updates, s.types, numbers(types), s.pauseOver()))
+	ended, err = s.exec(ctx, fmt.Sprintf("%s %s %s SET paused_at = NULL, paused_until = NULL WHERE %s AND %s", s.updates, s.types, s.byPrimary, s.rowsOf(types), s.pauseOver()))
 	return ended, wrap("end pauses", err)
 }
 

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -56,10 +57,11 @@ func TestAFleetUnderRandomKillsKeepsItsLeasesWithFewStatementsAndNoDeadlock(t *t
 	})
 }
 
-// The leases of a new application have no rows yet: all instances make them at once, then take them.
-func TestInstancesThatStartTogetherMakeTheirLeasesWithoutADeadlock(t *testing.T) {
+// A new application has no rows yet, of leases or of job types: all instances make them at once, each in the order of its own
+// configuration, then take the leases and tell what they do.
+func TestInstancesThatStartTogetherMakeTheirRowsWithoutADeadlock(t *testing.T) {
 	eachServer(t, func(x *trial) {
-		const instances, leases = 20, 50
+		const instances, types = 20, 50
 		times := repeat(60, 10)
 		st, err := store.Open(x.Context(), x.db, "")
 		if err != nil {
@@ -67,21 +69,15 @@ func TestInstancesThatStartTogetherMakeTheirLeasesWithoutADeadlock(t *testing.T)
 		}
 		before := x.deadlocks()
 		for range times {
-			x.execute("DELETE FROM shedlock_tab")
+			for _, table := range []string{"shedlock_tab", "async_job_type_tab", "async_job_now_tab"} {
+				x.execute("DELETE FROM " + table)
+			}
 			begin := make(chan struct{})
 			var started sync.WaitGroup
 			for i := range instances {
 				started.Go(func() {
-					names := make([]string, leases)
-					for j, n := range rand.Perm(leases) {
-						names[j] = leaseName(int32(n + 1))
-					}
 					<-begin
-					err := st.MakeLeases(x.Context(), names)
-					if err == nil {
-						_, err = st.TakeLeases(x.Context(), names, fmt.Sprint("instance ", i), 1, lockSecond, false)
-					}
-					if err != nil {
+					if err := startRows(x.Context(), st, types, fmt.Sprint("instance ", i)); err != nil {
 						x.Error(err)
 					}
 				})
@@ -92,8 +88,37 @@ func TestInstancesThatStartTogetherMakeTheirLeasesWithoutADeadlock(t *testing.T)
 		if n := x.deadlocks() - before; n > 0 {
 			x.Errorf("%d deadlocks; the last one: %s", n, x.dialect.lastDeadlock(x.db))
 		}
-		x.tell("a new fleet starts", times, outcome{}, 0, 0, "%d instances make and take %d leases at once", instances, leases)
+		x.tell("a new fleet starts", times, outcome{}, 0, 0, "%d instances make and take %d leases at once", instances, types)
 	})
+}
+
+// startRows writes what an instance writes about its types when it starts, and ends their pauses, as when many end at once.
+func startRows(ctx context.Context, st *store.Store, types int, owner string) error {
+	leases, lines := make([]string, types), make([]store.Line, types)
+	numbers, names, settings := make([]int32, types), make([]store.TypeName, types), make([]store.TypeSettings, types)
+	for i, n := range rand.Perm(types) {
+		numbers[i] = int32(n + 1)
+		leases[i] = leaseName(numbers[i])
+		names[i] = store.TypeName{JobType: numbers[i], Name: "worker"}
+		settings[i] = store.TypeSettings{JobType: numbers[i], Settings: fmt.Sprintf("{%q: 1}", owner)}
+		lines[i] = store.Line{Lease: leases[i]}
+	}
+	steps := []func() error{
+		func() error { _, err := st.NameTypes(ctx, names); return err },
+		func() error { return st.MakeLeases(ctx, leases) },
+		func() error { _, err := st.TakeLeases(ctx, leases, owner, 1, lockSecond, false); return err },
+		func() error { return st.TellSettings(ctx, settings) },
+		func() error { return st.TellLines(ctx, lines) },
+		func() error { _, err := st.PauseUntil(ctx, numbers[0], 1); return err },
+		func() error { _, err := st.EndPauses(ctx, numbers); return err },
+		func() error { _, err := st.Resume(ctx, numbers[1]); return err },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // seedVariable repeats the dice of an earlier run; without it they are thrown anew.

@@ -480,7 +480,7 @@ WHERE ended_at < 1000;
 
 -- EndPauses
 /*M!
-SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
 SET paused_at = NULL, paused_until = NULL
 WHERE job_type IN (7,8)
   AND paused_until > paused_at
@@ -965,7 +965,7 @@ FOR UPDATE;
 INSERT IGNORE INTO async_job_type_tab (job_type, name)
 VALUES (7, ?), (8, ?); -- with "mail", "export"
 /*M!
-SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
 SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
 WHERE job_type IN (7,8)
   AND name IS NULL; -- with "mail", "export"
@@ -1548,7 +1548,7 @@ FROM (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) 
   WHERE job_type IN (7,8)) AS latest
 FOR UPDATE;
 /*M!
-SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
 SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"

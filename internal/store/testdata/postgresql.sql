@@ -458,7 +458,11 @@ WHERE ended_at < $1; -- with 1000
 -- EndPauses
 UPDATE async_job_type_tab
 SET paused_at = NULL, paused_until = NULL
-WHERE job_type IN (7,8)
+WHERE job_type = ANY(ARRAY(SELECT job_type
+    FROM async_job_type_tab
+    WHERE job_type IN (7,8)
+    ORDER BY job_type
+    FOR UPDATE))
   AND paused_until > paused_at
   AND paused_until <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint);
 
@@ -906,7 +910,11 @@ VALUES (7, $1), (8, $2)
 ON CONFLICT DO NOTHING; -- with "mail", "export"
 UPDATE async_job_type_tab
 SET name = CASE job_type WHEN 7 THEN $1 WHEN 8 THEN $2 END
-WHERE job_type IN (7,8)
+WHERE job_type = ANY(ARRAY(SELECT job_type
+    FROM async_job_type_tab
+    WHERE job_type IN (7,8)
+    ORDER BY job_type
+    FOR UPDATE))
   AND name IS NULL; -- with "mail", "export"
 
 -- Newest
@@ -1494,7 +1502,11 @@ FROM latest
 FOR UPDATE;
 UPDATE async_job_type_tab
 SET settings = CASE job_type WHEN 7 THEN $1 WHEN 8 THEN $2 END, told_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
-WHERE job_type IN (7,8)
+WHERE job_type = ANY(ARRAY(SELECT job_type
+    FROM async_job_type_tab
+    WHERE job_type IN (7,8)
+    ORDER BY job_type
+    FOR UPDATE))
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
 -- TellStats

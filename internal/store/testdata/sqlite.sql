@@ -401,7 +401,7 @@ FROM async_job_lease_log_tab
 WHERE ended_at < 1000;
 
 -- EndPauses
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET paused_at = NULL, paused_until = NULL
 WHERE job_type IN (7,8)
   AND paused_until > paused_at
@@ -828,7 +828,7 @@ WHERE job_type IN (7,8)
   AND name IS NOT NULL;
 INSERT OR IGNORE INTO async_job_type_tab (job_type, name)
 VALUES (7, ?), (8, ?); -- with "mail", "export"
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
 WHERE job_type IN (7,8)
   AND name IS NULL; -- with "mail", "export"
@@ -1384,7 +1384,7 @@ WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\
 SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
 FROM async_job_type_tab
 WHERE job_type IN (7,8);
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = unixepoch()
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"

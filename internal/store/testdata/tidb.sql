@@ -407,7 +407,7 @@ WHERE job_type IN (7,8)
 INSERT IGNORE INTO async_job_type_tab (job_type, name)
 VALUES (7, ?), (8, ?); -- with "mail", "export"
 /*M!
-SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
 SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
 WHERE job_type IN (7,8)
   AND name IS NULL; -- with "mail", "export"
@@ -568,7 +568,7 @@ SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS tol
 FROM async_job_type_tab
 WHERE job_type IN (7,8);
 /*M!
-SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
 SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
 WHERE job_type IN (7,8)
   AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
