@@ -1,8 +1,10 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/bodies"
 )
@@ -45,7 +47,7 @@ func (s *Service) stuck() error {
 var errStarting = errors.New("the service is starting: it waits for its database")
 
 // Ready returns nil if requests may be sent here. The error says why not: the service is starting or about to stop, its database does not
-// answer, or tasks are not sent although it does. Anybody may ask, so what the driver says, which may have the database's address, is in
+// answer, or tasks are not sent although it does; without delivery, that the database has refused to write for ten seconds. Anybody may ask, so what the driver says, which may have the database's address, is in
 // the log.
 func (s *Service) Ready() error {
 	switch {
@@ -54,27 +56,62 @@ func (s *Service) Ready() error {
 	case s.handler.Load() == nil:
 		return errStarting
 	}
-	var unwell error
 	if s.runner != nil {
-		unwell = s.runner.Health()
+		return s.answers(s.topics.Fresh(), s.runner.Health(), errUnwell)
 	}
-	return s.answers(s.topics.Fresh(), unwell)
+	var refused error
+	if why := s.refused.Load(); why != nil {
+		refused = *why
+	}
+	return s.answers(s.topics.Fresh(), refused, errRefused)
+}
+
+const (
+	writeEvery = time.Second
+	writeMax   = 2 * time.Second
+	refusedFor = 10 * time.Second // a failover takes less
+)
+
+// tryWrites finds out, until ctx ends, whether the database takes writes. A Runner finds that out as it works; without one, reads would
+// succeed and no task be taken in.
+func (s *Service) tryWrites(ctx context.Context) {
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
+	for written := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		sent := time.Now()
+		try, cancel := context.WithTimeout(ctx, writeMax)
+		err := s.tables.TakesWrites(try)
+		cancel()
+		switch {
+		case err == nil:
+			written = sent
+			s.refused.Store(nil)
+		case time.Since(written) >= refusedFor:
+			s.refused.Store(&err)
+		}
+	}
 }
 
 var (
-	errAway   = errors.New("the database does not answer")
-	errUnwell = errors.New("tasks are not sent, or not all of them; the log of the service says why")
+	errAway    = errors.New("the database does not answer")
+	errUnwell  = errors.New("tasks are not sent, or not all of them; the log of the service says why")
+	errRefused = errors.New("tasks are not taken in, since the database refuses to write; the log of the service says why")
 )
 
-// answers turns what keeps the database from answering and tasks from being sent, or nil, into what anybody may hear, and logs it when it
-// begins.
-func (s *Service) answers(silent, unwell error) (said error) {
+// answers turns what keeps the database from answering, or nil, and what else is wrong, or nil, into what anybody may hear, and logs it when
+// it begins.
+func (s *Service) answers(silent, unwell, saidOfUnwell error) (said error) {
 	cause := silent
 	switch {
 	case silent != nil:
 		said = errAway
 	case unwell != nil:
-		said, cause = errUnwell, unwell
+		said, cause = saidOfUnwell, unwell
 	}
 	if was := s.red.Swap(said != nil); said != nil && !was {
 		s.cfg.Log.Error("readiness is red: "+said.Error(), "error", cause)

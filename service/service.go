@@ -83,7 +83,8 @@ type Service struct {
 	intake   *intake.Intake
 	handler  atomic.Pointer[http.Handler] // nil: it has not started
 	leaving  atomic.Bool
-	red      atomic.Bool // readiness is, and the log knows why
+	red      atomic.Bool           // readiness is, and the log knows why
+	refused  atomic.Pointer[error] // why the database takes no writes; nil: it does, or the runner would know
 	looks    sync.WaitGroup
 	stopLook context.CancelFunc
 	began    time.Time
@@ -166,6 +167,8 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	s.looks.Go(func() { s.topics.Run(looking) })
 	if s.runner != nil {
 		s.looks.Go(func() { s.mendSchedules(looking) })
+	} else {
+		s.looks.Go(func() { s.tryWrites(looking) })
 	}
 	parts := api.Parts{DB: s.cfg.DB, Jobs: s.jobs, Tables: s.tables, Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log}
 	if s.sender != nil {

@@ -1,11 +1,14 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,5 +96,59 @@ func TestAServiceWaitsForItsDatabaseAndIsReadyWhenItIsThere(t *testing.T) {
 		if err := s.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// readOnly is a way to a database on which new sessions may be kept from writing, as on a server that has become a replica.
+type readOnly struct {
+	from driver.Driver
+	dsn  string
+	set  string // has a session refuse to write
+	on   atomic.Bool
+}
+
+func (r *readOnly) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := r.from.Open(r.dsn)
+	if err == nil && r.on.Load() {
+		_, err = conn.(driver.ExecerContext).ExecContext(ctx, r.set, nil)
+	}
+	return conn, err
+}
+
+func (r *readOnly) Driver() driver.Driver { return r.from }
+
+func TestAServiceThatTakesNothingInIsNotReadyAlsoWithoutDelivery(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		to := receive(t, nil)
+		sets := map[string]string{"sqlite": "PRAGMA query_only = 1", "pgx": "SET default_transaction_read_only = on"}
+		way := &readOnly{from: d.DB.Driver(), dsn: d.DSN, set: cmp.Or(sets[d.Driver], "SET SESSION TRANSACTION READ ONLY")}
+		db := sql.OpenDB(way)
+		t.Cleanup(func() { db.Close() }) // after the service has stopped
+		db.SetMaxIdleConns(0)            // each statement takes the way anew
+		through := d
+		through.DB = db
+		api := start(t, through, func(c *service.Config) { c.WithoutDelivery = true })
+		ready := func() string {
+			answer, err := http.Get(api.base + "/readyz")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			text, err := io.ReadAll(answer.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		if said := ready(); said != "ok\n" {
+			t.Fatalf("at first: %s", said)
+		}
+		way.on.Store(true)
+		api.send(http.StatusOK, "GET", "/v1/tasks", "")
+		api.send(http.StatusServiceUnavailable, "POST", "/v1/topics/orders/tasks", `{"url":"`+to.URL+`"}`)
+		await(t, "it is not ready", func() bool { return strings.Contains(ready(), "refuses to write") })
+		way.on.Store(false)
+		await(t, "it is ready again", func() bool { return ready() == "ok\n" })
 	})
 }

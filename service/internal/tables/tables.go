@@ -110,6 +110,11 @@ func (t *Tables) Now(ctx context.Context, ex Executor) (now time.Time, err error
 	return time.UnixMicro(int64(seconds * 1e6)), nil
 }
 
+// TakesWrites returns an error if the database refuses to write, as one that is a replica or read-only. It changes nothing.
+func (t *Tables) TakesWrites(ctx context.Context) error {
+	return t.exec(ctx, t.db, `UPDATE {p}pqueue_counter_tab SET value = value WHERE name = ''`)
+}
+
 // ErrUnknown is the cause of an error of a transaction whose commit was not answered with success: it may be there all the same. After
 // any other error of [Tables.In], nothing was changed.
 var ErrUnknown = errors.New("the database has not said whether it has committed")
