@@ -148,7 +148,11 @@ func (c *console) pause(ctx context.Context, r *http.Request, jobType int32) (ch
 	if err != nil || lasts < time.Second || lasts > pauseMost {
 		return false, failed(http.StatusBadRequest, "for=%q: use a time up to a year, as in 30m, 2h or 1d, or leave it empty for a pause that lasts until somebody resumes the type.", text)
 	}
-	return c.jobs.PauseUntil(ctx, c.ex, jobType, time.Now().Add(lasts))
+	fleet, err := c.jobs.Fleet(ctx, c.ex) // the type goes on by the database's clock
+	if err != nil {
+		return false, err
+	}
+	return c.jobs.PauseUntil(ctx, c.ex, jobType, fleet.Now.Add(lasts))
 }
 
 const pauseMost = 365 * 24 * time.Hour

@@ -307,8 +307,8 @@ func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed b
 // [Jobs.Types]. It is a whole second: part of a second counts as one.
 //
 // A type that is paused already gets this end instead of the one that it has, or of none. The result tells whether the call changed
-// anything: the type ran before, or its pause had another end. It is an [ErrRefused] if the time has passed, or is more than a
-// year away.
+// anything: the type ran before, or its pause had another end. It is an [ErrRefused] if the time has passed by that clock, or is more
+// than a year away.
 //
 // Instances of versions before PauseUntil heed the pause, but none of them takes it back: for that, one instance of this version has to
 // be there, of whatever types. Such a version's Pause leaves the end as it is, and so does its Resume, for the next such Pause: Pause of
@@ -318,7 +318,11 @@ func (j *Jobs) PauseUntil(ctx context.Context, ex Executor, jobType int32, until
 	if err != nil {
 		return false, typeErr(jobType, err)
 	}
-	second, err := endOfPause(until, st.Now())
+	_, now, err := st.Newest(ctx)
+	if err != nil {
+		return false, typeErr(jobType, err)
+	}
+	second, err := endOfPause(until, momentOf(now).Unix())
 	if err == nil {
 		changed, err = notingType(ctx, st, "pause", jobType, time.Unix(second, 0).UTC(), func(st *store.Store) (bool, error) { return st.PauseUntil(ctx, jobType, second) })
 	}

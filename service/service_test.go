@@ -37,14 +37,14 @@ func TestReadinessTellsTheLogAloneWhereTheDatabaseIs(t *testing.T) {
 		s := &Service{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 		for n := range 2 {
 			for range 3 { // as probes do
-				if err := s.answers(c.silent, c.unwell); err == nil || err.Error() != c.says {
+				if err := s.answers(c.silent, c.unwell, errUnwell); err == nil || err.Error() != c.says {
 					t.Errorf("%s: anybody hears %v", what, err)
 				}
 			}
 			if lines := strings.Count(log.String(), "10.1.2.3:3306"); lines != n+1 {
 				t.Errorf("%s: %d lines after it was red %d times: %s", what, lines, n+1, &log)
 			}
-			if err := s.answers(nil, nil); err != nil {
+			if err := s.answers(nil, nil, errUnwell); err != nil {
 				t.Error(what, err)
 			}
 		}

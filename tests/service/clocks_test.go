@@ -101,6 +101,11 @@ func TestATimeFromNowOnIsCountedByTheDatabasesClock(t *testing.T) {
 			if in := next.Sub(now()); in < 0 || in > 11*time.Minute {
 				t.Errorf("with a clock that is off by %v, a schedule of ten minutes begins in %v", off, in)
 			}
+			until := timeOf(t, api.send(http.StatusOK, "POST", "/v1/topics/orders/pause", `{"for":"10m"}`).json("paused_until"))
+			if in := until.Sub(now()); in < 9*time.Minute || in > 11*time.Minute {
+				t.Errorf("with a clock that is off by %v, a pause of ten minutes ends in %v", off, in)
+			}
+			api.send(http.StatusOK, "POST", "/v1/topics/orders/resume", "")
 			id := add()
 			api.send(http.StatusOK, "POST", "/v1/tasks/"+id+"/run", "")
 			api.awaitStatus(id, "succeeded")

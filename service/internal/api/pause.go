@@ -50,7 +50,7 @@ func (a *api) pauseTopic(c *call) error {
 		defer release()
 		text = given
 	}
-	end, err := endOfPause(text, time.Now())
+	end, err := endOfPause(text, func() (time.Time, error) { return a.now(c.Context()) })
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ type pauseEnd struct {
 	pointer string
 }
 
-// endOfPause reads the body of a request for a pause.
-func endOfPause(text []byte, now time.Time) (end pauseEnd, err error) {
+// endOfPause reads the body of a request for a pause, and the clock by which the topic goes on, if the body says for how long.
+func endOfPause(text []byte, clock func() (time.Time, error)) (end pauseEnd, err error) {
 	if len(text) == 0 {
 		return end, nil
 	}
@@ -96,7 +96,13 @@ func endOfPause(text []byte, now time.Time) (end pauseEnd, err error) {
 		if lasts, err = task.ParseDelay(given.For); err == nil && lasts < time.Second {
 			err = errors.New("it is to be a second or more")
 		}
-		end.at = now.Add(lasts)
+		if err == nil {
+			now, err := clock()
+			if err != nil {
+				return end, err
+			}
+			end.at = now.Add(lasts)
+		}
 	}
 	if err != nil {
 		return end, problem.OfField(end.pointer, "%v", err)

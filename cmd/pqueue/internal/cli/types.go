@@ -283,6 +283,15 @@ already gets this end, or none.`,
 				return err
 			}
 			return a.onType(cmd.Context(), args[0], func(ctx context.Context, db *database, jobType int32) (string, error) {
+				if lasts != "" { // by the clock by which the type goes on
+					fleet, err := db.jobs.Fleet(ctx, db)
+					if err != nil {
+						return "", err
+					}
+					if until, err = pauseEnd(lasts, "", fleet.Now); err != nil {
+						return "", err
+					}
+				}
 				if until.IsZero() {
 					changed, err := db.jobs.Pause(ctx, db, jobType)
 					return either(changed, "type %d is paused", "type %d was paused already"), err
