@@ -68,8 +68,13 @@ func TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse(t *testing.T) 
 				if n, err := open(t, d.DB).Cancel(t.Context(), d.DB, queue_job.ID(held)); n != 1 || err != nil {
 					t.Fatal(n, err)
 				}
-				if id := <-cancelled; id != held {
-					t.Errorf("the context of job %d has ended, not that of job %d", id, held)
+				select {
+				case id := <-cancelled:
+					if id != held {
+						t.Errorf("the context of job %d has ended, not that of job %d", id, held)
+					}
+				case <-time.After(patience):
+					t.Fatal("the job is cancelled, and its context does not end")
 				}
 				if err := r.Health(); err != nil {
 					t.Error(err)

@@ -36,7 +36,6 @@ type dialect struct {
 	leaseUpdate    string // UPDATE of shedlock_tab, safe from the session's time zone
 	unlockedLeases string // format: the same, with its assignments and conditions, of leases with one of the names in a list, which nobody else has locked …
 	namesFirst     bool   // … and the list comes before the arguments of the assignments
-	unlessLease    string // end of an INSERT of leases that leaves existing rows as they are
 	orLater        string // end of an INSERT of lines that overwrites an existing row unless its term is a later one
 	ifMore         string // end of an INSERT of stats that overwrites an existing row if it has counted less
 	ifKnown        string // end of an INSERT of tenures that says how an existing row ended, unless its holder has said that already
@@ -45,9 +44,11 @@ type dialect struct {
 	// Rows that are inserted.
 	insertNew   string // start of an INSERT that leaves out rows whose key exists …
 	unlessThere string // … and its end
-	returning   string // end of an INSERT that returns the ids as rows; empty: the driver tells one id
-	addMany     func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error)
-	addManyNew  func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, ours, error) // leaves out rows whose key exists
+	// end of an INSERT of rows with this primary key that leaves existing rows as they are, and that many may send at once
+	unlessRow  func(key string) string
+	returning  string // end of an INSERT that returns the ids as rows; empty: the driver tells one id
+	addMany    func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error)
+	addManyNew func(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, ours, error) // leaves out rows whose key exists
 	// adds the job for a time of a schedule; the contract is that of Store.AddScheduled
 	addScheduled func(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error)
 	// format: lets the ids that the database gives begin behind the largest one of a table; empty: the database does so by itself
@@ -68,12 +69,13 @@ type dialect struct {
 	forUpdate   string                            // end of a SELECT that locks its rows until the end of the transaction
 	skipLocked  string                            // behind forUpdate: leaves out rows that others have locked; empty: the database cannot
 	unlessHeld  func(s *Store, u updating) string // an UPDATE that fails at once if another transaction has locked a row; see updating
-	passingHeld func(s *Store, u updating) string // the same without the rows that are locked; nil: the database cannot leave them out
-	ofTypes     string                            // format: condition for the rows of job types in an UPDATE, which locks them in the order of the types
-	byPaused    string                            // index hint for the types that are paused
-	steered     string                            // condition: somebody has paused, divided or limited the type; there may be thousands of types, so it goes by indexes
-	latest      string                            // format: a read that goes to the primary, see fromPrimary
-	unionPart   string                            // format: a SELECT with a limit, as a part of a UNION
+	// the same for those of the rows that are not locked; nil: the database cannot leave out the others
+	passingHeld func(ctx context.Context, s *Store, u updating, ids []uint64) (int, error)
+	ofTypes     string // format: condition for the rows of job types in an UPDATE, which locks them in the order of the types
+	byPaused    string // index hint for the types that are paused
+	steered     string // condition: somebody has paused, divided or limited the type; there may be thousands of types, so it goes by indexes
+	latest      string // format: a read that goes to the primary, see fromPrimary
+	unionPart   string // format: a SELECT with a limit, as a part of a UNION
 	idIn        func(ids []uint64) string
 	bigint      string                                     // the type of a whole number in a CAST
 	integer     string                                     // format: a column as a whole number, whatever was inserted there
@@ -173,6 +175,23 @@ func (u updating) text(s *Store, before, behind string) string {
 
 // patiently writes an UPDATE that waits for rows that are locked.
 func patiently(s *Store, u updating) string { return u.text(s, "", "") }
+
+// asking asks which rows are not locked, and changes those. If another transaction locks a row in between, it asks again.
+func asking(ctx context.Context, s *Store, u updating, ids []uint64) (n int, err error) {
+	for range askMost {
+		if ids, err = s.Unlocked(ctx, ids); err != nil || len(ids) == 0 {
+			return 0, err
+		}
+		u.ids = s.idIn(ids)
+		if n, err = s.exec(ctx, s.unlessHeld(s, u)); !isLocked(err) {
+			return n, err
+		}
+	}
+	return 0, nil // as if all were locked
+}
+
+// askMost is how often it is asked which rows are not locked, for a statement that finds one locked all the same.
+const askMost = 3
 
 // fromPrimary writes a read on which a decision about a lease, a mark or a schedule depends. A replica would answer
 // from the past. Proxies and libraries that split reads from writes (MaxScale, ProxySQL, MySQL Router, pgpool-II,

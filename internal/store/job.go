@@ -61,7 +61,7 @@ func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Ve
 	}
 	n, err := s.exec(ctx, s.unlessHeld(s, u))
 	if isLocked(err) && s.passingHeld != nil {
-		n, err = s.exec(ctx, s.passingHeld(s, u))
+		n, err = s.passingHeld(ctx, s, u, ids)
 	}
 	if isOutOfRange(err) { // too late, see inTime
 		n, err = 0, nil

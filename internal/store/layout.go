@@ -70,7 +70,7 @@ func (s *Store) MakeClosed(ctx context.Context, names []string, layout int64) er
 	}
 	row := fmt.Sprintf("(?, '', %d, %s)", -layout, s.timestamp(closedUntil))
 	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, locked_by, layout, lock_until) VALUES %s%s%s",
-		s.leases, row, strings.Repeat(", "+row, len(names)-1), s.unlessLease), args...)
+		s.leases, row, strings.Repeat(", "+row, len(names)-1), s.unlessRow("lock_name")), args...)
 	return wrap("make closed leases", err)
 }
 

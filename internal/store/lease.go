@@ -59,7 +59,7 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 		args[i] = name
 	}
 	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, locked_by) VALUES (?, '')%s%s",
-		s.leases, strings.Repeat(", (?, '')", len(names)-1), s.unlessLease), args...)
+		s.leases, strings.Repeat(", (?, '')", len(names)-1), s.unlessRow("lock_name")), args...)
 	return wrap("make leases", err)
 }
 
@@ -174,22 +174,27 @@ func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeco
 // nobody can renew them. MySQL before 8.0.1, MariaDB before 10.6 and TiDB cannot pass over rows, and wait as ever; SQLite
 // locks no rows.
 func (s *Store) updateLeases(ctx context.Context, names []string, set string, values []any, where string, compared ...any) (int, error) {
-	if s.asksFirst {
-		var err error
-		if names, err = s.freeToChange(ctx, names); err != nil || len(names) == 0 {
+	for asked := range askMost + 1 {
+		if s.asksFirst || asked > 0 {
+			var err error
+			if names, err = s.freeToChange(ctx, names); err != nil || len(names) == 0 {
+				return 0, err
+			}
+		}
+		query := fmt.Sprintf(s.unlockedLeases, set, where)
+		args := append([]any{names}, values...)
+		if !s.namesFirst {
+			args = append(slices.Clone(values), names)
+		}
+		query, args, err := sqlx.In(query, append(args, compared...)...)
+		if err != nil {
 			return 0, err
 		}
+		if n, err := s.exec(ctx, query, args...); !isLocked(err) {
+			return n, err
+		}
 	}
-	query := fmt.Sprintf(s.unlockedLeases, set, where)
-	args := append([]any{names}, values...)
-	if !s.namesFirst {
-		args = append(slices.Clone(values), names)
-	}
-	query, args, err := sqlx.In(query, append(args, compared...)...)
-	if err != nil {
-		return 0, err
-	}
-	return s.exec(ctx, query, args...)
+	return 0, nil // as if all were locked
 }
 
 // freeToChange reads which of the leases have rows that nobody has locked.

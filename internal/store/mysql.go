@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,12 +12,16 @@ import (
 var (
 	mysql = func() dialect {
 		d := mysqlFamily("MySQL")
-		d.unlessHeld, d.passingHeld = lockingFirst, besideLocked
+		d.unlessHeld, d.passingHeld = lockingFirst, joining
 		return d
 	}()
 	mariadb = func() dialect {
 		d := mysqlFamily("MariaDB")
-		d.unlessHeld, d.passingHeld = withoutWaiting, besideLocked
+		d.unlessHeld, d.passingHeld = withoutWaiting, asking
+		// It need not join the rows that nobody has locked, and on a Galera cluster with wsrep_max_ws_rows it must not: there, no UPDATE of
+		// several tables may have a derived one among them (error 4165).
+		d.unlockedLeases, d.namesFirst = "/*M! SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */"+
+			" UPDATE shedlock_tab FORCE INDEX (PRIMARY) SET %s WHERE lock_name IN (?) AND %s", false
 		return d
 	}()
 )
@@ -72,9 +77,6 @@ func mysqlFamily(name string) dialect {
 			"(SELECT lock_name AS unlocked FROM shedlock_tab FORCE INDEX (PRIMARY) WHERE lock_name IN (?) LIMIT 1000000 FOR UPDATE" + passingLocked + ") AS unlocked_leases " +
 			"STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked SET %s WHERE %s",
 		namesFirst: true,
-		// INSERT IGNORE reads a deleted row with a shared lock, and then needs an exclusive one: two sessions that do so
-		// deadlock (measured on MariaDB 10.11 and MySQL 9.7).
-		unlessLease: " ON DUPLICATE KEY UPDATE lock_name = lock_name",
 		// The columns are set in this order, and each sees what was set before it.
 		orLater: " ON DUPLICATE KEY UPDATE told_at = IF(term <= VALUES(term), VALUES(told_at), told_at), state = IF(term <= VALUES(term), VALUES(state), state), term = GREATEST(term, VALUES(term))",
 		ifMore:  " ON DUPLICATE KEY UPDATE state = IF(counted < VALUES(counted), VALUES(state), state), counted = GREATEST(counted, VALUES(counted))",
@@ -84,7 +86,10 @@ func mysqlFamily(name string) dialect {
 		// take a join for safe.
 		ownSession: "SET time_zone = '+00:00', sql_safe_updates = 0",
 
-		insertNew:    "INSERT IGNORE INTO",
+		insertNew: "INSERT IGNORE INTO",
+		// INSERT IGNORE reads a deleted row with a shared lock, and then needs an exclusive one: two sessions that do so
+		// deadlock (measured on MariaDB 10.11 and MySQL 9.7).
+		unlessRow:    func(key string) string { return " ON DUPLICATE KEY UPDATE " + key + " = " + key },
 		addMany:      addByValues,
 		addManyNew:   addNewByValues,
 		addScheduled: addScheduledSoon,
@@ -152,6 +157,11 @@ func lockingFirst(s *Store, u updating) string {
 	locked := " /*!80001 AND (SELECT " + u.inTime + " FROM (SELECT COUNT(*) AS id FROM " + s.jobs + " " + s.byPrimary + " WHERE " + u.ids + " FOR UPDATE NOWAIT) AS free) */"
 	u.inTime = "(/*!80001 TRUE OR */ " + u.inTime + ")"
 	return u.text(s, "", locked)
+}
+
+// joining changes the rows that are not locked by one statement.
+func joining(ctx context.Context, s *Store, u updating, _ []uint64) (int, error) {
+	return s.exec(ctx, besideLocked(s, u))
 }
 
 // besideLocked joins the rows that are not locked. The limit keeps MySQL from merging the derived table into the join, where

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -49,13 +50,13 @@ var postgres = dialect{
 	leaseUpdate:  "UPDATE shedlock_tab",
 	// The rows are locked before one is looked at.
 	unlockedLeases: "UPDATE shedlock_tab SET %s WHERE lock_name = ANY(ARRAY(SELECT lock_name FROM shedlock_tab WHERE lock_name IN (?) FOR UPDATE SKIP LOCKED)) AND %s",
-	unlessLease:    " ON CONFLICT DO NOTHING",
 	orLater:        " ON CONFLICT (lock_name) DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state WHERE async_job_now_tab.term <= excluded.term",
 	ifMore:         " ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE SET counted = excluded.counted, state = excluded.state WHERE async_job_stat_tab.counted < excluded.counted",
 	ifKnown: " ON CONFLICT (lock_name, term) DO UPDATE SET ended_at = excluded.ended_at, how = excluded.how" +
 		" WHERE excluded.how IS NOT NULL AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired')",
 
 	insertNew:   "INSERT INTO",
+	unlessRow:   func(string) string { return " ON CONFLICT DO NOTHING" },
 	unlessThere: " ON CONFLICT DO NOTHING",
 	returning:   " RETURNING id",
 	addMany:     addByArrays,
@@ -72,7 +73,10 @@ var postgres = dialect{
 	ofTypes:    "job_type = ANY(ARRAY(SELECT job_type FROM async_job_type_tab WHERE job_type IN (%s) ORDER BY job_type FOR UPDATE))",
 	forUpdate:  " FOR UPDATE",
 	skipLocked: " SKIP LOCKED",
-	unlessHeld: hardlyWaiting, passingHeld: fromUnlocked,
+	unlessHeld: hardlyWaiting,
+	passingHeld: func(ctx context.Context, s *Store, u updating, _ []uint64) (int, error) {
+		return s.exec(ctx, fromUnlocked(s, u))
+	},
 	steered:   steeredOr,
 	latest:    "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
 	unionPart: "(%s)",

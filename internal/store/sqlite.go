@@ -28,13 +28,13 @@ var sqlite = dialect{
 	quotient:       "/",
 	leaseUpdate:    "UPDATE shedlock_tab",
 	unlockedLeases: "UPDATE shedlock_tab SET %s WHERE lock_name IN (?) AND %s",
-	unlessLease:    " ON CONFLICT DO NOTHING",
 	orLater:        " ON CONFLICT (lock_name) DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state WHERE async_job_now_tab.term <= excluded.term",
 	ifMore:         " ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE SET counted = excluded.counted, state = excluded.state WHERE async_job_stat_tab.counted < excluded.counted",
 	ifKnown: " ON CONFLICT (lock_name, term) DO UPDATE SET ended_at = excluded.ended_at, how = excluded.how" +
 		" WHERE excluded.how IS NOT NULL AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired')",
 
 	insertNew:    "INSERT OR IGNORE INTO",
+	unlessRow:    func(string) string { return " ON CONFLICT DO NOTHING" },
 	addMany:      addByValues,
 	addManyNew:   addNewByValues,
 	addScheduled: addScheduledAtOnce,

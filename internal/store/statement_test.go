@@ -353,6 +353,19 @@ func TestNoStatementThatReplicasAreSentAsksForLocksOrTheTimeByThen(t *testing.T)
 	}
 }
 
+// A Galera cluster with wsrep_max_ws_rows refuses an UPDATE of several tables, if one of them is derived.
+func TestMariaDBIsSentNoUpdateWithADerivedTable(t *testing.T) {
+	comment := regexp.MustCompile(`/\*.*?\*/`)
+	for name, verb := range verbs {
+		for _, s := range append(sentBy(t, mariadb, verb), sentBy(t, mariadb.forStatements(), verb)...) {
+			tables, _, isUpdate := strings.Cut(comment.ReplaceAllString(s.text, ""), " SET ")
+			if isUpdate && strings.Contains(tables, "UPDATE") && strings.Contains(tables, "SELECT") {
+				t.Errorf("%s: %s", name, s.text)
+			}
+		}
+	}
+}
+
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 	for _, name := range []string{"Mark", "Mark Lost", "MarkedRows", "Unlocked", "LongParams", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
 		sent := sentBy(t, mysql, verbs[name])

@@ -46,7 +46,7 @@ func newGalera(t *testing.T, options ...string) *cluster {
 func asGaleraNode(cluster string) []string {
 	return []string{
 		"--wsrep-on=ON", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--innodb-log-file-size=32M",
-		"--wsrep-cluster-name=trial", "--wsrep-cluster-address=" + cluster, "--wsrep-sst-method=handover",
+		"--wsrep-cluster-name=trial", "--wsrep-cluster-address=" + cluster, "--wsrep-sst-method=handover", "--wsrep-max-ws-rows=100000",
 	}
 }
 

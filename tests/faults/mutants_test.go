@@ -99,7 +99,7 @@ func TestTheSuiteTurnsRedForEachKnownFailure(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(m.Name, func(t *testing.T) {
-			test, err := m.GoTest(root, cmp.Or(m.folder, "tests/faults"), t.TempDir(), "-short", "-run", "^"+m.test, ".")
+			test, err := m.GoTest(root, cmp.Or(m.folder, "tests/faults"), t.TempDir(), "-short", "-failfast", "-parallel", "8", "-run", "^"+m.test, ".")
 			if err != nil {
 				t.Fatal(err)
 			}

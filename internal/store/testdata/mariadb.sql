@@ -241,13 +241,10 @@ FOR UPDATE;
 
 -- CloseLease
 /*M!
-SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
-  FROM shedlock_tab FORCE INDEX (PRIMARY)
-  WHERE lock_name IN (?)
-  LIMIT 1000000
-  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
-WHERE locked_by = ?
+WHERE lock_name IN (?)
+  AND locked_by = ?
   AND layout > 0
   AND layout < 1028; -- with "a", "me"
 SELECT *
@@ -261,13 +258,10 @@ FOR UPDATE; -- with "a", "me"
 
 -- CloseLeases
 /*M!
-SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
-  FROM shedlock_tab FORCE INDEX (PRIMARY)
-  WHERE lock_name IN (?, ?)
-  LIMIT 1000000
-  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET layout = -1028, locked_by = '', lock_until = FROM_UNIXTIME(2147400000)
-WHERE (layout > 0
+WHERE lock_name IN (?, ?)
+  AND (layout > 0
     AND layout < 1028
     AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() OR layout < 0
     AND layout > -1028); -- with "a", "b"
@@ -697,13 +691,10 @@ FOR UPDATE; -- with "a", 7
 
 -- KeepLeases
 /*M!
-SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
-  FROM shedlock_tab FORCE INDEX (PRIMARY)
-  WHERE lock_name IN (?, ?)
-  LIMIT 1000000
-  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
-WHERE locked_by IN (?)
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
 SELECT *
 FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) AS now_millis
@@ -715,14 +706,11 @@ FOR UPDATE; -- with "a", "b", "me"
 
 -- KeepLeases and numbers
 /*M!
-SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
-  FROM shedlock_tab FORCE INDEX (PRIMARY)
-  WHERE lock_name IN (?, ?)
-  LIMIT 1000000
-  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET running = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE running END, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
-WHERE locked_by IN (?)
-  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "a", 2, "b", 3, "me"
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", 2, "b", 3, "a", "b", "me"
 SELECT *
 FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) AS now_millis
   FROM shedlock_tab
@@ -776,13 +764,10 @@ WHERE lock_name = ?
     WHERE lock_name = ?
       AND locked_by = ?) AS awake); -- with "dormant-7", "job-7", "me"
 /*M!
-SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
-  FROM shedlock_tab FORCE INDEX (PRIMARY)
-  WHERE lock_name IN (?)
-  LIMIT 1000000
-  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_name = ?, lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
-WHERE locked_by = ?; -- with "job-7", "dormant-7", "me"
+WHERE lock_name IN (?)
+  AND locked_by = ?; -- with "dormant-7", "job-7", "me"
 SELECT *
 FROM (SELECT lock_name, term
   FROM shedlock_tab
@@ -954,8 +939,9 @@ FROM (SELECT job_type, name
   WHERE job_type IN (7,8)
     AND name IS NOT NULL) AS latest
 FOR UPDATE;
-INSERT IGNORE INTO async_job_type_tab (job_type, name)
-VALUES (7, ?), (8, ?); -- with "mail", "export"
+INSERT INTO async_job_type_tab (job_type, name)
+VALUES (7, ?), (8, ?)
+ON DUPLICATE KEY UPDATE job_type = job_type; -- with "mail", "export"
 /*M!
 SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
 SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
@@ -1115,13 +1101,10 @@ ORDER BY job_type;
 
 -- ReleaseLease
 /*M!
-SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
-  FROM shedlock_tab FORCE INDEX (PRIMARY)
-  WHERE lock_name IN (?)
-  LIMIT 1000000
-  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61))
-WHERE locked_by = ?; -- with "a", "me"
+WHERE lock_name IN (?)
+  AND locked_by = ?; -- with "a", "me"
 SELECT *
 FROM (SELECT CASE WHEN UNIX_TIMESTAMP(lock_until) > GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61) THEN 1 ELSE 0 END AS held
   FROM shedlock_tab
@@ -1466,15 +1449,12 @@ LIMIT 100;
 
 -- TakeLeases
 /*M!
-SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
-  FROM shedlock_tab FORCE INDEX (PRIMARY)
-  WHERE lock_name IN (?, ?)
-  LIMIT 1000000
-  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET term = GREATEST(term + 1, (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)), locked_by = ?, running = 0, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
-WHERE UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
+WHERE lock_name IN (?, ?)
+  AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP()
   AND layout = 1
-  AND running <> -2; -- with "a", "b", "me"
+  AND running <> -2; -- with "me", "a", "b"
 SELECT *
 FROM (SELECT lock_name, term
   FROM shedlock_tab

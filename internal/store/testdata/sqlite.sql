@@ -826,8 +826,9 @@ SELECT job_type, name
 FROM async_job_type_tab
 WHERE job_type IN (7,8)
   AND name IS NOT NULL;
-INSERT OR IGNORE INTO async_job_type_tab (job_type, name)
-VALUES (7, ?), (8, ?); -- with "mail", "export"
+INSERT INTO async_job_type_tab (job_type, name)
+VALUES (7, ?), (8, ?)
+ON CONFLICT DO NOTHING; -- with "mail", "export"
 UPDATE async_job_type_tab NOT INDEXED
 SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
 WHERE job_type IN (7,8)

@@ -404,8 +404,9 @@ SELECT job_type, name
 FROM async_job_type_tab
 WHERE job_type IN (7,8)
   AND name IS NOT NULL;
-INSERT IGNORE INTO async_job_type_tab (job_type, name)
-VALUES (7, ?), (8, ?); -- with "mail", "export"
+INSERT INTO async_job_type_tab (job_type, name)
+VALUES (7, ?), (8, ?)
+ON DUPLICATE KEY UPDATE job_type = job_type; -- with "mail", "export"
 /*M!
 SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
 SET name = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END
