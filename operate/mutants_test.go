@@ -50,7 +50,7 @@ var mutants = []mutant.Mutant{
 	{Name: "standstill: two failures are all", File: "operate/types.go", Old: "return ended == m.failed() && ended >= failedRuns", New: "return ended == m.failed() && ended >= 2"},
 	{Name: "standstill: failures are no finding", File: "operate/types.go", Old: "return ended == m.failed() && ended >= failedRuns", New: "return ended == m.failed() && ended >= 2*failedRuns"},
 	{Name: "standstill: every holder is about to stop", File: "operate/explain.go", Old: "l.Name == here && !l.Free && l.Running == share.Leaves }) {", New: "l.Name == here && !l.Free }) {"},
-	{Name: "standstill: nobody is about to stop", File: "operate/explain.go", Old: "l.Name == here && !l.Free && l.Running == share.Leaves }) {", New: "false }) {"},
+	{Name: "standstill: nobody is about to stop", File: "operate/explain.go", Old: "l.Name == here && !l.Free && l.Running == share.Leaves }) {", New: "l.Name == here && false }) {"},
 	{Name: "standstill: what was told long ago is so", File: "operate/check.go", Old: "h.At.Sub(m.AsOf) > toldFor:", New: "h.At.Sub(m.AsOf) > 2*toldFor:"},
 	{Name: "standstill: types that nobody knows run", File: "operate/check.go", Old: "if h.Late == nil {\n\t\treturn \"All known", New: "if h.Late != nil {\n\t\treturn \"All known"},
 	{Name: "verdict: notes are things to look at", File: "operate/check.go", Old: "if f.Severity > Note {", New: "if f.Severity >= Note {"},
