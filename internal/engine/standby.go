@@ -90,12 +90,12 @@ func (s *standBy) loop(ctx context.Context) {
 		if s.health.heed(err); err == nil {
 			s.looked()
 		}
-		s.trouble.on(ctx, "take leases", err)
+		s.trouble.on(s.patience, "take leases", err)
 		if leaving && !s.over && (alone || err != nil || len(s.heldLines()) == 0) {
 			s.over = true
 			close(s.gone)
 		}
-		s.tidy(ctx)
+		s.tidy()
 		timer := time.NewTimer(s.rest())
 		select {
 		case <-timer.C:
@@ -448,13 +448,13 @@ func (s *standBy) serve(taken []*keeper.Lease) {
 }
 
 // tidy deletes, once, the rows of instances that are no more.
-func (s *standBy) tidy(ctx context.Context) {
+func (s *standBy) tidy() {
 	if s.tidied {
 		return
 	}
 	statement, cancel := context.WithTimeout(s.patience, takeMax)
 	defer cancel()
-	s.tidied = !s.trouble.on(ctx, "delete ended leases", s.keeper.DropEnded(statement, share.Prefixes[1:], share.Ephemeral))
+	s.tidied = !s.trouble.on(s.patience, "delete ended leases", s.keeper.DropEnded(statement, share.Prefixes[1:], share.Ephemeral))
 }
 
 // shortestLock is the length of the lease that says that this instance is here. It ends when the first of its other leases does.
