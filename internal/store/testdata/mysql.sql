@@ -180,7 +180,7 @@ ORDER BY job_id, attempt, term;
 -- BeginSchedule
 INSERT IGNORE INTO async_job_type_tab (job_type)
 VALUES (7);
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET cron_at = GREATEST(COALESCE(cron_at, 0), 1700000000), cron_spec = ?
 WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
@@ -935,7 +935,7 @@ WHERE id IN (1,2)
     AND start_time <= update_time + 1);
 
 -- MendSchedule
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET cron_at = 1700000000
 WHERE job_type = 7
   AND cron_at = 1700000060
@@ -1010,7 +1010,7 @@ WHERE lock_name = ?
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with 3, "a", "me"
 
 -- NoteScheduled
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET cron_at = 1700000060
 WHERE job_type = 7
   AND cron_at < 1700000060
@@ -1096,7 +1096,7 @@ UNION ALL (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE
 -- Pause
 INSERT IGNORE INTO async_job_type_tab (job_type, paused_at)
 VALUES (7, UNIX_TIMESTAMP());
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET paused_at = COALESCE(paused_at, UNIX_TIMESTAMP()), paused_until = NULL
 WHERE job_type = 7
   AND (paused_at IS NULL OR paused_until IS NOT NULL);
@@ -1104,7 +1104,7 @@ WHERE job_type = 7
 -- PauseUntil
 INSERT IGNORE INTO async_job_type_tab (job_type, paused_at, paused_until)
 VALUES (7, CASE WHEN UNIX_TIMESTAMP() < 1700000000 THEN UNIX_TIMESTAMP() ELSE 1699999999 END, 1700000000);
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET paused_at = CASE WHEN paused_at < 1700000000 THEN paused_at WHEN UNIX_TIMESTAMP() < 1700000000 THEN UNIX_TIMESTAMP() ELSE 1699999999 END, paused_until = 1700000000
 WHERE job_type = 7
   AND (paused_at IS NULL OR paused_at >= 1700000000 OR paused_until IS NULL OR paused_until <> 1700000000);
@@ -1139,7 +1139,7 @@ FROM (SELECT CASE WHEN UNIX_TIMESTAMP(lock_until) > GREATEST(UNIX_TIMESTAMP(), L
 FOR UPDATE; -- with "a", "me"
 
 -- RenameType
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET name = ?
 WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
@@ -1186,7 +1186,7 @@ INSERT IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status,
 VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?, 0, NULL); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
 -- Resume
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET paused_at = NULL, paused_until = NULL
 WHERE job_type = 7
   AND paused_at IS NOT NULL;
@@ -1276,7 +1276,7 @@ FOR UPDATE; -- with "a", "b"
 -- SetLayout
 INSERT IGNORE INTO async_job_type_tab (job_type)
 VALUES (7);
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET layout = 2052
 WHERE job_type = 7
   AND COALESCE(layout, 0) = 1026;
@@ -1284,7 +1284,7 @@ WHERE job_type = 7
 -- SetLimits
 INSERT IGNORE INTO async_job_type_tab (job_type, workers, rate)
 VALUES (7, NULLIF(3, 0), NULLIF(2.5, 0));
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET workers = NULLIF(3, 0), rate = NULLIF(2.5, 0)
 WHERE job_type = 7
   AND (COALESCE(workers, 0) <> 3 OR COALESCE(rate, 0) <> 2.5);

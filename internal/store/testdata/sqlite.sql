@@ -131,7 +131,7 @@ ORDER BY job_id, attempt, term;
 -- BeginSchedule
 INSERT OR IGNORE INTO async_job_type_tab (job_type)
 VALUES (7);
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET cron_at = MAX(COALESCE(cron_at, 0), 1700000000), cron_spec = ?
 WHERE job_type = 7
   AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL); -- with "@hourly", "@hourly"
@@ -804,7 +804,7 @@ WHERE id BETWEEN 1 AND 2
     AND start_time <= update_time + 1);
 
 -- MendSchedule
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET cron_at = 1700000000
 WHERE job_type = 7
   AND cron_at = 1700000060
@@ -868,7 +868,7 @@ WHERE lock_name = ?
   AND unixepoch(lock_until) > unixepoch(); -- with 3, "a", "me"
 
 -- NoteScheduled
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET cron_at = 1700000060
 WHERE job_type = 7
   AND cron_at < 1700000060
@@ -971,7 +971,7 @@ FROM (SELECT *
 -- Pause
 INSERT OR IGNORE INTO async_job_type_tab (job_type, paused_at)
 VALUES (7, unixepoch());
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET paused_at = COALESCE(paused_at, unixepoch()), paused_until = NULL
 WHERE job_type = 7
   AND (paused_at IS NULL OR paused_until IS NOT NULL);
@@ -979,7 +979,7 @@ WHERE job_type = 7
 -- PauseUntil
 INSERT OR IGNORE INTO async_job_type_tab (job_type, paused_at, paused_until)
 VALUES (7, CASE WHEN unixepoch() < 1700000000 THEN unixepoch() ELSE 1699999999 END, 1700000000);
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET paused_at = CASE WHEN paused_at < 1700000000 THEN paused_at WHEN unixepoch() < 1700000000 THEN unixepoch() ELSE 1699999999 END, paused_until = 1700000000
 WHERE job_type = 7
   AND (paused_at IS NULL OR paused_at >= 1700000000 OR paused_until IS NULL OR paused_until <> 1700000000);
@@ -1006,7 +1006,7 @@ WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 
 -- RenameType
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET name = ?
 WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
@@ -1048,7 +1048,7 @@ INSERT OR IGNORE INTO async_job_tab (id, params, long_params, job_type, job_stat
 VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?, 0, NULL); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
 -- Resume
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET paused_at = NULL, paused_until = NULL
 WHERE job_type = 7
   AND paused_at IS NOT NULL;
@@ -1125,7 +1125,7 @@ WHERE lock_name IN (?, ?); -- with "a", "b"
 -- SetLayout
 INSERT OR IGNORE INTO async_job_type_tab (job_type)
 VALUES (7);
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET layout = 2052
 WHERE job_type = 7
   AND COALESCE(layout, 0) = 1026;
@@ -1133,7 +1133,7 @@ WHERE job_type = 7
 -- SetLimits
 INSERT OR IGNORE INTO async_job_type_tab (job_type, workers, rate)
 VALUES (7, NULLIF(3, 0), NULLIF(2.5, 0));
-UPDATE async_job_type_tab
+UPDATE async_job_type_tab NOT INDEXED
 SET workers = NULLIF(3, 0), rate = NULLIF(2.5, 0)
 WHERE job_type = 7
   AND (COALESCE(workers, 0) <> 3 OR COALESCE(rate, 0) <> 2.5);
