@@ -200,6 +200,10 @@ const askMost = 3
 // rows, so the read never waits for a locked row. TiDB would, and gets the query alone. The result has no order.
 func (d dialect) fromPrimary(query string) string { return fmt.Sprintf(d.latest, query) }
 
+// byKeyOf is a small table in an UPDATE of one row, which is found by its primary key. By another index, a server would lock the entry of that
+// index first, and the row then; whoever goes by the primary key locks them the other way round.
+func (d dialect) byKeyOf(table string) string { return strings.TrimRight(table+" "+d.byPrimary, " ") }
+
 // nowOnce writes the current second for a statement about many rows.
 func (d dialect) nowOnce() string { return fmt.Sprintf(d.once, d.now) }
 

@@ -57,7 +57,7 @@ func (s *Store) NameTypes(ctx context.Context, given []TypeName) (others []TypeN
 // RenameType gives a job type another name, if it has the one that is given. False: it has another one, or none. Sent again, it changes
 // nothing.
 func (s *Store) RenameType(ctx context.Context, jobType int32, from, to string) (renamed bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET name = ? WHERE job_type = %d AND name = ?", s.typeRow(), jobType), to, from)
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET name = ? WHERE job_type = %d AND name = ?", s.byKeyOf(s.types), jobType), to, from)
 	return n > 0, wrap("rename a job type", err)
 }
 

@@ -10,7 +10,7 @@ import (
 // is the worker no more. Nothing: this process is not its worker, or the operation is not open. Sent again, it changes nothing.
 func (s *Store) ClaimOperation(ctx context.Context, id uint64, worker string, silentSeconds int64) (ours []Act, err error) {
 	_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET worker = ?, touched_at = %s WHERE id = %d AND state = '%s' AND (worker IS NULL OR worker = ? OR touched_at NOT BETWEEN %[2]s - %[5]d AND %[2]s + %[5]d)",
-		s.acts, s.now, id, OperationOpen, silentSeconds), worker, worker)
+		s.byKeyOf(s.acts), s.now, id, OperationOpen, silentSeconds), worker, worker)
 	if err != nil {
 		return nil, wrap("claim an operation", err)
 	}
@@ -26,20 +26,20 @@ func (s *Store) ClaimOperation(ctx context.Context, id uint64, worker string, si
 // the open operation, and the operation had come as far as the process believed; if not, it changes nothing.
 func (s *Store) AdvanceOperation(ctx context.Context, id uint64, worker string, from, to uint64) (ours bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET reached = %d, touched_at = %s WHERE id = %d AND state = '%s' AND worker = ? AND reached = %d",
-		s.acts, to, s.now, id, OperationOpen, from), worker)
+		s.byKeyOf(s.acts), to, s.now, id, OperationOpen, from), worker)
 	return n > 0, wrap("advance an operation", err)
 }
 
 // CountOperation adds to the numbers of an operation what its last part came to. It is sent in the transaction of that part.
 func (s *Store) CountOperation(ctx context.Context, id uint64, changed, skipped int, state string) error {
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET changed = changed + %d, skipped = skipped + %d, state = ? WHERE id = %d", s.acts, changed, skipped, id), state)
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET changed = changed + %d, skipped = skipped + %d, state = ? WHERE id = %d", s.byKeyOf(s.acts), changed, skipped, id), state)
 	return wrap("count what an operation did", err)
 }
 
 // SetOperation moves an operation from a state to another, and takes its worker from it. It reports whether the operation was in that
 // state. Sent again, it changes nothing.
 func (s *Store) SetOperation(ctx context.Context, id uint64, from, to string) (changed bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET state = ?, worker = NULL WHERE id = %d AND state = ?", s.acts, id), to, from)
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET state = ?, worker = NULL WHERE id = %d AND state = ?", s.byKeyOf(s.acts), id), to, from)
 	return n > 0, wrap("set the state of an operation", err)
 }
 

@@ -33,7 +33,7 @@ func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, sp
 	_, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type) VALUES (%d)%s", s.insertNew, s.types, jobType, s.unlessThere))
 	if err == nil {
 		_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %s(COALESCE(cron_at, 0), %d), cron_spec = ? WHERE job_type = %d AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL)",
-			s.typeRow(), s.greatest, from, jobType), spec, spec)
+			s.byKeyOf(s.types), s.greatest, from, jobType), spec, spec)
 	}
 	return wrap("begin schedule", err)
 }
@@ -42,7 +42,7 @@ func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, sp
 // still to come. Times behind that moment that have a job already get no second job, because of its key. It needs what was reached
 // as it was read: sent again, or late, it changes nothing.
 func (s *Store) MendSchedule(ctx context.Context, jobType int32, reached, from int64) error {
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at = %d AND cron_at > %s", s.typeRow(), from, jobType, reached, s.now))
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at = %d AND cron_at > %s", s.byKeyOf(s.types), from, jobType, reached, s.now))
 	return wrap("mend schedule", err)
 }
 
@@ -120,6 +120,6 @@ func (s *Store) HasScheduled(ctx context.Context, jobType int32, key string) (ha
 // NoteScheduled notes in cron_at that the schedule has got to this time, in unix seconds, unless the type is paused. It
 // never goes back; sent again, it changes nothing.
 func (s *Store) NoteScheduled(ctx context.Context, jobType int32, until int64) error {
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at < %[2]d AND paused_at IS NULL", s.typeRow(), until, jobType))
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at < %[2]d AND paused_at IS NULL", s.byKeyOf(s.types), until, jobType))
 	return wrap("note schedule", err)
 }

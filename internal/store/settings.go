@@ -61,10 +61,6 @@ func (s *Store) tellSettings(ctx context.Context, given []TypeSettings) error {
 	return err
 }
 
-// typeRow is the table of types in an UPDATE of one row, by its primary key. By another index, a server would lock the entry of that index
-// first, and the row then; whoever goes by the primary key locks them the other way round.
-func (s *Store) typeRow() string { return strings.TrimRight(s.types+" "+s.byPrimary, " ") }
-
 // rowsOf is the condition for the rows of job types in an UPDATE by their primary key. All instances may write them at once, so each
 // statement locks them in the same order.
 func (s *Store) rowsOf(types []int32) string { return fmt.Sprintf(s.ofTypes, numbers(types)) }
@@ -115,7 +111,7 @@ func (s *Store) SetLimits(ctx context.Context, jobType int32, limits Limits) (ch
 	}
 	if err == nil && n == 0 {
 		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET workers = NULLIF(%s, 0), rate = NULLIF(%s, 0) WHERE job_type = %d AND (COALESCE(workers, 0) <> %[2]s OR COALESCE(rate, 0) <> %[3]s)",
-			s.typeRow(), workers, rate, jobType))
+			s.byKeyOf(s.types), workers, rate, jobType))
 	}
 	return n > 0, wrap("set limits", err)
 }

@@ -266,7 +266,7 @@ func (s *Store) Pause(ctx context.Context, jobType int32) (changed bool, err err
 	n, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type, paused_at) VALUES (%d, %s)%s", s.insertNew, s.types, jobType, s.now, s.unlessThere))
 	if err == nil && n == 0 {
 		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = COALESCE(paused_at, %s), paused_until = NULL WHERE job_type = %d AND (paused_at IS NULL OR paused_until IS NOT NULL)",
-			s.typeRow(), s.now, jobType))
+			s.byKeyOf(s.types), s.now, jobType))
 	}
 	return n > 0, wrap("pause", err)
 }
@@ -278,7 +278,7 @@ func (s *Store) PauseUntil(ctx context.Context, jobType int32, until int64) (cha
 	n, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type, paused_at, paused_until) VALUES (%d, CASE %s, %d)%s", s.insertNew, s.types, jobType, begins, until, s.unlessThere))
 	if err == nil && n == 0 {
 		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = CASE WHEN paused_at < %d THEN paused_at %s, paused_until = %[2]d"+
-			" WHERE job_type = %[4]d AND (paused_at IS NULL OR paused_at >= %[2]d OR paused_until IS NULL OR paused_until <> %[2]d)", s.typeRow(), until, begins, jobType))
+			" WHERE job_type = %[4]d AND (paused_at IS NULL OR paused_at >= %[2]d OR paused_until IS NULL OR paused_until <> %[2]d)", s.byKeyOf(s.types), until, begins, jobType))
 	}
 	return n > 0, wrap("pause until a time", err)
 }
@@ -292,7 +292,7 @@ func (s *Store) EndPauses(ctx context.Context, types []int32) (ended int, err er
 
 // Resume lets a type run again. It reports whether the type was paused before. Sent again, it changes nothing.
 func (s *Store) Resume(ctx context.Context, jobType int32) (changed bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = NULL, paused_until = NULL WHERE job_type = %d AND paused_at IS NOT NULL", s.typeRow(), jobType))
+	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = NULL, paused_until = NULL WHERE job_type = %d AND paused_at IS NOT NULL", s.byKeyOf(s.types), jobType))
 	return n > 0, wrap("resume", err)
 }
 

@@ -164,7 +164,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AdvanceOperation
-UPDATE async_job_act_tab
+UPDATE async_job_act_tab FORCE INDEX (PRIMARY)
 SET reached = 500, touched_at = UNIX_TIMESTAMP()
 WHERE id = 3
   AND state = 'open'
@@ -223,7 +223,7 @@ WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- ClaimOperation
-UPDATE async_job_act_tab
+UPDATE async_job_act_tab FORCE INDEX (PRIMARY)
 SET worker = ?, touched_at = UNIX_TIMESTAMP()
 WHERE id = 3
   AND state = 'open'
@@ -382,7 +382,7 @@ FROM (SELECT *
 GROUP BY part, job_type;
 
 -- CountOperation
-UPDATE async_job_act_tab
+UPDATE async_job_act_tab FORCE INDEX (PRIMARY)
 SET changed = changed + 400, skipped = skipped + 100, state = ?
 WHERE id = 3; -- with "done"
 
@@ -1264,7 +1264,7 @@ WHERE job_type = 7
   AND (COALESCE(workers, 0) <> 3 OR COALESCE(rate, 0) <> 2.5);
 
 -- SetOperation
-UPDATE async_job_act_tab
+UPDATE async_job_act_tab FORCE INDEX (PRIMARY)
 SET state = ?, worker = NULL
 WHERE id = 3
   AND state = ?; -- with "stopped", "open"

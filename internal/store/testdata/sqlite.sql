@@ -115,7 +115,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(1500 AS INTEGER) AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AdvanceOperation
-UPDATE async_job_act_tab
+UPDATE async_job_act_tab NOT INDEXED
 SET reached = 500, touched_at = unixepoch()
 WHERE id = 3
   AND state = 'open'
@@ -173,7 +173,7 @@ WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- ClaimOperation
-UPDATE async_job_act_tab
+UPDATE async_job_act_tab NOT INDEXED
 SET worker = ?, touched_at = unixepoch()
 WHERE id = 3
   AND state = 'open'
@@ -324,7 +324,7 @@ FROM (SELECT *
 GROUP BY part, job_type;
 
 -- CountOperation
-UPDATE async_job_act_tab
+UPDATE async_job_act_tab NOT INDEXED
 SET changed = changed + 400, skipped = skipped + 100, state = ?
 WHERE id = 3; -- with "done"
 
@@ -1139,7 +1139,7 @@ WHERE job_type = 7
   AND (COALESCE(workers, 0) <> 3 OR COALESCE(rate, 0) <> 2.5);
 
 -- SetOperation
-UPDATE async_job_act_tab
+UPDATE async_job_act_tab NOT INDEXED
 SET state = ?, worker = NULL
 WHERE id = 3
   AND state = ?; -- with "stopped", "open"

@@ -97,7 +97,7 @@ WHERE lock_name = ?
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "me"
 
 -- ClaimOperation
-UPDATE async_job_act_tab
+UPDATE async_job_act_tab FORCE INDEX (PRIMARY)
 SET worker = ?, touched_at = UNIX_TIMESTAMP()
 WHERE id = 3
   AND state = 'open'
