@@ -59,7 +59,11 @@ NOT_ON = -skip "/^($(1))$$|//^($(1))$$"
 
 # The tests that make test leaves out, or makes some sessions of.
 AT_LENGTH := ^($(shell awk '/^func Test/ { test = $$2; sub(/[^A-Za-z0-9_].*/, "", test) } /^}/ { test = "" } \
-	test && /\t(long\(t\)|.*testing\.Short|.*eachSession)/ { printf "%s%s", or, test; or = "|"; test = "" }' tests/*_test.go tests/service/*_test.go))$$
+	test && /\t(long\(t\)|.*testing\.Short|.*eachSession)/ { printf "%s%s", bar, test; bar = "|"; test = "" }' tests/*_test.go tests/service/*_test.go))$$
+
+ifeq "$(AT_LENGTH)" "^()$$"
+$(error the tests that make test leaves out are not found: awk says above why)
+endif
 
 # What may race is the library's code, which is the same for all servers. So the race detector has SQLite and one server.
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
