@@ -117,7 +117,7 @@ func (j *Jobs) Fleet(ctx context.Context, ex Executor) (*Fleet, error) {
 	return f, nil
 }
 
-// nowOf is the database's clock, which each row has brought.
+// nowOf is the database's clock, which each row has brought. Without a row, it is asked.
 func (j *Jobs) nowOf(ctx context.Context, ex Executor, rows []store.Holding) (time.Time, error) {
 	if len(rows) > 0 {
 		return momentOf(rows[0].Now), nil

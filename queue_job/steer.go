@@ -318,11 +318,11 @@ func (j *Jobs) PauseUntil(ctx context.Context, ex Executor, jobType int32, until
 	if err != nil {
 		return false, typeErr(jobType, err)
 	}
-	_, now, err := st.Newest(ctx)
+	now, err := j.nowOf(ctx, ex, nil)
 	if err != nil {
 		return false, typeErr(jobType, err)
 	}
-	second, err := endOfPause(until, momentOf(now).Unix())
+	second, err := endOfPause(until, now.Unix())
 	if err == nil {
 		changed, err = notingType(ctx, st, "pause", jobType, time.Unix(second, 0).UTC(), func(st *store.Store) (bool, error) { return st.PauseUntil(ctx, jobType, second) })
 	}

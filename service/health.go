@@ -47,8 +47,8 @@ func (s *Service) stuck() error {
 var errStarting = errors.New("the service is starting: it waits for its database")
 
 // Ready returns nil if requests may be sent here. The error says why not: the service is starting or about to stop, its database does not
-// answer, or tasks are not sent although it does; without delivery, that the database has refused to write for ten seconds. Anybody may ask, so what the driver says, which may have the database's address, is in
-// the log.
+// answer, or tasks are not sent although it does. A service without delivery sends none; it is not ready if its database has refused to
+// write for ten seconds. Anybody may ask, so what the driver says, which may have the database's address, is in the log.
 func (s *Service) Ready() error {
 	switch {
 	case s.leaving.Load():

@@ -71,7 +71,7 @@ func TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse(t *testing.T) 
 				select {
 				case id := <-cancelled:
 					if id != held {
-						t.Errorf("the context of job %d has ended, not that of job %d", id, held)
+						t.Errorf("job %d was cancelled, and the context of job %d has ended", held, id)
 					}
 				case <-time.After(patience):
 					t.Fatal("the job is cancelled, and its context does not end")

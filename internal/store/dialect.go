@@ -69,7 +69,7 @@ type dialect struct {
 	forUpdate   string                            // end of a SELECT that locks its rows until the end of the transaction
 	skipLocked  string                            // behind forUpdate: leaves out rows that others have locked; empty: the database cannot
 	unlessHeld  func(s *Store, u updating) string // an UPDATE that fails at once if another transaction has locked a row; see updating
-	// the same for those of the rows that are not locked; nil: the database cannot leave out the others
+	// changes the rows that nobody else has locked, and leaves out the others; nil: the database cannot
 	passingHeld func(ctx context.Context, s *Store, u updating, ids []uint64) (int, error)
 	ofTypes     string // format: condition for the rows of job types in an UPDATE, which locks them in the order of the types
 	byPaused    string // index hint for the types that are paused
@@ -176,6 +176,13 @@ func (u updating) text(s *Store, before, behind string) string {
 // patiently writes an UPDATE that waits for rows that are locked.
 func patiently(s *Store, u updating) string { return u.text(s, "", "") }
 
+// inOne changes the rows that nobody else has locked by one statement.
+func inOne(text func(s *Store, u updating) string) func(context.Context, *Store, updating, []uint64) (int, error) {
+	return func(ctx context.Context, s *Store, u updating, _ []uint64) (int, error) {
+		return s.exec(ctx, text(s, u))
+	}
+}
+
 // asking asks which rows are not locked, and changes those. If another transaction locks a row in between, it asks again.
 func asking(ctx context.Context, s *Store, u updating, ids []uint64) (n int, err error) {
 	for range askMost {
@@ -190,7 +197,7 @@ func asking(ctx context.Context, s *Store, u updating, ids []uint64) (n int, err
 	return 0, nil // as if all were locked
 }
 
-// askMost is how often it is asked which rows are not locked, for a statement that finds one locked all the same.
+// askMost is how often a statement is preceded by the question which rows are not locked, if it finds a locked row all the same.
 const askMost = 3
 
 // fromPrimary writes a read on which a decision about a lease, a mark or a schedule depends. A replica would answer

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,14 +11,14 @@ import (
 var (
 	mysql = func() dialect {
 		d := mysqlFamily("MySQL")
-		d.unlessHeld, d.passingHeld = lockingFirst, joining
+		d.unlessHeld, d.passingHeld = lockingFirst, inOne(besideLocked)
 		return d
 	}()
 	mariadb = func() dialect {
 		d := mysqlFamily("MariaDB")
 		d.unlessHeld, d.passingHeld = withoutWaiting, asking
-		// It need not join the rows that nobody has locked, and on a Galera cluster with wsrep_max_ws_rows it must not: there, no UPDATE of
-		// several tables may have a derived one among them (error 4165).
+		// MariaDB need not join the rows that nobody has locked. On a Galera cluster with wsrep_max_ws_rows it must not: there, an UPDATE of
+		// several tables is refused if one of them is derived (error 4165).
 		d.unlockedLeases, d.namesFirst = "/*M! SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */"+
 			" UPDATE shedlock_tab FORCE INDEX (PRIMARY) SET %s WHERE lock_name IN (?) AND %s", false
 		return d
@@ -157,11 +156,6 @@ func lockingFirst(s *Store, u updating) string {
 	locked := " /*!80001 AND (SELECT " + u.inTime + " FROM (SELECT COUNT(*) AS id FROM " + s.jobs + " " + s.byPrimary + " WHERE " + u.ids + " FOR UPDATE NOWAIT) AS free) */"
 	u.inTime = "(/*!80001 TRUE OR */ " + u.inTime + ")"
 	return u.text(s, "", locked)
-}
-
-// joining changes the rows that are not locked by one statement.
-func joining(ctx context.Context, s *Store, u updating, _ []uint64) (int, error) {
-	return s.exec(ctx, besideLocked(s, u))
 }
 
 // besideLocked joins the rows that are not locked. The limit keeps MySQL from merging the derived table into the join, where

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -70,19 +69,17 @@ var postgres = dialect{
 	updates:    "UPDATE",
 	// An UPDATE locks rows where it meets them, and each change moves a row: two statements with snapshots of their own meet the same rows
 	// in different orders.
-	ofTypes:    "job_type = ANY(ARRAY(SELECT job_type FROM async_job_type_tab WHERE job_type IN (%s) ORDER BY job_type FOR UPDATE))",
-	forUpdate:  " FOR UPDATE",
-	skipLocked: " SKIP LOCKED",
-	unlessHeld: hardlyWaiting,
-	passingHeld: func(ctx context.Context, s *Store, u updating, _ []uint64) (int, error) {
-		return s.exec(ctx, fromUnlocked(s, u))
-	},
-	steered:   steeredOr,
-	latest:    "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
-	unionPart: "(%s)",
-	idIn:      func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
-	bigint:    "bigint",
-	integer:   "%s",
+	ofTypes:     "job_type = ANY(ARRAY(SELECT job_type FROM async_job_type_tab WHERE job_type IN (%s) ORDER BY job_type FOR UPDATE))",
+	forUpdate:   " FOR UPDATE",
+	skipLocked:  " SKIP LOCKED",
+	unlessHeld:  hardlyWaiting,
+	passingHeld: inOne(fromUnlocked),
+	steered:     steeredOr,
+	latest:      "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
+	unionPart:   "(%s)",
+	idIn:        func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
+	bigint:      "bigint",
+	integer:     "%s",
 	commas: func(numbers []string, text string) string {
 		return "CAST(" + strings.Join(numbers, " AS text) || ',' || CAST(") + " AS text) || COALESCE(',' || " + text + ", '')"
 	},

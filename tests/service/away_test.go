@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -129,26 +128,18 @@ func TestAServiceThatTakesNothingInIsNotReadyAlsoWithoutDelivery(t *testing.T) {
 		through := d
 		through.DB = db
 		api := start(t, through, func(c *service.Config) { c.WithoutDelivery = true })
-		ready := func() string {
-			answer, err := http.Get(api.base + "/readyz")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer answer.Body.Close()
-			text, err := io.ReadAll(answer.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(text)
-		}
-		if said := ready(); said != "ok\n" {
-			t.Fatalf("at first: %s", said)
+		ready := isReady(api.base)
+		if !ready() {
+			t.Fatal("it is not ready at first")
 		}
 		way.on.Store(true)
 		api.send(http.StatusOK, "GET", "/v1/tasks", "")
 		api.send(http.StatusServiceUnavailable, "POST", "/v1/topics/orders/tasks", `{"url":"`+to.URL+`"}`)
-		await(t, "it is not ready", func() bool { return strings.Contains(ready(), "refuses to write") })
+		await(t, "it is not ready", func() bool { return !ready() })
+		if said := api.send(http.StatusServiceUnavailable, "GET", "/readyz", ""); !strings.Contains(string(said.text), "refuses to write") {
+			t.Errorf("it says %s", said.text)
+		}
 		way.on.Store(false)
-		await(t, "it is ready again", func() bool { return ready() == "ok\n" })
+		await(t, "it is ready again", ready)
 	})
 }
