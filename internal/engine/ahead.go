@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
 )
 
 const (
@@ -38,7 +40,7 @@ func (s *standBy) heedSetBack() {
 	if time.Since(s.setBack[0]) < aheadPeriod { // on a cluster whose clocks differ, it may look so at every reading
 		return
 	}
-	by := s.clock.wasSetBack()
+	by := s.clock.WasSetBack()
 	if by == 0 {
 		return
 	}
@@ -56,9 +58,9 @@ func (s *standBy) heedSetBack() {
 	s.mending = true
 	spread := time.Duration(s.chance.Int64N(int64(aheadSoon))) // all instances see it at about the same moment
 	s.loops.Go(func() {
-		for wait, more := s.nextLookAhead(); more && sleep(s.working, wait+spread); wait, more = s.nextLookAhead() {
+		for wait, more := s.nextLookAhead(); more && ground.Sleep(s.working, wait+spread); wait, more = s.nextLookAhead() {
 			for range aheadTries {
-				if !s.trouble.on(s.working, "mend what was put off while the clock was ahead", s.mendAhead(s.working)) || !sleep(s.working, aheadAgain) {
+				if !s.errlog.On(s.working, "mend what was put off while the clock was ahead", s.mendAhead(s.working)) || !ground.Sleep(s.working, aheadAgain) {
 					break
 				}
 			}
@@ -85,14 +87,14 @@ func (s *standBy) forgetWaiting() {
 	for _, h := range s.heldLines() {
 		h.queue.clear()
 		h.backlog.fell()
-		signal(h.wake)
+		ground.Signal(h.wake)
 	}
 }
 
 // startedEarlier has FirstPullDay count from an earlier moment if the instance started while the database's clock was ahead: what fell due a
 // day ago seemed to be old then. If that clock is behind now, this process's own says so.
 func (s *standBy) startedEarlier() {
-	at := max(s.clock.now(), time.Now().UnixMilli()) - time.Since(s.started).Milliseconds()
+	at := max(s.clock.Now(), time.Now().UnixMilli()) - time.Since(s.started).Milliseconds()
 	if at >= s.startedAt.Load() {
 		return
 	}
@@ -137,7 +139,7 @@ func (s *standBy) mendTypes(ctx context.Context, types []int32) (mended int, err
 			return mended, err
 		}
 		before = ids
-		sleep(ctx, max(aheadRest, time.Since(began)))
+		ground.Sleep(ctx, max(aheadRest, time.Since(began)))
 	}
 	return mended, nil
 }

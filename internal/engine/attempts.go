@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -40,7 +41,7 @@ func (s *settler) note(rows ...store.Attempt) {
 	if beyond > 0 {
 		s.line.log.Error(s.line.about, fmt.Sprintf("%d rows of the log are given up: it cannot be written, and %d others wait", beyond, notesMax))
 	}
-	signal(s.came)
+	ground.Signal(s.came)
 }
 
 // hurry has the notes tried again at once, and often.
@@ -48,7 +49,7 @@ func (s *settler) hurry() {
 	s.mu.Lock()
 	s.hurried = true
 	s.mu.Unlock()
-	signal(s.came)
+	ground.Signal(s.came)
 }
 
 // logDueIn is how long until the log is tried again, and the longest wait between tries.
@@ -73,7 +74,7 @@ func (s *settler) unnoted() int {
 func (s *settler) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
 	a := &store.Attempt{
 		JobID: t.ID, Attempt: int(t.Attempts), Term: t.Term, Outcome: outcome, Error: reason,
-		Started: started, Finished: s.line.clock.now(), Instance: s.instance,
+		Started: started, Finished: s.line.clock.Now(), Instance: s.instance,
 	}
 	s.line.errors.note(a)
 	return a
@@ -99,7 +100,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 	statement, cancel := context.WithTimeout(ctx, markMax)
 	err := s.line.jobs.LogAttempts(statement, attempts)
 	cancel()
-	if s.line.trouble.on(ctx, "write the log of jobs", err) {
+	if s.line.errlog.On(ctx, "write the log of jobs", err) {
 		s.logFailed(longest)
 		if len(notes) == 1 { // the log may refuse it: the others go first
 			s.mu.Lock()
@@ -114,7 +115,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 	s.notes = s.notes[min(len(notes), len(s.notes)):]
 	s.mu.Unlock()
 	if len(notes) > 0 {
-		signal(s.line.wake) // Stop waits for that
+		ground.Signal(s.line.wake) // Stop waits for that
 	}
 	for _, o := range outcomes {
 		if logged(o) {
@@ -126,7 +127,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 // logFailed puts the next try of the log off.
 func (s *settler) logFailed(longest time.Duration) {
 	s.logSize.after(false)
-	s.logWait = min(max(2*s.logWait, retryFirst), longest)
+	s.logWait = min(max(2*s.logWait, ground.RetryFirst), longest)
 	s.logAgain = time.Now().Add(s.logWait)
 }
 

@@ -60,7 +60,7 @@ func TestAnOutcomeWaitsForANodeThatDoesNotShowItsRunYet(t *testing.T) {
 			l, table := lineAt(5_000_000), &lagging{shown: c.shown}
 			l.jobs, l.about = table, t.Context()
 			if !c.calm {
-				l.trouble.failed("test", errors.New("invalid connection"))
+				l.errlog.On(t.Context(), "test", errors.New("invalid connection"))
 			}
 			go l.settler.loop(t.Context())
 			l.end(store.Row{ID: 1, Attempts: 3}, verdict{status: queue_job.JobStatusSuccess}, false)
@@ -96,7 +96,7 @@ func TestAMarkThatWasRolledBackStartsNothingThatWasMarkedBefore(t *testing.T) {
 			if started := len(ours) == 1; started != starts {
 				t.Errorf("%v: started %v, want %v", err, started, starts)
 			}
-			if due, ok := l.queue.nextDue(); !starts && (!ok || due < l.clock.now()+shownAgain.Milliseconds()) {
+			if due, ok := l.queue.nextDue(); !starts && (!ok || due < l.clock.Now()+shownAgain.Milliseconds()) {
 				t.Errorf("%v: it is due again at %d, %v", err, due, ok)
 			}
 		})

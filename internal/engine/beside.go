@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -27,21 +28,21 @@ func (d *dispatcher) besideOthers(batch []*task) (may []*task) {
 		return batch
 	}
 	running, err := d.runningOfKeys(r, slices.Sorted(maps.Keys(inBatch)))
-	if d.trouble.on(d.lease.Context(), "look for running jobs of keys", err) {
-		keyed, keyless := divide(batch, func(t *task) bool { return t.Group() != "" })
-		d.refuse(keyed, retryLongest)
+	if d.errlog.On(d.lease.Context(), "look for running jobs of keys", err) {
+		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
+		d.refuse(keyed, ground.RetryLongest)
 		return keyless
 	}
 	slots := map[string]int{}
 	for key, here := range d.queue.slotsTaken(inBatch) {
 		slots[key] = most - running[key] - (here - inBatch[key])
 	}
-	may, mayNot := divide(batch, func(t *task) bool {
+	may, mayNot := ground.Divide(batch, func(t *task) bool {
 		key := keyOf(t)
 		slots[key]--
 		return t.Group() == "" || slots[key] >= 0
 	})
-	d.refuse(mayNot, retryLongest)
+	d.refuse(mayNot, ground.RetryLongest)
 	return may
 }
 

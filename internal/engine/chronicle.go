@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -59,7 +60,7 @@ func (c *chronicle) taken(l *line, lease *keeper.Lease, now int64) {
 		c.expired = append(c.expired, expired{t, time.Now().Add(expiredAfter)})
 	}
 	c.mu.Unlock()
-	signal(c.came)
+	ground.Signal(c.came)
 }
 
 // ended notes how a tenure ended. The first such note of a tenure counts.
@@ -75,7 +76,7 @@ func (c *chronicle) ended(lease *keeper.Lease, how string, now int64) {
 		c.note(name, t)
 	}
 	c.mu.Unlock()
-	signal(c.came)
+	ground.Signal(c.came)
 }
 
 func (c *chronicle) note(name tenureName, t store.Tenure) {
@@ -89,7 +90,7 @@ func (c *chronicle) take(now time.Time) (news map[tenureName]store.Tenure, old [
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	news, c.news = c.news, map[tenureName]store.Tenure{}
-	old, c.expired = divide(c.expired, func(e expired) bool { return !e.at.After(now) })
+	old, c.expired = ground.Divide(c.expired, func(e expired) bool { return !e.at.After(now) })
 	takings, c.takings = c.takings, nil
 	return news, old, takings
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -53,8 +54,8 @@ func (l *line) standing(t *task) (store.Standing, error) {
 	asking, cancel := context.WithCancel(context.WithoutCancel(t.lease.Context()))
 	defer cancel()
 	defer context.AfterFunc(t.lease.Context(), func() { time.AfterFunc(stopPatience*3/4, cancel) })()
-	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
-		statement, cancel := context.WithTimeout(asking, statementMax)
+	for wait := ground.RetryFirst; ; wait = min(2*wait, ground.RetryLongest) {
+		statement, cancel := context.WithTimeout(asking, ground.StatementMax)
 		rows, err := l.jobs.Standings(statement, []uint64{t.ID})
 		cancel()
 		switch {
@@ -62,7 +63,7 @@ func (l *line) standing(t *task) (store.Standing, error) {
 			return rows[0], nil
 		case err == nil: // gone
 			return store.Standing{}, nil
-		case !sleep(asking, wait):
+		case !ground.Sleep(asking, wait):
 			return store.Standing{}, context.Cause(t.lease.Context())
 		}
 	}

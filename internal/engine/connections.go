@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
 )
 
 const (
@@ -20,7 +22,7 @@ func (d *database) tellConnections(ctx context.Context) {
 		return
 	}
 	before, told := d.tables.IdleClosed(), time.Time{}
-	for sleep(ctx, closedEvery) {
+	for ground.Sleep(ctx, closedEvery) {
 		now := d.tables.IdleClosed()
 		closed := now - before
 		before = now

@@ -128,7 +128,7 @@ func (s *settler) writeCutOff(ctx context.Context, group []*outcome) (left int, 
 	}
 	notes := make([]store.Attempt, len(group))
 	for i, o := range group {
-		notes[i] = *s.attempt(o.task, act.status.String(), errCutOff.Error(), l.clock.at(o.started))
+		notes[i] = *s.attempt(o.task, act.status.String(), errCutOff.Error(), l.clock.At(o.started))
 		l.log.Warn(l.aboutRun(o.task), fmt.Sprintf("job runs again %s: %v", inTime(act.wait), errCutOff))
 		l.tellSettled(o.task, act.verdict)
 	}

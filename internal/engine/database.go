@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -30,7 +31,7 @@ type database struct {
 	told        listeners
 	which       which
 	leaseCounts leaseCounts
-	clock       clock
+	clock       ground.Clock
 	reads       reads
 	tail        tail
 	jobAt       atomic.Int64  // when there was a job last, since epoch
@@ -58,10 +59,10 @@ type database struct {
 	started       time.Time    // by our own clock …
 	startedAt     atomic.Int64 // … and by the database's, in milliseconds of unix time
 
-	trouble *trouble
-	losses  losses
+	errlog *ground.Errlog
+	losses losses
 
-	pauseLooks looks // belong to the watch of pauses
+	pauseLooks ground.Looks // belong to the watch of pauses
 	pauses     atomic.Pointer[pauses]
 	longReads  chan struct{} // has a place for each read of long parameters that is under way
 
@@ -86,7 +87,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	if tables.History != nil {
 		d.chronicle = newChronicle()
 	}
-	d.trouble, d.losses = newTrouble(log, d.about, tables.Full), losses{log: log, about: d.about}
+	d.errlog, d.losses = ground.NewErrlog(log, d.about, tables.Full), losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
 	}
@@ -104,7 +105,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	}
 	d.tail.above.Store(newest)
 	d.newestAtStart, d.started = newest, time.Now()
-	d.startedAt.Store(d.clock.now())
+	d.startedAt.Store(d.clock.Now())
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		}
 		d.lines.add(l)
 	}
-	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, cmp.Or(tables.ID, keeper.NewID()), func(err error) { d.trouble.on(d.patience, "renew leases", err) })
+	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, cmp.Or(tables.ID, keeper.NewID()), func(err error) { d.errlog.On(d.patience, "renew leases", err) })
 	d.keeper.OnOverdue(&keeper.Overdue{}, func(text string) { d.log.Error(d.about, text) })
 	return d, nil
 }
@@ -207,7 +208,7 @@ func (d *database) newest(ctx context.Context) (id uint64, err error) {
 	sent := time.Now()
 	id, now, err := d.tables.Jobs.Newest(ctx)
 	if err == nil {
-		d.clock.reading(now, sent, time.Now())
+		d.clock.Reading(now, sent, time.Now())
 	}
 	return id, err
 }
@@ -281,16 +282,16 @@ func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) (deaf []*
 func (d *database) giveBack(ctx context.Context, l *line) {
 	for _, lease := range l.leases.all() {
 		l.leases.remove(lease)
-		d.chronicle.ended(lease, store.Released, d.clock.now())
+		d.chronicle.ended(lease, store.Released, d.clock.Now())
 		d.release(ctx, lease)
 	}
 }
 
 // takeTurn takes a lease for what one instance does for all, now and then. nil: another instance has it, or did the work less than
 // MinLock ago.
-func (d *database) takeTurn(ctx context.Context, looks *looks, want keeper.Want) (lease *keeper.Lease, err error) {
+func (d *database) takeTurn(ctx context.Context, looks *ground.Looks, want keeper.Want) (lease *keeper.Lease, err error) {
 	want.Holder, want.Lock = d.instance, d.shortestLock()
-	err = looks.look(ctx, func(ctx context.Context) error {
+	err = looks.Look(ctx, func(ctx context.Context) error {
 		leases, err := d.keeper.Take(ctx, []keeper.Want{want})
 		if len(leases) > 0 {
 			lease = leases[0]

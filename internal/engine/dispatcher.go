@@ -8,21 +8,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
 const (
-	batchRowsMax  = 1000                  // rows of one mark or settle
-	unsettledMax  = 2 * batchRowsMax      // outcomes that wait to be written before new marks stop
-	inFlightMax   = 3 * batchRowsMax      // these, and rows that are marked ahead of busy workers
-	aloneWaitsFor = 10 * time.Second      // for the neighbours to end, and again for the suspect itself
-	statementMax  = 10 * time.Second      // a statement that takes longer is given up and sent again
-	markMax       = 3 * time.Second       // the same for a mark: in some servers, it waits for a locked row, and all others wait for it
-	markInTime    = markMax * 5 / 6       // later, no row is marked; what was marked before has the rest for its commit
-	retryFirst    = 20 * time.Millisecond // wait before a failed statement is sent again …
-	retryLongest  = time.Second           // … doubling up to this
-	lockedLongest = 20 * time.Second      // the same for a row that business code may have locked
+	batchRowsMax  = 1000             // rows of one mark or settle
+	unsettledMax  = 2 * batchRowsMax // outcomes that wait to be written before new marks stop
+	inFlightMax   = 3 * batchRowsMax // these, and rows that are marked ahead of busy workers
+	aloneWaitsFor = 10 * time.Second // for the neighbours to end, and again for the suspect itself
+	markMax       = 3 * time.Second  // the same for a mark: in some servers, it waits for a locked row, and all others wait for it
+	markInTime    = markMax * 5 / 6  // later, no row is marked; what was marked before has the rest for its commit
+	lockedLongest = 20 * time.Second // the same for a row that business code may have locked
 )
 
 // dispatcher marks due rows and hands them to the workers, for as long as one lease lasts. During a mark, workers become idle
@@ -39,7 +37,7 @@ type dispatcher struct {
 }
 
 func newDispatcher(l *line, lease *keeper.Lease) *dispatcher {
-	return &dispatcher{line: l, lease: lease, size: newBatchSize(), wait: retryFirst, filling: newFilling(&l.cfg)}
+	return &dispatcher{line: l, lease: lease, size: newBatchSize(), wait: ground.RetryFirst, filling: newFilling(&l.cfg)}
 }
 
 // loop dispatches until ctx ends or the lease is not trusted any more.
@@ -64,7 +62,7 @@ func (d *dispatcher) loop(ctx context.Context) {
 
 // tidy serves the rows that are in memory already, before others are picked.
 func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
-	d.workers.start(d.workers.fallenDue(d.clock.now())...) // even if none fell due: ready tasks may need a worker
+	d.workers.start(d.workers.fallenDue(d.clock.Now())...) // even if none fell due: ready tasks may need a worker
 	d.giveBackSurplus(turn)
 	if suspect := d.permitSuspect(); suspect != nil {
 		d.runAlone(ctx, suspect)
@@ -87,22 +85,22 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	if s.room, idle = d.room(); s.room > 0 { // without room, early rows would start before the rows that are due already
 		s.early = d.roomForEarly()
 	}
-	batch, blocked := d.queue.pick(d.clock.now(), min(s.room, d.size.rows), idle)
+	batch, blocked := d.queue.pick(d.clock.Now(), min(s.room, d.size.rows), idle)
 	if blocked {
 		s.room = 0 // until a worker ends, which wakes us
 	}
 	due := len(batch) > 0
 	if !due {
-		batch = d.queue.pickEarly(d.clock.now()+markedEarly.Milliseconds(), min(s.early, d.size.rows))
+		batch = d.queue.pickEarly(d.clock.Now()+markedEarly.Milliseconds(), min(s.early, d.size.rows))
 	}
 	s.picked = len(batch)
 	if s.picked > 0 {
-		signal(d.roomCame)
+		ground.Signal(d.roomCame)
 	}
 	batch = d.filling.add(time.Now(), batch, s.room > 0)
 	d.keepPlaces(batch, due, s)
 	if batch = d.mayMark(batch); len(batch) == 0 && d.queue.keys.most > 0 {
-		signal(d.roomCame) // rows were parked, or went back to the table
+		ground.Signal(d.roomCame) // rows were parked, or went back to the table
 	}
 	return batch, s
 }
@@ -123,7 +121,7 @@ func (d *dispatcher) keepPlaces(batch []*task, due bool, s spare) {
 func (d *dispatcher) dueIn() time.Duration {
 	wait := d.filling.goesIn(time.Now(), true)
 	if due, ok := d.queue.nextDue(); ok {
-		wait = min(wait, time.Duration(due-d.clock.now())*time.Millisecond)
+		wait = min(wait, time.Duration(due-d.clock.Now())*time.Millisecond)
 	}
 	return wait
 }
@@ -159,26 +157,26 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	for i, tasks := range groups {
 		sent := time.Now()
 		some, fine := d.mark(ctx, d.lease, tasks)
-		smooth(&d.markTakes, time.Since(sent))
+		ground.Smooth(&d.markTakes, time.Since(sent))
 		d.starts.marks.Store(int64(d.markTakes))
 		marked = append(marked, some...)
 		any, ok = any || len(some) > 0, ok && fine
 		if d.cfg.BatchSize <= 1 || i == len(groups)-1 {
-			d.workers.start(d.workers.addEarly(marked, d.clock.now())...)
+			d.workers.start(d.workers.addEarly(marked, d.clock.Now())...)
 			marked = nil
 		}
 	}
 	d.size.after(ok)
 	if ok || any {
-		d.wait = retryFirst
+		d.wait = ground.RetryFirst
 		return
 	}
-	sleep(ctx, min(d.wait-time.Since(sent), d.nextMarked()))
-	d.wait = min(2*d.wait, retryLongest)
+	ground.Sleep(ctx, min(d.wait-time.Since(sent), d.nextMarked()))
+	d.wait = min(2*d.wait, ground.RetryLongest)
 }
 
 // nextMarked is how long until something has to be done about marked tasks.
-func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.clock.now()) }
+func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.clock.Now()) }
 
 // alike groups tasks by the version in which they were read; the group with the smallest id goes first.
 func alike(batch []*task) (groups [][]*task) {
@@ -209,7 +207,7 @@ func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	var again <-chan time.Time
 	if d.queue.inMemory() > 0 {
 		if d.starts.unasked() {
-			signal(d.wakePauses)
+			ground.Signal(d.wakePauses)
 		}
 		timer := time.NewTimer(watchEvery)
 		defer timer.Stop()
@@ -224,7 +222,7 @@ func (d *dispatcher) awaitAllowed(ctx context.Context) {
 
 // giveBackSurplus takes back the marks of tasks that will not start soon.
 func (d *dispatcher) giveBackSurplus(turn time.Time) {
-	for _, t := range d.workers.surplus(turn, d.clock.at(turn)) {
+	for _, t := range d.workers.surplus(turn, d.clock.At(turn)) {
 		d.takeBack(d.lease, t)
 	}
 }
@@ -240,7 +238,7 @@ func (l *line) takeBack(lease *keeper.Lease, t *task) {
 
 // awaitWork waits until a row falls due or something has changed.
 func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
-	now := d.clock.now()
+	now := d.clock.Now()
 	in := func(due int64) time.Duration { return time.Duration(due-now) * time.Millisecond }
 	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.workers.admitsIn(), d.nextMarked(), d.queue.lookAtLockedIn(time.Now()))
 	if d.queue.hasParked() {
@@ -284,9 +282,9 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
 	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
 	sent := time.Now()
-	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term, l.clock.at(sent)+markInTime.Milliseconds())
+	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term, l.clock.At(sent)+markInTime.Milliseconds())
 	cancel()
-	l.trouble.on(lease.Context(), marking(batch, err), err)
+	l.errlog.On(lease.Context(), marking(batch, err), err)
 	if err == nil && marked == len(batch) {
 		var spare spareRuns
 		for i, t := range batch {
@@ -334,7 +332,7 @@ func (l *line) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err
 		case !ok:
 			rest = append(rest, t)
 		case undone: // by an earlier mark, whose outcome this node of a cluster does not show yet
-			t.dueMillis = max(t.dueMillis, l.clock.now()+shownAgain.Milliseconds())
+			t.dueMillis = max(t.dueMillis, l.clock.Now()+shownAgain.Milliseconds())
 			l.queue.back(t)
 		default:
 			l.nowOurs(t, new(run), lease, row.Attempts, row.Lost)
@@ -345,9 +343,9 @@ func (l *line) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err
 	case err != nil:
 		if until := sent.Add(markMax); !store.IsAnswered(err) && time.Now().Before(until) {
 			l.doubts.add(lease, until, rest)
-			time.AfterFunc(time.Until(until)+time.Millisecond, func() { signal(l.wake) }) // for who gives leases back
+			time.AfterFunc(time.Until(until)+time.Millisecond, func() { ground.Signal(l.wake) }) // for who gives leases back
 		}
-		longest := retryLongest
+		longest := ground.RetryLongest
 		if errors.Is(err, context.DeadlineExceeded) { // one of them may be locked
 			longest = lockedLongest
 		}
@@ -363,17 +361,17 @@ func (l *line) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err
 
 // readClock reads the database's clock anew: somebody may have set it.
 func (l *line) readClock(lease *keeper.Lease) {
-	statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 	defer cancel()
 	sent := time.Now()
-	if _, now, err := l.jobs.Newest(statement); !l.trouble.on(lease.Context(), "read the clock", err) {
-		l.clock.reading(now, sent, time.Now())
+	if _, now, err := l.jobs.Newest(statement); !l.errlog.On(lease.Context(), "read the clock", err) {
+		l.clock.Reading(now, sent, time.Now())
 	}
 }
 
 // refuse puts tasks whose mark failed back into the queue.
 func (l *line) refuse(tasks []*task, longest time.Duration) {
-	now := l.clock.now()
+	now := l.clock.Now()
 	for _, t := range tasks {
 		t.refuse(now, longest)
 	}
@@ -383,17 +381,17 @@ func (l *line) refuse(tasks []*task, longest time.Duration) {
 // readBack asks the table which tasks bear our term. It asks again until it has an answer or the lease ends.
 func (l *line) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64]store.Marked, err error) {
 	marked = make(map[uint64]store.Marked, len(batch))
-	for wait := retryFirst; ; wait = min(2*wait, retryLongest) {
-		statement, cancel := context.WithTimeout(lease.Lingering(), statementMax)
+	for wait := ground.RetryFirst; ; wait = min(2*wait, ground.RetryLongest) {
+		statement, cancel := context.WithTimeout(lease.Lingering(), ground.StatementMax)
 		rows, err := l.jobs.MarkedRows(statement, idsOf(batch), lease.Term)
 		cancel()
-		if !l.trouble.on(lease.Context(), "read back marked jobs", err) {
+		if !l.errlog.On(lease.Context(), "read back marked jobs", err) {
 			for _, row := range rows {
 				marked[row.ID] = row
 			}
 			return marked, nil
 		}
-		if !sleep(lease.Context(), wait) {
+		if !ground.Sleep(lease.Context(), wait) {
 			return nil, err
 		}
 	}
@@ -413,11 +411,11 @@ func (l *line) nowOurs(t *task, r *run, lease *keeper.Lease, attempts int32, los
 
 // permitSuspect returns a suspect that may run now, with the engine's one permit to run a suspect.
 func (d *dispatcher) permitSuspect() *task {
-	if due, ok := d.queue.nextSuspect(); !ok || due > d.clock.now() {
+	if due, ok := d.queue.nextSuspect(); !ok || due > d.clock.Now() {
 		return nil
 	}
-	suspect := d.permit.take(func() *task { return d.queue.pickSuspect(d.clock.now()) })
-	signal(d.roomCame)
+	suspect := d.permit.take(func() *task { return d.queue.pickSuspect(d.clock.Now()) })
+	ground.Signal(d.roomCame)
 	return suspect
 }
 
@@ -438,7 +436,7 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 	d.settler.handBack(d.lease, d.workers.takeUnstarted()...)
 	d.awaitQuiet(ctx, nil)
 	if !d.awaitPlace(ctx) || !d.starts.allowed() {
-		d.refuse([]*task{suspect}, retryLongest)
+		d.refuse([]*task{suspect}, ground.RetryLongest)
 		return
 	}
 	if len(d.mayMark([]*task{suspect})) == 0 { // the wait may have been long
@@ -542,15 +540,6 @@ func (b *batchSize) after(ok bool) {
 	} else {
 		b.rows = max(1, b.rows/8)
 	}
-}
-
-// smooth updates a moving average.
-func smooth(mean *time.Duration, took time.Duration) {
-	const weight = 8
-	if *mean == 0 {
-		*mean = took
-	}
-	*mean = max(1, *mean+(took-*mean)/weight)
 }
 
 func idsOf(tasks []*task) []uint64 {

@@ -24,8 +24,5 @@
 // the answer and the act for longer than the lease, it acts when it wakes, and nothing on its side can prevent that: the start
 // is one too many, and its outcome is dropped.
 //
-// # What every loop does with an error
-//
-// It tells trouble, waits and tries again. Trouble tells the log once in a while, for all loops and types together. No error
-// of the database ends a loop, fails a job or is taken for an answer: "not mine" and "nothing there" are answers.
+// What every loop does with an error stands in package ground.
 package engine

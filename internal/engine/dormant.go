@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -76,7 +77,7 @@ func (d *dormancy) note(jobType int32) {
 	defer d.mu.Unlock()
 	if _, known := d.noted[jobType]; !known {
 		d.noted[jobType] = time.Now()
-		signal(d.wake)
+		ground.Signal(d.wake)
 	}
 }
 
@@ -88,7 +89,7 @@ func (d *dormancy) heed(sent time.Time, awake func(jobType int32) bool) (asleep 
 	for jobType, at := range d.noted {
 		switch {
 		case at.After(sent):
-			signal(d.wake)
+			ground.Signal(d.wake)
 		case awake(jobType):
 			delete(d.noted, jobType)
 		default:
@@ -224,7 +225,7 @@ func (d *dormancy) ask(all bool, types ...int32) {
 		d.asked[jobType] = true
 	}
 	d.askedAll = d.askedAll || all
-	signal(d.look)
+	ground.Signal(d.look)
 }
 
 // askForNew has lookForWork look whether types have work that are new here, and are in the table by now.
@@ -257,7 +258,7 @@ func (d *dormancy) without() map[int32]bool {
 // lookForWork looks, until ctx ends, whether types have work about which somebody asks. Every now and then, one instance asks for all
 // types, even if it has no configuration for them.
 func (d *database) lookForWork(ctx context.Context) {
-	var looks looks
+	var looks ground.Looks
 	for next := time.Now(); ctx.Err() == nil; {
 		if !time.Now().Before(next) {
 			next = time.Now().Add(lookForWorkEvery)
@@ -266,7 +267,7 @@ func (d *database) lookForWork(ctx context.Context) {
 			}
 		}
 		rest := time.Until(next)
-		if d.trouble.on(ctx, "look for work of dormant types", d.answerAsked(&looks)) {
+		if d.errlog.On(ctx, "look for work of dormant types", d.answerAsked(&looks)) {
 			rest = lookForWorkAgain
 		}
 		timer := time.NewTimer(rest)
@@ -280,7 +281,7 @@ func (d *database) lookForWork(ctx context.Context) {
 }
 
 // answerAsked looks for what was asked. Types that have work, and that this instance does not serve, are noted.
-func (d *database) answerAsked(looks *looks) error {
+func (d *database) answerAsked(looks *ground.Looks) error {
 	asked, all := d.dormant.takeAsked()
 	for types := range slices.Chunk(asked, typesTogether) {
 		if err := d.lookForWorkOf(looks, types); err != nil {
@@ -298,11 +299,11 @@ func (d *database) answerAsked(looks *looks) error {
 	return err
 }
 
-func (d *database) lookForWorkOf(looks *looks, types []int32) error {
+func (d *database) lookForWorkOf(looks *ground.Looks, types []int32) error {
 	var work map[int32]bool
 	lines := d.heldLines()
 	holding := d.holding(lines)
-	err := looks.look(holding, func(ctx context.Context) (err error) {
+	err := looks.Look(holding, func(ctx context.Context) (err error) {
 		work, err = d.tables.Dormancy.HaveWork(ctx, types)
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -17,7 +18,7 @@ import (
 func lineAt(millis int64) *line {
 	l := lineOf(10_000)
 	now := time.Now()
-	l.clock.reading(float64(millis)/1000, now, now)
+	l.clock.Reading(float64(millis)/1000, now, now)
 	return l
 }
 
@@ -85,18 +86,18 @@ func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
 		soon, later, due := &task{dueMillis: 5_000_050}, &task{dueMillis: 5_100_000}, &task{dueMillis: 5_000_000}
-		if got := l.workers.addEarly([]*task{later, due, soon}, l.clock.now()); len(got) != 1 || got[0] != due {
+		if got := l.workers.addEarly([]*task{later, due, soon}, l.clock.Now()); len(got) != 1 || got[0] != due {
 			t.Fatalf("%d start at once", len(got))
 		}
 		if l.quiet() {
 			t.Error("quiet, with two that are marked")
 		}
-		if wait := l.workers.nextDue(l.clock.now()); wait <= 0 || wait > 50*time.Millisecond {
+		if wait := l.workers.nextDue(l.clock.Now()); wait <= 0 || wait > 50*time.Millisecond {
 			t.Errorf("looks again in %v", wait)
 		}
-		l.clock = &clock{}
-		l.clock.reading(5000.05, time.Now(), time.Now())
-		if got := l.workers.fallenDue(l.clock.now()); len(got) != 1 || got[0] != soon {
+		l.clock = &ground.Clock{}
+		l.clock.Reading(5000.05, time.Now(), time.Now())
+		if got := l.workers.fallenDue(l.clock.Now()); len(got) != 1 || got[0] != soon {
 			t.Fatalf("%d have fallen due", len(got))
 		}
 		if rest := l.workers.takeUnstarted(); len(rest) != 1 || rest[0] != later || !l.quiet() {
@@ -140,12 +141,12 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
-		l.workers.addEarly([]*task{{dueMillis: 5_000_050}}, l.clock.now())
+		l.workers.addEarly([]*task{{dueMillis: 5_000_050}}, l.clock.Now())
 		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.waiting() != 0 {
 			t.Fatal("it went back before")
 		}
-		l.clock = &clock{}
-		l.clock.reading(1400, time.Now(), time.Now())
+		l.clock = &ground.Clock{}
+		l.clock.Reading(1400, time.Now(), time.Now())
 		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.waiting() != 1 || len(l.workers.early) != 0 {
 			t.Fatalf("%d go back, %d stay", l.settler.waiting(), len(l.workers.early))
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
 )
 
 const (
@@ -92,5 +94,5 @@ func (f *failures) patience(cuts int, took time.Duration, inRow int) time.Durati
 	case len(f.list) > 0: // this may be one of those
 		usual = againLongest
 	}
-	return max(usual, min(slow, statementMax))
+	return max(usual, min(slow, ground.StatementMax))
 }

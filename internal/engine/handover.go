@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -18,9 +19,9 @@ import (
 // here runs on under its old term.
 func (d *database) giveAway(l *line, lease *keeper.Lease) {
 	const moment, longest = 30 * time.Millisecond, 25 * time.Millisecond
-	sleep(lease.Context(), l.turn)
+	ground.Sleep(lease.Context(), l.turn)
 	began, r := time.Now(), rest{}
-	for wait := time.Millisecond + l.turn; l.bears(lease) && sleep(lease.Context(), wait); wait = min(2*wait, longest) {
+	for wait := time.Millisecond + l.turn; l.bears(lease) && ground.Sleep(lease.Context(), wait); wait = min(2*wait, longest) {
 		if time.Since(began) >= moment {
 			d.tellRest(l, lease, &r)
 		}
@@ -29,7 +30,7 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 	switch {
 	case cause == nil:
 		l.leases.remove(lease)
-		d.chronicle.ended(lease, l.howGiven(), d.clock.now())
+		d.chronicle.ended(lease, l.howGiven(), d.clock.Now())
 		switch later := l.later.Load(); {
 		case later > 0:
 			d.close(l, lease, later)
@@ -40,7 +41,7 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 		}
 	case errors.Is(cause, keeper.ErrLost):
 		l.leases.remove(lease)
-		d.chronicle.ended(lease, store.Lost, d.clock.now())
+		d.chronicle.ended(lease, store.Lost, d.clock.Now())
 	}
 	isOver := cause == nil || errors.Is(cause, keeper.ErrLost) // otherwise a stop has ended the wait, and handlers may have their keys until the rest has ended
 	if r.keys.rows > 0 && isOver {
@@ -83,17 +84,17 @@ func (d *database) tellRest(l *line, lease *keeper.Lease, r *rest) {
 	}
 	statement, cancel := context.WithTimeout(lease.Context(), takeMax)
 	defer cancel()
-	if !d.trouble.on(lease.Context(), "give a lease away", d.tellRestOnce(statement, l, lease, r)) {
+	if !d.errlog.On(lease.Context(), "give a lease away", d.tellRestOnce(statement, l, lease, r)) {
 		r.wait = 0
 		return
 	}
-	r.wait = min(max(2*r.wait, retryFirst), retryLongest)
+	r.wait = min(max(2*r.wait, ground.RetryFirst), ground.RetryLongest)
 	r.again = time.Now().Add(r.wait)
 }
 
 func (d *database) tellRestOnce(ctx context.Context, l *line, lease *keeper.Lease, r *rest) (err error) {
 	const every = 500 * time.Millisecond
-	running, began := l.workers.running(lease), d.clock.now()
+	running, began := l.workers.running(lease), d.clock.Now()
 	var errKeys error
 	if r.told {
 		errKeys = d.tellRestKeys(ctx, l, lease, &r.keys)
@@ -208,7 +209,7 @@ func (l *line) heedRemains(r remains) {
 	l.remains.Store(&r)
 	l.backlog.passed.heed(&r)
 	if l.workers.lend(l.lentFor(r)) {
-		signal(l.wake)
+		ground.Signal(l.wake)
 	}
 }
 

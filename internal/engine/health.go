@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
 )
 
 // TypeState is what this process does with a job type on one database.
@@ -43,7 +45,7 @@ func (e *Engine) Types() (states []TypeState) {
 			s := &states[at]
 			s.Shards = max(s.Shards, l.layout.Shards())
 			running, marked := l.workers.numbers()
-			now := d.clock.now()
+			now := d.clock.Now()
 			waiting, parked, _, overdue := l.queue.numbers(now)
 			putOff, putOffFor := l.putOffs.count(now)
 			s.Running, s.Marked = s.Running+running, s.Marked+marked
@@ -71,7 +73,7 @@ func (h *health) heed(err error) {
 		h.failed.Store(&err)
 		return
 	}
-	h.looked.Store(int64(time.Since(epoch)))
+	h.looked.Store(int64(time.Since(ground.Epoch)))
 	h.failed.Store(nil)
 }
 
@@ -88,19 +90,19 @@ func (e *Engine) Health() error {
 
 // unwell says why no jobs run; nil: nothing keeps them from that.
 func (d *database) unwell() error {
-	if silent := time.Since(epoch) - time.Duration(d.health.looked.Load()); silent >= d.shortestLock() {
+	if silent := time.Since(ground.Epoch) - time.Duration(d.health.looked.Load()); silent >= d.shortestLock() {
 		failed := d.health.failed.Load()
 		if failed == nil {
 			return fmt.Errorf("the database has not answered for %v", silent.Round(time.Second))
 		}
-		err, usedUp := d.trouble.blame(*failed)
+		err, usedUp := d.errlog.Blame(*failed)
 		if usedUp {
 			return fmt.Errorf("no statement about leases has got through for %v: %w", silent.Round(time.Second), err)
 		}
 		return fmt.Errorf("no look at the leases has succeeded for %v: %w", silent.Round(time.Second), err) // a database that is read-only answers
 	}
-	if doing, f := d.trouble.stuckLongest(); f != nil && time.Since(f.since) >= d.shortestLock() {
-		return fmt.Errorf("%s: nothing has succeeded for %v: %w", doing, time.Since(f.since).Round(time.Second), f.err)
+	if doing, f := d.errlog.StuckLongest(); f != nil && time.Since(f.Since) >= d.shortestLock() {
+		return fmt.Errorf("%s: nothing has succeeded for %v: %w", doing, time.Since(f.Since).Round(time.Second), f.Err)
 	}
 	return d.refused.first()
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -37,7 +38,7 @@ type History interface {
 // for it but Stop, for one last writing.
 type historian struct {
 	*database
-	looks  looks
+	looks  ground.Looks
 	known  map[*line]*ledger
 	stats  map[statName]*stat
 	begin  int64         // of the current minute, in unix seconds; it does not go back with the database's clock, unless that was farAhead
@@ -68,7 +69,7 @@ type stat struct {
 func (s *stat) untold() bool { return s.told < s.Counted() || s.errors < s.Errors.Runs() }
 
 func newHistorian(d *database) *historian {
-	return &historian{database: d, known: map[*line]*ledger{}, stats: map[statName]*stat{}, begin: minuteOf(d.clock.now()), spread: rand.N(spreadMost)}
+	return &historian{database: d, known: map[*line]*ledger{}, stats: map[statName]*stat{}, begin: minuteOf(d.clock.Now()), spread: rand.N(spreadMost)}
 }
 
 // minuteOf is when the minute begins in which a moment lies, in unix seconds. The moment is in milliseconds.
@@ -92,13 +93,13 @@ func (h *historian) loop(ctx context.Context) {
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
-	h.trouble.on(last, "write the history", h.tell(last, time.Now().Add(expiredAfter), true))
+	h.errlog.On(last, "write the history", h.tell(last, time.Now().Add(expiredAfter), true))
 }
 
 // rest is how long until there is something to do.
 func (h *historian) rest(now time.Time) time.Duration {
 	const seconds = int64(minuteLength / time.Second)
-	rest := min(minuteLength, time.Duration((h.begin+seconds)*1000-h.clock.now())*time.Millisecond)
+	rest := min(minuteLength, time.Duration((h.begin+seconds)*1000-h.clock.Now())*time.Millisecond)
 	if !h.tellAt.IsZero() {
 		rest = min(rest, h.tellAt.Sub(now))
 	}
@@ -113,7 +114,7 @@ func (h *historian) tellWithin(d time.Duration) {
 
 // step enters what belongs to a minute that is over, and writes if it is time to.
 func (h *historian) step(ctx context.Context, now time.Time) {
-	switch begin := minuteOf(h.clock.now()); {
+	switch begin := minuteOf(h.clock.Now()); {
 	case begin > h.begin:
 		h.enter(begin)
 		h.begin = begin
@@ -126,9 +127,9 @@ func (h *historian) step(ctx context.Context, now time.Time) {
 		return
 	}
 	h.tellAt = time.Time{}
-	statement, cancel := context.WithTimeout(h.patience, lookLongest)
+	statement, cancel := context.WithTimeout(h.patience, ground.LookLongest)
 	defer cancel()
-	if h.trouble.on(ctx, "write the history", unlessOver(h.patience, h.tell(statement, now, false))) { // what a stop cuts off is written at the end
+	if h.errlog.On(ctx, "write the history", unlessOver(h.patience, h.tell(statement, now, false))) { // what a stop cuts off is written at the end
 		h.tellWithin(historyAgain)
 	} else if next := h.chronicle.next(); !next.IsZero() {
 		h.tellWithin(max(next.Sub(now), noteSoon)) // what is near comes with it
@@ -204,7 +205,7 @@ func (h *historian) send(ctx context.Context, tenures []store.Tenure, statement 
 	slices.SortFunc(tenures, func(a, b store.Tenure) int {
 		return compareNames(statName{0, a.Lease, a.Term}, statName{0, b.Lease, b.Term})
 	})
-	return h.looks.look(ctx, func(ctx context.Context) error { return statement(ctx, tenures) })
+	return h.looks.Look(ctx, func(ctx context.Context) error { return statement(ctx, tenures) })
 }
 
 func (h *historian) tellStats(ctx context.Context, all bool) error {
@@ -216,7 +217,7 @@ func (h *historian) tellStats(ctx context.Context, all bool) error {
 	for i, name := range names {
 		stats[i] = h.stats[name].Stat
 	}
-	if err := h.looks.look(ctx, func(ctx context.Context) error { return h.tables.History.TellStats(ctx, stats) }); err != nil {
+	if err := h.looks.Look(ctx, func(ctx context.Context) error { return h.tables.History.TellStats(ctx, stats) }); err != nil {
 		return err
 	}
 	for i, name := range names {

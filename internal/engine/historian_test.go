@@ -127,8 +127,8 @@ func withHistorian(t *testing.T, test func(t *testing.T, a *annals, d *database,
 		a := &annals{stats: map[statName]store.Stat{}, tenures: map[tenureName]store.Tenure{}}
 		l, other := lineOf(10), lineOf(10)
 		l.cfg.JobType, l.name, other.cfg.JobType, other.name = 7, "job-7", 8, "job-8"
-		d := &database{tables: Tables{History: a}, chronicle: newChronicle(), lines: linesOf(l, other), trouble: l.trouble, patience: t.Context()}
-		d.clock.reading(6_000_000, time.Now(), time.Now())
+		d := &database{tables: Tables{History: a}, chronicle: newChronicle(), lines: linesOf(l, other), errlog: l.errlog, patience: t.Context()}
+		d.clock.Reading(6_000_000, time.Now(), time.Now())
 		var running sync.WaitGroup
 		running.Go(func() { newHistorian(d).loop(ctx) })
 		test(t, a, d, func() {
@@ -144,7 +144,7 @@ func withHistorian(t *testing.T, test func(t *testing.T, a *annals, d *database,
 func has(d *database, l *line, term int64) *keeper.Lease {
 	lease := keeper.Unending(d.patience, keeper.Want{Name: l.name, Lock: time.Minute}, term)
 	l.hold(lease)
-	d.chronicle.taken(l, lease, d.clock.now())
+	d.chronicle.taken(l, lease, d.clock.Now())
 	return lease
 }
 
@@ -222,7 +222,7 @@ func TestRunsUnderALeaseThatWasGivenUpAreWrittenSoonAndCountedOnce(t *testing.T)
 		pass(10 * time.Second)
 		l.counts.end(queue_job.JobStatusSuccess, 0)
 		l.held.Store(nil)
-		d.chronicle.ended(lease, store.Asked, d.clock.now())
+		d.chronicle.ended(lease, store.Asked, d.clock.Now())
 		if pass(2 * time.Second); a.runs() != 1 || a.how("job-7", 3) != store.Asked {
 			t.Errorf("%d runs are written of a lease that ended: %q", a.runs(), a.how("job-7", 3))
 		}
@@ -252,8 +252,8 @@ func TestAHolderThatSaidNothingHasExpiredUnlessItComesBackAndKnowsBetter(t *test
 		if pass(10 * time.Second); a.how("job-7", 3) != store.Expired {
 			t.Errorf("it ended as %q", a.how("job-7", 3))
 		}
-		d.chronicle.ended(frozen, store.Lost, d.clock.now())
-		d.chronicle.ended(frozen, store.Released, d.clock.now())
+		d.chronicle.ended(frozen, store.Lost, d.clock.Now())
+		d.chronicle.ended(frozen, store.Released, d.clock.Now())
 		if pass(2 * time.Second); a.how("job-7", 3) != store.Lost {
 			t.Errorf("it ended as %q, and its holder says that it was lost", a.how("job-7", 3))
 		}
@@ -279,7 +279,7 @@ func TestWhatBefellALeaseIsWrittenAgainSoonIfAStatementFails(t *testing.T) {
 		}
 		pass(2 * historyAgain)
 		a.fail(2)
-		d.chronicle.ended(lease, store.Lost, d.clock.now())
+		d.chronicle.ended(lease, store.Lost, d.clock.Now())
 		if pass(historyAgain + 2*time.Second); a.how("job-7", 3) != store.Lost {
 			t.Errorf("it ended as %q", a.how("job-7", 3))
 		}
@@ -368,7 +368,7 @@ func TestOneInstanceAnHourRollsUpWhatIsTwoDaysOld(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.pools.release(true)
-			d.clock.reading(float64(time.Now().UnixMicro())/1e6, time.Now(), time.Now())
+			d.clock.Reading(float64(time.Now().UnixMicro())/1e6, time.Now(), time.Now())
 			loops.Go(func() { d.keeper.Run(ctx) })
 			loops.Go(func() { newTidier(d).loop(ctx) })
 		}
@@ -397,7 +397,7 @@ func TestTheHistoryGoesOnAfterTheClockWasFarAhead(t *testing.T) {
 		const began = 6_000_000
 		at := func(off time.Duration) {
 			now := time.Now()
-			d.clock.reading(float64(began)+now.Sub(epoch2000).Seconds()+off.Seconds(), now, now)
+			d.clock.Reading(float64(began)+now.Sub(epoch2000).Seconds()+off.Seconds(), now, now)
 		}
 		run := func() {
 			l.counts.end(queue_job.JobStatusSuccess, 0)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -35,7 +36,7 @@ func TestARowWhoseKeyIsTakenLetsOthersPassAndFollowsWhenItIsFree(t *testing.T) {
 		t.Fatal("nothing is due, and a slot is left")
 	}
 	expectIDs(t, q.picked(0, 9), 3)
-	q.refused(0, picked[1:2], retryLongest)
+	q.refused(0, picked[1:2], ground.RetryLongest)
 	expectIDs(t, q.picked(0, 9), 8)
 }
 
@@ -269,9 +270,9 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 			case 0, 1:
 				flying = append(flying, q.picked(now, r.IntN(5))...)
 			case 2:
-				later, others := divide(q.picked(now, r.IntN(5)), func(t *task) bool { return ordered && t.Group() != "" })
+				later, others := ground.Divide(q.picked(now, r.IntN(5)), func(t *task) bool { return ordered && t.Group() != "" })
 				q.parkPicked(now, later, map[string]uint64{})
-				q.refused(now, others, retryFirst)
+				q.refused(now, others, ground.RetryFirst)
 			case 3:
 				if r.IntN(20) == 0 {
 					q.clear()

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
@@ -34,13 +35,13 @@ type line struct {
 	batch   queue_job.BatchHandler // with its middleware; nil: handler is
 	jobs    Jobs
 	rows    hidden.Run // what handlers write through
-	clock   *clock
+	clock   *ground.Clock
 	log     logger.Logger
 	about   context.Context // for messages about the line as a whole
 	permit  *permit
 	told    listeners
 	which   which
-	trouble *trouble
+	errlog  *ground.Errlog
 	losses  *losses
 	reads   *reads
 
@@ -112,7 +113,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	}
 	cfg = ofShard(cfg, layout, shard)
 	l := &line{
-		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, trouble: d.trouble, losses: &d.losses, reads: &d.reads,
+		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, errlog: d.errlog, losses: &d.losses, reads: &d.reads,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
@@ -202,9 +203,9 @@ func (l *line) hold(lease *keeper.Lease) {
 	l.leaseCounts.note(l.cfg.JobType, true)
 	l.held.Store(lease)
 	l.tellLease(true)
-	signal(l.wakeTail)
-	signal(l.wakePauses)
-	signal(l.wakeCancels)
+	ground.Signal(l.wakeTail)
+	ground.Signal(l.wakePauses)
+	ground.Signal(l.wakeCancels)
 }
 
 // serve works the job type while the lease holds and ctx lives. When it returns, waiting rows are forgotten, and tasks that
@@ -254,8 +255,8 @@ func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 	}
 	lost := lostIfMarked(row, lease.Term)
 	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: isSuspect(&l.cfg, lost)}
-	if row.Term == lease.Term && l.trouble.lately() {
-		t.dueMillis = max(t.dueMillis, l.clock.now()+shownAgain.Milliseconds())
+	if row.Term == lease.Term && l.errlog.Lately() {
+		t.dueMillis = max(t.dueMillis, l.clock.Now()+shownAgain.Milliseconds())
 	}
 	if lostTooOften(&l.cfg, lost) && lost > row.Lost {
 		if l.queue.register(t) {
@@ -267,7 +268,7 @@ func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
 		l.backlog.fell()
 		return false
 	}
-	signal(l.wake)
+	ground.Signal(l.wake)
 	return true
 }
 
@@ -328,24 +329,4 @@ func (l *line) await(ctx context.Context, so func() bool) bool {
 		}
 	}
 	return true
-}
-
-// signal wakes the reader of a channel that holds one signal, now or when it next looks.
-func signal(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
-}
-
-// sleep waits, but no longer than the context lives; it reports whether it waited to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -26,11 +27,11 @@ func (silent) Debug(context.Context, string)        {}
 // lineOf returns a line that no loop works.
 func lineOf(limit int) *line {
 	l := &line{
-		part: part{layout: share.Undivided}, cfg: queue_job.Config{LostLimit: 3}, log: silent{}, clock: &clock{}, queue: newQueue(limit, &reads{}), permit: newPermit(),
+		part: part{layout: share.Undivided}, cfg: queue_job.Config{LostLimit: 3}, log: silent{}, clock: &ground.Clock{}, queue: newQueue(limit, &reads{}), permit: newPermit(),
 		wake: make(chan struct{}, 1), backlog: backlog{wake: make(chan struct{}, 1)},
 	}
 	l.workers = workers{cfg: &l.cfg, work: l.work, wake: l.wake}
-	l.trouble, l.losses = newTrouble(l.log, context.Background(), nil), &losses{log: l.log, about: context.Background()}
+	l.errlog, l.losses = ground.NewErrlog(l.log, context.Background(), nil), &losses{log: l.log, about: context.Background()}
 	l.settler = newSettler(l, "test")
 	return l
 }
@@ -85,15 +86,15 @@ func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
 
 func TestARowThatIsShownWithOurTermAfterItWasSettledWaitsIfStatementsHaveFailed(t *testing.T) {
 	calm := lineOf(9)
-	if !calm.offer(lease, &store.Row{ID: 1, Term: lease.Term, Attempts: 1}) || len(calm.queue.picked(calm.clock.now(), 9)) != 1 {
+	if !calm.offer(lease, &store.Row{ID: 1, Term: lease.Term, Attempts: 1}) || len(calm.queue.picked(calm.clock.Now(), 9)) != 1 {
 		t.Error("a row that was set back by hand waits")
 	}
 	l := lineOf(9)
-	l.trouble.on(t.Context(), "settle", errors.New("invalid connection"))
+	l.errlog.On(t.Context(), "settle", errors.New("invalid connection"))
 	if !l.offer(lease, &store.Row{ID: 1, Term: lease.Term, Attempts: 1}) || !l.offer(lease, &store.Row{ID: 2, Term: lease.Term - 1, Attempts: 1}) {
 		t.Fatal("no room")
 	}
-	now := l.clock.now()
+	now := l.clock.Now()
 	if picked := l.queue.picked(now+1000, 9); len(picked) != 1 || picked[0].ID != 2 {
 		t.Errorf("after a second, %d rows are picked, want the one of an earlier term", len(picked))
 	}
@@ -169,9 +170,9 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * 60 * 60
 		d := &database{log: silent{}, newestAtStart: 50}
-		now := func() { d.clock.reading(float64(time.Now().Unix()), time.Now(), time.Now()) }
+		now := func() { d.clock.Reading(float64(time.Now().Unix()), time.Now(), time.Now()) }
 		now()
-		d.startedAt.Store(d.clock.now())
+		d.startedAt.Store(d.clock.Now())
 		cut := time.Now().Unix() - 7*day
 		for range 2 {
 			l, err := newLine(queue_job.Config{ServiceName: "test", JobType: 7, FirstPullDay: 7, WorkerPoolCapacity: 1, QueueMaxSize: 10, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, d, share.Undivided, 0)

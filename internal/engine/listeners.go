@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -120,7 +121,7 @@ func (h *hook[T]) add(happened T) {
 		h.beyond++
 	}
 	h.mu.Unlock()
-	signal(h.came)
+	ground.Signal(h.came)
 }
 
 // loop calls the function until stop was called and nothing waits, or the time for that is over.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -15,7 +16,7 @@ import (
 func TestAWaitCountsFromTheTimeThatTheTableSaysOrFromWhenItIsKnownToBeOver(t *testing.T) {
 	now := time.Now()
 	l := lineOf(10)
-	l.clock.reading(1000, now, now)
+	l.clock.Reading(1000, now, now)
 	for name, c := range map[string]struct {
 		row       store.Row
 		dueMillis int64
@@ -65,7 +66,7 @@ func TestNothingButStopWaitsForAnObserverOfLeasesThatHangs(t *testing.T) {
 		table := &resting{}
 		table.due.Store(1)
 		databaseWith(t, Tables{Jobs: table, Leases: table, Close: func() {}}, l, 4, func(context.Context, *queue_job.Job) error {
-			signal(ran)
+			ground.Signal(ran)
 			return nil
 		})
 		select {

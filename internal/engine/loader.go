@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -103,7 +104,7 @@ func (b *backlog) begin() {
 func (b *backlog) fell() {
 	b.missed.Store(true)
 	b.behind.Store(true)
-	signal(b.wake)
+	ground.Signal(b.wake)
 }
 
 // loader loads the rows that neither the first look, the tail nor the sweep brings, while one lease lasts: a backlog when the
@@ -112,7 +113,7 @@ func (b *backlog) fell() {
 type loader struct {
 	*line
 	lease  *keeper.Lease
-	looks  looks
+	looks  ground.Looks
 	rounds []round // nil: it has paged through nothing yet
 }
 
@@ -187,7 +188,7 @@ func (l *loader) loadPages(ctx context.Context) {
 			}
 		case l.backlog.missed.Swap(false) || abandoned > 0 || l.queue.inMemory() > fewRows:
 			// The sweep of all types would read abandoned rows, and many that are in memory, again and again.
-			sleep(ctx, time.Until(next))
+			ground.Sleep(ctx, time.Until(next))
 		default:
 			return
 		}
@@ -371,11 +372,11 @@ func (l *loader) insistOnRows(ctx context.Context, read func(context.Context) er
 
 // insist repeats a look at the table until it succeeds or ctx ends.
 func (l *loader) insist(ctx context.Context, read func(context.Context) error) {
-	for wait := retryFirst; ctx.Err() == nil; wait = min(2*wait, retryLongest) {
-		err := l.looks.look(l.lease.Context(), read)
-		if !l.trouble.on(ctx, "load jobs", err) {
+	for wait := ground.RetryFirst; ctx.Err() == nil; wait = min(2*wait, ground.RetryLongest) {
+		err := l.looks.Look(l.lease.Context(), read)
+		if !l.errlog.On(ctx, "load jobs", err) {
 			return
 		}
-		sleep(ctx, wait)
+		ground.Sleep(ctx, wait)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -114,7 +115,7 @@ func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
 			l.backlog.upTo = 1
 			l.backlog.since.Store(since)
 			ctx, taken, stop := loading(t, l)
-			d := &database{tables: Tables{Jobs: table}, trouble: l.trouble}
+			d := &database{tables: Tables{Jobs: table}, errlog: l.errlog}
 			d.firstLook(ctx, heldLines{{l, taken}})
 			time.Sleep(10 * time.Second) // virtual
 			synctest.Wait()
@@ -156,7 +157,7 @@ func TestTypesThatAreTakenTogetherShareTheFirstLook(t *testing.T) {
 			taken := keeper.Unending(ctx, keeper.Want{Name: fmt.Sprintf("job-%d", jobType), Lock: time.Minute}, 7)
 			l.hold(taken)
 			loaders.Go(func() { newLoader(l, taken).loop(ctx) })
-			d.trouble = l.trouble
+			d.errlog = l.errlog
 			lines = append(lines, held{l, taken})
 		}
 		d.firstLook(ctx, lines)
@@ -185,7 +186,7 @@ func TestAFirstLookThatFailsIsRepeatedWhileALeaseHolds(t *testing.T) {
 		l.jobs, l.reads = table, &reads{}
 		taken := keeper.Unending(t.Context(), keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
 		l.hold(taken)
-		d := &database{tables: Tables{Jobs: table}, trouble: l.trouble}
+		d := &database{tables: Tables{Jobs: table}, errlog: l.errlog}
 		d.firstLook(t.Context(), heldLines{{l, taken}})
 		if l.queue.inMemory() != 1 {
 			t.Error("the row is not in memory")
@@ -225,7 +226,7 @@ func TestALookThatFailsKeepsNoJobOfAnotherTypeFromBeingForgotten(t *testing.T) {
 		var all reads
 		l := lineOf(10)
 		l.jobs, l.reads, l.roomCame, l.cfg.LoadLimit = &failing{looks: 30}, &all, make(chan struct{}, 1), 10
-		signal(l.backlog.wake)
+		ground.Signal(l.backlog.wake)
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() {
@@ -300,7 +301,7 @@ func (b *longBacklog) goOn() {
 	synctest.Wait()
 	b.table.rows = slices.DeleteFunc(b.table.rows, func(row store.Row) bool { return b.queue.knows(row.ID) })
 	b.queue.clear()
-	signal(b.roomCame)
+	ground.Signal(b.roomCame)
 	time.Sleep(2 * time.Second)
 	synctest.Wait()
 }
@@ -311,7 +312,7 @@ func (b *longBacklog) takeOut(t *testing.T) *task {
 	b.backlog.fell()
 	time.Sleep(time.Second)
 	synctest.Wait()
-	picked, _ := b.queue.pick(b.clock.now(), 1, 1)
+	picked, _ := b.queue.pick(b.clock.Now(), 1, 1)
 	if len(picked) != 1 || picked[0].ID != b.first {
 		t.Fatalf("picked %v", picked)
 	}

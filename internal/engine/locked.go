@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -25,7 +26,7 @@ func (q *queue) lock(now time.Time, tasks ...*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		q.locked = append(q.locked, lockedTask{t, now.Add(t.refusal(retryLongest))})
+		q.locked = append(q.locked, lockedTask{t, now.Add(t.refusal(ground.RetryLongest))})
 		q.known[t.ID] = t.Changes
 		q.leaveWaiting(t)
 	}
@@ -77,7 +78,7 @@ func (d *dispatcher) lookAtLocked() {
 	statement, cancel := context.WithTimeout(d.lease.Context(), lookAtLockedMax)
 	ids, err := d.jobs.Unlocked(statement, idsOf(tasks))
 	cancel()
-	if d.trouble.on(d.lease.Context(), "look at locked jobs", err) {
+	if d.errlog.On(d.lease.Context(), "look at locked jobs", err) {
 		d.queue.lock(time.Now(), tasks...)
 		return
 	}
@@ -100,10 +101,10 @@ func (l *line) passedOver(lease *keeper.Lease, tasks []*task) {
 	if len(tasks) == 0 {
 		return
 	}
-	statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 	rows, err := l.jobs.Standings(statement, idsOf(tasks))
 	cancel()
-	l.trouble.on(lease.Context(), "read how jobs stand", err)
+	l.errlog.On(lease.Context(), "read how jobs stand", err)
 	slices.SortFunc(rows, func(a, b store.Standing) int { return cmp.Compare(a.ID, b.ID) })
 	var held, others []*task
 	for _, t := range tasks {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -89,7 +90,7 @@ func onHeldRows(t *testing.T, table *heldRows) (*dispatcher, func() []*task) {
 	d := newDispatcher(l, keeper.Unending(t.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7))
 	return d, func() []*task {
 		d.lookAtLocked()
-		batch, _ := d.queue.pick(d.clock.now(), 1000, 1000)
+		batch, _ := d.queue.pick(d.clock.Now(), 1000, 1000)
 		if len(batch) == 0 {
 			return nil
 		}
@@ -186,13 +187,13 @@ func TestAMarkOfUnknownOutcomeIsBorneUntilItWouldBeLateAndThenTakenBack(t *testi
 		d, turn := onHeldRows(t, table)
 		d.queue.offer(fresh(1))
 		turn()
-		time.Sleep(retryFirst + time.Millisecond)
+		time.Sleep(ground.RetryFirst + time.Millisecond)
 		turn()
 		if n := len(d.doubts.list); n != 1 {
 			t.Errorf("after two such marks of one row, %d are in doubt: the row would be taken back twice", n)
 		}
 		table.unsure = nil
-		time.Sleep(5 * retryFirst)
+		time.Sleep(5 * ground.RetryFirst)
 		if ours := turn(); len(ours) != 1 {
 			t.Fatal("it is not marked at the second try")
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -44,7 +45,7 @@ func (l *line) longParams(tasks []*task) runParams {
 	for _, t := range long {
 		t.read = time.Since(began)
 		if _, ok := params[t.runID()]; !ok {
-			t.refuse(l.clock.now(), lockedLongest)
+			t.refuse(l.clock.Now(), lockedLongest)
 		}
 	}
 	return params
@@ -55,7 +56,7 @@ func (t *task) runID() runID { return runID{t.ID, t.Attempts} }
 // readLong returns nothing if the read fails.
 func (l *line) readLong(tasks []*task) []store.RunParams {
 	lease := tasks[0].lease
-	statement, cancel := context.WithTimeout(lease.Context(), statementMax)
+	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 	defer cancel()
 	select {
 	case l.longReads <- struct{}{}:
@@ -64,7 +65,7 @@ func (l *line) readLong(tasks []*task) []store.RunParams {
 		return nil
 	}
 	rows, err := l.jobs.LongParams(statement, idsOf(tasks), lease.Term)
-	l.trouble.on(lease.Context(), "read long parameters", err)
+	l.errlog.On(lease.Context(), "read long parameters", err)
 	return rows
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bulk"
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -19,7 +20,7 @@ const (
 // operator carries out the operations on many jobs that somebody has asked for, unless another process does.
 type operator struct {
 	*database
-	looks looks
+	looks ground.Looks
 	busy  chan struct{} // has a place for each operation that is carried out here
 }
 
@@ -28,15 +29,15 @@ func newOperator(d *database) *operator {
 }
 
 func (o *operator) loop(ctx context.Context) {
-	for sleep(ctx, operateEvery) {
+	for ground.Sleep(ctx, operateEvery) {
 		var open []store.Act
-		err := o.looks.look(ctx, func(ctx context.Context) (err error) {
+		err := o.looks.Look(ctx, func(ctx context.Context) (err error) {
 			open, err = o.tables.Acts.Operations(ctx, store.ActFilter{Open: true}, 10*operateMax)
 			return err
 		})
-		o.trouble.on(ctx, "look for operations", err)
+		o.errlog.On(ctx, "look for operations", err)
 		for _, act := range open {
-			if act.Worker == "" || unheard(act.TouchedAt, o.clock.now()/1000) {
+			if act.Worker == "" || unheard(act.TouchedAt, o.clock.Now()/1000) {
 				o.begin(ctx, act)
 			}
 		}
@@ -74,5 +75,5 @@ func (o *operator) carry(ctx context.Context, id uint64) {
 	if errors.Is(err, bulk.ErrNotOurs) || ctx.Err() != nil {
 		err = nil
 	}
-	o.trouble.on(ctx, "carry out operations", err)
+	o.errlog.On(ctx, "carry out operations", err)
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
 )
 
 // lookAtParkedEvery is how often to look at keys whose parked rows wait for a row that is not in flight: that row may have
@@ -27,18 +29,18 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 		return batch
 	}
 	firsts, err := d.firstOfKeys(slices.Sorted(maps.Keys(keys)))
-	if d.trouble.on(d.lease.Context(), "look for the first jobs of keys", err) {
-		keyed, keyless := divide(batch, func(t *task) bool { return t.Group() != "" })
-		d.refuse(keyed, retryLongest)
+	if d.errlog.On(d.lease.Context(), "look for the first jobs of keys", err) {
+		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
+		d.refuse(keyed, ground.RetryLongest)
 		return keyless
 	}
 	// A key without a first row has no pending row, or the table spells it otherwise: the mark will tell.
-	first, later := divide(batch, func(t *task) bool {
+	first, later := ground.Divide(batch, func(t *task) bool {
 		id, there := firsts[keyOf(t)]
 		return t.Group() == "" || !there || id >= t.ID
 	})
 	if len(later) > 0 {
-		d.queue.parkPicked(d.clock.now(), later, firsts)
+		d.queue.parkPicked(d.clock.Now(), later, firsts)
 	}
 	return first
 }
@@ -54,7 +56,7 @@ func (d *dispatcher) lookAtParked() {
 		return
 	}
 	firsts, err := d.firstOfKeys(keys)
-	if d.trouble.on(d.lease.Context(), "look for the first jobs of keys", err) {
+	if d.errlog.On(d.lease.Context(), "look for the first jobs of keys", err) {
 		return
 	}
 	for _, key := range keys {
@@ -85,16 +87,4 @@ func (d *dispatcher) firstOfKeys(keys []string) (map[string]uint64, error) {
 		maps.Copy(firsts, some)
 	}
 	return firsts, nil
-}
-
-// divide divides a list into the elements with a property and the others.
-func divide[T any](list []T, of func(T) bool) (yes, no []T) {
-	for _, t := range list {
-		if of(t) {
-			yes = append(yes, t)
-		} else {
-			no = append(no, t)
-		}
-	}
-	return yes, no
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
 )
 
 // endLongest is how long a statement that ends pauses may wait for whoever else writes into the rows of the types.
@@ -26,12 +28,12 @@ func (s *standBy) heedOver(types []int32) {
 		ctx, cancel := context.WithTimeout(s.working, endLongest)
 		defer cancel()
 		ended, err := s.tables.Jobs.EndPauses(ctx, types)
-		if s.trouble.on(s.working, "end pauses", err) || ended == 0 { // somebody else has ended them
+		if s.errlog.On(s.working, "end pauses", err) || ended == 0 { // somebody else has ended them
 			return
 		}
 		for _, jobType := range types {
 			s.log.Info(s.about, fmt.Sprintf("the pause of job type %d is over", jobType))
 		}
-		signal(s.wakePauses)
+		ground.Signal(s.wakePauses)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -346,7 +347,7 @@ func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
 	for _, t := range tasks {
 		q.keys.leave(t)
 		if t.suspect {
-			t.dueMillis = now + retryLongest.Milliseconds()
+			t.dueMillis = now + ground.RetryLongest.Milliseconds()
 			q.push(t)
 		} else {
 			q.park(t)
@@ -511,7 +512,7 @@ func (t *task) refuse(now int64, longest time.Duration) {
 // refusal counts a mark that failed, and returns how long to wait after it.
 func (t *task) refusal(longest time.Duration) time.Duration {
 	const doublings = 10
-	wait := min(retryFirst<<min(2*t.refused, doublings), longest)
+	wait := min(ground.RetryFirst<<min(2*t.refused, doublings), longest)
 	t.refused = min(t.refused+1, doublings)
 	return wait
 }

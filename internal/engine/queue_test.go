@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -163,7 +164,7 @@ func TestARowThatCannotBeMarkedWaitsLongerEachTimeAndLetsOthersPass(t *testing.T
 		q.refused(now, refused, lockedLongest)
 		due := refused[0].dueMillis - now
 		longer := due > last || due == last && due > (10*time.Second).Milliseconds()
-		if !longer || due < retryFirst.Milliseconds() || due > (30*time.Second).Milliseconds() {
+		if !longer || due < ground.RetryFirst.Milliseconds() || due > (30*time.Second).Milliseconds() {
 			t.Fatalf("waits %d ms after %d ms", due, last)
 		}
 		last = due
@@ -179,8 +180,8 @@ func TestARowWaitsNoLongerForADatabaseThatIsAwayThanTheLoopsDo(t *testing.T) {
 	now := int64(0)
 	for range 20 {
 		refused := q.picked(now, 1)
-		q.refused(now, refused, retryLongest)
-		if wait := refused[0].dueMillis - now; wait > retryLongest.Milliseconds() {
+		q.refused(now, refused, ground.RetryLongest)
+		if wait := refused[0].dueMillis - now; wait > ground.RetryLongest.Milliseconds() {
 			t.Fatalf("waits %d ms", wait)
 		}
 		now = refused[0].dueMillis
@@ -189,7 +190,7 @@ func TestARowWaitsNoLongerForADatabaseThatIsAwayThanTheLoopsDo(t *testing.T) {
 
 func TestASuspectThatCannotBeMarkedStaysASuspect(t *testing.T) {
 	q := queueOf(t, 10, suspect(1, 0))
-	q.refused(100, []*task{q.pickSuspect(100)}, retryLongest)
+	q.refused(100, []*task{q.pickSuspect(100)}, ground.RetryLongest)
 	expectIDs(t, q.picked(1_000_000, 1))
 	expectIDs(t, []*task{q.pickSuspect(1_000_000)}, 1)
 }

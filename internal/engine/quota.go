@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
 )
 
 // quota is how many workers this process may have at a time, over all its lines. A worker has a place as long as it lives. If
@@ -138,7 +140,7 @@ func (w *workers) keepsPlace() bool {
 	if w.quota.yields(w) {
 		return false
 	}
-	smooth(&w.turnTakes, 0)
+	ground.Smooth(&w.turnTakes, 0)
 	return true
 }
 
@@ -164,11 +166,11 @@ func (w *workers) offered() (taken bool) {
 	case w.hungry:
 		w.hungry = false
 		w.hold(1)
-		signal(w.wake)
+		ground.Signal(w.wake)
 	default:
 		return false
 	}
-	smooth(&w.turnTakes, time.Since(w.waitsFrom))
+	ground.Smooth(&w.turnTakes, time.Since(w.waitsFrom))
 	return true
 }
 
@@ -234,7 +236,7 @@ func (w *workers) claimOne() bool {
 func (w *workers) await() {
 	w.hold(w.quota.takeOrWait(w, 1))
 	if w.hungry = w.unused == 0; !w.hungry {
-		signal(w.wake) // a place has come free since the last look
+		ground.Signal(w.wake) // a place has come free since the last look
 	}
 }
 

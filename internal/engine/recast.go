@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -140,7 +141,7 @@ func (s *standBy) retireType(jobType int32, why string) (retired []*line) {
 // Add has the engine run the jobs of more types, on databases that it has opened or opens now. Their tables are there, and none of
 // the types is configured on its database. After an error, none is added.
 func (e *Engine) Add(ctx context.Context, configs []queue_job.Config) error {
-	there, others := divide(ByDatabase(configs), func(group []queue_job.Config) bool { return e.databaseOf(&group[0]) != nil })
+	there, others := ground.Divide(ByDatabase(configs), func(group []queue_job.Config) bool { return e.databaseOf(&group[0]) != nil })
 	var opened []*database
 	for _, group := range others {
 		d, err := e.openDatabase(ctx, group)

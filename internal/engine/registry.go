@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
@@ -163,13 +164,13 @@ func (d *database) tellTypes(ctx context.Context, configs []queue_job.Config) {
 		settings[i] = store.TypeSettings{JobType: cfg.JobType, Settings: hidden.Settings(&cfg, &d.retention)}
 	}
 	for wait := time.Second; ; wait = min(2*wait, tellAgain) {
-		statements, cancel := context.WithTimeout(d.patience, statementMax)
+		statements, cancel := context.WithTimeout(d.patience, ground.StatementMax)
 		others, err := d.tables.Registry.NameTypes(statements, names)
 		if err == nil {
 			err = d.tables.Registry.TellSettings(statements, settings)
 		}
 		cancel()
-		if !d.trouble.on(ctx, "tell the job types", err) {
+		if !d.errlog.On(ctx, "tell the job types", err) {
 			if wrong := othersOf(configs, others); len(wrong) > 0 {
 				d.refuse(configs, wrong)
 				d.order(ctx, recast{remove: slices.Collect(maps.Keys(wrong))}) // an error: the Runner stops
@@ -177,7 +178,7 @@ func (d *database) tellTypes(ctx context.Context, configs []queue_job.Config) {
 			d.askForNew(configs)
 			return
 		}
-		if !sleep(ctx, wait) {
+		if !ground.Sleep(ctx, wait) {
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -42,7 +43,7 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		var text bytes.Buffer
 		log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}
 		names := &nameless{silent: 9}
-		d := &database{tables: Tables{Registry: names}, log: log, patience: context.Background(), keeping: context.Background(), trouble: newTrouble(log, context.Background(), nil), recasts: make(chan recast)}
+		d := &database{tables: Tables{Registry: names}, log: log, patience: context.Background(), keeping: context.Background(), errlog: ground.NewErrlog(log, context.Background(), nil), recasts: make(chan recast)}
 		var removed []int32
 		go func() {
 			r := <-d.recasts

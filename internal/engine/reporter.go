@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -26,7 +27,7 @@ type Lines interface {
 // outside. Nothing waits for it, and nothing hangs on what it writes.
 type reporter struct {
 	*database
-	looks looks
+	looks ground.Looks
 	told  map[string]report // by lease
 }
 
@@ -41,15 +42,15 @@ func newReporter(d *database) *reporter { return &reporter{database: d, told: ma
 
 func (r *reporter) loop(ctx context.Context) {
 	tidied := false
-	for wait := time.Second; sleep(ctx, wait); wait = reportEvery {
+	for wait := time.Second; ground.Sleep(ctx, wait); wait = reportEvery {
 		err := r.report()
 		if err == nil && !tidied {
 			err = r.look(func(ctx context.Context) error {
-				return r.tables.Lines.DropLines(ctx, r.clock.surely()/1000-int64(linesKept/time.Second))
+				return r.tables.Lines.DropLines(ctx, r.clock.Surely()/1000-int64(linesKept/time.Second))
 			})
 			tidied = err == nil
 		}
-		r.trouble.on(ctx, "tell what waits and runs", err)
+		r.errlog.On(ctx, "tell what waits and runs", err)
 	}
 }
 
@@ -59,7 +60,7 @@ func (r *reporter) report() error {
 	var news []store.Line
 	since, latest := r.failing()
 	for _, h := range r.heldLines() {
-		next := report{h.lease.Term, h.state(r.clock.now()), now}
+		next := report{h.lease.Term, h.state(r.clock.Now()), now}
 		next.state.FailingSince, next.state.Failing = since, latest
 		next.state.Minutes = h.errors.minutes(h.lease.Term)
 		last, known := r.told[h.lease.Name]
@@ -83,16 +84,16 @@ func (r *reporter) report() error {
 
 // failing says since when statements fail, in unix seconds, and how the last of them did.
 func (r *reporter) failing() (since int64, latest string) {
-	lasts, latest := r.trouble.failing()
+	lasts, latest := r.errlog.Failing()
 	if lasts == 0 {
 		return 0, ""
 	}
-	return (r.clock.now() - lasts.Milliseconds()) / 1000, cut(latest, failingMax)
+	return (r.clock.Now() - lasts.Milliseconds()) / 1000, cut(latest, failingMax)
 }
 
 func (r *reporter) look(statement func(context.Context) error) error {
 	holding := r.holding(r.heldLines())
-	return unlessOver(holding, r.looks.look(holding, statement))
+	return unlessOver(holding, r.looks.Look(holding, statement))
 }
 
 // state is what the line has in memory, and what it runs.
@@ -117,10 +118,8 @@ func (l *line) state(now int64) store.LineState {
 
 // heldByPool says whether the statements that start jobs have to wait for a connection.
 func (l *line) heldByPool() (gate store.Gate) {
-	if l.trouble.full != nil {
-		if most := l.trouble.full(); most > 0 {
-			gate = store.Gate{Limit: store.HeldByConnections, Most: most}
-		}
+	if most := l.errlog.Full(); most > 0 {
+		gate = store.Gate{Limit: store.HeldByConnections, Most: most}
 	}
 	return gate
 }

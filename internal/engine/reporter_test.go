@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -53,7 +54,7 @@ func TestALineTellsWhatHasChangedAndOnceAMinuteThatNothingHas(t *testing.T) {
 		l.cfg.JobType, l.name = 7, "job-7"
 		lease := keeper.Unending(ctx, keeper.Want{Name: "job-7", Lock: time.Minute}, 3)
 		l.hold(lease)
-		d := &database{tables: Tables{Lines: table}, lines: linesOf(l), trouble: l.trouble, patience: ctx}
+		d := &database{tables: Tables{Lines: table}, lines: linesOf(l), errlog: l.errlog, patience: ctx}
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
@@ -84,7 +85,7 @@ func TestALineTellsWhatHasChangedAndOnceAMinuteThatNothingHas(t *testing.T) {
 		}
 		fails := func(times int) {
 			for range times {
-				l.trouble.on(ctx, "mark jobs", errors.New("no space left"))
+				l.errlog.On(ctx, "mark jobs", errors.New("no space left"))
 				time.Sleep(time.Second) // virtual
 			}
 		}
@@ -119,7 +120,7 @@ func TestAHolderTellsWhatKeepsDueJobsFromStarting(t *testing.T) {
 		l.workers.alive = 1
 	}
 	fullOf := func(most int) func(*line) {
-		return func(l *line) { l.trouble.full = func() int { return most } }
+		return func(l *line) { l.errlog = ground.NewErrlog(silent{}, context.Background(), func() int { return most }) }
 	}
 	for what, c := range map[string]struct {
 		is   []func(*line)

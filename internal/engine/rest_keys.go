@@ -74,7 +74,7 @@ func (l *line) keysUnder(lease *keeper.Lease) []string {
 func (d *database) dropRestKeys(lease *keeper.Lease, rows int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.patience), takeMax)
 	defer cancel()
-	d.trouble.on(ctx, "drop the keys of a rest", d.tables.RestKeys.DropRestKeys(ctx, restOf(lease), rows))
+	d.errlog.On(ctx, "drop the keys of a rest", d.tables.RestKeys.DropRestKeys(ctx, restOf(lease), rows))
 }
 
 func restOf(lease *keeper.Lease) string { return share.Remains(lease.Name, lease.Term) }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -178,7 +179,7 @@ func TestASweepThatFailedIsSentAgainSoon(t *testing.T) {
 		began := time.Now()
 		<-started
 		r.due.Store(0)
-		if took := time.Since(began); took > sweepEvery+10*retryFirst {
+		if took := time.Since(began); took > sweepEvery+10*ground.RetryFirst {
 			t.Errorf("the job started after %v", took)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -38,7 +39,7 @@ type retainer struct {
 	times  map[int32]time.Duration // how long rows are kept, by final status. Rows with another status are kept for ever
 	types  []int32
 	pacing pacing
-	looks  looks
+	looks  ground.Looks
 
 	walked  time.Time // when a walk last began with the first row, or the log heard how many there are; zero: never
 	settled uint64    // up to this id, no row is left that could outlive its time, unless somebody makes it run again, or restores it
@@ -76,11 +77,11 @@ func (r *retainer) loop(ctx context.Context) {
 		r.tellSpan(ctx)
 		return
 	}
-	for wait := retainFirst; sleep(ctx, wait); wait = retainAgain {
+	for wait := retainFirst; ground.Sleep(ctx, wait); wait = retainAgain {
 		if !r.heedTypes() {
 			continue
 		}
-		r.trouble.on(ctx, "delete old jobs", r.turn(ctx))
+		r.errlog.On(ctx, "delete old jobs", r.turn(ctx))
 	}
 }
 
@@ -97,7 +98,7 @@ func (r *retainer) turn(ctx context.Context) error {
 // tellSpan says once a day how many rows there are, at most, if all are kept for ever. To count them would cost more than it is
 // worth. The instance that has the first of its types says so.
 func (r *retainer) tellSpan(ctx context.Context) {
-	for wait := keptFirst; sleep(ctx, wait); {
+	for wait := keptFirst; ground.Sleep(ctx, wait); {
 		wait = keptFirst
 		if !r.heedTypes() {
 			continue
@@ -107,11 +108,11 @@ func (r *retainer) tellSpan(ctx context.Context) {
 			continue
 		}
 		var first, last uint64
-		err := r.looks.look(r.holding(lines), func(ctx context.Context) (err error) {
+		err := r.looks.Look(r.holding(lines), func(ctx context.Context) (err error) {
 			first, last, err = r.tables.Deletes.Span(ctx)
 			return err
 		})
-		if r.trouble.on(ctx, "look how many rows there are", err) {
+		if r.errlog.On(ctx, "look how many rows there are", err) {
 			continue
 		}
 		if r.walked = time.Now(); last > 0 {

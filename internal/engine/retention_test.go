@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -482,7 +483,7 @@ func TestManyAttemptsWithoutARowKeepNobodyFromStopping(t *testing.T) {
 
 func TestNothingIsDeletedByAClockThatIsAhead(t *testing.T) {
 	for what, ahead := range map[string]func(*database){
-		"from the start": func(d *database) { d.clock = clock{} },
+		"from the start": func(d *database) { d.clock = ground.Clock{} },
 		"later":          func(*database) {},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -496,7 +497,7 @@ func TestNothingIsDeletedByAClockThatIsAhead(t *testing.T) {
 			defer d.pools.release(true)
 			d.retention = queue_job.Retention{Done: 24 * time.Hour}
 			read := func(off time.Duration) {
-				d.clock.reading(float64(time.Now().Add(off).UnixMicro())/1e6, time.Now(), time.Now())
+				d.clock.Reading(float64(time.Now().Add(off).UnixMicro())/1e6, time.Now(), time.Now())
 			}
 			read(0)
 			ahead(d)
@@ -525,7 +526,7 @@ func TestRowsThatSeemToBeCreatedLaterEndNoWalk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &database{}
 		now := time.Now()
-		d.clock.reading(float64(now.Unix()), now, now)
+		d.clock.Reading(float64(now.Unix()), now, now)
 		w := &walk{retainer: &retainer{database: d, times: map[int32]time.Duration{1: time.Hour}}}
 		at := func(ages ...time.Duration) (rows []store.Aged) {
 			for _, age := range ages {

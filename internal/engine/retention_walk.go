@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -40,7 +41,7 @@ func (r *retainer) newWalk(lease *keeper.Lease) *walk {
 		r.walked, r.settled = now, 0
 	}
 	r.pacing.begin()
-	if behind := r.clock.now() - now.UnixMilli(); whole && behind > createdAhead.Milliseconds() {
+	if behind := r.clock.Now() - now.UnixMilli(); whole && behind > createdAhead.Milliseconds() {
 		r.log.Warn(r.about, fmt.Sprintf("the clock of this process is %v behind the database's, so finished jobs are deleted that much later", (time.Duration(behind)*time.Millisecond).Round(time.Second)))
 	}
 	return &walk{retainer: r, lease: lease, began: now, whole: whole, after: r.settled, unbroken: true}
@@ -50,7 +51,7 @@ func (r *retainer) newWalk(lease *keeper.Lease) *walk {
 // instance goes on at once.
 func (w *walk) run(ctx context.Context) error {
 	defer w.tell()
-	again, worked := retryFirst, w.began
+	again, worked := ground.RetryFirst, w.began
 	for ctx.Err() == nil && w.lease.Trusted() {
 		page, err := w.page(ctx)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
@@ -61,17 +62,17 @@ func (w *walk) run(ctx context.Context) error {
 			if time.Since(worked) >= retainEvery {
 				return err // another instance may have more luck
 			}
-			w.trouble.on(ctx, "delete old jobs", err)
+			w.errlog.On(ctx, "delete old jobs", err)
 			w.pacing.debt = 0
-			sleep(ctx, again)
+			ground.Sleep(ctx, again)
 			again = min(2*again, retainAgain)
 			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
 		}
-		again, worked = retryFirst, time.Now()
+		again, worked = ground.RetryFirst, time.Now()
 		if !w.pass(page) {
 			return nil
 		}
-		w.trouble.on(ctx, "look how many rows there are", w.keepUp(page.Rows))
+		w.errlog.On(ctx, "look how many rows there are", w.keepUp(page.Rows))
 		w.sleep(ctx, w.pacing.debt)
 	}
 	w.lease.MinLock = 0
@@ -112,7 +113,7 @@ func (w *walk) keepUp(rows []store.Aged) error {
 	if !known {
 		return nil
 	}
-	return w.looks.look(w.lease.Context(), func(ctx context.Context) error {
+	return w.looks.Look(w.lease.Context(), func(ctx context.Context) error {
 		_, newest, err := w.tables.Deletes.Span(ctx)
 		if err == nil {
 			w.pacing.saw(rows[len(rows)-1].ID, age, newest)
@@ -130,14 +131,14 @@ type retained struct {
 // sleep rests until the pace allows the next statement, but no longer than most. It returns the time that it slept.
 func (w *walk) sleep(ctx context.Context, most time.Duration) time.Duration {
 	began := time.Now()
-	sleep(ctx, w.pacing.rest(most, began))
+	ground.Sleep(ctx, w.pacing.rest(most, began))
 	return time.Since(began)
 }
 
 // look sends statements while the lease holds, and adds the rest that they ask for.
 func (w *walk) look(send func(context.Context) error) error {
 	began := time.Now()
-	err := w.looks.look(w.lease.Context(), send)
+	err := w.looks.Look(w.lease.Context(), send)
 	w.pacing.owe(time.Since(began))
 	return err
 }
@@ -146,7 +147,7 @@ func (w *walk) look(send func(context.Context) error) error {
 func (w *walk) page(ctx context.Context) (page retained, err error) {
 	old := store.Old{Types: w.types, Before: map[int32]int64{}}
 	for status, kept := range w.times {
-		old.Before[status] = (w.clock.surely() - kept.Milliseconds()) / 1000
+		old.Before[status] = (w.clock.Surely() - kept.Milliseconds()) / 1000
 	}
 	err = w.look(func(ctx context.Context) (err error) {
 		page.OldPage, err = w.tables.Deletes.FindOld(ctx, old, w.after, w.pacing.rows)
@@ -184,7 +185,7 @@ func (w *walk) page(ctx context.Context) (page retained, err error) {
 // where it can stay open, since others wait for longest while it commits. The transaction is small, too: what it has deleted, MySQL purges
 // in one go, and others wait again. If the instance is to stop, it no longer rests.
 func (w *walk) delete(ctx context.Context, old store.Old, page store.OldPage) (store.Deletion, error) {
-	holding, cancel := context.WithTimeout(w.lease.Context(), 2*lookLongest) // for a commit that nobody answers
+	holding, cancel := context.WithTimeout(w.lease.Context(), 2*ground.LookLongest) // for a commit that nobody answers
 	defer cancel()
 	began, rested := time.Now(), time.Duration(0)
 	d, err := w.tables.Deletes.DeleteOld(holding, old, page, store.Steps{
@@ -246,7 +247,7 @@ func (w *walk) young(rows []store.Aged) bool {
 // age is how long ago the oldest of the rows was created. Rows that are still to be created do not count: they say nothing of the rows behind
 // them, but that a clock was ahead. If there are no others, the age is not known.
 func (w *walk) age(rows []store.Aged) (age time.Duration, known bool) {
-	now, oldest := w.clock.now(), int64(math.MaxInt64)
+	now, oldest := w.clock.Now(), int64(math.MaxInt64)
 	for i := range rows {
 		if created := rows[i].Created; created*1000 <= now+createdAhead.Milliseconds() {
 			oldest = min(oldest, created)

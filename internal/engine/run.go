@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/attributes"
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -69,7 +70,7 @@ func (l *line) run(tasks []*task) {
 func (l *line) begin(ctx context.Context, tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
 	params := l.longParams(tasks)
 	if delay := l.workers.delay(len(tasks)); delay > 0 {
-		sleep(ctx, delay)
+		ground.Sleep(ctx, delay)
 	}
 	started, cancelOne := time.Now(), cancel
 	var others *lastCancels
@@ -147,7 +148,7 @@ func (l *line) waited(t *task) time.Duration {
 	if t.StartTime > t.CreateTime {
 		due = min(t.StartTime*1000, t.dueMillis)
 	}
-	return max(t.started.Sub(t.since), time.Duration(l.clock.at(t.started)-due)*time.Millisecond)
+	return max(t.started.Sub(t.since), time.Duration(l.clock.At(t.started)-due)*time.Millisecond)
 }
 
 // fellDue is the second in which a task fell due. If a job runs again, the table rounds its time up to a whole second, and a
@@ -218,7 +219,7 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	var delay time.Duration
 	if isDeferred {
 		delay = l.waited(t)
-		l.putOffs.note(t, l.clock.at(t.started)-delay.Milliseconds(), l.clock.at(ended)+v.wait.Milliseconds())
+		l.putOffs.note(t, l.clock.At(t.started)-delay.Milliseconds(), l.clock.At(ended)+v.wait.Milliseconds())
 	} else if t.Deferred > 0 {
 		l.putOffs.forget(t.ID)
 	}
@@ -228,10 +229,10 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 			l.tellSettled(t, v)
 		}
 	} else {
-		l.settler.add(l.lighten(t), v, l.clock.at(t.started))
+		l.settler.add(l.lighten(t), v, l.clock.At(t.started))
 	}
 	l.workers.handedOver()
-	signal(l.wake)
+	ground.Signal(l.wake)
 	if isDeferred {
 		l.counts.putOff(delay)
 	} else {

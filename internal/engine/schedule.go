@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -48,26 +49,26 @@ func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
 	l.wrote = nil
 	var next, seen int64 // when to look at the table again, and the clock when it was last asked, in unix milliseconds
 	for ctx.Err() == nil && lease.Trusted() {
-		now := l.clock.now()
+		now := l.clock.Now()
 		setBack := now < seen // so the next look was planned by a clock that was ahead
 		seen = now
 		if wait := next - now; wait > 0 && !setBack {
-			sleep(ctx, min(time.Duration(wait)*time.Millisecond, scheduleLooks))
+			ground.Sleep(ctx, min(time.Duration(wait)*time.Millisecond, scheduleLooks))
 			continue
 		}
-		statements, cancel := context.WithTimeout(lease.Context(), statementMax)
+		statements, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 		at, err := l.turn(statements, lease)
 		cancel()
-		l.trouble.on(ctx, "keep schedules", err)
+		l.errlog.On(ctx, "keep schedules", err)
 		switch {
 		case err == nil && at == 0:
 			l.log.Info(l.about, "the schedule has no more times")
 			return
 		case err == nil:
 			next = at
-			sleep(ctx, scheduleRest)
+			ground.Sleep(ctx, scheduleRest)
 		default:
-			sleep(ctx, retryLongest)
+			ground.Sleep(ctx, ground.RetryLongest)
 		}
 	}
 }
@@ -79,7 +80,7 @@ func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, 
 	if err != nil {
 		return 0, err
 	}
-	now := l.clock.now()
+	now := l.clock.Now()
 	spec := inWords(l.cfg.Schedule)
 	ahead, err := liesAhead(l.cfg.Schedule, known.Until, now/1000)
 	switch {

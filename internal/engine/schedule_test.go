@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -110,7 +111,7 @@ type kept struct {
 	stubborn   bool
 	mended     int
 	statements int
-	clock      *clock
+	clock      *ground.Clock
 	paused     int // the number of statements to come that find the type paused when they add a job; no other statement does
 
 	mu    sync.Mutex    // times are counted while the schedule runs
@@ -167,7 +168,7 @@ func (k *kept) NoteScheduled(_ context.Context, _ int32, until int64) error {
 func (k *kept) MendSchedule(_ context.Context, _ int32, reached, from int64) error {
 	k.statements++
 	k.mended++
-	if !k.stubborn && k.said.Until == reached && reached > k.clock.now()/1000 {
+	if !k.stubborn && k.said.Until == reached && reached > k.clock.Now()/1000 {
 		k.said.Until = from
 	}
 	return nil
@@ -183,7 +184,7 @@ func scheduleFor(t *testing.T, k *kept, s queue_job.Schedule, length time.Durati
 	k.clock, k.times = l.clock, map[int64]int{}
 	set := func(off time.Duration) {
 		now := time.Now()
-		l.clock.reading(float64(now.Add(off).UnixMicro())/1e6, now, now)
+		l.clock.Reading(float64(now.Add(off).UnixMicro())/1e6, now, now)
 	}
 	set(off)
 	ctx, cancel := context.WithTimeout(t.Context(), length)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -113,9 +114,9 @@ func (s *settler) push(o *outcome) {
 	s.awaited = s.awaited || s.isAwaited(o)
 	enough := s.awaited || len(s.pending) >= batchRowsMax
 	s.mu.Unlock()
-	signal(s.came)
+	ground.Signal(s.came)
 	if enough {
-		signal(s.enough)
+		ground.Signal(s.enough)
 	}
 }
 
@@ -136,7 +137,7 @@ func (s *settler) owes(term int64) bool {
 
 // loop writes outcomes until ctx ends.
 func (s *settler) loop(ctx context.Context) {
-	wait := retryFirst
+	wait := ground.RetryFirst
 	var began time.Time
 	for {
 		s.gather(ctx, time.Until(began.Add(settleEvery)), s.size.rows)
@@ -156,11 +157,11 @@ func (s *settler) loop(ctx context.Context) {
 			continue // it has waited long enough
 		}
 		if len(w.failed) == 0 {
-			wait = retryFirst
+			wait = ground.RetryFirst
 			continue
 		}
-		sleep(ctx, wait)
-		wait = min(2*wait, retryLongest)
+		ground.Sleep(ctx, wait)
+		wait = min(2*wait, ground.RetryLongest)
 	}
 }
 
@@ -231,7 +232,7 @@ func (s *settler) takeAll() []*outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writing = slices.Concat(s.cut.list, s.pending)
-	s.cut.list, s.pending, s.awaited, s.took = nil, nil, false, statementMax
+	s.cut.list, s.pending, s.awaited, s.took = nil, nil, false, ground.StatementMax
 	return s.writing
 }
 
@@ -261,7 +262,7 @@ func (s *settler) sendAgain(w unwritten) {
 	clear(s.writing) // pending may go on in the same array, which would keep the tasks
 	s.writing = nil
 	s.mu.Unlock()
-	signal(s.line.wake) // there may be room for marks again, or nothing left to wait for
+	ground.Signal(s.line.wake) // there may be room for marks again, or nothing left to wait for
 }
 
 // write writes the outcomes. When a statement had no answer in time, it sends no other one: outcomes that came meanwhile go first.
@@ -308,7 +309,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	var rows []store.Standing
 	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].sentBefore
 	wanted := !unmarks && l.told.want(act.status)
-	mayBeBehind := act.kind == settle && l.trouble.lately()
+	mayBeBehind := act.kind == settle && l.errlog.Lately()
 	if err == nil && written < len(group) && (unmarks || doubtful || wanted || mayBeBehind) {
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))
 	}
@@ -324,9 +325,9 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	}
 	cancel()
 	if heard && s.waiting() > 1 { // of a single one, the row is locked
-		l.trouble.remains("write outcomes", err)
+		l.errlog.Remains("write outcomes", err)
 	}
-	if heard || l.trouble.on(ctx, "write outcomes", err) {
+	if heard || l.errlog.On(ctx, "write outcomes", err) {
 		if errors.Is(err, store.ErrNotLogged) {
 			s.logFailed(logLongest)
 		}
@@ -452,15 +453,15 @@ func (s *settler) waitAgain(tasks []*task) {
 		again.Changes++
 		l.queue.back(again)
 	}
-	signal(l.wake)
+	ground.Signal(l.wake)
 }
 
 // runAgain keeps tasks in memory that fall due soon, so that they start on time; the others come back with a sweep.
 func (s *settler) runAgain(act act, tasks []*task) {
 	l := s.line
-	due := l.clock.now()
+	due := l.clock.Now()
 	if act.wait > 0 {
-		due = l.clock.latest() + act.wait.Milliseconds()
+		due = l.clock.Latest() + act.wait.Milliseconds()
 	}
 	for _, t := range tasks {
 		if l.held.Load() != t.lease || act.wait > horizon || isSuspect(&l.cfg, t.Lost) {
@@ -473,5 +474,5 @@ func (s *settler) runAgain(act act, tasks []*task) {
 		again.Deferred += act.deferred
 		l.queue.backIfRoom(again)
 	}
-	signal(l.wake)
+	ground.Signal(l.wake)
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -279,7 +280,7 @@ func (k *lockable) run(t *testing.T, perSecond int, verdicts ...verdict) (most i
 	all := perSecond * int(lasts/time.Second)
 	k.until, k.written = time.Now().Add(40*time.Second), map[uint64]time.Time{}
 	l := lineAt(5_000_000)
-	l.jobs, l.about, l.trouble = k, t.Context(), newTrouble(silent{}, t.Context(), nil)
+	l.jobs, l.about, l.errlog = k, t.Context(), ground.NewErrlog(silent{}, t.Context(), nil)
 	go l.settler.loop(t.Context())
 	ended := make([]time.Time, all)
 	for n := range all {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -230,14 +231,14 @@ func (d *database) finishIfFree(l *line) {
 func (d *database) finish(l *line) {
 	d.keepings.Go(func() {
 		for wait := time.Millisecond; !l.quiet(); wait = min(2*wait, time.Second) {
-			if !sleep(l.writing, wait) {
+			if !ground.Sleep(l.writing, wait) {
 				return
 			}
 		}
 		l.settler.hurry()
 		const often = 10 * time.Millisecond
 		for until := time.Now().Add(stopPatience); l.settler.unnoted() > 0 && time.Now().Before(until); {
-			if !sleep(l.writing, often) {
+			if !ground.Sleep(l.writing, often) {
 				return
 			}
 		}

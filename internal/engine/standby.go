@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
@@ -90,7 +91,7 @@ func (s *standBy) loop(ctx context.Context) {
 		if s.health.heed(err); err == nil {
 			s.looked()
 		}
-		s.trouble.on(s.patience, "take leases", err)
+		s.errlog.On(s.patience, "take leases", err)
 		if leaving && !s.over && (alone || err != nil || len(s.heldLines()) == 0) {
 			s.over = true
 			close(s.gone)
@@ -190,7 +191,7 @@ func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err
 	if err != nil {
 		return v, fleet, err
 	}
-	s.clock.reading(fleet.Now, sent, time.Now())
+	s.clock.Reading(fleet.Now, sent, time.Now())
 	s.heedSetBack()
 	rows := make([]share.Row, 0, len(fleet.Leases))
 	service, here := s.service, share.Presence(s.keeper.ID())
@@ -320,7 +321,7 @@ func (s *standBy) heedOpen(leases []share.Lease, drained bool) {
 func (s *standBy) lookAgain() error {
 	ctx, cancel := context.WithTimeout(s.patience, takeMax)
 	defer cancel()
-	for wait := retryFirst; ; wait *= 2 {
+	for wait := ground.RetryFirst; ; wait *= 2 {
 		sent := time.Now()
 		v, fleet, err := s.see(ctx)
 		if err == nil {
@@ -328,7 +329,7 @@ func (s *standBy) lookAgain() error {
 			s.hear(&pauses{fleet.Paused, sent, time.Since(sent)})
 			return nil
 		}
-		if !sleep(ctx, wait) {
+		if !ground.Sleep(ctx, wait) {
 			return err
 		}
 	}
@@ -344,7 +345,7 @@ func (s *standBy) take(ctx context.Context, p *share.Picture, seen []store.Seen)
 		}
 		for _, lease := range leases {
 			s.presence.Store(lease)
-			signal(s.tail.wake)
+			ground.Signal(s.tail.wake)
 		}
 	}
 	var wants []keeper.Want
@@ -382,7 +383,7 @@ func (s *standBy) ask(ctx context.Context, names []string, seen []store.Seen) er
 
 // unask takes back what this instance has asked for and has got: if it stops soon, others need not wait until they can ask.
 func (s *standBy) unask(ctx context.Context, taken []*keeper.Lease) {
-	got, rest := divide(s.asked, func(a keeper.Asked) bool {
+	got, rest := ground.Divide(s.asked, func(a keeper.Asked) bool {
 		return slices.ContainsFunc(taken, func(l *keeper.Lease) bool { return share.Asking(l.Name) == a.Name })
 	})
 	if time.Since(s.askedAt) > askLasts {
@@ -391,7 +392,7 @@ func (s *standBy) unask(ctx context.Context, taken []*keeper.Lease) {
 	if s.asked = rest; len(rest) == 0 {
 		s.askedAt = time.Time{}
 	}
-	s.trouble.on(ctx, "take back asks", s.keeper.Unask(ctx, got))
+	s.errlog.On(ctx, "take back asks", s.keeper.Unask(ctx, got))
 }
 
 // give has a line start no more jobs, and give its lease away.
@@ -433,7 +434,7 @@ func (s *standBy) serve(taken []*keeper.Lease) {
 		serving, end := context.WithCancel(s.working)
 		l.leave = end
 		l.hold(lease)
-		s.chronicle.taken(l, lease, s.clock.now())
+		s.chronicle.taken(l, lease, s.clock.Now())
 		l.heedPause(s.pauses.Load()) // held already, so it misses no later answer
 		lines = append(lines, held{l, lease})
 		s.loops.Go(func() {
@@ -454,7 +455,7 @@ func (s *standBy) tidy() {
 	}
 	statement, cancel := context.WithTimeout(s.patience, takeMax)
 	defer cancel()
-	s.tidied = !s.trouble.on(s.patience, "delete ended leases", s.keeper.DropEnded(statement, share.Prefixes[1:], share.Ephemeral))
+	s.tidied = !s.errlog.On(s.patience, "delete ended leases", s.keeper.DropEnded(statement, share.Prefixes[1:], share.Ephemeral))
 }
 
 // shortestLock is the length of the lease that says that this instance is here. It ends when the first of its other leases does.
@@ -474,5 +475,5 @@ func (s *standBy) farewell(ctx context.Context) {
 	if s.said || here == nil || here.Context().Err() != nil {
 		return
 	}
-	s.said = !s.trouble.on(ctx, "say farewell", s.keeper.NoteRunning(ctx, here, share.Leaves))
+	s.said = !s.errlog.On(ctx, "say farewell", s.keeper.NoteRunning(ctx, here, share.Leaves))
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -76,7 +77,7 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 type distant struct{ resting }
 
 func (d *distant) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64, broken bool) (map[string]int64, error) {
-	if !sleep(ctx, 10*time.Millisecond) {
+	if !ground.Sleep(ctx, 10*time.Millisecond) {
 		return nil, ctx.Err()
 	}
 	return d.resting.TakeLeases(ctx, names, owner, layout, seconds, broken)

@@ -195,7 +195,7 @@ func (s *Stepper) runHeeding(l *line, tasks []*task) {
 			case <-over:
 				return
 			case <-ticker.C:
-				s.d.trouble.on(s.d.patience, "look for cancellations", s.d.heedCancellations())
+				s.d.errlog.On(s.d.patience, "look for cancellations", s.d.heedCancellations())
 			}
 		}
 	})

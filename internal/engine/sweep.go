@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -17,7 +18,7 @@ const tameEvery = 10 * time.Second
 func (d *database) sweep(ctx context.Context) {
 	var s sweeping
 	var takes time.Duration
-	tamed, again := time.Now(), retryFirst
+	tamed, again := time.Now(), ground.RetryFirst
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := d.sweepQuiet(&s)
@@ -25,14 +26,14 @@ func (d *database) sweep(ctx context.Context) {
 			tamed = began
 			err = d.tamePriorities(&s.looks, d.heldLines())
 		}
-		smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
-		rest := restAfter(takes)          // dead index entries can make a sweep slow
-		if d.trouble.on(ctx, "look for due jobs", err) {
+		ground.Smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
+		rest := restAfter(takes)                 // dead index entries can make a sweep slow
+		if d.errlog.On(ctx, "look for due jobs", err) {
 			rest, again = again, min(2*again, sweepEvery)
 		} else {
-			again = retryFirst
+			again = ground.RetryFirst
 		}
-		sleep(ctx, rest)
+		ground.Sleep(ctx, rest)
 	}
 }
 
@@ -40,17 +41,17 @@ func (d *database) sweep(ctx context.Context) {
 // once would spend a second on fifty statements. If there is more than the statement brings, it offers nothing, and each type's
 // loader looks by itself and begins with the most urgent rows. It tries until ctx or all of the leases end.
 func (d *database) firstLook(ctx context.Context, lines heldLines) {
-	var looks looks
-	for wait := retryFirst; ctx.Err() == nil; wait = min(2*wait, retryLongest) {
+	var looks ground.Looks
+	for wait := ground.RetryFirst; ctx.Err() == nil; wait = min(2*wait, ground.RetryLongest) {
 		lines = slices.DeleteFunc(lines, func(h held) bool { return h.held.Load() != h.lease || h.lease.Context().Err() != nil })
-		if len(lines) == 0 || !d.trouble.on(ctx, "load jobs", d.firstLookOnce(&looks, lines)) {
+		if len(lines) == 0 || !d.errlog.On(ctx, "load jobs", d.firstLookOnce(&looks, lines)) {
 			return
 		}
-		sleep(ctx, wait)
+		ground.Sleep(ctx, wait)
 	}
 }
 
-func (d *database) firstLookOnce(looks *looks, lines heldLines) error {
+func (d *database) firstLookOnce(looks *ground.Looks, lines heldLines) error {
 	if err := d.loadOrLeave(looks, lines); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (d *database) firstLookOnce(looks *looks, lines heldLines) error {
 }
 
 // loadOrLeave offers what one statement brings, or leaves it to the loaders.
-func (d *database) loadOrLeave(looks *looks, lines heldLines) error {
+func (d *database) loadOrLeave(looks *ground.Looks, lines heldLines) error {
 	defer d.reads.begin()()
 	rows, more, err := d.sweepRows(looks, lines)
 	if err != nil {
@@ -72,7 +73,7 @@ func (d *database) loadOrLeave(looks *looks, lines heldLines) error {
 	}
 	for _, h := range lines {
 		if more || toLoad[h.line] {
-			signal(h.backlog.wake)
+			ground.Signal(h.backlog.wake)
 		} else {
 			h.backlog.behind.Store(false)
 		}
@@ -82,7 +83,7 @@ func (d *database) loadOrLeave(looks *looks, lines heldLines) error {
 
 // sweeping is what one sweep leaves to the next.
 type sweeping struct {
-	looks looks
+	looks ground.Looks
 	idle  bool // it found no row
 }
 
@@ -123,12 +124,12 @@ func (d *database) sweepQuiet(s *sweeping) error {
 }
 
 // withWork leaves out the lines of types that have no pending row, due or not.
-func (d *database) withWork(looks *looks, lines heldLines) (heldLines, error) {
+func (d *database) withWork(looks *ground.Looks, lines heldLines) (heldLines, error) {
 	if d.tables.Dormancy == nil || len(lines) == 0 {
 		return lines, nil
 	}
 	var work map[int32]bool
-	err := looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+	err := looks.Look(d.holding(lines), func(ctx context.Context) (err error) {
 		work, err = d.tables.Dormancy.HaveWork(ctx, lines.types())
 		return err
 	})
@@ -140,14 +141,14 @@ func (d *database) withWork(looks *looks, lines heldLines) (heldLines, error) {
 
 // sweepOnce offers what a sweep finds, and reports whether it found a row. If it found more than one statement brings, it returns the
 // types that it saw.
-func (d *database) sweepOnce(looks *looks, lines heldLines) (full map[int32]bool, found bool, err error) {
+func (d *database) sweepOnce(looks *ground.Looks, lines heldLines) (full map[int32]bool, found bool, err error) {
 	defer d.reads.begin()()
 	rows, more, err := d.sweepRows(looks, lines)
 	if err != nil {
 		return nil, false, err
 	}
 	full = map[int32]bool{}
-	newest, justNow := d.tail.above.Load(), d.clock.now()/1000-int64(gapKeptFor/time.Second)
+	newest, justNow := d.tail.above.Load(), d.clock.Now()/1000-int64(gapKeptFor/time.Second)
 	for i := range rows {
 		if more {
 			full[rows[i].JobType] = true
@@ -165,19 +166,19 @@ func (d *database) sweepOnce(looks *looks, lines heldLines) (full map[int32]bool
 	return full, len(rows) > 0, nil
 }
 
-func (d *database) sweepRows(looks *looks, lines heldLines) (rows []store.Row, more bool, err error) {
-	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+func (d *database) sweepRows(looks *ground.Looks, lines heldLines) (rows []store.Row, more bool, err error) {
+	err = looks.Look(d.holding(lines), func(ctx context.Context) (err error) {
 		rows, more, err = d.tables.Jobs.SweepAll(ctx, lines.types(), horizonSpan, fewRows)
 		return err
 	})
 	return rows, more, err
 }
 
-func (d *database) tamePriorities(looks *looks, lines heldLines) error {
+func (d *database) tamePriorities(looks *ground.Looks, lines heldLines) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return looks.look(d.holding(lines), func(ctx context.Context) error {
+	return looks.Look(d.holding(lines), func(ctx context.Context) error {
 		return d.tables.Jobs.TamePriorities(ctx, lines.types())
 	})
 }

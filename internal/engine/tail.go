@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
 )
@@ -28,7 +29,7 @@ type tail struct {
 	gaps  gaps
 	crowd int         // rows of other types that the last poll saw
 	late  chan uint64 // ids of rows below the newest one that the sweep has found
-	looks looks
+	looks ground.Looks
 	wake  chan struct{} // a type was taken, or the lease that says that this instance is here
 }
 
@@ -63,8 +64,8 @@ func (d *database) follow(ctx context.Context) {
 			d.lookBehind(ctx, lines)
 		}
 		switch {
-		case d.trouble.on(ctx, "look for new jobs", err):
-			delay = min(2*max(delay, tailSlow), retryLongest)
+		case d.errlog.On(ctx, "look for new jobs", err):
+			delay = min(2*max(delay, tailSlow), ground.RetryLongest)
 		case found:
 			d.hasJob()
 			delay = tailFast
@@ -109,7 +110,7 @@ func (t *tail) rests() time.Duration {
 // beginAtTheEnd lets the tail follow what comes from now on: the backlog is the loaders'.
 func (d *database) beginAtTheEnd(lines heldLines) error {
 	var newest uint64
-	err := d.tail.looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+	err := d.tail.looks.Look(d.holding(lines), func(ctx context.Context) (err error) {
 		newest, err = d.newest(ctx)
 		return err
 	})
@@ -200,7 +201,7 @@ func (d *database) poll(lines heldLines, quiet bool) (found bool, err error) {
 // asks only which ids are taken, and mostly is the only one: of other rows, nothing else matters.
 func (d *database) readTail(lines heldLines, above uint64, gaps []store.Gap, few bool) (rows []store.TailRow, err error) {
 	look := func(from uint64, gaps []store.Gap, wanted []store.Wanted) (rows []store.TailRow, err error) {
-		err = d.tail.looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+		err = d.tail.looks.Look(d.holding(lines), func(ctx context.Context) (err error) {
 			rows, err = d.tables.Jobs.Tail(ctx, from, gaps, wanted, horizonSpan, tailRowsMax)
 			return err
 		})
@@ -281,7 +282,7 @@ func (t *tail) sameTable(above uint64, rows []store.TailRow) bool {
 // the id of one of them by now.
 func (d *database) beginAnew(holding context.Context, above uint64) error {
 	var newest uint64
-	err := d.tail.looks.look(holding, func(ctx context.Context) (err error) {
+	err := d.tail.looks.Look(holding, func(ctx context.Context) (err error) {
 		newest, err = d.newest(ctx)
 		return err
 	})

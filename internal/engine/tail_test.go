@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -304,7 +305,7 @@ func TestAJobThatComesBetweenTheFirstLookAndTheTailIsFoundAtOnce(t *testing.T) {
 					l := d.lines.all()[jobType-1]
 					l.held.Store(leaseIn(t))
 					d.firstLook(t.Context(), heldLines{{l, l.held.Load()}})
-					signal(d.tail.wake)
+					ground.Signal(d.tail.wake)
 				}
 				if len(heldBefore) > 0 {
 					u.beforeCommit = func() { hold(2) }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 )
 
@@ -24,7 +25,7 @@ const (
 // what there is.
 type tidier struct {
 	*database
-	looks looks
+	looks ground.Looks
 	upTo  map[int32]int64 // before, in unix seconds, no minute of a type is left to roll up
 }
 
@@ -32,8 +33,8 @@ func newTidier(d *database) *tidier { return &tidier{database: d, upTo: map[int3
 
 // loop tidies until ctx ends.
 func (t *tidier) loop(ctx context.Context) {
-	for wait := tidyFirst; sleep(ctx, wait+rand.N(tidyFirst)); wait = tidyEvery {
-		t.trouble.on(ctx, "tidy the history", t.round(ctx))
+	for wait := tidyFirst; ground.Sleep(ctx, wait+rand.N(tidyFirst)); wait = tidyEvery {
+		t.errlog.On(ctx, "tidy the history", t.round(ctx))
 	}
 }
 
@@ -45,11 +46,11 @@ func (t *tidier) round(ctx context.Context) error {
 	}
 	defer t.release(ctx, lease)
 	var types []int32
-	err = t.looks.look(lease.Context(), func(ctx context.Context) (err error) {
+	err = t.looks.Look(lease.Context(), func(ctx context.Context) (err error) {
 		types, err = t.tables.History.TypesKnown(ctx)
 		return err
 	})
-	old := t.clock.surely() - historyKept.Milliseconds()
+	old := t.clock.Surely() - historyKept.Milliseconds()
 	for i := 0; i < len(types) && err == nil && ctx.Err() == nil && lease.Trusted(); i++ {
 		if err = t.rollUp(ctx, lease, types[i]); err == nil {
 			err = t.step(ctx, lease, func(ctx context.Context) error { return t.tables.History.DropStats(ctx, types[i], old/1000) })
@@ -64,7 +65,7 @@ func (t *tidier) round(ctx context.Context) error {
 // rollUp makes one row of the minutes of each hour that has ended long enough ago.
 func (t *tidier) rollUp(ctx context.Context, lease *keeper.Lease, jobType int32) (err error) {
 	const hour = int64(hourLength / time.Second)
-	before := (t.clock.surely() - minutesKept.Milliseconds()) / 1000
+	before := (t.clock.Surely() - minutesKept.Milliseconds()) / 1000
 	for found := true; found && err == nil && ctx.Err() == nil && lease.Trusted(); {
 		var begin int64
 		err = t.step(ctx, lease, func(ctx context.Context) (err error) {
@@ -81,7 +82,7 @@ func (t *tidier) rollUp(ctx context.Context, lease *keeper.Lease, jobType int32)
 // step sends a statement, and then rests nine times as long as it took, but at least tidyRest.
 func (t *tidier) step(ctx context.Context, lease *keeper.Lease, statement func(context.Context) error) error {
 	began := time.Now()
-	err := t.looks.look(lease.Context(), statement)
-	sleep(ctx, max(tidyRest, 9*time.Since(began)))
+	err := t.looks.Look(lease.Context(), statement)
+	ground.Sleep(ctx, max(tidyRest, 9*time.Since(began)))
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 )
@@ -35,8 +36,8 @@ func (d *database) tellUnrun(ctx context.Context) {
 	if d.tables.Unrun == nil {
 		return
 	}
-	var looks looks
-	for wait := unrunFirst; sleep(ctx, wait); {
+	var looks ground.Looks
+	for wait := unrunFirst; ground.Sleep(ctx, wait); {
 		wait = unrunEvery
 		lines := d.heldLines()
 		if len(lines) == 0 {
@@ -44,24 +45,24 @@ func (d *database) tellUnrun(ctx context.Context) {
 			continue
 		}
 		err := d.lookForUnrun(ctx, &looks, lines)
-		if d.trouble.on(ctx, "look for jobs that nobody runs", err) {
+		if d.errlog.On(ctx, "look for jobs that nobody runs", err) {
 			wait = unrunAgain
 		}
 	}
 }
 
-func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLines) error {
+func (d *database) lookForUnrun(ctx context.Context, looks *ground.Looks, lines heldLines) error {
 	var leases []store.TypeLease
 	var others []int32
 	var names map[int32]string
-	err := looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+	err := looks.Look(d.holding(lines), func(ctx context.Context) (err error) {
 		leases, err = d.tables.Unrun.TypeLeases(ctx, int64(store.UnrunAfter/time.Second))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+	err = looks.Look(d.holding(lines), func(ctx context.Context) (err error) {
 		others, err = d.tables.Unrun.OtherTypes(ctx, d.workedTypes(leases), unrunTypesMax)
 		if err == nil {
 			names, err = d.tables.Registry.TypeNames(ctx, others)
@@ -72,7 +73,7 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 		return err
 	}
 	count := func(jobType int32, before int64, upTo uint64) (n int, err error) {
-		err = looks.look(d.holding(lines), func(ctx context.Context) (err error) {
+		err = looks.Look(d.holding(lines), func(ctx context.Context) (err error) {
 			n, err = d.tables.Unrun.CountDue(ctx, jobType, before, upTo, unrunJobsMax)
 			return err
 		})
@@ -80,7 +81,7 @@ func (d *database) lookForUnrun(ctx context.Context, looks *looks, lines heldLin
 	}
 	told, untold := 0, 0
 	for _, jobType := range others {
-		n, err := count(jobType, d.clock.now()/1000-int64(unrunAge/time.Second), 1<<63-1)
+		n, err := count(jobType, d.clock.Now()/1000-int64(unrunAge/time.Second), 1<<63-1)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 )
@@ -56,7 +57,7 @@ func unrunLog(t *testing.T, u *unrun, leftAlone int64) []string {
 	lease := leaseIn(t)
 	l.held.Store(lease)
 	d := &database{tables: Tables{Unrun: u, Registry: u}, log: log, about: context.Background(), lines: linesOf(l)}
-	if err := d.lookForUnrun(t.Context(), &looks{}, d.heldLines()); err != nil {
+	if err := d.lookForUnrun(t.Context(), &ground.Looks{}, d.heldLines()); err != nil {
 		t.Fatal(err)
 	}
 	return slices.Collect(strings.Lines(text.String()))

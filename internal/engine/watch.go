@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -25,13 +26,13 @@ const (
 // watch asks, until ctx ends, what others have decided: which types are paused, or which marked jobs have been cancelled. A
 // handler hears of it within a second, and none starts by an older answer. If there is nothing to ask about, it does not ask.
 func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, heed func() error, nothing func() bool) {
-	again := retryFirst // after an error: types that were just taken wait for the answer
+	again := ground.RetryFirst // after an error: types that were just taken wait for the answer
 	for ctx.Err() == nil {
 		rest := watchEvery
-		if d.trouble.on(ctx, doing, heed()) {
+		if d.errlog.On(ctx, doing, heed()) {
 			rest, again = again, min(2*again, watchEvery)
 		} else {
-			again = retryFirst
+			again = ground.RetryFirst
 		}
 		if nothing() {
 			select {
@@ -60,11 +61,11 @@ func (d *database) nothingRuns() bool { return len(d.heldLines()) == 0 && !d.bus
 // jobless reports whether no job has waited or run for this span of time.
 func (d *database) jobless(span time.Duration) bool {
 	waits := func(h held) bool { return h.queue.inMemory() > 0 }
-	return time.Since(epoch)-time.Duration(d.jobAt.Load()) >= span && !d.busy() && !slices.ContainsFunc(d.heldLines(), waits)
+	return time.Since(ground.Epoch)-time.Duration(d.jobAt.Load()) >= span && !d.busy() && !slices.ContainsFunc(d.heldLines(), waits)
 }
 
 // hasJob notes that there is a job.
-func (d *database) hasJob() { d.jobAt.Store(int64(time.Since(epoch))) }
+func (d *database) hasJob() { d.jobAt.Store(int64(time.Since(ground.Epoch))) }
 
 // busy reports whether anything is at work.
 func (d *database) busy() bool {
@@ -80,7 +81,7 @@ func (d *database) heedPauses() error {
 		return nil
 	}
 	holding, answer := d.holding(lines), pauses{sent: time.Now()}
-	err := d.pauseLooks.look(holding, func(ctx context.Context) (err error) {
+	err := d.pauseLooks.Look(holding, func(ctx context.Context) (err error) {
 		answer.types, err = d.tables.Jobs.Paused(ctx)
 		return err
 	})
@@ -122,7 +123,7 @@ func (l *line) heedPause(answer *pauses) {
 		l.log.Info(l.about, "paused; what runs, runs on")
 	}
 	if before != l.starts.allowed() {
-		signal(l.wake)
+		ground.Signal(l.wake)
 	}
 }
 
@@ -200,7 +201,7 @@ func (l *line) notStarted(t *task) {
 	}
 	l.permit.giveBack(t)
 	l.queue.forget(t)
-	signal(l.wake)
+	ground.Signal(l.wake)
 }
 
 // heedCancellations ends the contexts of runs whose rows are not ours any more, and keeps others from starting.
@@ -242,7 +243,7 @@ func (l *line) releaseDeaf() {
 // completed the job, the row is not ours either, but the job is not cancelled.
 func (d *database) endCancelled(tasks []*task) error {
 	sent := time.Now()
-	ctx, cancel := context.WithTimeout(d.patience, lookFirst)
+	ctx, cancel := context.WithTimeout(d.patience, ground.LookFirst)
 	defer cancel()
 	rows, err := d.tables.Jobs.Standings(ctx, idsOf(tasks))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -61,7 +62,7 @@ func leaseIn(t *testing.T) *keeper.Lease {
 
 // databaseOf returns the database of a line, as far as the watch needs it.
 func databaseOf(l *line) *database {
-	return &database{tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: linesOf(l), log: l.log, trouble: l.trouble}
+	return &database{tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: linesOf(l), log: l.log, errlog: l.errlog}
 }
 
 // at is how a row stands that is at an attempt of a term.
@@ -272,7 +273,7 @@ type slowWrites struct {
 
 func (s *slowWrites) Mark(ctx context.Context, ids []uint64, _ int64, _ store.Version, _, _ int64) (int, error) {
 	s.marks.Add(1)
-	if !sleep(ctx, s.takes) {
+	if !ground.Sleep(ctx, s.takes) {
 		return 0, ctx.Err()
 	}
 	return len(ids), nil
@@ -286,7 +287,7 @@ func (s *slowWrites) Settle(ctx context.Context, ids []uint64, o store.Outcome) 
 		s.due.Store(0)
 		s.done.Store(true)
 	}
-	if !sleep(ctx, s.takes) {
+	if !ground.Sleep(ctx, s.takes) {
 		return 0, ctx.Err()
 	}
 	return len(ids), nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -117,12 +118,12 @@ func (w *workers) takeCall(came bool) []*task {
 	n, _ := w.gate.admits(now, w.ready)
 	if n == 0 || !came && !w.keepsPlace() {
 		w.alive--
-		signal(w.wake)
+		ground.Signal(w.wake)
 		return nil
 	}
 	if w.gate != nil {
 		w.gate.enter(now, n)
-		signal(w.wake) // it admits the next call at another time now
+		ground.Signal(w.wake) // it admits the next call at another time now
 	}
 	call := w.ready[:n:n]
 	w.ready = w.ready[n:]
@@ -148,7 +149,7 @@ func (w *workers) vanished() {
 	w.mu.Lock()
 	w.alive--
 	w.mu.Unlock()
-	signal(w.wake)
+	ground.Signal(w.wake)
 	w.givePlaceUp()
 }
 
@@ -156,7 +157,7 @@ func (w *workers) vanished() {
 func (w *workers) ended(t *task, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	smooth(&w.runTakes, t.read+at.Sub(t.started))
+	ground.Smooth(&w.runTakes, t.read+at.Sub(t.started))
 	w.ranLast = at
 	w.leave(t)
 	w.ending++

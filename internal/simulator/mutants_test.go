@@ -201,7 +201,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a lost run waits for another outcome to be logged",
 		File: "internal/engine/attempts.go",
-		Old:  "\tsignal(s.came)\n}\n\n// hurry",
+		Old:  "\tground.Signal(s.came)\n}\n\n// hurry",
 		New:  "}\n\n// hurry",
 	},
 	{
@@ -309,7 +309,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "rows that are held back are not known to have left room",
 		File: "internal/engine/dispatcher.go",
-		Old:  "signal(d.roomCame) // rows were parked, or went back to the table",
+		Old:  "ground.Signal(d.roomCame) // rows were parked, or went back to the table",
 		New:  "",
 	},
 	{
@@ -333,7 +333,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "who rests does not ask whether a type is paused when it has a job again",
 		File: "internal/engine/dispatcher.go",
-		Old:  "signal(d.wakePauses)",
+		Old:  "ground.Signal(d.wakePauses)",
 		New:  "",
 	},
 	{
@@ -387,7 +387,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job whose long parameters could not be read keeps its mark",
 		File: "internal/engine/long_params.go",
-		Old:  "t.refuse(l.clock.now(), lockedLongest)",
+		Old:  "t.refuse(l.clock.Now(), lockedLongest)",
 		New:  "t.gone.Store(true)",
 	},
 	{
@@ -663,14 +663,14 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "Stop does not wait",
 		File: "internal/engine/handover.go",
-		Old:  "l.bears(lease) && sleep(",
-		New:  "false && sleep(",
+		Old:  "l.bears(lease) && ground.Sleep(",
+		New:  "false && ground.Sleep(",
 	},
 	{
 		Name: "a handler's Goexit costs a worker",
 		File: "internal/engine/run.go",
 		Old:  "l.workers.vanished()",
-		New:  "signal(l.wake)",
+		New:  "ground.Signal(l.wake)",
 	},
 	{
 		Name: "a mark passes over that somebody changed the row",
