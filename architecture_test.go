@@ -1,8 +1,10 @@
 package persistent_queue_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -135,11 +137,86 @@ func TestArchitecture_ThePictureShowsWhatIsImported(t *testing.T) {
 	}
 }
 
-// importsOfLibrary reads what each package of this module imports, its tests left out and every platform's files read.
-// Folders with a go.mod are modules of their own.
+// doubles lists what doubles and is no wait: file and variable.
+var doubles = map[string]string{
+	"internal/engine/dispatcher.go b.rows": "rows of a statement",
+	"operate/whatif.go above":              "a number of workers that is tried",
+	"queue_job/retry.go longest":           "what a job's own retries say, of which handlers hear",
+}
+
+// A loop that doubles its wait by hand does so a little differently from the next one, and forgets to tell, or to begin anew.
+func TestArchitecture_EveryBackoffIsThatOfGround(t *testing.T) {
+	found := map[string]bool{}
+	walkLibrary(t, 0, func(file string, parsed *ast.File) {
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if assign, ok := n.(*ast.AssignStmt); ok && !strings.HasPrefix(file, "internal/ground/") && !strings.HasPrefix(file, "internal/simulator/") {
+				if name, ok := doubled(assign); ok {
+					found[file+" "+name] = true
+				}
+			}
+			return true
+		})
+	})
+	for place := range found {
+		if doubles[place] == "" {
+			t.Errorf("%s is doubled by hand: use ground.Backoff or ground.Retry; if it is no wait, add it to doubles", place)
+		}
+	}
+	for place := range doubles {
+		if !found[place] {
+			t.Errorf("%s is in doubles, and nothing doubles there", place)
+		}
+	}
+}
+
+// doubled reports whether a statement makes a variable twice as large, and which: wait *= 2, or wait = min(2*wait, most).
+func doubled(assign *ast.AssignStmt) (name string, ok bool) {
+	isTwo := func(e ast.Expr) bool { l, ok := e.(*ast.BasicLit); return ok && l.Value == "2" }
+	if assign.Tok == token.MUL_ASSIGN {
+		return types.ExprString(assign.Lhs[0]), isTwo(assign.Rhs[0])
+	}
+	for i, right := range assign.Rhs {
+		if assign.Tok != token.ASSIGN || i >= len(assign.Lhs) {
+			break
+		}
+		left := types.ExprString(assign.Lhs[i])
+		uses := func(e ast.Expr) bool {
+			return regexp.MustCompile(`(^|[^\w.])` + regexp.QuoteMeta(left) + `\b`).MatchString(types.ExprString(e))
+		}
+		ast.Inspect(right, func(n ast.Node) bool {
+			if product, is := n.(*ast.BinaryExpr); is && product.Op == token.MUL && (isTwo(product.X) && uses(product.Y) || isTwo(product.Y) && uses(product.X)) {
+				name, ok = left, true
+			}
+			return true
+		})
+	}
+	return name, ok
+}
+
+// importsOfLibrary reads what each package of this module imports.
 func importsOfLibrary(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}
+	walkLibrary(t, parser.ImportsOnly, func(file string, parsed *ast.File) {
+		p := path.Dir(file)
+		if imports[p] == nil {
+			imports[p] = []string{} // a package without imports is one too
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			imports[p] = append(imports[p], imported)
+		}
+	})
+	return imports
+}
+
+// walkLibrary parses the files of this module, its tests left out and every platform's files read. Folders with a go.mod are modules of
+// their own.
+func walkLibrary(t *testing.T, mode parser.Mode, visit func(file string, parsed *ast.File)) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -154,27 +231,15 @@ func importsOfLibrary(t *testing.T) map[string][]string {
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || isIgnored(name) {
 			return nil
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, mode)
+		if err == nil {
+			visit(filepath.ToSlash(file), parsed)
 		}
-		p := path.Dir(filepath.ToSlash(file))
-		if imports[p] == nil {
-			imports[p] = []string{} // a package without imports is one too
-		}
-		for _, spec := range parsed.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			imports[p] = append(imports[p], imported)
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return imports
 }
 
 // isIgnored reports whether the go command ignores files and folders of this name.

@@ -93,8 +93,11 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 			attempts = append(attempts, *o.log)
 		}
 	}
+	if len(attempts) == 0 {
+		return
+	}
 	again, longest := s.logDueIn()
-	if len(attempts) == 0 || again > 0 && longest == logLongest {
+	if again > 0 && longest == logLongest {
 		return
 	}
 	statement, cancel := context.WithTimeout(ctx, markMax)
@@ -109,7 +112,7 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 		}
 		return
 	}
-	s.logWait = 0
+	s.logWait.Reset()
 	s.logSize.after(true)
 	s.mu.Lock()
 	s.notes = s.notes[min(len(notes), len(s.notes)):]
@@ -127,8 +130,8 @@ func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
 // logFailed puts the next try of the log off.
 func (s *settler) logFailed(longest time.Duration) {
 	s.logSize.after(false)
-	s.logWait = min(max(2*s.logWait, ground.RetryFirst), longest)
-	s.logAgain = time.Now().Add(s.logWait)
+	s.logWait.Longest = longest
+	s.logAgain = time.Now().Add(s.logWait.Next())
 }
 
 // noteLogs notes the rows of the log for outcomes that are written. Rows that were written together with their outcomes are not

@@ -54,19 +54,20 @@ func (l *line) standing(t *task) (store.Standing, error) {
 	asking, cancel := context.WithCancel(context.WithoutCancel(t.lease.Context()))
 	defer cancel()
 	defer context.AfterFunc(t.lease.Context(), func() { time.AfterFunc(stopPatience*3/4, cancel) })()
-	for wait := ground.RetryFirst; ; wait = min(2*wait, ground.RetryLongest) {
+	var standing store.Standing // none: the row is gone
+	err := ground.Retry(asking, ground.Backoff{}, func() error {
 		statement, cancel := context.WithTimeout(asking, ground.StatementMax)
+		defer cancel()
 		rows, err := l.jobs.Standings(statement, []uint64{t.ID})
-		cancel()
-		switch {
-		case err == nil && len(rows) > 0:
-			return rows[0], nil
-		case err == nil: // gone
-			return store.Standing{}, nil
-		case !ground.Sleep(asking, wait):
-			return store.Standing{}, context.Cause(t.lease.Context())
+		if len(rows) > 0 {
+			standing = rows[0]
 		}
+		return err
+	})
+	if err != nil {
+		return store.Standing{}, context.Cause(t.lease.Context())
 	}
+	return standing, nil
 }
 
 // marked reports whether a row still bears the mark that the task runs under, or was finished under it.

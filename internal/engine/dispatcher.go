@@ -28,16 +28,16 @@ const (
 type dispatcher struct {
 	*line
 	lease     *keeper.Lease
-	markTakes time.Duration // of late
-	size      batchSize     // of the next mark
-	wait      time.Duration // after a mark that failed
+	markTakes time.Duration  // of late
+	size      batchSize      // of the next mark
+	again     ground.Backoff // after a mark that failed
 	filling   filling
 	restKeys  restKeys
 	lookedAt  time.Time // at keys whose rows are parked
 }
 
 func newDispatcher(l *line, lease *keeper.Lease) *dispatcher {
-	return &dispatcher{line: l, lease: lease, size: newBatchSize(), wait: ground.RetryFirst, filling: newFilling(&l.cfg)}
+	return &dispatcher{line: l, lease: lease, size: newBatchSize(), filling: newFilling(&l.cfg)}
 }
 
 // loop dispatches until ctx ends or the lease is not trusted any more.
@@ -168,11 +168,10 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	}
 	d.size.after(ok)
 	if ok || any {
-		d.wait = ground.RetryFirst
+		d.again = ground.Backoff{}
 		return
 	}
-	ground.Sleep(ctx, min(d.wait-time.Since(sent), d.nextMarked()))
-	d.wait = min(2*d.wait, ground.RetryLongest)
+	ground.Sleep(ctx, min(d.again.Next()-time.Since(sent), d.nextMarked()))
 }
 
 // nextMarked is how long until something has to be done about marked tasks.
@@ -381,20 +380,16 @@ func (l *line) refuse(tasks []*task, longest time.Duration) {
 // readBack asks the table which tasks bear our term. It asks again until it has an answer or the lease ends.
 func (l *line) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64]store.Marked, err error) {
 	marked = make(map[uint64]store.Marked, len(batch))
-	for wait := ground.RetryFirst; ; wait = min(2*wait, ground.RetryLongest) {
+	err = l.errlog.Retry(lease.Context(), "read back marked jobs", ground.Backoff{}, func() error {
 		statement, cancel := context.WithTimeout(lease.Lingering(), ground.StatementMax)
+		defer cancel()
 		rows, err := l.jobs.MarkedRows(statement, idsOf(batch), lease.Term)
-		cancel()
-		if !l.errlog.On(lease.Context(), "read back marked jobs", err) {
-			for _, row := range rows {
-				marked[row.ID] = row
-			}
-			return marked, nil
+		for _, row := range rows {
+			marked[row.ID] = row
 		}
-		if !ground.Sleep(lease.Context(), wait) {
-			return nil, err
-		}
-	}
+		return err
+	})
+	return marked, err
 }
 
 // nowOurs notes on a task that it bears our term. If an earlier run of it was lost, the log hears of that.
@@ -469,13 +464,7 @@ func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 		if left <= 0 {
 			return
 		}
-		wait := time.NewTimer(min(left, d.workers.admitsIn()))
-		select {
-		case <-d.wake: // workers signal it too
-		case <-wait.C:
-		case <-ctx.Done():
-		}
-		wait.Stop()
+		ground.Wait(ctx, min(left, d.workers.admitsIn()), d.wake) // workers signal it too
 	}
 }
 

@@ -270,13 +270,7 @@ func (d *database) lookForWork(ctx context.Context) {
 		if d.errlog.On(ctx, "look for work of dormant types", d.answerAsked(&looks)) {
 			rest = lookForWorkAgain
 		}
-		timer := time.NewTimer(rest)
-		select {
-		case <-timer.C:
-		case <-d.dormant.look:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		ground.Wait(ctx, rest, d.dormant.look)
 	}
 }
 

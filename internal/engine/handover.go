@@ -21,7 +21,8 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 	const moment, longest = 30 * time.Millisecond, 25 * time.Millisecond
 	ground.Sleep(lease.Context(), l.turn)
 	began, r := time.Now(), rest{}
-	for wait := time.Millisecond + l.turn; l.bears(lease) && ground.Sleep(lease.Context(), wait); wait = min(2*wait, longest) {
+	wait := ground.Backoff{First: time.Millisecond + l.turn, Longest: longest}
+	for l.bears(lease) && ground.Sleep(lease.Context(), wait.Next()) {
 		if time.Since(began) >= moment {
 			d.tellRest(l, lease, &r)
 		}
@@ -73,7 +74,7 @@ type rest struct {
 	at      time.Time // when that was written
 	keys    keysTold
 	again   time.Time // before, nothing is sent: a statement has failed
-	wait    time.Duration
+	wait    ground.Backoff
 }
 
 // tellRest writes what still runs: first together with the lease's other name, and then, as it becomes less, every now and then. After a
@@ -85,11 +86,10 @@ func (d *database) tellRest(l *line, lease *keeper.Lease, r *rest) {
 	statement, cancel := context.WithTimeout(lease.Context(), takeMax)
 	defer cancel()
 	if !d.errlog.On(lease.Context(), "give a lease away", d.tellRestOnce(statement, l, lease, r)) {
-		r.wait = 0
+		r.wait.Reset()
 		return
 	}
-	r.wait = min(max(2*r.wait, ground.RetryFirst), ground.RetryLongest)
-	r.again = time.Now().Add(r.wait)
+	r.again = time.Now().Add(r.wait.Next())
 }
 
 func (d *database) tellRestOnce(ctx context.Context, l *line, lease *keeper.Lease, r *rest) (err error) {
@@ -122,13 +122,7 @@ func (d *database) tellRestOnce(ctx context.Context, l *line, lease *keeper.Leas
 // leave has others take over, as long as that takes no longer than a moment.
 func (d *database) leave(ctx context.Context) {
 	close(d.leaves)
-	timer := time.NewTimer(leaveMax)
-	defer timer.Stop()
-	select {
-	case <-d.gone:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	ground.Wait(ctx, leaveMax, d.gone)
 }
 
 func (d *database) leaving() bool {

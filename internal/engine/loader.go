@@ -184,7 +184,7 @@ func (l *loader) loadPages(ctx context.Context) {
 			if fit, limit := l.roomFor(todo); len(fit) > 0 {
 				l.loadPage(ctx, fit, limit)
 			} else {
-				l.awaitRoom(ctx, next)
+				ground.Wait(ctx, time.Until(next), l.roomCame)
 			}
 		case l.backlog.missed.Swap(false) || abandoned > 0 || l.queue.inMemory() > fewRows:
 			// The sweep of all types would read abandoned rows, and many that are in memory, again and again.
@@ -285,17 +285,6 @@ func (l *loader) roomFor(todo []*round) (fit []*round, limit int) {
 	return fit, max(1, limit/max(1, len(fit)))
 }
 
-// awaitRoom waits until rows have left the queue, or the moment.
-func (l *loader) awaitRoom(ctx context.Context, until time.Time) {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-l.roomCame:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // loadPage loads the next rows of each round. A round stops at a row for which there is no room, and goes on there.
 func (l *loader) loadPage(ctx context.Context, rounds []*round, limit int) {
 	places := make([]store.Place, len(rounds))
@@ -372,11 +361,8 @@ func (l *loader) insistOnRows(ctx context.Context, read func(context.Context) er
 
 // insist repeats a look at the table until it succeeds or ctx ends.
 func (l *loader) insist(ctx context.Context, read func(context.Context) error) {
-	for wait := ground.RetryFirst; ctx.Err() == nil; wait = min(2*wait, ground.RetryLongest) {
-		err := l.looks.Look(l.lease.Context(), read)
-		if !l.errlog.On(ctx, "load jobs", err) {
-			return
-		}
-		ground.Sleep(ctx, wait)
+	if ctx.Err() != nil {
+		return
 	}
+	l.errlog.Retry(ctx, "load jobs", ground.Backoff{}, func() error { return l.looks.Look(l.lease.Context(), read) })
 }

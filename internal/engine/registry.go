@@ -163,25 +163,23 @@ func (d *database) tellTypes(ctx context.Context, configs []queue_job.Config) {
 	for i, cfg := range configs {
 		settings[i] = store.TypeSettings{JobType: cfg.JobType, Settings: hidden.Settings(&cfg, &d.retention)}
 	}
-	for wait := time.Second; ; wait = min(2*wait, tellAgain) {
+	var others []store.TypeName
+	err := d.errlog.Retry(ctx, "tell the job types", ground.Backoff{First: time.Second, Longest: tellAgain}, func() (err error) {
 		statements, cancel := context.WithTimeout(d.patience, ground.StatementMax)
-		others, err := d.tables.Registry.NameTypes(statements, names)
-		if err == nil {
+		defer cancel()
+		if others, err = d.tables.Registry.NameTypes(statements, names); err == nil {
 			err = d.tables.Registry.TellSettings(statements, settings)
 		}
-		cancel()
-		if !d.errlog.On(ctx, "tell the job types", err) {
-			if wrong := othersOf(configs, others); len(wrong) > 0 {
-				d.refuse(configs, wrong)
-				d.order(ctx, recast{remove: slices.Collect(maps.Keys(wrong))}) // an error: the Runner stops
-			}
-			d.askForNew(configs)
-			return
-		}
-		if !ground.Sleep(ctx, wait) {
-			return
-		}
+		return err
+	})
+	if err != nil {
+		return
 	}
+	if wrong := othersOf(configs, others); len(wrong) > 0 {
+		d.refuse(configs, wrong)
+		d.order(ctx, recast{remove: slices.Collect(maps.Keys(wrong))}) // an error: the Runner stops
+	}
+	d.askForNew(configs)
 }
 
 func otherNameText(cfg *queue_job.Config, name string) string {

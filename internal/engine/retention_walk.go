@@ -51,7 +51,7 @@ func (r *retainer) newWalk(lease *keeper.Lease) *walk {
 // instance goes on at once.
 func (w *walk) run(ctx context.Context) error {
 	defer w.tell()
-	again, worked := ground.RetryFirst, w.began
+	again, worked := ground.Backoff{Longest: retainAgain}, w.began
 	for ctx.Err() == nil && w.lease.Trusted() {
 		page, err := w.page(ctx)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
@@ -64,11 +64,11 @@ func (w *walk) run(ctx context.Context) error {
 			}
 			w.errlog.On(ctx, "delete old jobs", err)
 			w.pacing.debt = 0
-			ground.Sleep(ctx, again)
-			again = min(2*again, retainAgain)
+			ground.Sleep(ctx, again.Next())
 			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
 		}
-		again, worked = ground.RetryFirst, time.Now()
+		again.Reset()
+		worked = time.Now()
 		if !w.pass(page) {
 			return nil
 		}

@@ -35,12 +35,12 @@ type settler struct {
 	enough  chan struct{} // pending fills a statement, or is awaited
 
 	// These belong to loop.
-	size     batchSize     // of a batch of pending
-	again    bool          // the last batch was of cut
-	took     time.Duration // by the last statement that was answered
-	inRow    int           // statements that were cut, since then
-	logAgain time.Time     // before, the log is not tried; it failed
-	logWait  time.Duration // from the last failure to the next try
+	size     batchSize      // of a batch of pending
+	again    bool           // the last batch was of cut
+	took     time.Duration  // by the last statement that was answered
+	inRow    int            // statements that were cut, since then
+	logAgain time.Time      // before, the log is not tried; it failed
+	logWait  ground.Backoff // from the last failure to the next try
 	logSize  batchSize
 }
 
@@ -137,7 +137,7 @@ func (s *settler) owes(term int64) bool {
 
 // loop writes outcomes until ctx ends.
 func (s *settler) loop(ctx context.Context) {
-	wait := ground.RetryFirst
+	var again ground.Backoff
 	var began time.Time
 	for {
 		s.gather(ctx, time.Until(began.Add(settleEvery)), s.size.rows)
@@ -157,30 +157,23 @@ func (s *settler) loop(ctx context.Context) {
 			continue // it has waited long enough
 		}
 		if len(w.failed) == 0 {
-			wait = ground.RetryFirst
+			again = ground.Backoff{}
 			continue
 		}
-		ground.Sleep(ctx, wait)
-		wait = min(2*wait, ground.RetryLongest)
+		ground.Sleep(ctx, again.Next())
 	}
 }
 
 // awaitOutcomes waits for outcomes or notes, or until the log or outcomes are to be tried again.
 func (s *settler) awaitOutcomes(ctx context.Context) {
 	s.mu.Lock()
-	again := s.cut.in()
+	again, notes := s.cut.in(), len(s.notes)
 	s.mu.Unlock()
-	if s.unnoted() > 0 {
+	if notes > 0 {
 		log, _ := s.logDueIn()
 		again = min(again, log)
 	}
-	timer := time.NewTimer(again)
-	defer timer.Stop()
-	select {
-	case <-s.came:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	ground.Wait(ctx, again, s.came)
 }
 
 // gather lets outcomes come together for a while, until they fill a statement or one is awaited.
@@ -297,7 +290,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	tasks := tasksOf(group)
 	statement, cancel := context.WithTimeout(ctx, s.patience(group[0].cuts))
 	outcome, logged := act.outcome(l.cfg.LostLimit), false
-	if died, ok := outcome.(store.Died); ok && s.logWait == 0 { // otherwise the log would hold the status up
+	if died, ok := outcome.(store.Died); ok && !s.logWait.Failing() { // otherwise the log would hold the status up
 		died.Why, logged = group[0].log, true
 		outcome = died
 	}

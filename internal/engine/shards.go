@@ -230,8 +230,8 @@ func (d *database) finishIfFree(l *line) {
 // finish ends a retired line, when every outcome is written. For the rest of the log, it waits as Stop does.
 func (d *database) finish(l *line) {
 	d.keepings.Go(func() {
-		for wait := time.Millisecond; !l.quiet(); wait = min(2*wait, time.Second) {
-			if !ground.Sleep(l.writing, wait) {
+		for wait := (ground.Backoff{First: time.Millisecond}); !l.quiet(); {
+			if !ground.Sleep(l.writing, wait.Next()) {
 				return
 			}
 		}

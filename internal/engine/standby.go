@@ -321,18 +321,15 @@ func (s *standBy) heedOpen(leases []share.Lease, drained bool) {
 func (s *standBy) lookAgain() error {
 	ctx, cancel := context.WithTimeout(s.patience, takeMax)
 	defer cancel()
-	for wait := ground.RetryFirst; ; wait *= 2 {
+	return ground.Retry(ctx, ground.Backoff{Longest: takeMax}, func() error {
 		sent := time.Now()
 		v, fleet, err := s.see(ctx)
 		if err == nil {
 			s.picture(&v, false)
 			s.hear(&pauses{fleet.Paused, sent, time.Since(sent)})
-			return nil
 		}
-		if !ground.Sleep(ctx, wait) {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // take takes the free leases that are this instance's to take, and the one that says that it is here. It returns the leases of

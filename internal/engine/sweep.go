@@ -18,7 +18,7 @@ const tameEvery = 10 * time.Second
 func (d *database) sweep(ctx context.Context) {
 	var s sweeping
 	var takes time.Duration
-	tamed, again := time.Now(), ground.RetryFirst
+	tamed, again := time.Now(), ground.Backoff{Longest: sweepEvery}
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := d.sweepQuiet(&s)
@@ -29,9 +29,9 @@ func (d *database) sweep(ctx context.Context) {
 		ground.Smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
 		rest := restAfter(takes)                 // dead index entries can make a sweep slow
 		if d.errlog.On(ctx, "look for due jobs", err) {
-			rest, again = again, min(2*again, sweepEvery)
+			rest = again.Next()
 		} else {
-			again = ground.RetryFirst
+			again.Reset()
 		}
 		ground.Sleep(ctx, rest)
 	}
@@ -42,13 +42,15 @@ func (d *database) sweep(ctx context.Context) {
 // loader looks by itself and begins with the most urgent rows. It tries until ctx or all of the leases end.
 func (d *database) firstLook(ctx context.Context, lines heldLines) {
 	var looks ground.Looks
-	for wait := ground.RetryFirst; ctx.Err() == nil; wait = min(2*wait, ground.RetryLongest) {
+	ground.Retry(ctx, ground.Backoff{}, func() error {
 		lines = slices.DeleteFunc(lines, func(h held) bool { return h.held.Load() != h.lease || h.lease.Context().Err() != nil })
-		if len(lines) == 0 || !d.errlog.On(ctx, "load jobs", d.firstLookOnce(&looks, lines)) {
-			return
+		if len(lines) == 0 || ctx.Err() != nil {
+			return nil
 		}
-		ground.Sleep(ctx, wait)
-	}
+		err := d.firstLookOnce(&looks, lines)
+		d.errlog.On(ctx, "load jobs", err)
+		return err
+	})
 }
 
 func (d *database) firstLookOnce(looks *ground.Looks, lines heldLines) error {

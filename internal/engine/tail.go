@@ -37,7 +37,7 @@ type tail struct {
 func (d *database) follow(ctx context.Context) {
 	added, stopListening := wake.Listen()
 	defer stopListening()
-	delay, following := tailFast, false
+	delay, again, following := tailFast, ground.Backoff{First: 2 * tailSlow}, false
 	for ctx.Err() == nil {
 		lines := d.heldLines()
 		if len(lines) == 0 && !d.looksForOthers() {
@@ -61,11 +61,12 @@ func (d *database) follow(ctx context.Context) {
 			found, err = d.poll(lines, delay >= tailQuiet)
 		}
 		if err == nil {
+			again.Reset()
 			d.lookBehind(ctx, lines)
 		}
 		switch {
 		case d.errlog.On(ctx, "look for new jobs", err):
-			delay = min(2*max(delay, tailSlow), ground.RetryLongest)
+			delay = again.Next()
 		case found:
 			d.hasJob()
 			delay = tailFast
@@ -74,14 +75,9 @@ func (d *database) follow(ctx context.Context) {
 		default:
 			delay = min(delay*9/8, tailSlow)
 		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-added:
+		if ground.Wait(ctx, delay, added) {
 			delay = tailFast
-		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 

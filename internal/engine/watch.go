@@ -26,13 +26,13 @@ const (
 // watch asks, until ctx ends, what others have decided: which types are paused, or which marked jobs have been cancelled. A
 // handler hears of it within a second, and none starts by an older answer. If there is nothing to ask about, it does not ask.
 func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, heed func() error, nothing func() bool) {
-	again := ground.RetryFirst // after an error: types that were just taken wait for the answer
+	again := ground.Backoff{Longest: watchEvery} // after an error: types that were just taken wait for the answer
 	for ctx.Err() == nil {
 		rest := watchEvery
 		if d.errlog.On(ctx, doing, heed()) {
-			rest, again = again, min(2*again, watchEvery)
+			rest = again.Next()
 		} else {
-			again = ground.RetryFirst
+			again.Reset()
 		}
 		if nothing() {
 			select {
@@ -41,13 +41,7 @@ func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, 
 			}
 			continue
 		}
-		timer := time.NewTimer(rest)
-		select {
-		case <-timer.C:
-		case <-wake:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		ground.Wait(ctx, rest, wake)
 	}
 }
 

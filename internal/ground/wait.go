@@ -10,6 +10,9 @@ const (
 	StatementMax = 10 * time.Second // a statement that takes longer is given up and sent again
 	LookFirst    = 3 * time.Second  // the same for a look at the table, as long as looks are answered quickly
 	LookLongest  = 30 * time.Second // the same on a slow table
+
+	RetryFirst   = 20 * time.Millisecond // wait before a failed statement is sent again …
+	RetryLongest = time.Second           // … doubling up to this
 )
 
 // Wait waits until d is over, somebody signals wake, or ctx ends. It reports whether it was the signal. Nobody signals a nil wake.
@@ -38,6 +41,33 @@ func Signal(wake chan struct{}) {
 	default:
 	}
 }
+
+// Backoff says how long to wait after one failure after the other: First, and then twice as long each time, up to Longest. Where these are
+// zero, RetryFirst and RetryLongest count. After a success, Reset has it begin anew.
+type Backoff struct {
+	First, Longest time.Duration
+	next           time.Duration
+}
+
+// Next is how long to wait after one more failure.
+func (b *Backoff) Next() time.Duration {
+	first, longest := b.First, b.Longest
+	if first == 0 {
+		first = RetryFirst
+	}
+	if longest == 0 {
+		longest = RetryLongest
+	}
+	wait := min(max(b.next, first), longest)
+	b.next = 2 * wait
+	return wait
+}
+
+// Reset has the next wait be the first one.
+func (b *Backoff) Reset() { b.next = 0 }
+
+// Failing reports whether the last try was a failure.
+func (b *Backoff) Failing() bool { return b.next > 0 }
 
 // Looks are one loop's reads of the table. Each has a time limit, since its connection may have died without a word. On a slow
 // table, the limit grows.

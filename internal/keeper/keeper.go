@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/lease"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -456,14 +457,7 @@ func unlocked(ctx context.Context, send func() error) error {
 	const every = 50 * time.Millisecond
 	for {
 		err := send()
-		if !errors.Is(err, store.ErrLocked) {
-			return err
-		}
-		timer := time.NewTimer(every)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !errors.Is(err, store.ErrLocked) || !ground.Sleep(ctx, every) {
 			return err
 		}
 	}
