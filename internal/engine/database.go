@@ -185,10 +185,9 @@ func (d *database) start() {
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
 	d.loops.Go(func() { d.tellUnrun(working) })
-	d.loops.Go(func() { d.tellConnections(working) })
 	d.loops.Go(func() { d.lookForWork(working) })
-	if d.tables.Lines != nil {
-		d.loops.Go(func() { newReporter(d).loop(working) })
+	for _, task := range d.upkeep() {
+		d.loops.Go(func() { task.Run(working) })
 	}
 	if d.tables.History != nil {
 		d.keepings.Go(func() { newHistorian(d).loop(d.keeping) })

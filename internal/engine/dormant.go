@@ -315,5 +315,5 @@ func (d *database) lookForWorkOf(looks *ground.Looks, types []int32) error {
 		d.dormant.none = none
 		d.dormant.mu.Unlock()
 	}
-	return unlessOver(holding, err)
+	return ground.UnlessOver(holding, err)
 }

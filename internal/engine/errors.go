@@ -8,7 +8,7 @@ import (
 )
 
 // errorCounts counts the runs of a line that did not succeed, by their errors. The historian enters them into the stats of a minute. Until
-// these are written, the reporter tells them.
+// these are written, the snapshot tells them.
 type errorCounts struct {
 	mu      sync.Mutex
 	current statName // into which the historian will enter what comes; without a beginning, it does not know the line yet

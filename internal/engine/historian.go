@@ -129,7 +129,7 @@ func (h *historian) step(ctx context.Context, now time.Time) {
 	h.tellAt = time.Time{}
 	statement, cancel := context.WithTimeout(h.patience, ground.LookLongest)
 	defer cancel()
-	if h.errlog.On(ctx, "write the history", unlessOver(h.patience, h.tell(statement, now, false))) { // what a stop cuts off is written at the end
+	if h.errlog.On(ctx, "write the history", ground.UnlessOver(h.patience, h.tell(statement, now, false))) { // what a stop cuts off is written at the end
 		h.tellWithin(historyAgain)
 	} else if next := h.chronicle.next(); !next.IsZero() {
 		h.tellWithin(max(next.Sub(now), noteSoon)) // what is near comes with it

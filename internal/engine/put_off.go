@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -42,7 +43,7 @@ func (p *putOffs) clear() {
 func (p *putOffs) note(t *task, due, next int64) {
 	now := putOff{first: due, next: next, cause: new(string)}
 	if asked := askedBy(t.err); asked != nil {
-		*now.cause = cut(asked.Because, causeMax)
+		*now.cause = ground.Cut(asked.Because, causeMax)
 		if !asked.Until.IsZero() {
 			now.until = asked.Until.UnixMilli()
 		}

@@ -88,7 +88,7 @@ func othersOf(configs []queue_job.Config, found []store.TypeName) (others map[in
 	for _, other := range found {
 		for i := range configs {
 			cfg := &configs[i]
-			if cfg.JobType != other.JobType || cfg.RenamedFrom != "" && cut(cfg.RenamedFrom, store.NameMax) == other.Name {
+			if cfg.JobType != other.JobType || cfg.RenamedFrom != "" && ground.Cut(cfg.RenamedFrom, store.NameMax) == other.Name {
 				continue
 			}
 			if others == nil {
@@ -189,7 +189,7 @@ func otherNameText(cfg *queue_job.Config, name string) string {
 }
 
 // nameOf is what a type is called, as it stands in the table.
-func nameOf(cfg *queue_job.Config) string { return cut(cfg.ServiceName, store.NameMax) }
+func nameOf(cfg *queue_job.Config) string { return ground.Cut(cfg.ServiceName, store.NameMax) }
 
 func (d *database) aboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
 	return d.which.about(logger.With(d.log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))

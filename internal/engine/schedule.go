@@ -218,12 +218,7 @@ func plainText(text string) string {
 			break
 		}
 	}
-	return strings.TrimRight(cut(text, most), " ")
-}
-
-// cut shortens a text to at most this many characters.
-func cut(text string, most int) string {
-	return string([]rune(text)[:min(most, len([]rune(text)))])
+	return strings.TrimRight(ground.Cut(text, most), " ")
 }
 
 // schedulePlan is what is to be done about a schedule, in unix seconds.

@@ -6,6 +6,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -18,7 +19,7 @@ type Tables struct {
 	Layouts    Layouts                // of the types that are divided into shards
 	Schedules  Schedules              // asked for types that have a schedule
 	Registry   Registry               // nil: nobody tells what the types are called and how they are run
-	Lines      Lines                  // nil: nobody tells what waits in memory
+	Lines      upkeep.Lines           // nil: nobody tells what waits in memory
 	History    History                // nil: nobody writes down what has run, and who had the leases
 	Unrun      Unrun                  // nil: nobody asks which jobs wait for nobody
 	Dormancy   Dormancy               // nil: no type is ever dormant

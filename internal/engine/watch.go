@@ -80,7 +80,7 @@ func (d *database) heedPauses() error {
 		return err
 	})
 	if err != nil {
-		return unlessOver(holding, err)
+		return ground.UnlessOver(holding, err)
 	}
 	answer.took = time.Since(answer.sent)
 	d.hear(&answer)
@@ -241,7 +241,7 @@ func (d *database) endCancelled(tasks []*task) error {
 	defer cancel()
 	rows, err := d.tables.Jobs.Standings(ctx, idsOf(tasks))
 	if err != nil {
-		return unlessOver(d.patience, err)
+		return ground.UnlessOver(d.patience, err)
 	}
 	standing := make(map[uint64]store.Standing, len(rows))
 	for _, row := range rows {
@@ -270,12 +270,4 @@ func (d *database) endCancelled(tasks []*task) error {
 // from us, and may have given it back to be run again.
 func (t *task) ours(row store.Standing) bool {
 	return pending(row) && (row.Attempts < t.Attempts && row.Term <= t.Term || t.marked(row))
-}
-
-// unlessOver returns an error, unless the lease that the question was for is over.
-func unlessOver(holding context.Context, err error) error {
-	if holding.Err() != nil {
-		return nil
-	}
-	return err
 }

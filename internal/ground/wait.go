@@ -92,6 +92,14 @@ func (k *Looks) Look(holding context.Context, read func(context.Context) error) 
 	return err
 }
 
+// UnlessOver returns the error of a look, unless the lease that the question was for is over.
+func UnlessOver(holding context.Context, err error) error {
+	if holding.Err() != nil {
+		return nil
+	}
+	return err
+}
+
 // Smooth updates a moving average of how long something takes.
 func Smooth(mean *time.Duration, took time.Duration) {
 	const weight = 8

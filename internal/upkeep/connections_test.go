@@ -1,4 +1,4 @@
-package engine
+package upkeep
 
 import (
 	"bytes"
@@ -13,15 +13,14 @@ import (
 	"github.com/create-info/persistent-queue/logger"
 )
 
-func TestTellConnections_SaysOnceAnHourThatThePoolOpensConnectionsAllTheTime(t *testing.T) {
+func TestTheLogHearsOnceAnHourThatThePoolOpensConnectionsAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		var closed atomic.Int64
-		d := &database{log: logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}, about: context.Background()}
-		d.tables.IdleClosed = closed.Load
+		b, _ := baseOf(t, logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))})
 		closed.Store(1_000_000) // before the Runner started
 		ctx, cancel := context.WithCancel(t.Context())
-		go d.tellConnections(ctx)
+		go Connections(b, closed.Load).Run(ctx)
 		warnings := func(minutes int, eachMinute int64) int {
 			for range minutes {
 				closed.Add(eachMinute)
