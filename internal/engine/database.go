@@ -13,6 +13,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -47,7 +48,7 @@ type database struct {
 	constant    []int                              // the places of the types that are never dormant; standBy's
 	recasts     chan recast                        // for standBy
 	retention   queue_job.Retention
-	archive     func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
+	archive     upkeep.Archive // nil: nobody gets jobs before they are deleted
 	health      health
 	refused     refused
 	dormant     dormancy
@@ -191,12 +192,8 @@ func (d *database) start() {
 	}
 	if d.tables.History != nil {
 		d.keepings.Go(func() { newHistorian(d).loop(d.keeping) })
-		d.loops.Go(func() { newTidier(d).loop(working) })
 	}
 	d.loops.Go(func() { d.tellTypes(working, given) })
-	if d.tables.Deletes != nil {
-		d.loops.Go(func() { newRetainer(d).loop(working) })
-	}
 	if d.tables.Acts != nil {
 		d.loops.Go(func() { newOperator(d).loop(working) })
 	}
@@ -284,20 +281,6 @@ func (d *database) giveBack(ctx context.Context, l *line) {
 		d.chronicle.ended(lease, store.Released, d.clock.Now())
 		d.release(ctx, lease)
 	}
-}
-
-// takeTurn takes a lease for what one instance does for all, now and then. nil: another instance has it, or did the work less than
-// MinLock ago.
-func (d *database) takeTurn(ctx context.Context, looks *ground.Looks, want keeper.Want) (lease *keeper.Lease, err error) {
-	want.Holder, want.Lock = d.instance, d.shortestLock()
-	err = looks.Look(ctx, func(ctx context.Context) error {
-		leases, err := d.keeper.Take(ctx, []keeper.Want{want})
-		if len(leases) > 0 {
-			lease = leases[0]
-		}
-		return err
-	})
-	return lease, err
 }
 
 func (d *database) release(ctx context.Context, lease *keeper.Lease) {

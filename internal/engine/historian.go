@@ -22,17 +22,6 @@ const (
 	statsMax     = 10_000           // stats that wait to be written; of more, the oldest are given up
 )
 
-// History is what the engine needs of the tables to write down what has run, and who had the leases. *store.Store has it.
-type History interface {
-	TellStats(ctx context.Context, stats []store.Stat) error
-	TellTenures(ctx context.Context, tenures []store.Tenure) error
-	ExpireTenures(ctx context.Context, taken []store.Tenure) error
-	RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error)
-	DropStats(ctx context.Context, jobType int32, before int64) error
-	DropTenures(ctx context.Context, before int64) error
-	TypesKnown(ctx context.Context) ([]int32, error)
-}
-
 // historian writes down, once a minute, what each line has run, and a second after a lease has changed hands, who has it and how it
 // ended. If nothing has run and no lease has moved, it sends nothing. What could not be written is written with the next. Nothing waits
 // for it but Stop, for one last writing.

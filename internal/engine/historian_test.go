@@ -11,12 +11,13 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // annals are tables of history in memory.
 type annals struct {
-	History
+	upkeep.History
 	mu         sync.Mutex
 	stats      map[statName]store.Stat
 	tenures    map[tenureName]store.Tenure
@@ -282,110 +283,6 @@ func TestWhatBefellALeaseIsWrittenAgainSoonIfAStatementFails(t *testing.T) {
 		d.chronicle.ended(lease, store.Lost, d.clock.Now())
 		if pass(historyAgain + 2*time.Second); a.how("job-7", 3) != store.Lost {
 			t.Errorf("it ended as %q", a.how("job-7", 3))
-		}
-	})
-}
-
-// tidied are tables that note what a tidier does.
-type tidied struct {
-	resting
-	History
-	mu            sync.Mutex
-	left          map[int32][]int64 // hours that have minutes
-	taken         time.Time         // the lease
-	until         time.Time
-	rounds, drops int
-}
-
-func (r *tidied) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
-	seen, err := r.resting.SeeLeases(ctx, names)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range seen {
-		seen[i].Free = seen[i].Name != tidyLease || time.Now().After(r.until)
-	}
-	return seen, err
-}
-
-func (r *tidied) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64, broken bool) (map[string]int64, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if names[0] == tidyLease {
-		r.taken, r.until = time.Now(), time.Now().Add(time.Hour) // it is renewed
-		r.rounds++
-	}
-	return r.resting.TakeLeases(ctx, names, owner, layout, seconds, broken)
-}
-
-func (r *tidied) ReleaseLease(_ context.Context, name, _ string, minLock time.Duration) (bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if name == tidyLease {
-		r.until = r.taken.Add(minLock)
-	}
-	return true, nil
-}
-
-func (r *tidied) TypesKnown(context.Context) ([]int32, error) { return []int32{1, 9}, nil }
-
-func (r *tidied) RollUp(_ context.Context, jobType int32, from, before, seconds int64) (int64, bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i, hour := range r.left[jobType] {
-		if hour >= from && hour < before-before%seconds {
-			r.left[jobType] = slices.Delete(r.left[jobType], i, i+1)
-			return hour, true, nil
-		}
-	}
-	return 0, false, nil
-}
-
-func (r *tidied) DropStats(context.Context, int32, int64) error { return r.drop() }
-func (r *tidied) DropTenures(context.Context, int64) error      { return r.drop() }
-
-func (r *tidied) drop() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.drops++
-	return nil
-}
-
-func TestOneInstanceAnHourRollsUpWhatIsTwoDaysOld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, end := context.WithCancel(t.Context())
-		r := &tidied{left: map[int32][]int64{}}
-		now := time.Now().Unix()
-		for hour := now - 24*3600 - now%3600; hour < now; hour += 3600 {
-			r.left[1], r.left[9] = append(r.left[1], hour), append(r.left[9], hour)
-		}
-		all := len(r.left[9])
-		var loops sync.WaitGroup
-		for range 3 {
-			d, err := openDatabase(ctx, func(context.Context, queue_job.Config) (Tables, error) {
-				return Tables{Jobs: r, Leases: r, History: r, Close: func() {}}, nil
-			}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, silent{}, newPermit(), nil, listeners{}, which{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer d.pools.release(true)
-			d.clock.Reading(float64(time.Now().UnixMicro())/1e6, time.Now(), time.Now())
-			loops.Go(func() { d.keeper.Run(ctx) })
-			loops.Go(func() { newTidier(d).loop(ctx) })
-		}
-		const hours = 30
-		time.Sleep(hours * time.Hour)
-		end()
-		loops.Wait()
-		if rounds := r.rounds; rounds < hours-3 || rounds > hours+1 {
-			t.Errorf("%d rounds in %d hours", rounds, hours)
-		}
-		if r.drops != 3*r.rounds {
-			t.Errorf("old rows were dropped %d times in %d rounds", r.drops, r.rounds)
-		}
-		for _, jobType := range []int32{1, 9} {
-			if left := len(r.left[jobType]); left < all-hours+24-2 || left >= all || r.left[jobType][0] < now+hours*3600-48*3600-2*3600 {
-				t.Errorf("%d of %d hours of type %d are left, from %v on", left, all, jobType, time.Unix(r.left[jobType][0], 0))
-			}
 		}
 	})
 }

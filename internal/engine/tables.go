@@ -20,10 +20,10 @@ type Tables struct {
 	Schedules  Schedules              // asked for types that have a schedule
 	Registry   Registry               // nil: nobody tells what the types are called and how they are run
 	Lines      upkeep.Lines           // nil: nobody tells what waits in memory
-	History    History                // nil: nobody writes down what has run, and who had the leases
+	History    upkeep.History         // nil: nobody writes down what has run, and who had the leases
 	Unrun      Unrun                  // nil: nobody asks which jobs wait for nobody
 	Dormancy   Dormancy               // nil: no type is ever dormant
-	Deletes    Deletes                // nil: nothing is deleted
+	Deletes    upkeep.Deletes         // nil: nothing is deleted
 	Ahead      Ahead                  // nil: nobody mends what was written while the database's clock was ahead
 	Acts       *store.Store           // nil: nobody carries out operations on many jobs
 	Advise     func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does

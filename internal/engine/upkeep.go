@@ -79,6 +79,12 @@ func (d *database) upkeep() (tasks []*upkeep.Task) {
 	if d.tables.Lines != nil {
 		tasks = append(tasks, upkeep.Snapshot(b, d.tables.Lines))
 	}
+	if d.tables.History != nil {
+		tasks = append(tasks, upkeep.Rollup(b, d.tables.History))
+	}
+	if d.tables.Deletes != nil {
+		tasks = append(tasks, upkeep.Pruner(b, d.tables.Deletes, d.retention, d.archive))
+	}
 	return tasks
 }
 

@@ -18,7 +18,7 @@ type Task struct {
 	every  time.Duration                                      // from then on
 	again  time.Duration                                      // after an error; 0: every
 	spread time.Duration                                      // up to as much longer, at random: instances that start together need not do it together
-	turn   func() (name string, minLock time.Duration)        // one instance of the cluster does it, under this lease; nil: each one does it
+	turn   func() (name string, minLock time.Duration)        // one instance of the cluster does it, under this lease, or none if the name is empty; nil: each one does it
 	wake   <-chan struct{}                                    // has it be done at once; nil: nothing does
 	looks  ground.Looks                                       // for the turn
 	do     func(context.Context, Turn) (time.Duration, error) // it may say how long to wait until the next time; 0: every
@@ -59,6 +59,9 @@ func (t *Task) inTurn(ctx context.Context) (wait time.Duration, err error) {
 		return t.do(ctx, nil)
 	}
 	name, minLock := t.turn()
+	if name == "" {
+		return 0, errIdle
+	}
 	turn, err := t.Turn(ctx, &t.looks, name, minLock)
 	if turn == nil {
 		return 0, err

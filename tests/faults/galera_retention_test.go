@@ -11,7 +11,7 @@ import (
 )
 
 // A node that cannot keep up stops all nodes (flow control), and a transaction that changes too many rows is refused. To delete old
-// jobs causes neither. The limit of rows is what a page of the retainer may have, of jobs or of their attempts.
+// jobs causes neither. The limit of rows is what a page of the pruner may have, of jobs or of their attempts.
 func TestOldJobsAreDeletedOnGaleraNodesWithoutAStop(t *testing.T) {
 	skipClusterInShort(t)
 	const (

@@ -1,4 +1,4 @@
-package engine
+package upkeep
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
-	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -22,10 +21,10 @@ const (
 	createdAhead = time.Minute // by the clocks of those who add jobs
 )
 
-// walk is one way of the retainer along the primary key, under a lease.
+// walk is one way of the pruner along the primary key, under a lease.
 type walk struct {
-	*retainer
-	lease    *keeper.Lease
+	*pruner
+	lease    Turn
 	began    time.Time
 	whole    bool   // it began with the first row
 	after    uint64 // the last row that it has looked at
@@ -34,17 +33,17 @@ type walk struct {
 	forEver  int // rows of finished jobs that are kept for ever
 }
 
-func (r *retainer) newWalk(lease *keeper.Lease) *walk {
+func (p *pruner) newWalk(lease Turn) *walk {
 	now := time.Now()
-	whole := r.walked.IsZero() || now.Sub(r.walked) >= keptEvery
+	whole := p.walked.IsZero() || now.Sub(p.walked) >= keptEvery
 	if whole {
-		r.walked, r.settled = now, 0
+		p.walked, p.settled = now, 0
 	}
-	r.pacing.begin()
-	if behind := r.clock.Now() - now.UnixMilli(); whole && behind > createdAhead.Milliseconds() {
-		r.log.Warn(r.about, fmt.Sprintf("the clock of this process is %v behind the database's, so finished jobs are deleted that much later", (time.Duration(behind)*time.Millisecond).Round(time.Second)))
+	p.pacing.begin()
+	if behind := p.Clock.Now() - now.UnixMilli(); whole && behind > createdAhead.Milliseconds() {
+		p.Log.Warn(p.About, fmt.Sprintf("the clock of this process is %v behind the database's, so finished jobs are deleted that much later", (time.Duration(behind)*time.Millisecond).Round(time.Second)))
 	}
-	return &walk{retainer: r, lease: lease, began: now, whole: whole, after: r.settled, unbroken: true}
+	return &walk{pruner: p, lease: lease, began: now, whole: whole, after: p.settled, unbroken: true}
 }
 
 // run deletes what has outlived its time, page by page, up to the first page of rows that are too young. If it is broken off, another
@@ -55,14 +54,14 @@ func (w *walk) run(ctx context.Context) error {
 	for ctx.Err() == nil && w.lease.Trusted() {
 		page, err := w.page(ctx)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
-			w.log.Error(w.about, fmt.Sprintf("archive jobs that WithRetention is to delete: %v; they stay for now, and what comes after them", err))
+			w.Log.Error(w.About, fmt.Sprintf("archive jobs that WithRetention is to delete: %v; they stay for now, and what comes after them", err))
 			return nil
 		}
 		if err != nil {
 			if time.Since(worked) >= retainEvery {
 				return err // another instance may have more luck
 			}
-			w.errlog.On(ctx, "delete old jobs", err)
+			w.Errlog.On(ctx, "delete old jobs", err)
 			w.pacing.debt = 0
 			ground.Sleep(ctx, again.Next())
 			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
@@ -72,10 +71,10 @@ func (w *walk) run(ctx context.Context) error {
 		if !w.pass(page) {
 			return nil
 		}
-		w.errlog.On(ctx, "look how many rows there are", w.keepUp(page.Rows))
+		w.Errlog.On(ctx, "look how many rows there are", w.keepUp(page.Rows))
 		w.sleep(ctx, w.pacing.debt)
 	}
-	w.lease.MinLock = 0
+	w.lease.BreakOff()
 	return nil
 }
 
@@ -97,10 +96,10 @@ func (w *walk) pass(page retained) bool {
 // tell says what the walk came to.
 func (w *walk) tell() {
 	if w.deleted > 0 {
-		w.log.Info(w.about, fmt.Sprintf("%s deleted, as WithRetention says; it took %v", rowsText(int64(w.deleted)), time.Since(w.began).Round(time.Millisecond)))
+		w.Log.Info(w.About, fmt.Sprintf("%s deleted, as WithRetention says; it took %v", rowsText(int64(w.deleted)), time.Since(w.began).Round(time.Millisecond)))
 	}
 	if w.forEver > 0 && w.whole {
-		w.log.Info(w.about, fmt.Sprintf("%s of finished jobs kept for ever, as WithRetention says", rowsText(int64(w.forEver))))
+		w.Log.Info(w.About, fmt.Sprintf("%s of finished jobs kept for ever, as WithRetention says", rowsText(int64(w.forEver))))
 	}
 }
 
@@ -114,7 +113,7 @@ func (w *walk) keepUp(rows []store.Aged) error {
 		return nil
 	}
 	return w.looks.Look(w.lease.Context(), func(ctx context.Context) error {
-		_, newest, err := w.tables.Deletes.Span(ctx)
+		_, newest, err := w.table.Span(ctx)
 		if err == nil {
 			w.pacing.saw(rows[len(rows)-1].ID, age, newest)
 		}
@@ -147,16 +146,16 @@ func (w *walk) look(send func(context.Context) error) error {
 func (w *walk) page(ctx context.Context) (page retained, err error) {
 	old := store.Old{Types: w.types, Before: map[int32]int64{}}
 	for status, kept := range w.times {
-		old.Before[status] = (w.clock.Surely() - kept.Milliseconds()) / 1000
+		old.Before[status] = (w.Clock.Surely() - kept.Milliseconds()) / 1000
 	}
 	err = w.look(func(ctx context.Context) (err error) {
-		page.OldPage, err = w.tables.Deletes.FindOld(ctx, old, w.after, w.pacing.rows)
+		page.OldPage, err = w.table.FindOld(ctx, old, w.after, w.pacing.rows)
 		return err
 	})
 	if err == nil && w.archive != nil && len(page.Old) > 0 {
 		var jobs any
 		err = w.look(func(ctx context.Context) (err error) {
-			jobs, err = hidden.Archived(ctx, w.tables.Deletes, page.Old)
+			jobs, err = hidden.Archived(ctx, w.table, page.Old)
 			return err
 		})
 		if err == nil {
@@ -174,7 +173,7 @@ func (w *walk) page(ctx context.Context) (page retained, err error) {
 			break
 		}
 		err = w.look(func(ctx context.Context) (err error) {
-			d, err = w.tables.Deletes.DeleteStrays(ctx, page.OldPage, store.Steps{Rows: w.pacing.step()})
+			d, err = w.table.DeleteStrays(ctx, page.OldPage, store.Steps{Rows: w.pacing.step()})
 			return err
 		})
 	}
@@ -188,7 +187,7 @@ func (w *walk) delete(ctx context.Context, old store.Old, page store.OldPage) (s
 	holding, cancel := context.WithTimeout(w.lease.Context(), 2*ground.LookLongest) // for a commit that nobody answers
 	defer cancel()
 	began, rested := time.Now(), time.Duration(0)
-	d, err := w.tables.Deletes.DeleteOld(holding, old, page, store.Steps{
+	d, err := w.table.DeleteOld(holding, old, page, store.Steps{
 		Rows: w.pacing.step(),
 		Turn: func(_ context.Context, rows int, send func(context.Context) error) error {
 			rested += w.sleep(ctx, retainNap)
@@ -247,7 +246,7 @@ func (w *walk) young(rows []store.Aged) bool {
 // age is how long ago the oldest of the rows was created. Rows that are still to be created do not count: they say nothing of the rows behind
 // them, but that a clock was ahead. If there are no others, the age is not known.
 func (w *walk) age(rows []store.Aged) (age time.Duration, known bool) {
-	now, oldest := w.clock.Now(), int64(math.MaxInt64)
+	now, oldest := w.Clock.Now(), int64(math.MaxInt64)
 	for i := range rows {
 		if created := rows[i].Created; created*1000 <= now+createdAhead.Milliseconds() {
 			oldest = min(oldest, created)
@@ -259,7 +258,7 @@ func (w *walk) age(rows []store.Aged) (age time.Duration, known bool) {
 	return time.Duration(now-oldest*1000) * time.Millisecond, true
 }
 
-// notOurs counts the rows that are not the retainer's to delete, however old they get: finished jobs that are kept for ever, and
+// notOurs counts the rows that are not the pruner's to delete, however old they get: finished jobs that are kept for ever, and
 // jobs of types that this instance has no configuration for.
 func (w *walk) notOurs(rows []store.Aged) (forEver, others int) {
 	for i := range rows {

@@ -1,11 +1,10 @@
-package engine
+package upkeep
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,14 +12,12 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // growing is a table that gets rows of type 1 at a steady rate. The jobs have ended when they are added.
 type growing struct {
-	resting
 	every   time.Duration                                     // a row is added; 0: every second
 	slow    time.Duration                                     // the time that the database takes for each row
 	commit  time.Duration                                     // and for a commit
@@ -38,42 +35,7 @@ type growing struct {
 	steps   []int         // how many rows each statement has deleted
 	deleted map[int]int   // rows, in each minute since it began
 	read    int           // rows
-	walks   []time.Time
-	until   time.Time // the lease
-}
-
-func (g *growing) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
-	seen, err := g.resting.SeeLeases(ctx, names)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i := range seen {
-		if strings.HasPrefix(seen[i].Name, "retain-") {
-			seen[i].Free = time.Now().After(g.until)
-		}
-	}
-	return seen, err
-}
-
-func (g *growing) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64, broken bool) (map[string]int64, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if strings.HasPrefix(names[0], "retain-") {
-		if !time.Now().After(g.until) {
-			return nil, nil
-		}
-		g.until = time.Now().Add(time.Hour) // it is renewed
-		g.walks = append(g.walks, time.Now())
-	}
-	return g.resting.TakeLeases(ctx, names, owner, layout, seconds, broken)
-}
-
-func (g *growing) ReleaseLease(_ context.Context, name, _ string, minLock time.Duration) (bool, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if strings.HasPrefix(name, "retain-") {
-		g.until = g.walks[len(g.walks)-1].Add(minLock)
-	}
-	return true, nil
+	turns   *turns
 }
 
 func (g *growing) List(_ context.Context, f store.Filter, _ int) (rows []store.Listed, err error) {
@@ -153,62 +115,25 @@ func (g *growing) rows() int { return int(time.Since(g.began) / g.interval()) }
 
 func (g *growing) interval() time.Duration { return cmp.Or(g.every, time.Second) }
 
-// told is a log that keeps its lines.
-type told struct {
-	silent
-	mu    sync.Mutex
-	lines []string
-}
-
-func (t *told) Info(_ context.Context, line string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.lines = append(t.lines, line)
-}
-
-func (t *told) Warn(ctx context.Context, line string)  { t.Info(ctx, line) }
-func (t *told) Error(ctx context.Context, line string) { t.Info(ctx, line) }
-
-func (t *told) saying(what string) (lines []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, line := range t.lines {
-		if strings.Contains(line, what) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// retain has the retainers of some instances, which have types 1 and 2, work on the table for a time. The table is as old before.
+// retain has the pruners of some instances, which have types 1 and 2, work on the table for a time. The table is as old before.
 func retain(t *testing.T, g *growing, instances int, times queue_job.Retention, span time.Duration) *told {
 	t.Helper()
 	g.gone, g.deleted, g.began = map[uint64]bool{}, map[int]int{}, time.Now().Add(-span)
 	log := &told{}
 	ctx, end := context.WithCancel(t.Context())
 	var loops sync.WaitGroup
+	g.turns = newTurns()
 	for i := range instances {
-		d, err := openDatabase(ctx, func(context.Context, queue_job.Config) (Tables, error) {
-			return Tables{Jobs: g, Leases: g, Deletes: g, Close: func() {}}, nil
-		}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}, {ServiceName: "test", JobType: 2, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, log, newPermit(), nil, listeners{}, which{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.pools.release(true)
-		d.retention, d.archive = times, g.archive
-		loops.Go(func() { d.keeper.Run(ctx) })
-		lease, err := d.keeper.Take(ctx, []keeper.Want{d.lines.all()[0].want()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.lines.all()[0].held.Store(lease[0])
+		b, of := baseOf(t, log)
+		of.turns, of.types = g.turns, []queue_job.Config{{JobType: 1}, {JobType: 2}}
+		of.hold(&fakeLine{jobType: 1}, 1)
 		working := ctx
 		if i == 0 && g.stops > 0 {
 			var leave context.CancelFunc
 			working, leave = context.WithTimeout(ctx, g.stops)
 			defer leave()
 		}
-		loops.Go(func() { newRetainer(d).loop(working) })
+		loops.Go(func() { Pruner(b, g, times, g.archive).Run(working) })
 		if g.stops > 0 {
 			time.Sleep(retainFirst) // the first instance gets the lease
 		}
@@ -237,8 +162,9 @@ func TestRowsThatHaveOutlivedTheirTimeAreDeletedInSmallSteps(t *testing.T) {
 		if most, last := slices.Max(g.asked), g.asked[len(g.asked)-1]; most > 125 || last > 3*slices.Max(g.steps) {
 			t.Errorf("up to %d rows in a transaction, %d in the last one, and up to %d with a statement", most, last, slices.Max(g.steps))
 		}
-		for i := range g.walks[1:] {
-			if between := g.walks[i+1].Sub(g.walks[i]); between < retainEvery || between > retainEvery+2*retainAgain {
+		walks := g.turns.taken["retain-1"]
+		for i := range walks[1:] {
+			if between := walks[i+1].Sub(walks[i]); between < retainEvery || between > retainEvery+2*retainAgain {
 				t.Errorf("%v between rounds, of all instances together", between)
 			}
 		}
@@ -289,7 +215,7 @@ func TestACalmWalkDeletesALittleMoreThanIsAdded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := &growing{status: 1, slow: 10 * time.Microsecond, every: c.every}
 				retain(t, g, 1, queue_job.Retention{Done: time.Second}, c.span)
-				minute := int(c.span / time.Minute)                                        // the first of the retainer
+				minute := int(c.span / time.Minute)                                        // the first of the pruner
 				for i, want := range []float64{c.want * 59 / 60, c.want, c.want, c.want} { // it begins in the second second
 					if perSecond := float64(g.deleted[minute+i]) / 60; perSecond < 0.99*want || perSecond > 1.005*want {
 						t.Errorf("%.0f rows a second in minute %d, want %.0f", perSecond, i, want)
@@ -454,8 +380,8 @@ func TestAWalkThatIsBrokenOffIsContinuedByAnother(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := &growing{status: 1, every: 10 * time.Millisecond, stops: 20 * time.Second, archive: archive}
 				retain(t, g, 2, queue_job.Retention{Done: time.Second}, span)
-				if old := int(span / g.every); len(g.gone) < old || len(g.walks) != 2 {
-					t.Errorf("%d rows are gone in %d walks, want %d at least in 2", len(g.gone), len(g.walks), old)
+				if old := int(span / g.every); len(g.gone) < old || len(g.turns.taken["retain-1"]) != 2 {
+					t.Errorf("%d rows are gone in %d walks, want %d at least in 2", len(g.gone), len(g.turns.taken["retain-1"]), old)
 				}
 			})
 		})
@@ -482,41 +408,33 @@ func TestManyAttemptsWithoutARowKeepNobodyFromStopping(t *testing.T) {
 }
 
 func TestNothingIsDeletedByAClockThatIsAhead(t *testing.T) {
-	for what, ahead := range map[string]func(*database){
-		"from the start": func(d *database) { d.clock = ground.Clock{} },
-		"later":          func(*database) {},
+	for what, ahead := range map[string]func(*Base){
+		"from the start": func(b *Base) { b.Clock = &ground.Clock{} },
+		"later":          func(*Base) {},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := &growing{gone: map[uint64]bool{}, deleted: map[int]int{}, began: time.Now().Add(-time.Hour), status: int32(queue_job.JobStatusSuccess)}
-			d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) {
-				return Tables{Jobs: g, Leases: g, Deletes: g, Close: func() {}}, nil
-			}, []queue_job.Config{{ServiceName: "test", JobType: 1, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100}}, &told{}, newPermit(), nil, listeners{}, which{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer d.pools.release(true)
-			d.retention = queue_job.Retention{Done: 24 * time.Hour}
+			b, i := baseOf(t, &told{})
+			i.types = []queue_job.Config{{JobType: 1}}
 			read := func(off time.Duration) {
-				d.clock.Reading(float64(time.Now().Add(off).UnixMicro())/1e6, time.Now(), time.Now())
+				b.Clock.Reading(float64(time.Now().Add(off).UnixMicro())/1e6, time.Now(), time.Now())
 			}
 			read(0)
-			ahead(d)
+			ahead(b)
 			read(365 * 24 * time.Hour)
-			r := newRetainer(d)
-			r.heedTypes()
-			if err := r.turn(t.Context()); err != nil {
-				t.Fatal(err)
+			prune := func(kept time.Duration) {
+				if _, err := Pruner(b, g, queue_job.Retention{Done: kept}, nil).inTurn(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 			}
+			prune(24 * time.Hour)
 			if len(g.gone) > 0 || len(g.asked) == 0 {
 				t.Errorf("%s: %d rows of an hour are deleted, though they are kept for a day; %d looks", what, len(g.gone), len(g.asked))
 			}
 			read(0)
-			d.retention = queue_job.Retention{Done: time.Minute}
-			r = newRetainer(d)
-			r.heedTypes()
-			g.until = time.Time{}
-			if err := r.turn(t.Context()); err != nil || len(g.gone) == 0 {
-				t.Errorf("%s: %d rows that are old are deleted when the clock is right (%v)", what, len(g.gone), err)
+			clear(i.turns.until)
+			if prune(time.Minute); len(g.gone) == 0 {
+				t.Errorf("%s: %d rows that are old are deleted when the clock is right", what, len(g.gone))
 			}
 		})
 	}
@@ -524,10 +442,9 @@ func TestNothingIsDeletedByAClockThatIsAhead(t *testing.T) {
 
 func TestRowsThatSeemToBeCreatedLaterEndNoWalk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &database{}
+		b, _ := baseOf(t, silent{})
 		now := time.Now()
-		d.clock.Reading(float64(now.Unix()), now, now)
-		w := &walk{retainer: &retainer{database: d, times: map[int32]time.Duration{1: time.Hour}}}
+		w := &walk{pruner: &pruner{Base: b, times: map[int32]time.Duration{1: time.Hour}}}
 		at := func(ages ...time.Duration) (rows []store.Aged) {
 			for _, age := range ages {
 				rows = append(rows, store.Aged{Created: now.Add(-age).Unix()})

@@ -1,4 +1,4 @@
-package engine
+package upkeep
 
 import "time"
 
@@ -25,7 +25,7 @@ var (
 	haste = pace{5 * time.Millisecond, 10} // if the calm pace is too slow to keep up
 )
 
-// pacing is how fast the retainer deletes: a little faster than rows are added on average, in small statements, and in a small part of the
+// pacing is how fast the pruner deletes: a little faster than rows are added on average, in small statements, and in a small part of the
 // time. At the hours in which most rows are added, the database has enough to do.
 type pacing struct {
 	least, most int // rows to read at a time
@@ -53,7 +53,7 @@ func newPacing(least, most int) pacing {
 // begin begins a walk.
 func (p *pacing) begin() { p.pace, p.debt, p.since = calm, 0, progress{} }
 
-// owe notes how long work took. The retainer rests for it later, because its work must not take more of the time than the pace allows.
+// owe notes how long work took. The pruner rests for it later, because its work must not take more of the time than the pace allows.
 func (p *pacing) owe(took time.Duration) { p.debt += (p.pace.part - 1) * took }
 
 // claim keeps the pace in rows: the next statement waits until the time of these rows is over. If it is late already, the wait is shorter,
