@@ -185,7 +185,6 @@ func (d *database) start() {
 	d.keepings.Go(func() { newStandBy(d, working).loop(d.keeping) })
 	d.loops.Go(func() { d.follow(working) })
 	d.loops.Go(func() { d.sweep(working) })
-	d.loops.Go(func() { d.tellUnrun(working) })
 	d.loops.Go(func() { d.lookForWork(working) })
 	for _, task := range d.upkeep() {
 		d.loops.Go(func() { task.Run(working) })
@@ -194,9 +193,6 @@ func (d *database) start() {
 		d.keepings.Go(func() { newHistorian(d).loop(d.keeping) })
 	}
 	d.loops.Go(func() { d.tellTypes(working, given) })
-	if d.tables.Acts != nil {
-		d.loops.Go(func() { newOperator(d).loop(working) })
-	}
 }
 
 // newest reads the largest id and the database's clock.

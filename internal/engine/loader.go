@@ -205,7 +205,7 @@ func (l *loader) begin(ctx context.Context) (abandoned int) {
 		return abandoned
 	}
 	if l.backlog.leftAlone.Store(int64(abandoned)); abandoned > 0 {
-		l.log.Error(l.about, leftAloneText(abandoned, l.cfg.FirstPullDay))
+		l.log.Error(l.about, leftAloneText(abandoned, 0, l.cfg.FirstPullDay))
 	}
 	return abandoned
 }

@@ -194,11 +194,3 @@ func nameOf(cfg *queue_job.Config) string { return ground.Cut(cfg.ServiceName, s
 func (d *database) aboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
 	return d.which.about(logger.With(d.log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
 }
-
-// typeText says a job type's number and, if it is known, its name.
-func typeText(jobType int32, name string) string {
-	if name == "" {
-		return fmt.Sprintf("type %d", jobType)
-	}
-	return fmt.Sprintf("type %d (%s)", jobType, name)
-}

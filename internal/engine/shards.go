@@ -107,7 +107,7 @@ func (s *standBy) seed(ctx context.Context, v *share.View) (changed bool, err er
 			wanted = cfg.Shards
 		case wanted > most:
 			s.log.Error(s.about, fmt.Sprintf("job %s has %d shards, and the configuration allows %d (WorkerPoolCapacity %d, RateBurst %d): the number is lowered; raise them, and then call SetShards",
-				typeText(cfg.JobType, cfg.ServiceName), wanted, most, cfg.WorkerPoolCapacity, cfg.RateBurst))
+				ground.TypeText(cfg.JobType, cfg.ServiceName), wanted, most, cfg.WorkerPoolCapacity, cfg.RateBurst))
 			wanted = most
 		}
 		if wanted == layout.Shards() {
@@ -137,9 +137,9 @@ func (s *standBy) relayout(cfg queue_job.Config, layout share.Layout, leaving bo
 		return
 	}
 	if layout.Shards() > 1 {
-		s.log.Info(s.about, fmt.Sprintf("job %s is divided into %d shards", typeText(cfg.JobType, cfg.ServiceName), layout.Shards()))
+		s.log.Info(s.about, fmt.Sprintf("job %s is divided into %d shards", ground.TypeText(cfg.JobType, cfg.ServiceName), layout.Shards()))
 	} else {
-		s.log.Info(s.about, fmt.Sprintf("job %s is not divided any more", typeText(cfg.JobType, cfg.ServiceName)))
+		s.log.Info(s.about, fmt.Sprintf("job %s is not divided any more", ground.TypeText(cfg.JobType, cfg.ServiceName)))
 	}
 	s.makeLines(cfg, layout)
 }

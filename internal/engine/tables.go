@@ -21,7 +21,7 @@ type Tables struct {
 	Registry   Registry               // nil: nobody tells what the types are called and how they are run
 	Lines      upkeep.Lines           // nil: nobody tells what waits in memory
 	History    upkeep.History         // nil: nobody writes down what has run, and who had the leases
-	Unrun      Unrun                  // nil: nobody asks which jobs wait for nobody
+	Unrun      upkeep.Unrun           // nil: nobody asks which jobs wait for nobody
 	Dormancy   Dormancy               // nil: no type is ever dormant
 	Deletes    upkeep.Deletes         // nil: nothing is deleted
 	Ahead      Ahead                  // nil: nobody mends what was written while the database's clock was ahead

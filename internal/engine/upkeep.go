@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -70,6 +71,22 @@ func (u upkeptLine) State(now, term int64) store.LineState {
 	return state
 }
 
+func (u upkeptLine) LeftAlone() (before int64, upTo uint64, any bool) {
+	b := &u.l.backlog
+	return b.since.Load(), b.upTo, b.leftAlone.Load() > 0
+}
+
+func (u upkeptLine) TellLeftAlone(n int) {
+	if u.l.backlog.leftAlone.Store(int64(n)); n > 0 {
+		u.l.log.Error(u.l.about, leftAloneText(n, upkeep.OrphansMax, u.l.cfg.FirstPullDay))
+	}
+}
+
+// leftAloneText is about jobs of which no more than most were counted.
+func leftAloneText(n, most, days int) string {
+	return fmt.Sprintf("%s left alone, and never run: due more than FirstPullDay = %d days before the start; set it to -1 to run them, or cancel them", ground.JobsText(n, most), days)
+}
+
 // upkeep are the tasks for which the database has the tables.
 func (d *database) upkeep() (tasks []*upkeep.Task) {
 	b := d.upkeepBase()
@@ -84,6 +101,12 @@ func (d *database) upkeep() (tasks []*upkeep.Task) {
 	}
 	if d.tables.Deletes != nil {
 		tasks = append(tasks, upkeep.Pruner(b, d.tables.Deletes, d.retention, d.archive))
+	}
+	if d.tables.Unrun != nil {
+		tasks = append(tasks, upkeep.Orphans(b, d.tables.Unrun, d.tables.Registry))
+	}
+	if d.tables.Acts != nil {
+		tasks = append(tasks, upkeep.Operations(b, d.tables.Acts, func() string { return d.instance + " " + keeper.NewID() }))
 	}
 	return tasks
 }

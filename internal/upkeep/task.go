@@ -21,6 +21,7 @@ type Task struct {
 	turn   func() (name string, minLock time.Duration)        // one instance of the cluster does it, under this lease, or none if the name is empty; nil: each one does it
 	wake   <-chan struct{}                                    // has it be done at once; nil: nothing does
 	looks  ground.Looks                                       // for the turn
+	last   func()                                             // what is left to do when Run ends; nil: nothing
 	do     func(context.Context, Turn) (time.Duration, error) // it may say how long to wait until the next time; 0: every
 }
 
@@ -32,6 +33,9 @@ const ended time.Duration = -1
 
 // Run does the task until ctx ends.
 func (t *Task) Run(ctx context.Context) {
+	if t.last != nil {
+		defer t.last()
+	}
 	for wait := t.first; wait != ended; wait = t.once(ctx) {
 		if t.spread > 0 {
 			wait += rand.N(t.spread)

@@ -43,6 +43,11 @@ type Line interface {
 	Shard() int
 	Lease() string // its name
 	State(now, term int64) store.LineState
+
+	// LeftAlone says which jobs FirstPullDay has left alone: those due before a moment, in unix seconds, with ids up to this one.
+	LeftAlone() (before int64, upTo uint64, any bool)
+	// TellLeftAlone is told how many of them there still are, and tells the log.
+	TellLeftAlone(n int)
 }
 
 // Held is a line whose lease is held.

@@ -141,7 +141,8 @@ func (t *turnTaken) Release(context.Context) {
 
 // fakeLine is a line of a type.
 type fakeLine struct {
-	jobType int32
+	jobType   int32
+	leftAlone int // jobs
 
 	mu    sync.Mutex
 	state store.LineState
@@ -156,6 +157,9 @@ func (l *fakeLine) State(int64, int64) store.LineState {
 	defer l.mu.Unlock()
 	return l.state
 }
+
+func (l *fakeLine) LeftAlone() (int64, uint64, bool) { return 100, 9, l.leftAlone > 0 }
+func (l *fakeLine) TellLeftAlone(n int)              { l.leftAlone = n }
 
 // ran says what the line has run.
 func (l *fakeLine) ran(news store.StatState) {
@@ -227,10 +231,10 @@ func TestATaskWithNothingToDoSaysNothingOfTheDatabase(t *testing.T) {
 func TestATaskThatHasEndedIsNotDoneAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := baseOf(t, silent{})
-		times := 0
-		(&Task{Base: b, do: func(context.Context, Turn) (time.Duration, error) { times++; return ended, nil }}).Run(t.Context())
-		if times != 1 {
-			t.Errorf("it was done %d times", times)
+		times, last := 0, 0
+		(&Task{Base: b, last: func() { last++ }, do: func(context.Context, Turn) (time.Duration, error) { times++; return ended, nil }}).Run(t.Context())
+		if times != 1 || last != 1 {
+			t.Errorf("it was done %d times, and what is left to do %d times", times, last)
 		}
 	})
 }
