@@ -72,8 +72,8 @@ var moments = map[string]moment{
 		tests: []string{"TestNothingIsOldByAClockThatIsAhead"},
 	},
 	"async_job_stat_tab.begins_at": {
-		writes: "the historian, by its estimate of the database's clock", compares: "the roll-up and the deletion after 90 days",
-		ahead: "the historian would count everything into that minute; it goes on with the next one by the clock as it is. The row stays for that much longer", behind: "the row may be deleted early",
+		writes: "the stats, by an estimate of the database's clock", compares: "the roll-up and the deletion after 90 days",
+		ahead: "the stats would count everything into that minute; they go on with the next one by the clock as it is. The row stays for that much longer", behind: "the row may be deleted early",
 		tests: []string{"TestTheHistoryGoesOnAfterTheClockWasFarAhead", "TestNothingIsOldByAClockThatIsAhead"},
 	},
 	"async_job_lease_log_tab.taken_at": {writes: "the holder, by its estimate of the database's clock", compares: "nobody; it is shown"},

@@ -9,7 +9,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// counts counts the runs of a line since there has been the line. Workers count; the historian reads now and then, and writes down the
+// counts counts the runs of a line since there has been the line. Workers count; the stats ask now and then, and write down the
 // difference.
 type counts struct {
 	delay [store.Ranges]atomic.Int64 // of runs that started, by how long their jobs had been due
@@ -18,6 +18,8 @@ type counts struct {
 
 	deferred  [store.Ranges]atomic.Int64 // of runs that started and ended before they had begun, as delay
 	deferrals atomic.Int64
+
+	told totals // what the stats have heard of; theirs
 }
 
 // byStatus are numbers of runs that have ended, by the status that they led to.
@@ -63,6 +65,14 @@ func (c *counts) endedNow() (n byStatus) {
 		n[i] = c.ended[i].Load()
 	}
 	return n
+}
+
+// news is what has come since the stats asked last.
+func (c *counts) news() store.StatState {
+	now := c.now()
+	news := now.since(&c.told)
+	c.told = now
+	return news
 }
 
 // since is what has come to it since an earlier moment.

@@ -54,7 +54,7 @@ type database struct {
 	dormant     dormancy
 	looked      func() // is called when the instance has looked at the leases, and has taken its own
 	lines       *lineList
-	chronicle   *chronicle // nil: nobody writes it down
+	leaseLog    *upkeep.LeaseLog // nil: nobody writes it down
 
 	newestAtStart uint64       // id
 	started       time.Time    // by our own clock …
@@ -86,7 +86,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	service := configs[0].ServiceName
 	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, which: which, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), dormant: newDormancy(), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: which.about(log.GetNewContext(service))}
 	if tables.History != nil {
-		d.chronicle = newChronicle()
+		d.leaseLog = upkeep.NewLeaseLog()
 	}
 	d.errlog, d.losses = ground.NewErrlog(log, d.about, tables.Full), losses{log: log, about: d.about}
 	if tables.Advise != nil {
@@ -190,7 +190,8 @@ func (d *database) start() {
 		d.loops.Go(func() { task.Run(working) })
 	}
 	if d.tables.History != nil {
-		d.keepings.Go(func() { newHistorian(d).loop(d.keeping) })
+		stats := upkeep.Stats(d.upkeepBase(), d.tables.History, d.leaseLog, d.patience)
+		d.keepings.Go(func() { stats.Run(d.keeping) }) // it hears how the last leases end
 	}
 	d.loops.Go(func() { d.tellTypes(working, given) })
 }
@@ -274,7 +275,7 @@ func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) (deaf []*
 func (d *database) giveBack(ctx context.Context, l *line) {
 	for _, lease := range l.leases.all() {
 		l.leases.remove(lease)
-		d.chronicle.ended(lease, store.Released, d.clock.Now())
+		d.leaseLog.Ended(lease.Name, lease.Term, store.Released, d.clock.Now())
 		d.release(ctx, lease)
 	}
 }

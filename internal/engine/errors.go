@@ -7,15 +7,18 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// errorCounts counts the runs of a line that did not succeed, by their errors. The historian enters them into the stats of a minute. Until
+// errorCounts counts the runs of a line that did not succeed, by their errors. They are entered into the stats of a minute. Until
 // these are written, the snapshot tells them.
 type errorCounts struct {
 	mu      sync.Mutex
-	current statName // into which the historian will enter what comes; without a beginning, it does not know the line yet
+	current minute // into which what comes will be entered; without a beginning, the stats do not know the line yet
 	news    store.ErrorTally
 	lost    int64 // of the news, runs that were lost
-	entered map[statName]store.Errors
+	entered map[minute]store.Errors
 }
+
+// minute is a minute of a term, in which the line's errors are counted.
+type minute struct{ begin, term int64 }
 
 // note counts runs that the log has, or will have.
 func (c *errorCounts) note(a *store.Attempt) {
@@ -30,22 +33,22 @@ func (c *errorCounts) note(a *store.Attempt) {
 
 const lostOutcome = "lost"
 
-// enter takes what has come, for the stats of a name, and says into which ones the next will go.
-func (c *errorCounts) enter(name, next statName) (news store.Errors, lost int64) {
+// enter takes what has come, for the stats of a minute, and says into which ones the next will go.
+func (c *errorCounts) enter(name, next minute) (news store.Errors, lost int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	news, lost = c.news.Errors(), c.lost
 	c.news, c.lost, c.current = store.ErrorTally{}, 0, next
 	if len(news.Errors) > 0 {
 		if c.entered == nil {
-			c.entered = map[statName]store.Errors{}
+			c.entered = map[minute]store.Errors{}
 		}
 		all := c.entered[name]
 		all.Add(&news)
 		c.entered[name] = all
 	}
 	const kept = 60 // seconds
-	maps.DeleteFunc(c.entered, func(of statName, _ store.Errors) bool { return of.begin < next.begin-kept })
+	maps.DeleteFunc(c.entered, func(of minute, _ store.Errors) bool { return of.begin < next.begin-kept })
 	return news, lost
 }
 

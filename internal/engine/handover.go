@@ -31,7 +31,7 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 	switch {
 	case cause == nil:
 		l.leases.remove(lease)
-		d.chronicle.ended(lease, l.howGiven(), d.clock.Now())
+		d.leaseLog.Ended(lease.Name, lease.Term, l.howGiven(), d.clock.Now())
 		switch later := l.later.Load(); {
 		case later > 0:
 			d.close(l, lease, later)
@@ -42,7 +42,7 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 		}
 	case errors.Is(cause, keeper.ErrLost):
 		l.leases.remove(lease)
-		d.chronicle.ended(lease, store.Lost, d.clock.Now())
+		d.leaseLog.Ended(lease.Name, lease.Term, store.Lost, d.clock.Now())
 	}
 	isOver := cause == nil || errors.Is(cause, keeper.ErrLost) // otherwise a stop has ended the wait, and handlers may have their keys until the rest has ended
 	if r.keys.rows > 0 && isOver {
@@ -106,7 +106,7 @@ func (d *database) tellRestOnce(ctx context.Context, l *line, lease *keeper.Leas
 		}
 		err = d.keeper.Move(ctx, lease, restOf(lease), running, l.later.Load())
 		if r.told = err == nil; r.told {
-			d.chronicle.ended(lease, l.howGiven(), began)
+			d.leaseLog.Ended(lease.Name, lease.Term, l.howGiven(), began)
 		}
 	case r.told && running < r.running && time.Since(r.at) >= every:
 		err = d.keeper.NoteRunning(ctx, lease, running)

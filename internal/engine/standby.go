@@ -431,7 +431,7 @@ func (s *standBy) serve(taken []*keeper.Lease) {
 		serving, end := context.WithCancel(s.working)
 		l.leave = end
 		l.hold(lease)
-		s.chronicle.taken(l, lease, s.clock.Now())
+		s.leaseLog.Taken(upkeptLine{l}, lease.Term, lease.Owner(), s.clock.Now())
 		l.heedPause(s.pauses.Load()) // held already, so it misses no later answer
 		lines = append(lines, held{l, lease})
 		s.loops.Go(func() {

@@ -71,6 +71,12 @@ func (u upkeptLine) State(now, term int64) store.LineState {
 	return state
 }
 
+func (u upkeptLine) Ran(begin, next, term int64) store.StatState {
+	news := u.l.counts.news()
+	news.Errors, news.Lost = u.l.errors.enter(minute{begin, term}, minute{next, term})
+	return news
+}
+
 func (u upkeptLine) LeftAlone() (before int64, upTo uint64, any bool) {
 	b := &u.l.backlog
 	return b.since.Load(), b.upTo, b.leftAlone.Load() > 0

@@ -6,9 +6,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func TestTheLogHearsHowManyJobsAreStillLeftAlone(t *testing.T) {
@@ -30,5 +33,35 @@ func TestTheLogHearsHowManyJobsAreStillLeftAlone(t *testing.T) {
 		if _, _, any := u.LeftAlone(); any != (n > 0) || !strings.Contains(text.String(), want) || (n == 0) != (text.Len() == 0) {
 			t.Errorf("%d: the log says %s", n, &text)
 		}
+	}
+}
+
+func TestALineSaysOnceWhatItHasCountedAndRemembersTheErrorsOfTheMinuteBefore(t *testing.T) {
+	l := lineOf(10)
+	u := upkeptLine{l}
+	count := func(reason string) {
+		l.counts.start(time.Millisecond)
+		l.counts.end(queue_job.JobStatusRetry, 0)
+		l.errors.note(&store.Attempt{Outcome: "retry", Error: reason})
+	}
+	errorsOf := func(e *store.Errors) int64 { return e.Runs() }
+	count("no disk")
+	if news := u.Ran(60, 120, 3); news.Counted() != 2 || errorsOf(&news.Errors) != 1 {
+		t.Errorf("of the first minute: %+v", news)
+	}
+	if news := u.Ran(60, 120, 3); news.Counted() != 0 || errorsOf(&news.Errors) != 0 {
+		t.Errorf("it says it twice: %+v", news)
+	}
+	count("no room")
+	count("no room")
+	minutes := u.State(0, 3).Minutes
+	if len(minutes) != 2 || minutes[0].Begin != 60 || errorsOf(&minutes[0].Errors) != 1 || minutes[1].Begin != 120 || errorsOf(&minutes[1].Errors) != 2 {
+		t.Errorf("the snapshot has %+v", minutes)
+	}
+	if minutes := u.State(0, 4).Minutes; len(minutes) > 0 {
+		t.Errorf("under another term, it has %+v", minutes)
+	}
+	if news := u.Ran(120, 120, 3); news.Counted() != 4 || errorsOf(&news.Errors) != 2 {
+		t.Errorf("of the second minute: %+v", news)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/store"
 )
 
 const (
@@ -18,17 +17,6 @@ const (
 	hourLength  = time.Hour
 	historyKept = 90 * 24 * time.Hour
 )
-
-// History is what stats and roll-up need of the tables to write down what has run, and who had the leases. *store.Store has it.
-type History interface {
-	TellStats(ctx context.Context, stats []store.Stat) error
-	TellTenures(ctx context.Context, tenures []store.Tenure) error
-	ExpireTenures(ctx context.Context, taken []store.Tenure) error
-	RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error)
-	DropStats(ctx context.Context, jobType int32, before int64) error
-	DropTenures(ctx context.Context, before int64) error
-	TypesKnown(ctx context.Context) ([]int32, error)
-}
 
 // rollup keeps the history small: it makes one row of the minutes of an hour, and deletes what is old, for all job types that the database
 // knows. One instance an hour does it. The lease protects nothing else: each step is a transaction that finds what there is.

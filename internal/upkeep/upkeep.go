@@ -42,7 +42,11 @@ type Line interface {
 	JobType() int32
 	Shard() int
 	Lease() string // its name
+	// State is what it has in memory and runs, and which errors it has counted under this term.
 	State(now, term int64) store.LineState
+	// Ran is what has been counted since it was called last, for the stats of a minute under a term. What comes from now on is for the minute
+	// next, which may be the same. Minutes are told by when they begin, in unix seconds.
+	Ran(minute, next, term int64) store.StatState
 
 	// LeftAlone says which jobs FirstPullDay has left alone: those due before a moment, in unix seconds, with ids up to this one.
 	LeftAlone() (before int64, upTo uint64, any bool)

@@ -55,8 +55,10 @@ func (t *told) saying(what string) (lines []string) {
 
 // instance is an engine that has these lines. Instances with the same turns share a database.
 type instance struct {
-	turns *turns
-	types []queue_job.Config
+	turns    *turns
+	types    []queue_job.Config
+	clock    *ground.Clock
+	leaseLog *LeaseLog
 
 	mu    sync.Mutex
 	lines []Line
@@ -146,6 +148,7 @@ type fakeLine struct {
 
 	mu    sync.Mutex
 	state store.LineState
+	news  store.StatState // that the stats have not asked for
 }
 
 func (l *fakeLine) JobType() int32 { return l.jobType }
@@ -158,6 +161,13 @@ func (l *fakeLine) State(int64, int64) store.LineState {
 	return l.state
 }
 
+func (l *fakeLine) Ran(int64, int64, int64) (news store.StatState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news, l.news = l.news, store.StatState{}
+	return news
+}
+
 func (l *fakeLine) LeftAlone() (int64, uint64, bool) { return 100, 9, l.leftAlone > 0 }
 func (l *fakeLine) TellLeftAlone(n int)              { l.leftAlone = n }
 
@@ -166,14 +176,15 @@ func (l *fakeLine) ran(news store.StatState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.Runs = news.Runs
+	l.news.Add(&news)
 }
 
 // baseOf is what the tasks of an instance stand on that has these lines, and holds none of their leases. The database's clock is right.
 func baseOf(t *testing.T, log logger.Logger, lines ...Line) (*Base, *instance) {
 	t.Helper()
-	i := &instance{turns: newTurns(), lines: lines}
+	i := &instance{turns: newTurns(), lines: lines, clock: &ground.Clock{}}
 	about := context.Background()
-	b := &Base{Instance: i, Log: log, About: about, Clock: &ground.Clock{}, Errlog: ground.NewErrlog(log, about, nil)}
+	b := &Base{Instance: i, Log: log, About: about, Clock: i.clock, Errlog: ground.NewErrlog(log, about, nil)}
 	b.Clock.Reading(float64(time.Now().UnixMicro())/1e6, time.Now(), time.Now())
 	return b, i
 }

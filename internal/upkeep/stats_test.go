@@ -1,4 +1,4 @@
-package engine
+package upkeep
 
 import (
 	"context"
@@ -9,15 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/internal/upkeep"
-	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // annals are tables of history in memory.
 type annals struct {
-	upkeep.History
+	History
 	mu         sync.Mutex
 	stats      map[statName]store.Stat
 	tenures    map[tenureName]store.Tenure
@@ -120,19 +118,20 @@ func (a *annals) holder(lease string, term int64) (written bool) {
 	return written
 }
 
-// withHistorian runs a historian of two lines, in virtual time that begins with a minute.
-func withHistorian(t *testing.T, test func(t *testing.T, a *annals, d *database, stop func())) {
+// withStats writes the stats of two lines, in virtual time that begins with a minute.
+func withStats(t *testing.T, test func(t *testing.T, a *annals, i *instance, stop func())) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		a := &annals{stats: map[statName]store.Stat{}, tenures: map[tenureName]store.Tenure{}}
-		l, other := lineOf(10), lineOf(10)
-		l.cfg.JobType, l.name, other.cfg.JobType, other.name = 7, "job-7", 8, "job-8"
-		d := &database{tables: Tables{History: a}, chronicle: newChronicle(), lines: linesOf(l, other), errlog: l.errlog, patience: t.Context()}
-		d.clock.Reading(6_000_000, time.Now(), time.Now())
+		b, i := baseOf(t, silent{}, &fakeLine{jobType: 7}, &fakeLine{jobType: 8})
+		i.leaseLog = NewLeaseLog()
+		b.Clock = &ground.Clock{}
+		i.clock = b.Clock
+		b.Clock.Reading(6_000_000, time.Now(), time.Now())
 		var running sync.WaitGroup
-		running.Go(func() { newHistorian(d).loop(ctx) })
-		test(t, a, d, func() {
+		running.Go(func() { Stats(b, a, i.leaseLog, t.Context()).Run(ctx) })
+		test(t, a, i, func() {
 			stop()
 			running.Wait()
 		})
@@ -141,13 +140,22 @@ func withHistorian(t *testing.T, test func(t *testing.T, a *annals, d *database,
 	})
 }
 
+// line is one of the lines of withStats.
+func (i *instance) line(at int) *fakeLine { return i.Lines()[at].(*fakeLine) }
+
 // has gives a line a lease of a term.
-func has(d *database, l *line, term int64) *keeper.Lease {
-	lease := keeper.Unending(d.patience, keeper.Want{Name: l.name, Lock: time.Minute}, term)
-	l.hold(lease)
-	d.chronicle.taken(l, lease, d.clock.Now())
-	return lease
+func has(i *instance, l *fakeLine, term int64) {
+	i.hold(l, term)
+	i.leaseLog.Taken(l, term, "me", i.clock.Now())
 }
+
+// ends has a tenure end.
+func ends(i *instance, l *fakeLine, term int64, how string) {
+	i.leaseLog.Ended(l.Lease(), term, how, i.clock.Now())
+}
+
+// oneRun is a run that has ended.
+func oneRun(as string) store.StatState { return store.StatState{Runs: map[string]int64{as: 1}} }
 
 func pass(d time.Duration) {
 	time.Sleep(d) // virtual
@@ -155,10 +163,10 @@ func pass(d time.Duration) {
 }
 
 func TestRunsAreWrittenWithOneStatementAMinuteAndWithNoneWhileNothingRuns(t *testing.T) {
-	withHistorian(t, func(t *testing.T, a *annals, d *database, _ func()) {
-		lines := d.lines.all()
-		has(d, lines[0], 3)
-		has(d, lines[1], 3)
+	withStats(t, func(t *testing.T, a *annals, i *instance, _ func()) {
+		lines := []*fakeLine{i.line(0), i.line(1)}
+		has(i, lines[0], 3)
+		has(i, lines[1], 3)
 		if pass(2 * time.Minute); a.take() != 2 {
 			t.Error("two leases were taken: that is one statement, and one for those who had them before")
 		}
@@ -168,8 +176,7 @@ func TestRunsAreWrittenWithOneStatementAMinuteAndWithNoneWhileNothingRuns(t *tes
 		const minutes = 30
 		for range minutes {
 			for _, l := range lines {
-				l.counts.start(3 * time.Millisecond)
-				l.counts.end(queue_job.JobStatusSuccess, time.Second)
+				l.ran(store.StatState{Delay: []int64{0, 0, 1}, Took: []int64{10: 1}, Runs: map[string]int64{"success": 1}})
 			}
 			pass(minuteLength)
 		}
@@ -186,12 +193,12 @@ func TestRunsAreWrittenWithOneStatementAMinuteAndWithNoneWhileNothingRuns(t *tes
 }
 
 func TestNoRunIsLostIfStatementsFail(t *testing.T) {
-	withHistorian(t, func(t *testing.T, a *annals, d *database, stop func()) {
-		l, want := d.lines.all()[0], int64(0)
-		has(d, l, 3)
+	withStats(t, func(t *testing.T, a *annals, i *instance, stop func()) {
+		l, want := i.line(0), int64(0)
+		has(i, l, 3)
 		run := func(n int) {
 			for range n {
-				l.counts.end(queue_job.JobStatusRetry, 0)
+				l.ran(oneRun("retry"))
 				want++
 			}
 		}
@@ -217,24 +224,24 @@ func TestNoRunIsLostIfStatementsFail(t *testing.T) {
 }
 
 func TestRunsUnderALeaseThatWasGivenUpAreWrittenSoonAndCountedOnce(t *testing.T) {
-	withHistorian(t, func(t *testing.T, a *annals, d *database, _ func()) {
-		l := d.lines.all()[0]
-		lease := has(d, l, 3)
+	withStats(t, func(t *testing.T, a *annals, i *instance, _ func()) {
+		l := i.line(0)
+		has(i, l, 3)
 		pass(10 * time.Second)
-		l.counts.end(queue_job.JobStatusSuccess, 0)
-		l.held.Store(nil)
-		d.chronicle.ended(lease, store.Asked, d.clock.Now())
+		l.ran(oneRun("success"))
+		i.giveUp(l)
+		ends(i, l, 3, store.Asked)
 		if pass(2 * time.Second); a.runs() != 1 || a.how("job-7", 3) != store.Asked {
 			t.Errorf("%d runs are written of a lease that ended: %q", a.runs(), a.how("job-7", 3))
 		}
-		l.counts.end(queue_job.JobStatusSuccess, 0) // where it ran on
-		has(d, l, 5)                                // it has come back, within the minute
-		l.counts.end(queue_job.JobStatusSuccess, 0)
-		d.lines.remove(l) // the type has another configuration
+		l.ran(oneRun("success")) // where it ran on
+		has(i, l, 5)             // it has come back, within the minute
+		l.ran(oneRun("success"))
+		i.remove(l) // the type has another configuration
 		if pass(2 * minuteLength); a.runs() != 3 || len(a.stats) > 2 {
 			t.Errorf("%d of 3 runs are written, in %d rows", a.runs(), len(a.stats))
 		}
-		l.counts.end(queue_job.JobStatusSuccess, 0) // a line that is gone does not do that
+		l.ran(oneRun("success")) // a line that is gone does not do that
 		if pass(2 * minuteLength); a.runs() != 3 {
 			t.Error("the line is remembered")
 		}
@@ -242,23 +249,23 @@ func TestRunsUnderALeaseThatWasGivenUpAreWrittenSoonAndCountedOnce(t *testing.T)
 }
 
 func TestAHolderThatSaidNothingHasExpiredUnlessItComesBackAndKnowsBetter(t *testing.T) {
-	withHistorian(t, func(t *testing.T, a *annals, d *database, stop func()) {
-		l := d.lines.all()[0]
-		frozen := has(d, l, 3)
+	withStats(t, func(t *testing.T, a *annals, i *instance, stop func()) {
+		l := i.line(0)
+		has(i, l, 3)
 		pass(time.Minute)
-		has(d, l, 5)
+		has(i, l, 5)
 		if pass(2 * time.Second); a.how("job-7", 3) != "" {
 			t.Error("the earlier holder had no time to say how it ended")
 		}
 		if pass(10 * time.Second); a.how("job-7", 3) != store.Expired {
 			t.Errorf("it ended as %q", a.how("job-7", 3))
 		}
-		d.chronicle.ended(frozen, store.Lost, d.clock.Now())
-		d.chronicle.ended(frozen, store.Released, d.clock.Now())
+		ends(i, l, 3, store.Lost)
+		ends(i, l, 3, store.Released)
 		if pass(2 * time.Second); a.how("job-7", 3) != store.Lost {
 			t.Errorf("it ended as %q, and its holder says that it was lost", a.how("job-7", 3))
 		}
-		has(d, l, 7)
+		has(i, l, 7)
 		a.fail(3)
 		stop()
 		a.fail(0)
@@ -269,9 +276,10 @@ func TestAHolderThatSaidNothingHasExpiredUnlessItComesBackAndKnowsBetter(t *test
 }
 
 func TestWhatBefellALeaseIsWrittenAgainSoonIfAStatementFails(t *testing.T) {
-	withHistorian(t, func(t *testing.T, a *annals, d *database, _ func()) {
+	withStats(t, func(t *testing.T, a *annals, i *instance, _ func()) {
 		a.fail(2) // of these, the first has no effect
-		lease := has(d, d.lines.all()[0], 3)
+		l := i.line(0)
+		has(i, l, 3)
 		if pass(2 * time.Second); a.holder("job-7", 3) {
 			t.Error("the statement did not fail: this proves nothing")
 		}
@@ -280,7 +288,7 @@ func TestWhatBefellALeaseIsWrittenAgainSoonIfAStatementFails(t *testing.T) {
 		}
 		pass(2 * historyAgain)
 		a.fail(2)
-		d.chronicle.ended(lease, store.Lost, d.clock.Now())
+		ends(i, l, 3, store.Lost)
 		if pass(historyAgain + 2*time.Second); a.how("job-7", 3) != store.Lost {
 			t.Errorf("it ended as %q", a.how("job-7", 3))
 		}
@@ -288,16 +296,16 @@ func TestWhatBefellALeaseIsWrittenAgainSoonIfAStatementFails(t *testing.T) {
 }
 
 func TestTheHistoryGoesOnAfterTheClockWasFarAhead(t *testing.T) {
-	withHistorian(t, func(t *testing.T, a *annals, d *database, stop func()) {
-		l, want := d.lines.all()[0], int64(0)
-		has(d, l, 3)
+	withStats(t, func(t *testing.T, a *annals, i *instance, stop func()) {
+		l, want := i.line(0), int64(0)
+		has(i, l, 3)
 		const began = 6_000_000
 		at := func(off time.Duration) {
 			now := time.Now()
-			d.clock.Reading(float64(began)+now.Sub(epoch2000).Seconds()+off.Seconds(), now, now)
+			i.clock.Reading(float64(began)+now.Sub(epoch2000).Seconds()+off.Seconds(), now, now)
 		}
 		run := func() {
-			l.counts.end(queue_job.JobStatusSuccess, 0)
+			l.ran(oneRun("success"))
 			want++
 		}
 		run()

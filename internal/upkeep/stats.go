@@ -1,0 +1,255 @@
+package upkeep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+const (
+	minuteLength = time.Minute
+	noteSoon     = time.Second      // what befalls leases comes in bunches
+	historyAgain = 10 * time.Second // after a statement that failed
+	spreadMost   = 5 * time.Second  // the instances do not all write when a minute is over
+	farAhead     = 10 * time.Minute // nobody would want to wait for the clock to get there again
+	statsMax     = 10_000           // stats that wait to be written; of more, the oldest are given up
+	lastMax      = 2 * time.Second  // for the last writing
+)
+
+// History is what stats and roll-up need of the tables to write down what has run, and who had the leases. *store.Store has it.
+type History interface {
+	TellStats(ctx context.Context, stats []store.Stat) error
+	TellTenures(ctx context.Context, tenures []store.Tenure) error
+	ExpireTenures(ctx context.Context, taken []store.Tenure) error
+	RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error)
+	DropStats(ctx context.Context, jobType int32, before int64) error
+	DropTenures(ctx context.Context, before int64) error
+	TypesKnown(ctx context.Context) ([]int32, error)
+}
+
+// stats writes down, once a minute, what each line has run, and a second after a lease has changed hands, who has it and how it
+// ended. If nothing has run and no lease has moved, it sends nothing. What could not be written is written with the next. Nothing waits
+// for it but Stop, for one last writing.
+type stats struct {
+	*Base
+	table    History
+	log      *LeaseLog
+	patience context.Context
+	looks    ground.Looks
+	terms    map[Line]int64 // under which each line counts at present
+	stats    map[statName]*stat
+	begin    int64         // of the current minute, in unix seconds; it does not go back with the database's clock, unless that was farAhead
+	tellAt   time.Time     // zero: when the minute is over
+	spread   time.Duration // from the end of a minute to the writing
+	sent     bool          // a statement, since tell began
+}
+
+// statName says which minute a row is for, and who writes it: terms of different instances differ.
+type statName struct {
+	begin int64
+	lease string
+	term  int64
+}
+
+// stat is what has been counted, and how much of it the table has.
+type stat struct {
+	store.Stat
+	told, errors int64 // starts and ends of runs, and errors
+}
+
+// untold reports whether the table lacks something.
+func (s *stat) untold() bool { return s.told < s.Counted() || s.errors < s.Errors.Runs() }
+
+// Stats is the task that writes down what has run, and who had the leases. Statements are given up when patience ends, but for the last.
+func Stats(b *Base, table History, log *LeaseLog, patience context.Context) *Task {
+	s := &stats{Base: b, table: table, log: log, patience: patience, terms: map[Line]int64{}, stats: map[statName]*stat{}, begin: minuteOf(b.Clock.Now()), spread: rand.N(spreadMost)}
+	return &Task{Base: b, doing: "write the history", first: s.rest(time.Now()), wake: log.came, do: s.step, last: s.tellAll}
+}
+
+// minuteOf is when the minute begins in which a moment lies, in unix seconds. The moment is in milliseconds.
+func minuteOf(now int64) int64 {
+	const seconds = int64(minuteLength / time.Second)
+	return now / 1000 / seconds * seconds
+}
+
+// rest is how long until there is something to do.
+func (s *stats) rest(now time.Time) time.Duration {
+	const seconds = int64(minuteLength / time.Second)
+	rest := min(minuteLength, time.Duration((s.begin+seconds)*1000-s.Clock.Now())*time.Millisecond)
+	if !s.tellAt.IsZero() {
+		rest = min(rest, s.tellAt.Sub(now))
+	}
+	return max(rest, time.Millisecond)
+}
+
+func (s *stats) tellWithin(d time.Duration) {
+	if at := time.Now().Add(d); s.tellAt.IsZero() || at.Before(s.tellAt) {
+		s.tellAt = at
+	}
+}
+
+// step enters what belongs to a minute that is over, and writes if it is time to.
+func (s *stats) step(context.Context, Turn) (wait time.Duration, err error) {
+	now := time.Now()
+	if s.log.hasCome() {
+		s.tellWithin(noteSoon)
+	}
+	switch begin := minuteOf(s.Clock.Now()); {
+	case begin > s.begin:
+		s.enter(begin)
+		s.begin = begin
+		s.tellWithin(s.spread)
+	case s.begin-begin > int64(farAhead/time.Second):
+		s.begin = begin + int64(minuteLength/time.Second) // of the minute before, the table may have rows already
+		s.tellWithin(s.spread)
+	}
+	err = errIdle
+	if !s.tellAt.IsZero() && !now.Before(s.tellAt) {
+		err = s.tellNow(now)
+	}
+	return s.rest(time.Now()), err
+}
+
+func (s *stats) tellNow(now time.Time) error {
+	s.tellAt = time.Time{}
+	statement, cancel := context.WithTimeout(s.patience, ground.LookLongest)
+	defer cancel()
+	if err := ground.UnlessOver(s.patience, s.tell(statement, now, false)); err != nil { // what a stop cuts off is written at the end
+		s.tellWithin(historyAgain)
+		return err
+	}
+	if next := s.log.next(); !next.IsZero() {
+		s.tellWithin(max(next.Sub(now), noteSoon)) // what is near comes with it
+	}
+	if !s.sent {
+		return errIdle
+	}
+	return nil
+}
+
+// tellAll writes what is left.
+func (s *stats) tellAll() {
+	last, cancel := context.WithTimeout(context.WithoutCancel(s.patience), lastMax)
+	defer cancel()
+	s.Errlog.On(last, "write the history", s.tell(last, time.Now().Add(expiredAfter), true))
+}
+
+// enter enters what all lines have counted since the last entry into the current minute. A line that the instance has no more has
+// nothing more to count. Next is the minute into which the next entry goes.
+func (s *stats) enter(next int64) {
+	lines := s.Lines()
+	for l, term := range s.terms {
+		s.enterLine(l, term, next)
+		if !slices.Contains(lines, l) {
+			delete(s.terms, l)
+		}
+	}
+}
+
+func (s *stats) enterLine(l Line, term, next int64) {
+	news := l.Ran(s.begin, next, term)
+	if news.Counted() == 0 && len(news.Errors.Errors) == 0 {
+		return
+	}
+	name := statName{s.begin, l.Lease(), term}
+	of := s.stats[name]
+	if of == nil {
+		of = &stat{Stat: store.Stat{JobType: l.JobType(), Begin: name.begin, Lease: name.lease, Term: name.term, Seconds: int64(minuteLength / time.Second)}}
+		s.stats[name] = of
+	}
+	of.Add(&news)
+}
+
+// tell writes what befell the leases, and the minutes that are over, or whose leases are not held any more. At the end, it writes all.
+func (s *stats) tell(ctx context.Context, now time.Time, all bool) error {
+	s.sent = false
+	news, old, takings := s.log.take(now)
+	for _, t := range takings { // the terms are all of this instance, so it does not matter which of them a run counts under
+		s.terms[t.line] = t.term
+	}
+	s.enter(s.begin)
+	return errors.Join(s.tellTenures(ctx, news, old), s.tellStats(ctx, all))
+}
+
+func (s *stats) tellTenures(ctx context.Context, news map[tenureName]store.Tenure, old []expired) error {
+	var tenures, takers []store.Tenure
+	for _, t := range news {
+		tenures = append(tenures, t)
+	}
+	for _, e := range old {
+		takers = append(takers, e.by)
+	}
+	err := s.send(ctx, tenures, s.table.TellTenures)
+	if err == nil {
+		news = nil
+		err = s.send(ctx, takers, s.table.ExpireTenures)
+	}
+	if err != nil {
+		s.log.back(news, old)
+	}
+	return err
+}
+
+func (s *stats) send(ctx context.Context, tenures []store.Tenure, statement func(context.Context, []store.Tenure) error) error {
+	if len(tenures) == 0 {
+		return nil
+	}
+	slices.SortFunc(tenures, func(a, b store.Tenure) int {
+		return compareNames(statName{0, a.Lease, a.Term}, statName{0, b.Lease, b.Term})
+	})
+	return s.look(ctx, func(ctx context.Context) error { return statement(ctx, tenures) })
+}
+
+func (s *stats) look(ctx context.Context, statement func(context.Context) error) error {
+	s.sent = true
+	return s.looks.Look(ctx, statement)
+}
+
+func (s *stats) tellStats(ctx context.Context, all bool) error {
+	names := s.untold(all)
+	if len(names) == 0 {
+		return nil
+	}
+	rows := make([]store.Stat, len(names))
+	for i, name := range names {
+		rows[i] = s.stats[name].Stat
+	}
+	if err := s.look(ctx, func(ctx context.Context) error { return s.table.TellStats(ctx, rows) }); err != nil {
+		return err
+	}
+	for i, name := range names {
+		s.stats[name].told, s.stats[name].errors = rows[i].Counted(), rows[i].Errors.Runs()
+	}
+	maps.DeleteFunc(s.stats, func(name statName, of *stat) bool { return name.begin != s.begin && !of.untold() })
+	return nil
+}
+
+// untold are the stats that are to be written, in the order in which they begin. If there are too many, it gives the first ones up.
+func (s *stats) untold(all bool) (names []statName) {
+	held := map[tenureName]bool{}
+	for _, h := range s.Held() {
+		held[tenureName{h.Lease(), h.Term}] = true
+	}
+	for name, of := range s.stats {
+		if over := name.begin != s.begin; of.untold() && (over || all || !held[tenureName{name.lease, name.term}]) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, compareNames)
+	for len(names) > statsMax {
+		delete(s.stats, names[0])
+		names = names[1:]
+	}
+	return names
+}
+
+func compareNames(a, b statName) int {
+	return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.lease, b.lease), cmp.Compare(a.term, b.term))
+}
