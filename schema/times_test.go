@@ -61,7 +61,7 @@ var moments = map[string]moment{
 		ahead: "it is a moment that somebody named; if the database's clock is ahead, the pause is over, as jobs are due", behind: "likewise",
 	},
 	"async_job_type_tab.cron_at": {
-		writes: "the holder, by its estimate of the database's clock", compares: "the scheduler",
+		writes: "the holder, by its estimate of the database's clock", compares: "the schedule",
 		ahead: "the schedule would stand still; it is mended if both clocks say so", behind: "times come again, and their jobs' keys are taken",
 		tests: []string{"TestAScheduleGoesOnAfterTheDatabasesClockWasAhead"},
 	},

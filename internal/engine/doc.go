@@ -5,14 +5,14 @@
 //
 // The engine has a database for each database that the configurations name, and the database has a line for each job type.
 // The database keeps the leases and finds work for all types whose leases it holds. A line has a bounded queue in memory and
-// its actors. Dispatcher, loader and scheduler work for one lease; the workers and the settler go on when a lease ends: what
+// its actors. Dispatcher, loader and schedule work for one lease; the workers and the settler go on when a lease ends: what
 // runs, runs on, and its outcome is written if no later term has taken the row over.
 //
 //	            tail ── by id, fast ──────┐
 //	database:   sweep ─ by index, sure ───┤
 //	                                      ▼
 //	line:       loader ─ a backlog ───► queue ──► dispatcher ──► workers ──► settler
-//	            scheduler adds jobs              mark            run         settle
+//	            schedule adds jobs               mark            run         settle
 //
 // The states of a row in memory are drawn above type queue.
 //

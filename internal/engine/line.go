@@ -15,6 +15,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -27,7 +28,7 @@ import (
 //	sweep ──┘                                                 │
 //	            ▲────────────── runs again soon ──────────────┘
 //
-// Dispatcher, loader and scheduler work for one lease, the others for all.
+// Dispatcher, loader and schedule work for one lease, the others for all.
 type line struct {
 	part
 	cfg     queue_job.Config       // what the part may use of it
@@ -50,7 +51,7 @@ type line struct {
 	settler     *settler
 	doubts      doubts
 	backlog     backlog
-	scheduler   scheduler
+	schedule    *upkeep.Schedule         // nil: it has none
 	starts      starts                   // whether they are allowed
 	endedBefore atomic.Pointer[byStatus] // when the lease was taken; nil: it never was
 	counts      counts
@@ -121,7 +122,10 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake, places: places{quota: d.quota}}
 	l.backlog.wake, l.backlog.upTo = make(chan struct{}, 1), d.newestAtStart
 	l.backlog.since.Store(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()))
-	l.scheduler = scheduler{line: l, tables: d.tables.Schedules, params: scheduledParams}
+	if cfg.Schedule != nil {
+		base := &upkeep.Base{Log: l.log, About: l.about, Clock: l.clock, Errlog: l.errlog}
+		l.schedule = upkeep.NewSchedule(base, d.tables.Schedules, &l.cfg, scheduledParams)
+	}
 	l.settler = newSettler(l, keeper.Holder(cfg.ServiceName))
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
 	l.queue.overflow = l.backlog.fell
@@ -219,8 +223,8 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 	var loops sync.WaitGroup
 	loops.Go(func() { newDispatcher(l, lease).loop(ctx) })
 	loops.Go(func() { newLoader(l, lease).loop(ctx) })
-	if l.cfg.Schedule != nil && l.shard == 0 {
-		loops.Go(func() { l.scheduler.loop(ctx, lease) })
+	if l.schedule != nil && l.shard == 0 {
+		loops.Go(func() { l.schedule.Under(lease).Run(ctx) })
 	}
 	loops.Wait()
 	l.held.Store(nil)

@@ -220,12 +220,12 @@ func (s *Stepper) Schedule(ctx context.Context) error {
 		return err
 	}
 	for _, l := range s.lines {
-		if l.cfg.Schedule == nil {
+		if l.schedule == nil {
 			continue
 		}
 		const lateMax = 5                     // statements that a busy machine holds up
 		for turns, late := 0, 0; turns < 2; { // the first turn may only begin it
-			_, err := l.scheduler.turn(ctx, keeper.Unending(ctx, l.want(), s.term))
+			_, err := l.schedule.Add(ctx, keeper.Unending(ctx, l.want(), s.term))
 			switch {
 			case err == nil:
 				turns++

@@ -17,7 +17,7 @@ type Tables struct {
 	Leases     keeper.Leases          // on a connection that handlers cannot starve
 	RestKeys   RestKeys               // nil: nobody tells which keys handlers have whose lease was given away
 	Layouts    Layouts                // of the types that are divided into shards
-	Schedules  Schedules              // asked for types that have a schedule
+	Schedules  upkeep.Schedules       // asked for types that have a schedule
 	Registry   Registry               // nil: nobody tells what the types are called and how they are run
 	Lines      upkeep.Lines           // nil: nobody tells what waits in memory
 	History    upkeep.History         // nil: nobody writes down what has run, and who had the leases

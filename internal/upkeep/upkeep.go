@@ -29,10 +29,15 @@ type Instance interface {
 	Turn(ctx context.Context, looks *ground.Looks, name string, minLock time.Duration) (Turn, error)
 }
 
-// Turn is such a lease.
-type Turn interface {
+// Lease is a lease that this instance has.
+type Lease interface {
 	Context() context.Context // ends with the lease
 	Trusted() bool
+}
+
+// Turn is the lease of what one instance does for all.
+type Turn interface {
+	Lease
 	BreakOff() // has another instance get it at once, when it is released
 	Release(ctx context.Context)
 }

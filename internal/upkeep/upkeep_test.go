@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,11 +130,11 @@ type turnTaken struct {
 	name    string
 	minLock time.Duration
 	at      time.Time
-	lost    bool
+	lost    atomic.Bool
 }
 
 func (t *turnTaken) Context() context.Context { return context.Background() }
-func (t *turnTaken) Trusted() bool            { return !t.lost }
+func (t *turnTaken) Trusted() bool            { return !t.lost.Load() }
 func (t *turnTaken) BreakOff()                { t.minLock = 0 }
 func (t *turnTaken) Release(context.Context) {
 	t.turns.mu.Lock()

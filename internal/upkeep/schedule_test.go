@@ -1,4 +1,4 @@
-package engine
+package upkeep
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -178,13 +177,12 @@ func (k *kept) MendSchedule(_ context.Context, _ int32, reached, from int64) err
 // offset. It returns what the log was told.
 func scheduleFor(t *testing.T, k *kept, s queue_job.Schedule, length time.Duration, off time.Duration, then ...func(set func(off time.Duration))) *loudErrors {
 	t.Helper()
-	l := lineOf(9)
 	log := &loudErrors{}
-	l.log, l.cfg.Schedule, l.cfg.ScheduleCatchUp = log, s, 100
-	k.clock, k.times = l.clock, map[int64]int{}
+	b, _ := baseOf(t, log)
+	k.clock, k.times = b.Clock, map[int64]int{}
 	set := func(off time.Duration) {
 		now := time.Now()
-		l.clock.Reading(float64(now.Add(off).UnixMicro())/1e6, now, now)
+		b.Clock.Reading(float64(now.Add(off).UnixMicro())/1e6, now, now)
 	}
 	set(off)
 	ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -192,7 +190,7 @@ func scheduleFor(t *testing.T, k *kept, s queue_job.Schedule, length time.Durati
 	for _, do := range then {
 		go do(set)
 	}
-	(&scheduler{line: l, tables: k, params: "{}"}).loop(ctx, keeper.Unending(ctx, keeper.Want{}, 7))
+	NewSchedule(b, k, &queue_job.Config{Schedule: s, ScheduleCatchUp: 100}, "{}").Under(&turnTaken{}).Run(ctx)
 	synctest.Wait()
 	return log
 }
@@ -310,5 +308,32 @@ func TestASchedulesTextIsWrittenAsEachDatabaseReturnsIt(t *testing.T) {
 		if got := plainText(text); got != want || plainText(got) != got {
 			t.Errorf("%q is written as %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestAScheduleEndsWithItsLastTimeAndWithItsLease(t *testing.T) {
+	for what, c := range map[string]struct {
+		schedule queue_job.Schedule
+		lost     time.Duration // after it, the lease is not trusted any more
+		takes    time.Duration
+		added    int
+	}{
+		"there is a last time":        {once(946684810), time.Hour, 8 * time.Second, 1}, // ten seconds after virtual time begins
+		"the lease is not trusted":    {each(1), 10 * time.Second, 10 * time.Second, 11},
+		"nobody trusted it, ever":     {each(1), 0, 0, 0},
+		"it has no more times at all": {once(946684700), time.Hour, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, _ := baseOf(t, silent{})
+			k := &kept{clock: b.Clock, times: map[int64]int{}}
+			lease := &turnTaken{}
+			lease.lost.Store(c.lost == 0)
+			time.AfterFunc(c.lost, func() { lease.lost.Store(true) })
+			began := time.Now()
+			NewSchedule(b, k, &queue_job.Config{Schedule: c.schedule}, "{}").Under(lease).Run(t.Context())
+			if took := time.Since(began); took < c.takes || took > c.takes+2*time.Second || k.added() < c.added || k.added() > c.added+1 {
+				t.Errorf("%s: it ended after %v, with %d jobs", what, took, k.added())
+			}
+		})
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package upkeep
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -21,7 +20,7 @@ const (
 	scheduleDoubt = 5 * time.Second       // how long a time must look wrong until the table is mended
 )
 
-// Schedules is what the engine needs of the tables for types that have a schedule. *store.Store has it.
+// Schedules is what a schedule needs of the tables. *store.Store has it.
 type Schedules interface {
 	Schedule(ctx context.Context, jobType int32) (store.Schedule, error)
 	BeginSchedule(ctx context.Context, jobType int32, from int64, spec string) error
@@ -31,102 +30,113 @@ type Schedules interface {
 	MendSchedule(ctx context.Context, jobType int32, reached, from int64) error
 }
 
-// scheduler adds the jobs of a type's schedule.
-type scheduler struct {
-	*line
-	tables Schedules
-	params string
-	doubt  doubt
-	wrote  *store.Schedule // as the table had it before the last turn that wrote something; nil: the turn before wrote nothing
-}
-
-// loop adds a job for each time of the type's schedule, while the lease holds and ctx lives.
+// Schedule adds the jobs of a type's schedule.
 //
 // The lease is not what gives each time one job and no more. The table says up to which time all have their jobs, and that
 // only grows, unless the database's clock was ahead for a while; a job is added only for a later time; and its key is unique, so
 // a time that has its job gets no second one.
-func (l *scheduler) loop(ctx context.Context, lease *keeper.Lease) {
-	l.wrote = nil
-	var next, seen int64 // when to look at the table again, and the clock when it was last asked, in unix milliseconds
-	for ctx.Err() == nil && lease.Trusted() {
-		now := l.clock.Now()
-		setBack := now < seen // so the next look was planned by a clock that was ahead
-		seen = now
-		if wait := next - now; wait > 0 && !setBack {
-			ground.Sleep(ctx, min(time.Duration(wait)*time.Millisecond, scheduleLooks))
-			continue
-		}
-		statements, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
-		at, err := l.turn(statements, lease)
-		cancel()
-		l.errlog.On(ctx, "keep schedules", err)
-		switch {
-		case err == nil && at == 0:
-			l.log.Info(l.about, "the schedule has no more times")
-			return
-		case err == nil:
-			next = at
-			ground.Sleep(ctx, scheduleRest)
-		default:
-			ground.Sleep(ctx, ground.RetryLongest)
-		}
-	}
+type Schedule struct {
+	*Base
+	table  Schedules
+	cfg    *queue_job.Config
+	params string
+	doubt  doubt
+	wrote  *store.Schedule // as the table had it before the last turn that wrote something; nil: the turn before wrote nothing
+
+	next, seen int64 // when to look at the table again, and the clock when it was last asked, in unix milliseconds
 }
 
-// turn adds the jobs for the times that have come near, and returns when to look again, in unix milliseconds; 0:
+// NewSchedule returns the schedule of a type, whose jobs have these parameters. Its base needs no instance.
+func NewSchedule(b *Base, table Schedules, cfg *queue_job.Config, params string) *Schedule {
+	return &Schedule{Base: b, table: table, cfg: cfg, params: params}
+}
+
+// Under is the task that adds a job for each time of the schedule, while the lease is trusted. A schedule has one at a time.
+func (s *Schedule) Under(lease Lease) *Task {
+	s.wrote, s.next, s.seen = nil, 0, 0
+	return &Task{Base: s.Base, doing: "keep schedules", again: ground.RetryLongest, do: func(context.Context, Turn) (time.Duration, error) {
+		return s.step(lease)
+	}}
+}
+
+func (s *Schedule) step(lease Lease) (wait time.Duration, err error) {
+	if !lease.Trusted() {
+		return ended, errIdle
+	}
+	now := s.Clock.Now()
+	setBack := now < s.seen // so the next look was planned by a clock that was ahead
+	s.seen = now
+	if wait := s.next - now; wait > 0 && !setBack {
+		return min(time.Duration(wait)*time.Millisecond, scheduleLooks), errIdle
+	}
+	statements, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
+	defer cancel()
+	at, err := s.Add(statements, lease)
+	switch {
+	case err != nil:
+		return 0, err
+	case at == 0:
+		s.Log.Info(s.About, "the schedule has no more times")
+		return ended, nil
+	}
+	s.next = at
+	return scheduleRest, nil
+}
+
+// Add adds the jobs for the times that have come near, and returns when to look again, in unix milliseconds; 0:
 // there is no next time.
-func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, err error) {
-	known, err := l.tables.Schedule(ctx, l.cfg.JobType)
+func (s *Schedule) Add(ctx context.Context, lease Lease) (next int64, err error) {
+	known, err := s.table.Schedule(ctx, s.cfg.JobType)
 	if err != nil {
 		return 0, err
 	}
-	now := l.clock.Now()
-	spec := inWords(l.cfg.Schedule)
-	ahead, err := liesAhead(l.cfg.Schedule, known.Until, now/1000)
+	now := s.Clock.Now()
+	spec := inWords(s.cfg.Schedule)
+	ahead, err := liesAhead(s.cfg.Schedule, known.Until, now/1000)
 	switch {
 	case err != nil:
 		return 0, err
 	case ahead:
-		return now + scheduleLooks.Milliseconds(), l.mend(ctx, known.Until, now)
+		return now + scheduleLooks.Milliseconds(), s.mend(ctx, known.Until, now)
 	}
-	l.doubt = doubt{}
-	wrote := l.wrote
-	l.wrote = nil
+	s.doubt = doubt{}
+	wrote := s.wrote
+	s.wrote = nil
 	switch {
 	case wrote != nil && *wrote == known: // what was written has no effect, or this read goes to a server that does not have it yet
 		return now + scheduleLooks.Milliseconds(), nil
 	case known.Known && plainText(known.Spec) != spec, !known.Known:
-		l.wrote = &known
-		return now, l.tables.BeginSchedule(ctx, l.cfg.JobType, now/1000, spec)
+		s.wrote = &known
+		return now, s.table.BeginSchedule(ctx, s.cfg.JobType, now/1000, spec)
 	case known.Paused:
 		return now + scheduleLooks.Milliseconds(), nil
 	}
-	p, err := planSchedule(l.cfg.Schedule, known.Until, now/1000, l.cfg.ScheduleCatchUp)
+	p, err := planSchedule(s.cfg.Schedule, known.Until, now/1000, s.cfg.ScheduleCatchUp)
 	if err != nil {
 		return 0, err
 	}
 	if p.missed > 0 {
-		l.log.Warn(l.about, missedText(p.missed, min(p.missed, max(0, l.cfg.ScheduleCatchUp))))
+		s.Log.Warn(s.About, missedText(p.missed, min(p.missed, max(0, s.cfg.ScheduleCatchUp))))
 	}
 	for _, at := range p.times {
 		if !lease.Trusted() {
 			return now, nil
 		}
-		switch has, err := l.addScheduled(ctx, at); {
+		switch has, err := s.addScheduled(ctx, at); {
 		case err != nil:
 			return 0, err
 		case !has:
 			return now + scheduleLooks.Milliseconds(), nil
 		}
-		if err := l.tables.NoteScheduled(ctx, l.cfg.JobType, at); err != nil {
+		if err := s.table.NoteScheduled(ctx, s.cfg.JobType, at); err != nil {
 			return 0, err
 		}
 	}
 	if len(p.times) > 0 {
-		l.wrote = &known
+		s.wrote = &known
 	} else if p.until > known.Until {
-		l.wrote = &known
-		err = l.tables.NoteScheduled(ctx, l.cfg.JobType, p.until)
+		s.wrote = &known
+		err = s.table.NoteScheduled(ctx, s.cfg.JobType, p.until)
 	}
 	if p.next == 0 {
 		return 0, err
@@ -136,11 +146,11 @@ func (l *scheduler) turn(ctx context.Context, lease *keeper.Lease) (next int64, 
 
 // addScheduled adds the job for a time, and reports whether the time has one. If it has none, the type was paused for a moment, so the time
 // must not be noted as reached, or another holder has got past it.
-func (l *scheduler) addScheduled(ctx context.Context, at int64) (has bool, err error) {
+func (s *Schedule) addScheduled(ctx context.Context, at int64) (has bool, err error) {
 	key := fmt.Sprintf("cron-%d", at)
-	has, err = l.tables.AddScheduled(ctx, l.cfg.JobType, at, key, l.params)
+	has, err = s.table.AddScheduled(ctx, s.cfg.JobType, at, key, s.params)
 	if err == nil && !has {
-		has, err = l.tables.HasScheduled(ctx, l.cfg.JobType, key)
+		has, err = s.table.HasScheduled(ctx, s.cfg.JobType, key)
 	}
 	return has, err
 }
@@ -156,27 +166,27 @@ type doubt struct {
 // mend has the schedule go on from where the doubt began, after scheduleDoubt. A time that lies ahead was noted while the database's clock
 // was ahead, or that clock is behind now. Only in the first case may times come anew: in the other, their jobs may have run and
 // been deleted. So this process's own clock must say that the time lies ahead, too.
-func (l *scheduler) mend(ctx context.Context, reached, now int64) error {
-	if l.doubt.reached != reached {
-		l.doubt = doubt{reached: reached, from: now / 1000, since: time.Now()}
+func (s *Schedule) mend(ctx context.Context, reached, now int64) error {
+	if s.doubt.reached != reached {
+		s.doubt = doubt{reached: reached, from: now / 1000, since: time.Now()}
 	}
-	if time.Since(l.doubt.since) < scheduleDoubt {
+	if time.Since(s.doubt.since) < scheduleDoubt {
 		return nil
 	}
 	mended := time.Now().Unix() < reached
-	if !l.doubt.told {
-		l.doubt.told = true
+	if !s.doubt.told {
+		s.doubt.told = true
 		utc := func(second int64) string { return time.Unix(second, 0).UTC().Format(time.RFC3339) }
 		text := "the database's clock was ahead when that was noted, and the schedule goes on from now"
 		if !mended {
 			text = "the database's clock seems to be behind, and no job is added until it is set right"
 		}
-		l.log.Error(l.about, fmt.Sprintf("the schedule is noted as done up to %s; the database's clock says %s, and this process's %s: %s", utc(reached), utc(now/1000), utc(time.Now().Unix()), text))
+		s.Log.Error(s.About, fmt.Sprintf("the schedule is noted as done up to %s; the database's clock says %s, and this process's %s: %s", utc(reached), utc(now/1000), utc(time.Now().Unix()), text))
 	}
 	if !mended {
 		return nil
 	}
-	return l.tables.MendSchedule(ctx, l.cfg.JobType, reached, l.doubt.from)
+	return s.table.MendSchedule(ctx, s.cfg.JobType, reached, s.doubt.from)
 }
 
 // liesAhead reports whether a schedule cannot have got to a moment yet, in unix seconds: the next time lies before it, and by more than
