@@ -193,7 +193,7 @@ func (d *database) start() {
 		stats := upkeep.Stats(d.upkeepBase(), d.tables.History, d.leaseLog, d.patience)
 		d.keepings.Go(func() { stats.Run(d.keeping) }) // it hears how the last leases end
 	}
-	d.loops.Go(func() { d.tellTypes(working, given) })
+	d.loops.Go(func() { d.register(working, given) })
 }
 
 // newest reads the largest id and the database's clock.

@@ -89,7 +89,7 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	s.draining.Lock()
 	defer s.draining.Unlock()
 	if s.working.Err() == nil {
-		s.loops.Go(func() { s.tellTypes(s.working, r.cast) })
+		s.loops.Go(func() { s.register(s.working, r.cast) })
 	}
 	return done
 }

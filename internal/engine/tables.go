@@ -18,7 +18,7 @@ type Tables struct {
 	RestKeys   RestKeys               // nil: nobody tells which keys handlers have whose lease was given away
 	Layouts    Layouts                // of the types that are divided into shards
 	Schedules  upkeep.Schedules       // asked for types that have a schedule
-	Registry   Registry               // nil: nobody tells what the types are called and how they are run
+	Registry   upkeep.Registry        // nil: nobody tells what the types are called and how they are run
 	Lines      upkeep.Lines           // nil: nobody tells what waits in memory
 	History    upkeep.History         // nil: nobody writes down what has run, and who had the leases
 	Unrun      upkeep.Unrun           // nil: nobody asks which jobs wait for nobody

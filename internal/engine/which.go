@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/create-info/persistent-queue/internal/attributes"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // which says which tables something is about, if the engine works on several sets of them: in several databases, or with several prefixes.
@@ -71,4 +73,9 @@ func (c *leaseCounts) of(jobType int32) takenAndEnded {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[jobType]
+}
+
+// aboutType has the log say which type a context is about.
+func (d *database) aboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
+	return d.which.about(logger.With(d.log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // nameless are tables that do not answer at first.
 type nameless struct {
-	Registry
+	upkeep.Registry
 	silent int
 	given  []store.TypeName
 	told   []store.TypeSettings
@@ -50,7 +51,7 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 			removed = r.remove
 			r.answer <- recasting{}
 		}()
-		d.tellTypes(t.Context(), []queue_job.Config{{JobType: 1, ServiceName: "mail"}, {JobType: 2, ServiceName: "index", TablePrefix: "shop_"}})
+		d.register(t.Context(), []queue_job.Config{{JobType: 1, ServiceName: "mail"}, {JobType: 2, ServiceName: "index", TablePrefix: "shop_"}})
 		if want := []store.TypeName{{JobType: 1, Name: "mail"}, {JobType: 2, Name: "index"}}; !slices.Equal(names.given, want) {
 			t.Errorf("named %v, want %v", names.given, want)
 		}
