@@ -90,7 +90,8 @@ func (u upkeptLine) TellLeftAlone(n int) {
 
 // leftAloneText is about jobs of which no more than most were counted.
 func leftAloneText(n, most, days int) string {
-	return fmt.Sprintf("%s left alone, and never run: due more than FirstPullDay = %d days before the start; set it to -1 to run them, or cancel them", ground.JobsText(n, most), days)
+	return fmt.Sprintf("%s left alone, and never run: due more than FirstPullDay = %d days before the start; set it to -1 to run them, or cancel them",
+		ground.JobsText(n, most), days)
 }
 
 // upkeep are the tasks for which the database has the tables.

@@ -86,7 +86,8 @@ func (e *Errlog) Blame(err error) (_ error, usedUp bool) {
 	if most == 0 {
 		return err, false
 	}
-	return fmt.Errorf("all connections of the pool are in use, as by handlers (MaxOpenConns is %d), and none came free in time; give the Runner a handle of its own (WithDB), or raise SetMaxOpenConns: %w", most, err), true
+	return fmt.Errorf("all connections of the pool are in use, as by handlers (MaxOpenConns is %d), and none came free in time; "+
+		"give the Runner a handle of its own (WithDB), or raise SetMaxOpenConns: %w", most, err), true
 }
 
 // Full says how many connections the pool has, if all are in use. Zero: some are free, or the pool does not say.

@@ -72,7 +72,8 @@ func (o *operations) carry(ctx context.Context, id uint64) {
 	// Each try is a worker of its own, so none meets what an earlier one has left behind.
 	err := bulk.Carry(ctx, o.table, id, o.worker(), func(act store.Act) { last = act })
 	if err == nil {
-		o.Log.Info(o.About, fmt.Sprintf("operation %d of %s is done: %s, %d jobs changed, %d left as they were", id, last.Actor, last.Verb, last.Changed, last.Skipped))
+		o.Log.Info(o.About, fmt.Sprintf("operation %d of %s is done: %s, %d jobs changed, %d left as they were",
+			id, last.Actor, last.Verb, last.Changed, last.Skipped))
 	}
 	if errors.Is(err, bulk.ErrNotOurs) || ctx.Err() != nil {
 		err = nil

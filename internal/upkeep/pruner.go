@@ -113,7 +113,8 @@ func (p *pruner) tellSpan(context.Context, Turn) (time.Duration, error) {
 		return 0, err
 	}
 	if p.walked = time.Now(); to > 0 {
-		p.Log.Info(p.About, fmt.Sprintf("the table of jobs has up to %s; finished jobs stay until somebody deletes them: use WithRetention, or Jobs.Delete", rowsText(int64(to-from+1))))
+		p.Log.Info(p.About, fmt.Sprintf("the table of jobs has up to %s; finished jobs stay until somebody deletes them: use WithRetention, or Jobs.Delete",
+			rowsText(int64(to-from+1))))
 	}
 	return 0, nil
 }

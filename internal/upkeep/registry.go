@@ -68,7 +68,8 @@ func Claim(ctx context.Context, table Registry, configs []queue_job.Config) (oth
 // Register is the task that writes into the table how the types are run, and what they are called, as far as they have no name there. It is
 // done once, and nothing waits for it. Then is told which types turn out to be others', as Claim would have said. Statements are given up
 // when patience ends.
-func Register(b *Base, table Registry, patience context.Context, configs []queue_job.Config, kept queue_job.Retention, then func(ctx context.Context, others map[int32]error)) *Task {
+func Register(b *Base, table Registry, patience context.Context, configs []queue_job.Config, kept queue_job.Retention,
+	then func(ctx context.Context, others map[int32]error)) *Task {
 	names, settings := namesOf(configs), make([]store.TypeSettings, len(configs))
 	for i, cfg := range configs {
 		settings[i] = store.TypeSettings{JobType: cfg.JobType, Settings: hidden.Settings(&cfg, &kept)}
@@ -115,7 +116,8 @@ func othersOf(configs []queue_job.Config, found []store.TypeName) (others map[in
 }
 
 func otherNameText(cfg *queue_job.Config, name string) string {
-	return fmt.Sprintf("job type %d is called %q here, and %q by the service that ran it first: if these are two types, give one of them another JobType; "+
+	return fmt.Sprintf("job type %d is called %q here, and %q by the service that ran it first: "+
+		"if these are two types, give one of them another JobType; "+
 		"if it is one that was renamed, set RenamedFrom to %q, or rename it for all services: pqueue type rename %d %q (%sasync_job_type_tab.name)",
 		cfg.JobType, nameOf(cfg), name, name, cfg.JobType, nameOf(cfg), cfg.TablePrefix)
 }

@@ -181,7 +181,8 @@ func (s *Schedule) mend(ctx context.Context, reached, now int64) error {
 		if !mended {
 			text = "the database's clock seems to be behind, and no job is added until it is set right"
 		}
-		s.Log.Error(s.About, fmt.Sprintf("the schedule is noted as done up to %s; the database's clock says %s, and this process's %s: %s", utc(reached), utc(now/1000), utc(time.Now().Unix()), text))
+		s.Log.Error(s.About, fmt.Sprintf("the schedule is noted as done up to %s; the database's clock says %s, and this process's %s: %s",
+			utc(reached), utc(now/1000), utc(time.Now().Unix()), text))
 	}
 	if !mended {
 		return nil

@@ -69,7 +69,10 @@ func (s *stat) untold() bool { return s.told < s.Counted() || s.errors < s.Error
 
 // Stats is the task that writes down what has run, and who had the leases. Statements are given up when patience ends, but for the last.
 func Stats(b *Base, table History, log *LeaseLog, patience context.Context) *Task {
-	s := &stats{Base: b, table: table, log: log, patience: patience, terms: map[Line]int64{}, stats: map[statName]*stat{}, begin: minuteOf(b.Clock.Now()), spread: rand.N(spreadMost)}
+	s := &stats{
+		Base: b, table: table, log: log, patience: patience,
+		terms: map[Line]int64{}, stats: map[statName]*stat{}, begin: minuteOf(b.Clock.Now()), spread: rand.N(spreadMost),
+	}
 	return &Task{Base: b, doing: "write the history", first: s.rest(time.Now()), wake: log.came, do: s.step, last: s.tellAll}
 }
 
@@ -161,7 +164,8 @@ func (s *stats) enterLine(l Line, term, next int64) {
 	name := statName{s.begin, l.Lease(), term}
 	of := s.stats[name]
 	if of == nil {
-		of = &stat{Stat: store.Stat{JobType: l.JobType(), Begin: name.begin, Lease: name.lease, Term: name.term, Seconds: int64(minuteLength / time.Second)}}
+		const seconds = int64(minuteLength / time.Second)
+		of = &stat{Stat: store.Stat{JobType: l.JobType(), Begin: name.begin, Lease: name.lease, Term: name.term, Seconds: seconds}}
 		s.stats[name] = of
 	}
 	of.Add(&news)

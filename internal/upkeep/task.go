@@ -13,16 +13,20 @@ import (
 // Task is something that is done once in a while.
 type Task struct {
 	*Base
-	doing  string                                             // for the error log
-	first  time.Duration                                      // from the start until it is done for the first time
-	every  time.Duration                                      // from then on
-	again  time.Duration                                      // after an error; 0: every
-	spread time.Duration                                      // up to as much longer, at random: instances that start together need not do it together
-	turn   func() (name string, minLock time.Duration)        // one instance of the cluster does it, under this lease, or none if the name is empty; nil: each one does it
-	wake   <-chan struct{}                                    // has it be done at once; nil: nothing does
-	looks  ground.Looks                                       // for the turn
-	last   func()                                             // what is left to do when Run ends; nil: nothing
-	do     func(context.Context, Turn) (time.Duration, error) // it may say how long to wait until the next time; 0: every
+	doing  string          // for the error log
+	first  time.Duration   // from the start until it is done for the first time
+	every  time.Duration   // from then on
+	again  time.Duration   // after an error; 0: every
+	spread time.Duration   // up to as much longer, at random: instances that started together need not do it together
+	wake   <-chan struct{} // has it be done at once; nil: nothing does
+	looks  ground.Looks    // for the turn
+
+	// turn is the lease under which one instance of the cluster does it. Without a name, nobody does it now. nil: each does it by itself.
+	turn func() (name string, minLock time.Duration)
+	// do does it once. It may say how long to wait until the next time; 0: every.
+	do func(ctx context.Context, turn Turn) (wait time.Duration, err error)
+	// last does what is left to do when Run ends; nil: there is nothing.
+	last func()
 }
 
 // errIdle says that there was nothing to do. So no statement was sent, and nobody knows whether the database answers.

@@ -41,7 +41,8 @@ func (p *pruner) newWalk(lease Turn) *walk {
 	}
 	p.pacing.begin()
 	if behind := p.Clock.Now() - now.UnixMilli(); whole && behind > createdAhead.Milliseconds() {
-		p.Log.Warn(p.About, fmt.Sprintf("the clock of this process is %v behind the database's, so finished jobs are deleted that much later", (time.Duration(behind)*time.Millisecond).Round(time.Second)))
+		p.Log.Warn(p.About, fmt.Sprintf("the clock of this process is %v behind the database's, so finished jobs are deleted that much later",
+			(time.Duration(behind)*time.Millisecond).Round(time.Second)))
 	}
 	return &walk{pruner: p, lease: lease, began: now, whole: whole, after: p.settled, unbroken: true}
 }
@@ -96,7 +97,8 @@ func (w *walk) pass(page retained) bool {
 // tell says what the walk came to.
 func (w *walk) tell() {
 	if w.deleted > 0 {
-		w.Log.Info(w.About, fmt.Sprintf("%s deleted, as WithRetention says; it took %v", rowsText(int64(w.deleted)), time.Since(w.began).Round(time.Millisecond)))
+		w.Log.Info(w.About, fmt.Sprintf("%s deleted, as WithRetention says; it took %v",
+			rowsText(int64(w.deleted)), time.Since(w.began).Round(time.Millisecond)))
 	}
 	if w.forEver > 0 && w.whole {
 		w.Log.Info(w.About, fmt.Sprintf("%s of finished jobs kept for ever, as WithRetention says", rowsText(int64(w.forEver))))
