@@ -67,7 +67,7 @@ func TestWhoLaysATypeDownLooksForWorkOnceMore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &vanishing{}
-			d := &database{log: &told{}, about: t.Context(), patience: t.Context(), tables: Tables{Dormancy: &c.work}, dormant: newDormancy()}
+			d := &database{log: silent{}, about: t.Context(), patience: t.Context(), tables: Tables{Dormancy: &c.work}, dormant: newDormancy()}
 			d.keeper = keeper.New(t.Context(), v, "shop@host/1", "a1b2c3d4e5f6", func(error) {})
 			l := &line{cfg: queue_job.Config{JobType: 7}, about: t.Context()}
 			d.layDown(l, keeper.Unending(t.Context(), keeper.Want{Name: "job-7"}, 1))
