@@ -27,6 +27,7 @@ var floors = []struct {
 	{"for tests: the engine in a world of memory, which nothing needs", []string{"internal/simulator"}},
 	{"what an application starts, and what it shows: each joins the rest, and nothing needs it", []string{".", "console"}},
 	{"the parts of that story, none of which knows another: loops, the lock on its own, tables, what operators ask", []string{"internal/engine", "shedlock", "schema", "operate"}},
+	{"the engine's rooms, none of which knows another: the engine joins them", []string{"internal/find"}},
 	{"a lease that is held; the engine and the lock both stand on it; and what is done once in a while, for which the engine holds leases", []string{"internal/keeper", "internal/upkeep"}},
 	{"what a job is: its meaning, and no loops; and what loops stand on: the clock, how to wait, what to do with an error", []string{"queue_job", "internal/ground"}},
 	{"what the log says of a job, what queue_job hides from users, and how many jobs are changed", []string{"logger", "internal/hidden", "internal/bulk"}},

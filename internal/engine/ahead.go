@@ -86,7 +86,7 @@ func (s *standBy) nextLookAhead() (wait time.Duration, more bool) {
 func (s *standBy) forgetWaiting() {
 	for _, h := range s.heldLines() {
 		h.queue.clear()
-		h.backlog.fell()
+		h.backlog.Fell()
 		ground.Signal(h.wake)
 	}
 }
@@ -100,8 +100,7 @@ func (s *standBy) startedEarlier() {
 	}
 	s.startedAt.Store(at)
 	for _, l := range s.lines.all() {
-		l.backlog.since.Store(abandonedBefore(l.cfg.FirstPullDay, at))
-		l.backlog.sinceSet.Store(true)
+		l.backlog.SetSince(abandonedBefore(l.cfg.FirstPullDay, at))
 	}
 }
 

@@ -77,56 +77,6 @@ func TestAStatementThatFailsGetsSmallerUntilOneRowIsAlone(t *testing.T) {
 	}
 }
 
-func TestLookingTakesNoMoreThanAFifthOfTheTimeAndRestsNoLongerThanFiveSeconds(t *testing.T) {
-	for took, want := range map[time.Duration]time.Duration{
-		0: sweepEvery, 200 * time.Millisecond: time.Second, 600 * time.Millisecond: 3 * time.Second, time.Minute: 5 * time.Second,
-	} {
-		if got := restAfter(took); got != want {
-			t.Errorf("after %v: %v, want %v", took, got, want)
-		}
-	}
-}
-
-func TestALaneIsGoneThroughAgainASecondAfterItsEndWhateverTheOthersDo(t *testing.T) {
-	short, long := store.Lane{Status: 0}, store.Lane{Status: 3}
-	rounds := []round{roundFrom(store.Place{Lane: short}), roundFrom(store.Place{Lane: long})}
-
-	todo, _ := unfinished(rounds, noon)
-	if len(todo) != 2 {
-		t.Fatalf("%d rounds to do at first", len(todo))
-	}
-	rounds[0].at.ID, rounds[0].ended = 70, noon
-	rounds[1].at.ID = 500
-
-	todo, next := unfinished(rounds, noon.Add(sweepEvery-1))
-	if len(todo) != 1 || todo[0].at.ID != 500 || !next.Equal(noon.Add(sweepEvery)) {
-		t.Fatalf("%d to do, next at %v", len(todo), next)
-	}
-	todo, _ = unfinished(rounds, noon.Add(sweepEvery))
-	if len(todo) != 2 || todo[0].at != rounds[0].head || todo[1].at.ID != 500 {
-		t.Fatalf("%d to do: %+v", len(todo), rounds)
-	}
-}
-
-func TestARoundOfSlowStatementsRestsLonger(t *testing.T) {
-	rounds := []round{{ended: noon, took: 600 * time.Millisecond}}
-	if todo, _ := unfinished(rounds, noon.Add(3*time.Second-1)); len(todo) != 0 {
-		t.Fatal("began anew too early")
-	}
-	if todo, _ := unfinished(rounds, noon.Add(3*time.Second)); len(todo) != 1 || rounds[0].took != 0 {
-		t.Fatal("did not begin anew")
-	}
-}
-
-func TestRestartedRoundsBeginAtTheirHeads(t *testing.T) {
-	head := store.Place{Lane: store.Lane{Status: 3}, StartTime: 1}
-	whole := time.Now()
-	rounds := restart([]round{{head: head, at: store.Place{ID: 9}, whole: whole, ended: noon, took: 1}})
-	if rounds[0] != (round{head: head, at: head, whole: whole}) {
-		t.Fatalf("%+v", rounds[0])
-	}
-}
-
 func TestAMarkOfAnEarlierTermIsALostRun(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -150,30 +100,6 @@ func TestFirstPullDayIsCountedBackFromTheStartAndMinusOneIsNoLimit(t *testing.T)
 		if got := abandonedBefore(days, now*1000+999); got != want {
 			t.Errorf("%d days: %d, want %d", days, got, want)
 		}
-	}
-}
-
-func TestOnlyOldWorkThatWasThereAtTheStartIsLeftAlone(t *testing.T) {
-	const since, upTo = 1_000, 50
-	l := &line{backlog: backlog{upTo: upTo}}
-	l.backlog.since.Store(since)
-	for _, c := range []struct {
-		name string
-		row  store.Row
-		want bool
-	}{
-		{"created long ago, due at once", store.Row{ID: 1, CreateTime: 999}, true},
-		{"created in time", store.Row{ID: 1, CreateTime: 1_000}, false},
-		{"due long ago", store.Row{ID: 1, StartTime: 999, CreateTime: 5}, true},
-		{"created long ago, due in the future", store.Row{ID: 1, StartTime: 9_000, CreateTime: 5}, false},
-		{"came after the start, however it is dated", store.Row{ID: 51, CreateTime: 5}, false},
-	} {
-		if got := l.abandoned(&c.row); got != c.want {
-			t.Errorf("%s: left alone %v, want %v", c.name, got, c.want)
-		}
-	}
-	if unlimited := (&line{backlog: backlog{upTo: upTo}}); unlimited.abandoned(&store.Row{ID: 1}) {
-		t.Error("no limit, and left alone")
 	}
 }
 

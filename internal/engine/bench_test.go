@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
@@ -54,7 +55,7 @@ func benchmarkAThousandJobs(b *testing.B, q *quota) {
 
 func BenchmarkAnotherRowInAFullQueue(b *testing.B) {
 	const limit = 50_000
-	q := newQueue(limit, &reads{})
+	q := newQueue(limit, &find.Reads{})
 	id := uint64(0)
 	for range limit / 2 {
 		id++
@@ -70,7 +71,7 @@ func BenchmarkAnotherRowInAFullQueue(b *testing.B) {
 
 func BenchmarkADelayedRowInAFullQueue(b *testing.B) {
 	const limit = 50_000
-	q := newQueue(limit, &reads{})
+	q := newQueue(limit, &find.Reads{})
 	id := uint64(0)
 	for range limit / 2 {
 		id++

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
@@ -33,8 +34,8 @@ type database struct {
 	which       which
 	leaseCounts leaseCounts
 	clock       ground.Clock
-	reads       reads
-	tail        tail
+	reads       find.Reads
+	finder      *find.Finder
 	jobAt       atomic.Int64  // when there was a job last, since epoch
 	wakePauses  chan struct{} // the watch of pauses: a type was taken, or has a job again
 	wakeCancels chan struct{} // the watch of cancellations: so there may be something at work
@@ -92,7 +93,6 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
 	}
-	d.tail.wake, d.tail.late = make(chan struct{}, 1), make(chan uint64, gapsMax)
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
 	defer func() {
 		if err != nil {
@@ -104,8 +104,8 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	if err != nil {
 		return nil, err
 	}
-	d.tail.above.Store(newest)
 	d.newestAtStart, d.started = newest, time.Now()
+	d.finder = find.New(d.forFinder(), &d.reads, newest)
 	d.startedAt.Store(d.clock.Now())
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
@@ -183,8 +183,8 @@ func (d *database) start() {
 	working, drain := context.WithCancel(context.Background())
 	d.drain = drain
 	d.keepings.Go(func() { newStandBy(d, working).loop(d.keeping) })
-	d.loops.Go(func() { d.follow(working) })
-	d.loops.Go(func() { d.sweep(working) })
+	d.loops.Go(func() { d.finder.Follow(working) })
+	d.loops.Go(func() { d.finder.Sweep(working) })
 	d.loops.Go(func() { d.lookForWork(working) })
 	for _, task := range d.upkeep() {
 		d.loops.Go(func() { task.Run(working) })
@@ -194,6 +194,19 @@ func (d *database) start() {
 		d.keepings.Go(func() { stats.Run(d.keeping) }) // it hears how the last leases end
 	}
 	d.loops.Go(func() { d.register(working, given) })
+}
+
+// forFinder is what the finder needs of this process.
+func (d *database) forFinder() find.Process {
+	p := find.Process{
+		Tables: d.tables.Jobs, Newest: d.newest, Life: d.patience, Go: func(look func()) { d.loops.Go(look) },
+		Clock: &d.clock, Errlog: d.errlog, HasJob: d.hasJob, Jobless: d.jobless,
+		Strays: find.Strays{Wanted: d.looksForOthers, Begin: d.askWhileDormant, Came: d.noteWork},
+	}
+	if d.tables.Dormancy != nil {
+		p.HaveWork = d.tables.Dormancy.HaveWork
+	}
+	return p
 }
 
 // newest reads the largest id and the database's clock.

@@ -1,18 +1,19 @@
-// Package engine holds the loops: it finds due rows, marks them, runs them and settles them, for the job types whose
-// leases this process holds.
+// Package engine holds the loops: it marks due rows, runs them and settles them, for the job types whose leases this process
+// holds. Package find finds the rows for it.
 //
 // # One lease, one line
 //
 // The engine has a database for each database that the configurations name, and the database has a line for each job type.
-// The database keeps the leases and finds work for all types whose leases it holds. A line has a bounded queue in memory and
-// its actors. Dispatcher, loader and schedule work for one lease; the workers and the settler go on when a lease ends: what
+// The database keeps the leases, and its finder finds work for all types whose leases it holds. A line has a bounded queue in memory
+// and its actors. Dispatcher, loader and schedule work for one lease; the workers and the settler go on when a lease ends: what
 // runs, runs on, and its outcome is written if no later term has taken the row over.
 //
 //	            tail ── by id, fast ──────┐
-//	database:   sweep ─ by index, sure ───┤
+//	find:       sweep ─ by index, sure ───┤
+//	            loader ─ a backlog ───────┤
 //	                                      ▼
-//	line:       loader ─ a backlog ───► queue ──► dispatcher ──► workers ──► settler
-//	            schedule adds jobs               mark            run         settle
+//	line:       schedule adds jobs      queue ──► dispatcher ──► workers ──► settler
+//	                                    offer     mark           run         settle
 //
 // The states of a row in memory are drawn above type queue.
 //

@@ -61,6 +61,13 @@ func (d *database) looksForOthers() bool {
 	return d.dormant.any.Load() && here != nil && here.Context().Err() == nil
 }
 
+// askWhileDormant has all dormant types looked at: the tail begins, and has seen no row of theirs.
+func (d *database) askWhileDormant() {
+	if d.dormant.any.Load() {
+		d.dormant.ask(true)
+	}
+}
+
 // noteWork notes that there is work of a type that no line of this instance wants. If the type is dormant, the next look at the leases
 // wakes it, and comes at once.
 func (d *database) noteWork(jobType int32) {

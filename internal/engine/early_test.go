@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -58,7 +59,7 @@ func TestNothingIsMarkedEarlyWhereARateOrAKeyDecides(t *testing.T) {
 }
 
 func TestTheMostUrgentAreMarkedEarlyFirstAndNoneThatWasRefused(t *testing.T) {
-	q := newQueue(100, &reads{})
+	q := newQueue(100, &find.Reads{})
 	for id, row := range []struct {
 		due      int64
 		priority int32

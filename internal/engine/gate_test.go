@@ -11,6 +11,8 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
+var noon = time.Unix(1_700_000_000, 0)
+
 func readyTasks(n int, since time.Time) []*task {
 	tasks := make([]*task, n)
 	for i := range tasks {

@@ -201,7 +201,7 @@ func (l *line) remainsFor(rests []share.Rest, me string, busy []*line) (r remain
 // heedRemains notes what still runs. Rows with these terms are left alone, and jobs that run elsewhere take workers here.
 func (l *line) heedRemains(r remains) {
 	l.remains.Store(&r)
-	l.backlog.passed.heed(&r)
+	l.backlog.HeedTerms(r.terms)
 	if l.workers.lend(l.lentFor(r)) {
 		ground.Signal(l.wake)
 	}
@@ -215,13 +215,13 @@ func (l *line) runsElsewhere(row *store.Row) bool {
 	case row.Term == 0 || r == nil:
 		return false
 	case slices.Contains(r.terms, row.Term):
-		l.backlog.passed.over(row.Term)
+		l.backlog.PassOver(row.Term)
 		return true
 	}
 	if !slices.ContainsFunc(r.lines, func(earlier *line) bool { return earlier.queue.knows(row.ID) }) {
 		return false
 	}
-	l.backlog.passed.letGo() // that line may take its mark back
+	l.backlog.LetGo() // that line may take its mark back
 	return true
 }
 

@@ -4,29 +4,66 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
-	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// held is a line whose lease this process holds.
+// held is a line whose lease this process holds. It is the sink of the rows that are found for the lease.
 type held struct {
 	*line
 	lease *keeper.Lease
 }
 
+// shownAgain is how long a row waits, if statements have failed lately, that bears the line's own term although the line does not
+// have it. Mostly the row was settled a moment ago, and is read on another node of a cluster, which does not have that yet. Then the
+// mark finds, after the wait, that it is final. Otherwise somebody has set it back by hand, or the answers to its mark were lost, and
+// it runs.
+const shownAgain = 3 * time.Second
+
+// Offer takes a pending row into the queue. It leaves a row alone that is too old, or whose job still runs under a term that was
+// given away, and fails a row that was lost too often. It reports false if there is no room; then a later load brings the row.
+func (h held) Offer(row *store.Row) (accepted bool) {
+	if h.backlog.Abandoned(row) || h.runsElsewhere(row) {
+		return true
+	}
+	lost := lostIfMarked(row, h.lease.Term)
+	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: isSuspect(&h.cfg, lost)}
+	if row.Term == h.lease.Term && h.errlog.Lately() {
+		t.dueMillis = max(t.dueMillis, h.clock.Now()+shownAgain.Milliseconds())
+	}
+	if lostTooOften(&h.cfg, lost) && lost > row.Lost {
+		if h.queue.register(t) {
+			h.settler.failLost(t, h.lease)
+		}
+		return true
+	}
+	if !h.queue.offer(t) {
+		h.backlog.Fell()
+		return false
+	}
+	ground.Signal(h.wake)
+	return true
+}
+
+// lostIfMarked is how many of the job's runs have been lost, seen from a term that is about to mark it.
+func lostIfMarked(row *store.Row, term int64) int16 {
+	if row.Term != 0 && row.Term < term {
+		return row.Lost + 1
+	}
+	return row.Lost
+}
+
+func (h held) Knows(id uint64) bool                            { return h.queue.knows(id) }
+func (h held) Room() (lowest int32, all bool)                  { return h.queue.leastWithRoom() }
+func (h held) Lane(priority int32, timed bool) (now, most int) { return h.queue.room(priority, timed) }
+func (h held) InMemory() int                                   { return h.queue.inMemory() }
+func (h held) Forget()                                         { h.queue.clear() }
+
 // heldLines are held lines in the order of their job types, so a statement about the same lines has the same text each time.
 type heldLines []held
-
-// types are the job types of the lines, each once.
-func (h heldLines) types() []int32 {
-	types := make([]int32, len(h))
-	for i := range h {
-		types[i] = h[i].cfg.JobType
-	}
-	return slices.Compact(types)
-}
 
 // ofType returns the lines of a job type.
 func (h heldLines) ofType(jobType int32) heldLines {
@@ -36,22 +73,6 @@ func (h heldLines) ofType(jobType int32) heldLines {
 		to++
 	}
 	return h[from:to]
-}
-
-// of returns the line to whose shard a row belongs, or nil.
-func (h heldLines) of(row *store.Row) *held {
-	lines := h.ofType(row.JobType)
-	if len(lines) == 0 {
-		return nil
-	}
-	if lines[0].layout.Shards() == 1 {
-		return &lines[0]
-	}
-	shard := share.ShardOf(row.ID, row.Group(), lines[0].layout.Shards())
-	if i := slices.IndexFunc(lines, func(h held) bool { return h.shard == shard }); i >= 0 {
-		return &lines[i]
-	}
-	return nil
 }
 
 // heldLines returns the lines whose lease is held.

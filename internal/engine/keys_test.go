@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -13,7 +14,7 @@ func keyed(id uint64, key string) *task { return &task{Row: store.Row{ID: id, Ke
 
 func keyedQueue(t *testing.T, limit, most int, ordered bool, tasks ...*task) *queue {
 	t.Helper()
-	q := newQueue(limit, &reads{})
+	q := newQueue(limit, &find.Reads{})
 	q.keys = newKeys(most, ordered, limit)
 	for _, task := range tasks {
 		if !q.offer(task) {

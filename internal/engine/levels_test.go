@@ -88,7 +88,7 @@ func TestABacklogLeavesEachOtherLevelRoomOfItsOwn(t *testing.T) {
 }
 
 func TestALevelWithFewRowsIsLoadedWhileThereIsLittleRoomInCommon(t *testing.T) {
-	const limit, page = 1600, 1000
+	const limit, page, roomFraction = 1600, 1000, 4 // the loader asks for no page if there is room for less than that part of it
 	q := queueOf(t, limit)
 	for id := range uint64(limit - 100) { // a backlog leaves less room than is worth a page
 		if !q.offer(of(-1, fresh(id+1))) {

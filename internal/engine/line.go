@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -44,13 +44,13 @@ type line struct {
 	which   which
 	errlog  *ground.Errlog
 	losses  *losses
-	reads   *reads
+	finder  *find.Finder
 
 	queue       *queue
 	workers     workers
 	settler     *settler
 	doubts      doubts
-	backlog     backlog
+	backlog     *find.Backlog
 	schedule    *upkeep.Schedule         // nil: it has none
 	starts      starts                   // whether they are allowed
 	endedBefore atomic.Pointer[byStatus] // when the lease was taken; nil: it never was
@@ -67,8 +67,8 @@ type line struct {
 	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
 	roomCame chan struct{} // the loader: rows have left the queue
 	// Of the database: a type was taken, or has a job again.
-	wakeTail, wakePauses, wakeCancels chan struct{}
-	longReads                         chan struct{}
+	wakePauses, wakeCancels chan struct{}
+	longReads               chan struct{}
 }
 
 // part is the part of a job type that a line serves: all of it, or a shard.
@@ -114,21 +114,21 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	}
 	cfg = ofShard(cfg, layout, shard)
 	l := &line{
-		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, errlog: d.errlog, losses: &d.losses, reads: &d.reads,
+		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, errlog: d.errlog, losses: &d.losses, finder: d.finder,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
-		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeTail: d.tail.wake, wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
+		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
 	}
 	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake, places: places{quota: d.quota}}
-	l.backlog.wake, l.backlog.upTo = make(chan struct{}, 1), d.newestAtStart
-	l.backlog.since.Store(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()))
+	l.backlog = find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()), d.newestAtStart)
+	l.backlog.PageRows, l.backlog.RoomCame, l.backlog.OnLeftAlone = cfg.LoadLimit, l.roomCame, l.tellLeftAlone
 	if cfg.Schedule != nil {
 		base := &upkeep.Base{Log: l.log, About: l.about, Clock: l.clock, Errlog: l.errlog}
 		l.schedule = upkeep.NewSchedule(base, d.tables.Schedules, &l.cfg, scheduledParams)
 	}
 	l.settler = newSettler(l, keeper.Holder(cfg.ServiceName))
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
-	l.queue.overflow = l.backlog.fell
+	l.queue.overflow = l.backlog.Fell
 	return l, nil
 }
 
@@ -190,8 +190,8 @@ func (l *line) want() keeper.Want {
 	}
 }
 
-// hold makes the line ready for a lease that was just taken: from now on, rows can be offered to it.
-func (l *line) hold(lease *keeper.Lease) {
+// hold makes the line ready for a lease that was just taken: from now on, rows are offered to it.
+func (l *line) hold(lease *keeper.Lease) *find.Intake {
 	l.serving.Store(true)
 	l.lease, l.since = lease, time.Now()
 	l.wanted.Store(false)
@@ -203,18 +203,17 @@ func (l *line) hold(lease *keeper.Lease) {
 	l.starts.forget()
 	before := l.counts.endedNow()
 	l.endedBefore.Store(&before)
-	l.backlog.begin()
 	l.leaseCounts.note(l.cfg.JobType, true)
 	l.held.Store(lease)
 	l.tellLease(true)
-	ground.Signal(l.wakeTail)
 	ground.Signal(l.wakePauses)
 	ground.Signal(l.wakeCancels)
+	return l.finder.Add(find.Key{JobType: l.cfg.JobType, Layout: l.layout, Shard: l.shard}, lease.Context(), held{l, lease}, l.backlog)
 }
 
 // serve works the job type while the lease holds and ctx lives. When it returns, waiting rows are forgotten, and tasks that
 // were marked but not started are on their way to be unmarked. Jobs that run, run on.
-func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
+func (l *line) serve(ctx context.Context, lease *keeper.Lease, in *find.Intake) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
 	defer stop(nil)
@@ -222,12 +221,13 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease) {
 
 	var loops sync.WaitGroup
 	loops.Go(func() { newDispatcher(l, lease).loop(ctx) })
-	loops.Go(func() { newLoader(l, lease).loop(ctx) })
+	loops.Go(func() { in.Load(ctx) })
 	if l.schedule != nil && l.shard == 0 {
 		loops.Go(func() { l.schedule.Under(lease).Run(ctx) })
 	}
 	loops.Wait()
 	l.held.Store(nil)
+	in.End()
 	l.leaseCounts.note(l.cfg.JobType, false)
 	l.tellLease(false)
 
@@ -243,58 +243,6 @@ func (l *line) tellLease(held bool) {
 	if l.told.leases != nil {
 		l.told.leases.add(leaseChange{l.cfg.JobType, l.shard, held})
 	}
-}
-
-// shownAgain is how long a row waits, if statements have failed lately, that bears the line's own term although the line does not
-// have it. Mostly the row was settled a moment ago, and is read on another node of a cluster, which does not have that yet. Then the
-// mark finds, after the wait, that it is final. Otherwise somebody has set it back by hand, or the answers to its mark were lost, and
-// it runs.
-const shownAgain = 3 * time.Second
-
-// offer takes a pending row into the queue. It leaves a row alone that is too old, or whose job still runs under a term that was
-// given away, and fails a row that was lost too often. It reports false if there is no room; then a later load brings the row.
-func (l *line) offer(lease *keeper.Lease, row *store.Row) (accepted bool) {
-	if l.abandoned(row) || l.runsElsewhere(row) {
-		return true
-	}
-	lost := lostIfMarked(row, lease.Term)
-	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: isSuspect(&l.cfg, lost)}
-	if row.Term == lease.Term && l.errlog.Lately() {
-		t.dueMillis = max(t.dueMillis, l.clock.Now()+shownAgain.Milliseconds())
-	}
-	if lostTooOften(&l.cfg, lost) && lost > row.Lost {
-		if l.queue.register(t) {
-			l.settler.failLost(t, lease)
-		}
-		return true
-	}
-	if !l.queue.offer(t) {
-		l.backlog.fell()
-		return false
-	}
-	ground.Signal(l.wake)
-	return true
-}
-
-// abandoned reports whether a row is one of those that FirstPullDay leaves alone.
-func (l *line) abandoned(row *store.Row) bool {
-	return row.ID <= l.backlog.upTo && dueSecond(row) < l.backlog.since.Load()
-}
-
-// dueSecond is when a row fell due, in unix seconds.
-func dueSecond(row *store.Row) int64 {
-	if row.StartTime > 0 {
-		return row.StartTime
-	}
-	return row.CreateTime
-}
-
-// lostIfMarked is how many of the job's runs have been lost, seen from a term that is about to mark it.
-func lostIfMarked(row *store.Row, term int64) int16 {
-	if row.Term != 0 && row.Term < term {
-		return row.Lost + 1
-	}
-	return row.Lost
 }
 
 // quiet reports whether nothing is marked or runs, and every outcome is written.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
@@ -27,9 +28,11 @@ func (silent) Debug(context.Context, string)        {}
 // lineOf returns a line that no loop works.
 func lineOf(limit int) *line {
 	l := &line{
-		part: part{layout: share.Undivided}, cfg: queue_job.Config{LostLimit: 3}, log: silent{}, clock: &ground.Clock{}, queue: newQueue(limit, &reads{}), permit: newPermit(),
-		wake: make(chan struct{}, 1), backlog: backlog{wake: make(chan struct{}, 1)},
+		part: part{layout: share.Undivided}, cfg: queue_job.Config{LostLimit: 3}, log: silent{}, clock: &ground.Clock{}, queue: newQueue(limit, &find.Reads{}), permit: newPermit(),
+		wake: make(chan struct{}, 1), roomCame: make(chan struct{}, 1),
 	}
+	l.backlog, l.finder = find.NewBacklog(0, 0), find.New(find.Process{}, &find.Reads{}, 0)
+	l.backlog.RoomCame, l.backlog.OnLeftAlone = l.roomCame, l.tellLeftAlone
 	l.workers = workers{cfg: &l.cfg, work: l.work, wake: l.wake}
 	l.errlog, l.losses = ground.NewErrlog(l.log, context.Background(), nil), &losses{log: l.log, about: context.Background()}
 	l.settler = newSettler(l, "test")
@@ -38,21 +41,23 @@ func lineOf(limit int) *line {
 
 var lease = &keeper.Lease{Term: 7}
 
+// offer offers a row to the line under a lease.
+func (l *line) offer(lease *keeper.Lease, row *store.Row) bool { return held{l, lease}.Offer(row) }
+
 func TestARowWithoutRoomIsLeftToTheLoader(t *testing.T) {
 	l := lineOf(1)
-	if !l.offer(lease, &store.Row{ID: 1}) || l.backlog.behind.Load() {
+	if !l.offer(lease, &store.Row{ID: 1}) || l.backlog.Behind() {
 		t.Fatal("no room for the first row")
 	}
-	if l.offer(lease, &store.Row{ID: 2}) || !l.backlog.behind.Load() || !l.backlog.missed.Load() || len(l.backlog.wake) != 1 {
+	if l.offer(lease, &store.Row{ID: 2}) || !l.backlog.Behind() {
 		t.Fatal("the loader does not hear of the second row")
 	}
 }
 
 func TestAnAbandonedRowIsNeitherQueuedNorMissed(t *testing.T) {
 	l := lineOf(1)
-	l.backlog.upTo = 50
-	l.backlog.since.Store(1000)
-	if !l.offer(lease, &store.Row{ID: 1, CreateTime: 5}) || l.backlog.behind.Load() || l.queue.inMemory() > 0 {
+	l.backlog = find.NewBacklog(1000, 50)
+	if !l.offer(lease, &store.Row{ID: 1, CreateTime: 5}) || l.backlog.Behind() || l.queue.inMemory() > 0 {
 		t.Fatal("it was taken in")
 	}
 }
@@ -180,7 +185,7 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			for age, want := range map[int64]bool{day: true, -1: false, -day: false} {
-				if got := l.abandoned(&store.Row{ID: 1, CreateTime: cut - age}); got != want {
+				if got := l.backlog.Abandoned(&store.Row{ID: 1, CreateTime: cut - age}); got != want {
 					t.Errorf("%v after the start, what was due %d s before the cut: left alone %t", time.Since(time.UnixMilli(d.startedAt.Load())), age, got)
 				}
 			}

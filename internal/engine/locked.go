@@ -114,7 +114,7 @@ func (l *line) passedOver(lease *keeper.Lease, tasks []*task) {
 			held = append(held, t)
 			continue
 		case there && pending(rows[i]): // somebody has changed it
-			l.backlog.passed.letGo()
+			l.backlog.LetGo()
 		}
 		others = append(others, t)
 	}

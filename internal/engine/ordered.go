@@ -80,7 +80,7 @@ func (d *dispatcher) firstOfKeys(keys []string) (map[string]uint64, error) {
 		if len(part.keys) == 0 {
 			continue
 		}
-		some, err := d.jobs.FirstOfKeys(ctx, d.cfg.JobType, part.keys, part.from, d.backlog.since.Load(), d.backlog.upTo)
+		some, err := d.jobs.FirstOfKeys(ctx, d.cfg.JobType, part.keys, part.from, d.backlog.Since(), d.backlog.UpTo)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -91,7 +92,7 @@ func (t *task) timed() bool { return t.dueMillis > 0 }
 // turns, and neither may take all the room. Rows that were parked are served by turns with the others when they have their
 // slot. Suspects run alone.
 type queue struct {
-	reads   *reads
+	reads   *find.Reads
 	limit   int // rows of all levels; beyond it, a level has only the room of its own
 	perLane int // rows of one lane
 	own     int // rows for which a level has room in any case
@@ -111,7 +112,7 @@ type departed struct {
 	read uint64 // the newest read when it was forgotten
 }
 
-func newQueue(limit int, reads *reads) *queue {
+func newQueue(limit int, reads *find.Reads) *queue {
 	return &queue{reads: reads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int32{}, overflow: func() {}}
 }
 
@@ -240,7 +241,7 @@ func (q *queue) numbers(now int64) (waiting, parked, soon int, overdue time.Dura
 	oldest := now
 	look := func(tasks []*task) {
 		for _, t := range tasks {
-			due := dueSecond(&t.Row) * 1000
+			due := t.DueSecond() * 1000
 			oldest = min(oldest, due)
 			if t.StartTime > 0 && due > now {
 				soon++
@@ -550,7 +551,7 @@ func (q *queue) depart(t *task) bool {
 		return false
 	}
 	t.left = true
-	newest, oldest := q.reads.span()
+	newest, oldest := q.reads.Span()
 	if oldest > newest { // no read is under way
 		delete(q.known, t.ID)
 		return true
@@ -564,7 +565,7 @@ func (q *queue) flush() {
 	if len(q.departed) == 0 {
 		return
 	}
-	_, oldest := q.reads.span()
+	_, oldest := q.reads.Span()
 	n := 0
 	for n < len(q.departed) && q.departed[n].read < oldest {
 		delete(q.known, q.departed[n].id)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -26,7 +27,7 @@ func suspect(id uint64, due int64) *task {
 
 func queueOf(t *testing.T, limit int, tasks ...*task) *queue {
 	t.Helper()
-	q := newQueue(limit, &reads{})
+	q := newQueue(limit, &find.Reads{})
 	for _, task := range tasks {
 		if !q.offer(task) {
 			t.Fatalf("no room for %d", task.ID)
@@ -56,9 +57,9 @@ func TestARowInMemoryIsNotTakenTwice(t *testing.T) {
 
 func TestADepartedRowStaysKnownUntilReadsThatBeganBeforeAreOver(t *testing.T) {
 	q := queueOf(t, 10, fresh(1))
-	before := q.reads.begin()
+	before := q.reads.Begin()
 	q.forget(q.picked(0, 1)...)
-	after := q.reads.begin()
+	after := q.reads.Begin()
 	defer after()
 
 	q.offer(fresh(1)) // by the read that began before

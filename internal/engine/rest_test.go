@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -134,7 +135,7 @@ func TestWhoRestsAsksWhetherTheTypeIsPausedBeforeAJobStarts(t *testing.T) {
 		}
 
 		r.due.Store(1)
-		wantStart(sweepEvery + 10*time.Millisecond)
+		wantStart(find.SweepEvery + 10*time.Millisecond)
 		if r.asked.Load() == before {
 			t.Error("it did not ask before the start")
 		}
@@ -179,7 +180,7 @@ func TestASweepThatFailedIsSentAgainSoon(t *testing.T) {
 		began := time.Now()
 		<-started
 		r.due.Store(0)
-		if took := time.Since(began); took > sweepEvery+10*ground.RetryFirst {
+		if took := time.Since(began); took > find.SweepEvery+10*ground.RetryFirst {
 			t.Errorf("the job started after %v", took)
 		}
 	})

@@ -154,7 +154,7 @@ func (l *line) waited(t *task) time.Duration {
 // fellDue is the second in which a task fell due. If a job runs again, the table rounds its time up to a whole second, and a
 // task that waited in memory may start before that.
 func (l *line) fellDue(t *task) int64 {
-	due := dueSecond(&t.Row)
+	due := t.DueSecond()
 	if t.timed() {
 		due = min(due, t.dueMillis/1000)
 	}

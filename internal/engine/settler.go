@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -353,7 +354,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		s.runAgain(act, tasks)
 	default:
 		if act.kind == unmark || act.kind == failLost && written < len(group) {
-			l.backlog.passed.letGo()
+			l.backlog.LetGo()
 		}
 		l.queue.forget(tasks...)
 	}
@@ -421,7 +422,7 @@ func (s *settler) unmarkAgain(rows []store.Standing, group []*outcome) (again []
 	for _, o := range group {
 		now, marked := changes[o.ID]
 		if !marked || now == o.row.Changes {
-			s.line.backlog.passed.letGo() // an earlier sending may have taken the mark back
+			s.line.backlog.LetGo() // an earlier sending may have taken the mark back
 			s.line.queue.forget(o.task)
 			continue
 		}
@@ -457,7 +458,7 @@ func (s *settler) runAgain(act act, tasks []*task) {
 		due = l.clock.Latest() + act.wait.Milliseconds()
 	}
 	for _, t := range tasks {
-		if l.held.Load() != t.lease || act.wait > horizon || isSuspect(&l.cfg, t.Lost) {
+		if l.held.Load() != t.lease || act.wait > find.Horizon || isSuspect(&l.cfg, t.Lost) {
 			l.queue.forget(t)
 			continue
 		}

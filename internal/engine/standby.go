@@ -342,7 +342,7 @@ func (s *standBy) take(ctx context.Context, p *share.Picture, seen []store.Seen)
 		}
 		for _, lease := range leases {
 			s.presence.Store(lease)
-			ground.Signal(s.tail.wake)
+			s.finder.Here(lease.Context())
 		}
 	}
 	var wants []keeper.Want
@@ -425,24 +425,21 @@ func (s *standBy) serve(taken []*keeper.Lease) {
 		s.releaseAll(s.patience, taken)
 		return
 	}
-	var lines heldLines
 	for _, lease := range taken {
 		l := s.byName[lease.Name]
 		serving, end := context.WithCancel(s.working)
 		l.leave = end
-		l.hold(lease)
+		in := l.hold(lease)
 		s.leaseLog.Taken(upkeptLine{l}, lease.Term, lease.Owner(), s.clock.Now())
 		l.heedPause(s.pauses.Load()) // held already, so it misses no later answer
-		lines = append(lines, held{l, lease})
 		s.loops.Go(func() {
 			defer end()
-			l.serve(serving, lease)
+			l.serve(serving, lease, in)
 			s.giveAway(l, lease)
 			s.finishIfFree(l)
 		})
 	}
-	slices.SortFunc(lines, func(a, b held) int { return a.compare(b.line) })
-	s.loops.Go(func() { s.firstLook(s.working, lines) })
+	s.loops.Go(func() { s.finder.Look(s.working) })
 }
 
 // tidy deletes, once, the rows of instances that are no more.

@@ -22,7 +22,7 @@ func (l *line) state(now int64) store.LineState {
 	return store.LineState{
 		Soon: soon + workers.early, Gate: &gate, PutOff: l.putOffs.tell(now),
 		Waiting: waiting, Parked: parked, Marked: workers.early + workers.ready, Running: workers.alive, Elsewhere: workers.elsewhere, Workers: l.cfg.WorkerPoolCapacity,
-		Overdue: overdue.Milliseconds(), Behind: l.backlog.behind.Load(), LeftAlone: int(l.backlog.leftAlone.Load()), Runs: l.ranUnderLease(),
+		Overdue: overdue.Milliseconds(), Behind: l.backlog.Behind(), LeftAlone: l.backlog.LeftAlone(), Runs: l.ranUnderLease(),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
@@ -61,12 +62,12 @@ func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
 	if err != nil || len(types) == 0 {
 		return nil, err
 	}
-	rows, _, err := s.d.tables.Jobs.SweepAll(ctx, types, 0, fewRows)
+	rows, _, err := s.d.tables.Jobs.SweepAll(ctx, types, 0, find.RowsMax)
 	if err == nil {
 		rows, err = s.first(ctx, rows)
 	}
 	slices.SortFunc(rows, func(a, c store.Row) int {
-		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(dueSecond(&a), dueSecond(&c)), cmp.Compare(a.ID, c.ID))
+		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(a.DueSecond(), c.DueSecond()), cmp.Compare(a.ID, c.ID))
 	})
 	return s.calls(rows), err
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -36,14 +37,10 @@ type Tables struct {
 // Jobs is what the engine needs of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
 type Jobs interface {
 	Newest(ctx context.Context) (id uint64, now float64, err error)
-	Tail(ctx context.Context, from uint64, gaps []store.Gap, wanted []store.Wanted, horizon int64, limit int) ([]store.TailRow, error)
-	SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error)
-	Page(ctx context.Context, jobType int32, shard store.Shard, places []store.Place, horizon int64, limit int) ([][]store.Row, error)
-	TamePriorities(ctx context.Context, types []int32) error
+	find.Tables
 	FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error)
 	RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error)
 	RestKeys(ctx context.Context, rests []string) (map[string]map[uint32]int, error)
-	Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error)
 
 	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (marked int, err error)
 	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)

@@ -78,20 +78,16 @@ func (u upkeptLine) Ran(begin, next, term int64) store.StatState {
 }
 
 func (u upkeptLine) LeftAlone() (before int64, upTo uint64, any bool) {
-	b := &u.l.backlog
-	return b.since.Load(), b.upTo, b.leftAlone.Load() > 0
+	b := u.l.backlog
+	return b.Since(), b.UpTo, b.LeftAlone() > 0
 }
 
-func (u upkeptLine) TellLeftAlone(n int) {
-	if u.l.backlog.leftAlone.Store(int64(n)); n > 0 {
-		u.l.log.Error(u.l.about, leftAloneText(n, upkeep.OrphansMax, u.l.cfg.FirstPullDay))
-	}
-}
+func (u upkeptLine) TellLeftAlone(n int) { u.l.backlog.LeaveAlone(n) }
 
-// leftAloneText is about jobs of which no more than most were counted.
-func leftAloneText(n, most, days int) string {
-	return fmt.Sprintf("%s left alone, and never run: due more than FirstPullDay = %d days before the start; set it to -1 to run them, or cancel them",
-		ground.JobsText(n, most), days)
+func (l *line) tellLeftAlone(n int) {
+	l.log.Error(l.about, fmt.Sprintf(
+		"%s left alone, and never run: due more than FirstPullDay = %d days before the start; set it to -1 to run them, or cancel them",
+		ground.JobsText(n, upkeep.OrphansMax), l.cfg.FirstPullDay))
 }
 
 // upkeep are the tasks for which the database has the tables.

@@ -23,8 +23,8 @@ func TestTheLogHearsHowManyJobsAreStillLeftAlone(t *testing.T) {
 	} {
 		var text bytes.Buffer
 		l := lineOf(10)
+		l.backlog.LeaveAlone(8) // which nobody hears yet
 		l.cfg.FirstPullDay, l.log, l.about = 7, logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}, context.Background()
-		l.backlog.leftAlone.Store(8)
 		u := upkeptLine{l}
 		if _, _, any := u.LeftAlone(); !any {
 			t.Fatal("there were some")

@@ -38,14 +38,14 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "behind: rows that were left alone for the sake of a rest are not loaded when it is over",
-		File: "internal/engine/loader.go",
+		File: "internal/find/backlog.go",
 		Old:  "p.ended = p.ended || len(p.terms) < before",
 		New:  "_ = before",
 	},
 	{
 		Name: "behind: a row that is changed in memory waits for the next round of its lane",
 		File: "internal/engine/locked.go",
-		Old:  "\t\t\tl.backlog.passed.letGo()\n",
+		Old:  "\t\t\tl.backlog.LetGo()\n",
 		New:  "",
 	},
 	{
@@ -356,14 +356,14 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a sweep leaves out types that have a pending row",
-		File: "internal/engine/sweep.go",
+		File: "internal/find/sweep.go",
 		Old:  "return known && !has",
 		New:  "return known && (has || !has)",
 	},
 	{
 		Name: "no sweep",
 		File: "internal/engine/database.go",
-		Old:  "d.loops.Go(func() { d.sweep(working) })",
+		Old:  "d.loops.Go(func() { d.finder.Sweep(working) })",
 		New:  "",
 	},
 	{
@@ -488,8 +488,8 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a job that kills its process does so for ever",
-		File: "internal/engine/line.go",
-		Old:  "lostTooOften(&l.cfg, lost) && lost > row.Lost",
+		File: "internal/engine/held.go",
+		Old:  "lostTooOften(&h.cfg, lost) && lost > row.Lost",
 		New:  "false",
 	},
 	{
@@ -548,9 +548,9 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a job that still runs under a term that was given away is taken for lost",
-		File: "internal/engine/line.go",
-		Old:  "l.abandoned(row) || l.runsElsewhere(row)",
-		New:  "l.abandoned(row)",
+		File: "internal/engine/held.go",
+		Old:  "h.backlog.Abandoned(row) || h.runsElsewhere(row)",
+		New:  "h.backlog.Abandoned(row)",
 	},
 	{
 		Name: "what still runs elsewhere does not count against the capacity",
@@ -590,8 +590,8 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "the tail passes the first job of a dormant type by",
-		File: "internal/engine/tail.go",
-		Old:  "\t\t\td.noteWork(row.JobType)\n",
+		File: "internal/find/tail.go",
+		Old:  "\t\t\tf.Strays.Came(row.JobType)\n",
 		New:  "",
 	},
 	{
@@ -614,9 +614,9 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a page brings the rows of all shards, and the loader takes them",
-		File: "internal/engine/loader.go",
-		Old:  "return n > 1 && share.ShardOf(row.ID, row.Group(), n) != l.shard",
-		New:  "return n > share.MostShards && share.ShardOf(row.ID, row.Group(), n) != l.shard",
+		File: "internal/find/loader.go",
+		Old:  "return n > 1 && share.ShardOf(row.ID, row.Group(), n) != l.Shard",
+		New:  "return n > share.MostShards && share.ShardOf(row.ID, row.Group(), n) != l.Shard",
 	},
 	{
 		Name: "the parts of the shards are more than the whole",
@@ -680,15 +680,15 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "abandoned rows are run",
-		File: "internal/engine/line.go",
-		Old:  "return row.ID <= l.backlog.upTo && dueSecond(row) < l.backlog.since.Load()",
+		File: "internal/find/backlog.go",
+		Old:  "return row.ID <= b.UpTo && row.DueSecond() < b.since.Load()",
 		New:  "return false",
 	},
 	{
 		Name: "the gaps of the tail and the sweep forget late commits",
-		File: "internal/engine/sweep.go",
-		Old:  "\t\th.offer(h.lease, &rows[i])\n\t}\n\treturn full, len(rows) > 0, nil",
-		New:  "\t\tif rows[i].ID > newest {\n\t\t\th.offer(h.lease, &rows[i])\n\t\t}\n\t}\n\treturn full, len(rows) > 0, nil",
+		File: "internal/find/sweep.go",
+		Old:  "\t\tin.sink.Offer(row)\n\t}\n\treturn full, len(rows) > 0, nil",
+		New:  "\t\tif row.ID > newest {\n\t\t\tin.sink.Offer(row)\n\t\t}\n\t}\n\treturn full, len(rows) > 0, nil",
 	},
 	{
 		Name: "a lease lost by the table's word is kept",

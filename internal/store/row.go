@@ -37,6 +37,14 @@ type Extra struct {
 // String shows it where a row is printed.
 func (e *Extra) String() string { return fmt.Sprintf("%+v", *e) }
 
+// DueSecond is when the row fell due, in unix seconds.
+func (r *Row) DueSecond() int64 {
+	if r.StartTime > 0 {
+		return r.StartTime
+	}
+	return r.CreateTime
+}
+
 // Version returns the version in which the row was read.
 func (r *Row) Version() Version { return Version{r.Term, r.Attempts, r.Changes} }
 

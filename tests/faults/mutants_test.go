@@ -36,7 +36,7 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "no sweep",
 		File: "internal/engine/database.go",
-		Old:  `d.loops.Go(func() { d.sweep(working) })`,
+		Old:  `d.loops.Go(func() { d.finder.Sweep(working) })`,
 	}, "TestALateCommitIsFoundByTheNextSweep", ""},
 	{mutant.Mutant{
 		Name: "a mark of unknown outcome that is not read back",

@@ -1,4 +1,4 @@
-package engine
+package find
 
 import (
 	"context"
@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func TestTheTailNoticesThatTheIdsBeginAnew(t *testing.T) {
@@ -45,7 +44,7 @@ func TestTheTailNoticesThatTheIdsBeginAnew(t *testing.T) {
 
 // tailed notes which types the tail asks for.
 type tailed struct {
-	Jobs
+	Tables
 	types []int32
 }
 
@@ -54,54 +53,24 @@ func (j *tailed) Tail(_ context.Context, _ uint64, _ []store.Gap, wanted []store
 	return nil, nil
 }
 
-func (*tailed) Newest(context.Context) (uint64, float64, error) { return 0, 1_700_000_000, nil }
-
-// notStarted opens a database for some job types and starts none of its loops.
-func notStarted(t *testing.T, jobs Jobs, jobTypes ...int32) *database {
-	t.Helper()
-	var configs []queue_job.Config
-	for _, jobType := range jobTypes {
-		configs = append(configs, queue_job.Config{JobType: jobType, WorkerPoolCapacity: 1, WorkerExpirySecond: 1, QueueMaxSize: 9, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
-	}
-	open := func(context.Context, queue_job.Config) (Tables, error) {
-		return Tables{Jobs: jobs, Close: func() {}}, nil
-	}
-	d, err := openDatabase(t.Context(), open, configs, silent{}, nil, nil, listeners{}, which{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.pools.release(true) })
-	return d
-}
-
 // A driver that prepares statements knows them by their text: types in another order are another statement.
-func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereConfigured(t *testing.T) {
+func TestTheTailAsksForItsTypesInTheirOrderHoweverTheyWereAdded(t *testing.T) {
 	jobs := &tailed{}
-	d := notStarted(t, jobs, 7, -3, 90, 12, 0)
-	for _, l := range d.lines.all() {
-		l.held.Store(leaseIn(t))
+	f := finderOn(t, jobs)
+	for _, jobType := range []int32{7, -3, 90, 12, 0} {
+		add(t.Context(), f, Key{JobType: jobType, Layout: share.Undivided}, 9)
 	}
-	if _, err := d.poll(d.heldLines(), false); err != nil || !slices.Equal(jobs.types, []int32{-3, 0, 7, 12, 90}) {
+	if _, err := f.poll(f.intakes(), false); err != nil || !slices.Equal(jobs.types, []int32{-3, 0, 7, 12, 90}) {
 		t.Fatal(jobs.types, err)
-	}
-	for _, jobType := range jobs.types {
-		if h := d.heldLines().of(&store.Row{JobType: jobType}); h == nil || h.cfg.JobType != jobType {
-			t.Errorf("no line of type %d", jobType)
-		}
-	}
-	if d.heldLines().of(&store.Row{JobType: 8}) != nil {
-		t.Error("a line of a type that nobody has")
 	}
 }
 
 // stretch is a table of which the tail sees these rows, and that counts the looks at it.
 type stretch struct {
-	Jobs
+	Tables
 	rows                  []store.TailRow
 	withTypes, withoutAny int
 }
-
-func (s *stretch) Newest(context.Context) (uint64, float64, error) { return 0, 0, nil }
 
 func (s *stretch) Tail(_ context.Context, _ uint64, _ []store.Gap, wanted []store.Wanted, _ int64, _ int) ([]store.TailRow, error) {
 	if len(wanted) == 0 {
@@ -139,14 +108,13 @@ func TestAQuietTailHurriesForRowsOfItsOwnTypesOnly(t *testing.T) {
 			rows: []store.TailRow{{Row: store.Row{ID: 7, JobType: own, CreateTime: 101}}}, found: true},
 	} {
 		table := &stretch{rows: c.rows}
-		l := lineOf(10)
-		l.cfg.JobType = own
-		l.held.Store(leaseIn(t))
-		d := &database{tables: Tables{Jobs: table}, lines: linesOf(l), tail: tail{born: 100}}
-		d.tail.above.Store(c.above)
-		found, err := d.poll(d.heldLines(), true)
-		if err != nil || found != c.found || d.tail.above.Load() != c.then {
-			t.Errorf("%s: found %v, above %d, %v", c.what, found, d.tail.above.Load(), err)
+		f := finderOn(t, table)
+		add(t.Context(), f, Key{JobType: own, Layout: share.Undivided}, 10)
+		f.tail.above.Store(c.above)
+		f.tail.born = 100
+		found, err := f.poll(f.intakes(), true)
+		if err != nil || found != c.found || f.tail.above.Load() != c.then {
+			t.Errorf("%s: found %v, above %d, %v", c.what, found, f.tail.above.Load(), err)
 		}
 		if table.withoutAny != 1 || (table.withTypes == 1) != c.twice {
 			t.Errorf("%s: %d looks that name no type, %d that name some", c.what, table.withoutAny, table.withTypes)
@@ -156,12 +124,10 @@ func TestAQuietTailHurriesForRowsOfItsOwnTypesOnly(t *testing.T) {
 
 // crowded is a table that notes what the tail asks for, and has these rows.
 type crowded struct {
-	Jobs
+	Tables
 	rows  []store.TailRow
 	asked []string
 }
-
-func (c *crowded) Newest(context.Context) (uint64, float64, error) { return 0, 0, nil }
 
 func (c *crowded) Tail(_ context.Context, from uint64, gaps []store.Gap, wanted []store.Wanted, _ int64, limit int) (rows []store.TailRow, err error) {
 	what := "taken"
@@ -185,19 +151,17 @@ func (c *crowded) Tail(_ context.Context, from uint64, gaps []store.Gap, wanted 
 func TestATailAmongManyForeignRowsReadsItsOwnOnly(t *testing.T) {
 	const own, foreign = 1, 2
 	table := &crowded{}
+	f := finderOn(t, table)
+	_, sink := add(t.Context(), f, Key{JobType: own, Layout: share.Undivided}, 1000)
 	add := func(n int, jobType int32) {
 		for range n {
 			table.rows = append(table.rows, store.TailRow{Row: store.Row{ID: uint64(len(table.rows) + 1), JobType: jobType, CreateTime: 100, Params: "{}"}})
 		}
 	}
-	l := lineOf(1000)
-	l.cfg.JobType = own
-	l.held.Store(leaseIn(t))
-	d := &database{tables: Tables{Jobs: table}, lines: linesOf(l)}
 	poll := func(want ...string) {
 		t.Helper()
 		table.asked = nil
-		if _, err := d.poll(d.heldLines(), false); err != nil || !slices.Equal(table.asked, want) {
+		if _, err := f.poll(f.intakes(), false); err != nil || !slices.Equal(table.asked, want) {
 			t.Errorf("asked for %q, want %q; %v", table.asked, want, err)
 		}
 	}
@@ -212,24 +176,23 @@ func TestATailAmongManyForeignRowsReadsItsOwnOnly(t *testing.T) {
 	add(1, own) // 106
 	add(1, foreign)
 	poll("taken from 68, in []", "rows from 106, in [{74 75}]")
-	if rests := d.tail.rests(); rests != 10*time.Second {
+	if rests := f.tail.rests(); rests != 10*time.Second {
 		t.Errorf("among many foreign rows, it rests after %v", rests)
 	}
 	poll("taken from 107, in []") // many were foreign; none came
-	if rests := d.tail.rests(); rests != time.Minute {
+	if rests := f.tail.rests(); rests != time.Minute {
 		t.Errorf("among few, it rests after %v", rests)
 	}
 	poll("rows from 107, in []")
-	if n := l.queue.inMemory(); n != 6 {
+	if n := sink.InMemory(); n != 6 {
 		t.Errorf("%d rows are in the queue, want 6", n)
 	}
-	if above := d.tail.above.Load(); above != 107 {
+	if above := f.tail.above.Load(); above != 107 {
 		t.Errorf("the newest row is %d", above)
 	}
-	tasks, _ := l.queue.pick(1<<60, 9, 9)
-	for _, task := range tasks {
-		if task.Params == "" {
-			t.Errorf("job %d has no parameters", task.ID)
+	for id, row := range sink.rows {
+		if row.Params == "" {
+			t.Errorf("job %d has no parameters", id)
 		}
 	}
 }
@@ -251,10 +214,10 @@ func TestRunsOfIdsAreAsFewAsAStatementTakes(t *testing.T) {
 	}
 }
 
-// unnoticed is a database whose statements take a while. A job of type 2 is committed while the tail's statement is under way, and
-// the tail's answer says no more than that its id is taken.
+// unnoticed is a table whose statements take a while. A job of type 2 is committed while the tail's statement is under way, and the
+// tail's answer says no more than that its id is taken.
 type unnoticed struct {
-	vanishing
+	Tables
 	during       string // the statement
 	beforeCommit func() // happens right before the commit
 	committed    atomic.Bool
@@ -269,13 +232,12 @@ func (u *unnoticed) takes(statement string) {
 	time.Sleep(10 * time.Millisecond)
 }
 
-func (u *unnoticed) Newest(ctx context.Context) (uint64, float64, error) {
+func (u *unnoticed) newest(context.Context) (uint64, error) {
 	u.takes("Newest")
-	_, now, err := u.vanishing.Newest(ctx)
 	if u.committed.Load() {
-		return 7, now, err
+		return 7, nil
 	}
-	return 6, now, err
+	return 6, nil
 }
 
 func (u *unnoticed) Tail(_ context.Context, above uint64, _ []store.Gap, _ []store.Wanted, _ int64, _ int) (rows []store.TailRow, err error) {
@@ -294,33 +256,36 @@ func (u *unnoticed) SweepAll(_ context.Context, types []int32, _ int64, _ int) (
 	return rows, false, nil
 }
 
+func (*unnoticed) TamePriorities(context.Context, []int32) error { return nil }
+
 func TestAJobThatComesBetweenTheFirstLookAndTheTailIsFoundAtOnce(t *testing.T) {
-	for during, heldBefore := range map[string][]int32{"Newest": nil, "Tail": {1}} {
+	for during, heldBefore := range map[string]bool{"Newest": false, "Tail": true} {
 		t.Run(during, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				u := &unnoticed{beforeCommit: func() {}}
-				d := notStarted(t, u, 1, 2) // asks for the newest, too
-				u.during = during
+				u := &unnoticed{during: during, beforeCommit: func() {}}
+				f := finderOn(t, u)
+				f.Newest = u.newest
+				var loops sync.WaitGroup
+				f.Go = func(look func()) { loops.Go(look) }
+				var sink *shelf
 				hold := func(jobType int32) {
-					l := d.lines.all()[jobType-1]
-					l.held.Store(leaseIn(t))
-					d.firstLook(t.Context(), heldLines{{l, l.held.Load()}})
-					ground.Signal(d.tail.wake)
+					_, sink = add(t.Context(), f, Key{JobType: jobType, Layout: share.Undivided}, 9)
+					f.Look(t.Context())
 				}
-				if len(heldBefore) > 0 {
+				if heldBefore {
 					u.beforeCommit = func() { hold(2) }
 					hold(1)
 				} else {
 					hold(2)
 				}
 				ctx, stop := context.WithCancel(t.Context())
-				d.loops.Go(func() { d.follow(ctx) })
+				loops.Go(func() { f.Follow(ctx) })
 				time.Sleep(200 * time.Millisecond) // no sweep runs here
-				if !d.lines.all()[1].queue.knows(7) {
+				stop()
+				loops.Wait()
+				if !sink.Knows(7) {
 					t.Error("the job waits for a sweep")
 				}
-				stop()
-				d.loops.Wait()
 			})
 		})
 	}

@@ -1,17 +1,17 @@
-package engine
+package find
 
 import "testing"
 
 func TestTheOldestReadUnderWayHoldsForgettingBack(t *testing.T) {
-	var l reads
+	var r Reads
 	expect := func(when string, newest, oldest uint64) {
 		t.Helper()
-		if n, o := l.span(); n != newest || o != oldest {
+		if n, o := r.Span(); n != newest || o != oldest {
 			t.Fatalf("%s: newest %d, oldest %d; want %d, %d", when, n, o, newest, oldest)
 		}
 	}
 	expect("none began", 0, 1)
-	first, second, third := l.begin(), l.begin(), l.begin()
+	first, second, third := r.Begin(), r.Begin(), r.Begin()
 	expect("three under way", 3, 1)
 	second()
 	expect("the second is over", 3, 1)

@@ -1,8 +1,9 @@
-package engine
+package find
 
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
@@ -21,7 +22,10 @@ const (
 // Ids may also come from several blocks in turns: each session has one if a sequence of PostgreSQL has a cache, and each server of
 // TiDB has one. Then rows follow behind a row that came late. So the rest of its gap is kept for as long again, and if it lay in no
 // gap, because its block had rested for a while, the ids behind it become one.
+//
+// The tail asks, and the sweep says where a row came late.
 type gaps struct {
+	mu   sync.Mutex
 	list []gap // ascending; no id is in two
 }
 
@@ -33,6 +37,8 @@ type gap struct {
 
 // begin adds a gap above all others.
 func (g *gaps) begin(from, to uint64, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.list = append(g.list, gap{Gap: store.Gap{From: from, To: to}, since: now})
 	g.trim()
 }
@@ -57,6 +63,8 @@ func (g *gaps) at(id uint64) (i int, found bool) {
 
 // fill takes an id out of the gap that it lies in, and reports whether that is a block's.
 func (g *gaps) fill(id uint64) (block bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	i, found := g.at(id)
 	if !found {
 		return false
@@ -70,6 +78,8 @@ func (g *gaps) fill(id uint64) (block bool) {
 
 // goOn keeps what is left of a gap behind a row that came late.
 func (g *gaps) goOn(late uint64, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if i, found := g.at(late + 1); found {
 		g.list[i].since = now
 	}
@@ -77,6 +87,8 @@ func (g *gaps) goOn(late uint64, now time.Time) {
 
 // follow asks for the ids of a block behind a row that came late, as far as they are below the newest id.
 func (g *gaps) follow(late, newest uint64, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	next := late + 1
 	if next >= newest {
 		return
@@ -87,7 +99,7 @@ func (g *gaps) follow(late, newest uint64, now time.Time) {
 	}
 	most := newest - 1
 	if i+1 < len(g.list) {
-		most = g.list[i+1].From - 1
+		most = min(most, g.list[i+1].From-1)
 	}
 	behind := &g.list[i]
 	behind.since, behind.block = now, true
@@ -95,8 +107,17 @@ func (g *gaps) follow(late, newest uint64, now time.Time) {
 	g.trim()
 }
 
+// clear forgets all gaps.
+func (g *gaps) clear() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = nil
+}
+
 // ask drops the gaps that have been asked for long enough and returns the rest.
 func (g *gaps) ask(now time.Time) []store.Gap {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.list = slices.DeleteFunc(g.list, func(g gap) bool { return now.Sub(g.since) > gapKeptFor })
 	ranges := make([]store.Gap, len(g.list))
 	for i, gap := range g.list {

@@ -1,0 +1,41 @@
+// Package find finds the rows that are to run and offers each to the sink that wants it. It marks nothing and knows nothing of
+// what becomes of a row.
+//
+//	the table                        Finder, one for each database          Sink, one for each lease
+//
+//	by id     ──── Follow: the tail, milliseconds after the commit ───┐
+//	                 gaps: ids that a late commit may fill            │
+//	                         ▲ a row that came late                   ├──► Offer ──► a row has room, or …
+//	by index  ──── Sweep: all types once a second, however old ───────┤                   │
+//	               Look: types that were just taken, or whose         │                   │ … it has none:
+//	                     rows the tail may have missed ───────────────┤                   ▼
+//	                       │ there is more than one statement brings  │              Backlog.Fell
+//	                       ▼                                          │                   │
+//	by page   ──── Load: one type, lane by lane, as there is room ────┘ ◄─────────────────┘
+//
+// # Three ways to a row
+//
+// The tail is fast, the sweep is sure, and the loader is for what is more than either brings. The tail reads along the primary key what
+// has come behind the newest id, and what lies in the gaps below it. It misses what is committed later than two seconds after its id was
+// drawn, and what is not due yet. The sweep needs no memory: it asks the due index for whatever is pending and due, of all types in
+// one statement. Both stop at a full sink: the row stays in the table, the sink's Backlog is behind, and from then on the sweep leaves
+// this type to the loader. The loader goes through the lanes of the due index, round after round, until it comes to their ends and
+// nothing was turned away in the meantime. Then the sweep has the type again.
+//
+// # The first look
+//
+// Types that were just taken are looked at with one statement for all of them, as long as that brings everything. They are looked at
+// once more if the tail's last reading was not for them: a row that was committed between the look and that reading has been seen by
+// neither. If the statement does not bring all, it offers nothing, and each type's loader looks by itself.
+//
+// # What a read is
+//
+// A picture of the past. It may show as pending what has been settled here since. So each read has a number while it is under way
+// (Reads), and a sink that forgets a row goes on knowing its id until every read that began before is over.
+//
+// # What it asks of others
+//
+// Process says what time it is, whom to tell of an error, and whether there has been a job of late; Here names the lease that stands
+// for all others while a statement is under way. Nothing here takes a lease or gives one: whoever holds one calls Add, and End when
+// it is over.
+package find

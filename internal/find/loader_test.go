@@ -1,0 +1,212 @@
+package find
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// pagedTable is a table of pending rows that only looks and the loader see.
+type pagedTable struct {
+	Tables
+	rows  []store.Row
+	more  bool         // than one look brings
+	few   atomic.Int64 // short looks
+	wild  atomic.Int64 // looks for priorities that somebody made up
+	pages atomic.Int64 // long ones
+}
+
+func (b *pagedTable) TamePriorities(context.Context, []int32) error {
+	b.wild.Add(1)
+	return nil
+}
+
+func (b *pagedTable) SweepAll(_ context.Context, types []int32, _ int64, _ int) (rows []store.Row, more bool, err error) {
+	b.few.Add(1)
+	for _, row := range b.rows {
+		if slices.Contains(types, row.JobType) {
+			rows = append(rows, row)
+		}
+	}
+	return rows, b.more, nil
+}
+
+func (b *pagedTable) Page(_ context.Context, jobType int32, _ store.Shard, places []store.Place, _ int64, limit int) ([][]store.Row, error) {
+	b.pages.Add(1)
+	pages := make([][]store.Row, len(places))
+	for i, place := range places {
+		for _, row := range b.rows {
+			if row.JobType == jobType && row.Priority == place.Priority && place.Status == 0 && place.Start == store.AtOnce && row.ID > place.ID && len(pages[i]) < limit {
+				pages[i] = append(pages[i], row)
+			}
+		}
+	}
+	return pages, nil
+}
+
+func (b *pagedTable) Abandoned(_ context.Context, _ int32, lane store.Lane, _ int64, _ uint64) (store.Place, int, error) {
+	return store.Place{Lane: lane, ID: 1}, 1, nil
+}
+
+func TestATypeIsTakenWithOneShortLookUnlessThereIsMore(t *testing.T) {
+	const since, room = 1000, 10
+	few := []store.Row{{ID: 1, CreateTime: since}, {ID: 2, CreateTime: since}}
+	for _, c := range []struct {
+		name      string
+		rows      []store.Row
+		more      bool
+		pages     bool
+		inMemory  int
+		sweepsToo bool // when all is in
+	}{
+		{name: "none", sweepsToo: true},
+		{name: "few", rows: few, inMemory: 2, sweepsToo: true},
+		{name: "more than a look brings", rows: few, more: true, pages: true, inMemory: 2, sweepsToo: true},
+		{name: "an abandoned one", rows: []store.Row{{ID: 1, CreateTime: since - 1}, few[1]}, pages: true, inMemory: 1},
+		{name: "more than there is room for", rows: manyRows(2*room, since), pages: true, inMemory: room},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &pagedTable{rows: c.rows, more: c.more}
+			ctx, stop := context.WithCancel(t.Context())
+			f := finderOn(t, table)
+			in, s := add(ctx, f, Key{Layout: share.Undivided}, room)
+			in.backlog.UpTo = 1
+			in.backlog.since.Store(since)
+			var loader sync.WaitGroup
+			loader.Go(func() { in.Load(ctx) })
+			f.Look(ctx)
+			time.Sleep(10 * time.Second) // virtual
+			synctest.Wait()
+			if got := s.InMemory(); got != c.inMemory {
+				t.Errorf("%s: %d rows in memory, want %d", c.name, got, c.inMemory)
+			}
+			if table.wild.Load() != 1 {
+				t.Errorf("%s: %d looks for priorities that nobody knows", c.name, table.wild.Load())
+			}
+			if (table.pages.Load() > 0) != c.pages {
+				t.Errorf("%s: %d statements for pages", c.name, table.pages.Load())
+			}
+			if in.backlog.Behind() == c.sweepsToo {
+				t.Errorf("%s: behind is %v", c.name, in.backlog.Behind())
+			}
+			looks := table.few.Load() + table.pages.Load()
+			in.backlog.Fell()
+			synctest.Wait()
+			time.Sleep(10 * time.Second)
+			if table.few.Load()+table.pages.Load() == looks {
+				t.Errorf("%s: what a full sink turned away later is not loaded", c.name)
+			}
+			stop()
+			loader.Wait()
+		})
+	}
+}
+
+func TestTypesThatAreTakenTogetherShareTheFirstLook(t *testing.T) {
+	const types, due = 50, 7
+	for _, c := range []struct {
+		what       string
+		more       bool
+		statements int64
+	}{
+		{"one brings all", false, 2},
+		{"each type's loader looks by itself, and finds that it has more than a look brings", true, 2 + types + types},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &pagedTable{rows: []store.Row{{ID: 1, JobType: due}}, more: c.more}
+			ctx, stop := context.WithCancel(t.Context())
+			f := finderOn(t, table)
+			var sinks []*shelf
+			var loaders sync.WaitGroup
+			for jobType := range int32(types) {
+				in, s := add(ctx, f, Key{JobType: jobType, Layout: share.Undivided}, 100)
+				sinks = append(sinks, s)
+				loaders.Go(func() { in.Load(ctx) })
+			}
+			f.Look(ctx)
+			synctest.Wait()
+			for jobType, s := range sinks {
+				want := 0
+				if jobType == due {
+					want = 1
+				}
+				if s.InMemory() != want || s.backlog.Behind() {
+					t.Errorf("%s: type %d: %d rows in memory, behind: %v", c.what, jobType, s.InMemory(), s.backlog.Behind())
+				}
+			}
+			if n := table.few.Load() + table.pages.Load() + table.wild.Load(); n != c.statements {
+				t.Errorf("%s: %d statements for %d types, want %d", c.what, n, types, c.statements)
+			}
+			stop()
+			loaders.Wait()
+		})
+	}
+}
+
+func TestAFirstLookThatFailsIsRepeatedWhileALeaseHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &failing{looks: 5, pagedTable: pagedTable{rows: []store.Row{{ID: 1}}}}
+		f := finderOn(t, table)
+		in, s := add(t.Context(), f, Key{Layout: share.Undivided}, 10)
+		f.Look(t.Context())
+		if s.InMemory() != 1 {
+			t.Error("the row is not in memory")
+		}
+		in.End()
+		in, _ = add(t.Context(), f, Key{Layout: share.Undivided}, 10)
+		table.looks = 5
+		time.AfterFunc(1500*time.Millisecond, in.End)
+		f.Look(t.Context())
+		if table.looks < 2 {
+			t.Errorf("a look went on after the lease was over: %d left of 5", table.looks)
+		}
+	})
+}
+
+func manyRows(n int, created int64) (rows []store.Row) {
+	for i := range n {
+		rows = append(rows, store.Row{ID: uint64(i + 2), CreateTime: created})
+	}
+	return rows
+}
+
+// failing is a table whose looks fail, all but the last.
+type failing struct {
+	pagedTable
+	looks int
+}
+
+func (f *failing) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) ([]store.Row, bool, error) {
+	if f.looks--; f.looks > 0 {
+		time.Sleep(time.Second)
+		return nil, false, errors.New("the server is gone")
+	}
+	return f.pagedTable.SweepAll(ctx, types, horizon, limit)
+}
+
+func TestALookThatFailsKeepsNoReadUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := finderOn(t, &failing{looks: 30})
+		ctx, stop := context.WithCancel(t.Context())
+		in, _ := add(ctx, f, Key{Layout: share.Undivided}, 10)
+		var loader sync.WaitGroup
+		loader.Go(func() { in.Load(ctx) })
+		in.backlog.Fell()
+		time.Sleep(5 * time.Second)
+		before, _ := f.reads.Span()
+		time.Sleep(5 * time.Second)
+		if _, oldest := f.reads.Span(); before == 0 || oldest <= before {
+			t.Errorf("of %d reads that began five seconds ago, read %d is under way", before, oldest)
+		}
+		stop()
+		loader.Wait()
+	})
+}

@@ -1,0 +1,57 @@
+package find
+
+import (
+	"context"
+	"slices"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+)
+
+// Look looks at the intakes that nobody has looked at: those that were just added, and those that the tail's last reading was not
+// for. It takes one statement for all: an instance that takes fifty types at once would spend a second on fifty statements. Look
+// tries until ctx or all of the leases end.
+func (f *Finder) Look(ctx context.Context) {
+	f.mu.Lock()
+	list := f.unseen
+	f.unseen = nil
+	f.mu.Unlock()
+	slices.SortStableFunc(list, compare)
+	var looks ground.Looks
+	_ = ground.Retry(ctx, ground.Backoff{}, func() error {
+		list = slices.DeleteFunc(list, (*Intake).over)
+		if len(list) == 0 || ctx.Err() != nil {
+			return nil
+		}
+		err := f.look(&looks, list)
+		if err == nil {
+			err = f.tamePriorities(&looks, list) // what it finds can wait for the next sweep
+		}
+		f.Errlog.On(ctx, "load jobs", err)
+		return err
+	})
+}
+
+// look offers what one statement brings of these types, or leaves it to the loaders. If there is more, it offers nothing: each type's
+// loader looks by itself and begins with the most urgent rows.
+func (f *Finder) look(looks *ground.Looks, list intakes) error {
+	defer f.reads.Begin()()
+	rows, more, err := f.sweepRows(looks, list)
+	if err != nil {
+		return err
+	}
+	toLoad := map[*Intake]bool{}
+	for i := 0; i < len(rows) && !more; i++ {
+		row := &rows[i]
+		if in := list.of(row); in != nil && (in.backlog.Abandoned(row) || !in.sink.Offer(row)) {
+			toLoad[in] = true // sweeps would read abandoned rows again and again
+		}
+	}
+	for _, in := range list {
+		if more || toLoad[in] {
+			ground.Signal(in.backlog.wake)
+		} else {
+			in.backlog.behind.Store(false)
+		}
+	}
+	return nil
+}
