@@ -86,7 +86,7 @@ func (s *standBy) nextLookAhead() (wait time.Duration, more bool) {
 func (s *standBy) forgetWaiting() {
 	for _, h := range s.heldLines() {
 		h.queue.clear()
-		h.backlog.Fell()
+		h.backlog.Ask()
 		ground.Signal(h.wake)
 	}
 }

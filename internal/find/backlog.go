@@ -37,6 +37,12 @@ func NewBacklog(since int64, upTo uint64) *Backlog {
 // for it.
 func (b *Backlog) begin() {
 	b.behind.Store(true)
+	b.missed.Store(false)
+	b.hush()
+}
+
+// hush takes a call back that the loader has not heard.
+func (b *Backlog) hush() {
 	select {
 	case <-b.wake:
 	default:
@@ -46,6 +52,11 @@ func (b *Backlog) begin() {
 // Fell leaves rows to the loader for which there was no room.
 func (b *Backlog) Fell() {
 	b.missed.Store(true)
+	b.Ask()
+}
+
+// Ask has the loader look what there is. Until it has, the sweep leaves the type to it.
+func (b *Backlog) Ask() {
 	b.behind.Store(true)
 	ground.Signal(b.wake)
 }

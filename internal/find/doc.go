@@ -24,9 +24,10 @@
 //
 // # The first look
 //
-// Types that were just taken are looked at with one statement for all of them, as long as that brings everything. They are looked at
-// once more if the tail's last reading was not for them: a row that was committed between the look and that reading has been seen by
-// neither. If the statement does not bring all, it offers nothing, and each type's loader looks by itself.
+// There is one kind of look at types of which nobody has seen anything yet: one statement for all of them, as long as that brings
+// everything. It is taken when leases come, and once more if the tail's last reading was not for them: a row that was committed
+// between the look and that reading has been seen by neither. If a statement for several types brings not all, it offers nothing, and
+// each loader looks at its type alone; if one for a single type does not, the loader pages, the most urgent rows first.
 //
 // # What a read is
 //

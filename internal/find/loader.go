@@ -29,30 +29,14 @@ func (in *Intake) Load(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !l.loadFew(ctx) {
+		if !l.backlog.missed.Load() {
+			l.insist(ctx, func() error { return l.finder.look(&l.looks, intakes{in}) })
+		}
+		if l.backlog.missed.Load() {
 			l.loadPages(ctx)
 		}
 		l.backlog.behind.Store(false)
 	}
-}
-
-// loadFew loads everything with one short statement if that is no more than a sweep brings. Otherwise it loads nothing, so the
-// most urgent rows come first. It reports whether the sweep may take over: all rows found room, and none is abandoned, which
-// sweeps would read again and again.
-func (l *loader) loadFew(ctx context.Context) (all bool) {
-	l.insist(ctx, func() error {
-		defer l.finder.reads.Begin()()
-		rows, more, err := l.finder.sweepRows(&l.looks, intakes{l.Intake})
-		if err != nil || more {
-			return err
-		}
-		all = true
-		for i := range rows {
-			all = (l.others(&rows[i]) || !l.backlog.Abandoned(&rows[i]) && l.sink.Offer(&rows[i])) && all
-		}
-		return nil
-	})
-	return all
 }
 
 // loadPages loads everything page by page, as there is room. It goes through each lane from head to end, and again a second
@@ -64,6 +48,7 @@ func (l *loader) loadPages(ctx context.Context) {
 	} else {
 		l.rounds = restart(l.rounds)
 	}
+	l.backlog.hush() // what follows brings all that it was called for
 	l.backlog.missed.Store(false)
 	for ctx.Err() == nil {
 		if l.backlog.sinceSet.Swap(false) { // the rounds may begin behind rows that are not left alone any more

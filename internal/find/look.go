@@ -31,8 +31,9 @@ func (f *Finder) Look(ctx context.Context) {
 	})
 }
 
-// look offers what one statement brings of these types, or leaves it to the loaders. If there is more, it offers nothing: each type's
-// loader looks by itself and begins with the most urgent rows.
+// look offers what one statement brings of these types. If there is more, it offers nothing, so that the most urgent rows come first:
+// the loaders look, each at its type alone, and the loader of a type that was alone pages. A loader also pages if there is no room for
+// a row, or if one is abandoned, which sweeps would read again and again.
 func (f *Finder) look(looks *ground.Looks, list intakes) error {
 	defer f.reads.Begin()()
 	rows, more, err := f.sweepRows(looks, list)
@@ -43,13 +44,17 @@ func (f *Finder) look(looks *ground.Looks, list intakes) error {
 	for i := 0; i < len(rows) && !more; i++ {
 		row := &rows[i]
 		if in := list.of(row); in != nil && (in.backlog.Abandoned(row) || !in.sink.Offer(row)) {
-			toLoad[in] = true // sweeps would read abandoned rows again and again
+			toLoad[in] = true
 		}
 	}
+	several := len(list.types()) > 1
 	for _, in := range list {
-		if more || toLoad[in] {
-			ground.Signal(in.backlog.wake)
-		} else {
+		switch {
+		case more && several:
+			in.backlog.Ask()
+		case more || toLoad[in]:
+			in.backlog.Fell()
+		default:
 			in.backlog.behind.Store(false)
 		}
 	}

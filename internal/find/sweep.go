@@ -78,11 +78,17 @@ func (f *Finder) sweepQuiet(s *sweeping) error {
 		if len(full) == 0 {
 			return nil
 		}
+		alone := len(list.types()) == 1
 		list = slices.DeleteFunc(list, func(in *Intake) bool { // a loader may be done with one already
-			if full[in.JobType] {
+			switch {
+			case !full[in.JobType]:
+				return false
+			case alone:
 				in.backlog.Fell()
+			default:
+				in.backlog.Ask()
 			}
-			return full[in.JobType]
+			return true
 		})
 	}
 }

@@ -269,7 +269,7 @@ func (f *Finder) beginAnew(list intakes, above uint64) error {
 	f.tail.gaps.clear()
 	for _, in := range f.intakes() {
 		in.sink.Forget()
-		in.backlog.Fell()
+		in.backlog.Ask()
 	}
 	return nil
 }

@@ -613,6 +613,12 @@ var mutants = []mutant.Mutant{
 		New:  "if ok && l.Until <= t.now() && ",
 	},
 	{
+		Name: "a look brings the rows of all shards, and the loader takes them",
+		File: "internal/find/finder.go",
+		Old:  "if list[i].Shard == shard {",
+		New:  "if list[i].Shard == shard || len(list) == 1 {",
+	},
+	{
 		Name: "a page brings the rows of all shards, and the loader takes them",
 		File: "internal/find/loader.go",
 		Old:  "return n > 1 && share.ShardOf(row.ID, row.Group(), n) != l.Shard",
