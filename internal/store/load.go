@@ -199,6 +199,10 @@ const (
 )
 
 // Lanes returns the lanes of a job type, the most urgent first.
+//
+// A NULL has lanes of its own, and parts of its own in [Store.SweepAll], and nothing makes it 0 first. An INSERT that leaves job_status
+// out writes a NULL, since that is the column's default. So each row of a backlog of such rows would be written once more before it is
+// read, and a row that is committed late would not be found by the next sweep, but by the one behind that write.
 func Lanes() (lanes []Lane) {
 	for _, priority := range Priorities {
 		for _, status := range []int32{0, 3, 4, NoStatus} {
