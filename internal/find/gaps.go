@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
@@ -25,8 +26,14 @@ const (
 //
 // The tail asks, and the sweep says where a row came late.
 type gaps struct {
+	n    atomic.Int32 // how many there are
 	mu   sync.Mutex
 	list []gap // ascending; no id is in two
+}
+
+func (g *gaps) unlock() {
+	g.n.Store(int32(len(g.list)))
+	g.mu.Unlock()
 }
 
 type gap struct {
@@ -38,7 +45,7 @@ type gap struct {
 // begin adds a gap above all others.
 func (g *gaps) begin(from, to uint64, now time.Time) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	g.list = append(g.list, gap{Gap: store.Gap{From: from, To: to}, since: now})
 	g.trim()
 }
@@ -64,7 +71,7 @@ func (g *gaps) at(id uint64) (i int, found bool) {
 // fill takes an id out of the gap that it lies in, and reports whether that is a block's.
 func (g *gaps) fill(id uint64) (block bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	i, found := g.at(id)
 	if !found {
 		return false
@@ -79,7 +86,7 @@ func (g *gaps) fill(id uint64) (block bool) {
 // goOn keeps what is left of a gap behind a row that came late.
 func (g *gaps) goOn(late uint64, now time.Time) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if i, found := g.at(late + 1); found {
 		g.list[i].since = now
 	}
@@ -88,7 +95,7 @@ func (g *gaps) goOn(late uint64, now time.Time) {
 // follow asks for the ids of a block behind a row that came late, as far as they are below the newest id.
 func (g *gaps) follow(late, newest uint64, now time.Time) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	next := late + 1
 	if next >= newest {
 		return
@@ -110,14 +117,14 @@ func (g *gaps) follow(late, newest uint64, now time.Time) {
 // clear forgets all gaps.
 func (g *gaps) clear() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	g.list = nil
 }
 
 // ask drops the gaps that have been asked for long enough and returns the rest.
 func (g *gaps) ask(now time.Time) []store.Gap {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	g.list = slices.DeleteFunc(g.list, func(g gap) bool { return now.Sub(g.since) > gapKeptFor })
 	ranges := make([]store.Gap, len(g.list))
 	for i, gap := range g.list {

@@ -153,7 +153,11 @@ func (list intakes) wanted() (wanted []store.Wanted) {
 func (f *Finder) poll(list intakes, quiet bool) (found bool, err error) {
 	defer f.reads.Begin()()
 	now, above := time.Now(), f.tail.above.Load()
-	rows, err := f.readTail(list, above, f.tail.gaps.ask(now), quiet || f.tail.crowd > tailCrowd)
+	var gaps []store.Gap
+	if f.tail.gaps.n.Load() > 0 {
+		gaps = f.tail.gaps.ask(now)
+	}
+	rows, err := f.readTail(list, above, gaps, quiet || f.tail.crowd > tailCrowd)
 	if err != nil {
 		return false, err
 	}
