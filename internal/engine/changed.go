@@ -11,6 +11,7 @@ func (q *queue) replace(t *task) {
 	}
 	if old != nil {
 		q.known[t.ID] = t.Changes
+		q.waiting--
 		t.hasSlot = old.hasSlot
 		q.push(t)
 	}

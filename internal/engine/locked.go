@@ -30,6 +30,7 @@ func (q *queue) lock(now time.Time, tasks ...*task) {
 		q.known[t.ID] = t.Changes
 		q.leaveWaiting(t)
 	}
+	q.waiting += len(tasks)
 	slices.SortStableFunc(q.locked, func(a, b lockedTask) int { return a.lookAt.Compare(b.lookAt) })
 }
 
@@ -45,6 +46,7 @@ func (q *queue) takeLocked(now time.Time, n int) (tasks []*task) {
 		tasks = append(tasks, q.locked[len(tasks)].task)
 	}
 	q.locked = slices.Delete(q.locked, 0, len(tasks))
+	q.waiting -= len(tasks)
 	return tasks
 }
 

@@ -137,8 +137,8 @@ func TestLockedRowsAreLookedAtTogetherAndMarkedOnlyWhenTheyAreFree(t *testing.T)
 		if table.marks != 1 || len(table.looks) > 65 {
 			t.Errorf("%d marks and %d looks in a minute; want one mark, and about a look a second", table.marks, len(table.looks))
 		}
-		if d.queue.waitingRows() != rows || !d.queue.offer(fresh(7)) {
-			t.Errorf("%d rows wait, want %d", d.queue.waitingRows(), rows)
+		if d.queue.waiting != rows || !d.queue.offer(fresh(7)) {
+			t.Errorf("%d rows wait, want %d", d.queue.waiting, rows)
 		}
 		clear(table.locked)
 		table.gone[rows] = true
@@ -149,8 +149,8 @@ func TestLockedRowsAreLookedAtTogetherAndMarkedOnlyWhenTheyAreFree(t *testing.T)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		if d.queue.waitingRows() != 0 || d.queue.knows(rows) {
-			t.Errorf("%d rows wait; a row that is gone is known: %v", d.queue.waitingRows(), d.queue.knows(rows))
+		if d.queue.waiting != 0 || d.queue.knows(rows) {
+			t.Errorf("%d rows wait; a row that is gone is known: %v", d.queue.waiting, d.queue.knows(rows))
 		}
 	})
 }

@@ -99,6 +99,7 @@ type queue struct {
 
 	mu       sync.Mutex
 	known    map[uint64]int32 // how many times the row had been changed when it was taken in
+	waiting  int              // rows in the lists below, but departed
 	departed []departed       // forgotten, but a read that began before may still show them
 	levels   [levels]level    // the most urgent first
 	suspects []*task
@@ -128,7 +129,7 @@ func (q *queue) offer(t *task) bool {
 		}
 		return true
 	}
-	if q.roomIn(levelOf(t.Priority), t.timed()) <= 0 {
+	if !q.hasRoom(levelOf(t.Priority), t.timed()) {
 		return false
 	}
 	q.known[t.ID] = t.Changes
@@ -137,6 +138,7 @@ func (q *queue) offer(t *task) bool {
 }
 
 func (q *queue) push(t *task) {
+	q.waiting++
 	v := &q.levels[levelOf(t.Priority)]
 	switch {
 	case t.suspect:
@@ -211,7 +213,7 @@ func (q *queue) leastWithRoom() (priority int32, all bool) {
 	defer q.mu.Unlock()
 	priority = store.Priorities[0]
 	for i, p := range store.Priorities {
-		if q.roomIn(i, false) <= 0 {
+		if !q.hasRoom(i, false) {
 			return priority, false
 		}
 		priority = p
@@ -221,15 +223,12 @@ func (q *queue) leastWithRoom() (priority int32, all bool) {
 
 func (q *queue) roomIn(level int, timed bool) int {
 	v := &q.levels[level]
-	return min(q.perLane-v.lane(timed), max(q.limit-q.waitingRows(), q.own-v.rows()))
+	return min(q.perLane-v.lane(timed), max(q.limit-q.waiting, q.own-v.rows()))
 }
 
-func (q *queue) waitingRows() int {
-	n := len(q.suspects) + len(q.locked) + q.keys.rows
-	for i := range q.levels {
-		n += q.levels[i].rows()
-	}
-	return n
+// hasRoom reports whether a lane takes another row. All do if fewer rows wait, wherever they do, than one of them may hold.
+func (q *queue) hasRoom(level int, timed bool) bool {
+	return q.waiting < q.perLane || q.roomIn(level, timed) > 0
 }
 
 // numbers say of the rows that wait how many there are, how many of them are parked, how many are not due yet, and how long the
@@ -261,7 +260,7 @@ func (q *queue) numbers(now int64) (waiting, parked, soon int, overdue time.Dura
 	for _, tasks := range q.keys.parked {
 		look(tasks)
 	}
-	return q.waitingRows(), q.keys.rows, soon, time.Duration(now-oldest) * time.Millisecond
+	return q.waiting, q.keys.rows, soon, time.Duration(now-oldest) * time.Millisecond
 }
 
 // inMemory is how many rows are in memory, in whatever state.
@@ -292,6 +291,7 @@ func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 			}
 			n = min(n, idle)
 		}
+		q.waiting--
 		if q.keys.take(t) {
 			picked = append(picked, t)
 			long += t.long()
@@ -310,6 +310,7 @@ func (q *queue) pickEarly(until int64, n int) (picked []*task) {
 	for i := range q.levels {
 		for v := &q.levels[i]; len(picked) < n && long < longRowsMax && v.dueEarly(until); {
 			t := heap.Pop(&v.timed).(*task)
+			q.waiting--
 			picked = append(picked, t)
 			long += t.long()
 		}
@@ -321,7 +322,9 @@ func (q *queue) pickEarly(until int64, n int) (picked []*task) {
 func (t *task) wasLost() bool { return t.Lost > 0 || t.Term != 0 }
 
 func (q *queue) park(t *task) {
+	q.waiting++
 	if back := q.keys.park(t); back != nil {
+		q.waiting--
 		q.depart(back)
 		q.overflow()
 	}
@@ -427,6 +430,7 @@ func (q *queue) pickSuspect(now int64) *task {
 	for i, t := range q.suspects {
 		if t.dueMillis <= now && q.keys.take(t) {
 			q.suspects = slices.Delete(q.suspects, i, i+1)
+			q.waiting--
 			return t
 		}
 	}
@@ -486,7 +490,7 @@ func (q *queue) back(tasks ...*task) {
 func (q *queue) backIfRoom(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.roomIn(levelOf(t.Priority), t.timed()) <= 0 {
+	if !q.hasRoom(levelOf(t.Priority), t.timed()) {
 		q.leave(t)
 		q.depart(t)
 		return false
@@ -496,6 +500,7 @@ func (q *queue) backIfRoom(t *task) bool {
 }
 
 func (q *queue) putIn(t *task) {
+	q.waiting++
 	if t.suspect {
 		q.suspects = append(q.suspects, t)
 	} else {
@@ -590,5 +595,5 @@ func (q *queue) clear() {
 		q.keys.leave(t)
 		q.depart(t)
 	}
-	q.levels, q.suspects, q.locked = [levels]level{}, nil, nil
+	q.levels, q.suspects, q.locked, q.waiting = [levels]level{}, nil, nil, 0
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -291,4 +292,66 @@ func (q *queue) refused(now int64, tasks []*task, longest time.Duration) {
 func (q *queue) picked(now int64, n int) []*task {
 	tasks, _ := q.pick(now, n, n)
 	return tasks
+}
+
+// Nobody counts the rows that wait: their number is kept, wherever they wait and however they come and go.
+func TestTheNumberOfRowsThatWaitIsKept(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	for _, ordered := range []bool{false, true} {
+		q := keyedQueue(t, 40, 2, ordered)
+		var out []*task // rows that were picked
+		for step := range 20_000 {
+			id, now := 1+dice.Uint64N(200), int64(step)
+			one := &task{Row: store.Row{ID: id, Key: string(rune('a' + id%5)), Priority: int32(id%4) - 1, Changes: int32(step)}, suspect: id%17 == 0}
+			if id%3 == 0 {
+				one.dueMillis = now + int64(id)
+			}
+			switch dice.IntN(12) {
+			case 0:
+				picked, _ := q.pick(now, 5, 1)
+				out = append(out, picked...)
+			case 1:
+				out = append(out, q.pickEarly(now+50, 3)...)
+			case 2:
+				if s := q.pickSuspect(now); s != nil {
+					out = append(out, s)
+				}
+			case 3:
+				out = append(out, q.takeLocked(time.UnixMilli(now), 2)...)
+			case 4:
+				q.lock(time.UnixMilli(now), out...)
+				out = nil
+			case 5:
+				q.back(out...)
+				out = nil
+			case 6:
+				for _, t := range out {
+					q.backIfRoom(t)
+				}
+				out = nil
+			case 7:
+				q.forget(out...)
+				out = nil
+			case 8:
+				q.parkPicked(now, out, map[string]uint64{"a": noneIsFirst, "b": id})
+				out = nil
+			case 9:
+				if dice.IntN(20) == 0 {
+					q.clear()
+				}
+			default:
+				q.offer(one)
+			}
+			n := len(q.suspects) + len(q.locked)
+			for i := range q.levels {
+				n += q.levels[i].rows()
+			}
+			for _, rows := range q.keys.parked {
+				n += len(rows)
+			}
+			if q.waiting != n {
+				t.Fatalf("step %d: %d rows wait, and %d are thought to", step, n, q.waiting)
+			}
+		}
+	}
 }
