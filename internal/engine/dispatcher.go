@@ -287,7 +287,11 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	if err == nil && marked == len(batch) {
 		var spare spareRuns
 		for i, t := range batch {
-			l.nowOurs(t, spare.next(len(batch)-i), lease, t.Attempts+1, lostIfMarked(&t.Row, lease.Term))
+			lost := t.Lost
+			if t.wasLost() {
+				lost = lostIfMarked(&t.Row, lease.Term)
+			}
+			l.nowOurs(t, spare.next(len(batch)-i), lease, t.Attempts+1, lost)
 		}
 		ours = batch
 	} else {

@@ -23,21 +23,14 @@ type held struct {
 // it runs.
 const shownAgain = 3 * time.Second
 
-// Offer takes a pending row into the queue. It leaves a row alone that is too old, or whose job still runs under a term that was
-// given away, and fails a row that was lost too often. It reports false if there is no room; then a later load brings the row.
+// Offer takes a pending row into the queue. It leaves a row alone that is too old. It reports false if there is no room; then a
+// later load brings the row.
 func (h held) Offer(row *store.Row) (accepted bool) {
-	if h.backlog.Abandoned(row) || h.runsElsewhere(row) {
+	if h.backlog.Abandoned(row) {
 		return true
 	}
-	lost := lostIfMarked(row, h.lease.Term)
-	t := &task{Row: *row, dueMillis: row.StartTime * 1000, suspect: isSuspect(&h.cfg, lost)}
-	if row.Term == h.lease.Term && h.errlog.Lately() {
-		t.dueMillis = max(t.dueMillis, h.clock.Now()+shownAgain.Milliseconds())
-	}
-	if lostTooOften(&h.cfg, lost) && lost > row.Lost {
-		if h.queue.register(t) {
-			h.settler.failLost(t, h.lease)
-		}
+	t := &task{Row: *row, dueMillis: row.StartTime * 1000}
+	if t.wasLost() && !h.runsAgain(t) {
 		return true
 	}
 	if !h.queue.offer(t) {
@@ -45,6 +38,26 @@ func (h held) Offer(row *store.Row) (accepted bool) {
 		return false
 	}
 	ground.Signal(h.wake)
+	return true
+}
+
+// runsAgain reports whether a row that was in flight, or whose process died, is to run once more. It leaves a row alone whose job
+// still runs under a term that was given away, and fails a row that was lost too often.
+func (h held) runsAgain(t *task) bool {
+	if h.runsElsewhere(&t.Row) {
+		return false
+	}
+	lost := lostIfMarked(&t.Row, h.lease.Term)
+	if lostTooOften(&h.cfg, lost) && lost > t.Lost {
+		if h.queue.register(t) {
+			h.settler.failLost(t, h.lease)
+		}
+		return false
+	}
+	t.suspect = isSuspect(&h.cfg, lost)
+	if t.Term == h.lease.Term && h.errlog.Lately() {
+		t.dueMillis = max(t.dueMillis, h.clock.Now()+shownAgain.Milliseconds())
+	}
 	return true
 }
 

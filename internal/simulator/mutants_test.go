@@ -489,7 +489,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job that kills its process does so for ever",
 		File: "internal/engine/held.go",
-		Old:  "lostTooOften(&h.cfg, lost) && lost > row.Lost",
+		Old:  "lostTooOften(&h.cfg, lost) && lost > t.Lost",
 		New:  "false",
 	},
 	{
@@ -549,8 +549,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job that still runs under a term that was given away is taken for lost",
 		File: "internal/engine/held.go",
-		Old:  "h.backlog.Abandoned(row) || h.runsElsewhere(row)",
-		New:  "h.backlog.Abandoned(row)",
+		Old:  "if h.runsElsewhere(&t.Row) {",
+		New:  "if false {",
 	},
 	{
 		Name: "what still runs elsewhere does not count against the capacity",
