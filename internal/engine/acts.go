@@ -29,10 +29,10 @@ const (
 	failLost             // its process died once too often
 )
 
-// byAct groups alike outcomes, in the order of their first ones. Mostly, each is like the one before.
+// byAct groups alike outcomes, few of them of long rows, in the order of their first ones. Mostly, each is like the one before.
 func byAct(outcomes []*outcome) (groups [][]*outcome) {
 	index := map[act]int{}
-	last := 0
+	last, long := 0, false
 	for _, o := range outcomes {
 		if len(groups) == 0 || o.act != groups[last][0].act {
 			i, ok := index[o.act]
@@ -43,6 +43,10 @@ func byAct(outcomes []*outcome) (groups [][]*outcome) {
 			last = i
 		}
 		groups[last] = append(groups[last], o)
+		long = long || o.HasLong()
+	}
+	if long {
+		return fewLong(groups)
 	}
 	return groups
 }

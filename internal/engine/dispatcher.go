@@ -153,7 +153,7 @@ func (d *dispatcher) roomForEarly() int {
 func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	sent, any, ok := time.Now(), false, true
 	var marked []*task
-	groups := fewLong(alike(batch))
+	groups := alike(batch)
 	for i, tasks := range groups {
 		sent := time.Now()
 		some, fine := d.mark(ctx, d.lease, tasks)
@@ -177,10 +177,10 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 // nextMarked is how long until something has to be done about marked tasks.
 func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.clock.Now()) }
 
-// alike groups tasks by the version in which they were read; the group with the smallest id goes first.
+// alike groups tasks by the version in which they were read, few of them long; the group with the smallest id goes first.
 func alike(batch []*task) (groups [][]*task) {
 	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
-	if !slices.ContainsFunc(batch, func(t *task) bool { return t.Version() != batch[0].Version() }) {
+	if !slices.ContainsFunc(batch, func(t *task) bool { return t.Version() != batch[0].Version() || t.HasLong() }) {
 		return [][]*task{batch} // mostly
 	}
 	group := map[store.Version]int{}
@@ -192,7 +192,7 @@ func alike(batch []*task) (groups [][]*task) {
 		}
 		groups[i] = append(groups[i], t)
 	}
-	return groups
+	return fewLong(groups)
 }
 
 // awaitAllowed waits while no job may start: the type is paused, or nobody knows whether it is. Marks of tasks that have not

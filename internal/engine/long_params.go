@@ -24,7 +24,7 @@ type runID struct {
 	attempt int32
 }
 
-// longParams reads the long parameters of tasks that are about to start; mostly there are none, and no statement is sent.
+// longParams reads the long parameters of those tasks that have any. They are about to start.
 // Tasks whose parameters it does not bring wait, longer each time.
 func (l *line) longParams(tasks []*task) runParams {
 	var long []*task
@@ -32,9 +32,6 @@ func (l *line) longParams(tasks []*task) runParams {
 		if t.HasLong() && !t.gone.Load() {
 			long = append(long, t)
 		}
-	}
-	if len(long) == 0 {
-		return nil
 	}
 	began, params := time.Now(), runParams{}
 	for some := range slices.Chunk(long, longRowsMax) {
@@ -69,11 +66,8 @@ func (l *line) readLong(tasks []*task) []store.RunParams {
 	return rows
 }
 
-// takeLong gives a task's job its long parameters, if it has any. It reports whether the job has its parameters.
+// takeLong gives a task's job its long parameters. It reports whether they were read.
 func (t *task) takeLong(params runParams) bool {
-	if !t.HasLong() {
-		return true
-	}
 	whole, ok := params[t.runID()]
 	t.job.JobParams = whole
 	return ok
@@ -82,9 +76,6 @@ func (t *task) takeLong(params runParams) bool {
 // lighten lets the long parameters of a task go whose run has ended. The task that it returns stands for it from now on: the
 // handler may have kept the job.
 func (l *line) lighten(t *task) *task {
-	if !t.HasLong() {
-		return t
-	}
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
 	light := *t
@@ -97,14 +88,6 @@ func (l *line) lighten(t *task) *task {
 // longRowsMax is how many rows with long parameters one statement reads, marks or settles: what is read has to come in time, and a
 // binary log or a write set may have the rows whole, as they were and as they are.
 const longRowsMax = 32
-
-// long is how many rows with long parameters the task is: one or none.
-func (t *task) long() int {
-	if t.HasLong() {
-		return 1
-	}
-	return 0
-}
 
 // fewLong divides groups of rows that are written together so that none has too many with long parameters.
 func fewLong[T interface{ HasLong() bool }](groups [][]T) (few [][]T) {

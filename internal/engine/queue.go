@@ -294,7 +294,9 @@ func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 		q.waiting--
 		if q.keys.take(t) {
 			picked = append(picked, t)
-			long += t.long()
+			if t.HasLong() {
+				long++
+			}
 		} else {
 			q.park(t)
 		}
@@ -312,7 +314,9 @@ func (q *queue) pickEarly(until int64, n int) (picked []*task) {
 			t := heap.Pop(&v.timed).(*task)
 			q.waiting--
 			picked = append(picked, t)
-			long += t.long()
+			if t.HasLong() {
+				long++
+			}
 		}
 	}
 	return picked

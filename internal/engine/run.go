@@ -68,7 +68,10 @@ func (l *line) run(tasks []*task) {
 
 // begin makes the tasks' jobs as the handler sees them, and returns the tasks that may start.
 func (l *line) begin(ctx context.Context, tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
-	params := l.longParams(tasks)
+	var params runParams
+	if slices.ContainsFunc(tasks, (*task).HasLong) {
+		params = l.longParams(tasks)
+	}
 	if delay := l.workers.delay(len(tasks)); delay > 0 {
 		ground.Sleep(ctx, delay)
 	}
@@ -84,7 +87,7 @@ func (l *line) begin(ctx context.Context, tasks []*task, cancel context.CancelCa
 			cancelOne = others.one()
 		}
 		l.beginOne(t, started, cancelOne)
-		if l.mayStart(t) && t.takeLong(params) { // a task that does not start keeps no long parameters
+		if l.mayStart(t) && (!t.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
 			may = append(may, t)
 			if l.permit.has(t) {
 				t.enough = time.AfterFunc(aloneWaitsFor, func() { l.permit.giveBack(t) })
@@ -229,7 +232,11 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 			l.tellSettled(t, v)
 		}
 	} else {
-		l.settler.add(l.lighten(t), v, l.clock.At(t.started))
+		light := t
+		if t.HasLong() {
+			light = l.lighten(t)
+		}
+		l.settler.add(light, v, l.clock.At(t.started))
 	}
 	l.workers.handedOver()
 	ground.Signal(l.wake)

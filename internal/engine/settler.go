@@ -262,7 +262,7 @@ func (s *settler) sendAgain(w unwritten) {
 // write writes the outcomes. When a statement had no answer in time, it sends no other one: outcomes that came meanwhile go first.
 func (s *settler) write(ctx context.Context, outcomes []*outcome) (w unwritten) {
 	s.writeLog(ctx, outcomes)
-	for _, group := range fewLong(byAct(outcomes)) {
+	for _, group := range byAct(outcomes) {
 		if len(w.cut) > 0 {
 			w.unsent = append(w.unsent, group...)
 			continue
