@@ -27,9 +27,9 @@ func (v verdict) final() bool { return !v.status.Pending() }
 // handler set wins over its error.
 func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, err error) verdict {
 	v := verdict{status: status}
-	asked := askedBy(err)
+	var asked *queue_job.Outcome
 	if err != nil {
-		v.reason = err.Error()
+		asked, v.reason = askedBy(err), err.Error()
 	}
 	switch {
 	case status != queue_job.JobStatusInit:
@@ -79,9 +79,6 @@ func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, e
 
 // askedBy is the outcome that an error asks for; nil: none.
 func askedBy(err error) *queue_job.Outcome {
-	if err == nil {
-		return nil
-	}
 	var asked *queue_job.Outcome
 	errors.As(err, &asked)
 	return asked

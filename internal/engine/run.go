@@ -62,7 +62,9 @@ func (l *line) run(tasks []*task) {
 	for _, t := range tasks {
 		l.counts.start(l.waited(t))
 	}
-	l.tellStarted(ctx, tasks)
+	if len(l.told.observers) > 0 {
+		l.tellStarted(ctx, tasks)
+	}
 	l.call(ctx, tasks)
 }
 
@@ -72,8 +74,8 @@ func (l *line) begin(ctx context.Context, tasks []*task, cancel context.CancelCa
 	if slices.ContainsFunc(tasks, (*task).HasLong) {
 		params = l.longParams(tasks)
 	}
-	if delay := l.workers.delay(len(tasks)); delay > 0 {
-		ground.Sleep(ctx, delay)
+	if l.cfg.RatePerSecond > 0 {
+		l.awaitDelay(ctx, len(tasks))
 	}
 	started, cancelOne := time.Now(), cancel
 	var others *lastCancels
@@ -89,7 +91,7 @@ func (l *line) begin(ctx context.Context, tasks []*task, cancel context.CancelCa
 		l.beginOne(t, started, cancelOne)
 		if l.mayStart(t) && (!t.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
 			may = append(may, t)
-			if l.permit.has(t) {
+			if t.alone && l.permit.has(t) {
 				t.enough = time.AfterFunc(aloneWaitsFor, func() { l.permit.giveBack(t) })
 			}
 		} else {
@@ -99,6 +101,13 @@ func (l *line) begin(ctx context.Context, tasks []*task, cancel context.CancelCa
 	}
 	clear(tasks[len(may):])
 	return may
+}
+
+// awaitDelay waits until n tasks may start, because others were late.
+func (l *line) awaitDelay(ctx context.Context, n int) {
+	if delay := l.workers.delay(n); delay > 0 {
+		ground.Sleep(ctx, delay)
+	}
 }
 
 // lastCancels ends the context of a batch when the last of its jobs has been cancelled.
@@ -217,14 +226,14 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	l.workers.ended(t, ended)
 	t.took = ended.Sub(t.started)
 	hidden.Returned(&t.job)
-	v, dropped := l.judgeAny(t, cause)
-	isDeferred := v.deferred > 0 && !dropped
-	var delay time.Duration
-	if isDeferred {
-		delay = l.waited(t)
-		l.putOffs.note(t, l.clock.At(t.started)-delay.Milliseconds(), l.clock.At(ended)+v.wait.Milliseconds())
-	} else if t.Deferred > 0 {
-		l.putOffs.forget(t.ID)
+	v, dropped := l.judge(t, cause)
+	if v.deferred > 0 && !dropped {
+		l.putOff(t, v, ended)
+	} else {
+		l.counts.end(v.status, t.took)
+		if t.Deferred > 0 {
+			l.putOffs.forget(t.ID)
+		}
 	}
 	if dropped {
 		l.queue.forget(t)
@@ -240,28 +249,16 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	}
 	l.workers.handedOver()
 	ground.Signal(l.wake)
-	if isDeferred {
-		l.counts.putOff(delay)
-	} else {
-		l.counts.end(v.status, t.took)
-	}
-	f := queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written}
-	l.tellFinished(ctx, "OnFinished", l.cfg.OnFinished, t, f)
-	for _, o := range l.told.observers {
-		l.tellFinished(ctx, "Observer.Finished", o.Finished, t, f)
+	if l.cfg.OnFinished != nil || len(l.told.observers) > 0 {
+		l.tellFinished(ctx, t, queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written})
 	}
 }
 
-// judgeAny is judge, also of an error that panics when it is looked at: its Is, As or Unwrap may. The run has ended by then, so nobody
-// else would give its task back.
-func (l *line) judgeAny(t *task, cause error) (v verdict, dropped bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.err = fmt.Errorf("panic in the handler's error, a %T: %v\n%s", t.err, p, debug.Stack())
-			v, dropped = l.judge(t, cause)
-		}
-	}()
-	return l.judge(t, cause)
+// putOff notes that a run has ended before it had begun.
+func (l *line) putOff(t *task, v verdict, ended time.Time) {
+	delay := l.waited(t)
+	l.putOffs.note(t, l.clock.At(t.started)-delay.Milliseconds(), l.clock.At(ended)+v.wait.Milliseconds())
+	l.counts.putOff(delay)
 }
 
 // judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
@@ -272,9 +269,28 @@ func (l *line) judge(t *task, cause error) (v verdict, dropped bool) {
 		return verdict{status: queue_job.JobStatusRetry}, true
 	case t.gone.Load():
 		return verdict{status: queue_job.JobStatusCancelled}, true
+	case t.err != nil:
+		return l.judgeError(t, cause)
 	case hidden.Completed(&t.job):
 		return l.judgeCompleted(t, cause)
-	case t.err != nil && errors.Is(t.err, queue_job.ErrNotOurs):
+	default:
+		return decide(&l.cfg, &t.Row, t.job.Status, nil), false
+	}
+}
+
+// judgeError is judge for a run that ended with an error. The error may panic when it is looked at: its Is, As or Unwrap may. The run has
+// ended by then, so nobody else would give its task back.
+func (l *line) judgeError(t *task, cause error) (v verdict, dropped bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.err = fmt.Errorf("panic in the handler's error, a %T: %v\n%s", t.err, p, debug.Stack())
+			v, dropped = l.judge(t, cause)
+		}
+	}()
+	switch {
+	case hidden.Completed(&t.job):
+		return l.judgeCompleted(t, cause)
+	case errors.Is(t.err, queue_job.ErrNotOurs):
 		return l.judgeNotOurs(t, cause)
 	default:
 		return l.judgeReturned(t, cause, t.err), false
@@ -334,10 +350,17 @@ func (l *line) tellSettled(t *task, v verdict) {
 	}
 }
 
-func (l *line) tellFinished(ctx context.Context, name string, tell func(context.Context, *queue_job.Job, queue_job.Finished), t *task, f queue_job.Finished) {
-	if tell != nil {
-		ctx = context.WithoutCancel(ctx)
-		guarded(ctx, l.log, name, func() { tell(ctx, &t.job, f) })
+// tellFinished tells the type's own listener and the observers of the end of a run.
+func (l *line) tellFinished(ctx context.Context, t *task, f queue_job.Finished) {
+	ctx = context.WithoutCancel(ctx)
+	tell := func(name string, listener func(context.Context, *queue_job.Job, queue_job.Finished)) {
+		if listener != nil {
+			guarded(ctx, l.log, name, func() { listener(ctx, &t.job, f) })
+		}
+	}
+	tell("OnFinished", l.cfg.OnFinished)
+	for _, o := range l.told.observers {
+		tell("Observer.Finished", o.Finished)
 	}
 }
 

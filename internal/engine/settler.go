@@ -302,7 +302,7 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	}
 	var rows []store.Standing
 	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].sentBefore
-	wanted := !unmarks && l.told.want(act.status)
+	wanted := !unmarks && len(l.told.outcomes) > 0 && l.told.want(act.status)
 	mayBeBehind := act.kind == settle && l.errlog.Lately()
 	if err == nil && written < len(group) && (unmarks || doubtful || wanted || mayBeBehind) {
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))

@@ -134,11 +134,8 @@ func (w *workers) takeCall(came bool) []*task {
 	return call
 }
 
-// delay is how long n tasks that next has returned must wait before they start.
+// delay is how long n tasks that next has returned must wait before they start. There is a rate.
 func (w *workers) delay(n int) time.Duration {
-	if w.cfg.RatePerSecond == 0 {
-		return 0
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.gate.delay(time.Now(), n)
