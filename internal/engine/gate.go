@@ -11,7 +11,7 @@ import (
 
 // gate says when marked jobs may start: as fast as the rate allows, and as many in a call as the handler takes. It admits calls
 // to the workers, which then read long parameters. If such reads are slow, their calls would start together; so a second limiter
-// counts the starts. A nil gate admits every task, one in a call.
+// counts the starts. A type with neither a rate nor batches has no gate: each task that is ready starts, in a call of its own.
 type gate struct {
 	limiter *rate.Limiter // of what is admitted; nil: without limit
 	starts  *rate.Limiter // of what starts
@@ -47,11 +47,8 @@ func emptied(cfg *queue_job.Config, now time.Time) *rate.Limiter {
 
 // admits returns how many of the ready tasks a call may take now or, if none, how long to wait before asking again.
 func (g *gate) admits(now time.Time, ready []*task) (n int, again time.Duration) {
-	switch {
-	case len(ready) == 0:
+	if len(ready) == 0 {
 		return 0, time.Hour
-	case g == nil:
-		return 1, 0
 	}
 	n = g.first(ready)
 	if missing := float64(n) - g.tokens(now); missing > rounding {
@@ -60,7 +57,7 @@ func (g *gate) admits(now time.Time, ready []*task) (n int, again time.Duration)
 	return n, 0
 }
 
-// enter takes the tokens for n starts. Nobody enters a nil gate.
+// enter takes the tokens for n starts.
 func (g *gate) enter(now time.Time, n int) {
 	if g.limiter != nil {
 		g.limiter.ReserveN(now, n)
@@ -85,18 +82,18 @@ func (g *gate) first(ready []*task) (n int) {
 	return n
 }
 
-// calls is how many calls the ready tasks make, as far as the tokens go; at least one.
-func (g *gate) calls(now time.Time, ready int) int {
-	if g == nil {
-		return ready
+// calls is how many calls the ready tasks make, as far as the tokens go; at least one, if one is admitted.
+func (g *gate) calls(now time.Time, ready []*task) int {
+	if n, _ := g.admits(now, ready); n == 0 {
+		return 0
 	}
-	most := (ready + g.batch - 1) / g.batch
+	most := (len(ready) + g.batch - 1) / g.batch
 	return max(1, min(most, int(min(g.tokens(now), batchRowsMax))/g.batch))
 }
 
 // marks is how many rows to mark while ready tasks wait for tokens.
 func (g *gate) marks(now time.Time, ready int) int {
-	if g == nil || g.limiter == nil {
+	if g.limiter == nil {
 		return batchRowsMax
 	}
 	most := g.tokens(now) + g.soon() + rounding
@@ -108,7 +105,7 @@ func (g *gate) marks(now time.Time, ready int) int {
 
 // marksAgain is how long until the tokens allow marks, if no task is ready. It is an hour if they do now.
 func (g *gate) marksAgain(now time.Time) time.Duration {
-	if g == nil || g.limiter == nil {
+	if g.limiter == nil {
 		return time.Hour
 	}
 	missing := 1 - g.tokens(now) - g.soon()

@@ -26,12 +26,20 @@ func rated(perSecond float64, burst int) *gate {
 }
 
 func TestWithoutLimitsThereIsNoGate(t *testing.T) {
-	g := newGate(&queue_job.Config{}, noon)
-	if g != nil {
+	if g := newGate(&queue_job.Config{}, noon); g != nil {
 		t.Fatal("there is one")
 	}
-	if n, _ := g.admits(noon, readyTasks(3, noon)); n != 1 || g.calls(noon, 3) != 3 || g.marks(noon, 0) != batchRowsMax || g.marksAgain(noon) < time.Minute {
-		t.Fatal("it does not admit one task")
+	l := lineOf(1)
+	l.cfg.WorkerPoolCapacity = 2000
+	if rows, _ := l.workers.room(0, inFlightMax); rows != batchRowsMax || l.workers.admitsIn() < time.Minute {
+		t.Fatalf("room for %d marks, and the next look is in %v", rows, l.workers.admitsIn())
+	}
+	l.workers.ready = readyTasks(3, noon)
+	if wanted := l.workers.wanted(); wanted != 3 {
+		t.Fatalf("%d workers for three tasks", wanted)
+	}
+	if call := l.workers.takeCall(false); len(call) != 1 {
+		t.Fatalf("a call of %d tasks", len(call))
 	}
 }
 
@@ -156,7 +164,7 @@ func TestACallTakesAsManyReadyTasksAsItMay(t *testing.T) {
 	if n, _ := g.admits(noon, readyTasks(2, noon)); n != 2 {
 		t.Fatalf("it admits %d of 2", n)
 	}
-	if n := g.calls(noon, 11); n != 3 {
+	if n := g.calls(noon, readyTasks(11, noon)); n != 3 {
 		t.Fatalf("11 are %d calls", n)
 	}
 }

@@ -114,12 +114,9 @@ type places struct {
 	lapse     *time.Timer   // gives up unused places; nil: there were none
 }
 
-// occupy takes places for workers that are about to come, and returns how many may. If some may not, the line waits. The caller
-// holds the lock.
+// occupy takes places for workers that are about to come, and returns how many may. If some may not, the line waits. There is a
+// quota, and the caller holds the lock.
 func (w *workers) occupy(wanted int) (may int) {
-	if w.quota == nil || wanted == 0 {
-		return wanted
-	}
 	if wanted > w.unused {
 		w.unused += w.quota.takeOrWait(w, wanted-w.unused)
 	}
@@ -131,12 +128,9 @@ func (w *workers) occupy(wanted int) (may int) {
 // lacksPlace reports whether the line waits for a place. The caller holds the lock.
 func (w *workers) lacksPlace() bool { return w.quota != nil && w.quota.waits(w) }
 
-// keepsPlace reports whether a worker that has ended a call may begin another one, or it is another line's turn. The caller holds
-// the lock.
+// keepsPlace reports whether a worker that has ended a call may begin another one, or it is another line's turn. There is a quota, and
+// the caller holds the lock.
 func (w *workers) keepsPlace() bool {
-	if w.quota == nil {
-		return true
-	}
 	if w.quota.yields(w) {
 		return false
 	}
@@ -144,19 +138,12 @@ func (w *workers) keepsPlace() bool {
 	return true
 }
 
-// givePlaceUp is called by a worker that has left. The caller holds no lock.
-func (w *workers) givePlaceUp() {
-	if w.quota != nil {
-		w.quota.pass(1)
-	}
-}
-
 // offered is called if it is the line's turn. A ready task gets a worker at once. If rows are due and not marked yet, the place
 // waits until the dispatcher has marked one. Offered reports false if the line has no use for a place.
 func (w *workers) offered() (taken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wanted := w.wanted(time.Now())
+	wanted := w.wanted()
 	switch {
 	case wanted > 0:
 		more := 1 + w.quota.takeOrWait(w, wanted-1)

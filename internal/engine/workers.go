@@ -50,7 +50,10 @@ const (
 func (w *workers) start(marked ...*task) {
 	w.mu.Lock()
 	w.makeReady(marked)
-	more := w.occupy(w.wanted(time.Now()))
+	more := w.wanted()
+	if w.quota != nil {
+		more = w.occupy(more)
+	}
 	w.alive += more
 	w.coming += more
 	w.mu.Unlock()
@@ -58,11 +61,12 @@ func (w *workers) start(marked ...*task) {
 }
 
 // wanted is how many more workers the ready tasks need, as far as they may start. The caller holds the lock.
-func (w *workers) wanted(now time.Time) int {
-	if n, _ := w.gate.admits(now, w.ready); n == 0 {
-		return 0
+func (w *workers) wanted() int {
+	calls := len(w.ready)
+	if w.gate != nil {
+		calls = w.gate.calls(time.Now(), w.ready)
 	}
-	return max(0, min(w.gate.calls(now, len(w.ready))-w.coming, w.most()-w.alive))
+	return max(0, min(calls-w.coming, w.most()-w.alive))
 }
 
 // send starts workers that are counted already.
@@ -73,7 +77,9 @@ func (w *workers) send(n int) {
 			w.coming--
 			w.alive--
 			w.mu.Unlock()
-			w.givePlaceUp()
+			if w.quota != nil {
+				w.quota.pass(1)
+			}
 		}
 	}
 }
@@ -102,8 +108,8 @@ func (w *workers) makeReady(marked []*task) {
 // another worker. The caller may keep the list, and change it.
 func (w *workers) next(came bool) []*task {
 	call := w.takeCall(came)
-	if call == nil {
-		w.givePlaceUp()
+	if call == nil && w.quota != nil {
+		w.quota.pass(1)
 	}
 	return call
 }
@@ -114,9 +120,13 @@ func (w *workers) takeCall(came bool) []*task {
 	if came {
 		w.coming--
 	}
-	now := time.Now()
-	n, _ := w.gate.admits(now, w.ready)
-	if n == 0 || !came && !w.keepsPlace() {
+	n := min(1, len(w.ready))
+	var now time.Time
+	if w.gate != nil {
+		now = time.Now()
+		n, _ = w.gate.admits(now, w.ready)
+	}
+	if n == 0 || !came && w.quota != nil && !w.keepsPlace() {
 		w.alive--
 		ground.Signal(w.wake)
 		return nil
@@ -147,7 +157,9 @@ func (w *workers) vanished() {
 	w.alive--
 	w.mu.Unlock()
 	ground.Signal(w.wake)
-	w.givePlaceUp()
+	if w.quota != nil {
+		w.quota.pass(1)
+	}
 }
 
 // ended notes that a task has run.
@@ -256,7 +268,11 @@ func (w *workers) room(markTakes time.Duration, most int) (rows, atOnce int) {
 	if idle <= 0 && now.Sub(w.ranLast) >= surplusAfter {
 		ahead = 0 // the workers are stuck, and nobody knows for how long
 	}
-	return max(0, min(batchRowsMax, w.gate.marks(now, len(w.ready)), idle+ahead-len(w.ready))), atOnce
+	rows = max(0, min(batchRowsMax, idle+ahead-len(w.ready)))
+	if w.gate != nil {
+		rows = min(rows, w.gate.marks(now, len(w.ready)))
+	}
+	return rows, atOnce
 }
 
 // aheadOf says for how many calls to mark rows ahead of idle workers so that no worker waits for a mark: as many as the
@@ -361,18 +377,19 @@ func (w *workers) readyFor(now time.Time) time.Duration {
 func (w *workers) admitsIn() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch now := time.Now(); {
-	case w.alive >= w.most():
+	n, again := len(w.ready), time.Duration(0)
+	switch {
+	case w.alive >= w.most(), n == 0 && w.gate == nil:
 		return time.Hour
-	case len(w.ready) == 0:
-		return w.gate.marksAgain(now)
-	default:
-		n, again := w.gate.admits(now, w.ready)
-		if n > 0 && (w.coming > 0 || w.lacksPlace()) { // a worker that comes says so
-			return time.Hour
-		}
-		return again
+	case n == 0:
+		return w.gate.marksAgain(time.Now())
+	case w.gate != nil:
+		n, again = w.gate.admits(time.Now(), w.ready)
 	}
+	if n > 0 && (w.coming > 0 || w.lacksPlace()) { // a worker that comes says so
+		return time.Hour
+	}
+	return again
 }
 
 // nextDue is how long until something has to be done about marked tasks: the first early one falls due, or the ready ones have

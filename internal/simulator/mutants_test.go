@@ -237,7 +237,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a worker that leaves keeps its place in the process",
 		File: "internal/engine/workers.go",
-		Old:  "\tif call == nil {\n\t\tw.givePlaceUp()\n\t}\n",
+		Old:  "\tif call == nil && w.quota != nil {\n\t\tw.quota.pass(1)\n\t}\n",
 		New:  "",
 	},
 	{
