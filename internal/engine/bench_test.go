@@ -44,7 +44,7 @@ func benchmarkAThousandJobs(b *testing.B, q *quota) {
 			l.offer(lease, &rows[i])
 		}
 		marked, _ := l.mark(b.Context(), lease, l.queue.picked(1, batchRowsMax))
-		l.workers.start(marked...)
+		l.workers.start(0, marked...)
 		workers.come()
 		if w := l.settler.write(b.Context(), l.settler.take()); len(w.failed) > 0 || l.queue.inMemory() > 0 {
 			b.Fatal("not every job was settled")

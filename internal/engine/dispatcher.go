@@ -62,8 +62,10 @@ func (d *dispatcher) loop(ctx context.Context) {
 
 // tidy serves the rows that are in memory already, before others are picked.
 func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
-	d.workers.start(d.workers.fallenDue(d.clock.Now())...) // even if none fell due: ready tasks may need a worker
-	d.giveBackSurplus(turn)
+	if d.workers.keepWaiting() {
+		d.workers.start(d.clock.Now())
+		d.giveBackSurplus(turn)
+	}
 	if suspect := d.permitSuspect(); suspect != nil {
 		d.runAlone(ctx, suspect)
 	}
@@ -162,7 +164,7 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 		marked = append(marked, some...)
 		any, ok = any || len(some) > 0, ok && fine
 		if d.cfg.BatchSize <= 1 || i == len(groups)-1 {
-			d.workers.start(d.workers.addEarly(marked, d.clock.Now())...)
+			d.workers.start(d.clock.Now(), marked...)
 			marked = nil
 		}
 	}
@@ -239,7 +241,10 @@ func (l *line) takeBack(lease *keeper.Lease, t *task) {
 func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 	now := d.clock.Now()
 	in := func(due int64) time.Duration { return time.Duration(due-now) * time.Millisecond }
-	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.workers.admitsIn(), d.nextMarked(), d.queue.lookAtLockedIn(time.Now()))
+	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.queue.lookAtLockedIn(time.Now()))
+	if d.cfg.RatePerSecond > 0 || d.workers.keepWaiting() {
+		wait = min(wait, d.workers.admitsIn(), d.nextMarked())
+	}
 	if d.queue.hasParked() {
 		wait = min(wait, lookAtParkedEvery)
 	}
@@ -447,7 +452,7 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 	}
 	d.awaitNoted(ctx)
 	suspect.alone, started = true, true
-	d.workers.start(marked...)
+	d.workers.start(suspect.dueMillis, marked...)
 	d.awaitQuiet(ctx, suspect)
 }
 
@@ -460,7 +465,7 @@ func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 		if !begun && !d.starts.allowed() {
 			return
 		}
-		d.workers.start()
+		d.workers.start(d.clock.Now())
 		if suspect != nil && !begun {
 			until = time.Now().Add(aloneWaitsFor)
 		}

@@ -87,9 +87,13 @@ func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
 		soon, later, due := &task{dueMillis: 5_000_050}, &task{dueMillis: 5_100_000}, &task{dueMillis: 5_000_000}
-		if got := l.workers.addEarly([]*task{later, due, soon}, l.clock.Now()); len(got) != 1 || got[0] != due {
-			t.Fatalf("%d start at once", len(got))
+		for _, marked := range []*task{soon, later, due} {
+			marked.run = &run{}
 		}
+		if l.workers.start(l.clock.Now(), later, due, soon); len(l.workers.ready) != 1 || l.workers.ready[0] != due {
+			t.Fatalf("%d start at once", len(l.workers.ready))
+		}
+		l.workers.ready = nil
 		if l.quiet() {
 			t.Error("quiet, with two that are marked")
 		}
@@ -98,9 +102,10 @@ func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
 		}
 		l.clock = &ground.Clock{}
 		l.clock.Reading(5000.05, time.Now(), time.Now())
-		if got := l.workers.fallenDue(l.clock.Now()); len(got) != 1 || got[0] != soon {
-			t.Fatalf("%d have fallen due", len(got))
+		if l.workers.start(l.clock.Now()); len(l.workers.ready) != 1 || l.workers.ready[0] != soon {
+			t.Fatalf("%d have fallen due", len(l.workers.ready))
 		}
+		l.workers.ready = nil
 		if rest := l.workers.takeUnstarted(); len(rest) != 1 || rest[0] != later || !l.quiet() {
 			t.Errorf("%d go back", len(rest))
 		}
@@ -142,7 +147,7 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
-		l.workers.addEarly([]*task{{dueMillis: 5_000_050}}, l.clock.Now())
+		l.workers.start(l.clock.Now(), &task{dueMillis: 5_000_050})
 		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.waiting() != 0 {
 			t.Fatal("it went back before")
 		}

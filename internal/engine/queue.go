@@ -80,8 +80,8 @@ func (t *task) timed() bool { return t.dueMillis > 0 }
 //	locked      queue.locked        lock: others have locked it        takeLocked
 //	picked      the dispatcher      pick, pickEarly, pickSuspect       mark, back, forget
 //	filling     filling.rows        pick: its batch is not full        mark, back
-//	early       workers.early       mark, before its time              fallenDue, surplus, takeUnstarted
-//	ready       workers.ready       mark, fallenDue                    next, surplus, takeUnstarted
+//	early       workers.early       mark, before its time              start, surplus, takeUnstarted
+//	ready       workers.ready       mark; start, when it is due        next, surplus, takeUnstarted
 //	at work     workers.atWork      next                               ended, notStarted
 //	unsettled   settler             add, undo, handBack, failLost      write, and then back, backIfRoom or forget
 //	departed    queue.departed      forget                             flush, when no read can show it any more

@@ -100,7 +100,7 @@ func (f *floor) expectFree(places int) {
 func TestAProcessHasNoMoreWorkersThanItsQuotaAndAsManyIfThereIsWork(t *testing.T) {
 	onFloor(t, 3, func(f *floor) {
 		for jobType := range int32(4) {
-			f.line(jobType, 10*time.Millisecond).workers.start(f.marked(25)...)
+			f.line(jobType, 10*time.Millisecond).workers.start(0, f.marked(25)...)
 		}
 		time.Sleep(time.Second)
 		if ran := len(f.ran()); f.mostAtATime() != 3 || ran != 100 {
@@ -113,10 +113,10 @@ func TestAProcessHasNoMoreWorkersThanItsQuotaAndAsManyIfThereIsWork(t *testing.T
 func TestTypesThatWaitForAPlaceTakeTurns(t *testing.T) {
 	onFloor(t, 1, func(f *floor) {
 		one, two, three := f.line(1, time.Second), f.line(2, time.Second), f.line(3, time.Second)
-		one.workers.start(f.marked(6)...)
+		one.workers.start(0, f.marked(6)...)
 		synctest.Wait()
-		two.workers.start(f.marked(2)...)
-		three.workers.start(f.marked(3)...)
+		two.workers.start(0, f.marked(2)...)
+		three.workers.start(0, f.marked(3)...)
 		time.Sleep(time.Minute)
 		if ran := f.ran(); !slices.Equal(ran[1:8], []int32{2, 3, 1, 2, 3, 1, 3}) && !slices.Equal(ran[1:8], []int32{1, 2, 3, 1, 2, 3, 1}) || len(ran) != 11 {
 			t.Errorf("%v", ran)
@@ -129,9 +129,9 @@ func TestAHandlerThatEndsItsGoroutineGivesUpItsPlace(t *testing.T) {
 	onFloor(t, 1, func(f *floor) {
 		one, two := f.line(1, time.Second), f.line(2, time.Second)
 		one.handler = func(context.Context, *queue_job.Job) error { time.Sleep(time.Second); runtime.Goexit(); return nil }
-		one.workers.start(f.marked(1)...)
+		one.workers.start(0, f.marked(1)...)
 		synctest.Wait()
-		two.workers.start(f.marked(1)...)
+		two.workers.start(0, f.marked(1)...)
 		time.Sleep(3 * time.Second)
 		if ran := f.ran(); !slices.Equal(ran, []int32{2}) {
 			t.Errorf("%v", ran)
@@ -152,7 +152,7 @@ func turn(l *line, due int) (room int) {
 func TestNothingIsMarkedWithoutAPlace(t *testing.T) {
 	onFloor(t, 2, func(f *floor) {
 		busy, other := f.line(1, 10*time.Second), f.line(2, time.Second)
-		busy.workers.start(f.marked(2)...)
+		busy.workers.start(0, f.marked(2)...)
 		synctest.Wait()
 		if rows := turn(other, 9); rows != 0 || len(other.wake) != 0 {
 			t.Fatalf("%d rows are marked while all places are taken", rows)
@@ -169,7 +169,7 @@ func TestNothingIsMarkedWithoutAPlace(t *testing.T) {
 		if rows != 2 {
 			t.Fatalf("room for %d, want 2", rows)
 		}
-		other.workers.start(f.marked(rows)...)
+		other.workers.start(0, f.marked(rows)...)
 		time.Sleep(time.Minute)
 		f.expectFree(2)
 	})
@@ -182,18 +182,18 @@ func TestAPlaceIsKeptForAMarkButNotForLong(t *testing.T) {
 		if turn(one, 5) != 1 {
 			t.Fatal("no room for a row")
 		}
-		two.workers.start(f.marked(1)...)
+		two.workers.start(0, f.marked(1)...)
 		if ran := f.ran(); len(ran) > 0 {
 			t.Fatalf("%v ran in the place that another line has", ran)
 		}
-		one.workers.start(f.marked(1)...)
+		one.workers.start(0, f.marked(1)...)
 		time.Sleep(3 * time.Second)
 		if ran := f.ran(); !slices.Equal(ran, []int32{1, 2}) {
 			t.Fatalf("%v", ran)
 		}
 		turn(one, 5)
 		began := time.Now()
-		two.workers.start(f.marked(1)...)
+		two.workers.start(0, f.marked(1)...)
 		for time.Sleep(time.Millisecond); len(f.ran()) == 0; time.Sleep(time.Millisecond) {
 		}
 		if waited := time.Since(began); waited < placeLasts || waited > placeLasts+10*time.Millisecond {
@@ -221,7 +221,7 @@ func TestAWorkerThatCannotComeHasNoPlace(t *testing.T) {
 	onFloor(t, 1, func(f *floor) {
 		l := f.line(1, time.Second)
 		l.workers.pool = refusing{}
-		l.workers.start(f.marked(1)...)
+		l.workers.start(0, f.marked(1)...)
 		l.workers.takeUnstarted()
 		f.expectFree(1)
 	})

@@ -55,7 +55,7 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 		}
 	}
 	expect("at first", false, 0)
-	l.workers.makeReady([]*task{marked})
+	l.workers.makeReady(0, []*task{marked})
 	expect("marked", true, 0)
 	l.workers.alive, l.workers.coming = 1, 1
 	if call := l.workers.next(true); len(call) != 1 {

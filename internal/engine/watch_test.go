@@ -138,7 +138,7 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 	for i := range 5 {
 		tasks = append(tasks, &task{Row: store.Row{ID: uint64(i)}, run: seenNow(nil)})
 	}
-	l.workers.makeReady(tasks)
+	l.workers.makeReady(0, tasks)
 	for range tasks {
 		l.workers.next(false)
 	}

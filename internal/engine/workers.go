@@ -45,11 +45,12 @@ const (
 	surplusAfter = 900 * time.Millisecond // what is marked and waits this long for a worker goes back; a little later, it may not start
 )
 
-// start makes marked tasks ready, and starts as many workers as there is work for. Only the dispatcher calls it: the pool may
-// keep it waiting for a goroutine to end, which a goroutine that ends must not wait for.
-func (w *workers) start(marked ...*task) {
+// start makes those marked tasks ready that are due by the database's clock, now and since the last start, and starts as many workers as
+// there is work for. Only the dispatcher calls it: the pool may keep it waiting for a goroutine to end, which a goroutine that ends must
+// not wait for.
+func (w *workers) start(now int64, marked ...*task) {
 	w.mu.Lock()
-	w.makeReady(marked)
+	w.makeReady(now, marked)
 	more := w.wanted()
 	if w.quota != nil {
 		more = w.occupy(more)
@@ -84,23 +85,31 @@ func (w *workers) send(n int) {
 	}
 }
 
-// runHere runs marked tasks in the goroutine that asks for it.
+// runHere runs marked tasks in the goroutine that asks for it, due or not.
 func (w *workers) runHere(marked []*task) {
 	w.mu.Lock()
-	w.makeReady(marked)
+	w.makeReady(math.MaxInt64, marked)
 	w.alive++
 	w.coming++
 	w.mu.Unlock()
 	w.work()
 }
 
-// makeReady lets workers take marked tasks. The caller holds the lock.
-func (w *workers) makeReady(marked []*task) {
-	now := time.Now()
-	for _, t := range marked {
-		t.since = now
+// makeReady lets workers take the marked tasks that are due, and those that were early and have fallen due. The caller holds the lock.
+func (w *workers) makeReady(now int64, marked []*task) {
+	since := time.Now()
+	w.ready = slices.Grow(w.ready, len(marked))
+	for len(w.early) > 0 && w.early[0].dueMillis <= now {
+		t := heap.Pop(&w.early).(*task)
+		t.since, w.ready = since, append(w.ready, t)
 	}
-	w.ready = append(w.ready, marked...)
+	for _, t := range marked {
+		if t.dueMillis > now {
+			heap.Push(&w.early, t)
+		} else {
+			t.since, w.ready = since, append(w.ready, t)
+		}
+	}
 }
 
 // next takes the ready tasks of the next call. If none may start, the worker that asks leaves. A worker that has just come
@@ -311,29 +320,6 @@ func (w *workers) roomForEarly() int {
 	return max(0, min(batchRowsMax, w.idle()+most-len(w.ready)-len(w.early)))
 }
 
-// addEarly keeps the marked tasks that are not due yet, and returns the others.
-func (w *workers) addEarly(marked []*task, now int64) (due []*task) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.DeleteFunc(marked, func(t *task) bool {
-		if t.dueMillis > now {
-			heap.Push(&w.early, t)
-			return true
-		}
-		return false
-	})
-}
-
-// fallenDue takes the early tasks whose time has come.
-func (w *workers) fallenDue(now int64) (due []*task) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.early) > 0 && w.early[0].dueMillis <= now {
-		due = append(due, heap.Pop(&w.early).(*task))
-	}
-	return due
-}
-
 // surplus takes marked tasks that will not start soon: a marked row cannot be changed, and counts as lost if the process dies.
 // If the database's clock, in milliseconds, was set back, the early tasks are surplus too.
 func (w *workers) surplus(now time.Time, database int64) (surplus []*task) {
@@ -409,6 +395,13 @@ func (w *workers) nextDue(database int64) time.Duration {
 		wait = min(wait, surplusAfter)
 	}
 	return wait
+}
+
+// keepWaiting reports whether marked tasks wait: for their time, or for a worker that is not on its way.
+func (w *workers) keepWaiting() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.early) > 0 || len(w.ready) > w.coming
 }
 
 // takeUnstarted takes all tasks that no worker has taken yet.

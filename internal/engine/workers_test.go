@@ -51,7 +51,7 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 		tasks []*task
 		want  int
 	}{{marked(1, 3), 3}, {nil, 3}, {marked(4, 5), 5}, {nil, 5}, {marked(6, 30), 10}, {nil, 10}} {
-		if l.workers.start(step.tasks...); len(workers.submitted) != step.want {
+		if l.workers.start(0, step.tasks...); len(workers.submitted) != step.want {
 			t.Fatalf("%d workers are coming to %d tasks, want %d", len(workers.submitted), len(l.workers.ready), step.want)
 		}
 		if room, _ := l.workers.room(0, inFlightMax); room != max(0, 10-len(l.workers.ready)) {
@@ -65,7 +65,7 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 	if ran != 30 || l.workers.alive != 0 || l.workers.coming != 0 {
 		t.Fatalf("%d of 30 jobs ran; %d workers are left, %d coming", ran, l.workers.alive, l.workers.coming)
 	}
-	if l.workers.start(marked(31, 31)...); len(workers.submitted) != 1 {
+	if l.workers.start(0, marked(31, 31)...); len(workers.submitted) != 1 {
 		t.Fatalf("%d workers are coming to one task", len(workers.submitted))
 	}
 }

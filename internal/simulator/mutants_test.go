@@ -465,8 +465,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "neighbours do not wait for a suspect",
 		File: "internal/engine/dispatcher.go",
-		Old:  "d.workers.start(marked...)\n\td.awaitQuiet(ctx, suspect)",
-		New:  "d.workers.start(marked...)",
+		Old:  "d.workers.start(suspect.dueMillis, marked...)\n\td.awaitQuiet(ctx, suspect)",
+		New:  "d.workers.start(suspect.dueMillis, marked...)",
 	},
 	{
 		Name: "a lost job fails in one statement, and its reason is in the next",
