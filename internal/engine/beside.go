@@ -13,8 +13,8 @@ import (
 // besideOthers returns the tasks whose keys have a slot left beside the jobs that an earlier holder still runs elsewhere. The
 // others wait a moment. In an ordered type, such a job is mostly the first of its key; but a row with a smaller id may have been
 // committed since, or retried by hand.
-func (d *dispatcher) besideOthers(batch []*task) (may []*task) {
-	r, most := d.remains.Load(), d.queue.keys.most
+func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
+	r, most := k.d.remains.Load(), k.d.queue.keys.most
 	if r == nil || len(r.elsewhere)+len(r.lines) == 0 || most == 0 {
 		return batch
 	}
@@ -27,14 +27,14 @@ func (d *dispatcher) besideOthers(batch []*task) (may []*task) {
 	if len(inBatch) == 0 {
 		return batch
 	}
-	running, err := d.runningOfKeys(r, slices.Sorted(maps.Keys(inBatch)))
-	if d.errlog.On(d.lease.Context(), "look for running jobs of keys", err) {
+	running, err := k.runningOfKeys(r, slices.Sorted(maps.Keys(inBatch)))
+	if k.d.errlog.On(k.d.lease.Context(), "look for running jobs of keys", err) {
 		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
-		d.refuse(keyed, ground.RetryLongest)
+		k.d.refuse(keyed, ground.RetryLongest)
 		return keyless
 	}
 	slots := map[string]int{}
-	for key, here := range d.queue.slotsTaken(inBatch) {
+	for key, here := range k.d.queue.slotsTaken(inBatch) {
 		slots[key] = most - running[key] - (here - inBatch[key])
 	}
 	may, mayNot := ground.Divide(batch, func(t *task) bool {
@@ -42,17 +42,17 @@ func (d *dispatcher) besideOthers(batch []*task) (may []*task) {
 		slots[key]--
 		return t.Group() == "" || slots[key] >= 0
 	})
-	d.refuse(mayNot, ground.RetryLongest)
+	k.d.refuse(mayNot, ground.RetryLongest)
 	return may
 }
 
 // runningOfKeys counts the jobs of these keys that other instances still run, by the table, and retired lines of this process.
-func (d *dispatcher) runningOfKeys(r *remains, keys []string) (running map[string]int, err error) {
+func (k *keyTurns) runningOfKeys(r *remains, keys []string) (running map[string]int, err error) {
 	running = map[string]int{}
 	if len(r.elsewhere) > 0 {
-		ctx, cancel := context.WithTimeout(d.lease.Context(), markMax)
+		ctx, cancel := context.WithTimeout(k.d.lease.Context(), markMax)
 		defer cancel()
-		if running, err = d.elsewhereOfKeys(ctx, r, keys); err != nil {
+		if running, err = k.elsewhereOfKeys(ctx, r, keys); err != nil {
 			return nil, err
 		}
 	}
@@ -68,8 +68,8 @@ func (d *dispatcher) runningOfKeys(r *remains, keys []string) (running map[strin
 // elsewhereOfKeys counts the jobs of these keys that other instances still run. Their rows do not tell everything: the job of a handler
 // may be final already, or deleted. And what their holders have told does not have the outcomes that are not written yet. So the larger
 // number counts. An instance of an older version tells nothing.
-func (d *dispatcher) elsewhereOfKeys(ctx context.Context, r *remains, keys []string) (running map[string]int, err error) {
-	told, err := d.restKeys.of(ctx, d.jobs, r)
+func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *remains, keys []string) (running map[string]int, err error) {
+	told, err := k.restKeys.of(ctx, k.d.jobs, r)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (d *dispatcher) elsewhereOfKeys(ctx context.Context, r *remains, keys []str
 		if len(terms) == 0 {
 			return map[string]int{}, nil
 		}
-		return d.jobs.RunningOfKeys(ctx, d.cfg.JobType, keys, terms)
+		return k.d.jobs.RunningOfKeys(ctx, k.d.cfg.JobType, keys, terms)
 	}
 	running, err = inRows(told, true)
 	if err != nil {

@@ -27,23 +27,26 @@ const (
 // and rows come in, so marks grow with the traffic.
 type dispatcher struct {
 	*line
-	lease     *keeper.Lease
-	markTakes time.Duration  // of late
-	size      batchSize      // of the next mark
-	again     ground.Backoff // after a mark that failed
-	filling   filling
-	restKeys  restKeys
-	lookedAt  time.Time // at keys whose rows are parked
+	lease      *keeper.Lease
+	markTakes  time.Duration  // of late
+	size       batchSize      // of the next mark
+	again      ground.Backoff // after a mark that failed
+	turns      *keyTurns      // nil: keys are not looked at
+	admissions []admission
 }
 
 func newDispatcher(l *line, lease *keeper.Lease) *dispatcher {
-	return &dispatcher{line: l, lease: lease, size: newBatchSize(), filling: newFilling(&l.cfg)}
+	d := &dispatcher{line: l, lease: lease, size: newBatchSize()}
+	if l.queue.keys.most > 0 {
+		d.turns = &keyTurns{d: d}
+	}
+	d.admissions = admissionsOf(d)
+	return d
 }
 
 // loop dispatches until ctx ends or the lease is not trusted any more.
 func (d *dispatcher) loop(ctx context.Context) {
-	defer func() { d.queue.back(d.filling.take()...) }()
-	defer d.workers.wantNone()
+	defer d.admitNone()
 	for ctx.Err() == nil && d.lease.Trusted() {
 		turn := time.Now()
 		if !d.starts.allowedAt(turn) {
@@ -66,70 +69,60 @@ func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
 		d.workers.start(d.clock.Now())
 		d.giveBackSurplus(turn)
 	}
+	if _, apart := d.queue.waits(); apart > 0 {
+		d.lookApart(ctx)
+	}
+}
+
+// lookApart looks at the rows that wait apart from the others.
+func (d *dispatcher) lookApart(ctx context.Context) {
 	if suspect := d.permitSuspect(); suspect != nil {
 		d.runAlone(ctx, suspect)
 	}
-	d.lookAtParked()
+	if d.turns != nil {
+		d.turns.lookAtParked()
+	}
 	d.lookAtLocked()
 }
 
-// spare is the room that a turn has found, and what it has picked. Lacking: the process has no place for another worker.
-type spare struct {
-	room, early, picked int
-	lacking             bool
-}
-
-// pickBatch takes the rows to mark now. These are rows that are due or, if there are none, rows that soon fall due. If the
-// type has a batch handler, they fill whole calls. If it has limits of keys, the table allows them.
+// pickBatch takes the rows to mark now. These are rows that are due or, if there are none, rows that soon fall due. They are as many as
+// there is room for, and all admissions admit them.
 func (d *dispatcher) pickBatch() (batch []*task, s spare) {
-	var idle int
-	s.lacking = d.workers.claim()
-	if s.room, idle = d.room(); s.room > 0 { // without room, early rows would start before the rows that are due already
-		s.early = d.roomForEarly()
+	for _, a := range d.admissions {
+		a.begin()
 	}
+	var idle int
+	s.room, idle = d.room()
 	batch, blocked := d.queue.pick(d.clock.Now(), min(s.room, d.size.rows), idle)
+	if rows, _ := d.queue.waits(); rows > 0 && len(batch) == 0 && s.room > 0 { // without room, early rows would start before the rows that are due already
+		batch = d.pickEarly(&s)
+	}
 	if blocked {
 		s.room = 0 // until a worker ends, which wakes us
 	}
-	due := len(batch) > 0
-	if !due {
-		batch = d.queue.pickEarly(d.clock.Now()+markedEarly.Milliseconds(), min(s.early, d.size.rows))
-	}
-	s.picked = len(batch)
-	if s.picked > 0 {
+	if s.picked = len(batch); s.picked > 0 {
 		ground.Signal(d.roomCame)
 	}
-	batch = d.filling.add(time.Now(), batch, s.room > 0)
-	d.keepPlaces(batch, due, s)
-	if batch = d.mayMark(batch); len(batch) == 0 && d.queue.keys.most > 0 {
-		ground.Signal(d.roomCame) // rows were parked, or went back to the table
+	for _, a := range d.admissions {
+		batch = a.admit(batch, s)
 	}
 	return batch, s
 }
 
-// keepPlaces keeps the places that a batch needs. Early rows need theirs later.
-func (d *dispatcher) keepPlaces(batch []*task, due bool, s spare) {
-	if d.workers.quota == nil {
-		return
-	}
-	rows := len(batch)
-	if !due && d.filling.wait == 0 {
-		rows = 0
-	}
-	d.workers.keep(rows, s.lacking && len(batch) == 0 && d.dueIn() <= 0, d.markTakes)
+// pickEarly takes rows that soon fall due.
+func (d *dispatcher) pickEarly(s *spare) (batch []*task) {
+	s.early = d.roomForEarly()
+	batch = d.queue.pickEarly(d.clock.Now()+markedEarly.Milliseconds(), min(s.early, d.size.rows))
+	s.ahead = len(batch) > 0
+	return batch
 }
 
-// dueIn is how long until the first row that is not marked falls due, or its batch goes without being full.
-func (d *dispatcher) dueIn() time.Duration {
-	wait := d.filling.goesIn(time.Now(), true)
-	if due, ok := d.queue.nextDue(); ok {
-		wait = min(wait, time.Duration(due-d.clock.Now())*time.Millisecond)
+// admitNone puts back what admissions keep.
+func (d *dispatcher) admitNone() {
+	for _, a := range d.admissions {
+		a.back()
 	}
-	return wait
 }
-
-// mayMark returns the tasks that the limits of their keys allow to be marked, as far as the table decides that.
-func (d *dispatcher) mayMark(batch []*task) []*task { return d.besideOthers(d.onlyFirst(batch)) }
 
 // room is how many rows to mark now, and how many of them the workers would start at once.
 func (d *dispatcher) room() (rows, atOnce int) {
@@ -143,7 +136,7 @@ func (d *dispatcher) room() (rows, atOnce int) {
 // roomForEarly is how many rows to mark before their time. If keys decide who may start, there is no room: an early row would
 // take the turn of another.
 func (d *dispatcher) roomForEarly() int {
-	if d.queue.keys.most > 0 || d.settler.waiting() > unsettledMax {
+	if d.turns != nil {
 		return 0
 	}
 	return d.workers.roomForEarly()
@@ -200,8 +193,7 @@ func alike(batch []*task) (groups [][]*task) {
 // awaitAllowed waits while no job may start: the type is paused, or nobody knows whether it is. Marks of tasks that have not
 // started are taken back.
 func (d *dispatcher) awaitAllowed(ctx context.Context) {
-	d.queue.back(d.filling.take()...)
-	d.workers.wantNone()
+	d.admitNone()
 	for _, t := range d.workers.takeUnstarted() {
 		d.takeBack(d.lease, t)
 	}
@@ -239,41 +231,62 @@ func (l *line) takeBack(lease *keeper.Lease, t *task) {
 
 // awaitWork waits until a row falls due or something has changed.
 func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
-	now := d.clock.Now()
-	in := func(due int64) time.Duration { return time.Duration(due-now) * time.Millisecond }
-	wait := min(d.filling.goesIn(time.Now(), s.room > 0), d.queue.lookAtLockedIn(time.Now()))
+	wait := time.Hour
 	if d.cfg.RatePerSecond > 0 || d.workers.keepWaiting() {
-		wait = min(wait, d.workers.admitsIn(), d.nextMarked())
+		wait = min(d.workers.admitsIn(), d.nextMarked())
 	}
-	if d.queue.hasParked() {
-		wait = min(wait, lookAtParkedEvery)
+	for _, a := range d.admissions {
+		wait = min(wait, a.in(s))
 	}
-	if due, ok := d.queue.nextDue(); ok && s.room > 0 {
-		wait = min(wait, in(due))
-	}
-	if due, ok := d.queue.nextEarly(); ok && s.early > 0 {
-		wait = min(wait, in(due)-markedEarly)
-	}
-	if s.lacking {
-		if due := d.dueIn(); due > 0 { // otherwise the line waits for a place already
-			wait = min(wait, due)
-		}
-	}
-	var wanted chan struct{} // nil: none is
-	if due, ok := d.queue.nextSuspect(); ok && due <= now {
-		wanted = d.permit.place
-	} else if ok {
-		wait = min(wait, in(due))
+	var permitted chan struct{} // nil: no suspect waits for the permit
+	if rows, apart := d.queue.waits(); apart > 0 {
+		var in time.Duration
+		in, permitted = d.nextApart()
+		wait = min(wait, in, d.nextWaiting(s))
+	} else if rows > 0 {
+		wait = min(wait, d.nextWaiting(s))
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-d.wake:
-	case wanted <- struct{}{}:
-		<-wanted // the next turn asks for it properly
+	case permitted <- struct{}{}:
+		<-permitted // the next turn asks for it properly
 	case <-ctx.Done():
 	}
+}
+
+// nextWaiting is how long until a row falls due for which there is room.
+func (d *dispatcher) nextWaiting(s spare) time.Duration {
+	wait := time.Hour
+	if due, ok := d.queue.nextDue(); ok && s.room > 0 {
+		wait = min(wait, d.until(due))
+	}
+	if due, ok := d.queue.nextEarly(); ok && s.early > 0 {
+		wait = min(wait, d.until(due)-markedEarly)
+	}
+	return wait
+}
+
+// nextApart is how long until rows are to be looked at that wait apart. If a suspect waits for the permit only, the permit's place is
+// returned.
+func (d *dispatcher) nextApart() (wait time.Duration, permitted chan struct{}) {
+	wait = d.queue.lookAtLockedIn(time.Now())
+	if d.queue.hasParked() {
+		wait = min(wait, lookAtParkedEvery)
+	}
+	if due, ok := d.queue.nextSuspect(); ok && d.until(due) <= 0 {
+		permitted = d.permit.place
+	} else if ok {
+		wait = min(wait, d.until(due))
+	}
+	return wait, permitted
+}
+
+// until is how long it takes until a moment of the database's clock.
+func (d *dispatcher) until(due int64) time.Duration {
+	return time.Duration(due-d.clock.Now()) * time.Millisecond
 }
 
 // mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
@@ -434,7 +447,7 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 			d.permit.giveBack(suspect)
 		}
 	}()
-	if len(d.mayMark([]*task{suspect})) == 0 {
+	if d.turns != nil && len(d.turns.mayMark([]*task{suspect})) == 0 {
 		return
 	}
 	d.settler.handBack(d.lease, d.workers.takeUnstarted()...)
@@ -443,7 +456,7 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 		d.refuse([]*task{suspect}, ground.RetryLongest)
 		return
 	}
-	if len(d.mayMark([]*task{suspect})) == 0 { // the wait may have been long
+	if d.turns != nil && len(d.turns.mayMark([]*task{suspect})) == 0 { // the wait may have been long
 		return
 	}
 	marked, _ := d.mark(ctx, d.lease, []*task{suspect})

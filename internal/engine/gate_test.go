@@ -132,7 +132,7 @@ func TestRowsAreMarkedAheadAsTokensComeAndSeveralAtATime(t *testing.T) {
 }
 
 func TestABatchIsMarkedWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
-	f := newFilling(&queue_job.Config{BatchSize: 5, BatchWait: time.Second})
+	f := newFilling(&queue_job.Config{BatchSize: 5, BatchWait: time.Second}, nil)
 	if calls, again := f.add(noon, readyTasks(4, noon), true), f.goesIn(noon, true); len(calls) != 0 || again != time.Second {
 		t.Fatalf("%d go on, the rest in %v", len(calls), again)
 	}
@@ -149,10 +149,6 @@ func TestABatchIsMarkedWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
 	f.add(noon, readyTasks(3, noon), true)
 	if left := f.take(); len(left) != 3 || len(f.take()) != 0 {
 		t.Fatalf("%d are left", len(left))
-	}
-	f = newFilling(&queue_job.Config{BatchSize: 5})
-	if calls := f.add(noon, readyTasks(2, noon), true); len(calls) != 2 {
-		t.Fatalf("%d go on without a wait", len(calls))
 	}
 }
 

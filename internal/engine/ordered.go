@@ -13,10 +13,33 @@ import (
 // been cancelled, or finished elsewhere.
 const lookAtParkedEvery = time.Second
 
+// keyTurns is the admission of a type whose keys have slots: the queue gives them, and the table says the rest.
+type keyTurns struct {
+	d        *dispatcher
+	restKeys restKeys
+	lookedAt time.Time // at keys whose rows are parked
+}
+
+func (k *keyTurns) begin() {}
+
+func (k *keyTurns) admit(picked []*task, _ spare) (may []*task) {
+	if may = k.mayMark(picked); len(may) == 0 {
+		ground.Signal(k.d.roomCame) // rows were parked, or went back to the table
+	}
+	return may
+}
+
+func (k *keyTurns) in(spare) time.Duration { return time.Hour }
+
+func (k *keyTurns) back() {}
+
+// mayMark returns the tasks that the table allows to be marked.
+func (k *keyTurns) mayMark(batch []*task) []*task { return k.besideOthers(k.onlyFirst(batch)) }
+
 // onlyFirst returns the tasks that are the first of their keys in the table, if the type is ordered. The others
 // are parked.
-func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
-	if !d.cfg.OrderedByKey {
+func (k *keyTurns) onlyFirst(batch []*task) (first []*task) {
+	if !k.d.cfg.OrderedByKey {
 		return batch
 	}
 	keys := map[string]bool{}
@@ -28,10 +51,10 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 	if len(keys) == 0 {
 		return batch
 	}
-	firsts, err := d.firstOfKeys(slices.Sorted(maps.Keys(keys)))
-	if d.errlog.On(d.lease.Context(), "look for the first jobs of keys", err) {
+	firsts, err := k.firstOfKeys(slices.Sorted(maps.Keys(keys)))
+	if k.d.errlog.On(k.d.lease.Context(), "look for the first jobs of keys", err) {
 		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
-		d.refuse(keyed, ground.RetryLongest)
+		k.d.refuse(keyed, ground.RetryLongest)
 		return keyless
 	}
 	// A key without a first row has no pending row, or the table spells it otherwise: the mark will tell.
@@ -40,23 +63,23 @@ func (d *dispatcher) onlyFirst(batch []*task) (first []*task) {
 		return t.Group() == "" || !there || id >= t.ID
 	})
 	if len(later) > 0 {
-		d.queue.parkPicked(d.clock.Now(), later, firsts)
+		k.d.queue.parkPicked(k.d.clock.Now(), later, firsts)
 	}
 	return first
 }
 
 // lookAtParked looks, every now and then, whether the rows for which parked rows wait are still there.
-func (d *dispatcher) lookAtParked() {
-	if !d.cfg.OrderedByKey || time.Since(d.lookedAt) < lookAtParkedEvery {
+func (k *keyTurns) lookAtParked() {
+	if !k.d.cfg.OrderedByKey || time.Since(k.lookedAt) < lookAtParkedEvery {
 		return
 	}
-	d.lookedAt = time.Now()
-	keys := d.queue.parkedKeys(batchRowsMax)
+	k.lookedAt = time.Now()
+	keys := k.d.queue.parkedKeys(batchRowsMax)
 	if len(keys) == 0 {
 		return
 	}
-	firsts, err := d.firstOfKeys(keys)
-	if d.errlog.On(d.lease.Context(), "look for the first jobs of keys", err) {
+	firsts, err := k.firstOfKeys(keys)
+	if k.d.errlog.On(k.d.lease.Context(), "look for the first jobs of keys", err) {
 		return
 	}
 	for _, key := range keys {
@@ -64,14 +87,14 @@ func (d *dispatcher) lookAtParked() {
 			firsts[key] = noneIsFirst
 		}
 	}
-	d.queue.unparkFirsts(firsts)
+	k.d.queue.unparkFirsts(firsts)
 }
 
 // firstOfKeys asks the table for the first pending id of each key: in one read, or two if some were not asked for before.
-func (d *dispatcher) firstOfKeys(keys []string) (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(d.lease.Context(), markMax)
+func (k *keyTurns) firstOfKeys(keys []string) (map[string]uint64, error) {
+	ctx, cancel := context.WithTimeout(k.d.lease.Context(), markMax)
 	defer cancel()
-	known, from, unknown := d.queue.remembered(keys)
+	known, from, unknown := k.d.queue.remembered(keys)
 	firsts := map[string]uint64{}
 	for _, part := range []struct {
 		keys []string
@@ -80,7 +103,7 @@ func (d *dispatcher) firstOfKeys(keys []string) (map[string]uint64, error) {
 		if len(part.keys) == 0 {
 			continue
 		}
-		some, err := d.jobs.FirstOfKeys(ctx, d.cfg.JobType, part.keys, part.from, d.backlog.Since(), d.backlog.UpTo)
+		some, err := k.d.jobs.FirstOfKeys(ctx, k.d.cfg.JobType, part.keys, part.from, k.d.backlog.Since(), k.d.backlog.UpTo)
 		if err != nil {
 			return nil, err
 		}

@@ -231,6 +231,13 @@ func (q *queue) hasRoom(level int, timed bool) bool {
 	return q.waiting < q.perLane || q.roomIn(level, timed) > 0
 }
 
+// waits is how many rows wait, and how many of them apart from those that are picked by turns: suspects, locked and parked ones.
+func (q *queue) waits() (rows, apart int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting, len(q.suspects) + len(q.locked) + q.keys.rows
+}
+
 // numbers say of the rows that wait how many there are, how many of them are parked, how many are not due yet, and how long the
 // longest-waiting one has been due. A row whose mark was refused waits longer, and has been due all the same: so what counts is the row's
 // second, and not dueMillis.

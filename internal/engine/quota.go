@@ -173,12 +173,49 @@ func (w *workers) hold(more int) {
 	}
 }
 
+// claims is the admission of a line that needs places.
+type claims struct {
+	d       *dispatcher
+	fills   *filling // nil: rows do not wait for a full call
+	lacking bool     // the line could have more workers, and has no place for one
+}
+
+func (c *claims) begin() { c.lacking = c.d.workers.claim() }
+
+// admit keeps the places that the rows need. Early rows need theirs later.
+func (c *claims) admit(picked []*task, s spare) []*task {
+	rows := len(picked)
+	if s.ahead {
+		rows = 0
+	}
+	c.d.workers.keep(rows, c.lacking && len(picked) == 0 && c.dueIn() <= 0, c.d.markTakes)
+	return picked
+}
+
+func (c *claims) in(spare) time.Duration {
+	if due := c.dueIn(); c.lacking && due > 0 {
+		return due
+	}
+	return time.Hour // the line waits for a place already
+}
+
+func (c *claims) back() { c.d.workers.wantNone() }
+
+// dueIn is how long until the first row that is not marked falls due, or its batch goes without being full.
+func (c *claims) dueIn() time.Duration {
+	wait := time.Hour
+	if c.fills != nil {
+		wait = c.fills.goesIn(time.Now(), true)
+	}
+	if due, ok := c.d.queue.nextDue(); ok {
+		wait = min(wait, c.d.until(due))
+	}
+	return wait
+}
+
 // claim takes all places that are free and that the line could use, while the dispatcher looks what there is to mark; then comes
 // keep. It reports whether the line could have more workers, and has no place for one.
 func (w *workers) claim() (lacking bool) {
-	if w.quota == nil {
-		return false
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	could := w.most() - w.alive
@@ -189,9 +226,6 @@ func (w *workers) claim() (lacking bool) {
 // keep is told how many rows are about to be marked, and gives up the places that they do not need. If the line is hungry, because
 // rows are due and there was no place for any, it waits for a place.
 func (w *workers) keep(rows int, hungry bool, markTakes time.Duration) {
-	if w.quota == nil {
-		return
-	}
 	w.mu.Lock()
 	perCall := max(1, w.cfg.BatchSize)
 	needed := max(0, (rows+len(w.ready)+perCall-1)/perCall-w.coming)
@@ -237,9 +271,6 @@ func (w *workers) giveUpUnused() {
 
 // wantNone gives up the places that no worker has, and waits for no others: the dispatcher marks nothing for now.
 func (w *workers) wantNone() {
-	if w.quota == nil {
-		return
-	}
 	w.mu.Lock()
 	w.hungry = false
 	w.mu.Unlock()

@@ -267,13 +267,13 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "in order, a job that runs again lets the others of its key pass",
 		File: "internal/engine/ordered.go",
-		Old:  "if !d.cfg.OrderedByKey {",
+		Old:  "if !k.d.cfg.OrderedByKey {",
 		New:  "if true {",
 	},
 	{
 		Name: "in order, what is held back is never looked at again",
 		File: "internal/engine/dispatcher.go",
-		Old:  "d.lookAtParked()\n",
+		Old:  "d.turns.lookAtParked()\n",
 		New:  "\n",
 	},
 	{
@@ -308,8 +308,8 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "rows that are held back are not known to have left room",
-		File: "internal/engine/dispatcher.go",
-		Old:  "ground.Signal(d.roomCame) // rows were parked, or went back to the table",
+		File: "internal/engine/ordered.go",
+		Old:  "ground.Signal(k.d.roomCame) // rows were parked, or went back to the table",
 		New:  "",
 	},
 	{
