@@ -63,13 +63,6 @@ func (s *settler) logDueIn() (again, longest time.Duration) {
 	return again, longest
 }
 
-// unnoted counts the rows that the log does not have yet. A row that waits with its outcome is not among them.
-func (s *settler) unnoted() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.notes)
-}
-
 // attempt is the row of the log for a run that did not succeed. It counts among the errors of the line.
 func (s *settler) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
 	a := &store.Attempt{

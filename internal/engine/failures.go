@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/create-info/persistent-queue/internal/ground"
 )
 
 const (
@@ -29,9 +27,9 @@ type failures struct {
 	inRow    int        // of these statements that were cut, since one was answered
 }
 
-// may is how many may be sent now, in one statement.
+// may is how many may be sent now, in one statement. There are some.
 func (f *failures) may() (n int) {
-	if len(f.list) == 0 || time.Now().Before(f.at) {
+	if time.Now().Before(f.at) {
 		return 0
 	}
 	stage := f.list[0].stage()
@@ -53,12 +51,7 @@ func (f *failures) take(n int) (batch []*outcome) {
 }
 
 // in is how long it takes until one may be sent.
-func (f *failures) in() time.Duration {
-	if len(f.list) == 0 {
-		return time.Hour
-	}
-	return time.Until(f.at)
-}
+func (f *failures) in() time.Duration { return time.Until(f.at) }
 
 // add keeps outcomes.
 func (f *failures) add(outcomes []*outcome) {
@@ -77,22 +70,4 @@ func (f *failures) after(answered bool, took time.Duration) {
 	}
 	f.answered, f.inRow = 0, f.inRow+1
 	f.at = time.Now().Add(min(3*took<<min(f.inRow/againOften, 4), againRest))
-}
-
-// patience is how long a statement may take. It depends on how often its outcomes were cut, on the time that the last answered statement
-// took, and on how many statements were cut in a row since: if many were, the database is slow.
-func (f *failures) patience(cuts int, took time.Duration, inRow int) time.Duration {
-	const many = 6
-	slow := 4 * took
-	if inRow >= many {
-		slow = max(slow, settleMax<<min(inRow-many, 2))
-	}
-	usual := settleMax
-	switch {
-	case cuts > 0:
-		usual = min(againLeast<<min(max(0, cuts-againFinds), 2), againLongest)
-	case len(f.list) > 0: // this may be one of those
-		usual = againLongest
-	}
-	return max(usual, min(slow, ground.StatementMax))
 }

@@ -128,6 +128,13 @@ func (s *settler) waiting() int {
 	return len(s.pending) + len(s.cut.list) + len(s.writing)
 }
 
+// unnoted counts the rows that the log does not have yet. A row that waits with its outcome is not among them.
+func (s *settler) unnoted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.notes)
+}
+
 // owes reports whether an outcome under a term is not written yet.
 func (s *settler) owes(term int64) bool {
 	under := func(o *outcome) bool { return o.act.term == term }
@@ -147,13 +154,17 @@ func (s *settler) loop(ctx context.Context) {
 		}
 		outcomes := s.take()
 		if len(outcomes) == 0 {
-			s.writeLog(ctx, nil)
+			if s.unnoted() > 0 {
+				s.writeLog(ctx, nil)
+			}
 			s.awaitOutcomes(ctx)
 			continue
 		}
 		began = time.Now()
 		w := s.write(ctx, outcomes)
-		s.writeLog(ctx, nil) // notes of these outcomes: a suspect that runs next could kill the process
+		if s.unnoted() > 0 {
+			s.writeLog(ctx, nil) // notes of these outcomes: a suspect that runs next could kill the process
+		}
 		if s.sendAgain(w); len(w.cut) > 0 {
 			continue // it has waited long enough
 		}
@@ -167,8 +178,12 @@ func (s *settler) loop(ctx context.Context) {
 
 // awaitOutcomes waits for outcomes or notes, or until the log or outcomes are to be tried again.
 func (s *settler) awaitOutcomes(ctx context.Context) {
+	again := time.Hour
 	s.mu.Lock()
-	again, notes := s.cut.in(), len(s.notes)
+	notes := len(s.notes)
+	if len(s.cut.list) > 0 {
+		again = s.cut.in()
+	}
 	s.mu.Unlock()
 	if notes > 0 {
 		log, _ := s.logDueIn()
@@ -211,9 +226,11 @@ func (s *settler) isAwaited(o *outcome) bool {
 func (s *settler) take() []*outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := s.cut.may(); n > 0 && (len(s.pending) == 0 || !s.again) {
-		s.again, s.writing = true, s.cut.take(n)
-		return s.writing
+	if len(s.cut.list) > 0 && (len(s.pending) == 0 || !s.again) {
+		if n := s.cut.may(); n > 0 {
+			s.again, s.writing = true, s.cut.take(n)
+			return s.writing
+		}
 	}
 	n := min(s.size.rows, len(s.pending))
 	s.again, s.writing, s.pending = false, s.pending[:n:n], s.pending[n:]
@@ -252,7 +269,9 @@ func (s *settler) sendAgain(w unwritten) {
 		s.pending = append(s.pending, w.unsent...)
 	}
 	s.pending = append(s.pending, w.failed...)
-	s.cut.add(w.cut)
+	if len(w.cut) > 0 {
+		s.cut.add(w.cut)
+	}
 	clear(s.writing) // pending may go on in the same array, which would keep the tasks
 	s.writing = nil
 	s.mu.Unlock()
@@ -261,7 +280,9 @@ func (s *settler) sendAgain(w unwritten) {
 
 // write writes the outcomes. When a statement had no answer in time, it sends no other one: outcomes that came meanwhile go first.
 func (s *settler) write(ctx context.Context, outcomes []*outcome) (w unwritten) {
-	s.writeLog(ctx, outcomes)
+	if s.unnoted() > 0 || slices.ContainsFunc(outcomes, func(o *outcome) bool { return o.log != nil }) {
+		s.writeLog(ctx, outcomes)
+	}
 	for _, group := range byAct(outcomes) {
 		if len(w.cut) > 0 {
 			w.unsent = append(w.unsent, group...)
@@ -278,11 +299,24 @@ func (s *settler) write(ctx context.Context, outcomes []*outcome) (w unwritten) 
 	return w
 }
 
-// patience is for how long a statement may have no answer, for outcomes that were cut so often.
+// patience is for how long a statement may have no answer. It depends on how often its outcomes were cut, on the time that the last
+// answered statement took, and on how many statements were cut in a row since: if many were, the database is slow.
 func (s *settler) patience(cuts int) time.Duration {
+	const many = 6
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cut.patience(cuts, s.took, s.inRow)
+	slow := 4 * s.took
+	if s.inRow >= many {
+		slow = max(slow, settleMax<<min(s.inRow-many, 2))
+	}
+	usual := settleMax
+	switch {
+	case cuts > 0:
+		usual = min(againLeast<<min(max(0, cuts-againFinds), 2), againLongest)
+	case len(s.cut.list) > 0: // this may be one of those
+		usual = againLongest
+	}
+	return max(usual, min(slow, ground.StatementMax))
 }
 
 // writeGroup writes alike outcomes in one statement. It returns those that are to be sent again.
@@ -303,43 +337,29 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 	var rows []store.Standing
 	unmarks, doubtful := act.kind == unmark || act.kind == handBack, act.doubt != 0 && group[0].sentBefore
 	wanted := !unmarks && len(l.told.outcomes) > 0 && l.told.want(act.status)
-	mayBeBehind := act.kind == settle && l.errlog.Lately()
-	if err == nil && written < len(group) && (unmarks || doubtful || wanted || mayBeBehind) {
+	fewer := err == nil && written < len(group)
+	mayBeBehind := fewer && act.kind == settle && l.errlog.Lately()
+	if fewer && (unmarks || doubtful || wanted || mayBeBehind) {
 		rows, err = l.jobs.Standings(statement, idsOf(tasks))
 	}
-	heard := false // the log has: it is not the first time
-	if err == nil {
-		s.inRow = 0
-	} else if statement.Err() != nil && ctx.Err() == nil {
-		err, heard = fmt.Errorf("%w; perhaps a transaction has locked one of the rows", err), group[0].cuts > 0
-		s.inRow++
-		for _, o := range group {
-			o.cuts++
-		}
-	}
+	isCut := statement.Err() != nil && ctx.Err() == nil
 	cancel()
-	if heard && s.waiting() > 1 { // of a single one, the row is locked
-		l.errlog.Remains("write outcomes", err)
-	}
-	if heard || l.errlog.On(ctx, "write outcomes", err) {
-		if errors.Is(err, store.ErrNotLogged) {
-			s.logFailed(logLongest)
-		}
+	if err != nil {
+		s.notWritten(ctx, group, isCut, err)
 		return group
 	}
-	if mayBeBehind && written < len(group) {
+	s.inRow = 0
+	l.errlog.On(ctx, "write outcomes", nil)
+	if mayBeBehind {
 		if group, again = behind(act, group, rows); len(group) == 0 {
 			return again
 		}
 		tasks = tasksOf(group)
 	}
-	if written < len(group) && !group[0].sentBefore && !unmarks {
-		l.log.Info(l.about, fmt.Sprintf("%d of %d outcomes dropped: a later run took the jobs over, or they were finished by other means", len(group)-written, len(group)))
+	if written < len(group) && !unmarks {
+		written = s.writtenBefore(act, group, written, rows)
 	}
-	if doubtful && len(rows) > 0 && act.wrote(rows[0]) {
-		written = len(group) // when it was sent before
-	}
-	if act.doubt == 0 || written == len(group) {
+	if act.status != queue_job.JobStatusSuccess && (act.doubt == 0 || written == len(group)) {
 		s.noteLogs(act, group, logged)
 	}
 	if wanted {
@@ -359,6 +379,38 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 		l.queue.forget(tasks...)
 	}
 	return again
+}
+
+// writtenBefore looks at outcomes of which a statement has written fewer than it was sent, and returns how many the table has, now or since
+// they were sent before.
+func (s *settler) writtenBefore(act act, group []*outcome, written int, rows []store.Standing) int {
+	switch {
+	case !group[0].sentBefore:
+		s.line.log.Info(s.line.about, fmt.Sprintf("%d of %d outcomes dropped: a later run took the jobs over, or they were finished by other means", len(group)-written, len(group)))
+	case act.doubt != 0 && len(rows) > 0 && act.wrote(rows[0]):
+		return len(group)
+	}
+	return written
+}
+
+// notWritten notes that a statement for outcomes has failed, or was cut.
+func (s *settler) notWritten(ctx context.Context, group []*outcome, isCut bool, err error) {
+	heard := false // the log has: it is not the first time
+	if isCut {
+		err, heard = fmt.Errorf("%w; perhaps a transaction has locked one of the rows", err), group[0].cuts > 0
+		s.inRow++
+		for _, o := range group {
+			o.cuts++
+		}
+	}
+	if !heard {
+		s.line.errlog.On(ctx, "write outcomes", err)
+	} else if s.waiting() > 1 { // of a single one, the row is locked
+		s.line.errlog.Remains("write outcomes", err)
+	}
+	if errors.Is(err, store.ErrNotLogged) {
+		s.logFailed(logLongest)
+	}
 }
 
 // seenWithin is how long an outcome is sent again to a table that does not show its run. If statements have failed lately, that may be
