@@ -301,7 +301,11 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	sent := time.Now()
 	marked, err := l.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term, l.clock.At(sent)+markInTime.Milliseconds())
 	cancel()
-	l.errlog.On(lease.Context(), marking(batch, err), err)
+	doing := "mark jobs"
+	if len(batch) == 1 && errors.Is(err, context.DeadlineExceeded) { // perhaps it is locked, on a server that has marks wait; the others are well
+		doing = "mark a job"
+	}
+	l.errlog.On(lease.Context(), doing, err)
 	if err == nil && marked == len(batch) {
 		var spare spareRuns
 		for i, t := range batch {
@@ -315,7 +319,9 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 	} else {
 		ours = l.markedFor(lease, batch, sent, err)
 	}
-	l.doubts.resolve(ours...)
+	if l.doubts.any.Load() {
+		l.doubts.resolve(ours...)
+	}
 	for _, t := range ours {
 		t.seen.Store(&sent)
 	}
@@ -324,15 +330,6 @@ func (l *line) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ou
 		return nil, false
 	}
 	return ours, err == nil
-}
-
-// marking is what the log and the health say of a mark. If a single row has no answer, somebody may have locked it, on a server that has marks
-// wait for that; the others are well.
-func marking(batch []*task, err error) (doing string) {
-	if len(batch) == 1 && errors.Is(err, context.DeadlineExceeded) {
-		return "mark a job"
-	}
-	return "mark jobs"
 }
 
 // markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows.

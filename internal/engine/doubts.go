@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -12,6 +13,7 @@ import (
 // held, that does no harm: whichever of two marks comes first, the other finds another version of the row. But whoever gives the
 // lease away waits until they would be late, and takes back those that were carried out after all.
 type doubts struct {
+	any  atomic.Bool // there are some; so that marks cost nothing
 	mu   sync.Mutex
 	list []mayBeMarked
 }
@@ -37,21 +39,20 @@ func (d *doubts) add(lease *keeper.Lease, until time.Time, tasks []*task) {
 		marked.Attempts++
 		d.list = append(d.list, mayBeMarked{marked, lease, until})
 	}
+	d.any.Store(len(d.list) > 0)
 }
 
 // resolve forgets what is known by now.
 func (d *doubts) resolve(tasks ...*task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.list) == 0 {
-		return // mostly
-	}
 	ids := idsOf(tasks)
 	slices.Sort(ids)
 	d.list = slices.DeleteFunc(d.list, func(old mayBeMarked) bool {
 		_, known := slices.BinarySearch(ids, old.ID)
 		return known
 	})
+	d.any.Store(len(d.list) > 0)
 }
 
 // under reports whether marks under a lease are still in doubt. It returns, once, the marks whose deadline is over.
@@ -69,5 +70,6 @@ func (d *doubts) under(lease *keeper.Lease) (any bool, over []*task) {
 		over = append(over, one.task)
 		return true
 	})
+	d.any.Store(len(d.list) > 0)
 	return any, over
 }

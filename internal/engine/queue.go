@@ -299,7 +299,7 @@ func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 			n = min(n, idle)
 		}
 		q.waiting--
-		if q.keys.take(t) {
+		if q.keys.most == 0 || q.keys.take(t) {
 			picked = append(picked, t)
 			if t.HasLong() {
 				long++
@@ -549,7 +549,9 @@ func (q *queue) forget(tasks ...*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		q.leave(t)
+		if t.hasSlot {
+			q.leave(t)
+		}
 		q.depart(t)
 	}
 }

@@ -258,16 +258,14 @@ func (w *workers) lend(n int) (changed bool) {
 	return changed
 }
 
-// idleRows is how many rows these calls take. The caller holds the lock.
-func (w *workers) idleRows() int { return max(1, w.cfg.BatchSize) * w.idle() }
-
 // room is how many rows to mark now, and how many of them would start at once, if at most most may be marked ahead. More rows are
 // marked ahead only when half of them are gone: each mark is a commit, and a mark for each run that ends would keep the database
 // busy.
 func (w *workers) room(markTakes time.Duration, most int) (rows, atOnce int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	perCall, idle := max(1, w.cfg.BatchSize), w.idleRows()
+	perCall := max(1, w.cfg.BatchSize)
+	idle := perCall * w.idle() // rows
 	atOnce = max(0, idle-len(w.ready))
 	ahead := min(aheadMax, most, perCall*aheadOf(w.capacity(), w.cycle(), markTakes))
 	if len(w.ready)-idle > ahead/2 {
