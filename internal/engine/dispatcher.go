@@ -94,8 +94,10 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	var idle int
 	s.room, idle = d.room()
 	batch, blocked := d.queue.pick(d.clock.Now(), min(s.room, d.size.rows), idle)
-	if rows, _ := d.queue.waits(); rows > 0 && len(batch) == 0 && s.room > 0 { // without room, early rows would start before the rows that are due already
-		batch = d.pickEarly(&s)
+	if len(batch) == 0 && s.room > 0 { // without room, early rows would start before the rows that are due already
+		if rows, _ := d.queue.waits(); rows > 0 {
+			batch = d.pickEarly(&s)
+		}
 	}
 	if blocked {
 		s.room = 0 // until a worker ends, which wakes us

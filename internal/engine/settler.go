@@ -386,7 +386,8 @@ func (s *settler) writeGroup(ctx context.Context, act act, group []*outcome) (ag
 func (s *settler) writtenBefore(act act, group []*outcome, written int, rows []store.Standing) int {
 	switch {
 	case !group[0].sentBefore:
-		s.line.log.Info(s.line.about, fmt.Sprintf("%d of %d outcomes dropped: a later run took the jobs over, or they were finished by other means", len(group)-written, len(group)))
+		dropped := fmt.Sprintf("%d of %d outcomes dropped", len(group)-written, len(group))
+		s.line.log.Info(s.line.about, dropped+": a later run took the jobs over, or they were finished by other means")
 	case act.doubt != 0 && len(rows) > 0 && act.wrote(rows[0]):
 		return len(group)
 	}

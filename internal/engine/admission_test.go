@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func TestATypeHasTheAdmissionsThatItsConfigurationAsksForAndAPlainOneNone(t *testing.T) {
+	for _, c := range []struct {
+		cfg    queue_job.Config
+		places int
+		want   string
+	}{
+		{queue_job.Config{}, 0, "[]"},
+		{queue_job.Config{RatePerSecond: 9, RateBurst: 9, BatchSize: 5}, 0, "[]"}, // the gate's
+		{queue_job.Config{BatchSize: 5, BatchWait: time.Second}, 0, "[*engine.filling]"},
+		{queue_job.Config{}, 9, "[*engine.claims]"},
+		{queue_job.Config{MaxPerKey: 2}, 0, "[*engine.keyTurns]"},
+		{queue_job.Config{OrderedByKey: true, BatchWait: time.Second}, 9, "[*engine.filling *engine.claims *engine.keyTurns]"},
+	} {
+		l := lineOf(9)
+		l.cfg, l.workers.quota, l.queue.keys = c.cfg, newQuota(c.places), newKeys(c.cfg.MaxPerKey, c.cfg.OrderedByKey, 9)
+		kinds := []string{}
+		for _, a := range newDispatcher(l, lease).admissions {
+			kinds = append(kinds, fmt.Sprintf("%T", a))
+		}
+		if got := fmt.Sprint(kinds); got != c.want {
+			t.Errorf("%v, want %s", got, c.want)
+		}
+	}
+}
