@@ -214,33 +214,42 @@ func importsOfLibrary(t *testing.T) map[string][]string {
 	return imports
 }
 
-// walkLibrary parses the files of this module, its tests left out and every platform's files read. Folders with a go.mod are modules of
-// their own.
+// walkLibrary parses the files of this module, its tests left out and every platform's files read.
 func walkLibrary(t *testing.T, mode parser.Mode, visit func(file string, parsed *ast.File)) {
 	t.Helper()
-	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+	files, err := goFiles(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		visit(filepath.ToSlash(file), parsed)
+	}
+}
+
+// goFiles lists the files of the module in a folder, tests left out and those of every platform among them. Folders with a go.mod are
+// modules of their own.
+func goFiles(root string) (files []string, err error) {
+	err = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		name := entry.Name()
 		if entry.IsDir() {
-			if _, err := os.Stat(filepath.Join(file, "go.mod")); file != "." && (err == nil || isIgnored(name)) {
+			if _, err := os.Stat(filepath.Join(file, "go.mod")); file != root && (err == nil || isIgnored(name)) {
 				return filepath.SkipDir
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || isIgnored(name) {
-			return nil
+		if strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && !isIgnored(name) {
+			files = append(files, file)
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, mode)
-		if err == nil {
-			visit(filepath.ToSlash(file), parsed)
-		}
-		return err
+		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	return files, err
 }
 
 // isIgnored reports whether the go command ignores files and folders of this name.
