@@ -69,7 +69,7 @@ endif
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL); \
 	  go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB)'; \
-	  $(SERVERS) -browser -- go test -json -count=1 -p 1 -timeout 30m ./tests/browser ./tests/shells ./tests/release ./tests/summary ./tests/bench ./service/deliver; \
+	  $(SERVERS) -browser -- go test -json -count=1 -p 1 -timeout 30m ./tests/browser ./tests/shells ./tests/release ./tests/summary ./tests/bench ./service/internal/deliver; \
 	  go test -json -count=1 ./tests/testenv; \
 	  PQ_SIM_SEEDS=10000 go test -json -count=1 -timeout 30m -run '^TestNothingIsLost' ./internal/simulator; \
 	  go test -json -count=1 -run '^TestASeed' ./internal/simulator; \

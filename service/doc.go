@@ -11,5 +11,5 @@
 //
 // The rooms: internal/task knows what a task is, internal/topics which there are, internal/tokens who may do what, internal/problem how an
 // error is answered; internal/tables has all SQL; internal/intake adds, internal/callback is the handler of all jobs, internal/api speaks HTTP,
-// and package deliver sends.
+// and internal/deliver sends; what users need of it has names here, as [Guard], [Signer] and [Verify].
 package service

@@ -17,9 +17,9 @@ import (
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
-	"github.com/create-info/persistent-queue/service/deliver"
 	"github.com/create-info/persistent-queue/service/internal/api"
 	"github.com/create-info/persistent-queue/service/internal/callback"
+	"github.com/create-info/persistent-queue/service/internal/deliver"
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/tables"
 	"github.com/create-info/persistent-queue/service/internal/tokens"
@@ -41,10 +41,10 @@ type Config struct {
 	// WithoutDelivery: this process takes tasks in and sends none. Default: it sends those of the topics that fall to it.
 	WithoutDelivery bool
 	// Deliver says how callbacks are sent, and to which addresses. Its Logger defaults to Log.
-	Deliver deliver.Config
+	Deliver Delivery
 	// SignerOf returns what signs the callbacks of a topic. If it, or what it returns, is nil, they go out without a signature, and
 	// receivers cannot tell that they are ours. A receiver that knows a secret can sign callbacks to all topics that have it.
-	SignerOf func(topic string) *deliver.Signer
+	SignerOf func(topic string) *Signer
 	// Topics is how many topics there may be. Each is a job type, which costs nothing while it has no task; a topic with tasks, even if
 	// they are due next week, costs a little. Default 10,000.
 	Topics int
@@ -106,7 +106,7 @@ func New(cfg Config) (*Service, error) {
 	cfg.Room = cmp.Or(cfg.Room, intake.RoomDefault)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	cfg.Deliver.Logger = cmp.Or(cfg.Deliver.Logger, cfg.Log)
-	cfg.Deliver.Guard = cmp.Or(cfg.Deliver.Guard, &deliver.Guard{})
+	cfg.Deliver.Guard = cmp.Or(cfg.Deliver.Guard, &Guard{})
 	cfg.Retention = retentionOf(cfg.Retention)
 	s := &Service{cfg: cfg, served: map[int32]bool{}, began: time.Now()}
 	if cfg.WithoutDelivery {
@@ -222,7 +222,7 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 	defer s.mu.Unlock()
 	var added, changed []queue_job.Config
 	for _, topic := range news {
-		var signer *deliver.Signer
+		var signer *Signer
 		if s.cfg.SignerOf != nil {
 			signer = s.cfg.SignerOf(topic.Name)
 		}

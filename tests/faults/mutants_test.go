@@ -75,7 +75,7 @@ var mutants = []struct {
 	}, "TestNoTwoShardsEverHaveOneTermAndNoneWaitsForTheOthers", ""},
 	{mutant.Mutant{
 		Name: "an attempt that goes out on one connection after the other",
-		File: "service/deliver/traces.go",
+		File: "service/internal/deliver/traces.go",
 		Old:  `		t.refused = sent`,
 		New:  `		sent = false`,
 	}, "TestAnAttemptIsOneRequestOnTheWireWhereverItsConnectionIsCut", ""},

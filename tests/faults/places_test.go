@@ -37,7 +37,7 @@ func TestCallsWhoseJudgePanicsGiveTheirPlacesBack(t *testing.T) {
 		dir := t.TempDir()
 		test, err := mutant.Mutant{
 			Name: "a judge that panics",
-			File: "service/deliver/verdict.go",
+			File: "service/internal/deliver/verdict.go",
 			Old:  `	if !e.answered {`,
 			New:  "	if e.answered && e.status == 0 {\n\t\tpanic(\"a judge that panics\")\n\t}\n\tif !e.answered {",
 		}.GoTest(root, ".", dir)

@@ -20,7 +20,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/create-info/persistent-queue/service"
-	"github.com/create-info/persistent-queue/service/deliver"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -49,11 +48,11 @@ type instance struct {
 // start runs a service until the test ends.
 func start(t *testing.T, d dbtest.Database, set ...func(*service.Config)) *instance {
 	t.Helper()
-	guard, err := deliver.NewGuard([]string{"127.0.0.0/8"}, nil)
+	guard, err := service.NewGuard([]string{"127.0.0.0/8"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := service.Config{DB: d.DB, Deliver: deliver.Config{Guard: guard}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), OpenToThisMachine: true}
+	cfg := service.Config{DB: d.DB, Deliver: service.Delivery{Guard: guard}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), OpenToThisMachine: true}
 	for _, s := range set {
 		s(&cfg)
 	}

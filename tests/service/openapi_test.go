@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/create-info/persistent-queue/service"
-	"github.com/create-info/persistent-queue/service/deliver"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -209,7 +208,7 @@ func (o *openAPI) checked(t *testing.T, api *instance, op *operation, want int, 
 func TestTheDescriptionOfTheAPIIsTrue(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		api := start(t, d, func(c *service.Config) { c.Deliver.Guard = &deliver.Guard{} })
+		api := start(t, d, func(c *service.Config) { c.Deliver.Guard = &service.Guard{} })
 		var o openAPI
 		described := api.send(http.StatusOK, "GET", "/openapi.json", "")
 		if err := json.Unmarshal(described.text, &o); err != nil {

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/service"
-	"github.com/create-info/persistent-queue/service/deliver"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -63,7 +62,7 @@ var dies = map[string]string{"Python": "missing()", "JavaScript": "missing();", 
 // The task of a work that died must come again: its order would be lost.
 func TestAReceiverWhoseWorkDiesDoesNotAnswerWithSuccess(t *testing.T) {
 	t.Parallel()
-	signer, err := deliver.NewSigner(deliver.Secret{Key: secret})
+	signer, err := service.NewSigner(service.Secret{Key: secret})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,11 +168,11 @@ func receiverCommand(t *testing.T, folder, port string, command []string) *exec.
 
 // tryReceiver sends a receiver what it has to take, and what it has to refuse.
 func tryReceiver(t *testing.T, address string) {
-	both, err := deliver.NewSigner(deliver.Secret{Key: newSecret}, deliver.Secret{Key: secret})
+	both, err := service.NewSigner(service.Secret{Key: newSecret}, service.Secret{Key: secret})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := deliver.NewSigner(deliver.Secret{Key: newSecret})
+	other, err := service.NewSigner(service.Secret{Key: newSecret})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +180,7 @@ func tryReceiver(t *testing.T, address string) {
 	now := time.Now()
 	for _, c := range []struct {
 		what   string
-		signer *deliver.Signer
+		signer *service.Signer
 		at     time.Time
 		body   string
 		want   int
@@ -225,7 +224,7 @@ func tryReceiver(t *testing.T, address string) {
 		wantAnswer(t, fmt.Sprintf("with %q for %q", value, header), r, http.StatusUnauthorized)
 	}
 
-	signed := func(c *service.Config) { c.SignerOf = func(string) *deliver.Signer { return both } }
+	signed := func(c *service.Config) { c.SignerOf = func(string) *service.Signer { return both } }
 	t.Run("called", func(t *testing.T) {
 		dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 			api := start(t, d, signed)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/service"
-	"github.com/create-info/persistent-queue/service/deliver"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -24,11 +23,11 @@ func TestAStopSendsNothingTwiceAndLeavesNothingOut(t *testing.T) {
 			running <- true
 			time.Sleep(300 * time.Millisecond) // the work
 		})
-		guard, err := deliver.NewGuard([]string{"127.0.0.0/8"}, nil)
+		guard, err := service.NewGuard([]string{"127.0.0.0/8"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := service.New(service.Config{DB: d.DB, Deliver: deliver.Config{Guard: guard}, OpenToThisMachine: true})
+		s, err := service.New(service.Config{DB: d.DB, Deliver: service.Delivery{Guard: guard}, OpenToThisMachine: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/bodies"
 	"github.com/create-info/persistent-queue/queue_job"
-	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/deliver"
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tables"

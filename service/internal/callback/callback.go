@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
-	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/deliver"
 	"github.com/create-info/persistent-queue/service/internal/task"
 	"github.com/create-info/persistent-queue/service/internal/topics"
 )

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/queue_job"
-	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/deliver"
 	"github.com/create-info/persistent-queue/service/internal/object"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 )

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service/internal/deliver"
 	"github.com/create-info/persistent-queue/service/internal/object"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 )

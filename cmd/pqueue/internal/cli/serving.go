@@ -17,7 +17,6 @@ import (
 	"github.com/create-info/persistent-queue/metrics"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service"
-	"github.com/create-info/persistent-queue/service/deliver"
 )
 
 const (
@@ -155,7 +154,7 @@ func (a *app) service(ctx context.Context, db *database, s *server, own []net.Ad
 	}
 	cfg := service.Config{
 		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, OpenToThisMachine: s.open, Topics: s.topics, TopicsPerToken: s.topicsOfOne, Retention: s.retention(), Aliases: aliases, Options: options,
-		Deliver: deliver.Config{Guard: guard}, SignerOf: signers.of, Log: a.log(),
+		Deliver: service.Delivery{Guard: guard}, SignerOf: signers.of, Log: a.log(),
 	}
 	tasks, err := service.New(cfg)
 	if err != nil {
@@ -165,8 +164,8 @@ func (a *app) service(ctx context.Context, db *database, s *server, own []net.Ad
 }
 
 // guard says where callbacks may go. The addresses are the service's own.
-func (s *server) guard(never []netip.AddrPort) (*deliver.Guard, error) {
-	guard, err := deliver.NewGuard(s.allow, never)
+func (s *server) guard(never []netip.AddrPort) (*service.Guard, error) {
+	guard, err := service.NewGuard(s.allow, never)
 	if err != nil {
 		return nil, exitf(exitUsage, "--egress-allow: %w", err)
 	}

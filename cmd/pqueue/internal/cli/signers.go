@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service"
 )
 
 // signers has a signer for each pattern of topics, the longest pattern first.
@@ -15,14 +15,14 @@ type signers []topicSigner
 
 type topicSigner struct {
 	pattern string
-	*deliver.Signer
+	*service.Signer
 }
 
 // allTopics is the pattern of a line that names none.
 const allTopics = "*"
 
 // of returns what signs the callbacks of a topic; nil: nothing does.
-func (list signers) of(topic string) *deliver.Signer {
+func (list signers) of(topic string) *service.Signer {
 	for _, s := range list {
 		if fits, err := path.Match(s.pattern, topic); err == nil && fits {
 			return s.Signer
@@ -41,7 +41,7 @@ func (s *server) signers() (list signers, err error) {
 	if err != nil {
 		return nil, exitf(exitUsage, "--secret-file: %w", err)
 	}
-	secrets := map[string][]deliver.Secret{}
+	secrets := map[string][]service.Secret{}
 	number := 0
 	for line := range strings.Lines(string(text)) {
 		number++
@@ -62,13 +62,13 @@ func (s *server) signers() (list signers, err error) {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return nil, exitf(exitUsage, "--secret-file: line %d: %q is no pattern of topics; use a name, or * for any characters, as in shop.*", number, pattern)
 		}
-		secrets[pattern] = append(secrets[pattern], deliver.Secret{Key: key})
+		secrets[pattern] = append(secrets[pattern], service.Secret{Key: key})
 	}
 	if len(secrets) == 0 {
 		return nil, exitf(exitUsage, "--secret-file: %s has no secret; write whsec_ and the output of openssl rand -base64 32 into it", s.secretFile)
 	}
 	for pattern, of := range secrets {
-		signer, err := deliver.NewSigner(of...)
+		signer, err := service.NewSigner(of...)
 		if err != nil {
 			return nil, exitf(exitUsage, "--secret-file: of %s, %w", topicsOf(pattern), err)
 		}

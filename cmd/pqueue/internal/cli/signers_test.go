@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/service/deliver"
+	"github.com/create-info/persistent-queue/service"
 )
 
 const (
@@ -26,11 +26,11 @@ func TestEachTopicIsSignedWithTheSecretsOfTheLongestPatternThatFits(t *testing.T
 	}
 	by := func(keys ...string) string {
 		t.Helper()
-		secrets := make([]deliver.Secret, len(keys))
+		secrets := make([]service.Secret, len(keys))
 		for i, key := range keys {
 			secrets[i].Key = key
 		}
-		signer, err := deliver.NewSigner(secrets...)
+		signer, err := service.NewSigner(secrets...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestEachTopicIsSignedWithTheSecretsOfTheLongestPatternThatFits(t *testing.T
 	}
 }
 
-func signature(t *testing.T, s *deliver.Signer) string {
+func signature(t *testing.T, s *service.Signer) string {
 	t.Helper()
 	if s == nil {
 		return "none"

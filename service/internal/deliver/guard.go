@@ -18,16 +18,8 @@ type Guard struct {
 	here  []uint16 // ports of which no loopback address may be called; 0: none at all
 }
 
-// NewGuard makes a Guard. What stands in allow may be called, although it is not public:
-//
-//	10.1.0.0/16          a network; 10.1.2.3 alone works, too
-//	10.1.2.3:6060        an address and a port; the port is allowed, too, even if it is a known service's
-//	shop.internal        a host, whatever its address, with or without a port
-//	*.svc.cluster.local  all hosts below a name, with or without a port
-//
-// What stands in never may not be called, whatever allow says: the process's own listeners and its database. The address 0.0.0.0 or ::
-// stands for all addresses of this machine, and so does a loopback address for all of 127.0.0.0/8 and ::1; the port 0 stands for all ports.
-// Metadata services of clouds may never be called either, nor the addresses 0.0.0.0 and ::, which lead to this machine.
+// NewGuard makes a Guard. What stands in allow may be called, although it is not public; what stands in never may not, whatever allow says.
+// NewGuard of package service says how both are written.
 func NewGuard(allow []string, never []netip.AddrPort) (*Guard, error) {
 	g := &Guard{}
 	for _, line := range allow {

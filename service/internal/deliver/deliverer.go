@@ -46,7 +46,7 @@ const tidyEvery = time.Minute
 // New makes a Deliverer. Close it when no call is to be sent any more.
 func New(cfg Config) (*Deliverer, error) {
 	if cfg.InFlight < 0 {
-		return nil, fmt.Errorf("Config.InFlight is %d; use a positive number, or 0 for the default", cfg.InFlight)
+		return nil, fmt.Errorf("service.Config.Deliver.InFlight is %d; use a positive number, or 0 for the default", cfg.InFlight)
 	}
 	if cfg.InFlight == 0 {
 		cfg.InFlight = placesOfProcess()
