@@ -2,14 +2,10 @@ package queue_job
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/lease"
-	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Config says how the jobs of one type are run. The zero value of a field means its default.
@@ -171,119 +167,6 @@ type Config struct {
 	defined  bool // by a Definition
 	backsOff bool // retries wait longer each time, if neither WaitTime nor RetryTiming is set: from Definition.Handle
 }
-
-// Validate reports the first setting that cannot work or, if there is none, the first that does nothing ([ErrNoEffect]). The
-// error names the field and the remedy. Validate asks no database.
-func (c *Config) Validate() error {
-	bad := func(field, remedy string, args ...any) error {
-		return fmt.Errorf("queue_job.Config.%s (job type %d, service %q): %w", field, c.JobType, c.ServiceName, fmt.Errorf(remedy, args...))
-	}
-	prefixErr := store.CheckPrefix(c.TablePrefix)
-	_, paramsErr := encode(c.ScheduleParams)
-	switch {
-	case c.ServiceName == "":
-		return bad("ServiceName", "is empty; give the service a name, it shows in logs and in locked_by")
-	case !isText(c.ServiceName):
-		return bad("ServiceName", "%q is no text: it has a zero byte or is not UTF-8; use another name", c.ServiceName)
-	case store.NoHandle(c.Db):
-		return bad("Db", "is nil; set it to your *sql.DB")
-	case prefixErr != nil:
-		return bad("TablePrefix", "%w", prefixErr)
-	case c.HandleJobFunc == nil && c.HandleBatchFunc == nil:
-		return bad("HandleJobFunc", "is nil; set it to the function that runs a job, or HandleBatchFunc to one that runs several")
-	case c.HandleJobFunc != nil && c.HandleBatchFunc != nil:
-		return bad("HandleBatchFunc", "is set, and HandleJobFunc too; use one of them")
-	case c.HandleBatchFunc != nil && len(c.Middleware) > 0:
-		return bad("Middleware", "wraps HandleJobFunc, and there is a HandleBatchFunc; use BatchMiddleware")
-	case c.HandleBatchFunc == nil && len(c.BatchMiddleware) > 0:
-		return bad("BatchMiddleware", "wraps HandleBatchFunc, and there is none; use Middleware")
-	case c.BatchSize < 0 || c.BatchSize > batchSizeMax:
-		return bad("BatchSize", "is %d; use 1 to %d, or 0 for the default of %d", c.BatchSize, batchSizeMax, defaults.BatchSize)
-	case c.BatchSize > 0 && c.HandleBatchFunc == nil:
-		return bad("BatchSize", "is %d, and there is no HandleBatchFunc; set it to the function that runs several jobs, or use 0", c.BatchSize)
-	case c.BatchWait < 0 || c.BatchWait > batchWaitMax:
-		return bad("BatchWait", "is %v; use 0 to %v", c.BatchWait, batchWaitMax)
-	case c.BatchWait > 0 && c.HandleBatchFunc == nil:
-		return bad("BatchWait", "is %v, and there is no HandleBatchFunc; set it to the function that runs several jobs, or use 0", c.BatchWait)
-	case !(c.RatePerSecond >= 0) || c.RatePerSecond > rateMax || c.RatePerSecond > 0 && c.RatePerSecond < rateMin:
-		return bad("RatePerSecond", "is %v; use %v to %v jobs a second, or 0 for no limit", c.RatePerSecond, rateMin, float64(rateMax))
-	case c.RateBurst < 0:
-		return bad("RateBurst", "is %d; use 1 or more, or 0 for the default", c.RateBurst)
-	case c.RateBurst > 0 && c.RatePerSecond == 0:
-		return bad("RateBurst", "is %d without a rate; use 0, or give RatePerSecond a value too", c.RateBurst)
-	case c.RateBurst > 0 && c.HandleBatchFunc != nil && c.RateBurst < c.withDefaults().BatchSize:
-		return bad("RateBurst", "is %d, less than a batch of %d; use BatchSize or more, or 0 for the default", c.RateBurst, c.withDefaults().BatchSize)
-	case c.Shards < 0 || c.Shards > share.MostShards:
-		return bad("Shards", "is %d; use 1 to %d, or 0 for the default of %d", c.Shards, share.MostShards, defaults.Shards)
-	case c.WorkerPoolCapacity >= 0 && c.Shards > c.withDefaults().WorkerPoolCapacity:
-		return bad("Shards", "is %d, and WorkerPoolCapacity is %d: each shard needs a worker; use fewer shards, or more workers", c.Shards, c.withDefaults().WorkerPoolCapacity)
-	case c.RatePerSecond > 0 && c.Shards*max(1, c.withDefaults().BatchSize) > c.withDefaults().RateBurst:
-		return bad("Shards", "is %d, and RateBurst is %d: each shard needs a burst of %d, for one call; use fewer shards, or a larger burst", c.Shards, c.RateBurst, max(1, c.withDefaults().BatchSize))
-	case c.MaxPerKey < 0:
-		return bad("MaxPerKey", "is %d; use 1 or more, or 0 for no limit", c.MaxPerKey)
-	case c.OrderedByKey && c.MaxPerKey > 1:
-		return bad("MaxPerKey", "is %d, and OrderedByKey runs one job of a key at a time; use 0 or 1", c.MaxPerKey)
-	case slices.ContainsFunc(c.Middleware, func(m Middleware) bool { return m == nil }):
-		return bad("Middleware", "has a nil in it; use functions only")
-	case slices.ContainsFunc(c.BatchMiddleware, func(m BatchMiddleware) bool { return m == nil }):
-		return bad("BatchMiddleware", "has a nil in it; use functions only")
-	case c.MaxRetries < Unlimited:
-		return bad("MaxRetries", "is %d; use 0 or more, or Unlimited (%d)", c.MaxRetries, Unlimited)
-	case c.WaitTime < 0 || c.WaitTime > waitTimeMax:
-		return bad("WaitTime", "is %v; use 0 to %v (ten years)", c.WaitTime, waitTimeMax)
-	case c.LostLimit < -1 || c.LostLimit > lostLimitMax:
-		return bad("LostLimit", "is %d; use 1 to %d, 0 for the default of %d, or -1 for no limit", c.LostLimit, lostLimitMax, defaults.LostLimit)
-	case c.Timeout < 0:
-		return bad("Timeout", "is %v; use more than 0, or 0 for no limit", c.Timeout)
-	case c.WorkerPoolCapacity == noWorkers:
-		return bad("WorkerPoolCapacity", "is 0 by Workers(0); use 1 or more, or leave Workers out for the default of %d", defaults.WorkerPoolCapacity)
-	case c.WorkerPoolCapacity < 0:
-		return bad("WorkerPoolCapacity", "is %d; use 1 or more, or 0 for the default of %d", c.WorkerPoolCapacity, defaults.WorkerPoolCapacity)
-	case c.WorkerExpirySecond < 0:
-		return bad("WorkerExpirySecond", "is %d; use 1 or more, or 0 for the default of %d", c.WorkerExpirySecond, defaults.WorkerExpirySecond)
-	case c.FirstPullDay < -1:
-		return bad("FirstPullDay", "is %d; use -1 for no limit, 0 for the default (%d with Init, no limit with New), or the number of days", c.FirstPullDay, defaults.FirstPullDay)
-	case c.QueueMaxSize < 0:
-		return bad("QueueMaxSize", "is %d; use 1 or more, or 0 for the default of %d", c.QueueMaxSize, defaults.QueueMaxSize)
-	case c.LoadLimit < 0:
-		return bad("LoadLimit", "is %d; use 1 or more, or 0 for the default of %d", c.LoadLimit, defaults.LoadLimit)
-	case c.Schedule != nil && isNilPointer(c.Schedule):
-		return bad("Schedule", "is a nil pointer; set it to a schedule, or leave the field alone")
-	case paramsErr != nil:
-		return bad("ScheduleParams", "%w; use what fits as JSON", paramsErr)
-	case c.ScheduleCatchUp < -1 || c.ScheduleCatchUp > scheduleCatchUpMax:
-		return bad("ScheduleCatchUp", "is %d; use 1 to %d, 0 for the default of %d, or -1 for none", c.ScheduleCatchUp, scheduleCatchUpMax, defaults.ScheduleCatchUp)
-	case c.DormantAfter < 0 || c.DormantAfter > 0 && c.DormantAfter < dormantAfterMin:
-		return bad("DormantAfter", "is %v; use %v or more, or 0 for never", c.DormantAfter, dormantAfterMin)
-	case c.DormantAfter > 0 && c.Schedule != nil:
-		return bad("DormantAfter", "is %v, and there is a Schedule, whose times somebody has to keep; use 0", c.DormantAfter)
-	case c.DormantAfter > 0 && c.Shards > 1:
-		return bad("DormantAfter", "is %v, and Shards is %d; use 0, or one shard", c.DormantAfter, c.Shards)
-	case c.LockSecond > 0 && c.lock() < lease.ShortestLock:
-		return bad("LockSecond", "is %d; use %d or more, or 0 for the default of %d", c.LockSecond, lease.ShortestLock/time.Second, defaults.LockSecond)
-	case c.LockSecond > lockSecondMax:
-		return bad("LockSecond", "is %d; use %d (a day) or less", c.LockSecond, lockSecondMax)
-	case c.MinLockSecond > lockSecondMax:
-		return bad("MinLockSecond", "is %d; use %d (a day) or less", c.MinLockSecond, lockSecondMax)
-	}
-	if field, err := c.withoutEffect(); err != nil {
-		return bad(field, "%w", err)
-	}
-	return nil
-}
-
-const (
-	scheduleCatchUpMax = 1000
-	lostLimitMax       = 100 // the column is a tinyint
-
-	lockSecondMax   = 24 * 60 * 60
-	dormantAfterMin = time.Second
-	waitTimeMax     = 10 * 365 * 24 * time.Hour // start_time, an int unsigned, ends in 2106
-
-	batchSizeMax     = 1000 // rows of one mark
-	batchWaitMax     = time.Minute
-	rateMin, rateMax = 0.0001, 1_000_000 // one in three hours; more than a process can start
-)
 
 func (c *Config) lock() time.Duration { return time.Duration(c.LockSecond) * time.Second }
 

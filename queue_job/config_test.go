@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"reflect"
@@ -36,12 +37,13 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		"LostLimit":   {func(c *Config) { c.LostLimit = -2 }, func(c *Config) { c.LostLimit = 101 }},
 		"WaitTime":    {func(c *Config) { c.WaitTime = -1 }, func(c *Config) { c.WaitTime = waitTimeMax + 1 }},
 		"Timeout":     {func(c *Config) { c.Timeout = -1 }},
-		"Middleware":  {func(c *Config) { c.Middleware = []Middleware{nil} }},
+		"Middleware": {func(c *Config) { c.Middleware = []Middleware{nil} },
+			func(c *Config) { batched(c); c.Middleware = []Middleware{func(next Handler) Handler { return next }} }},
 		"BatchMiddleware": {func(c *Config) { batched(c); c.BatchMiddleware = []BatchMiddleware{nil} },
 			func(c *Config) {
 				c.BatchMiddleware = []BatchMiddleware{func(next BatchHandler) BatchHandler { return next }}
 			}},
-		"WorkerPoolCapacity": {func(c *Config) { c.WorkerPoolCapacity = -1 }},
+		"WorkerPoolCapacity": {func(c *Config) { c.WorkerPoolCapacity = -1 }, func(c *Config) { Workers(0)(c) }},
 		"WorkerExpirySecond": {func(c *Config) { c.WorkerExpirySecond = -1 }},
 		"Db":                 {func(c *Config) { c.Db = nil }, func(c *Config) { c.Db = (*sql.DB)(nil) }},
 		"TablePrefix":        {func(c *Config) { c.TablePrefix = "a b" }, func(c *Config) { c.TablePrefix = strings.Repeat("x", 41) }},
@@ -69,14 +71,26 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		"ScheduleParams":  {func(c *Config) { c.ScheduleParams = make(chan int) }, func(c *Config) { c.ScheduleParams = strings.Repeat("x", ParamsMax) }},
 		"ScheduleCatchUp": {func(c *Config) { c.ScheduleCatchUp = -2 }, func(c *Config) { c.ScheduleCatchUp = 1001 }},
 	}
-	for field, breaks := range bad {
-		for _, breakIt := range breaks {
+	var texts strings.Builder
+	broken := map[int]bool{} // rules, by their number
+	for _, field := range slices.Sorted(maps.Keys(bad)) {
+		for _, breakIt := range bad[field] {
 			cfg := valid()
 			breakIt(&cfg)
 			err := cfg.Validate()
 			if err == nil || !strings.HasPrefix(err.Error(), "queue_job.Config."+field+" (job type 7, service ") || !remedy.MatchString(err.Error()) {
 				t.Errorf("%s: %v", field, err)
 			}
+			fmt.Fprintln(&texts, err)
+			broken[slices.IndexFunc(rules, func(r rule) bool { return r.broken(&cfg) != nil })] = true
+		}
+	}
+	if want := contents(t, "testdata/refused.txt"); texts.String() != want {
+		t.Errorf("testdata/refused.txt has other texts than these:\n%s", &texts)
+	}
+	for i, r := range rules[:len(rules)-len(withoutEffect)] {
+		if !broken[i] {
+			t.Errorf("nothing breaks rule %d, of %s", i, r.field)
 		}
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
@@ -87,17 +101,20 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 	}
 }
 
+// withoutEffect has a case for each of the last rules.
+var withoutEffect = map[string]struct {
+	change func(*Config)
+	want   string
+}{
+	"retries that are not allowed": {func(c *Config) { c.MaxRetries = 5 }, "MaxRetries (job type 7, service \"shop\"): is 5, and NeedRetry is false, so the first failure is final; set NeedRetry to true, or MaxRetries to 0"},
+	"no number of retries":         {func(c *Config) { c.NeedRetry = true }, "NeedRetry (job type 7, service \"shop\"): is true, and MaxRetries is 0, so the first failure is final; set MaxRetries to the number of retries, or NeedRetry to false"},
+	"a timing of no retries":       {func(c *Config) { c.RetryTiming = Waits(1) }, "RetryTiming (job type 7, service \"shop\"): is set, and NeedRetry is false; set NeedRetry to true and MaxRetries to the number of retries, or RetryTiming to nil"},
+	"a wait without a unit":        {func(c *Config) { c.WaitTime = 10 }, "WaitTime (job type 7, service \"shop\"): is 10ns, which is no wait; give it a unit, such as 10 * time.Second"},
+	"a timeout without a unit":     {func(c *Config) { c.Timeout = 30 }, "Timeout (job type 7, service \"shop\"): is 30ns, in which no handler does anything; give it a unit, such as 30 * time.Second"},
+}
+
 func TestASettingWithoutEffectIsRefusedWithTheRemedy(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*Config)
-		want   string
-	}{
-		"retries that are not allowed": {func(c *Config) { c.MaxRetries = 5 }, "MaxRetries (job type 7, service \"shop\"): is 5, and NeedRetry is false, so the first failure is final; set NeedRetry to true, or MaxRetries to 0"},
-		"no number of retries":         {func(c *Config) { c.NeedRetry = true }, "NeedRetry (job type 7, service \"shop\"): is true, and MaxRetries is 0, so the first failure is final; set MaxRetries to the number of retries, or NeedRetry to false"},
-		"a timing of no retries":       {func(c *Config) { c.RetryTiming = Waits(1) }, "RetryTiming (job type 7, service \"shop\"): is set, and NeedRetry is false; set NeedRetry to true and MaxRetries to the number of retries, or RetryTiming to nil"},
-		"a wait without a unit":        {func(c *Config) { c.WaitTime = 10 }, "WaitTime (job type 7, service \"shop\"): is 10ns, which is no wait; give it a unit, such as 10 * time.Second"},
-		"a timeout without a unit":     {func(c *Config) { c.Timeout = 30 }, "Timeout (job type 7, service \"shop\"): is 30ns, in which no handler does anything; give it a unit, such as 30 * time.Second"},
-	} {
+	for name, c := range withoutEffect {
 		cfg := valid()
 		c.change(&cfg)
 		err := cfg.Validate()
