@@ -93,8 +93,6 @@ func codeOf(ctx context.Context, err error) int {
 // app is what the commands share: the flags that all of them have.
 type app struct {
 	Streams
-	context        string // the name of one; empty: none
-	confirmed      string // the name of a protected one that may be changed
 	dsn, dsnFile   string
 	makesFile      bool // a file of SQLite that is not there is made
 	driver, prefix string
@@ -111,14 +109,15 @@ func newRoot(streams Streams) *cobra.Command {
 		Short: "See and steer the jobs of persistent-queue",
 		Long: `pqueue shows and steers the jobs that persistent-queue keeps in a database.
 
-It reads the database's address from --dsn or PQUEUE_DSN, from the file that --dsn-file or PQUEUE_DSN_FILE names, or from a context,
-see pqueue context list --help:
+It reads the database's address from --dsn or PQUEUE_DSN, or from the file that --dsn-file or PQUEUE_DSN_FILE names:
 
   mysql://user:password@host:3306/database        MySQL, MariaDB, TiDB
   postgres://user:password@host:5432/database     PostgreSQL
   sqlite:///var/lib/app/jobs.db                   a file of SQLite
 
-A password in --dsn can be seen in the machine's list of processes; the other ways hide it.
+A password in --dsn can be seen in the machine's list of processes; the other ways hide it. If you work with several databases, keep
+a file for each: --dsn-file ~/.config/pqueue/shop names one for a command, PQUEUE_DSN_FILE for a shell or a script. If several of the four are
+set, the first that is set in this order counts: --dsn, --dsn-file, PQUEUE_DSN, PQUEUE_DSN_FILE.
 
 Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not changed, 5 refused, 6 the database does not answer,
 7 the tables are missing or not up to date, 130 interrupted.`,
@@ -134,13 +133,6 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 			if !slices.Contains(outputs, a.output) {
 				return badOutput(a.output)
 			}
-			name, protected, err := a.useContext(cmd)
-			if err == nil && protected && changes(cmd) {
-				err = a.confirmContext(name)
-			}
-			if err != nil {
-				return err
-			}
 			actor := cmp.Or(a.actor, os.Getenv("PQUEUE_AS"), whoami())
 			cmd.SetContext(queue_job.WithActor(cmd.Context(), actor, a.why))
 			return nil
@@ -153,8 +145,6 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 		return exitf(exitUsage, "%w; see %s --help", err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.context, "context", "", "name of the database, as pqueue context list shows it (default: PQUEUE_CONTEXT)")
-	flags.StringVar(&a.confirmed, "confirm", "", "name of a protected context that may be changed without asking")
 	flags.StringVar(&a.dsn, "dsn", "", "address of the database (default: PQUEUE_DSN)")
 	flags.StringVar(&a.dsnFile, "dsn-file", "", "file with that address (default: PQUEUE_DSN_FILE)")
 	flags.StringVar(&a.driver, "driver", "", "mysql, pgx or sqlite: the DSN is in this driver's own form, and no URL")
@@ -164,11 +154,10 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 	flags.StringVar(&a.actor, "as", "", "who acts, as pqueue audit list shows it (default: PQUEUE_AS, or the user and the machine)")
 	flags.StringVar(&a.why, "why", "", "why, as pqueue audit list shows it")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "leave out the line with the columns' names")
-	root.RegisterFlagCompletionFunc("context", a.contextsToComplete)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(), a.hostCommand(), a.opCommand(), a.auditCommand(), a.keepCommand(), a.schemaCommand(),
-		a.checkCommand(), a.topCommand(), a.serveCommand(), a.checkConfigCommand(), a.tokenCommand(), a.userCommand(), a.contextCommand(), a.versionCommand())
+		a.checkCommand(), a.topCommand(), a.serveCommand(), a.checkConfigCommand(), a.tokenCommand(), a.userCommand(), a.versionCommand())
 	refuseBadArguments(root)
 	return root
 }

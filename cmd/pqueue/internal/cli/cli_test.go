@@ -8,6 +8,7 @@ import (
 	"io"
 	neturl "net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -153,6 +154,27 @@ func TestNoDatabaseIsNamed(t *testing.T) {
 	sh.want("job list", exitUsage, "set PQUEUE_DSN")
 	t.Setenv("PQUEUE_DSN_FILE", "/nowhere")
 	sh.want("job list", exitUsage, "PQUEUE_DSN_FILE")
+}
+
+func TestADatabaseIsNamedByAFileOfItsOwn(t *testing.T) {
+	sh, _, _ := newTables(t)
+	sh.want("job add 7 {}", exitDone)
+	here := filepath.Join(t.TempDir(), "here")
+	if err := os.WriteFile(here, []byte(sh.dsn+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dsn := sh.dsn
+	sh.dsn = ""
+	t.Setenv("PQUEUE_DSN", "")
+	t.Setenv("PQUEUE_DSN_FILE", here)
+	sh.want("job list -o id", exitDone, "1")
+	t.Setenv("PQUEUE_DSN_FILE", "/nowhere")
+	sh.want("job list -o id --dsn-file "+here, exitDone, "1")
+	t.Setenv("PQUEUE_DSN", dsn)
+	sh.want("job list -o id", exitDone, "1")
+	t.Setenv("PQUEUE_DSN", "sqlite:///no/such/file")
+	sh.want("job list -o id --dsn-file "+here, exitDone, "1")
+	sh.want("job list -o id --dsn-file /nowhere --dsn "+dsn, exitDone, "1")
 }
 
 func TestURLsAreTheDriversDSNs(t *testing.T) {

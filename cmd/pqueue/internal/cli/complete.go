@@ -22,9 +22,6 @@ func (a *app) completed(words func(context.Context, *database) []string) cobra.C
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 		defer cancel()
-		if _, _, err := a.useContext(cmd); err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		var found []string
 		a.with(ctx, func(db *database) error { found = words(ctx, db); return nil })
 		return found, cobra.ShellCompDirectiveNoFileComp

@@ -163,7 +163,7 @@ func (a *app) address() (driver, dsn string, err error) {
 	}
 	switch {
 	case dsn == "":
-		return "", "", exitf(exitUsage, "no database is named: set PQUEUE_DSN, or --dsn, to mysql://user:password@host:3306/database, postgres://… or sqlite://file, or name a --context")
+		return "", "", exitf(exitUsage, "no database is named: set PQUEUE_DSN, or --dsn, to mysql://user:password@host:3306/database, postgres://… or sqlite://file")
 	case a.driver == "":
 		driver, dsn, err = fromURL(dsn)
 	case slices.Contains(drivers, a.driver):

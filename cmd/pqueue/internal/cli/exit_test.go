@@ -20,7 +20,6 @@ var leaves = map[string]struct {
 	"audit list":       {},
 	"check":            {},
 	"check-config":     {elsewhere: true},
-	"context list":     {elsewhere: true},
 	"host drain":       {args: "0123456789ab"},
 	"host list":        {},
 	"host undrain":     {args: "0123456789ab"},

@@ -42,9 +42,6 @@ func (a *app) makesToken() string {
 	if a.dsnFile != "" {
 		command += " --dsn-file " + a.dsnFile
 	}
-	if a.context != "" {
-		command += " --context " + a.context
-	}
 	if a.prefix != "" {
 		command += " --prefix " + a.prefix
 	}

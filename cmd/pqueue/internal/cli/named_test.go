@@ -50,8 +50,7 @@ func textsIn(t *testing.T, folder string) map[string]string {
 
 // whatThereIs are the flags, the commands and the variables of the command line.
 func whatThereIs() (flags, commands, variables map[string]bool) {
-	flags, commands = map[string]bool{"help": true, "version": true}, map[string]bool{"pqueue": true}
-	variables = map[string]bool{"PQUEUE_CONTEXTS": true, "PQUEUE_CONTEXT": true} // which name a file and a line of it, and set no flag by themselves
+	flags, commands, variables = map[string]bool{"help": true, "version": true}, map[string]bool{"pqueue": true}, map[string]bool{}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		commands[cmd.CommandPath()] = true

@@ -16,7 +16,7 @@ import (
 )
 
 // notSettings are flags of pqueue serve that say what one call shall do, and not how a service is set up.
-var notSettings = []string{"config", "context", "confirm", "demo", "help", "output", "no-headers", "as", "why"}
+var notSettings = []string{"config", "demo", "help", "output", "no-headers", "as", "why"}
 
 // settle gives flags that are not on the command line the values that PQUEUE_… or the file has for them, and returns where each
 // setting comes from. Each flag can be set there by its name. The environment is stronger than the file. The error has all that is wrong.
