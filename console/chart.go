@@ -54,7 +54,7 @@ type outcome struct {
 
 type quantiles struct{ Half, Most time.Duration }
 
-func quantilesOf(h *queue_job.Histogram) quantiles {
+func quantilesOf(h *operate.Histogram) quantiles {
 	return quantiles{h.Quantile(0.5), h.Quantile(0.99)}
 }
 

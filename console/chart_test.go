@@ -23,9 +23,9 @@ func TestAChartAndItsTableSayTheSame(t *testing.T) {
 	periods[1].Delays[3], periods[1].Durations[5] = 1001, 1001
 	periods[4].Runs = map[queue_job.JobStatus]int64{queue_job.JobStatusSuccess: 3}
 	periods[4].Delays[20], periods[4].Durations[5] = 3, 3
-	earlier := &queue_job.Tenure{Holder: "a"}
+	earlier := &operate.Tenure{Holder: "a"}
 	c := chartOf(periods, []operate.Tenure{
-		{Tenure: queue_job.Tenure{Taken: at(2).Add(time.Second)}, After: earlier}, {Tenure: queue_job.Tenure{Taken: at(-1)}}, {Tenure: queue_job.Tenure{Taken: at(6)}},
+		{Taken: at(2).Add(time.Second), After: earlier}, {Taken: at(-1)}, {Taken: at(6)},
 	}, 4)
 	if c.Steps != 6 || c.Started != 1004 || c.Ended != 1004 || c.Peak != 1001 || len(c.Outcomes) != 2 || c.Outcomes[0].Status != queue_job.JobStatusFailed || c.Outcomes[1].Runs != 1003 {
 		t.Errorf("%+v", c)
@@ -70,9 +70,9 @@ func TestACellIsStrongerTheMoreRunsItHas(t *testing.T) {
 
 func TestThePictureOfLeasesHasABarForEachTenure(t *testing.T) {
 	tenure := func(lease string, jobType int32, holder string, taken, ended int) operate.Tenure {
-		h := operate.Tenure{Tenure: queue_job.Tenure{Lease: lease, JobType: jobType, Holder: holder, Instance: holder, Taken: at(taken)}}
+		h := operate.Tenure{Lease: lease, JobType: jobType, Holder: holder, Instance: holder, Taken: at(taken)}
 		if ended >= 0 {
-			h.Ended, h.How = at(ended), queue_job.TenureAsked
+			h.Ended, h.How = at(ended), operate.TenureAsked
 		}
 		return h
 	}
@@ -123,9 +123,9 @@ func TestTheLegendHasTheLatestInstancesAndTellsNamesakesApart(t *testing.T) {
 	var tenures []operate.Tenure
 	for i := range 20 {
 		name := fmt.Sprintf("mail@web/%d", i/2*2)
-		tenures = append(tenures, operate.Tenure{Tenure: queue_job.Tenure{Lease: "job-7", JobType: 7, Holder: name, Instance: fmt.Sprint("id", i), Taken: at(i), Ended: at(i + 1)}})
+		tenures = append(tenures, operate.Tenure{Lease: "job-7", JobType: 7, Holder: name, Instance: fmt.Sprint("id", i), Taken: at(i), Ended: at(i + 1)})
 	}
-	tenures = append(tenures, operate.Tenure{Tenure: queue_job.Tenure{Lease: "job-8", JobType: 8, Holder: "sms@db/1", Instance: "other", Taken: at(50)}})
+	tenures = append(tenures, operate.Tenure{Lease: "job-8", JobType: 8, Holder: "sms@db/1", Instance: "other", Taken: at(50)})
 	g := ganttOf(tenures, at(0), at(100))
 	if len(g.Holders) != legendMost || g.Others != 21-legendMost || g.Holders[0].Name != "db/1" || g.Holders[0].Id != "" || g.Holders[1].Name != "web/18" || g.Holders[1].Id != "id19" {
 		t.Errorf("%d others, %+v", g.Others, g.Holders)

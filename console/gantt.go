@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/operate"
-	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // gantt is who had which lease, as a picture: a line for each lease, and a bar for each time that an instance had it.
@@ -144,7 +143,7 @@ func tenureText(t *operate.Tenure) string {
 // howText says in a few words how a tenure ended.
 func howText(t operate.Tenure) string {
 	switch {
-	case t.How != queue_job.TenureHeld:
+	case t.How != operate.TenureHeld:
 		return endText(t.How)
 	case t.Over:
 		return "not known yet"
@@ -152,13 +151,13 @@ func howText(t operate.Tenure) string {
 	return "held"
 }
 
-func endText(how queue_job.TenureEnd) string {
+func endText(how operate.TenureEnd) string {
 	switch how {
-	case queue_job.TenureReleased:
+	case operate.TenureReleased:
 		return "given back"
-	case queue_job.TenureAsked:
+	case operate.TenureAsked:
 		return "handed over"
-	case queue_job.TenureExpired:
+	case operate.TenureExpired:
 		return "expired: its holder said nothing"
 	}
 	return string(how)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/operate"
-	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // window is a span of time up to now that a page can show.
@@ -101,7 +100,7 @@ func (c *console) pastOf(r *http.Request, jobType int32, w *window) (past, error
 		if err != nil {
 			return told{}, err
 		}
-		tenures, err := operate.LeaseHistory(ctx, c.jobs, c.ex, queue_job.TenureFilter{JobTypes: []int32{jobType}, From: from})
+		tenures, err := operate.LeaseHistory(ctx, c.jobs, c.ex, operate.TenureFilter{JobTypes: []int32{jobType}, From: from})
 		if err != nil {
 			return told{}, err
 		}
@@ -132,7 +131,7 @@ func (c *console) showLeases(r *http.Request) (any, error) {
 	before := time.Now()
 	from := before.Add(-w.long)
 	all, err := c.tenures.of(freshFor, w.Name).get(r.Context(), func(ctx context.Context) ([]operate.Tenure, error) {
-		return operate.LeaseHistory(ctx, c.jobs, c.ex, queue_job.TenureFilter{From: from, Most: tenuresDrawn})
+		return operate.LeaseHistory(ctx, c.jobs, c.ex, operate.TenureFilter{From: from, Most: tenuresDrawn})
 	})
 	if err != nil {
 		return nil, err

@@ -3,22 +3,24 @@ package operate
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Period is what ran of a job type in a step of its history, on all instances together.
+// Period is what ran of a job type in a step of its history, on all instances together. Holders write it when a minute is over; a process
+// that dies takes up to a minute with it. All this is kept for 90 days.
 type Period struct {
 	Begin  time.Time
 	Length time.Duration
-	// Runs are the runs that ended, by the status that they led to.
+	// Runs are the runs that ended, by the status that they led to. A run whose process died has not ended, and is not counted. A run that
+	// ended with [queue_job.Defer] had not begun, and counts nowhere.
 	Runs map[queue_job.JobStatus]int64
 	// Delays are of the runs that started: how long before that their jobs had fallen due. Durations are of the runs that ended: how
 	// long their handlers took.
-	Delays, Durations queue_job.Histogram
+	Delays, Durations Histogram
 }
 
 // Started is how many runs started.
@@ -43,7 +45,11 @@ func History(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, j
 	if err != nil {
 		return nil, fmt.Errorf("history of job type %d: %w", jobType, err)
 	}
-	stats, err := jobs.Stats(ctx, ex, jobType, from, before)
+	st, err := hidden.StoreOf(jobs, ex)
+	if err != nil {
+		return nil, fmt.Errorf("history of job type %d: %w", jobType, err)
+	}
+	stats, err := st.Stats(ctx, jobType, from.Unix(), before.Add(time.Second-1).Unix())
 	if err != nil {
 		return nil, err
 	}
@@ -90,63 +96,34 @@ func firstStep(from, before time.Time, step time.Duration) (time.Time, error) {
 }
 
 // periodsOf adds up what stats say. A stat counts in the step in which it begins.
-func periodsOf(stats []queue_job.Stat, from, before time.Time, step time.Duration) []Period {
+func periodsOf(stats []store.Stat, from, before time.Time, step time.Duration) []Period {
 	var periods []Period
 	for begin := from; begin.Before(before); begin = begin.Add(step) {
 		periods = append(periods, Period{Begin: begin, Length: step})
 	}
 	for i := range stats {
 		s := &stats[i]
-		if at := s.Begin.Sub(from) / step; !s.Begin.Before(from) && int(at) < len(periods) {
+		begin := time.Unix(s.Begin, 0)
+		if at := begin.Sub(from) / step; !begin.Before(from) && int(at) < len(periods) {
 			periods[at].add(s)
 		}
 	}
 	return periods
 }
 
-func (p *Period) add(s *queue_job.Stat) {
-	if p.Runs == nil && len(s.Runs) > 0 {
-		p.Runs = map[queue_job.JobStatus]int64{}
-	}
-	for status, n := range s.Runs {
-		p.Runs[status] += n
-	}
-	p.Delays.Add(&s.Delays)
-	p.Durations.Add(&s.Durations)
-}
-
-// Tenure is the time in which an instance held a lease.
-type Tenure struct {
-	queue_job.Tenure
-	// After is the holder before, and Gap for how long nobody held the lease between the two. Nil: it is not known.
-	After *queue_job.Tenure
-	Gap   time.Duration
-	// Over: it has ended, or a later holder has had the lease, even if nobody has said yet how it ended.
-	Over bool
-}
-
-// LeaseHistory returns who held the leases of job types, and for how long nobody did in between, the latest first.
-func LeaseHistory(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, f queue_job.TenureFilter) ([]Tenure, error) {
-	tenures, err := jobs.Tenures(ctx, ex, f)
-	return successions(tenures), err
-}
-
-// successions finds for each tenure the one before. If a holder says later than its successor that it has ended, there was no gap.
-func successions(tenures []queue_job.Tenure) []Tenure {
-	list := make([]Tenure, len(tenures))
-	next := map[string]*Tenure{} // of each lease: the tenure above in the list
-	ordered := slices.Clone(tenures)
-	slices.SortStableFunc(ordered, func(a, b queue_job.Tenure) int { return b.Taken.Compare(a.Taken) })
-	for i := range ordered {
-		t := &ordered[i]
-		list[i].Tenure, list[i].Over = *t, !t.Ended.IsZero()
-		if later := next[t.Lease]; later != nil {
-			list[i].Over, later.After = true, t
-			if !t.Ended.IsZero() {
-				later.Gap = max(0, later.Taken.Sub(t.Ended))
+func (p *Period) add(s *store.Stat) {
+	for status := queue_job.JobStatusInit; status <= queue_job.JobStatusCancelled; status++ {
+		if n := s.Runs[status.String()]; n > 0 {
+			if p.Runs == nil {
+				p.Runs = map[queue_job.JobStatus]int64{}
 			}
+			p.Runs[status] += n
 		}
-		next[t.Lease] = &list[i]
 	}
-	return list
+	started, deferred, took := histogramOf(s.Delay), histogramOf(s.Deferred), histogramOf(s.Took)
+	for i := range started { // some turned out not to have begun, and may have started in the minute before
+		started[i] = max(0, started[i]-deferred[i])
+	}
+	p.Delays.Add(&started)
+	p.Durations.Add(&took)
 }

@@ -5,17 +5,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func TestAHistoryAddsUpWhatAllHoldersHaveDone(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(6000, 0).Add(time.Duration(minute) * time.Minute) }
-	stat := func(minute int, length time.Duration, succeeded, failed int64) queue_job.Stat {
-		s := queue_job.Stat{Begin: at(minute), Length: length, Runs: map[queue_job.JobStatus]int64{queue_job.JobStatusSuccess: succeeded, queue_job.JobStatusFailed: failed}}
-		s.Delays[3], s.Durations[5] = succeeded+failed, succeeded+failed
+	stat := func(minute int, length time.Duration, succeeded, failed int64) store.Stat {
+		s := store.Stat{Begin: at(minute).Unix(), Seconds: int64(length / time.Second)}
+		s.Runs = map[string]int64{"success": succeeded, "failed": failed}
+		s.Delay = []int64{0, 0, 0, succeeded + failed + 1}
+		s.Deferred = []int64{0, 0, 2, 1} // two of them started in the minute before
+		s.Took = []int64{0, 0, 0, 0, 0, succeeded + failed}
 		return s
 	}
-	stats := []queue_job.Stat{
+	stats := []store.Stat{
 		stat(-1, time.Minute, 100, 0), // begins before
 		stat(0, time.Minute, 3, 1), stat(0, time.Minute, 2, 0), stat(4, time.Minute, 1, 0), stat(5, time.Hour, 60, 6),
 		stat(15, time.Minute, 100, 0), // behind
@@ -58,14 +62,14 @@ func TestAHistoryThatCannotBeSaysWhy(t *testing.T) {
 
 func TestALeaseHistorySaysForHowLongNobodyHadALease(t *testing.T) {
 	at := func(second int) time.Time { return time.Unix(int64(second), 0) }
-	tenure := func(lease string, term int64, taken, ended int) queue_job.Tenure {
-		t := queue_job.Tenure{Lease: lease, Term: term, Taken: at(taken)}
+	tenure := func(lease string, term int64, taken, ended int) Tenure {
+		t := Tenure{Lease: lease, Term: term, Taken: at(taken)}
 		if ended > 0 {
 			t.Ended = at(ended)
 		}
 		return t
 	}
-	list := successions([]queue_job.Tenure{tenure("job-7", 9, 300, 0), tenure("job-8", 4, 250, 260), tenure("job-7", 5, 100, 290), tenure("job-7", 3, 50, 101), tenure("job-8", 2, 40, 0)})
+	list := successions([]Tenure{tenure("job-7", 9, 300, 0), tenure("job-8", 4, 250, 260), tenure("job-7", 5, 100, 290), tenure("job-7", 3, 50, 101), tenure("job-8", 2, 40, 0)})
 	if len(list) != 5 {
 		t.Fatal(list)
 	}

@@ -51,7 +51,7 @@ type Replay struct {
 	Limits StartLimits
 	Steps  []ReplayStep
 	// Delays are of the runs that start: how long they have been due.
-	Delays queue_job.Histogram
+	Delays Histogram
 	// Waiting is how many runs are due and have not started at the end, and Oldest for how long the first of them has been due.
 	Waiting float64
 	Oldest  time.Duration
@@ -66,7 +66,7 @@ type ReplayStep struct {
 	Due, Started float64
 	Waiting      float64 // at its end
 	Busy         float64 // workers, on average
-	Delays       queue_job.Histogram
+	Delays       Histogram
 }
 
 // Past is what a job type did, for a replay.
@@ -462,7 +462,7 @@ func (c *course) echo(to []float64, step, tick int, runs, takes float64) {
 // measureHandlers finds how long handlers take in each step. A run is counted in the step in which it ends. If handlers take longer than
 // a step, the short runs end first when many start. So the steps nearby count, too.
 func (c *course) measureHandlers() {
-	durations := func(from, to int) (h queue_job.Histogram) {
+	durations := func(from, to int) (h Histogram) {
 		for i := max(0, from); i < min(to, len(c.past)); i++ {
 			h.Add(&c.past[i].Durations)
 		}
@@ -509,17 +509,17 @@ func (c *course) spread(from, to, runs float64) {
 // bounds are where a range of a histogram begins and ends, in seconds. The last one is taken for a moment.
 func bounds(in int) (least, most float64) {
 	if in > 0 {
-		least = queue_job.RangeEnd(in - 1).Seconds()
+		least = RangeEnd(in - 1).Seconds()
 	}
-	if in == len(queue_job.Histogram{})-1 {
+	if in == len(Histogram{})-1 {
 		return least, least
 	}
-	return least, queue_job.RangeEnd(in).Seconds()
+	return least, RangeEnd(in).Seconds()
 }
 
 // mean is the average duration, in seconds. Where in a range its durations lie follows from how many there are in its neighbours: they
 // get fewer, or more, by a power of the duration.
-func mean(h *queue_job.Histogram) float64 {
+func mean(h *Histogram) float64 {
 	n, sum := 0.0, 0.0
 	for in, runs := range h {
 		n, sum = n+float64(runs), sum+float64(runs)*averageIn(h, in)
@@ -531,7 +531,7 @@ func mean(h *queue_job.Histogram) float64 {
 }
 
 // averageIn is the average of the durations in a range.
-func averageIn(h *queue_job.Histogram, in int) float64 {
+func averageIn(h *Histogram, in int) float64 {
 	least, most := bounds(in)
 	if in == 0 || most == least {
 		return (least + most) / 2
@@ -702,17 +702,17 @@ func (q *lane) oldest() float64 {
 }
 
 // delays is a histogram of parts of runs.
-type delays [len(queue_job.Histogram{})]float64
+type delays [len(Histogram{})]float64
 
 func (d *delays) add(delay, runs float64) {
 	in := 0
-	for seconds(delay) >= queue_job.RangeEnd(in) {
+	for seconds(delay) >= RangeEnd(in) {
 		in++
 	}
 	d[in] += runs
 }
 
-func (d *delays) histogram() (h queue_job.Histogram) {
+func (d *delays) histogram() (h Histogram) {
 	for i, runs := range d {
 		h[i] = int64(math.Round(runs))
 	}

@@ -58,7 +58,7 @@ func historyOf(list []event, minutes int) []Period {
 	periods := make([]Period, minutes)
 	in := func(seconds float64) int {
 		i := 0
-		for time.Duration(seconds*float64(time.Second)) >= queue_job.RangeEnd(i) {
+		for time.Duration(seconds*float64(time.Second)) >= RangeEnd(i) {
 			i++
 		}
 		return i

@@ -33,7 +33,7 @@ func lately(t *testing.T, jobs *queue_job.Jobs, db *sql.DB, jobType int32) (p op
 			p = periods[i]
 		}
 	}
-	if tenures, err = operate.LeaseHistory(t.Context(), jobs, db, queue_job.TenureFilter{JobTypes: []int32{jobType}, From: now.Add(-time.Hour)}); err != nil {
+	if tenures, err = operate.LeaseHistory(t.Context(), jobs, db, operate.TenureFilter{JobTypes: []int32{jobType}, From: now.Add(-time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	return p, tenures
@@ -62,7 +62,7 @@ func TestWhatHasRunAndWhoHadTheLeaseStandsInTheDatabase(t *testing.T) {
 			_, tenures = lately(t, jobs, d.DB, 7)
 			return len(tenures) == 1
 		})
-		if h := tenures[0]; h.Lease != "job-7" || h.Instance == "" || !strings.HasPrefix(h.Holder, "mail@") || h.How != queue_job.TenureHeld || !h.Ended.IsZero() {
+		if h := tenures[0]; h.Lease != "job-7" || h.Instance == "" || !strings.HasPrefix(h.Holder, "mail@") || h.How != operate.TenureHeld || !h.Ended.IsZero() {
 			t.Errorf("%+v", h)
 		}
 		if taken := tenures[0].Taken; taken.Before(began.Add(-time.Second)) || taken.After(time.Now().Add(time.Second)) {
@@ -76,7 +76,7 @@ func TestWhatHasRunAndWhoHadTheLeaseStandsInTheDatabase(t *testing.T) {
 		if least, most := p.Durations.Quantile(0), p.Durations.Quantile(1); least > 100*time.Millisecond || most < 100*time.Millisecond {
 			t.Errorf("handlers took %v to %v", least, most)
 		}
-		if h := tenures[0]; len(tenures) != 1 || h.How != queue_job.TenureReleased || h.Ended.Before(h.Taken) {
+		if h := tenures[0]; len(tenures) != 1 || h.How != operate.TenureReleased || h.Ended.Before(h.Taken) {
 			t.Errorf("%+v", h)
 		}
 		if others, tenures := lately(t, jobs, d.DB, 8); others.Ended() != 0 || len(tenures) != 0 {
@@ -173,7 +173,7 @@ func TestTheHistoryAddsUpOverHandOversAndFailedStatements(t *testing.T) {
 			t.Errorf("%d tenures, want more than %d", len(tenures), moves)
 		}
 		for i, h := range tenures {
-			if h.Ended.Before(h.Taken) || terms[h.Term] && h.How != queue_job.TenureAsked || i < len(tenures)-1 && (h.After == nil || h.Gap > 5*time.Second) {
+			if h.Ended.Before(h.Taken) || terms[h.Term] && h.How != operate.TenureAsked || i < len(tenures)-1 && (h.After == nil || h.Gap > 5*time.Second) {
 				t.Errorf("%+v", h)
 			}
 		}
@@ -196,9 +196,9 @@ func TestAKilledHolderIsInTheHistoryAsExpired(t *testing.T) {
 		var tenures []operate.Tenure
 		await(t, func() string { return "it has not expired" }, func() bool {
 			_, tenures = lately(t, jobs, d.DB, 1)
-			return len(tenures) == 2 && tenures[1].How == queue_job.TenureExpired
+			return len(tenures) == 2 && tenures[1].How == operate.TenureExpired
 		})
-		if next := tenures[0]; next.How != queue_job.TenureHeld || next.After.Term != tenures[1].Term || tenures[1].Ended.Sub(next.Taken).Abs() > time.Millisecond || next.Instance == tenures[1].Instance {
+		if next := tenures[0]; next.How != operate.TenureHeld || next.After.Term != tenures[1].Term || tenures[1].Ended.Sub(next.Taken).Abs() > time.Millisecond || next.Instance == tenures[1].Instance {
 			t.Errorf("%+v", tenures)
 		}
 	})

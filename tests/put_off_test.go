@@ -70,16 +70,13 @@ func TestJobsThatTheirHandlerPutsOffAreLateSinceTheyFirstFellDue(t *testing.T) {
 			says(e.Reasons[0].Text, "Its handler has put it off", "times since it was added", "It waits for this: "+cause+"; 118 others wait for it.")
 		}
 		awaitWithin(t, 90*time.Second, func() string { return "the run that succeeded is not in the statistics" }, func() bool {
-			stats, err := jobs.Stats(t.Context(), d.DB, 7, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+			periods, err := operate.History(t.Context(), jobs, d.DB, 7, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}
 			started, ended := int64(0), int64(0)
-			for i := range stats {
-				started += stats[i].Delays.Count()
-				for _, runs := range stats[i].Runs {
-					ended += runs
-				}
+			for i := range periods {
+				started, ended = started+periods[i].Started(), ended+periods[i].Ended()
 			}
 			if ended > 1 || started > many { // a run that is put off in the next minute has started in this
 				t.Fatalf("%d runs have started and %d have ended, but all but one were put off", started, ended)

@@ -86,14 +86,14 @@ func periodColumns() []column[operate.Period] {
 	}
 	for _, c := range []struct {
 		name string
-		of   func(*operate.Period) *queue_job.Histogram
-	}{{"delay", func(p *operate.Period) *queue_job.Histogram { return &p.Delays }}, {"took", func(p *operate.Period) *queue_job.Histogram { return &p.Durations }}} {
+		of   func(*operate.Period) *operate.Histogram
+	}{{"delay", func(p *operate.Period) *operate.Histogram { return &p.Delays }}, {"took", func(p *operate.Period) *operate.Histogram { return &p.Durations }}} {
 		columns = append(columns, quantileColumn(c.name+" p50", c.of, 0.5), quantileColumn(c.name+" p99", c.of, 0.99))
 	}
 	return columns
 }
 
-func quantileColumn[T any](name string, of func(*T) *queue_job.Histogram, part float64) column[T] {
+func quantileColumn[T any](name string, of func(*T) *operate.Histogram, part float64) column[T] {
 	return column[T]{name, func(item T) string {
 		if of(&item).Count() == 0 {
 			return ""
@@ -126,7 +126,7 @@ func periodJSON(p operate.Period) any {
 	}
 }
 
-func quantilesJSON(h *queue_job.Histogram) map[string]float64 {
+func quantilesJSON(h *operate.Histogram) map[string]float64 {
 	return map[string]float64{"p50": h.Quantile(0.5).Seconds(), "p95": h.Quantile(0.95).Seconds(), "p99": h.Quantile(0.99).Seconds()}
 }
 
@@ -159,7 +159,7 @@ seconds after a lease has changed hands, and it is kept for 90 days.`,
 }
 
 func (a *app) tenures(ctx context.Context, db *database, types []string, span time.Duration, most int) error {
-	f := queue_job.TenureFilter{From: time.Now().Add(-span), Most: most + 1}
+	f := operate.TenureFilter{From: time.Now().Add(-span), Most: most + 1}
 	if len(types) > 0 {
 		number, err := a.typeOf(ctx, db, types[0])
 		if err != nil {
@@ -205,7 +205,7 @@ func heldFor(t operate.Tenure) string {
 
 func endedText(t operate.Tenure) string {
 	switch {
-	case t.How != queue_job.TenureHeld:
+	case t.How != operate.TenureHeld:
 		return string(t.How)
 	case t.Over:
 		return "not known yet"

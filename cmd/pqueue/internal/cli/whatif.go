@@ -81,7 +81,7 @@ func replayStep(span time.Duration) time.Duration {
 type replayed struct {
 	what    string
 	limits  operate.StartLimits
-	delays  queue_job.Histogram
+	delays  operate.Histogram
 	waiting float64
 	busy    float64
 	real    bool // it is what happened
@@ -160,7 +160,7 @@ func replayColumns() []column[replayed] {
 			return show(r)
 		}
 	}
-	delays := func(r *replayed) *queue_job.Histogram { return &r.delays }
+	delays := func(r *replayed) *operate.Histogram { return &r.delays }
 	return []column[replayed]{
 		{"what", func(r replayed) string { return r.what }},
 		{"workers", func(r replayed) string { return strconv.Itoa(r.limits.Workers) }},

@@ -1,4 +1,4 @@
-package queue_job
+package operate
 
 import (
 	"math"

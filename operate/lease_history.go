@@ -1,0 +1,123 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Tenure is the time in which an instance held the lease of a job type, or of a shard of it. Instances write it within seconds after a
+// lease has changed hands, and it is kept for 90 days.
+type Tenure struct {
+	// Lease is the name of the lease, as in [queue_job.Lease], of this JobType and Shard.
+	Lease   string
+	JobType int32
+	Shard   int
+	// Instance and Holder say who held it, and Term is the number of this holding, all as in [queue_job.Lease].
+	Instance, Holder string
+	Term             int64
+	// Taken and Ended are by the database's clock, to the millisecond. If Ended is zero, the lease is held, or nobody has held it since.
+	Taken, Ended time.Time
+	// How it ended.
+	How TenureEnd
+	// After is the holder before, and Gap for how long nobody held the lease between the two. Nil: it is not known.
+	After *Tenure
+	Gap   time.Duration
+	// Over: it has ended, or a later holder has had the lease, even if nobody has said yet how it ended.
+	Over bool
+}
+
+// TenureEnd is how a tenure ended.
+type TenureEnd string
+
+const (
+	// TenureHeld: it has not ended, or its holder has died and there is no next one yet.
+	TenureHeld TenureEnd = ""
+	// TenureReleased: the holder gave the lease back, and no other instance asked for it. It stopped, or the type got another
+	// configuration or other shards.
+	TenureReleased TenureEnd = store.Released
+	// TenureAsked: the holder gave the lease to an instance that asked for it.
+	TenureAsked TenureEnd = store.Asked
+	// TenureLost: the holder could not renew the lease in time, and lived to say so.
+	TenureLost TenureEnd = store.Lost
+	// TenureExpired: the holder has said nothing, and the next one has found the lease expired. Its process died or hangs, or it is cut
+	// off from the database.
+	TenureExpired TenureEnd = store.Expired
+)
+
+// TenureFilter says which tenures [LeaseHistory] returns.
+type TenureFilter struct {
+	// JobTypes are those whose leases count. None: all.
+	JobTypes []int32
+	// From and Before are the span in which some part of a tenure lies. Zero: without end on that side.
+	From, Before time.Time
+	// Most is how many tenures are returned, of the latest. 0: 1000.
+	Most int
+}
+
+// LeaseHistory returns who held the leases of job types, how that ended, and for how long nobody did in between, the latest first.
+func LeaseHistory(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, f TenureFilter) ([]Tenure, error) {
+	st, err := hidden.StoreOf(jobs, ex)
+	if err != nil {
+		return nil, fmt.Errorf("history of leases: %w", err)
+	}
+	of := store.TenureFilter{Types: f.JobTypes, Most: f.Most, Before: math.MaxInt64}
+	if of.Most <= 0 {
+		const usual = 1000
+		of.Most = usual
+	}
+	if !f.From.IsZero() {
+		of.From = f.From.UnixMilli()
+	}
+	if !f.Before.IsZero() {
+		of.Before = f.Before.UnixMilli()
+	}
+	rows, err := st.Tenures(ctx, of)
+	tenures := make([]Tenure, 0, len(rows))
+	for i := range rows {
+		if t, ok := tenureOf(&rows[i]); ok {
+			tenures = append(tenures, t)
+		}
+	}
+	return successions(tenures), err
+}
+
+func tenureOf(row *store.Tenure) (t Tenure, ok bool) {
+	jobType, shard, ok := share.ParseType(row.Lease)
+	if !ok {
+		return t, false
+	}
+	t = Tenure{
+		Lease: row.Lease, JobType: jobType, Shard: shard, Instance: share.OwnerOf(row.Owner).Instance, Holder: share.Readable(row.Owner),
+		Term: row.Term, Taken: time.UnixMilli(row.Taken), How: TenureEnd(row.How),
+	}
+	if row.Ended > 0 {
+		t.Ended = time.UnixMilli(row.Ended)
+	}
+	return t, true
+}
+
+// successions finds for each tenure the one before. If a holder says later than its successor that it has ended, there was no gap.
+func successions(tenures []Tenure) []Tenure {
+	next := map[string]*Tenure{} // of each lease: the tenure above in the list
+	slices.SortStableFunc(tenures, func(a, b Tenure) int { return b.Taken.Compare(a.Taken) })
+	for i := range tenures {
+		t := &tenures[i]
+		t.Over = !t.Ended.IsZero()
+		if later := next[t.Lease]; later != nil {
+			t.Over, later.After = true, t
+			if !t.Ended.IsZero() {
+				later.Gap = max(0, later.Taken.Sub(t.Ended))
+			}
+		}
+		next[t.Lease] = t
+	}
+	return tenures
+}
